@@ -1,6 +1,7 @@
 #include "stages/stages.h"
 
 #include <array>
+#include <vector>
 
 #include "stages/adapters/made_datasets.h"
 #include "stages/contrastive/data_stanford_cars.h"
@@ -53,6 +54,7 @@ std::span<const runner::StageKind* const> all_kinds() {
 
 std::span<const MadeDataset> all_made_datasets() {
   static constexpr std::array kDatasets = {
+      // clang-format off
       MadeDataset{"aptos_2019", make_aptos_2019},
       MadeDataset{"cub200", make_cub200},
       MadeDataset{"eyepacs_2015", make_eyepacs_2015},
@@ -61,12 +63,17 @@ std::span<const MadeDataset> all_made_datasets() {
       MadeDataset{"image_folder", make_image_folder},
       MadeDataset{"mini_imagenet", make_mini_imagenet},
       MadeDataset{"stanford_cars", make_stanford_cars},
+      // clang-format on
   };
   return kDatasets;
 }
 
 std::span<const ImageSubject* const> all_image_subjects() {
-  static constexpr std::array kSubjects = {&kRetina};
+  static const std::vector<const ImageSubject*> kSubjects = {
+      // clang-format off
+      &kRetina,
+      // clang-format on
+  };
   return kSubjects;
 }
 

@@ -30,6 +30,10 @@ for word in rest:
         next(rest)
     elif word != "-MD":
         flags.append(word)
+# The tree may be a copy of the one that the folder builds.
+cache = (build / "CMakeCache.txt").read_text(encoding="utf-8")
+home = next(line.split("=", 1)[1] for line in cache.split("\n") if line.startswith("CMAKE_HOME_DIRECTORY"))
+flags = [f"-I{root.resolve()}" if word == f"-I{home}" else word for word in flags]
 # A library of one source alone, such as OpenCV, is not among the folders of the others.
 folders = {b for each in compilations for a, b in zip(each, each[1:]) if a == "-isystem"} - set(flags)
 flags += [word for folder in sorted(folders) for word in ("-isystem", folder)]

@@ -21,25 +21,25 @@ namespace {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-/// May be run to see what comes after it, where it has nothing to plan.
+/// May be run to plan the nodes after it if it has nothing to plan itself.
 bool is_cheap(const Node& node) {
   const auto family = family_of(node.kind);
   return family == Family::kData || family == Family::kModel || family == Family::kMemory;
 }
 
-/// A node that is not run, since it needs more than there is.
+/// A node that is not run because it needs more memory than there is.
 struct DoesNotFit {
   Diagnostic error;
 };
 
-/// Is there a node whose results are looked for in other runs?
+/// True if results of other runs are looked up for any node.
 bool may_reuse(const Graph& graph, const RunOptions& options) {
   if (!options.reuse || options.reuse->which == ReuseOptions::Which::kNone) return false;
   return options.reuse->which == ReuseOptions::Which::kAll ||
          std::ranges::any_of(graph.nodes, &Node::cacheable);
 }
 
-/// Those of `outputs` that somebody takes.
+/// Those of `outputs` that have consumers.
 Outputs only(const std::set<std::string>& wanted, Outputs outputs) {
   std::erase_if(outputs, [&](const auto& output) { return !wanted.contains(output.first); });
   return outputs;
@@ -65,7 +65,7 @@ Result<std::unique_ptr<Stage>> create_stage(const Node& node,
   try {
     auto stage = (*kind)->create(reader);
     if (!stage) return stage;
-    // A stage that forgot to ask would let a mistake pass in silence.
+    // If a stage forgot to ask for an option, an error would pass unnoticed.
     if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
     return stage;
   } catch (...) {
@@ -91,7 +91,7 @@ Diagnostics Executor::create() {
       continue;
     }
     for (const Diagnostic& error : stage.errors()) {
-      // The items of a foreach share their options, and so their mistakes.
+      // The items of a foreach share their options, and so their errors.
       const bool is_known = std::ranges::any_of(
           errors, [&](const auto& known) { return same_complaint(known, error); });
       if (!is_known) errors.push_back(error);
@@ -100,14 +100,15 @@ Diagnostics Executor::create() {
   return errors;
 }
 
-/// By node: not all of them where some have been run before.
+/// By node; some need not run because they have run before.
 std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse) const {
   std::vector<bool> runs(graph_.nodes.size(), false);
   for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
     const Node& node = graph_.nodes[i];
     const std::filesystem::path folder = RunLayout(options.folder).node(node.id).folder();
     const auto finished = options.resume ? read_finished(folder) : std::nullopt;
-    // Consumers come after what they consume, so it is known by now whether node i is needed.
+    // Consumers come after their producers in the order, so whether node i is needed is already
+    // known.
     bool is_done = finished && finished->key == keys_[i];
     if (const auto missing = is_done ? what_is_missing(folder, *finished) : std::nullopt) {
       world_.emit(Said{node.id, *missing + ": running it again"});
@@ -123,8 +124,8 @@ std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse
   return runs;
 }
 
-/// Null where nothing can be reused, since a stage does not find what its results follow from:
-/// `unread` says what.
+/// Null if nothing can be reused because a stage cannot find what its results depend on: `unread`
+/// says what.
 std::unique_ptr<Reuse> Executor::make_reuse(const RunOptions& options, Diagnostics& unread) const {
   if (!options.reuse) return nullptr;
   std::vector<StageFacts> facts;
@@ -145,7 +146,8 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
                            std::string_view device) {
   assert(stages_.size() == graph_.nodes.size());
   dry_ = dry;
-  // What stages find outside takes reading their data: only where somebody asks for it.
+  // Finding out what stages depend on outside their options requires reading their data, so it is
+  // done only on request.
   Diagnostics unread;
   const std::unique_ptr<Reuse> reuse =
       may_reuse(graph_, options) ? make_reuse(options, unread) : nullptr;
@@ -193,7 +195,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
     } catch (const Cancelled&) {
       throw;
     } catch (const StageError&) {
-      // It would refuse the same once it runs; a node that is resumed or reused may not have to.
+      // It would reject the same when it runs; a node that is resumed or reused may not run.
       const bool will_run = !options.resume && dry_node.state != DryNode::State::kReused;
       const Diagnostics refusals = stage_failures(node);
       dry_node.state = DryNode::State::kUnknown;
@@ -205,7 +207,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
     }
   }
   left_memory_.share(planned_, device);
-  // What a resumed run does not find it may not need.
+  // A resumed run may not need what it does not find.
   for (const Diagnostic& error : options.resume ? Diagnostics() : unread) {
     if (std::ranges::none_of(errors,
                              [&](const auto& known) { return same_complaint(known, error); }))
@@ -236,8 +238,8 @@ DryContext Executor::dry_context(std::size_t index, const Given& given, const Ru
   return context;
 }
 
-/// What node `index` would need, in planned_, and stand-ins for its outputs; nullopt where nothing
-/// is worth planning.
+/// Plans node `index` into planned_ and returns stand-ins for its outputs; nullopt if it is too
+/// cheap to plan.
 std::optional<Outputs> Executor::plan_node(std::size_t index, const Given& given,
                                            const RunOptions& options, std::string_view device) {
   DryContext context = dry_context(index, given, options, device);
@@ -261,13 +263,14 @@ ExitCode Executor::run(const RunOptions& options, std::string_view device) {
   return ExitCode::kDone;
 }
 
-/// A node that need not be run: it has finished here before, or its files are another run's.
+/// Finishes a node that need not run: it has run here before, or its files are another run's.
 ExitCode Executor::finish_without(std::size_t index, const RunOptions& options, Reuse* reuse) {
   const Node& node = graph_.nodes[index];
   const NodeLayout layout = RunLayout(options.folder).node(node.id);
   const std::filesystem::path folder = layout.folder();
   std::error_code error;
-  // What it feeds has been run, here or elsewhere: an evaluation of that asks for it.
+  // The trainings that it feeds have been run, here or elsewhere; their evaluation needs the
+  // division.
   const auto& done = planned_[index].done;
   if (done && done->division && !std::filesystem::exists(layout.division(), error))
     keep_division(layout, done->division);
@@ -304,7 +307,8 @@ void Executor::report_reused(std::size_t index, const Reuse::Source& taken) {
   for (const NodeMetric& metric : taken.metrics) world_.emit(metric);
 }
 
-/// What the dry run has done already, or what the stage does now that it is shown to fit.
+/// The outputs from the dry run if that has run the stage, else from running it now that it is
+/// known to fit.
 Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& context,
                              const RunOptions& options, std::string_view device) {
   DryNode& dry = planned_[index];
@@ -314,7 +318,7 @@ Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& 
     return std::move(dry.done->outputs);
   }
   if (dry.state == DryNode::State::kUnknown) {
-    // What it stands on is there only now.
+    // The data that it depends on exists only now.
     dry.node = graph_.nodes[index].id;
     plan_node(index, given, options, device);
     if (dry.plan) left_memory_.count_in(*dry.plan);
@@ -341,7 +345,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
                             std::string_view device, Reuse* reuse) {
   const Node& node = graph_.nodes[index];
   Stage* const stage = stages_[index].get();
-  // Freed on every way out, so that the next node finds the memory.
+  // Frees on every exit path, so that the next node finds the memory.
   struct Freed {
     std::unique_ptr<Stage>& stage;
     DryNode& planned;
@@ -355,7 +359,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
   world_.emit(NodeStarted{node.id});
   FinishedNode finished{.key = keys_[index]};
   try {
-    // Once more: data that this run has made is there only now.
+    // Tries again: data that this run has made exists only now.
     const std::optional<Turn> turn =
         reuse
             ? reuse->take_in_turn(
@@ -378,14 +382,14 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
     facts.observer = options.observer;
     NodeContext context(std::move(facts), index, node.id, world_, reuse);
     make_folders(layout.folder());
-    // What a stop leaves from here on is not a finished node.
+    // If stopped from here on, the node is not finished.
     if (!taken_from) std::filesystem::remove(layout.finished());
     const Outputs outputs = outputs_of(index, given, context, options, device);
     left_memory_.renew(index, outputs);
     for (const std::string& line : left_memory_.text(index)) context.say(line);
     artifacts.put(index, outputs);
-    // A stage may also heed a signal by returning early with what it has, which is not a result to
-    // build on.
+    // A stage may also react to a signal by returning early with what it has, which must not be
+    // used as a result.
     if (world_.is_cancelled()) throw Cancelled{};
     std::int64_t metrics = context.metrics();
     if (reuse) {
@@ -395,7 +399,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
         metrics += static_cast<std::int64_t>(taken->metrics.size());
         finished.reused_from = taken->run.string();
       } else if (!taken) {
-        std::filesystem::remove(layout.reused());  // of a resumed run, before something was changed
+        std::filesystem::remove(layout.reused());  // from before something changed
       }
       finished.reuse_key = reuse->key(index);
     }
@@ -417,7 +421,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
   return ExitCode::kDone;
 }
 
-/// Called where a stage's exception is being handled.
+/// Called while a stage's exception is being handled.
 ExitCode Executor::failed(const Node& node) {
   std::vector<std::string> other_devices;
   Recovery incident;

@@ -28,7 +28,7 @@ std::set<std::string> KeptArtifacts::wanted(std::size_t index) const {
   return names;
 }
 
-/// What only passes through a node of data, under the same name, is wanted where what comes out of
+/// An artifact that only passes through a data node, under the same name, is wanted if the output
 /// there is.
 bool KeptArtifacts::is_wanted(std::size_t index, const std::string& output) const {
   for (std::size_t i = index + 1; i < graph_.nodes.size(); ++i) {

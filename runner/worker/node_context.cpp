@@ -18,9 +18,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/error/system_limit.h"
 #include "runner/shared/record/recorded_run.h"
@@ -37,8 +37,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder of the node `id` in the run that is gone on with or done again, as far as it has come
-/// there.
+/// The folder of the node `id` in the run that is resumed or repeated, if it got that far.
 fs::path earlier_folder(const std::string& id, const RunOptions& options) {
   std::error_code error;
   const fs::path& resumed = options.folder.empty() ? options.resumed : options.folder;
@@ -100,8 +99,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLargestGraph = std::size_t{64} << 20;  // bytes
 constexpr std::size_t kDeepestGraph = 100;
 
-/// Goes back from an input with data to the nodes that it comes from, through those that only
-/// change it.
+/// Follows an input with data back to the nodes that it comes from, through nodes that only change
+/// it.
 void add_sources(const Graph& graph, const Edge& edge,
                  std::map<std::size_t, std::set<std::string>>& parts) {
   const Node& node = graph.nodes[edge.from];
@@ -113,15 +112,15 @@ void add_sources(const Graph& graph, const Edge& edge,
   else parts[edge.from].insert(edge.output);
 }
 
-/// Is `node` wired to a part for validation? Then it is meant to be tested on that.
+/// True if `node` is wired to a validation part, so it is meant to be tested on that.
 bool tests_validation(const Node& node) {
   return std::ranges::any_of(node.inputs, [](const Edge& edge) {
     return edge.type == ArtifactType::kDataset && edge.output == "validation";
   });
 }
 
-/// The trainings that a node takes weights of, and those before them, since a training may begin
-/// with another's weights.
+/// The trainings whose weights a node uses, and those before them, since a training may start from
+/// another's weights.
 void add_trainings(const Graph& graph, std::size_t index, std::set<std::size_t>& trainings) {
   for (const Edge& edge : graph.nodes[index].inputs)
     if (edge.type == ArtifactType::kCheckpoint && trainings.insert(edge.from).second)
@@ -137,7 +136,7 @@ void add_texts(const Value& value, std::vector<std::string>& texts) {
     for (const Entry& entry : *map) add_texts(entry.value, texts);
 }
 
-/// What a recorded run was compiled to; nullopt where that cannot be read.
+/// The graph that a recorded run was compiled to; nullopt if it cannot be read.
 std::optional<Graph> recorded_graph(const fs::path& run) {
   const fs::path file = RunLayout(run).records() / RunRecord::kGraph;
   const auto text = real_file_system().read(file, kLargestGraph);
@@ -154,12 +153,12 @@ std::optional<Graph> recorded_graph(const fs::path& run) {
   }
 }
 
-/// Collects them over runs.
+/// Collects them across runs.
 class TrainedDataSearch {
  public:
   explicit TrainedDataSearch(bool knows_validation) : knows_validation_(knows_validation) {}
 
-  /// The parts, by the node of the data, that a training takes.
+  /// The parts that a training uses, by data node.
   std::map<std::size_t, std::set<std::string>> parts_of(const Graph& graph,
                                                         std::size_t training) const {
     std::map<std::size_t, std::set<std::string>> parts;
@@ -178,8 +177,8 @@ class TrainedDataSearch {
     one.is_earlier = is_earlier;
   }
 
-  /// Follows the node `index` to the runs that the files lie in which its options, and those of the
-  /// model that it takes, name.
+  /// Follows the node `index` to the runs that contain the files named in its options, or in those
+  /// of the model that it uses.
   void follow(const Graph& graph, std::size_t index) {
     const Node& node = graph.nodes[index];
     std::vector<std::string> texts;
@@ -187,7 +186,8 @@ class TrainedDataSearch {
     std::error_code error;
     const fs::path here =
         fs::absolute(graph.working_folder.empty() ? "." : graph.working_folder, error);
-    const auto run_here = run_of(here);  // in which a text that names nothing would lie
+    const auto run_here = run_of(here);  // the run in which a relative name without a target would
+                                         // be
     for (const std::string& text : texts) {
       const fs::path path = (here / text).lexically_normal();
       const auto run = text.empty() ? std::nullopt : run_of(path);
@@ -204,8 +204,8 @@ class TrainedDataSearch {
   }
 
  private:
-  /// The trainings in `run` that the weights at `path` may be of: those of one node where that lies
-  /// in its folder.
+  /// The trainings in `run` that the weights at `path` may come from: those of one node if `path`
+  /// is in its folder.
   void add_run(const fs::path& run, const fs::path& path) {
     const fs::path below = path.lexically_relative(RunLayout(run).nodes());
     const std::string node =
@@ -230,7 +230,7 @@ class TrainedDataSearch {
 
   const bool knows_validation_;
   std::map<fs::path, TrainedData> found_;
-  std::set<fs::path> seen_;  // runs, and nodes of them
+  std::set<fs::path> seen_;  // runs, and their nodes
 };
 
 }  // namespace
@@ -261,7 +261,7 @@ std::vector<TrainedData> trained_data(std::size_t index, const Graph& graph,
 
 namespace {
 
-/// A LibTorch exception carries a C++ backtrace in its text: the first line is for the user, the
+/// The text of a LibTorch exception contains a C++ backtrace: the first line is for the user, the
 /// rest for the log, which is where the worker's stderr goes.
 std::string first_line_logging_rest(const char* what) {
   const std::string_view text = what;
@@ -270,7 +270,7 @@ std::string first_line_logging_rest(const char* what) {
   return std::string(text.substr(0, end));
 }
 
-/// LibTorch's own exception types cannot be named here, so its texts must do.
+/// LibTorch's exception types cannot be named here, so this compares texts.
 bool says_out_of_memory(std::string_view what) {
   return what.find("out of memory") != what.npos || what.find("can't allocate memory") != what.npos;
 }
@@ -300,11 +300,13 @@ Diagnostic not_deterministic(const Node& node, const std::string& operation) {
           "most operations have one"};
 }
 
-/// What stays for the whole of a training, however its batches are computed, and what it is called.
+/// Memory that stays for the whole training, however its batches are computed, and its name in
+/// messages.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLasting = {
     {{"parameter", "weights"}, {"gradient", "gradients"}, {"optimizer_state", "optimizer state"}}};
 
-/// From so many times as many operations on, a step is noticeably slower than its compute says.
+/// If a step starts this many times as many operations, it is noticeably slower than its compute
+/// suggests.
 constexpr double kNoticed = 1.5;
 
 struct Lasting {

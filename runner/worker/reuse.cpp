@@ -54,7 +54,7 @@ Reuse::Reuse(const Graph& graph, std::vector<StageFacts> facts, const RunOptions
   }
   const bool is_whole = !options.smoke && !options.observer;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    // Of the others nothing can be taken: what they put out is not in their files.
+    // Nothing can be reused for the others: their outputs are not in their files.
     const Node& node = graph.nodes[i];
     const bool has_files = node.cacheable || is_training(node) || !feeds[i];
     nodes_[i].is_eligible = is_whole && has_files && !is_foreign[i];
@@ -90,7 +90,7 @@ bool Reuse::take(std::size_t index, bool needed) {
     node.taken = take_own(index, wanted);
     if (!node.taken && looks_for(index)) node.taken = take_indexed(index, wanted);
   } catch (const std::exception&) {
-    node.was_damaged = true;  // it went while it was being taken
+    node.was_damaged = true;  // it disappeared while it was being reused
   }
   return node.taken.has_value();
 }
@@ -105,7 +105,7 @@ std::optional<Turn> Reuse::take_in_turn(std::size_t index,
   auto turn = Turn::take(index_->turn(node.kind, node.id, wanted), is_cancelled, on_wait);
   if (!turn) return turn;
   State& state = nodes_[index];
-  const bool was_damaged = state.was_damaged;  // the entry is gone by now
+  const bool was_damaged = state.was_damaged;  // the entry has been removed by now
   state.tried.clear();
   if (take(index, /*needed=*/true)) turn.reset();
   state.was_damaged = state.was_damaged || was_damaged;
@@ -119,7 +119,7 @@ std::optional<fs::path> Reuse::find(std::size_t index) const {
   return found ? std::optional(found->run) : std::nullopt;
 }
 
-/// What a resumed run has finished itself.
+/// Reuses what a resumed run has finished itself.
 std::optional<Reuse::Source> Reuse::take_own(std::size_t index, const std::string& key) const {
   if (!options_.resume || !graph_.nodes[index].cacheable) return std::nullopt;
   const auto finished = read_finished(folder(index));
@@ -178,13 +178,13 @@ std::optional<std::string> Reuse::why_anew(std::size_t index) const {
 }
 
 void Reuse::note(std::size_t index, StageFacts facts) {
-  // Empty: there was nothing yet, and the stage has made it.
+  // Empty: the data did not exist yet, and the stage has made it.
   const std::string& before = facts_[index].fingerprint;
   if (!before.empty() && before != facts.fingerprint) nodes_[index].is_steady = false;
   facts_[index] = std::move(facts);
 }
 
-/// False where something that the result follows from was changed while this run was at work.
+/// False if something that the result depends on was changed while this run was working.
 bool Reuse::is_steady(std::size_t index) const {
   return nodes_[index].is_steady &&
          std::ranges::all_of(graph_.nodes[index].inputs,

@@ -12,7 +12,7 @@
 #include "stages/data/image_writer.h"
 #include "stages/data/mat_file.h"
 #include "stages/data/shapes.h"
-#include "stages/random/permutation.h"
+#include "stages/random/random.h"
 
 namespace stages {
 namespace {
@@ -106,8 +106,8 @@ void make_cub200(const std::filesystem::path& folder, const MadeImages& images,
     const Permutation drawn(images.per_class, seed, label);
     for (std::int64_t i = 0; i < images.per_class; ++i) {
       check_cancelled(callbacks);
-      const BoxedPicture picture = draw_boxed_shape(shape, static_cast<int>(images.size), seed,
-                                                    static_cast<std::uint64_t>(i));
+      const BoxedImage picture = draw_boxed_shape(shape, static_cast<int>(images.size), seed,
+                                                  static_cast<std::uint64_t>(i));
       const std::string path =
           below + "/" + name + "_" + padded(i + 1, 4) + "_" + std::to_string(drawn[i] + 1) + ".jpg";
       const std::string head = std::to_string(++number) + " ";

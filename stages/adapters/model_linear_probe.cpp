@@ -39,7 +39,7 @@ class FineTunedStage : public runner::Stage {
   /// The seed determines random weights.
   bool uses_seed() const override { return !config_.backbone.weights; }
 
-  /// Of the weights, a plan reads only the config next to them and their shapes.
+  /// A plan reads only the shapes of the weights and the config next to them.
   std::optional<runner::Outputs> plan(const runner::Inputs&,
                                       runner::PlanContext& context) override {
     FineTunedConfig config = config_;

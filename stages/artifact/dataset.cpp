@@ -47,8 +47,7 @@ SampleOrder sequential_order(std::int64_t size) { return SampleOrder::sequential
 void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t step,
                     runner::RunContext& context) {
   constexpr std::size_t kNamed = 3;
-  if (context.node().smoke) return;  // it has read only a few samples, and those that were read
-                                     // ahead
+  if (context.node().smoke) return;  // a smoke run reads only a few samples
   RemarkingDataset::Remarks all;
   for (const Dataset* dataset : datasets) {
     const auto* remarking = dynamic_cast<const RemarkingDataset*>(dataset);

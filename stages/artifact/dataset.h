@@ -15,7 +15,7 @@
 #include <c10/core/ScalarType.h>
 
 #include "runner/shared/stage/stage.h"
-#include "stages/random/permutation.h"
+#include "stages/random/random.h"
 #include "stages/tensor/named_tensors.h"
 
 namespace runner {

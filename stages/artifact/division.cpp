@@ -10,7 +10,7 @@
 #include <optional>
 #include <system_error>
 
-#include "runner/shared/disk/regular_file.h"
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/stage/stage.h"
 
 namespace stages {

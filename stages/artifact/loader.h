@@ -11,7 +11,7 @@
 
 #include "runner/shared/stage/run_context.h"
 #include "stages/artifact/dataset.h"
-#include "stages/random/permutation.h"
+#include "stages/random/random.h"
 #include "stages/tensor/batch.h"
 
 namespace stages {

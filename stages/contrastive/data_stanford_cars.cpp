@@ -20,7 +20,7 @@
 #include "stages/data/image_writer.h"
 #include "stages/data/mat_file.h"
 #include "stages/data/shapes.h"
-#include "stages/random/permutation.h"
+#include "stages/random/random.h"
 
 namespace stages {
 namespace {

@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#include "runner/shared/disk/regular_file.h"
+#include "runner/shared/disk/descriptor.h"
 
 namespace stages {
 namespace {

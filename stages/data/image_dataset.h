@@ -23,8 +23,8 @@
 
 namespace stages {
 
-/// What all images of a data set should show, if pixels can tell. A kind of data supplies one;
-/// stages.cpp lists all.
+/// The subject that all images of a data set should show, if their pixels allow a check. A kind of
+/// data supplies one; stages.cpp lists all.
 struct ImageSubject {
   std::string_view name;              ///< in records: "retina"
   std::string_view what;              ///< "a photograph of a retina"

@@ -12,7 +12,6 @@
 
 #include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/value/parse_json.h"
 #include "stages/data/image_stage.h"
 #include "stages/data/image_writer.h"

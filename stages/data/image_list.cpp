@@ -17,7 +17,7 @@
 #include "runner/shared/text/utf8.h"
 #include "stages/data/image_files.h"
 #include "stages/random/random.h"
-#include "stages/text/same_name.h"
+#include "stages/text/class_text.h"
 #include "stages/text/vocabulary.h"
 
 namespace stages {
@@ -321,7 +321,7 @@ struct Together {
   std::vector<std::size_t> files;
 };
 
-/// Each file alone, or with the others of its patient; in the order of their first files.
+/// Each file alone, or together with the others of its patient; in the order of their first files.
 std::vector<Together> kept_together(const std::vector<ImageFile>& files) {
   std::vector<Together> units;
   std::unordered_map<std::string_view, std::size_t> of_patient;
@@ -393,7 +393,7 @@ std::string fingerprint(const ImageList& list) {
   const bool is_read = bytes_of_images(list) <= runner::kLargestContents;
   runner::FileDigests contents;
   runner::Digest digest;
-  // No name holds a NUL.
+  // Names contain no NUL.
   digest.update(list.annotations + '\n');
   for (const std::string& name : list.classes) digest.update(name + '\0');
   for (const auto& part : list.parts) {
@@ -421,7 +421,7 @@ runner::Result<ImageList> list_class_folders(const fs::path& folder, const fs::p
 void split(ImageList& list, const SplitOptions& options, std::uint64_t seed) {
   const std::vector<ImageFile> files = std::exchange(list[Part::kTrain], {});
   const std::vector<Together> units = kept_together(files);
-  std::vector<std::vector<const Together*>> classes;  // what each has
+  std::vector<std::vector<const Together*>> classes;  // the units of each class
   for (const Together& unit : units) {
     const auto label = static_cast<std::size_t>(unit.label);
     if (label >= classes.size()) classes.resize(label + 1);

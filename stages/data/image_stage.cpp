@@ -50,7 +50,7 @@ void read_range(ConfigReader& reader, std::string_view key, double& smallest, do
 void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
   images.decode = runner::choice<Decode>(reader, "decode", kDecodes);
   images.on_corrupt = runner::choice<OnCorrupt>(reader, "on_corrupt", kOnCorrupt);
-  std::optional<std::int64_t> image_size;  // a recipe that has been settled says it
+  std::optional<std::int64_t> image_size;  // a resolved recipe has it
   runner::read_or_auto(reader, "image_size", image_size);
   images.image_size = static_cast<int>(image_size.value_or(kUsualImageSize));
 
@@ -111,7 +111,7 @@ using runner::StageError;
 
 constexpr std::int64_t kMostOnDisk = std::int64_t{64} << 30;
 
-/// The option that is to blame for what is wrong with a list.
+/// The option that is responsible for an error of a list.
 std::string blamed_option(const runner::Diagnostic& problem) {
   return problem.pointer.empty() ? "/root" : problem.pointer;
 }
@@ -121,17 +121,17 @@ std::int64_t most_for_cache() {
   return std::min(host_memory().bytes, kilobytes_field("/proc/meminfo", "MemAvailable")) / 2;
 }
 
-/// For what is cut to size with these options.
+/// For images cut to size with these options.
 std::shared_ptr<ImageStore> image_store(const ImageDatasetOptions& images) {
   ImageDatasetOptions of_pixels = images;
-  of_pixels.mean = {};  // which are applied later
+  of_pixels.mean = {};  // they are applied later
   of_pixels.standard_deviation = {1, 1, 1};
   return std::make_shared<ImageStore>(kMostOnDisk, transform_json(of_pixels));
 }
 
 class ImageStage final : public runner::Stage {
  public:
-  /// Without a list the images are to be obtained first.
+  /// Without a list, the images must be obtained first.
   ImageStage(ImageOptions options, ImageSource source, std::optional<ImageList> list)
       : options_(std::move(options)), source_(std::move(source)), list_(std::move(list)) {}
 
@@ -185,7 +185,7 @@ class ImageStage final : public runner::Stage {
     return images;
   }
 
-  /// The options that the division of `list` follows from.
+  /// The options that determine the division of `list`.
   std::string drawn_by(const ImageList& list, const runner::RunContext& context) const {
     std::string text = source_.divided_by;
     if (list.divided)
@@ -198,8 +198,8 @@ class ImageStage final : public runner::Stage {
            std::to_string(split_seed(context));
   }
 
-  /// Divides what has been listed as an earlier run of this has, or else by the options. The list
-  /// loses what that run did not know.
+  /// Divides the listed images as an earlier run of this stage did, or else by the options. Images
+  /// that the earlier run did not know are removed from the list.
   ImageList divided(ImageList& list, runner::RunContext& context) {
     ImageList images = drawn(list, context);
     if (context.node().earlier.empty()) return images;
@@ -208,7 +208,7 @@ class ImageStage final : public runner::Stage {
     if (!kept) return images;
     keep_only(list, *kept);
     images = divided_as(list, *kept);
-    // Who draws from the same images comes to the same, unless something else than the images has
+    // The same images are divided in the same way, unless something other than the images has
     // changed.
     const bool is_as_drawn =
         has_same_parts(*kept, division_of(drawn(list, context), list, drawn_by_));
@@ -244,7 +244,7 @@ class ImageStage final : public runner::Stage {
     return image_datasets({list, list, list}, options_, context);
   }
 
-  /// Throws where somebody takes the part that is missing.
+  /// Throws if another stage uses the missing part.
   static void report_missing(const char* part, const std::optional<runner::Diagnostic>& why,
                              runner::RunContext& context) {
     if (!why) return;
@@ -256,7 +256,7 @@ class ImageStage final : public runner::Stage {
   const ImageOptions options_;
   const ImageSource source_;
   std::optional<ImageList> list_;
-  std::string kept_;      // which division was kept that would not be drawn today; empty: none
+  std::string kept_;      // the kept division, if a new draw would differ from it; empty: none
   std::string drawn_by_;  // of list_, once it has been divided
 };
 
@@ -305,7 +305,7 @@ runner::Outputs image_datasets(
     const std::int64_t bytes =
         std::min(memory, bytes_to_keep(list, part, images, /*trains=*/part == Part::kTrain));
     memory -= bytes;
-    // What plans leave is known once all of them are made.
+    // The memory that plans leave is known once all of them are made.
     const auto cache = bytes == 0 ? nullptr
                                   : std::make_shared<ImageCache>(options.cache_mib ? bytes : 0,
                                                                  /*most_bytes=*/bytes);

@@ -24,7 +24,7 @@ constexpr std::uint64_t kStaysFree = std::uint64_t{2} << 30;  // bytes of the di
 constexpr std::size_t kDigest = 64;
 constexpr std::int32_t kLongestSide = 1 << 16;
 
-/// What stands before the pixels.
+/// The header before the pixels.
 struct Header {
   std::int32_t width = 0, height = 0, whole_width = 0, whole_height = 0, is_unlike = 0;
 };
@@ -115,7 +115,7 @@ std::optional<std::string> ImageStore::known_key(const fs::path& file,
 std::string ImageStore::key(const fs::path& file, const std::optional<Box>& box, Bytes bytes) {
   const std::string digest =
       runner::sha256({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  // Of a file that is changed meanwhile the size may tell; one that is replaced later has another
+  // If the file changes meanwhile, its size may show it; a file that is replaced later has another
   // version.
   if (const auto version = version_of(file); version && version->size == bytes.size()) {
     const std::lock_guard lock(mutex_);
@@ -144,7 +144,7 @@ std::optional<StoredImage> ImageStore::find(const std::string& key) {
   return picture;
 }
 
-/// Finds what is there.
+/// Lists the existing entries.
 void ImageStore::survey() {
   is_surveyed_ = true;
   std::error_code error;
@@ -161,7 +161,7 @@ void ImageStore::survey() {
   std::ranges::sort(old_, std::greater{}, &Entry::used);
 }
 
-/// Room for so many bytes; false where there is none.
+/// Makes room for this many bytes; false if it cannot.
 bool ImageStore::make_room(std::int64_t bytes) {
   const auto is_full = [&] {
     const auto free = storage_.free_bytes(folder_);
@@ -201,7 +201,7 @@ void ImageStore::put(const std::string& key, const StoredImage& picture) {
     }
   }
   try {
-    // It is not flushed: after a power cut its checksum tells.
+    // It is not flushed: after a power cut its checksum shows the damage.
     runner::NewFile(draft, storage_).append(entry);
     if (storage_.rename(draft, path) != 0)
       throw std::system_error(errno, std::generic_category(), path.string());

@@ -24,11 +24,11 @@
 namespace stages {
 namespace {
 
-constexpr int kSeenSide = 128;  // pixels that are enough to hash a picture and to know its subject
-constexpr double kMostGrey = 1.5;  // between thumbnails of pictures that look the same
+constexpr int kSeenSide = 128;     // pixels that suffice to hash an image and to check its subject
+constexpr double kMostGrey = 1.5;  // between thumbnails of images that look the same
 constexpr auto kShownEvery = std::chrono::milliseconds(100);
 
-/// What is kept of a picture.
+/// What is kept of an image.
 struct Seen {
   std::array<std::uint64_t, 2> digest{};  // half of its file's SHA-256
   Thumbnail thumbnail{};
@@ -69,7 +69,7 @@ struct Task {
   const ImageFile* file;
 };
 
-/// Looks at all of them, by several threads.
+/// Checks all of them, in several threads.
 std::vector<Seen> look_at_all(const std::vector<Task>& tasks, const SurveyOptions& options) {
   std::vector<Seen> seen(tasks.size());
   std::atomic<std::size_t> next = 0, done = 0;
@@ -100,7 +100,7 @@ std::vector<Seen> look_at_all(const std::vector<Task>& tasks, const SurveyOption
       threads.emplace_back(work);
     } catch (const std::system_error&) {
       if (threads.empty()) throw;
-      const std::lock_guard lock(mutex);  // those that have started do the work
+      const std::lock_guard lock(mutex);  // the threads that have started do the work
       left -= i;
       break;
     }
@@ -166,7 +166,7 @@ ImageSurvey survey_images(const std::vector<std::shared_ptr<const ImageDataset>>
   };
   std::vector<int> widths, heights;
   std::vector<ImageHash> hashes;
-  std::vector<std::size_t> readable;  // where each hash is from
+  std::vector<std::size_t> readable;  // the image of each hash
   std::map<std::array<std::uint64_t, 2>, std::vector<std::size_t>> of_digest;
   for (std::size_t i = 0; i < seen.size(); ++i) {
     survey.bytes += seen[i].bytes;
@@ -210,9 +210,9 @@ ImageSurvey survey_images(const std::vector<std::shared_ptr<const ImageDataset>>
 namespace {
 
 constexpr int kHashRows = 16, kHashColumns = 16, kHashBits = kHashRows * kHashColumns;
-constexpr int kNoise = 1;  // of 255
+constexpr int kNoise = 1;  // in grey levels of 255
 
-/// Who belongs together; Galler and Fischer, "An improved equivalence algorithm", 1964.
+/// Union-find; Galler and Fischer, "An improved equivalence algorithm", 1964.
 class Connections {
  public:
   explicit Connections(std::size_t count) : next_(count) {
@@ -225,7 +225,7 @@ class Connections {
   }
   void connect(std::size_t one, std::size_t other) {
     const auto [first, last] =
-        std::minmax({head(one), head(other)});  // two numbers: of references they would be gone
+        std::minmax({head(one), head(other)});  // two copies: references would dangle
     next_[last] = first;
   }
 
@@ -233,7 +233,7 @@ class Connections {
   std::vector<std::size_t> next_;
 };
 
-/// Bits `begin` to `end`, at most 64 of them.
+/// Bits `begin` to `end`, at most 64 bits.
 std::uint64_t bits_of(const ImageHash& hash, int begin, int end) {
   std::uint64_t bits = 0;
   for (int bit = begin; bit < end; ++bit)
@@ -283,7 +283,7 @@ std::vector<std::vector<std::size_t>> alike(
     std::span<const ImageHash> hashes, int most,
     const std::function<bool(std::size_t, std::size_t)>& confirm,
     const std::function<void()>& look) {
-  // Equal hashes are one, so that a thousand black pictures are not compared with each other.
+  // Equal hashes count as one, so that a thousand black images are not compared with each other.
   std::map<ImageHash, std::vector<std::size_t>> of_hash;
   for (std::size_t i = 0; i < hashes.size(); ++i) of_hash[hashes[i]].push_back(i);
   std::vector<ImageHash> different;
@@ -293,7 +293,7 @@ std::vector<std::vector<std::size_t>> alike(
     for (const std::size_t member : members)
       if (confirm(members.front(), member)) connections.connect(members.front(), member);
   }
-  const int parts = std::clamp(most + 1, 4, kHashBits);  // of at most 64 bits
+  const int parts = std::clamp(most + 1, 4, kHashBits);  // at most 64 bits each
   for (int part = 0; part < parts; ++part) {
     std::vector<std::pair<std::uint64_t, ImageHash>> keyed;
     for (const ImageHash& hash : different)

@@ -63,7 +63,7 @@ constexpr std::array kTableParts = {Part::kTrain, Part::kValidation, Part::kTest
 
 std::string in_quotes(std::string_view text) { return "'" + runner::printable(text) + "'"; }
 
-/// Without the spaces around it.
+/// `field` without the spaces around it.
 std::string_view without_spaces(std::string_view field) {
   constexpr std::string_view kSpaces = " \t\r\n";
   const std::size_t first = field.find_first_not_of(kSpaces);
@@ -139,7 +139,7 @@ class TableLister {
     check_twice(titles, csv.header_line());
     if (!errors_.empty() || !files_.is_faultless()) return;
 
-    std::vector<std::size_t> told;  // columns of the fields of captions
+    std::vector<std::size_t> told;  // columns of the caption fields
     for (const std::string& field : list_.facts.fields)
       told.push_back(static_cast<std::size_t>(std::ranges::find(titles, field) - titles.begin()));
     csv.for_rows([&](std::size_t line, const std::vector<std::string>& fields) {
@@ -170,7 +170,7 @@ class TableLister {
     return static_cast<std::size_t>(found - titles.begin());
   }
 
-  /// Which of two columns is meant?
+  /// Reports an ambiguous column: two columns of the same title.
   void check_twice(const std::vector<std::string>& titles, std::size_t line) {
     std::set<std::string> used(list_.facts.fields.begin(), list_.facts.fields.end());
     used.insert({table_.image, table_.label});
@@ -192,7 +192,7 @@ class TableLister {
     return Part::kTrain;
   }
 
-  /// What captions say of the image.
+  /// The facts for captions of the image.
   std::vector<std::string> facts_of(std::size_t line, const std::vector<std::string>& fields,
                                     const std::vector<std::size_t>& columns) {
     std::vector<std::string> values;
@@ -209,7 +209,7 @@ class TableLister {
 
   std::string path_of(std::size_t line, std::string_view field) {
     std::string path(without_spaces(field));
-    std::ranges::replace(path, '\\', '/');  // as it is written on Windows
+    std::ranges::replace(path, '\\', '/');  // as written on Windows
     path = fs::path(path).lexically_normal().string();
     if (!is_image_path(path)) {
       files_.fault(name_, line,
@@ -300,8 +300,8 @@ class TableLister {
   ImageList list_;
   Diagnostics errors_;
   std::vector<Row> rows_;
-  std::map<std::vector<std::string>, std::int64_t> facts_;  // places in the list
-  std::unordered_map<std::string, std::size_t> lines_;      // of paths
+  std::map<std::vector<std::string>, std::int64_t> facts_;  // indices into the list's facts
+  std::unordered_map<std::string, std::size_t> lines_;      // by path
 };
 
 }  // namespace
@@ -317,7 +317,7 @@ std::size_t line_end_length(std::string_view text) {
   return text.starts_with('\n') ? 1 : 0;
 }
 
-/// Takes a line off the front of `text`, with its end.
+/// Removes a line from the front of `text` and returns it with its end.
 std::string_view take_line(std::string_view& text) {
   const std::size_t size = std::min(text.find('\n'), text.size() - 1) + 1;
   const std::string_view line = text.substr(0, size);
@@ -350,7 +350,7 @@ bool CsvRecords::next() {
   return true;
 }
 
-/// Takes a record off the front of `rest`.
+/// Removes a record from the front of `rest`.
 bool CsvRecords::take_fields(std::string_view& rest) {
   fields_.clear();
   while (true) {

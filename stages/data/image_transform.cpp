@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// The bounds of schemas/images.schema.json.
+// The bounds in schemas/images.schema.json.
 constexpr double kSmallestImage = 8, kLargestImage = 4096, kLargestMean = 1000,
                  kSmallestDeviation = 1e-6, kLargestDeviation = 1000, kLargestResized = 1e6;
 
@@ -32,7 +32,7 @@ const json& member(const json& object, const std::string& key) {
 }
 
 double number_between(const json& value, double smallest, double largest, const std::string& key) {
-  // Written so that a number which is none is refused too.
+  // Written so that NaN is refused too.
   if (value.is_number() && value.get<double>() >= smallest && value.get<double>() <= largest)
     return value.get<double>();
   refuse_transform(key, "is outside its range");

@@ -11,7 +11,7 @@
 namespace stages {
 namespace {
 
-/// libjpeg is C: it leaves by longjmp, over frames without destructors only.
+/// libjpeg is C: it exits by longjmp, only over frames without destructors.
 struct Encoder {
   jpeg_compress_struct state{};
   jpeg_error_mgr errors{};

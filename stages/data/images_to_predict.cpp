@@ -69,7 +69,7 @@ class Search {
       fail(ErrorCode::kMissingFolder,
            "the folder '" + folder.string() + "' cannot be read: " + error.message(), "");
     for (const fs::path& next : folders)
-      look_into(next);  // with no folder open: they may be nested deeply
+      look_into(next);  // with no folder open: they may be deeply nested
   }
 
   bool stays_inside(const fs::path& link) {

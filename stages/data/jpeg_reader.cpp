@@ -17,7 +17,7 @@
 namespace stages {
 namespace {
 
-/// Integers of a byte order, read from anywhere; out of bounds they are 0.
+/// Reads integers of one byte order at any offset; out of bounds they are 0.
 struct Integers {
   Bytes bytes;
   bool big_endian;
@@ -35,15 +35,15 @@ bool starts_with(Bytes bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
 }
 
-/// What a file says of its orientation by EXIF or by XMP; nullopt: nothing. A number that is none
-/// of 1 to 8 is said too.
+/// The orientation in a file's EXIF or XMP; nullopt: none given. A number that is not 1 to 8 is
+/// returned too.
 using Orientation = std::optional<int>;
 
 int in_range(Orientation orientation) {
   return orientation && *orientation >= 1 && *orientation <= 8 ? *orientation : 1;
 }
 
-/// Programs write what begins an EXIF segment once more in front of it, or leave it out.
+/// Some programs repeat the header of an EXIF segment, others omit it.
 Bytes without_exif_header(Bytes bytes) {
   using namespace std::string_view_literals;
   constexpr std::string_view kHeader = "Exif\0\0"sv;
@@ -65,7 +65,7 @@ Orientation orientation_of_exif(Bytes block) {
     if (integers.read(entry, 2) != kOrientation) continue;
     if (integers.read(entry + 4, 4) != 1) return 0;
     switch (integers.read(entry + 2, 2)) {
-      case 1:  // a byte, and one with a sign
+      case 1:  // an unsigned or signed byte
       case 6:
         return static_cast<int>(integers.read(entry + 8, 1));
       case 3:  // 16 bits
@@ -94,13 +94,13 @@ Orientation orientation_of_xmp(Bytes xml) {
   return std::nullopt;
 }
 
-/// EXIF before XMP.
+/// EXIF takes precedence over XMP.
 int orientation_of(Bytes exif, Bytes xmp) {
   const Orientation by_exif = orientation_of_exif(exif);
   return in_range(by_exif ? by_exif : orientation_of_xmp(xmp));
 }
 
-/// What zlib has compressed; empty where it cannot be read, or is long.
+/// Decompresses zlib data; empty if it is damaged, or long.
 std::string inflated(Bytes bytes) {
   constexpr std::size_t kLongest = std::size_t{1} << 20;
   std::string text(kLongest, '\0');
@@ -115,7 +115,7 @@ Bytes bytes_of_text(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-/// The text of a PNG's chunk tEXt, zTXt or iTXt, if it has the keyword `key`.
+/// The text of a PNG chunk tEXt, zTXt or iTXt, if it has the keyword `key`.
 std::optional<std::string> png_text(std::string_view chunk, Bytes data, std::string_view key) {
   if (data.size() <= key.size() || !starts_with(data, key) || data[key.size()] != 0)
     return std::nullopt;
@@ -138,8 +138,8 @@ std::optional<std::string> png_text(std::string_view chunk, Bytes data, std::str
   return std::string(reinterpret_cast<const char*>(rest.data()), rest.size());
 }
 
-/// What ImageMagick's profile holds: a line break, the name, the size, and the bytes in
-/// hexadecimal, in lines.
+/// Parses a profile of ImageMagick: a line break, the name, the size, and the bytes in hexadecimal,
+/// in lines.
 std::string from_raw_profile(const std::string& text) {
   std::size_t begin = 0;
   for (int line = 0; line < 3; ++line) {
@@ -219,7 +219,7 @@ int webp_orientation(Bytes file) {
   const Integers integers{file, false};
   Bytes exif, xmp;
   std::size_t at = 12;
-  while (at + 8 <= file.size()) {  // name, length, data, a byte of padding where the length is odd
+  while (at + 8 <= file.size()) {  // name, length, data, a padding byte if the length is odd
     const std::size_t length = integers.read(at + 4, 4);
     if (length > file.size() - at - 8) break;
     const Bytes data = file.subspan(at + 8, length);
@@ -235,8 +235,8 @@ namespace {
 /// A file with thousands of scans would keep the decoder busy for hours.
 constexpr int kMaxScans = 500;
 
-/// The decoder and where it jumps to. libjpeg is C: an exception must not cross it, so it leaves by
-/// longjmp, over frames without destructors only. Everything with a destructor lives above `run`.
+/// The decoder and its jump target. libjpeg is C: an exception must not cross it, so it exits by
+/// longjmp, only over frames without destructors. Everything with a destructor lives above `run`.
 struct Decoder {
   jpeg_decompress_struct state{};
   jpeg_error_mgr errors{};
@@ -276,7 +276,7 @@ void limit_scans(j_common_ptr state) {
   std::longjmp(decoder.failed, 1);
 }
 
-/// Begins decoding and reads the header. False, and `message` set, on failure.
+/// Starts decoding and reads the header. On failure returns false and sets `message`.
 bool open(Decoder& decoder, Bytes file) {
   decoder.state.err = jpeg_std_error(&decoder.errors);
   decoder.errors.error_exit = fail;
@@ -310,18 +310,18 @@ std::uint8_t product(unsigned a, unsigned b) {
   return static_cast<std::uint8_t>((a * b + 127) / 255);
 }
 
-/// One row of inverted CMYK, K last: what remains of white after ink and black.
+/// One row of inverted CMYK, K last: the white that remains after ink and black.
 void add_inks(const std::uint8_t* inks, std::uint8_t* rgb, int width) {
   for (int x = 0; x < width; ++x, inks += 4, rgb += 3) {
     for (int channel = 0; channel < 3; ++channel) rgb[channel] = product(inks[channel], inks[3]);
   }
 }
 
-/// Reads every row into `image`; `inks` is room for one row of four inks. False on failure.
+/// Reads every row into `image`; `inks` is a buffer for one row of four inks. False on failure.
 bool read_rows(Decoder& decoder, Image& image, std::vector<std::uint8_t>& inks) {
   if (setjmp(decoder.failed)) return false;
   const bool four_inks = decoder.state.out_color_space == JCS_CMYK;
-  std::uint8_t* rows[16];  // as many as a row of blocks has, where colours have half the height
+  std::uint8_t* rows[16];  // as many as a row of blocks has if the chroma has half the height
   while (decoder.state.output_scanline < decoder.state.output_height) {
     const auto y = static_cast<int>(decoder.state.output_scanline);
     const int most = four_inks ? 1 : std::min(static_cast<int>(std::size(rows)), image.height - y);
@@ -348,7 +348,7 @@ bool read_rows(Decoder& decoder, Image& image, std::vector<std::uint8_t>& inks) 
   }
 }
 
-/// Owns what libjpeg allocates while a file is open.
+/// Owns the memory that libjpeg allocates while a file is open.
 class OpenFile {
  public:
   explicit OpenFile(Bytes file) {

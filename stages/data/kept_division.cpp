@@ -25,7 +25,7 @@ using runner::StageError;
 constexpr std::array kDividedParts = {Part::kTrain, Part::kValidation, Part::kTest};
 constexpr std::size_t kNamedImages = 5;
 
-using PartOf = std::unordered_map<std::string_view, std::string_view>;  // by the image's name
+using PartOf = std::unordered_map<std::string_view, std::string_view>;  // by image name
 
 PartOf part_of_images(const Division& division) {
   PartOf result;
@@ -42,7 +42,7 @@ std::string listed_names(const std::vector<std::string>& names) {
   return runner::listed(names, kNamedImages, "'");
 }
 
-/// The images of `one` that `other` has not.
+/// The images of `one` that are not in `other`.
 std::vector<std::string> names_lacking(const Division& one, const Division& other) {
   const PartOf known = part_of_images(other);
   std::vector<std::string> result;
@@ -73,7 +73,7 @@ void drop_missing(Division& division, const Division& now) {
     std::erase_if(files, [&](const Division::File& file) { return !there.contains(file.name); });
 }
 
-/// The rows of facts that only images speak of which are gone.
+/// Drops the rows of facts that are used only by images that are gone.
 void drop_facts(ImageList& list, const std::unordered_set<std::int64_t>& of_gone) {
   std::unordered_set<std::int64_t> used;
   for (const auto& part : list.parts)

@@ -17,13 +17,13 @@
 namespace stages {
 namespace {
 
-constexpr std::uint32_t kComplex = 0x0800;  // among an array's flags
+constexpr std::uint32_t kComplex = 0x0800;  // one of an array's flags
 constexpr std::size_t kMostDimensions = 32;
 
 [[noreturn]] void refuse_mat(const std::string& what) { throw std::invalid_argument(what); }
 
-/// The number at the beginning of `bytes`, which are enough for it. Files are little-endian, and so
-/// are we.
+/// The number at the beginning of `bytes`, which are long enough. Files are little-endian, and so
+/// is this machine.
 template <typename T>
 T number_at(std::string_view bytes) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -32,7 +32,7 @@ T number_at(std::string_view bytes) {
   return value;
 }
 
-/// Ends an inflation whatever happens.
+/// Ends an inflation in any case.
 struct Inflation {
   z_stream stream{};
   bool begun = inflateInit(&stream) == Z_OK;
@@ -44,7 +44,7 @@ struct Inflation {
   }
 };
 
-/// What `bytes` hold compressed; no more than `limit` bytes.
+/// Decompresses `bytes`, to at most `limit` bytes.
 std::string inflate_element(std::string_view bytes, std::size_t limit) {
   Inflation inflation;
   if (!inflation.begun) throw std::bad_alloc();
@@ -73,7 +73,7 @@ void append_numbers(std::string_view data, std::vector<std::int64_t>& values) {
   for (std::size_t at = 0; at < data.size(); at += sizeof(T)) {
     const T value = number_at<T>(data.substr(at));
     if constexpr (std::is_floating_point_v<T>) {
-      // Written so that a number which is none is refused too.
+      // Written so that NaN is refused too.
       if (!(std::abs(value) <= T{1 << 24}) || value != std::trunc(value))
         refuse_mat("it has a number that is not an integer");
     } else if constexpr (std::is_same_v<T, std::uint64_t>) {
@@ -94,7 +94,7 @@ struct NumberType {
 template <typename T>
 constexpr NumberType kNumbers{sizeof(T), append_numbers<T>};
 
-/// How numbers are stored; their class may be wider.
+/// The storage type of numbers; their array class may be wider.
 std::optional<NumberType> number_type(std::uint32_t type) {
   switch (type) {
     case kMatInt8:
@@ -127,7 +127,8 @@ std::optional<NumberType> number_type(std::uint32_t type) {
 MatElement MatElements::next(const char* what) {
   if (rest_.size() < 8) refuse_mat(std::string("it ends within ") + what);
   const auto first = number_at<std::uint32_t>(rest_);
-  // A small element has its size in the upper half of the first word, and its data in the second.
+  // A small element has its size in the upper half of the first word, and its data in the second
+  // word.
   if (const std::uint32_t small = first >> 16; small != 0) {
     if (small > 4)
       refuse_mat(std::string("it has a small element of ") + std::to_string(small) + " bytes");
@@ -141,7 +142,7 @@ MatElement MatElements::next(const char* what) {
                " bytes are announced and " + std::to_string(rest_.size() - 8) + " are there");
   }
   const MatElement element{first, rest_.substr(8, size)};
-  // What is compressed is not padded, and what comes last need not be.
+  // Compressed elements are not padded, and the last element need not be.
   const std::size_t padded = first == kMatCompressed ? size : (size + 7) / 8 * 8;
   rest_.remove_prefix(std::min(rest_.size(), 8 + padded));
   return element;
@@ -199,7 +200,7 @@ MatSize mat_size(const MatArray& array, const std::string& what) {
       count > kMostDimensions) {
     refuse_mat(what + " has an invalid size");
   }
-  // Each factor and each product is bounded by the numbers that a file can hold.
+  // Each factor and each product is bounded by the count of numbers that a file can hold.
   MatSize size{.rows = 0, .elements = 1};
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t length = number_at<std::int32_t>(data.substr(4 * i));

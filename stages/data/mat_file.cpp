@@ -15,7 +15,7 @@ namespace {
 
 [[noreturn]] void refuse_variable(const std::string& what) { throw std::invalid_argument(what); }
 
-/// Appends a character to UTF-8.
+/// Appends a character as UTF-8.
 void append_character(std::string& text, std::uint32_t character) {
   const auto add = [&](std::uint32_t byte) { text += static_cast<char>(byte); };
   const auto rest = [&](int shift) { add(0x80 | (character >> shift & 0x3f)); };
@@ -33,7 +33,7 @@ void append_character(std::string& text, std::uint32_t character) {
   rest(0);
 }
 
-/// UTF-16 as UTF-8; half a pair becomes U+FFFD.
+/// Converts UTF-16 to UTF-8; an unpaired surrogate becomes U+FFFD.
 std::string from_utf16(std::string_view bytes) {
   std::string text;
   const auto unit = [&](std::size_t at) {
@@ -55,7 +55,7 @@ std::string from_utf16(std::string_view bytes) {
   return text;
 }
 
-/// The text in an array of characters; nullopt where it is more than one row.
+/// The text in a character array; nullopt if it has more than one row.
 std::optional<std::string> text_in(MatArray& array, const MatSize& size) {
   const MatElement letters = array.rest.next("the text of a variable");
   if (size.elements > 0 && size.rows != 1) return std::nullopt;
@@ -65,7 +65,7 @@ std::optional<std::string> text_in(MatArray& array, const MatSize& size) {
   return std::nullopt;
 }
 
-/// What the next array holds, if it is a text or one whole number.
+/// The contents of the next array, if it is a text or one whole number.
 MatCell next_cell(MatElements& elements, const std::string& what) {
   const MatElement element = elements.next(what.c_str());
   if (element.type != kMatMatrix)
@@ -158,15 +158,15 @@ void append_element(std::string& text, std::uint32_t type, std::string_view data
   text.append((8 - data.size() % 8) % 8, '\0');
 }
 
-/// The same in eight bytes, for data of 1 to 4. The length of the names of fields must be written
-/// so.
+/// The same in eight bytes, for data of 1 to 4. The length of field names must be written in this
+/// form.
 void append_small_element(std::string& text, std::uint32_t type, std::string_view data) {
   append_number(text, type | static_cast<std::uint32_t>(data.size()) << 16);
   text += data;
   text.append(4 - data.size(), '\0');
 }
 
-/// The head of an array; what it holds follows.
+/// The header of an array; its contents follow.
 std::string array_head(std::uint32_t array_class, std::int64_t rows, std::int64_t columns,
                        std::string_view name) {
   std::string flags, dimensions, head;

@@ -8,8 +8,8 @@ namespace stages {
 namespace {
 
 using SixteenBytes = std::uint8_t __attribute__((vector_size(16)));
-using EightPixels =
-    std::uint8_t __attribute__((vector_size(32)));  // four, four bytes to spare, and the same again
+using EightPixels = std::uint8_t __attribute__((vector_size(32)));  // four pixels, four bytes to
+                                                                    // spare, and the same again
 using EightIntegers = std::int32_t __attribute__((vector_size(32)));
 using EightFloats = float __attribute__((vector_size(32)));
 
@@ -22,15 +22,15 @@ RETORT_WITH_FMA EightFloats multiply_add(EightFloats a, float b, EightFloats c) 
   return result;
 }
 
-/// value * (high + low), which is the correctly rounded value / x for almost every value where high
-/// + low is nearly 1/x.
+/// value * (high + low), the correctly rounded value / x for almost every value if high + low is
+/// nearly 1/x.
 RETORT_WITH_FMA EightFloats divided(EightFloats value, float high, float low) {
   return multiply_add(value, high, value * low);
 }
 
 template <int channel>
 RETORT_WITH_FMA EightFloats channel_of(EightPixels pixels) {
-  constexpr int c = channel, none = 32;  // a byte of the second operand, 0
+  constexpr int c = channel, none = 32;  // a byte of the second operand, which is 0
   const EightPixels bytes = __builtin_shufflevector(
       pixels, EightPixels{}, c, none, none, none, c + 3, none, none, none, c + 6, none, none, none,
       c + 9, none, none, none, c + 16, none, none, none, c + 19, none, none, none, c + 22, none,
@@ -47,7 +47,7 @@ RETORT_WITH_FMA EightPixels eight_pixels(const std::uint8_t* pixel) {
 }
 
 constexpr std::ptrdiff_t kAtOnce = 8,
-                         kRead = 10;  // 28 bytes are read of 24: ten pixels must be there
+                         kRead = 10;  // 28 bytes are read for 24: ten pixels must be there
 
 }  // namespace
 
@@ -65,8 +65,8 @@ Normalization::Normalization(const std::array<double, 3>& mean,
       values_[channel][value] = (share - terms.mean) / deviation;
     }
   }
-  // A table of 256 numbers costs a store for each; computing them is twice as fast, and taken where
-  // every one of them has the same bits.
+  // A table of 256 numbers costs a store per number. Computing them is twice as fast, and is used
+  // if every one of them has the same bits.
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return;
   constexpr int kWidth = 256 + kRead;  // the last pixels of a row are looked up
   Image every(kWidth, 1);

@@ -17,7 +17,7 @@ bool is_squeezed(const ImageDatasetOptions& options) {
   return options.resize.shape == ResizeShape::kSquare;
 }
 
-/// Pillow's numbers of its filters.
+/// Pillow's numbers for its filters.
 int resample(Interpolation interpolation) {
   return interpolation == Interpolation::kBicubic ? 3 : 2;
 }
@@ -30,7 +30,7 @@ Json square(int size) { return {{"height", size}, {"width", size}}; }
                               " is supported");
 }
 
-/// The length at `key` of a size, which may be a number by itself.
+/// The length at `key` of a size, which may also be a plain number.
 std::optional<int> length_at(const nlohmann::json& size, const char* key) {
   constexpr std::int64_t kMost = 8192;
   const nlohmann::json& length = size.is_object() ? size.value(key, nlohmann::json()) : size;
@@ -38,7 +38,7 @@ std::optional<int> length_at(const nlohmann::json& size, const char* key) {
   return length.get<int>();
 }
 
-/// A square's side.
+/// The side of a square.
 int side_at(const nlohmann::json& config, const char* key) {
   const nlohmann::json size = config.value(key, nlohmann::json(224));
   const auto height = length_at(size, "height"), width = length_at(size, "width");
@@ -56,7 +56,7 @@ std::array<double, 3> three_at(const nlohmann::json& config, const char* key,
   return numbers.get<std::array<double, 3>>();
 }
 
-/// The share by which a shortest side of floor(crop / share) becomes that number again.
+/// The fraction for which a shortest side of floor(crop / fraction) is `shortest` again.
 double crop_fraction(int crop, int shortest) {
   double share = static_cast<double>(crop) / shortest;
   while (std::floor(crop / share) < shortest) share = std::nextafter(share, 0.0);

@@ -16,14 +16,15 @@ namespace {
 using std::abs, std::cos, std::max, std::min, std::sin;
 constexpr float kPi = std::numbers::pi_v<float>;
 
-/// A point of the picture, its middle being the origin and its edges at -1 and 1, y downwards.
+/// A point of the image: the origin in the centre, the edges at -1 and 1, y downwards.
 struct Point {
   float x, y;
   float radius() const { return std::hypot(x, y); }
   float angle() const { return std::atan2(y, x); }
 };
 
-/// A shape is where its field is highest; how high decides how much of the picture it covers.
+/// A shape covers the highest values of its field, down to a level that sets how much of the image
+/// it covers.
 struct Shape {
   std::string_view name;
   float (*field)(Point);
@@ -68,7 +69,8 @@ constexpr auto kShapeNames = [] {
   return names;
 }();
 
-constexpr int kSamples = 3;  // a pixel is the mean of so many, squared, so that edges are smooth
+constexpr int kSamples = 3;  // a pixel is the mean of kSamples x kSamples samples, so that edges
+                             // are smooth
 
 struct Color {
   float red, green, blue;
@@ -84,7 +86,7 @@ float brightness(const Color& color) {
   return 0.299f * color.red + 0.587f * color.green + 0.114f * color.blue;
 }
 
-/// How much of each pixel the shape covers, 0 to 1.
+/// The share of each pixel that the shape covers, 0 to 1.
 std::vector<float> coverage(const Shape& shape, int size, Random& random) {
   const auto turn = static_cast<float>(random.uniform(-0.12, 0.12)),
              scale = static_cast<float>(random.uniform(0.9, 1.1));
@@ -134,7 +136,7 @@ Image draw_shape(std::size_t shape, int size, Random random) {
   }
   if (brightness(ink) < brightness(ground)) std::swap(ink, ground);
 
-  // Light that falls off to one side, and grain.
+  // Lighting that falls off to one side, and grain.
   const auto light_x = static_cast<float>(random.uniform(-20, 20)),
              light_y = static_cast<float>(random.uniform(-20, 20));
   Image image(size, size);
@@ -194,7 +196,7 @@ std::string padded(std::int64_t number, int digits) {
 
 namespace {
 
-constexpr std::uint64_t kPlaces = 1;  // beside the shape's own random numbers
+constexpr std::uint64_t kPlaces = 1;  // a stream separate from the shape's own random numbers
 
 }  // namespace
 

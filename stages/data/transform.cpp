@@ -18,8 +18,8 @@ int centered(std::int64_t outer, int inner, CropOffset offset) {
   return 0;
 }
 
-/// The part to cut out: of random area and shape, or in the middle where ten draws do not fit the
-/// picture.
+/// The region to cut out: of random area and aspect ratio, or in the middle if ten draws do not fit
+/// the image.
 Box random_part(int width, int height, const RandomResizedCrop& crop, Random& random) {
   const double area = static_cast<double>(width) * height;
   for (int attempt = 0; attempt < 10; ++attempt) {

@@ -10,7 +10,7 @@
 namespace stages {
 namespace {
 
-/// The pass along rows: row y of the part to be resized becomes the pixels of `window`.
+/// The pass along rows: turns row y of the source region into the pixels of `window`.
 class AlongRows {
  public:
   AlongRows(int from, std::int64_t to, const Box& window, Interpolation interpolation)
@@ -21,12 +21,12 @@ class AlongRows {
     count_ = sums_->count();
   }
 
-  /// The source pixels it needs of a row.
+  /// The first source pixel that is read of a row.
   int first() const { return first_; }
   std::size_t bytes() const { return std::size_t{3} * static_cast<std::size_t>(count_); }
 
-  /// Makes `count` rows, however many: `source(i)` begins at pixel first() of the ith, and
-  /// `result(i)` is its place.
+  /// Computes `count` rows, any number: `source(i)` points to pixel first() of row i, and
+  /// `result(i)` is its destination.
   void make(int count, const auto& source, const auto& result) {
     SumsAlongRows::Sources sources;
     SumsAlongRows::Results results;
@@ -46,7 +46,7 @@ class AlongRows {
   std::optional<SumsAlongRows> sums_;  // none: the pass is left out
 };
 
-/// Adds up the rows that row `y` of the result is made from; `place(i)` is where source row i lies.
+/// Sums the rows that make row `y` of the result; `place(i)` is the address of source row i.
 void add_rows_at(const Coefficients& sums, int y, std::vector<const std::uint8_t*>& rows,
                  const auto& place, std::size_t bytes, std::uint8_t* result) {
   rows.clear();
@@ -90,8 +90,8 @@ Image resize(const Image& image, const Box& from, std::int64_t width, std::int64
     }
     return result;
   }
-  // Of the resized rows only those are held that one row of the result is made from, and those made
-  // with the last of them; row y lies at y modulo their number.
+  // Of the resized rows only those are kept that one row of the result needs, and those made
+  // together with the last of them; row y is at y modulo their number.
   const int most = sums.most + SumsAlongRows::kRows, last = sums.spans.back().end;
   Image held = Image::unset(window.width, most);
   const auto place = [&](int y) { return held.row(y % most); };
@@ -138,11 +138,11 @@ double support_of(Interpolation interpolation) {
   return 0.0;
 }
 
-// Compiled for processors that do four at once too. None of them has a product and a sum in one
-// rounding: that would be other bits.
+// Also compiled for processors that process four at once. None of them fuses product and sum into
+// one rounding, which would change the bits.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
 
-/// Puts in place of each distance the weight of a pixel that is so far away.
+/// Replaces each distance by the weight of a pixel that far away.
 RETORT_FOR_EACH_PROCESSOR void weigh(Interpolation interpolation, double* distances,
                                      std::size_t count) {
   switch (interpolation) {
@@ -194,7 +194,7 @@ Coefficients coefficients_of(Interpolation interpolation, int from, std::int64_t
     result.most = std::max(result.most, result.spans.back().count());
   }
 
-  // So many numbers fill the lanes of registers. Those after a span's end are computed and left
+  // This many numbers fill the lanes of registers. Those after a span's end are computed and left
   // out.
   constexpr std::size_t kLanes = 4;
   result.stride = (static_cast<std::size_t>(result.most) + kLanes - 1) / kLanes * kLanes;
@@ -213,7 +213,7 @@ Coefficients coefficients_of(Interpolation interpolation, int from, std::int64_t
 
 namespace {
 
-// Compiled for several processors; the loader takes the best. Integers are the same bits on all of
+// Compiled for several processors; the loader picks the best. Integers have the same bits on all of
 // them.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "sse4.1", "default")))
 #define RETORT_IN_EACH __attribute__((always_inline)) inline
@@ -228,7 +228,7 @@ using SixteenShorts = std::int16_t __attribute__((vector_size(32)));
 using SixteenNumbers = std::int32_t __attribute__((vector_size(64)));
 static_assert(kRows == 16);
 
-/// Eight bytes of each of eight rows; the columns, two of them in each of the four.
+/// Transposes eight bytes of each of eight rows, two columns into each of the four results.
 RETORT_IN_EACH void turn(const std::uint8_t* const* rows, std::size_t at, SixteenBytes* columns) {
   SixteenBytes pairs[4], fours[4];
   for (int i = 0; i < 4; ++i) {
@@ -254,7 +254,7 @@ RETORT_IN_EACH void turn(const std::uint8_t* const* rows, std::size_t at, Sixtee
   }
 }
 
-/// Writes the bytes of all rows at a place together, as numbers.
+/// Writes the bytes of all rows at one position next to each other, as numbers.
 RETORT_FOR_EACH_PROCESSOR void widen(const std::uint8_t* const* rows, std::size_t bytes,
                                      SixteenNumbers* result) {
   std::size_t at = 0;
@@ -285,8 +285,8 @@ RETORT_IN_EACH void round(const SixteenNumbers& sums, SixteenBytes& result) {
   result = __builtin_convertvector(shorts, SixteenBytes);
 }
 
-/// The pixels of the result in each row. Each is made from as many, so that processors need not
-/// guess when one is done.
+/// Computes the result's pixels in each row. Each is made from the same number of source pixels, so
+/// the loop's length is predictable.
 RETORT_FOR_EACH_PROCESSOR void add_pixels(const SixteenNumbers* source,
                                           const Coefficients& coefficients, SixteenBytes* result) {
   const std::int32_t* values = coefficients.values.data();
@@ -308,7 +308,7 @@ RETORT_FOR_EACH_PROCESSOR void add_pixels(const SixteenNumbers* source,
   }
 }
 
-/// The opposite of widen(), of bytes.
+/// The inverse of widen(), for bytes.
 RETORT_FOR_EACH_PROCESSOR void part(const SixteenBytes* source, std::size_t bytes,
                                     std::uint8_t* const* rows) {
   std::size_t at = 0;
@@ -376,7 +376,7 @@ SumsAlongRows::SumsAlongRows(Coefficients coefficients) : coefficients_(std::mov
 }
 
 void SumsAlongRows::operator()(Sources sources, Results results, int rows) {
-  // Places that are not needed do the last row's work again.
+  // Unused slots repeat the work of the last row.
   std::fill(sources.begin() + rows, sources.end(), sources[static_cast<std::size_t>(rows - 1)]);
   std::fill(results.begin() + rows, results.end(), results[static_cast<std::size_t>(rows - 1)]);
   widen(sources.data(), 3 * static_cast<std::size_t>(count()), source_.data());

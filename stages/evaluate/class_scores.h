@@ -13,7 +13,7 @@
 
 namespace stages {
 
-/// One sample's logits, one per class, in float64. All are finite.
+/// One sample's logits, one per class, in float64. All values are finite.
 class ClassScores {
  public:
   explicit ClassScores(std::vector<double> logits);

@@ -70,7 +70,7 @@ struct ClassificationCurves {
                                   ///< its area is macro_area
   std::optional<RocCurve> micro;  ///< over all pairs of sample and class; absent if there are more
                                   ///< than kMostPairs
-  Calibration calibration;  ///< of the predicted class's probability
+  Calibration calibration;        ///< of the predicted class's probability
 };
 
 /// The largest number of (sample, class) pairs that are ranked together.

@@ -7,7 +7,7 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/suggest.h"
-#include "stages/text/same_name.h"
+#include "stages/text/class_text.h"
 
 namespace stages {
 namespace {

@@ -80,8 +80,9 @@ class TrainedImages {
     return !digests->empty() && digests->contains(digest_of_image(path));
   }
 
-  /// Used if the training's folder does not exist any more. It has been moved if most images with
-  /// the same name have the same size; in other folders a few match by chance.
+  /// Used if the training's folder does not exist any more. It is taken to have been moved if at
+  /// least half of the images with a known name have the known size; in other folders a few match
+  /// by chance.
   void mark_moved(const std::string& root, const std::vector<std::string>& names,
                   std::vector<bool>& marked, const std::function<void()>& look) const {
     std::size_t same_name = 0;

@@ -21,7 +21,7 @@ std::string sum_of_file(const std::filesystem::path& file, const Checksum& like,
                         const std::function<void(std::int64_t bytes)>& step) {
   runner::Digest digest(like.kind);
   if (like.is_git_blob) {
-    std::error_code ignored;  // update_from() finds the same wrong
+    std::error_code ignored;  // update_from() reports the same error
     const std::string head = "blob " + std::to_string(std::filesystem::file_size(file, ignored));
     digest.update({head.c_str(), head.size() + 1});
   }
@@ -56,7 +56,7 @@ namespace fs = std::filesystem;
 using runner::ErrorCode;
 using runner::StageError;
 
-/// A server that fails now and may not the next time.
+/// A transient server failure.
 struct PassingFailure : std::runtime_error {
   explicit PassingFailure(const std::string& what, double wait = 0)
       : std::runtime_error(what), wait(wait) {}
@@ -75,13 +75,13 @@ std::string header(const HttpReply& reply, std::string_view name) {
   return found == reply.headers.end() ? "" : found->second;
 }
 
-/// By what a server recognises that a file is still the same: a strong ETag, else a date.
+/// Identifies an unchanged file on the server: a strong ETag, else a date.
 std::string validator_of(const HttpReply& reply) {
   const std::string tag = header(reply, "etag");
   return tag.starts_with('"') ? tag : header(reply, "last-modified");
 }
 
-/// What "bytes 5-9/10" says: where the piece begins, and how long the file is.
+/// Parses "bytes 5-9/10": where the piece begins, and how long the file is.
 struct ContentRange {
   std::int64_t begin = 0, all = 0;
 };
@@ -130,9 +130,9 @@ class Fetching {
            "', and the same command continues from there";
   }
 
-  /// Until the whole file is there.
+  /// Repeats until the whole file is there.
   void fetch() {
-    // Without anything to recognise it by, a beginning may be another file's.
+    // Without a validator or checksum, the partial file may be another file's beginning.
     if (part_.bytes() > 0 && part_.validator().empty() && !what_.checksum) part_.begin_anew();
     double wait = patience_.first_wait;
     for (int failures = 0;;) {
@@ -140,7 +140,7 @@ class Fetching {
       try {
         return attempt();
       } catch (const PassingFailure& failure) {
-        if (received_ > before) {  // it advances, if slowly
+        if (received_ > before) {  // it makes progress, if slowly
           failures = 0;
           wait = patience_.first_wait;
         }
@@ -177,7 +177,7 @@ class Fetching {
       give_up(error.what());
     }
     if (reply.status == 416 &&
-        is_resuming_) {  // it may be whole already, and is not what it began as otherwise
+        is_resuming_) {  // it may be complete already; anything else is an error
       const std::string range = header(reply, "content-range");
       if (range == "bytes */" + std::to_string(part_.bytes())) return;
       restart("the server's '" + name_ + "' has changed");
@@ -199,7 +199,7 @@ class Fetching {
   }
 
   void take(const HttpReply& reply, std::string_view bytes) {
-    if (reply.status != 200 && reply.status != 206) return;  // a page that says what is wrong
+    if (reply.status != 200 && reply.status != 206) return;  // an error page
     stop_if_cancelled(callbacks_);
     if (!has_begun_) begin(reply);
     part_.append(bytes);
@@ -213,7 +213,7 @@ class Fetching {
     if (all_ == 0) leave_room(static_cast<std::int64_t>(bytes.size()));
   }
 
-  /// A server that does not say how much there is may never end.
+  /// A server that does not announce the size may never end.
   void leave_room(std::int64_t added) {
     constexpr std::int64_t kEvery = 16 << 20;
     constexpr std::uint64_t kLeft = std::uint64_t{1} << 30;
@@ -232,7 +232,7 @@ class Fetching {
     throw StageError(code, "cannot fetch '" + name_ + "': " + why).with_help(help);
   }
 
-  /// An answer begins that holds bytes of the file.
+  /// Handles the start of a response with bytes of the file.
   void begin(const HttpReply& reply) {
     has_begun_ = true;
     std::int64_t coming = number(header(reply, "content-length")).value_or(0);
@@ -253,7 +253,7 @@ class Fetching {
       check_room(what_.file.parent_path(), coming + what_.also_needs, storage_);
       say("fetching " + shown_url(what_.url) + (all_ > 0 ? ", " + runner::bytes_text(all_) : ""));
       part_.note(validator_of(reply));
-      part_.append("");  // it is there from now on, even if empty
+      part_.append("");  // it exists from now on, even if empty
     }
     if (was_resumed_) check_room(what_.file.parent_path(), coming + what_.also_needs, storage_);
     progress_.set_all(all_);
@@ -307,12 +307,12 @@ class Fetching {
   const std::string name_;
   PartialFile part_;
   ByteProgress progress_;
-  std::int64_t all_ = 0;        // bytes of the whole file, where it is known
-  std::int64_t received_ = 0;   // bytes that came
+  std::int64_t all_ = 0;        // bytes of the whole file, if known
+  std::int64_t received_ = 0;   // bytes received
   bool is_resuming_ = false;    // this request asks for the rest
-  bool has_begun_ = false;      // its answer has
-  bool was_resumed_ = false;    // what is here did not come in one piece
-  bool has_restarted_ = false;  // because of a wrong sum
+  bool has_begun_ = false;      // its response has begun
+  bool was_resumed_ = false;    // the partial file did not come in one piece
+  bool has_restarted_ = false;  // because of a wrong checksum
 };
 
 }  // namespace

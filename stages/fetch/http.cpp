@@ -34,7 +34,7 @@ std::string part_of(CURLU* url, CURLUPart part, unsigned int flags = 0) {
   return copy;
 }
 
-/// What the callbacks of one hop share.
+/// The shared state of one hop's callbacks.
 struct Hop {
   const HttpSettings& settings;
   const std::function<void(const HttpReply&, std::string_view)>& on_body;
@@ -80,7 +80,7 @@ int status_of(CURL* curl) {
 std::size_t take_body(char* data, std::size_t, std::size_t size, void* pointer) {
   auto& hop = *static_cast<Hop*>(pointer);
   hop.reply.status = status_of(hop.curl);
-  if (is_redirect(hop.reply.status)) return size;  // a page that says where to
+  if (is_redirect(hop.reply.status)) return size;  // an HTML page about the redirect
   try {
     hop.on_body(hop.reply, {data, size});
     return size;
@@ -121,8 +121,8 @@ void set_certificates(CURL* curl) {
   }
 }
 
-/// One request; its answer goes to `reply`. Gives back where a redirect leads, empty where it is
-/// none.
+/// Sends one request; the response goes to `reply`. Returns the target of a redirect, empty if it
+/// is none.
 std::string send_once(const HttpRequest& request, const std::string& url, bool is_own_host,
                       const HttpSettings& settings,
                       const std::function<void(const HttpReply&, std::string_view)>& on_body,

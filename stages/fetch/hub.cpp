@@ -34,7 +34,7 @@ constexpr std::size_t kLongestAnswer = 32 << 20;
 constexpr const char* kTokenHelp =
     "a private model, or one whose terms must be accepted, needs your token in HF_TOKEN";
 
-/// An environment variable without blanks around it; empty where it is not set.
+/// An environment variable without surrounding blanks; empty if it is not set.
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   const std::string_view text = value ? value : "";
@@ -48,7 +48,7 @@ bool is_hex(std::string_view text, std::size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-/// For a path of a URL: the characters that must be written as %20 and the like.
+/// Percent-encodes a URL path: the characters that must be written as %20 and the like.
 std::string escaped(std::string_view text, bool keeps_slash) {
   constexpr std::string_view kPlain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
@@ -75,7 +75,7 @@ void make_cache_folders(const fs::path& path) {
   if (error) cannot_create_cache(path, error.value());
 }
 
-/// A small answer, whole.
+/// A small response, whole.
 struct Answer {
   HttpReply reply;
   std::string body;
@@ -141,7 +141,7 @@ class HubFetching {
         .with_help("check whether HF_ENDPOINT is right");
   }
 
-  /// A request whose answer is small. What passes is waited out, as download() does it.
+  /// A request with a small response. Retries transient failures, as download() does.
   Answer ask(const HttpRequest& request, const std::string& about) const {
     double wait = patience_.first_wait;
     for (int failures = 1;; ++failures, wait *= 2) {
@@ -183,7 +183,7 @@ class HubFetching {
     }
   }
 
-  /// Which commit the revision is, and which of its files are wanted.
+  /// Resolves the revision to a commit, and selects the wanted files.
   void ask_for_commit() {
     const std::string about = "'" + wish_.repository + "'";
     const Answer answer = ask({.url = endpoint_ + "/api/models/" + escaped(wish_.repository, true) +
@@ -229,11 +229,11 @@ class HubFetching {
     throw StageError(why.code, why.message).with_help(why.help);
   }
 
-  /// Sees to it that the file's blob is there, and names it.
+  /// Ensures that the file's blob exists, and returns its name.
   std::string fetch(HubFile& file, std::int64_t& received) {
     const std::string url = endpoint_ + "/" + escaped(wish_.repository, true) + "/resolve/" +
                             commit_ + "/" + escaped(file.name, true);
-    // What a file is called and how long it is, its own host says; another may hold it.
+    // The Hub's own host gives the file's name and size; the file may be on another host.
     const HttpHeaders headers =
         ask({.url = url, .wants_body = false, .token = token_, .leaves_host = false},
             "'" + file.name + "'")
@@ -267,14 +267,14 @@ class HubFetching {
     return blob;
   }
 
-  /// 0 where it says none.
+  /// 0 if there is none.
   static std::int64_t length_from(const std::string& text) {
     const bool is_number =
         !text.empty() && text.size() <= 18 && std::ranges::all_of(text, runner::is_digit);
     return is_number ? std::stoll(text) : 0;
   }
 
-  /// The ETag as a file's name: without quotes and the mark of a weak one.
+  /// The ETag as a file name: without quotes and the prefix of a weak one.
   static std::string blob_name(std::string tag) {
     if (tag.starts_with("W/")) tag.erase(0, 2);
     std::erase(tag, '"');
@@ -285,14 +285,14 @@ class HubFetching {
     return is_name ? tag : "";
   }
 
-  /// Puts the links into the snapshot, which appears with all of them where it is new.
+  /// Puts the links into the snapshot; a new snapshot appears with all of them at once.
   void link(const fs::path& snapshot,
             const std::vector<std::pair<std::string, std::string>>& links) {
     std::error_code error;
     std::optional<runner::NewFolder> fresh_snapshot;
     if (!fs::exists(snapshot, error)) {
       const fs::path draft = home_ / "snapshots" / ("." + commit_ + ".part");
-      fs::remove_all(draft, error);  // of one that was killed
+      fs::remove_all(draft, error);  // from a process that was killed
       fresh_snapshot.emplace(snapshot, draft, storage_);
     }
     const fs::path folder = fresh_snapshot ? fresh_snapshot->draft() : snapshot;
@@ -323,7 +323,7 @@ class HubFetching {
   const Patience& patience_;
   runner::Storage& storage_;
   const std::string endpoint_, token_;
-  fs::path home_;  // of the model in the cache
+  fs::path home_;  // the model's folder in the cache
   std::string commit_;
   std::vector<std::string> names_;
 };
@@ -334,7 +334,7 @@ HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks,
                       const Patience& patience, runner::Storage& storage) {
   try {
     return HubFetching(wish, callbacks, patience, storage).run();
-  } catch (const runner::WriteError& error) {  // whose advice is about runs
+  } catch (const runner::WriteError& error) {  // its advice is about runs
     throw StageError(error.code, error.what())
         .with_help("free up space, or choose another place with HF_HUB_CACHE");
   }

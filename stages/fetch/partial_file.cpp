@@ -11,9 +11,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/digest.h"
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -31,7 +31,7 @@ PartialFile::PartialFile(const fs::path& file, std::string url, runner::Storage&
   struct stat status = {};
   if (::lstat(path_.c_str(), &status) == 0) {
     if (S_ISREG(status.st_mode)) bytes_ = status.st_size;
-    else begin_anew();  // not ours
+    else begin_anew();  // another file's
   }
   if (bytes_ > 0) read_note();
 }

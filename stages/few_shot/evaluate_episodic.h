@@ -16,15 +16,15 @@ namespace stages {
 struct EpisodeMetrics {
   std::vector<double> accuracies;  ///< of each episode: the share of its queries that are right
   double mean = 0;                 ///< of the accuracies
-  double deviation = 0;            ///< their standard deviation, divided by their number
+  double deviation = 0;            ///< their standard deviation, with divisor n
   double half_width = 0;  ///< of the 95 % interval of the mean: 1.96 deviations / sqrt(episodes)
   double chance = 0;      ///< the accuracy of guessing evenly among the classes of an episode
   ConfusionMatrix confusion{0};        ///< of all queries, by the dataset's classes
   std::vector<ClassQuality> of_class;  ///< by the dataset's classes; a query can only be mistaken
                                        ///< for a class of its episode
-  double macro_f1 = 0;        ///< mean over the classes that occur
-  double mean_per_class = 0;  ///< mean recall over the same classes
-  double log_loss = 0;        ///< mean of -log of the true class's softmax share, in nats
+  double macro_f1 = 0;                 ///< mean over the classes that occur
+  double mean_per_class = 0;           ///< mean recall over the same classes
+  double log_loss = 0;                 ///< mean of -log of the true class's softmax share, in nats
 
   Interval interval() const;  ///< of the mean, clamped to [0, 1]
 };

@@ -11,7 +11,7 @@
 #include "runner/shared/text/csv.h"
 #include "stages/data/image_writer.h"
 #include "stages/data/shapes.h"
-#include "stages/random/permutation.h"
+#include "stages/random/random.h"
 
 namespace stages {
 namespace {

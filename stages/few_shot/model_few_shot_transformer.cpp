@@ -18,7 +18,7 @@
 #include "runner/shared/text/join.h"
 #include "stages/few_shot/episode_model.h"
 #include "stages/numerics/precision_map.h"
-#include "stages/text/same_name.h"
+#include "stages/text/class_text.h"
 
 namespace stages {
 namespace {

@@ -23,7 +23,7 @@ using runner::StageError;
 std::string text_of(double number) {
   std::array<char, 32> text;
   const int size = std::snprintf(text.data(), text.size(), "%.17g", number);
-  for (int digits = 1; digits < 17; ++digits) {  // the shortest that is the same number
+  for (int digits = 1; digits < 17; ++digits) {  // the shortest text that gives the same number
     std::array<char, 32> shorter;
     const int length = std::snprintf(shorter.data(), shorter.size(), "%.*g", digits, number);
     if (std::strtod(shorter.data(), nullptr) == number)
@@ -32,7 +32,7 @@ std::string text_of(double number) {
   return {text.data(), static_cast<std::size_t>(size)};
 }
 
-/// Key and value, in the order in which they are written.
+/// Keys and values, in the order in which they are written.
 std::vector<std::pair<std::string, std::string>> pairs(const AllocatorSettings& settings) {
   std::vector<std::pair<std::string, std::string>> pairs;
   if (settings.expandable_segments)
@@ -48,8 +48,8 @@ std::vector<std::pair<std::string, std::string>> pairs(const AllocatorSettings& 
   return pairs;
 }
 
-/// What `conf`, "key:value,key:value", says of `key`; nullopt: nothing. Values in brackets are
-/// given as they stand.
+/// The value of `key` in `conf`, "key:value,key:value"; nullopt: not set. Values in brackets are
+/// returned as written.
 std::optional<std::string> value_in(std::string_view conf, std::string_view key) {
   std::string plain;
   for (const char c : conf) {
@@ -69,8 +69,7 @@ std::optional<std::string> value_in(std::string_view conf, std::string_view key)
   return found;
 }
 
-/// LibTorch reads its variables when it is first asked anything, and throws at one that it does not
-/// understand.
+/// LibTorch reads its variables on its first call, and throws at one that it cannot parse.
 void let_libtorch_read_its_variables() {
   try {
     Config::instance();
@@ -86,7 +85,7 @@ void let_libtorch_read_its_variables() {
   }
 }
 
-/// The number that every entry of the list is; nullopt: they differ, or round nothing.
+/// The common value of all entries; nullopt: they differ, or round nothing.
 std::optional<std::int64_t> divisions(const std::vector<std::size_t>& list) {
   if (list.empty() || list.front() == 0 ||
       std::ranges::count(list, list.front()) != std::ssize(list))
@@ -136,8 +135,8 @@ std::vector<std::string> apply_settings(const AllocatorSettings& settings) {
     }
   }
   if (!wanted.empty()) {
-    // What a text does not name LibTorch sets back, so what was said before is said again; of two
-    // values the last counts.
+    // LibTorch resets every setting that a text does not name, so the previous text is repeated; of
+    // two values the last counts.
     const std::string before = c10::CachingAllocator::getAllocatorSettings();
     c10::CachingAllocator::setAllocatorSettings((before.empty() ? "" : before + ",") +
                                                 to_text(settings));
@@ -153,7 +152,7 @@ std::vector<std::string> apply_settings(const AllocatorSettings& settings) {
         .with_help(
             "set allocator.expandable_segments: false, or unset PYTORCH_ALLOC_CONF and "
             "PYTORCH_CUDA_ALLOC_CONF");
-  // What is not written is not compared; false is how LibTorch has it.
+  // Settings that are not written are not compared; false is LibTorch's default.
   if (!in_force.expandable_segments) in_force.expandable_segments = false;
   const auto found = pairs(in_force);
   for (const auto& pair : wanted) {

@@ -102,19 +102,19 @@ AddressRange Arena::take_unused(std::int64_t begin) {
 
 namespace {
 
-constexpr std::int64_t kAligned = 2 << 20;  // the parts begin where a huge page can
+constexpr std::int64_t kAligned = 2 << 20;  // parts begin on a huge-page boundary
 
 std::int64_t down_to(std::int64_t bytes, std::int64_t unit) { return bytes / unit * unit; }
 std::int64_t up_to(std::int64_t bytes, std::int64_t unit) {
   return down_to(bytes + unit - 1, unit);
 }
 
-/// The pages that a block lies in, be it with a byte.
+/// The pages that a block touches.
 AddressRange pages_around(AddressRange block) {
   return {down_to(block.begin, BlockPool::kPage), up_to(block.end, BlockPool::kPage)};
 }
 
-/// The pages that lie in a block with all their bytes.
+/// The pages that lie completely within a block.
 AddressRange pages_within(AddressRange block) {
   const std::int64_t begin = up_to(block.begin, BlockPool::kPage);
   return {begin, std::max(begin, down_to(block.end, BlockPool::kPage))};
@@ -186,7 +186,7 @@ BlockPool::Part& BlockPool::part_of(std::int64_t address) {
   });
 }
 
-/// The pages of a block that are not reserved yet.
+/// Reserves the pages of a block that are not reserved yet.
 bool BlockPool::reserve(Part& part, AddressRange block) {
   const std::vector<AddressRange> missing = part.reserved.missing(pages_around(block));
   wanted_limit_ = reserved();

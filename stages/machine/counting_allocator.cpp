@@ -19,8 +19,8 @@
 
 namespace stages {
 
-/// The allocator itself. Its blocks may outlive the scope, so the last of them and the scope share
-/// it. The lock is not held while the allocator below is at work, which may be one of these too.
+/// The allocator itself. Its blocks may outlive the scope, so blocks and scope share ownership. The
+/// lock is not held while the underlying allocator works, which may be another of these.
 class CountingAllocator::Counter final : public c10::Allocator {
  public:
   explicit Counter(CountingAllocator* scope) : scope_(scope) {}
@@ -57,7 +57,7 @@ class CountingAllocator::Counter final : public c10::Allocator {
     leave(lock);
   }
 
-  /// Calls `work` while nothing changes.
+  /// Calls `work` under the lock.
   template <typename Work>
   auto locked(Work work) {
     const std::lock_guard lock(mutex_);
@@ -84,10 +84,10 @@ class CountingAllocator::Counter final : public c10::Allocator {
   CountingAllocator* scope_;
   std::int64_t live_ = 0, peak_ = 0, mark_ = 0, allocations_ = 0, refusals_ = 0;
   std::optional<RefusedBlock> refused_;
-  std::int64_t until_refusal_ = 0;  // blocks
+  std::int64_t until_refusal_ = 0;  // in blocks
 
  private:
-  /// Before each block's data, which stays aligned as torch wants it.
+  /// Precedes each block's data, which keeps the alignment that torch needs.
   struct alignas(64) Head {
     c10::DataPtr block;
     Counter* owner = nullptr;
@@ -102,7 +102,7 @@ class CountingAllocator::Counter final : public c10::Allocator {
     return counter ? counter->pool_ : CpuPool::of(allocator);
   }
 
-  /// Counts the bytes of a block that is about to be taken, or refuses it.
+  /// Counts the bytes of a block that is about to be allocated, or refuses it.
   void reserve(std::int64_t bytes) {
     std::string message;
     {
@@ -160,7 +160,7 @@ class CountingAllocator::Counter final : public c10::Allocator {
     const c10::DataPtr block = std::move(head->block);
     head->~Head();
   }
-  /// One user less, under `lock`; after it, this object may no longer exist.
+  /// Removes one user, under `lock`; afterwards this object may no longer exist.
   void leave(std::unique_lock<std::mutex>& lock) {
     const bool is_last = --users_ == 0;
     lock.unlock();
@@ -168,8 +168,8 @@ class CountingAllocator::Counter final : public c10::Allocator {
   }
 
   std::mutex mutex_;
-  std::optional<std::int64_t> limit_;        // bytes, where no pool has it
-  Head *first_ = nullptr, *last_ = nullptr;  // of what is alive, the oldest first
+  std::optional<std::int64_t> limit_;        // bytes, unless a pool has the limit
+  Head *first_ = nullptr, *last_ = nullptr;  // of the live blocks, oldest first
   std::int64_t users_ = 1;
 };
 

@@ -20,7 +20,7 @@ namespace stages {
 namespace {
 
 constexpr std::int64_t kHugePage = 2 << 20;
-constexpr std::int64_t kLeastAddresses = 64 << 20;  // bytes of addresses that are of use
+constexpr std::int64_t kLeastAddresses = 64 << 20;  // the least address space that is useful
 
 thread_local Lane lane_of_thread = Lane::kStep;
 
@@ -29,8 +29,8 @@ std::int64_t huge_page_after(std::int64_t address) {
   return huge_page_before(address + kHugePage - 1);
 }
 
-/// Addresses are not memory: there are many times more than are ever reserved, so that no arena
-/// comes to its end. Of those that a process may have (ulimit -v) half are left to others.
+/// Addresses are not memory: many times more are taken than are ever reserved, so that no arena
+/// runs out. If the process has a limit (ulimit -v), half of it is left to others.
 std::int64_t wanted_addresses() {
   const std::int64_t machine =
       std::max<std::int64_t>(kilobytes_field("/proc/meminfo", "MemTotal"), kLeastAddresses);
@@ -41,13 +41,13 @@ std::int64_t wanted_addresses() {
   return std::clamp<std::int64_t>(left / 2, kLeastAddresses, 16 * machine);
 }
 
-/// A range of addresses without memory, which begins where a huge page can.
+/// A range of addresses without memory, beginning on a huge-page boundary.
 class Addresses final : public Pages {
  public:
   explicit Addresses(std::int64_t wanted) {
     for (bytes_ = huge_page_after(wanted); bytes_ >= kLeastAddresses;
          bytes_ = huge_page_before(bytes_ / 2)) {
-      // What is reserved shall be what is resident, so huge pages only where all of one is
+      // Reserved memory should equal resident memory, so a huge page is used only if all of it is
       // reserved.
       mapped_ = mmap(nullptr, static_cast<std::size_t>(bytes_ + kHugePage), PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -83,7 +83,7 @@ class Addresses final : public Pages {
  private:
   void advise(AddressRange range, int advice) const {
     madvise(at(range.begin), static_cast<std::size_t>(range.bytes()),
-            advice);  // some kernels know no huge pages
+            advice);  // some kernels do not support huge pages
   }
 
   std::int64_t bytes_ = 0;
@@ -93,8 +93,7 @@ class Addresses final : public Pages {
 
 }  // namespace
 
-/// The allocator itself. Its blocks may outlive the scope, so the last of them and the scope share
-/// it.
+/// The allocator itself. Its blocks may outlive the scope, so blocks and scope share ownership.
 class CpuPool::Memory final : public c10::Allocator, public std::enable_shared_from_this<Memory> {
  public:
   Memory(CpuPool* scope, std::int64_t addresses)
@@ -127,7 +126,7 @@ class CpuPool::Memory final : public c10::Allocator, public std::enable_shared_f
   BlockPool pool;
 
  private:
-  /// Stands for a block; its death is the block's.
+  /// Represents a block; destroying it frees the block.
   struct Block {
     std::shared_ptr<Memory> memory;
     std::int64_t address;

@@ -119,7 +119,7 @@ namespace {
 
 constexpr int kCudaMemoryAllocation = 2;
 
-// Of cudaError_t, in CUDA 12 and 13: cudaErrorDevicesUnavailable, EccUncorrectable,
+// Values of cudaError_t, in CUDA 12 and 13: cudaErrorDevicesUnavailable, EccUncorrectable,
 // NvlinkUncorrectable, IllegalAddress, LaunchTimeout, Assert, HardwareStackError,
 // IllegalInstruction, MisalignedAddress, InvalidAddressSpace, InvalidPc, LaunchFailure,
 // ExternalDevice, Contained, and Unknown.
@@ -168,11 +168,11 @@ bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) ||
       dynamic_cast<const std::bad_alloc*>(&error))
     return true;
-  // Memory that CUDA itself was asked for, past torch's allocator.
+  // Memory requested from CUDA itself, outside torch's allocator.
   if (const auto* device = dynamic_cast<const c10::AcceleratorError*>(&error))
     return device->get_error_code() == kCudaMemoryAllocation;
-  // The CPU's allocator and CUDA's libraries have no type of their own; where the driver does not
-  // answer (MIG, containers, Jetson), LibTorch fails when it asks how much memory is left.
+  // The CPU's allocator and CUDA's libraries have no exception type of their own. If the driver
+  // does not answer (MIG, containers, Jetson), LibTorch fails when it queries the free memory.
   static constexpr std::array<std::string_view, 5> kWords = {
       "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
       "CUSOLVER_STATUS_ALLOC_FAILED", "NVML_SUCCESS == r"};

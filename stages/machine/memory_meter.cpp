@@ -23,24 +23,24 @@
 namespace stages {
 namespace {
 
-/// Everybody who watches a peak. A device has but one high-water mark: who resets it tells the
-/// others what it was.
+/// All watchers of a peak. A device has only one high-water mark: a watcher that resets it passes
+/// the old value on to the others.
 struct Watchers {
   std::mutex mutex;
   std::vector<MemoryMeter*> meters;
 };
 
 Watchers& watchers() {
-  static Watchers all;  // as the mark itself, one for the process
+  static Watchers all;  // one per process, like the mark itself
   return all;
 }
 
-/// The high-water mark of the CPU's memory, which is reset.
+/// Returns the high-water mark of the CPU's memory, and resets it.
 std::int64_t take_cpu_peak() {
   if (auto* const counter = CountingAllocator::innermost()) return counter->take_peak();
   const std::int64_t peak = kilobytes_field("/proc/self/status", "VmHWM");
-  // "5" makes the kernel forget the high-water mark; a sandbox may forbid it, and then the mark
-  // only rises.
+  // "5" makes the kernel reset the high-water mark; a sandbox may forbid it, and then the mark only
+  // rises.
   std::ofstream("/proc/self/clear_refs") << "5";
   if (peak > 0) return peak;
   rusage usage{};
@@ -78,8 +78,7 @@ std::int64_t kilobytes_field(const std::filesystem::path& file, std::string_view
       return std::strtoll(line.c_str() + field.size() + 1, nullptr, 10) * 1024;
     }
   }
-  // Where there is no /proc, the C library knows of the machine's memory what it asks the kernel
-  // itself.
+  // Without /proc, the C library asks the kernel for the machine's memory.
   if (in.is_open() || file != "/proc/meminfo") return 0;
   const std::int64_t pages = sysconf(field == "MemTotal" ? _SC_PHYS_PAGES : _SC_AVPHYS_PAGES);
   return std::max<std::int64_t>(pages, 0) * sysconf(_SC_PAGESIZE);
@@ -178,7 +177,7 @@ std::vector<fs::path> folders(const fs::path& root, const std::string& controlle
   return result;
 }
 
-/// The words of the one line of `file`; empty when there is none.
+/// The words of the single line of `file`; empty if it is missing.
 std::vector<std::string> words(const fs::path& file) {
   std::ifstream in(file);
   std::vector<std::string> result;
@@ -217,7 +216,7 @@ std::optional<double> cgroup_cpus(const fs::path& root) {
 }
 
 std::optional<std::int64_t> cgroup_memory(const fs::path& root) {
-  constexpr double kUnlimited = 1e18;  // version 1 says "no limit" with the largest number of pages
+  constexpr double kUnlimited = 1e18;  // version 1 writes "no limit" as the largest number of pages
   std::optional<std::int64_t> least;
   for (const fs::path& folder : folders(root, "memory")) {
     for (const char* name : {"memory.max", "memory.limit_in_bytes"}) {

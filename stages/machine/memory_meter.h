@@ -14,7 +14,7 @@ namespace stages {
 struct MemoryUse {
   std::int64_t allocated = 0;  ///< in live tensors
   std::int64_t reserved = 0;   ///< held for them by a GPU's caching allocator or the CpuPool;
-                              ///< without either, the resident set
+                               ///< without either, the resident set
   std::int64_t retries = 0;  ///< number of blocks granted only after unused ones were returned, or
                              ///< refused
 };

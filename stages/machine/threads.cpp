@@ -22,7 +22,7 @@ namespace stages {
 
 std::vector<int> allowed_cpus() {
   std::vector<int> result;
-  // The kernel may know more CPUs than a cpu_set_t holds; ask with ever larger sets.
+  // The kernel may know more CPUs than a cpu_set_t holds; retry with larger sets.
   for (int capacity = CPU_SETSIZE; capacity <= 1 << 20; capacity *= 2) {
     cpu_set_t* set = CPU_ALLOC(capacity);
     const std::size_t size = CPU_ALLOC_SIZE(capacity);
@@ -61,7 +61,7 @@ int threads_that_start(int wanted) {
   try {
     while (std::ssize(threads) < wanted) threads.emplace_back([have_tried] { have_tried.wait(); });
   } catch (const std::system_error&) {
-    // as many as there are
+    // as many as could be started
   }
   all.set_value();
   for (std::thread& thread : threads) thread.join();
@@ -74,7 +74,7 @@ int use_threads(std::optional<int> wanted) {
                         std::getenv("OMP_NUM_THREADS"));
   };
   const int threads = wanted ? *wanted : automatic();
-  // LibTorch has two pools of them, of each of which this thread is one.
+  // LibTorch has two thread pools, and this thread is one of each.
   const int others = 2 * (threads - 1);
   if (const int started = threads_that_start(others); started < others) {
     const int fit = started / 2 + 1;

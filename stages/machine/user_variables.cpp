@@ -17,8 +17,8 @@ using runner::ErrorCode;
 
 constexpr int kMostThreads = 1024;
 
-/// What oneDNN 3, as LibTorch 2.11 has it, takes in capitals or not: "CPU dispatcher control" of
-/// its guide.
+/// The values that oneDNN 3 in LibTorch 2.11 accepts, in any case: "CPU dispatcher control" of its
+/// guide.
 constexpr std::array<std::string_view, 18> kOneDnnSets = {"DEFAULT",
                                                           "ALL",
                                                           "SSE41",

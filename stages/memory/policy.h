@@ -23,7 +23,8 @@ enum class OnOom { kReplan, kGpu, kCpu, kStop };
 
 /// What a recipe says about running out of memory while a stage works.
 struct RecoveryOptions {
-  /// How often one batch is run again on one device; nullopt: while there is another way.
+  /// How often one batch is run again on one device; nullopt: without limit, while there is another
+  /// way.
   std::optional<std::int64_t> max_retries = 0;
   std::vector<OnOom> on_oom = {OnOom::kReplan, OnOom::kStop};  ///< in this order
   bool halves_batch =
@@ -65,15 +66,14 @@ class MemoryPolicy : public runner::Artifact {
   std::optional<Layout> layout;  ///< nullopt: by kLayoutRule
   bool two_pass =
       false;  ///< encode micro-batches twice, so that a loss over the whole batch can be split
-  bool two_pass_is_open = false;  ///< two_pass is to be chosen
+  bool two_pass_is_open = false;  ///< the plan chooses two_pass
   ActivationCheckpointing activation_checkpointing;
-  bool checkpointing_is_open = false;  ///< which blocks to recompute is to be chosen
+  bool checkpointing_is_open = false;  ///< the plan chooses which blocks to recompute
   bool offloads_optimizer =
       false;  ///< keep the optimizer's state in host memory, if the device has its own memory
-  bool offload_is_open = false;  ///< offloading is to be chosen
-  bool optimizer_in_backward =
-      false;  ///< step weights and free gradients in the backward pass
-  bool in_backward_is_open = false;        ///< this is to be chosen
+  bool offload_is_open = false;            ///< the plan chooses whether to offload
+  bool optimizer_in_backward = false;      ///< step weights and free gradients in the backward pass
+  bool in_backward_is_open = false;        ///< the plan chooses this
   LossForm loss_form = LossForm::kDirect;  ///< for a loss that has several forms
   std::optional<std::int64_t> budget;      ///< bytes; nullopt: what the device has
   std::optional<double> budget_share;      ///< fraction of the device's memory, for a budget such

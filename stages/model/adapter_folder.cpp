@@ -13,8 +13,8 @@
 #include <torch/utils.h>
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/value/parse_json.h"
 #include "runner/shared/weights/pretrained_config.h"

@@ -163,7 +163,7 @@ ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone) {
   }
   InvertedResidualOptions small = std::get<InvertedResidualOptions>(backbone);
   small.stem = small.head = 8;
-  // Two widths, so that blocks with a downsampling shortcut keep it.
+  // Two widths, so that blocks with a shortcut still have one.
   for (std::size_t stage = 0; stage < small.stages.size(); ++stage)
     small.stages[stage].out = stage % 2 == 0 ? 4 : 8;
   return small;

@@ -52,9 +52,9 @@ class FineTunedClassifier : public ImageClassifier, public FrozenBase {
   /// From now on the parameters that need no gradient are the base; `base` identifies them.
   void freeze(std::string base) { FrozenBase::freeze(*this, std::move(base)); }
 
-  std::vector<std::string> notes;             ///< where its weights come from
-  WeightLayout layout = WeightLayout::kClip;  ///< the names by which its layers are selected and
-                                              ///< exported
+  std::vector<std::string> notes;                ///< where its weights come from
+  WeightLayout layout = WeightLayout::kClip;     ///< the names by which its layers are selected and
+                                                 ///< exported
   std::optional<std::string> weights_reference;  ///< of its base; nullopt: random
   std::optional<AttachedLora> lora;              ///< its adapters, if any
 };

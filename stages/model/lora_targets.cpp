@@ -76,7 +76,7 @@ LoraOptions read_lora_options(runner::ConfigReader& reader) {
   if (layers_pattern) check_expression(reader, "layers_pattern", *layers_pattern);
   if (layers) {
     options.layers = *layers;
-    // peft's own rule without a pattern misses numbers after the first part of a name: timm's
+    // peft's own rule without a pattern misses a number in the second part of a name: timm's
     // blocks.0.attn.
     options.layers_pattern = {layers_pattern.value_or("[^.]*")};
   }

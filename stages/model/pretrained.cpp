@@ -131,7 +131,7 @@ struct PretrainedPlaces::Place {
   How how = How::kInOrder;
   std::int64_t offset = 0;          // of the first used number, in the weight
   std::int64_t begin = 0, end = 0;  // of the numbers that are used
-  at::Tensor whole = {};  // the values of a tensor that cannot be placed piece by piece
+  at::Tensor whole = {};            // the values of a tensor that cannot be placed piece by piece
 };
 
 /// Finds the tensors that a weight is made of, and remembers which have been used.

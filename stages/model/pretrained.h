@@ -34,9 +34,8 @@ std::int64_t grid_side(std::int64_t tokens);
 /// What became of every tensor in a file of weights, and of every weight of the network.
 struct PretrainedReport {
   WeightLayout layout = WeightLayout::kClip;
-  std::int64_t taken = 0;  ///< weights of the network that now have the file's values
-  std::vector<std::string>
-      missing;  ///< names, as in the file, of weights that it lacks
+  std::int64_t taken = 0;                ///< weights of the network that now have the file's values
+  std::vector<std::string> missing;      ///< names, as in the file, of weights that it lacks
   std::vector<std::string> unexpected;   ///< tensors that no part of such a model has
   std::vector<std::string> wrong_shape;  ///< "vit.layernorm.weight [48] for [64]"
   std::vector<std::string>
@@ -91,7 +90,7 @@ class PretrainedPlaces {
   PretrainedReport report_;
   PositionResize resize_;
   std::vector<Place> places_;
-  std::vector<at::Tensor> zeros_;  // weights that only some layouts have; 0 for the others
+  std::vector<at::Tensor> zeros_;       // weights that only some layouts have; 0 for the others
   std::string bias_that_must_be_zero_;  // a tensor that has no place; empty: none
 };
 

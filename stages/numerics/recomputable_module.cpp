@@ -121,7 +121,8 @@ void write(const Buffers& buffers) {
   for (const auto& [own, values] : buffers) own.variable_data().copy_(values);
 }
 
-/// What compute() depends on besides its input and the parameters, as found in the forward pass.
+/// What compute() depends on in addition to its input and the parameters, as found in the forward
+/// pass.
 struct Conditions : torch::CustomClassHolder {
   Conditions(torch::nn::Module& module, Compute compute, at::Device device, bool updates_twice)
       : module(module),

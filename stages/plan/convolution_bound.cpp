@@ -106,7 +106,7 @@ std::int64_t larger(const ConvolutionShape& shape, std::int64_t direct, std::int
 }
 
 /// Images of half types and gradients of their results, transposed by threads, with rows padded to
-/// tiles: one per thread, or one per group if several threads never compute the same group.
+/// tiles: one for each group, or more if several threads share a group.
 std::int64_t turned_halves(const ConvolutionShape& shape) {
   const std::int64_t row = shape.stride *
                            rounded_up(divided_up(shape.in_width, shape.stride) + shape.padding + 2,

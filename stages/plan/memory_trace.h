@@ -67,9 +67,8 @@ struct TracedStorage {
   StepPhase phase = StepPhase::kIdle;
   std::vector<std::int64_t> shape;  ///< of the tensor seen in it; empty if none was
   at::ScalarType dtype = at::kByte;
-  bool is_scratch =
-      false;  ///< memory that a kernel may take and frees when it returns: not a tensor of the
-              ///< program
+  bool is_scratch = false;  ///< memory that a kernel may take and frees when it returns: not a
+                            ///< tensor of the program
   bool is_cast = false;  ///< a half-precision copy of a weight, which autocast caches for a while
   bool operator==(const TracedStorage&) const = default;
 };
@@ -116,9 +115,8 @@ class MemoryTrace {
   const Backend& backend() const;
   std::vector<TracedStorage> storages() const;
   std::vector<TraceEvent> events() const;
-  double flops() const;  ///< so far
-  std::int64_t launches()
-      const;  ///< operations started so far, not counting those within others
+  double flops() const;           ///< so far
+  std::int64_t launches() const;  ///< operations started so far, not counting those within others
 
   class Recorder;
 

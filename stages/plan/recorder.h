@@ -174,8 +174,7 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   std::vector<bool> is_owned_;  // per storage: own() was called
   std::vector<std::size_t>
       operation_of_;  // per storage: the number of the operation that allocated it
-  std::vector<std::size_t>
-      stands_for_;          // per storage: the one whose memory it uses, or itself
+  std::vector<std::size_t> stands_for_;  // per storage: the one whose memory it uses, or itself
   std::optional<Sum> sum_;  // the last addition, while nothing has been allocated after it
   std::optional<ScopedSavedTensors> saved_tensors_;
 };

@@ -43,8 +43,8 @@ class RowsAtOnce {
              runner::RunContext& context)
       : policy_(policy), device_(device), what_(std::move(what)), context_(context) {}
 
-  /// Calls `run` with how many of `units` go at once, 1 or more, until it returns. If no retry is
-  /// left, it rethrows the last exception of `run`.
+  /// Calls `run` with how many of `units` go at once, 1 or more, until it returns. The last
+  /// exception of `run` reaches the caller.
   void run(std::int64_t units, const std::function<void(std::int64_t at_once)>& run);
 
   const MemoryPolicy& policy() const { return policy_; }

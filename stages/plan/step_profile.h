@@ -30,10 +30,9 @@ std::string_view time_model_version();
 
 /// The memory of a step while a certain block of the network runs, forward or backward.
 struct BlockProfile {
-  std::string path;  ///< of the module, as the trace names it
-  std::int64_t held =
-      0;  ///< upper bound of what it has saved at the end of the forward pass of a part of the
-          ///< batch
+  std::string path;       ///< of the module, as the trace names it
+  std::int64_t held = 0;  ///< upper bound of what it has saved at the end of the forward pass of a
+                          ///< part of the batch
   std::int64_t peak = 0;  ///< the most that is live while it runs, of all owners
   StepWork forward;       ///< all of its forward passes that make a graph or save their input
 };

@@ -96,7 +96,7 @@ class History {
     return result;
   }
 
-  /// Of the events from the first on.
+  /// Operations of the events from the first on.
   double flops(double all) const { return all - (first_ == 0 ? 0 : events_[first_ - 1].flops); }
 
  private:

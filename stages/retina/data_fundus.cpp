@@ -49,8 +49,8 @@ Preprocessing read_preprocessing(runner::ConfigReader& reader) {
   return steps;
 }
 
-/// How the names of files tell the patients, by the option `patient`, which is put into `pattern`,
-/// or else as published sets do.
+/// How patients are read from file names: by the option `patient`, which is stored in `pattern`, or
+/// else in the ways of published sets.
 std::shared_ptr<const PatientNames> read_patient_names(runner::ConfigReader& reader,
                                                        std::optional<std::string>& pattern) {
   reader.read("patient", pattern);
@@ -157,7 +157,7 @@ std::string counts_by_grade(const ImageList& list) {
          runner::join(texts, "; ");
 }
 
-/// The photographs that belong together.
+/// Images that belong together.
 struct Owned {
   std::set<Part> parts;
   std::set<std::string_view> names;  // of files, without folders
@@ -192,8 +192,7 @@ void report_patients(const ImageList& list, runner::RunContext& context) {
   std::size_t patients = 0, named = 0, unnamed = 0, copies = 0;
   std::vector<std::string> shared, shared_pictures;
   for (const auto& [owner, has] : by_owner(list)) {
-    // ImageParts that are called the same in two folders are told by check_copies() where they are
-    // copies.
+    // Images with the same name in two folders are reported by check_copies() if they are copies.
     const bool has_copies = !has.is_patient && has.names.size() > 1;
     (has.is_patient ? named : unnamed) += has.photographs;
     if (has.is_patient) ++patients;
@@ -226,7 +225,7 @@ std::string places_text(const ImageList& list, const std::vector<ImagePlace>& pl
   return runner::join(texts, " and ");
 }
 
-/// Takes all but those of the last part out of the list.
+/// Removes all copies except those of the last part from the list.
 void leave_out(ImageList& list, const std::vector<std::vector<ImagePlace>>& groups,
                runner::RunContext& context) {
   std::array<std::set<std::size_t>, kSplitParts> gone;

@@ -30,12 +30,12 @@ using runner::StageError;
 struct EnsembleConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
-  std::vector<VoteRule> rules;  // without the one that decides
+  std::vector<VoteRule> rules;  // other than the deciding one
   Voting voting;
   GradeReportOptions reported;
 };
 
-/// What is computed with the ensemble's inputs.
+/// Values computed from the ensemble's inputs.
 struct EnsembleInputs {
   explicit EnsembleInputs(const runner::Inputs& inputs)
       : test(inputs.get<Dataset>("test")),
@@ -56,10 +56,10 @@ struct EnsembleInputs {
   std::shared_ptr<const MemoryPolicy> policy;
   Ensemble ensemble;
   std::shared_ptr<std::set<std::string>> told =
-      std::make_shared<std::set<std::string>>();  // by all of its networks
+      std::make_shared<std::set<std::string>>();  // shared by all of its networks
 };
 
-/// A row of these classes' probabilities for each of the samples that are decided.
+/// A row of these classes' probabilities for each sample with a decision.
 struct Decided {
   GradedSamples graded;
   ClassifiedSamples samples;
@@ -90,7 +90,7 @@ Decided decided_samples(const PairTable& table, const Ensemble& ensemble,
   return decided;
 }
 
-/// How good a rule is, ranked by its own scores.
+/// The metrics of a rule, ranked by its own scores.
 Json rule_json(const PairTable& table, const Ensemble& ensemble, const Decisions& decisions,
                std::optional<std::int64_t> referable_from) {
   GradedSamples graded{.grades = ensemble.classes};
@@ -109,7 +109,7 @@ Json rule_json(const PairTable& table, const Ensemble& ensemble, const Decisions
   return json;
 }
 
-/// When the last of the networks was trained.
+/// The training that finished last.
 Checkpoint last_of(const Ensemble& ensemble) {
   Checkpoint when;
   for (const EnsembleMember& member : ensemble.members) {
@@ -127,7 +127,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
                                       runner::PlanContext& context) override {
     const EnsembleInputs parts = checked(inputs);
     check_trained_images(*parts.test, config_.allow_trained, context);
-    // One network at a time: what the largest needs. Those of one model are alike.
+    // One network at a time, so the largest one counts. Networks of one model are alike.
     std::optional<PlannedForward> largest;
     for (std::size_t i = 0; i < parts.ensemble.members.size(); ++i) {
       const EnsembleMember& member = parts.ensemble.members[i];
@@ -211,8 +211,8 @@ class PairwiseEnsembleStage final : public runner::Stage {
     return parts;
   }
 
-  /// All rules that can be measured, the one that decides among them. Throws where that one cannot
-  /// be.
+  /// All rules that can be measured, including the deciding one. Throws if that one cannot be
+  /// measured.
   std::vector<VoteRule> rules_to_measure(const Ensemble& ensemble,
                                          runner::RunContext& context) const {
     std::vector<VoteRule> rules;
@@ -239,9 +239,8 @@ class PairwiseEnsembleStage final : public runner::Stage {
     return rules;
   }
 
-  /// How good the networks of each model are without the others', by the rule that decides:
-  /// [{"model", "set", "tied", "abstained", "accuracy", "quadratic_kappa", …}]. What is a metric
-  /// goes to `numbers`.
+  /// The metrics of each model's networks alone, by the deciding rule: [{"model", "set", "tied",
+  /// "abstained", "accuracy", "quadratic_kappa", …}]. Adds those that are metrics to `numbers`.
   Json models_json(const PairTable& table, const Ensemble& ensemble, NamedNumbers& numbers) const {
     Json all = Json::array();
     for (std::size_t set = 0; set < ensemble.sets; ++set) {
@@ -261,7 +260,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
     return all;
   }
 
-  /// One network after another, of which only one is in memory.
+  /// Runs one network after another; only one is in memory.
   PairTable table_of(const EnsembleInputs& parts, std::int64_t& skipped,
                      runner::RunContext& context) const {
     const std::size_t members = parts.ensemble.members.size();
@@ -303,7 +302,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
     context.say(line);
   }
 
-  EnsembleConfig config_;  // its batch is no larger than what fits, once that has been planned
+  EnsembleConfig config_;  // its batch is reduced to what fits, once that has been planned
 };
 
 VoteRule rule_named(const std::string& word) {

@@ -24,8 +24,8 @@ namespace {
 
 using Extent = Expression::Extent;
 
-/// What tools call the copies that they make. In this and all patterns below, what is repeated
-/// inside of repetitions is possessive, so that no name takes long.
+/// The names that tools give to the copies that they make. In this and all patterns below,
+/// repetitions inside of repetitions are possessive, so that no name takes long.
 constexpr const char* kChange =
     "(?:copy|dup(?:licate)?|orig(?:inal)?|aug(?:m(?:ent(?:ed|ation)?)?)?|[hv]?[-_]?flip(?:ped)?(?:["
     "-_]?(?:hv|lr|ud|["
@@ -40,7 +40,7 @@ constexpr const char* kChange =
     "enhanced|(?:pre)?processed|affine|elastic|distort(?:ed|ion)?|cutout|f[ab]|gf)";
 constexpr const char* kEnding = "(?:jpe?g|png|webp|tiff?|bmp)";
 
-/// All of them, compiled.
+/// Compiles all of them.
 std::vector<Expression> compiled(const std::vector<std::string>& patterns) {
   std::vector<Expression> all;
   for (const std::string& pattern : patterns) all.emplace_back("(?i)" + pattern);
@@ -69,7 +69,7 @@ PatientNames::PatientNames(const std::optional<std::string>& pattern) {
       throw std::invalid_argument("it has no group: put what is the patient in parentheses");
   }
   const std::string change = kChange, ending = kEnding;
-  // Names in which Roboflow and Augmentor keep the old one.
+  // Names in which Roboflow and Augmentor keep the original name.
   wrappers_ = compiled({"(.+?)[_.]" + ending + "\\.rf\\.[0-9a-z]{8,}",
                         ".*_original_(.+?)\\." + ending + "_[0-9a-f-]{36}"});
   prefixes_ = compiled(
@@ -83,7 +83,7 @@ PatientNames::PatientNames(const std::optional<std::string>& pattern) {
       "([0-9a-f]{12})(?![0-9a-z]).*",                        // APTOS
       "(\\d{8}_\\d{4,5}_\\d{4}_pp|im\\d{6})(?![0-9a-z]).*",  // Messidor
       "(idrid_\\d+).*",
-      "(\\d{3}-\\d{4})-\\d{3}(?!\\d).*",  // DDR, the last number may be another picture of the same
+      "(\\d{3}-\\d{4})-\\d{3}(?!\\d).*",  // DDR; the last number may be another image of the same
                                           // eye
       "(\\d{17})(?!\\d).*",               // DDR
   });
@@ -142,8 +142,8 @@ ImageList graded(const fs::path& root) {
   return list;
 }
 
-/// Says whose picture `file` is, as its name without the folder tells. Copies have the grade of
-/// what they are copies of.
+/// Sets the owner of `file` from its name without the folder. Copies have the grade of their
+/// original.
 void set_owner(ImageFile& file, const PatientNames& names) {
   DrawingOwner owner = names.of(std::string_view(file.name).substr(file.name.rfind('/') + 1));
   file.names_patient = owner.is_patient;
@@ -200,7 +200,7 @@ class GradeFolders {
   }
 
  private:
-  /// Those of the root, sorted; hidden ones are left out.
+  /// The folders of the root, sorted; hidden ones are left out.
   std::vector<std::string> folders() const {
     std::vector<std::string> names;
     std::error_code error;
@@ -252,9 +252,9 @@ class GradeFolders {
   Diagnostics errors_;
 };
 
-/// A table of grades, and where its photographs are.
+/// A table of grades, and the place of its images.
 struct GradeTable {
-  std::string file, image, grade;  // its name, and its columns
+  std::string file, image, grade;  // file name and column names
   std::string folder, ending;
 };
 
@@ -360,8 +360,8 @@ class GradeTables {
   const PatientNames& names_;
   AnnotationFiles files_;
   ImageList list_;
-  std::unordered_map<std::string, Place> places_;    // of photographs
-  std::unordered_map<std::string, Place> patients_;  // where the first eye of each is
+  std::unordered_map<std::string, Place> places_;    // by image
+  std::unordered_map<std::string, Place> patients_;  // the place of each patient's first eye
 };
 
 }  // namespace

@@ -26,7 +26,8 @@ std::optional<double> ratio_if_any(std::int64_t part, std::int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// Of telling the grades of which `is_meant` holds from the others.
+/// The quality of the decision that separates the grades for which `is_meant` holds from the
+/// others.
 template <typename IsMeant>
 DecisionQuality decision_quality(const GradeCounts& counts, IsMeant is_meant) {
   std::int64_t hits = 0, meant = 0, left_alone = 0, others = 0;
@@ -135,7 +136,7 @@ NamedNumbers grade_numbers(const GradeCounts& counts, const std::vector<std::str
 
 namespace {
 
-/// The samples by their score for one grade, so that every draw is ranked in one pass.
+/// The samples ordered by their score for one grade, so that each draw is ranked in one pass.
 class GradeRanking {
  public:
   GradeRanking(const GradedSamples& samples, std::int64_t grade) : grade_(grade) {
@@ -149,7 +150,7 @@ class GradeRanking {
     for (const std::size_t row : order_) scores_.push_back(score(row));
   }
 
-  /// The area under the ROC curve where sample i is there `times[i]` times.
+  /// The area under the ROC curve if sample i occurs `times[i]` times.
   std::optional<double> area(const std::vector<std::int64_t>& labels,
                              const std::vector<std::int32_t>& times) const {
     double others = 0, own = 0, twice_above = 0;
@@ -197,7 +198,7 @@ NamedNumbers numbers_of(const GradedSamples& samples, const std::vector<GradeRan
   return numbers;
 }
 
-/// Between the two nearest of sorted values, as numpy's percentile.
+/// Interpolates between the two nearest sorted values, as numpy's percentile does.
 double quantile(const std::vector<double>& sorted, double share) {
   const double place = share * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(place);
@@ -293,7 +294,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// Those that a classification does not record by another name.
+/// The metrics that a classification does not record under another name.
 bool is_recorded(std::string_view name) {
   return name != "accuracy" && !name.starts_with("weighted_") && !name.starts_with("precision/") &&
          !name.starts_with("f1/");

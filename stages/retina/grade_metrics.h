@@ -115,7 +115,7 @@ Grading grade(const GradedSamples& samples, const GradingOptions& options, std::
 /// {"numbers", "intervals", "target_accuracy"}, if present.
 nlohmann::ordered_json to_json(const Grading& grading, const GradingOptions& options);
 
-/// "quadratic kappa 0.988 (95 % interval 0.986–0.990), referable 99.1 % sensitivity, 98.5 %
+/// "quadratic kappa 0.9880 (95 % interval 0.9860–0.9900), referable: 99.1 % sensitivity, 98.5 %
 /// specificity".
 std::string headline(const Grading& grading);
 
@@ -135,8 +135,7 @@ void check_grades(const Dataset& test, const std::vector<std::string>& grades,
 
 /// Graded samples to report; all but the last two members are borrowed.
 struct GradesToReport {
-  const ClassifiedSamples&
-      samples;  ///< their logits are log probabilities, up to a constant
+  const ClassifiedSamples& samples;  ///< their logits are log probabilities, up to a constant
   const GradedSamples& graded;
   const Checkpoint& checkpoint;
   nlohmann::ordered_json besides = nlohmann::ordered_json::object();  ///< further members of

@@ -40,8 +40,8 @@ struct EnsembleRequest {
   std::string explain;  ///< a folder; empty: nothing is drawn
 };
 
-/// The names of all classes in their order, as far as the trainings say their numbers; without
-/// those by name.
+/// The names of all classes: in order of their numbers if the trainings give all of these,
+/// otherwise sorted by name.
 std::vector<std::string> classes_of(const std::vector<NodeNetwork>& networks) {
   std::map<std::int64_t, std::string> numbered;
   std::set<std::string> named;
@@ -80,7 +80,7 @@ at::Tensor pair_logits_of(const Checkpoint& checkpoint, TestTimeFlip flip,
       .flatten();
 }
 
-/// Asks one network after another about all pictures, and lets them vote.
+/// Runs one network after another on all images, and lets them vote.
 class EnsemblePrediction {
  public:
   EnsemblePrediction(Ensemble ensemble, Voting voting,
@@ -115,7 +115,7 @@ class EnsemblePrediction {
     return *ensemble_.members[member].checkpoint;
   }
 
-  /// Calls `use(network, batch)` for every batch of the pictures.
+  /// Calls `use(network, batch)` for every batch of the images.
   void go_through(std::size_t member,
                   const std::function<void(const PreparedNetwork&, const Batch&)>& use) const {
     const Checkpoint& own = checkpoint(member);
@@ -212,7 +212,7 @@ class EnsemblePrediction {
     return ensemble_.classes[static_cast<std::size_t>(label)];
   }
 
-  /// Of every picture the pairs that have voted for its class: where their networks looked.
+  /// For every image, draws the activation maps of the networks that voted for its class.
   void draw_reasons() {
     runner::make_folders(request_.explain);
     for (std::size_t i = 0; i < ensemble_.members.size(); ++i) {
@@ -259,8 +259,8 @@ class EnsemblePrediction {
   const RequestContext& context_;
   const std::int64_t images_;
   std::map<std::int64_t, std::vector<double>>
-      logits_;                                    // by picture: each of the member's second class
-  std::map<std::int64_t, std::int64_t> winners_;  // by picture
+      logits_;                                    // by image: each of the member's second class
+  std::map<std::int64_t, std::int64_t> winners_;  // by image
   std::int64_t failed_ = 0, drawn_ = 0;
 };
 
@@ -272,7 +272,7 @@ Voting voting_of(const runner::Graph& graph, const std::string& id) {
   return read_voting(reader);
 }
 
-/// The bytes that the first of the networks takes of a GPU; those of one model are alike.
+/// The GPU memory that the first of the networks takes; networks of one model are alike.
 std::int64_t planned_bytes_of(const Checkpoint& checkpoint, const ImagesToPredict& pictures,
                               const EnsembleRequest& request, const std::string& device_model) {
   MemoryPolicy policy;

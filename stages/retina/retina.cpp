@@ -11,7 +11,7 @@
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/data/image_writer.h"
-#include "stages/random/permutation.h"
+#include "stages/random/random.h"
 #include "stages/retina/fundus_list.h"
 
 namespace stages {
@@ -19,7 +19,7 @@ namespace {
 
 using Tint = std::array<float, 3>;  // factors of red, green and blue
 
-/// Where on the retina: its middle being the origin, its edge at 1.
+/// A position on the retina: the origin in the centre, the edge at 1.
 struct Spot {
   double x = 0, y = 0;
 };
@@ -137,7 +137,7 @@ class RetinaDrawing {
     tint({disc_.x + 0.02, disc_.y}, radius * 0.45, 0.6, {1.1f, 1.2f, 1.25f});
   }
 
-  /// A line of spots that winds from `from` on; each shade is laid once a step, so it is weak.
+  /// A winding line of spots that starts at `from`; shades are laid once per step, so each is weak.
   void add_vessel(Spot from, double angle, double width, double length, double bend,
                   const Tint& color, double winding) {
     const double step = std::max(width * 0.7, 0.8 / radius_);
@@ -152,7 +152,7 @@ class RetinaDrawing {
   }
 
   void add_vessels() {
-    const double inward = disc_.x < 0 ? 0 : std::numbers::pi;  // to the macula
+    const double inward = disc_.x < 0 ? 0 : std::numbers::pi;  // towards the macula
     const double turn = disc_.x < 0 ? 1 : -1;
     for (const double side : {-1.0, 1.0}) {
       for (int pair = 0; pair < 2; ++pair) {
@@ -203,7 +203,7 @@ class RetinaDrawing {
     }
   }
 
-  /// In two clusters.
+  /// Placed in two clusters.
   void add_exudates(std::int64_t fewest, std::int64_t most) {
     const std::array<Spot, 2> clusters = {somewhere(0.15, 0.6), somewhere(0.15, 0.6)};
     for (std::int64_t left = count(fewest, most); left > 0; --left) {
@@ -220,7 +220,7 @@ class RetinaDrawing {
                  random_.uniform(-9, 9), kNewVessel, 0.6);
   }
 
-  /// Its upper edge is level: blood before the retina sinks.
+  /// Its upper edge is level: blood in front of the retina sinks.
   void add_bleeding() {
     const Spot spot = somewhere(0.3, 0.7);
     const double width = random_.uniform(0.16, 0.24);
@@ -247,7 +247,7 @@ Image draw_retina(std::int64_t grade, int size, Random random) {
 
 namespace {
 
-/// Draws the photographs of one set and writes them.
+/// Draws the images of one set and writes them.
 class RetinaMaker {
  public:
   RetinaMaker(const std::filesystem::path& folder, const MadeImages& images,
@@ -261,7 +261,7 @@ class RetinaMaker {
   void publish() { made_.publish(); }
   std::uint64_t seed() const { return static_cast<std::uint64_t>(images_.seed); }
 
-  /// Photograph number `index` of a grade.
+  /// Draws image number `index` of a grade.
   void photograph(const std::string& name, std::int64_t grade, std::int64_t index) {
     check_cancelled(callbacks_);
     const Image image = draw_retina(
@@ -287,7 +287,7 @@ class RetinaMaker {
   std::int64_t done_ = 0;
 };
 
-/// "0a1b2c3d4e5f", as APTOS calls its photographs.
+/// "0a1b2c3d4e5f", the form of APTOS's image names.
 std::string drawn_id(std::uint64_t number) {
   std::string id;
   for (int digit = 0; digit < 12; ++digit, number >>= 4) id += "0123456789abcdef"[number & 15];
@@ -320,7 +320,7 @@ void make_eyepacs_2015(const std::filesystem::path& folder, const MadeImages& im
   made.create("train");
   made.create("test");
   std::string labels = "image,level\n", solution = "image,level,Usage\n";
-  // The photographs, by their grades, in pairs: the eyes of a patient.
+  // The images, by grade, in pairs: the eyes of a patient.
   const Permutation patients((images.count() + 1) / 2, made.seed(), 0);
   for (std::int64_t place = 0; place < patients.size(); ++place) {
     const bool is_test = place >= (patients.size() + 1) / 2;
@@ -360,11 +360,11 @@ void make_fundus_folders(const std::filesystem::path& folder, const MadeImages& 
 namespace {
 
 constexpr int kLooks = 96;             // in each direction
-constexpr int kDark = 3 * 16;          // red, green and blue together
-constexpr double kFewestBright = 0.2;  // share of the picture
+constexpr int kDark = 3 * 16;          // sum of red, green and blue
+constexpr double kFewestBright = 0.2;  // share of the image
 constexpr double kRedOverGreen = 1.1, kRedOverBlue = 1.3;
 constexpr double kFewestInside = 0.6,
-                 kMostOutside = 0.4;  // bright shares of the disc, and of what is around it
+                 kMostOutside = 0.4;  // bright shares of the disc, and of its surroundings
 
 }  // namespace
 
@@ -393,8 +393,8 @@ bool looks_like_retina(const Image& image) {
       static_cast<double>(red) < kRedOverBlue * static_cast<double>(blue))
     return false;
 
-  // Of a disc that is cut off, the longer side shows the diameter. Places become pixels, which are
-  // square.
+  // If the disc is cut off, the longer side shows the diameter. Converts places to pixels, which
+  // are square.
   const double across = static_cast<double>(image.width) / kLooks,
                down = static_cast<double>(image.height) / kLooks;
   const double radius = std::max((right - left + 1) * across, (bottom - top + 1) * down) / 2;

@@ -12,7 +12,7 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/suggest.h"
 #include "stages/artifact/model.h"
-#include "stages/text/same_name.h"
+#include "stages/text/class_text.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/train/class_weights.h"
 #include "stages/train/classification_loss.h"
@@ -33,10 +33,10 @@ struct BinaryOptions {
   std::string monitor;
 };
 
-/// The one logit of each row, (n).
+/// The single logit of each row, (n).
 at::Tensor pair_logits(const NamedTensors& encoded) { return encoded.at("logits").flatten(); }
 
-/// Binary cross-entropy, or a focal loss, of a model's one logit.
+/// Binary cross-entropy, or a focal loss, on a model's single logit.
 class BinaryStep final : public TrainingStep {
  public:
   BinaryStep(const Model& model, const BinaryOptions& options, at::Tensor class_weights)
@@ -68,7 +68,7 @@ class BinaryStep final : public TrainingStep {
   double weight(const Batch& batch) const override {
     const at::Tensor labels = batch["label"];
     if (!class_weights_.defined() || labels.is_meta()) return TrainingStep::weight(batch);
-    constexpr double kLeast = 1e-30;  // a batch of samples that weigh nothing has the loss 0
+    constexpr double kLeast = 1e-30;  // the loss of a batch whose samples all have weight 0 is 0
     return std::max(
         kLeast,
         class_weights_.index_select(0, labels.cpu()).to(torch::kDouble).sum().item<double>());
@@ -87,7 +87,7 @@ class BinaryStep final : public TrainingStep {
     std::vector<RankedSample> samples;
     for (std::int64_t row = 0; row < rows.size(0); ++row)
       samples.push_back({numbers[2 * row], numbers[2 * row + 1] > 0});
-    // Of a smoke run's few samples all may be of one class.
+    // The few samples of a smoke run may all be of one class.
     constexpr double kNothingReported = 0.5;
     return {{"auc", ranked_area(samples).value_or(kNothingReported)}};
   }
@@ -95,7 +95,7 @@ class BinaryStep final : public TrainingStep {
  private:
   const Model& model_;
   const BinaryOptions options_;
-  const at::Tensor class_weights_;  // (2) float; undefined: all weigh 1
+  const at::Tensor class_weights_;  // (2) float; undefined: all weights are 1
 };
 
 ClassChoice read_class(const runner::Value& value) {
@@ -140,7 +140,7 @@ TrainingData draw_pair(const TrainingData& data, const BinaryOptions& options) {
   return drawn;
 }
 
-/// Of the two classes: a list has a number for every class of the whole data.
+/// The weights of the two classes: a list has a number for every class of the whole data.
 at::Tensor pair_weights(const ClassWeights& weights, const Dataset& train, const ClassPair& pair) {
   const auto* listed = std::get_if<std::vector<double>>(&weights);
   if (!listed) return class_weights_of(weights, train);
@@ -208,7 +208,7 @@ namespace {
       .with_help(help);
 }
 
-/// A description of the whole, about two of its classes.
+/// The description `whole` reduced to two of its classes.
 DatasetDescription about_pair(DatasetDescription whole, const std::array<std::int64_t, 2>& pair) {
   whole.pair_of = static_cast<std::int64_t>(whole.classes.size());
   for (std::vector<std::string>* names : {&whole.classes, &whole.class_words}) {

@@ -12,7 +12,7 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
 #include "stages/artifact/model.h"
-#include "stages/text/same_name.h"
+#include "stages/text/class_text.h"
 
 namespace stages {
 namespace {
@@ -25,8 +25,7 @@ struct Opinions {
   std::int64_t classes;
 };
 
-/// The sum over the networks of what `weight` makes of each, times the probabilities of its
-/// classes.
+/// The sum over the networks of `weight` applied to each, times the probabilities of its classes.
 Scores weighted_sum(const Opinions& opinions,
                     const std::function<double(const VotingPair&, double)>& weight) {
   Scores scores(static_cast<std::size_t>(opinions.classes), 0);
@@ -63,9 +62,10 @@ Scores coupled(const Opinions& opinions) {
   return couple(known, opinions.classes);
 }
 
-/// The weights of two classes are multiplied in place each time one of their pairs comes up, and so
-/// grow along the pairs; the accuracy is one in percent, so that its bonus is given to all; and the
-/// sum of the weights that a score is divided by holds them too.
+/// Reproduces three mistakes of the publication. The weights of two classes are multiplied in place
+/// each time one of their pairs comes up, and so grow along the pairs. The accuracy is in percent,
+/// so every network gets the bonus for a good one. The sum of weights by which a score is divided
+/// includes both.
 Scores as_published(const Opinions& opinions) {
   constexpr double kPercent = 100, kBonus = 1.5, kBonusAbove = 0.95, kTiny = 1e-8;
   constexpr std::size_t kSevere = 3, kProliferative = 4;
@@ -164,7 +164,7 @@ Vote vote(VoteRule rule, std::span<const VotingPair> pairs, std::span<const doub
 }
 
 std::vector<double> couple(const std::vector<PairOpinion>& opinions, std::int64_t classes) {
-  // A class that never wins would only tend to 0.
+  // A class that never wins would only converge to 0.
   constexpr double kLeast = 1e-7, kClose = 1e-13;
   constexpr int kMostRounds = 10'000;
   const auto n = static_cast<std::size_t>(classes);
@@ -257,7 +257,7 @@ std::vector<std::string> names_of(const std::vector<const Model*>& models) {
   return names;
 }
 
-/// Every pair that there is not once in every set.
+/// Checks that every set has every pair exactly once.
 void check_pairs(const Ensemble& ensemble) {
   std::map<std::tuple<std::size_t, std::int64_t, std::int64_t>, int> counts;
   for (const EnsembleMember& member : ensemble.members)

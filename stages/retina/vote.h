@@ -75,7 +75,7 @@ struct Vote {
   std::vector<double> scores;  ///< by class
   std::int64_t winner = 0;
   bool is_tied = false;  ///< another class has the same score, up to rounding
-  double margin = 0;  ///< between the two best scores, as a share of all scores; 0 if tied
+  double margin = 0;     ///< between the two best scores, as a share of all scores; 0 if tied
 };
 
 /// `probabilities` are those of the second classes of `pairs`, in the same order; the pairs of one

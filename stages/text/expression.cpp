@@ -11,8 +11,9 @@ namespace stages {
 namespace {
 
 constexpr std::size_t kLongest = 4096;         // bytes of an expression
-constexpr std::uint32_t kMostSteps = 100'000;  // of a match: a good one of a name takes hundreds
-constexpr std::uint32_t kMostMemory = 1024;    // KiB of a match
+constexpr std::uint32_t kMostSteps = 100'000;  // per match: a legitimate one of a name takes
+                                               // hundreds
+constexpr std::uint32_t kMostMemory = 1024;    // KiB per match
 
 }  // namespace
 
@@ -30,11 +31,11 @@ struct Expression::Compiled {
     pcre2_code_free(code);
   }
 
-  /// Of the group called `name`; below 1: there is none.
+  /// The number of the group called `name`; below 1: there is none.
   int number_of(const char* name) const {
     return pcre2_substring_number_from_name(code, reinterpret_cast<PCRE2_SPTR>(name));
   }
-  /// What group `number` took in the last match.
+  /// What group `number` captured in the last match.
   std::string taken(int number) const {
     PCRE2_UCHAR* text = nullptr;
     PCRE2_SIZE length = 0;

@@ -16,7 +16,7 @@
 
 #include <zlib.h>
 
-#include "runner/shared/disk/regular_file.h"
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/utf8.h"
 #include "stages/text/vocabulary.h"
@@ -26,18 +26,17 @@ namespace {
 
 constexpr std::array<std::string_view, 7> kContractions = {"'s", "'t",  "'re", "'ve",
                                                            "'m", "'ll", "'d"};
-// Taken whole where they begin a piece; transformers then divides them in three.
+// Kept whole at the beginning of a piece; transformers then splits them in three.
 constexpr std::array<std::string_view, 2> kDividedMarks = {"<|startoftext|>", "<|endoftext|>"};
-// As UTF-8 read as Latin-1 these two begin most letters of Europe, followed by what may be a space.
+// In UTF-8 read as Latin-1, these two begin most European letters, followed by what may be a space.
 constexpr char32_t kCapitalAWithCircumflex = 0xC2, kCapitalAWithTilde = 0xC3;
-constexpr char32_t kCapitalSigma = 0x3A3;  // in lower case it depends on its place
+constexpr char32_t kCapitalSigma = 0x3A3;  // its lower case depends on its position
 
 bool is_ascii(std::string_view text) {
   return std::ranges::all_of(text, [](unsigned char byte) { return byte < 0x80; });
 }
 
-/// Is `character` one that OpenAI's cleaning leaves as it is where no other than ASCII stands
-/// beside it?
+/// Is `character` one that OpenAI's cleaning leaves unchanged if its neighbours are ASCII?
 bool is_kept_alone(char32_t character) {
   return character_class(character) == CharacterClass::kLetter &&
          !is_compatibility_form(character) && character != kCapitalAWithCircumflex &&
@@ -68,8 +67,8 @@ void refuse_unclean(std::string_view text) {
   }
 }
 
-/// `text` with characters in place of its HTML entities. What is left of an entity in an entity is
-/// one again.
+/// `text` with its HTML entities replaced by characters. If the result of a replacement forms an
+/// entity again, that is replaced too.
 std::string without_entities(std::string_view text) {
   std::string result;
   while (!text.empty()) {
@@ -94,7 +93,7 @@ std::optional<std::string_view> prefix_among(std::string_view text,
   return found == words.end() ? std::nullopt : std::optional(text.substr(0, found->size()));
 }
 
-/// The bytes of the run of such characters that `text` begins with.
+/// The length in bytes of the run of such characters at the beginning of `text`.
 std::size_t run_length(CharacterClass wanted, std::string_view text) {
   std::size_t size = 0;
   while (size < text.size()) {
@@ -156,7 +155,7 @@ using runner::Diagnostics;
 using runner::ErrorCode;
 using runner::Result;
 
-// Of transformers: the start, and the end.
+// Of transformers: start and end.
 constexpr std::array<std::string_view, 2> kTokenMarks = {"<|startoftext|>", "<|endoftext|>"};
 constexpr std::size_t kShownText = 60;  // bytes of a text in a message
 
@@ -170,13 +169,13 @@ Diagnostic bad_vocabulary(const std::filesystem::path& file, const std::string& 
 
 constexpr const char *kMerges = "/merges", *kVocabulary = "/vocabulary";  // the options
 
-/// The first of `errors`, at the option whose file it is about.
+/// The first of `errors`, placed at the option of its file.
 Diagnostic about(const char* option, Diagnostics errors) {
   errors.front().pointer = option;
   return std::move(errors.front());
 }
 
-/// Without the vocabulary, that of the merges alone.
+/// Without the vocabulary file, the numbers follow from the merges.
 Result<Vocabulary> vocabulary_of(const TokenizerOptions& options) {
   Result<std::string> merges =
       options.merges ? read_vocabulary_file(*options.merges) : Result<std::string>("#version\n");
@@ -223,7 +222,7 @@ Result<std::vector<std::int32_t>> Tokenizer::encode(std::string_view text) const
   }
   std::vector<std::int32_t> tokens = {start_};
   try {
-    // transformers looks for its marks before it cleans what lies between them.
+    // transformers finds its marks before it cleans the text between them.
     std::size_t at = cleaning_ == TextCleaning::kTransformers ? text.find('<') : text.npos;
     while (at != text.npos) {
       const std::string_view rest = text.substr(at);
@@ -271,7 +270,7 @@ using runner::Diagnostic;
 using runner::ErrorCode;
 
 constexpr std::string_view kGzipStart = "\x1f\x8b";
-constexpr int kGzipWindow = 15 + 16;  // the largest window, and gzip's head
+constexpr int kGzipWindow = 15 + 16;  // the largest window, and gzip's header
 
 Diagnostic unusable(const fs::path& file, const std::string& why) {
   return {ErrorCode::kDamagedWeights,
@@ -285,8 +284,7 @@ Diagnostic too_long(const fs::path& file) {
   return unusable(file, "is longer than " + std::to_string(kMaxVocabularyBytes >> 20) + " MiB");
 }
 
-/// What `packed` holds compressed, as far as one byte beyond what is read; nullopt where it is
-/// damaged.
+/// Decompresses `packed`, up to one byte beyond the limit; nullopt if it is damaged.
 std::optional<std::string> unpacked(std::string_view packed) {
   z_stream stream{};
   if (inflateInit2(&stream, kGzipWindow) != Z_OK) throw std::bad_alloc();
@@ -318,7 +316,7 @@ runner::Result<std::string> read_vocabulary_file(const fs::path& file) {
                       "there is no file '" + file.string() + "'",
                       "it is published with the weights: put it there"};
   }
-  // A pipe would be waited for, and a device has no end.
+  // Reading a pipe would block, and a device has no end.
   if (!fs::is_regular_file(status)) return unusable(file, "is not a file");
   std::ifstream stream = runner::open_regular(file, std::ios::binary);
   std::string bytes;
@@ -352,7 +350,7 @@ bool is_read_as_it_is(char32_t character) {
          (character >= kFirstAboveSigns && character < kFirstSurrogate);
 }
 
-/// The character whose number `text`, what stands between &# and the semicolon, is.
+/// The character with the number `text`, the part between &# and the semicolon.
 std::optional<char32_t> character_numbered(std::string_view text) {
   const bool is_hexadecimal = text.starts_with('x') || text.starts_with('X');
   if (is_hexadecimal) text.remove_prefix(1);

@@ -24,7 +24,7 @@
 namespace stages {
 namespace {
 
-constexpr std::int32_t kJoinedToTheLeft = -1;  // no token any more
+constexpr std::int32_t kJoinedToTheLeft = -1;  // no longer a token
 constexpr std::size_t kNoSymbol = static_cast<std::size_t>(-1);
 
 struct Symbol {
@@ -32,13 +32,13 @@ struct Symbol {
   std::size_t before = kNoSymbol, after = kNoSymbol;
 };
 
-/// Two neighbours that may be joined. The first in the order of rules goes first, of the same the
-/// leftmost.
+/// Two neighbours that may be merged. The earliest rule goes first and, for the same rule, the
+/// leftmost pair.
 struct Joint {
   std::int32_t rank = 0;
   std::size_t left = 0;
   std::int32_t joined = 0;
-  std::int32_t tokens[2] = {};  // what they were when it was found
+  std::int32_t tokens[2] = {};  // the tokens when it was found
   bool operator>(const Joint& other) const {
     return std::tie(rank, left) > std::tie(other.rank, other.left);
   }
@@ -117,8 +117,8 @@ namespace {
 constexpr std::string_view kPieceEnd = "</w>", kStartToken = "<|startoftext|>",
                            kEndToken = "<|endoftext|>";
 
-/// The bytes in the order of their tokens: first those that are printable in Latin-1, which stand
-/// for themselves, then the others.
+/// The bytes in the order of their tokens: first those that are printable in Latin-1, which
+/// represent themselves, then the others.
 std::vector<unsigned char> bytes_in_order() {
   std::vector<unsigned char> order, others;
   for (int byte = 0; byte < 256; ++byte) {
@@ -130,7 +130,8 @@ std::vector<unsigned char> bytes_in_order() {
   return order;
 }
 
-/// How the byte at `place` of that order is written: the others as the characters from U+0100.
+/// The symbol of the byte at `place` in that order: characters from U+0100 for the unprintable
+/// ones.
 std::string symbol(unsigned char byte, std::size_t place) {
   constexpr std::size_t kPrintable = 188;
   std::string text;
@@ -159,7 +160,7 @@ class TokenList {
     }
   }
 
-  /// The merge on the line of this number.
+  /// Adds the merge on line `number`.
   void merge(std::size_t number, std::string_view line) {
     const std::size_t gap = line.find(' ');
     if (gap == line.npos || gap == 0 || gap + 1 == line.size() ||
@@ -170,7 +171,7 @@ class TokenList {
     made_.pairs.push_back({number_of(number, left), number_of(number, right), add(joined)});
   }
 
-  /// All of them, and then what frames a text.
+  /// Returns all of them, followed by the start and end tokens.
   Vocabulary finish() {
     made_.start = add(std::string(kStartToken));
     made_.end = add(std::string(kEndToken));
@@ -218,7 +219,7 @@ TokenList tokens_of(std::string_view text) {
   return tokens;
 }
 
-/// The numbers that `json` gives to the tokens, by their numbers in the list.
+/// The numbers that `json` gives to the tokens, indexed by their numbers in the list.
 std::vector<std::int32_t> given_numbers(const std::vector<std::string>& tokens,
                                         std::string_view json) {
   const nlohmann::json given = runner::parse_strict_json(json, 1, "it");
@@ -253,7 +254,7 @@ std::vector<std::int32_t> given_numbers(const std::vector<std::string>& tokens,
   return numbers;
 }
 
-/// What every token stands for, by its number.
+/// The text of every token, by its number.
 std::vector<std::string> texts_of_tokens(const Vocabulary& vocabulary) {
   std::vector<std::string> texts(static_cast<std::size_t>(vocabulary.size));
   const auto text = [&](std::int32_t token) -> std::string& {
@@ -355,7 +356,7 @@ void append_utf8(char32_t character, std::string& text) {
 void append_lower_case(char32_t character, std::string& text) {
   append_utf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character))),
               text);
-  // The one character whose lower case is two, whatever the language.
+  // The only character whose lower case is two characters in every language.
   if (character == kCapitalIWithDot) append_utf8(kCombiningDot, text);
 }
 

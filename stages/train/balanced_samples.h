@@ -11,7 +11,7 @@ namespace stages {
 
 /// A class-balanced training set: an epoch sees equally many samples of every class, and as many in
 /// all as the set has. The samples of a class are drawn in rounds, reshuffled each round, and the
-/// rounds continue across epochs: no sample is drawn more than one time more often than another. An
+/// rounds continue across epochs: within a class, the numbers of draws differ by at most one. An
 /// epoch is a function of (seed, epoch).
 ///
 /// A sample that is drawn again in an epoch has a different index, its own plus a multiple of the

@@ -11,7 +11,7 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/suggest.h"
-#include "stages/text/same_name.h"
+#include "stages/text/class_text.h"
 
 namespace stages {
 namespace {

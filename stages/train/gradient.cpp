@@ -42,8 +42,8 @@ RowNames row_names(const Batch& batch, std::int64_t begin, std::int64_t end) {
   return names;
 }
 
-/// Restores the statistics that a network's layers have collected (BatchNorm) to those at
-/// construction.
+/// A copy of the statistics that a network's layers have collected (BatchNorm), made at
+/// construction and restored by put_back().
 class Collected {
  public:
   explicit Collected(const torch::nn::Module& network) {

@@ -49,9 +49,9 @@ inline constexpr const char* kOwners[] = {"parameter", "gradient", "optimizer_st
 std::vector<std::int64_t> bytes_by_owner(const std::vector<OwnedTensor>& owned, std::int64_t live);
 
 /// Reports the memory use of a training to the run: a line at the start, after every epoch, after
-/// the cache was emptied there, and at the end, or only a detail if it would repeat the line
-/// before; metrics every few steps and at the end of an epoch; and the owner of memory that grows
-/// from epoch to epoch. Empties the cache when requested. Logs nothing if a CPU's tensors are not
+/// the cache was emptied there, and at the end (at level detail if it repeats the line before);
+/// metrics every few steps and at the end of an epoch; and the owner of memory that grows from
+/// epoch to epoch. Empties the cache when requested. Logs nothing if a CPU's tensors are not
 /// counted (counting_allocator.h).
 ///
 ///   memory/allocated, memory/reserved, memory/peak, memory/retries   bytes, of a step
@@ -94,7 +94,8 @@ class MemoryLog {
   std::int64_t epoch_peak_ = 0, peak_ = 0;  // bytes, since the last line and over the whole
                                             // training
   std::optional<std::array<std::int64_t, 3>>
-      reported_;  // allocated, reserved and peak in the last line that was not a repetition
+      reported_;  // allocated, reserved and peak in the last line that was not a repetition of the
+                  // one before
   std::int64_t reported_retries_ = 0;
   std::int64_t micro_batches_ = 0, steps_ = 0, epochs_ = 0, cleared_ = 0;
   std::vector<std::vector<std::int64_t>> live_;  // by epoch and owner

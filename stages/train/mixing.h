@@ -34,9 +34,9 @@ struct Mixture {
 Mixture draw_mixture(const MixingOptions& options, const StepKey& key, std::uint32_t name,
                      std::int64_t height, std::int64_t width);
 
-/// Mixes each sample's "image", or all its floating-point inputs, with those of the sample before
-/// it (for the first: the last). Adds "partner_label", the label of the other sample, and "share",
-/// the share of the sample itself. A batch of one is mixed with itself.
+/// Mixes each sample's floating-point inputs, such as "image", with those of the sample before it
+/// (for the first: the last). Adds "partner_label", the label of the other sample, and "share", the
+/// share of the sample itself. A batch of one is mixed with itself.
 Batch mix_samples(const Batch& batch, const MixingOptions& options, const StepKey& key);
 
 }  // namespace stages

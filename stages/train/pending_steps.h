@@ -41,7 +41,7 @@ struct PendingStep {
   StepNumbers numbers;
   std::vector<Rates> rates;
   StepSnapshot before;
-  bool written = false;  ///< committed, and as far as the host knows not skipped
+  bool written = false;  ///< committed, and not known to have been skipped
 };
 
 /// The steps that are computed but not yet recorded. On a CPU a step is read before it is

@@ -35,8 +35,8 @@ struct TrainingToPlan {
   const MemoryPolicy& policy;
   /// Returns the step under another policy, if the policy affects it; null: `step`.
   std::function<std::unique_ptr<TrainingStep>(const MemoryPolicy&)> step_under = {};
-  /// `model`, if dry runs may be shared with other trainings of it whose step has the same
-  /// structure(); null: not shared.
+  /// `model`, if dry runs may be shared with other trainings of the same model whose step has the
+  /// same structure(); null: not shared.
   std::shared_ptr<const Model> shared_model = {};
 };
 

@@ -173,8 +173,9 @@ Json StepRecovery::state() const {
 
 void StepRecovery::restore(const nlohmann::json& state) {
   if (!state.is_object() || !state.contains("in_place_of")) return;
-  if (context_.node().restarts.has_moved) return;  // memory ran out on another device, not on this
-                                                   // one
+  if (context_.node().restarts.has_moved)
+    return;  // memory ran out on another device, not on this
+             // one
   if (state.at("in_place_of") != nlohmann::json(to_json(first_))) return;
   MemoryPolicy policy = first_policy_;
   take_choices(policy, state.at("policy"));

@@ -22,7 +22,7 @@ using runner::StageError;
 struct ClassificationOptions {
   ClassificationLoss loss;
   ClassWeights class_weights;
-  bool balances = false;  ///< of the samples
+  bool balances = false;  ///< draw class-balanced samples
   std::string monitor;
   MixingOptions mixing;
 };

@@ -389,7 +389,7 @@ class Training {
   StepObserver* const observer_;  // null in an ordinary run
   const at::Device device_;
   const DatasetDescription description_;
-  const bool drops_last_;              // an incomplete last batch of an epoch
+  const bool drops_last_;              // drop an incomplete last batch of an epoch
   const std::int64_t planned_steps_;   // the schedule's length
   const std::int64_t epochs_, steps_;  // to be run: fewer under smoke
   StepExecution execution_;

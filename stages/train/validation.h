@@ -39,7 +39,7 @@ std::int64_t validation_batch_size(const TrainingStep& step, const StepPlan& pla
                                    std::int64_t batch_size);
 
 /// The order in which `size` samples are measured, always the same. Coupled samples are shuffled:
-/// data are ordered by class, so a batch of neighbours would have few classes to tell apart.
+/// data are ordered by class, so a batch of neighbours would have few classes to distinguish.
 SampleOrder validation_order(const TrainingStep& step, std::int64_t size);
 
 /// Measures `step` on one batch, encoded in parts if the plan splits it, without a graph and in

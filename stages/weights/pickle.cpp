@@ -48,8 +48,8 @@ const ElementType* element_type_of_storage(std::string_view storage) {
 
 namespace {
 
-/// The machine that a pickle is a program for: a stack of values, marks in it, and a memory of
-/// values by number.
+/// The virtual machine that runs a pickle: a stack of values, marks in it, and a memo of values by
+/// number.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -106,7 +106,7 @@ class Reader {
     memory_[key] = value;
   }
 
-  /// How many values above the last mark may be taken.
+  /// How many values above the last mark may be popped.
   std::size_t free() const { return stack_.size() - (marks_.empty() ? 0 : marks_.back()); }
 
   PickledValue* top() {
@@ -168,10 +168,9 @@ class Reader {
     push_new(std::bit_cast<double>(bits));
   }
 
-  // Each group of instructions gives back whether the code is one of its own, which it has then
-  // done.
+  // Each group of opcodes returns whether the code is one of its own, which it has then executed.
 
-  /// What says something of the pickle itself.
+  /// Opcodes about the pickle itself.
   bool skip_frame(unsigned char code) {
     switch (code) {
       case 0x80:
@@ -181,13 +180,13 @@ class Reader {
         return true;
       case 0x95:
         number(8);
-        return true;  // a frame: its length says nothing that the program does not
+        return true;  // a frame: its length is redundant
       default:
         return false;
     }
   }
 
-  /// A number, a text, or None.
+  /// Opcodes that push a number, a text, or None.
   bool push_literal(unsigned char code) {
     switch (code) {
       case 'N':
@@ -236,7 +235,7 @@ class Reader {
     }
   }
 
-  /// What makes lists, tuples and dictionaries, and fills them.
+  /// Opcodes that build and fill lists, tuples and dictionaries.
   bool use_containers(unsigned char code) {
     switch (code) {
       case '}':
@@ -318,7 +317,7 @@ class Reader {
     }
   }
 
-  /// What drops values, doubles them, keeps them and recalls them.
+  /// Opcodes that drop, duplicate, store and recall values.
   bool use_memory(unsigned char code) {
     switch (code) {
       case '0':
@@ -350,7 +349,7 @@ class Reader {
     }
   }
 
-  /// What names a function or class, calls it, or gives its result a state.
+  /// Opcodes that name a function or class, call it, or set the state of its result.
   bool call(unsigned char code) {
     switch (code) {
       case 'c': {
@@ -369,7 +368,7 @@ class Reader {
         push(builder_.call(pop(), arguments));
         return true;
       }
-      case 0x92: {  // with named arguments, which nothing that is made here has
+      case 0x92: {  // with keyword arguments, which nothing allowed here takes
         pop();
         const PickledValue* arguments = pop();
         push(builder_.call(pop(), arguments));
@@ -388,7 +387,7 @@ class Reader {
     }
   }
 
-  /// One instruction; false after the last.
+  /// Executes one opcode; false after the last.
   bool step() {
     const std::size_t began = at_;
     const auto code = static_cast<unsigned char>(take(1)[0]);

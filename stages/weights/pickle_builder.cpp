@@ -9,12 +9,12 @@
 namespace stages {
 namespace {
 
-// Of values, and of all that is made of them: no state dict has as many, and a pickle of 64 MiB
-// could ask for more than there is memory.
+// The limit of values, and of everything constructed from them: no state dict has as many, and a
+// pickle of 64 MiB could request more than the available memory.
 constexpr std::size_t kMostObjects = 2'000'000;
 constexpr std::size_t kMostPickledDimensions = 64;
 
-/// "torch.nn.Module", as a message shows it.
+/// "torch.nn.Module", as shown in messages.
 std::string full_name(const PickledGlobal& global) {
   return runner::printable_ascii(std::string(global.module) + '.' + std::string(global.name));
 }
@@ -27,7 +27,7 @@ const ElementType* storage_type(const PickledGlobal& global) {
   return element_type_of_storage(global.name);
 }
 
-/// What stands for something that makes a tensor or a plain container.
+/// Names that construct a tensor or a plain container.
 bool is_allowed(const PickledGlobal& global) {
   constexpr std::array kAllowed = {
       std::pair("collections", "OrderedDict"),
@@ -49,7 +49,7 @@ bool is_allowed(const PickledGlobal& global) {
          });
 }
 
-/// What stands for data that training programs keep beside the weights.
+/// Names of data that training programs store next to the weights.
 bool is_opaque(const PickledGlobal& global) {
   struct Known {
     std::string_view module;
@@ -101,7 +101,7 @@ bool is_opaque(const PickledGlobal& global) {
       {"pytorch_lightning.callbacks.model_checkpoint", {"ModelCheckpoint"}},
       {"pytorch_lightning.callbacks.early_stopping", {"EarlyStopping"}},
   };
-  // Numbers' types, as numpy names their classes: numpy.dtypes.Float64DType, numpy.float32.
+  // Numeric types, by numpy's class names: numpy.dtypes.Float64DType, numpy.float32.
   if (global.module == "numpy.dtypes") return global.name.ends_with("DType");
   if (global.module == "numpy") {
     for (const std::string_view kind : {"float", "int", "uint", "bool", "complex"}) {
@@ -196,7 +196,7 @@ PickledValue* PickleBuilder::tensor(const PickledValues& arguments, std::size_t 
     made.type = type.module == "torch" ? element_type(type.name) : nullptr;
     if (!made.type) refuse_pickle("its pickle has something else where a type of numbers belongs");
   }
-  // What comes last says that the numbers are to be conjugated or negated.
+  // The last argument says that the numbers are to be conjugated or negated.
   if (arguments.size() == most && most > 4 && !is_empty(arguments.back())) {
     refuse_pickle("it has a tensor that is to be conjugated or negated when it is read");
   }

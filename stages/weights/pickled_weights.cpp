@@ -18,7 +18,7 @@ constexpr const char* kEndless = "its dictionaries hold one another without end"
 
 [[noreturn]] void refuse_weights(const std::string& why) { throw std::invalid_argument(why); }
 
-/// Goes through a value and all below it, and gathers the tensors.
+/// Visits a value and everything below it, and collects the tensors.
 class Walk {
  public:
   Walk(const Pickle& pickle, std::int64_t most_bytes) : pickle_(pickle), left_(most_bytes) {}
@@ -59,7 +59,7 @@ class Walk {
     path_.pop_back();
   }
 
-  /// A key as part of a name; an empty one where it can be none.
+  /// A key as part of a name; empty if it cannot be one.
   static std::string text_of(const PickledValue* key) {
     if (const auto* text = std::get_if<std::string_view>(&key->data)) return std::string(*text);
     if (const auto* number = std::get_if<std::int64_t>(&key->data)) return std::to_string(*number);
@@ -77,7 +77,7 @@ class Walk {
     return name;
   }
 
-  /// Checks that the tensor lies in its storage.
+  /// Checks that the tensor lies within its storage.
   PickledWeight weight(const PickledTensor& tensor) {
     PickledWeight weight{name(), tensor};
     const auto misfit = [&](const char* why) {
@@ -121,8 +121,8 @@ class Walk {
 
 constexpr int kMostWrappers = 4;
 
-/// By which programs keep a model in a checkpoint, the preferred first. Of the first five timm
-/// takes one in this order.
+/// The keys under which programs keep a model in a checkpoint, in order of preference. timm uses
+/// one of the first five, in this order.
 constexpr std::array<std::string_view, 12> kModelKeys = {
     "state_dict_ema", "model_ema", "state_dict", "model_state", "model",   "model_state_dict",
     "params_ema",     "params",    "net",        "network",     "weights", "checkpoint"};
@@ -143,8 +143,8 @@ struct SavedModel {
   std::string keys;
 };
 
-/// The dictionary of `map` that is known to be the model of a checkpoint; null where there is none.
-/// `looks` counts the entries that were looked at, some more than once.
+/// The dictionary of `map` known to be the model of a checkpoint; null if there is none. `looks`
+/// counts the entries inspected, some more than once.
 SavedModel model_in(const PickledMap& map, int wrappers, std::size_t& looks) {
   if (map.is_object || wrappers > kMostWrappers) return {};
   looks += kModelKeys.size() * map.entries.size();
@@ -174,7 +174,7 @@ std::vector<std::string> entries_in(const PickledMap& map) {
   return keys;
 }
 
-/// What `entry` leads to: its keys may have dots. Null where there is nothing.
+/// The value at `entry`, whose keys may contain dots. Null if there is none.
 const PickledValue* value_at(const PickledMap& map, std::string_view entry) {
   for (const auto& [key, value] : map.entries) {
     const std::string_view text = text_of_key(key);
@@ -188,7 +188,7 @@ const PickledValue* value_at(const PickledMap& map, std::string_view entry) {
   return nullptr;
 }
 
-/// Can these be the tensors of one layer? Then its siblings, which have the same, are layers of the
+/// Can these be the tensors of one layer? If so, siblings with the same names are layers of the
 /// same model.
 bool is_one_layer(const std::set<std::string_view>& names) {
   constexpr std::array<std::string_view, 5> kOfLayer = {"weight", "bias", "running_mean",
@@ -197,10 +197,10 @@ bool is_one_layer(const std::set<std::string_view>& names) {
       names, [&](std::string_view name) { return std::ranges::count(kOfLayer, name) > 0; });
 }
 
-/// The keys of those dictionaries of tensors in `map` that hold the same names: of a student and
-/// its teacher, say. What torch's wrappers put before names does not tell them apart.
+/// The keys of dictionaries of tensors in `map` that have the same names, such as a student and its
+/// teacher. Prefixes that torch's wrappers add to names are ignored.
 std::vector<std::string> alike_in(const PickledMap& map) {
-  if (map.is_object) return {};  // a module, whose parts these are
+  if (map.is_object) return {};  // a module: these are its parts
   const auto names = [](const PickledMap& tensors) {
     std::set<std::string_view> names;
     for (const auto& [key, value] : tensors.entries) {
@@ -246,7 +246,7 @@ std::string listed_entries(const std::vector<std::string>& keys) {
   return runner::listed(shown, kShown, "'");
 }
 
-/// Those of `weights` whose names begin with `entry`, without it.
+/// The `weights` whose names begin with `entry`, without that prefix.
 std::vector<PickledWeight> below(std::vector<PickledWeight> weights, const std::string& entry) {
   const std::string prefix = entry + '.';
   std::erase_if(weights,
@@ -283,7 +283,7 @@ PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes,
     }
     result.inside += (result.inside.empty() ? "" : ".") + entry;
   }
-  if (result.inside.empty()) result.others.clear();  // they are part of what is taken
+  if (result.inside.empty()) result.others.clear();  // they are part of the model
   std::erase(result.others, model.keys.substr(0, model.keys.find('.')));
   if (result.weights.empty()) refuse_weights("it holds no tensor");
   return result;

@@ -62,12 +62,12 @@ SafetensorsType type_of(const NamedTensors::Item& item) {
       .with_help("fetch or write the file again");
 }
 
-/// An open file, whose header has been read.
+/// An open file whose header has been read.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path)
       : path_(path),
-        // Does not wait for a writer, should the path name a pipe.
+        // Does not wait for a writer if the path is a pipe.
         file_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
     struct stat status = {};
     if (!file_.is_open() || ::fstat(*file_, &status) != 0) {
@@ -89,7 +89,7 @@ class SafetensorsFile {
            ", which LibTorch has no numbers for");
   }
 
-  /// Fills `numbers` with those of `entry` from byte `begin` of it on.
+  /// Fills `numbers` with the numbers of `entry` from its byte `begin` on.
   void read(const SafetensorsEntry& entry, std::int64_t begin, const at::Tensor& numbers) const {
     read_at(data_ + entry.begin + begin, numbers.mutable_data_ptr(), numbers.nbytes());
     if (entry.type == SafetensorsType::kBool && numbers.view(at::kByte).gt(1).any().item<bool>())
@@ -126,7 +126,7 @@ class SafetensorsFile {
       refuse("its header claims " + std::to_string(length) +
              " bytes, more than the 100000000 allowed");
     constexpr std::uint64_t kLongestOfModels =
-        16 << 20;  // a hundred thousand tensors; 100 MB take half a minute
+        16 << 20;  // a hundred thousand tensors; parsing 100 MB takes half a minute
     if (length > kLongestOfModels)
       refuse("its header claims " + std::to_string(length) + " bytes, more than the " +
              std::to_string(kLongestOfModels) + " that a model needs");
@@ -199,7 +199,7 @@ Safetensors read_safetensors(const std::filesystem::path& path, WeightContents c
 }
 
 void read_safetensors(const std::filesystem::path& path, const WeightSink& sink) {
-  constexpr std::int64_t kPiece = 1 << 20;  // bytes, a multiple of every type's
+  constexpr std::int64_t kPiece = 1 << 20;  // bytes, a multiple of every type's size
   SafetensorsFile file(path);
   for (const SafetensorsEntry& entry : file.header().entries) {
     if (!sink.wants(entry.name)) continue;

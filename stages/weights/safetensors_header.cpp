@@ -54,7 +54,7 @@ const TypeInfo& info(SafetensorsType type) { return kNamedTypes[static_cast<std:
 
 [[noreturn]] void refuse_header(const std::string& what) { throw std::invalid_argument(what); }
 
-/// A text from the file as a message shows it.
+/// A text from the file in a form for messages.
 std::string shown(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
@@ -89,7 +89,7 @@ std::int64_t bytes(const SafetensorsEntry& entry) {
   std::int64_t bits = info(entry.type).bits;
   bool empty = false;
   for (const std::int64_t size : entry.shape) {
-    // A zero empties the tensor, but its other sizes must still be ones that can be counted with.
+    // A zero makes the tensor empty, but its other sizes must still not overflow.
     empty = empty || size == 0;
     if (__builtin_mul_overflow(bits, std::max<std::int64_t>(size, 1), &bits))
       refuse_header(entry.name, "is too large");
@@ -146,7 +146,7 @@ std::string to_text(const SafetensorsHeader& header) {
   auto document = nlohmann::ordered_json::object();
   if (!header.metadata.empty()) document["__metadata__"] = header.metadata;
   for (const SafetensorsEntry& entry : header.entries) {
-    // Not looked up first: an ordered object does that by going through all it has.
+    // Without a prior lookup, which in an ordered object is linear.
     document.get_ref<nlohmann::ordered_json::object_t&>().emplace_back(
         entry.name, nlohmann::ordered_json{{"dtype", name(entry.type)},
                                            {"shape", entry.shape},

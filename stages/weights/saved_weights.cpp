@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/digest.h"
-#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
@@ -55,12 +55,13 @@ std::string text_of(const fs::path& path) {
 }
 
 bool is_safetensors(const fs::path& path, std::string_view start) {
-  // The length of a header, of below 4 GB, then the header.
+  // The length of a header below 4 GB, then the header.
   const bool begins_so = start.size() > 8 && start.substr(4, 5) == std::string_view("\0\0\0\0{", 5);
   return begins_so || path.extension() == ".safetensors";
 }
 
-/// Reads one file by the function for its format; what it is says its content, not its name.
+/// Reads one file with the function for its format. The format follows from the file's content; a
+/// file named *.safetensors always counts as safetensors.
 template <typename ReadSafetensors, typename ReadTorchFile>
 auto read_by_format(const fs::path& path, ReadSafetensors read_safetensors_file,
                     ReadTorchFile read_file_of_torch) {
@@ -79,7 +80,7 @@ auto read_by_format(const fs::path& path, ReadSafetensors read_safetensors_file,
                   "name a file of weights, and compare its checksum with the one published");
 }
 
-/// The name below `entry`; nullopt: it is not there.
+/// The name below `entry`; nullopt: it is not below it.
 std::optional<std::string> name_below(const std::string& entry, const std::string& name) {
   if (entry.empty()) return name;
   if (name.size() <= entry.size() || !name.starts_with(entry) || name[entry.size()] != '.')
@@ -87,7 +88,7 @@ std::optional<std::string> name_below(const std::string& entry, const std::strin
   return name.substr(entry.size() + 1);
 }
 
-/// Safetensors have no dictionaries, but names.
+/// Safetensors have no dictionaries, only names.
 TorchFile read_safetensors_below(const fs::path& path, WeightContents contents,
                                  const std::string& entry) {
   TorchFile file{read_safetensors(path, contents).tensors, entry};
@@ -106,7 +107,7 @@ TorchFile read_file(const fs::path& path, WeightContents contents, const std::st
       [&] { return read_torch_file(path, contents, entry); });
 }
 
-/// Takes pieces of a safetensors file by the names below `entry`.
+/// Passes on the pieces of a safetensors file under the names below `entry`.
 WeightSink sink_below(const std::string& entry, const WeightSink& sink) {
   return {
       .wants =
@@ -120,7 +121,7 @@ WeightSink sink_below(const std::string& entry, const WeightSink& sink) {
           }};
 }
 
-/// The same by plain names.
+/// The same with plain names.
 WeightSink plain_sink(const WeightSink& sink) {
   return {.wants = [&](const std::string& name) { return sink.wants(plain_weight_name(name)); },
           .take =
@@ -129,11 +130,11 @@ WeightSink plain_sink(const WeightSink& sink) {
               }};
 }
 
-/// Of torch.compile, FSDP, and checkpoints of activations, which wrap any module.
+/// Of torch.compile, FSDP, and activation checkpointing, which can wrap any module.
 constexpr std::array<std::string_view, 3> kModuleWrappers = {"_orig_mod.", "_fsdp_wrapped_module.",
                                                              "_checkpoint_wrapped_module."};
 
-/// What plain_weight_name() does to a name.
+/// Describes what plain_weight_name() does to a name.
 std::string renaming(std::string_view name) {
   for (const std::string_view wrapper : kModuleWrappers)
     if (name.find(wrapper) != name.npos) return "without '" + std::string(wrapper) + "'";
@@ -158,7 +159,7 @@ void check_names(const fs::path& index, const std::string& shard, const NamedTen
 }
 
 /// The SHA-256 digest of a file's bytes, as 64 hexadecimal digits. Throws runner::StageError
-/// (kMissingWeights) where the file cannot be read.
+/// (kMissingWeights) if the file cannot be read.
 std::string file_sha256(const std::filesystem::path& path) {
   runner::Digest digest;
   if (const int error = digest.update_from(path)) {
@@ -168,7 +169,7 @@ std::string file_sha256(const std::filesystem::path& path) {
   return digest.finish();
 }
 
-/// The digest of files, which does not depend on the folder that they lie in.
+/// The digest of several files, independent of their folder.
 std::string sha256_of(const std::vector<fs::path>& files) {
   if (files.size() == 1) return file_sha256(files.front());
   std::string lines;
@@ -177,10 +178,10 @@ std::string sha256_of(const std::vector<fs::path>& files) {
   return runner::sha256(lines);
 }
 
-/// Which tensors each file of a model in shards holds, as its index (model.safetensors.index.json)
-/// has it: their names by the file's. All the files lie beside the index.
+/// The tensors in each file of a sharded model, from its index (model.safetensors.index.json):
+/// tensor names by file name. All files are next to the index.
 
-/// Reads an index. Throws std::invalid_argument saying what is wrong with it, in half a sentence.
+/// Parses an index. Throws std::invalid_argument with the fault in half a sentence.
 WeightShards parse_weight_shards(std::string_view text) {
   constexpr std::size_t kDepth = 32;
   const nlohmann::json index = runner::parse_strict_json(text, kDepth, "it");
@@ -201,7 +202,7 @@ WeightShards parse_weight_shards(std::string_view text) {
   return shards;
 }
 
-/// Empty where `path` is no index.
+/// Empty if `path` is not an index.
 WeightShards shards_of(const fs::path& path) {
   if (!path.string().ends_with(kIndex)) return {};
   try {
@@ -211,7 +212,7 @@ WeightShards shards_of(const fs::path& path) {
   }
 }
 
-/// The files that hold the tensors, all of which are there.
+/// The files with the tensors, all of which exist.
 std::vector<fs::path> files_of(const fs::path& path, const WeightShards& shards) {
   std::vector<fs::path> files;
   for (const auto& [name, tensors] : shards) files.push_back(path.parent_path() / name);
@@ -226,8 +227,8 @@ std::vector<fs::path> files_of(const fs::path& path, const WeightShards& shards)
   return files;
 }
 
-/// What is in a file, or in the shards of an index, and of numbers their digest, which is computed
-/// at the same time.
+/// Reads a file, or the shards of an index. If the numbers are read, computes their digest at the
+/// same time.
 SavedWeights read(const fs::path& path, const WeightShards& shards, WeightContents contents,
                   const std::string& entry) {
   const std::vector<fs::path> files = files_of(path, shards);
@@ -286,7 +287,7 @@ std::string plain_weight_name(std::string name) {
       else name.erase(at, wrapper.size());
     }
   }
-  // torchvision's DenseNets of before 2018.
+  // torchvision's DenseNets from before 2018.
   const std::size_t layer = name.find(".denselayer");
   if (layer == name.npos) return name;
   for (const std::string_view old : {".norm.1.", ".norm.2.", ".conv.1.", ".conv.2."}) {

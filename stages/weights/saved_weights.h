@@ -19,10 +19,9 @@ struct SavedWeights {
                          ///< shares its memory
   std::optional<nlohmann::json>
       config;  ///< the config.json next to them; adapter_config.json next to an adapter
-  std::filesystem::path where;  ///< the file they were read from; for shards, their index
-  std::string sha256;           ///< of all their bytes; equal for equal weights
-  std::string
-      inside;  ///< the checkpoint's keys above them: "state_dict"; empty: none
+  std::filesystem::path where;      ///< the file they were read from; for shards, their index
+  std::string sha256;               ///< of all their bytes; equal for equal weights
+  std::string inside;               ///< the checkpoint's keys above them: "state_dict"; empty: none
   std::vector<std::string> others;  ///< keys of other dictionaries of tensors in the file
 
   std::vector<std::string> renamed;  ///< how names were simplified: "without '_orig_mod.'"

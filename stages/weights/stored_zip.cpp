@@ -15,9 +15,9 @@
 namespace stages {
 namespace {
 
-// libarchive and not the reader that LibTorch ships: it allocates nothing by a size that the file
-// claims, hands a large entry out in pieces, checks checksums, and has been fuzzed for years.
-// LibTorch's opens a file by unpacking one of its entries, of whatever size that says it has.
+// Uses libarchive and not the reader that ships with LibTorch. libarchive allocates nothing by a
+// claimed size, returns a large entry in pieces, verifies checksums, and has been fuzzed for years.
+// LibTorch's reader unpacks an entry when it opens a file, whatever size the entry claims.
 using Archive =
     std::unique_ptr<archive, decltype([](archive* opened) { archive_read_free(opened); })>;
 

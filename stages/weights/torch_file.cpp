@@ -67,18 +67,18 @@ void read_at(int file, std::int64_t offset, std::span<char> place) {
 
 std::int64_t bytes_of(const PickledStorage& storage) { return storage.count * storage.type->bytes; }
 
-/// What is wanted of a file.
+/// What to read from a file.
 struct TorchFileWish {
   WeightContents contents = WeightContents::kNumbers;
-  std::string entry;                 ///< empty: what is found
+  std::string entry;                 ///< empty: the default choice
   const WeightSink* sink = nullptr;  ///< borrowed
 };
 
-/// Makes tensors of the storages that come, one after another.
+/// Builds tensors from storages as they arrive, one after another.
 class TorchFileAssembly {
  public:
-  /// The pickle's bytes must outlive this. `file_bytes` is the size of the file that it comes from.
-  /// Where there is a `sink`, which is borrowed, it takes the tensors, and nothing is assembled.
+  /// The pickle's bytes must outlive this. `file_bytes` is the size of its file. If there is a
+  /// `sink`, which is borrowed, it gets the tensors, and nothing is assembled.
   TorchFileAssembly(std::string_view pickle, std::int64_t file_bytes, const TorchFileWish& wanted)
       : TorchFileAssembly(read_pickle(pickle), file_bytes, wanted) {}
   TorchFileAssembly(Pickle pickle, std::int64_t file_bytes, const TorchFileWish& wanted)
@@ -104,12 +104,12 @@ class TorchFileAssembly {
   }
 
   const PickledStorage& storage(std::size_t index) const { return pickle_.storages[index]; }
-  /// The storage of that key; nullopt where the pickle has none.
+  /// The storage with that key; nullopt if the pickle has none.
   std::optional<std::size_t> find(std::string_view key) const {
     const auto found = by_key_.find(key);
     return found == by_key_.end() ? std::nullopt : std::optional(found->second);
   }
-  /// Whether a tensor waits for the storage.
+  /// Whether a tensor needs the storage.
   bool is_wanted(std::size_t index) const { return users_.contains(index); }
   std::vector<std::size_t> wanted() const {
     std::vector<std::size_t> indices;
@@ -129,7 +129,7 @@ class TorchFileAssembly {
     return {NamedTensors(std::move(items)), found_.inside, found_.others};
   }
 
-  /// Memory for the bytes of a storage.
+  /// Allocates memory for the bytes of a storage.
   at::Tensor allocate(std::size_t index) const {
     return at::empty({bytes_of(storage(index))}, at::kByte);
   }
@@ -153,8 +153,8 @@ class TorchFileAssembly {
   }
 
  private:
-  // Tensors that share a storage are each given memory of their own; for small files that may be
-  // many times its size.
+  // Each tensor that shares a storage gets memory of its own; for small files that may be many
+  // times the file's size.
   static constexpr std::int64_t kSmall = 16 << 20;
 
   static at::ScalarType type_of(const PickledTensor& tensor) {
@@ -173,7 +173,7 @@ class TorchFileAssembly {
       refuse_torch_file("the tensor '" + runner::printable_ascii(weight.name) +
                         "' holds what is neither true nor false");
     }
-    // As a tensor of its own, which does not remember that it was a view.
+    // A tensor of its own, with no reference to a base.
     if (weight.is_dense && is_only_one) return numbers.view(tensor.sizes).variable_data();
     return numbers.as_strided(tensor.sizes, tensor.strides, tensor.offset)
         .clone(at::MemoryFormat::Contiguous);
@@ -183,7 +183,7 @@ class TorchFileAssembly {
   Pickle pickle_;
   PickledWeights found_;
   std::unordered_map<std::size_t, std::vector<const PickledWeight*>>
-      users_;  // of the storages that are still to come
+      users_;  // of the storages that have not arrived yet
   std::unordered_map<std::string_view, std::size_t> by_key_;
   std::vector<NamedTensors::Item> items_;
 };
@@ -194,7 +194,7 @@ std::span<char> bytes_in(const at::Tensor& tensor) {
 
 // --- the zip archive
 
-/// The folder in the archive that the file's parts lie in, ending in a slash.
+/// The folder in the archive that contains the file's parts, ending in a slash.
 std::string top_folder(const std::map<std::string, StoredEntry>& entries) {
   constexpr std::string_view kPickle = "/data.pkl";
   std::string top;
@@ -207,7 +207,7 @@ std::string top_folder(const std::map<std::string, StoredEntry>& entries) {
   return top;
 }
 
-/// The size of an entry, which must be there as it is.
+/// The size of an entry, which must exist and be uncompressed.
 std::int64_t stored_size(const std::map<std::string, StoredEntry>& entries,
                          const std::string& name) {
   const auto entry = entries.find(name);
@@ -268,7 +268,7 @@ TorchFile from_zip(int file, std::int64_t file_bytes, const TorchFileWish& wante
 
 // --- the stream
 
-/// Pickles one after another.
+/// Reads pickles one after another.
 class Pickles {
  public:
   explicit Pickles(std::string_view bytes) : bytes_(bytes) {}

@@ -14,8 +14,7 @@ namespace stages {
 /// checkpoint's model, or of a module.
 struct TorchFile {
   NamedTensors tensors;  ///< on the CPU, sorted by name; none shares its memory with another
-  std::string
-      inside;  ///< the checkpoint's keys above them: "state_dict"; empty: none
+  std::string inside;    ///< the checkpoint's keys above them: "state_dict"; empty: none
   std::vector<std::string> others = {};  ///< keys of other dictionaries of tensors in it
 };
 

@@ -48,8 +48,7 @@ void refuse_integers(const std::string& name, const at::Tensor& saved, const at:
 struct WeightPiece {
   std::string tensor;      ///< its name
   std::int64_t begin = 0;  ///< index of its first element within the tensor
-  at::Tensor
-      numbers;  ///< (n) on the CPU, of the file's type; valid only until the call returns
+  at::Tensor numbers;  ///< (n) on the CPU, of the file's type; valid only until the call returns
 };
 
 /// Receives the tensors of a file piece by piece, so that only one piece is in memory:

@@ -100,8 +100,9 @@ class Comparing final : public Counting {
   bool has_difference() const override { return !difference_.is_null(); }
 
   Json finish() override {
-    if (!has_difference() && !first_.is_null()) differ(first_, nullptr);  // the first run continued
-                                                                          // beyond this one
+    if (!has_difference() && !first_.is_null())
+      differ(first_, nullptr);  // the first run continued
+                                // beyond this one
     return report(difference_);
   }
 

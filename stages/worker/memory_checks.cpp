@@ -249,7 +249,7 @@ class Checks {
 
 std::vector<MechanismCheck> check_mechanisms(const Mechanisms& mechanisms) {
   using Run = std::string (*)(const Checks&);
-  // The variables first: LibTorch must not have looked at them yet.
+  // The variables come first: LibTorch must not have read them yet.
   constexpr std::array<std::pair<const char*, Run>, 12> kAll = {{
       {"PYTORCH_ALLOC_CONF",
        [](const Checks& checks) { return checks.variable("PYTORCH_ALLOC_CONF"); }},

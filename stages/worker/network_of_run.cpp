@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/regular_file.h"
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/value/parse_json.h"
 #include "runner/shared/weights/weights_file.h"

@@ -140,7 +140,7 @@ TEST_F(ClipCars, PhotographsAreAskedAboutInWords) {
     EXPECT_THAT(ended.err, HasSubstr(what)) << flags;
     EXPECT_EQ(ended.out, "") << flags;
   };
-  refused("run", R"(--labels "")", "a caption is empty: ''");
+  refused("run", R"(--labels "")", "the argument after '--labels' is empty");
   refused("run", "--labels " + std::string(80, 'x'), "a caption is longer than the 77 tokens");
   refused("run", "--support cars", "--support is for few-shot models");
   const Ended plain = retort(

@@ -13,7 +13,7 @@
 namespace runner {
 namespace {
 
-/// A parameter and what CLI11 knows it as.
+/// A parameter and its CLI11 option.
 struct Binding {
   const CLI::Option* option;
   const Parameter* parameter;
@@ -41,7 +41,7 @@ CLI::Option* add(CLI::App& app, const Parameter& parameter) {
   return option;
 }
 
-/// Has `app` understand what every verb takes and what this one does.
+/// Declares to `app` the parameters of every verb and of this one.
 std::vector<Binding> declare(CLI::App& app, const Invocation& verb, OutputFlags& output) {
   app.add_flag("--json", output.json, verb.json_summary);
   app.add_flag("-v,--verbose", output.verbose, "Print more detail");
@@ -55,7 +55,7 @@ std::vector<Binding> declare(CLI::App& app, const Invocation& verb, OutputFlags&
   return declared;
 }
 
-/// Hydra's flags of two letters, spelled out.
+/// The long form of Hydra's two-letter flags.
 std::string spelled_out(const std::string& word) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kShort = {
       {{"-cn", "--config-name"}, {"-cp", "--config-path"}, {"-cd", "--config-dir"}}};
@@ -66,7 +66,7 @@ std::string spelled_out(const std::string& word) {
   return word;
 }
 
-/// The recipe is what --config-name says, or the first word that is no override, wherever it
+/// The recipe is the value of --config-name, or the first word that is not an override, wherever it
 /// stands.
 std::optional<Diagnostic> place_recipe(const Invocation& verb, const std::string& name) {
   if (!verb.recipe) return std::nullopt;
@@ -115,12 +115,12 @@ Diagnostic unknown_verb(const std::string& verb) {
   return {ErrorCode::kUnknownVerb, {}, "", "unknown verb '" + verb + "'", std::move(help)};
 }
 
-/// Flags with which other programs take a setting, "--set a=1": here it stands alone.
+/// Flags with which other programs take a setting, "--set a=1"; here the setting stands alone.
 constexpr std::array<std::string_view, 6> kSetters = {"set",  "override",    "overrides",
                                                       "opts", "cfg_options", "option"};
 
-/// What `words` hold besides `flags`, as another program takes it, as overrides: --lr 2e-5 as
-/// lr=2e-5.
+/// Converts the words other than `flags`, written as for another program, to overrides: --lr 2e-5
+/// to lr=2e-5.
 std::string as_overrides(std::span<const std::string> words, std::span<const std::string> flags) {
   const auto is_flag = [](const std::string& word) {
     return word.size() > 2 && word.starts_with("--");
@@ -133,7 +133,7 @@ std::string as_overrides(std::span<const std::string> words, std::span<const std
     std::ranges::replace(key, '-', '_');
     const bool precedes_one = i + 1 < words.size() && is_override(words[i + 1]);
     if (equals == std::string::npos && precedes_one && std::ranges::count(kSetters, key) > 0) {
-      overrides += ' ' + words[i + 1];  // --set a=1 of another program
+      overrides += ' ' + words[i + 1];  // --set a=1, as in other programs
       continue;
     }
     const bool has_value = i + 1 < words.size() && !is_flag(words[i + 1]) && !precedes_one;
@@ -145,7 +145,7 @@ std::string as_overrides(std::span<const std::string> words, std::span<const std
   return overrides;
 }
 
-/// The first word that looks like a flag and is none of `app`'s, with the nearest that is.
+/// The first word that looks like a flag and is none of `app`'s, with the nearest known flag.
 std::string flag_help(const CLI::App& app, std::span<const std::string> words,
                       const std::string& verb) {
   std::vector<std::string> names;
@@ -165,7 +165,7 @@ std::string flag_help(const CLI::App& app, std::span<const std::string> words,
   return "`retort " + verb + " --help` shows how it is used";
 }
 
-/// As it is typed: "--format".
+/// The option as it is typed: "--format".
 ExpectedWord expected(const CLI::Option& option, std::span<const Binding> declared) {
   ExpectedWord word{
       option.get_lnames().empty() ? option.get_name() : "--" + option.get_lnames().front(),
@@ -177,15 +177,15 @@ ExpectedWord expected(const CLI::Option& option, std::span<const Binding> declar
   return word;
 }
 
-/// The words after the verb as CLI11 takes them: from the back.
+/// The words after the verb in the order that CLI11 takes: reversed.
 std::vector<std::string> reversed(std::span<const std::string> words) {
   std::vector<std::string> result(words.rbegin(), words.rend() - 1);
   std::ranges::transform(result, result.begin(), spelled_out);
   return result;
 }
 
-/// Three lines: this program's version and build id, the LibTorch it was built with, the CUDA part
-/// of the worker.
+/// Three lines: this program's version and build id, the LibTorch it was built with, and the
+/// worker's CUDA part.
 std::string version_text() {
   return "retort " RETORT_VERSION " (build " + std::string(build_id()) +
          ")\nLibTorch " RETORT_LIBTORCH_VERSION "\nCUDA " RETORT_CUDA_VERSION "\n";
@@ -246,7 +246,7 @@ UnfinishedLine parse_unfinished(std::span<const std::string> words) {
   }
   try {
     app.parse(typed);
-  } catch (const CLI::ParseError&) {  // what came before the mistake has been taken
+  } catch (const CLI::ParseError&) {  // everything before the mistake has been parsed
   }
   place_recipe(verb, line.verb);
   if (verb.recipe) line.recipe = *verb.recipe;

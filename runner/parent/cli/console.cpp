@@ -62,9 +62,8 @@ bool StandardOutput::Buffer::write_all(const char* text, std::size_t size) {
 void fill_missing_descriptors() {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF)
-      open("/dev/null", descriptor == STDIN_FILENO
-                            ? O_WRONLY
-                            : O_RDONLY);  // it gets the lowest number that is free
+      open("/dev/null",
+           descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // gets the lowest free number
   }
 }
 
@@ -77,7 +76,7 @@ std::string_view environment(const char* name) {
   return value ? value : "";
 }
 
-/// More than anyone reads at a time; each costs a search for its line.
+/// More than a user reads at a time; each one costs a search for its line.
 constexpr std::size_t kMaxPrinted = 100;
 
 void print_all(Console& console, const Diagnostics& diagnostics) {

@@ -28,7 +28,7 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-/// The options of model.clip that make the model in `folder`, whose weights are `weights`.
+/// The options of model.clip for the model `reference`, whose weights are `weights`.
 Result<Json> folder_options(const std::string& reference, const fs::path& weights) {
   const fs::path folder = weights.parent_path();
   const auto missing = [&](const std::string& file, const std::string& what) {

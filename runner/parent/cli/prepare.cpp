@@ -23,7 +23,8 @@ namespace runner {
 
 const SchemaSet& shipped_schemas() {
   static const SchemaSet& schemas =
-      *new SchemaSet(SchemaSet::open(embedded_schemas()));  // to free it takes time too
+      *new SchemaSet(SchemaSet::open(embedded_schemas()));  // never freed, since that would take
+                                                            // time
   return schemas;
 }
 
@@ -36,8 +37,7 @@ std::vector<std::filesystem::path> search_path(const NamedRecipe& named) {
 
 namespace {
 
-/// The folders that the command line names for configs; those that are not there are added to
-/// `errors`.
+/// The config folders that the command line names; those that do not exist are added to `errors`.
 std::vector<std::filesystem::path> config_folders(const NamedRecipe& named, Diagnostics& errors) {
   std::vector<std::filesystem::path> folders;
   const auto add = [&](const std::string& folder, const std::string& flag) {
@@ -100,7 +100,7 @@ Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& sche
 
 namespace {
 
-/// Makes the relative paths in `value`, at `path` of `recipe`, absolute that do not come from
+/// Makes the relative paths in `value`, at `path` of `recipe`, absolute unless they come from
 /// `file`.
 void complete_paths(Value& value, std::vector<std::string>& path, const Value& recipe,
                     const std::string& file, const SchemaSet& schemas) {
@@ -119,8 +119,9 @@ void complete_paths(Value& value, std::vector<std::string>& path, const Value& r
     value.data = std::filesystem::absolute(with_home(*text)).lexically_normal().string();
 }
 
-/// The folder in which the relative paths of a recorded recipe stand that is used in another one;
-/// else empty. What is typed here stands here: those of its paths become absolute.
+/// If a recorded recipe is used from another folder, returns the folder that its relative paths
+/// refer to, else empty. Paths typed on this command line refer to the current folder: they become
+/// absolute.
 std::filesystem::path resolve_paths(Value& resolved, const Composer& composer,
                                     const SchemaSet& schemas) {
   const auto folder = working_folder_of(composer.file());
@@ -189,7 +190,7 @@ Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const Sche
   const std::filesystem::path folder = resolve_paths(*resolved, *composer, schemas);
   auto recipe = make_recipe(*std::move(resolved), schemas, &sources, folder);
   if (!recipe) return recipe.errors();
-  // The folder of the recorded run is taken.
+  // The recorded run's folder is already taken.
   const bool is_recorded = working_folder_of(composer->file()).has_value();
   if (is_recorded && writes({}, composition->overrides, "run.dir").empty()) recipe->run_dir.clear();
   auto graph = compile_recorded(*recipe, schemas);
@@ -210,7 +211,7 @@ Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const Sche
 
 constexpr const char* kTextFile = "model.yaml";
 
-/// The disk, with one file that is not on it.
+/// The disk, with one additional file that is not on it.
 class WithText final : public FileSystem {
  public:
   explicit WithText(const std::string& text) : text_(text) {}
@@ -233,7 +234,7 @@ class WithText final : public FileSystem {
   const std::string& text_;
 };
 
-/// Removes from `errors` those that `known` holds: the mistakes that nobody has made just now.
+/// Removes from `errors` those that `known` holds, which are not new.
 void remove_known(Diagnostics& errors, const Diagnostics& known) {
   std::erase_if(errors, [&](const Diagnostic& error) {
     return std::ranges::any_of(known, [&](const Diagnostic& one) {

@@ -30,7 +30,7 @@ TrialChoice one_of(const Override& override) {
   return {.seed = 0, .samples = 1};
 }
 
-/// Of each sweep its first value, so that there is something to compose before the sweep is known.
+/// The first value of each swept key, so that the recipe can be composed before the sweep is known.
 std::vector<Override> first_values(const Composer& composer) {
   std::vector<Override> result;
   for (const Override& override : composer.overrides()) {
@@ -50,8 +50,8 @@ std::string place_text(const Location& where) {
   return where.source ? where.source->name + ":" + std::to_string(where.line) : "";
 }
 
-/// The values of a key in `sweep.params` as an override has them; empty for a list, which is used
-/// as it is.
+/// The values of a key in `sweep.params` in override syntax; empty for a list, which is used as it
+/// is.
 std::string grammar_of(const Value& value) {
   if (const std::string* text = value.text()) return *text;
   const Value* columns = value.map() ? value.find("zip") : nullptr;
@@ -62,8 +62,8 @@ std::string grammar_of(const Value& value) {
   return "zip(" + text + ")";
 }
 
-/// `sweep.params` of a recipe: {key: [values], other: "range(0,3)", rows: {zip: {a: [1, 2], b: [3,
-/// 4]}}}.
+/// Reads `sweep.params` of a recipe: {key: [values], other: "range(0,3)", rows: {zip: {a: [1, 2],
+/// b: [3, 4]}}}.
 std::vector<Override> params_of(const Value& recipe, const Composer& composer, Sources& sources,
                                 Diagnostics& errors) {
   std::vector<Override> result;
@@ -98,7 +98,7 @@ bool sets_the_same(const Override& a, const Override& b) {
   return a.key == b.key && a.package == b.package;
 }
 
-/// What is wrong with some of the jobs, each thing once.
+/// Collects errors and warnings of the trials, each once.
 class FindingsOfTrials {
  public:
   void add(const Diagnostics& found, const PreparedTrial& job) {
@@ -112,7 +112,7 @@ class FindingsOfTrials {
   }
   bool empty() const { return findings_.empty(); }
 
-  /// In the order of their places; those of some jobs only say so.
+  /// Sorted by their places; findings of only some trials say so.
   Diagnostics all(std::size_t jobs, const Sources& sources) const {
     Diagnostics result;
     for (const Finding& finding : findings_) {
@@ -131,7 +131,7 @@ class FindingsOfTrials {
   struct Finding {
     Diagnostic diagnostic;
     std::size_t jobs;
-    std::string first;  // the first of these jobs
+    std::string first;  // the first of these trials
   };
 
   static std::string texts(const PreparedTrial& job) {
@@ -144,12 +144,12 @@ class FindingsOfTrials {
   std::vector<Finding> findings_;
 };
 
-/// A job that chose configs with a `sweep` of their own would need other jobs than these.
+/// A trial that chose configs with a different `sweep` would need other trials than these.
 Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
   const Value* sweep = job.unresolved.find("sweep");
   const Value* expected = first.unresolved.find("sweep");
   if (!sweep && !expected) return {};
-  // NaN is not the same data as itself, but the same JSON.
+  // NaN does not equal itself as data, but it does as JSON.
   if (sweep && expected && (same_data(*sweep, *expected) || to_json(*sweep) == to_json(*expected)))
     return {};
   return {{ErrorCode::kBadSweep, (sweep ? sweep : expected)->where, "/sweep",
@@ -157,7 +157,7 @@ Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
            "do not sweep over a key that adds or changes a 'sweep': give it one value"}};
 }
 
-/// The jobs are listed before interpolations are resolved, for those may be others in each job.
+/// The trials are listed before interpolations are resolved, since those may differ between trials.
 void check_written_out(const Value& recipe, Diagnostics& errors) {
   for (const char* key : {"sweep", "sweep.params", "sweep.seed", "sweep.samples"}) {
     const Value* value = at_key(recipe, key);
@@ -168,7 +168,7 @@ void check_written_out(const Value& recipe, Diagnostics& errors) {
   }
 }
 
-/// What the schema says of `sweep`, before there are jobs.
+/// What the schema says about `sweep`, before there are trials.
 void check_schema(const Value& recipe, const SchemaSet& schemas, Diagnostics& errors) {
   const Value* sweep = recipe.find("sweep");
   if (!sweep) return;
@@ -182,8 +182,8 @@ void erase(Value* map, std::string_view key) {
     std::erase_if(*map->map(), [&](const Entry& entry) { return entry.key == key; });
 }
 
-/// What `threads: auto` comes to in a run that has a part of the processor, or the cores of a
-/// cluster's task.
+/// Sets `threads: auto` of a run to its share of the processor, or to the cores of a cluster's
+/// task.
 void share_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t> cores) {
   Value* threads = recipe.find("threads");
   if (!threads || !threads->text() || *threads->text() != "auto") return;
@@ -191,7 +191,7 @@ void share_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t
   else if (slots > 1) threads->data = threads_of_slot(slots);
 }
 
-/// The longest training of a recipe, in epochs; nullopt: none says.
+/// The longest training of a recipe, in epochs; nullopt if no training has a number.
 std::optional<std::int64_t> epochs_of(const Value& recipe) {
   std::optional<std::int64_t> most;
   for (const Entry& stage : *recipe.map()) {
@@ -202,8 +202,8 @@ std::optional<std::int64_t> epochs_of(const Value& recipe) {
   return most;
 }
 
-/// `sweep.asha` of a recipe that the schema has accepted. Trials are not compared at the end of the
-/// shortest training.
+/// Reads `sweep.asha` of a recipe that the schema has accepted. Trials are not compared at the end
+/// of the shortest training.
 Diagnostics see_asha(const Value& recipe, const Graph& graph, const SchemaSet& schemas,
                      std::optional<AshaOptions>& asha) {
   const Value* given = at_key(recipe, "sweep.asha");
@@ -233,8 +233,8 @@ Diagnostics see_asha(const Value& recipe, const Graph& graph, const SchemaSet& s
   return {};
 }
 
-/// Composes, validates and compiles one job; what is wrong is returned. `first` is what the jobs
-/// were listed from, null when that has mistakes.
+/// Composes, validates and compiles one trial; returns what is wrong. `first` is the composition
+/// from which the trials were listed, null if that has errors.
 Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Composition* first,
                         PreparedTrial& job, Diagnostics& warnings, Sources& sources,
                         std::int64_t slots, PreparedSweep& sweep) {
@@ -244,7 +244,7 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
     if (auto errors = check_same_sweep(*composition, *first); !errors.empty()) return errors;
   }
   warnings = std::move(composition->warnings);
-  erase(composition->unresolved.find("sweep"), "params");  // may be long, and is read already
+  erase(composition->unresolved.find("sweep"), "params");  // may be long, and has already been read
   auto resolved = composer.resolve(*composition, &warnings);
   if (!resolved) return resolved.errors();
   auto recipe = make_recipe(*std::move(resolved), schemas, &sources);
@@ -267,13 +267,13 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
   if (const Value* given = at_key(job.recipe, "sweep.launcher"); given && sweep.launcher.is_null())
     sweep.launcher = *given;
   const auto cores = cores_of_task(job.recipe);
-  erase(&job.recipe, "sweep");  // a job is none
+  erase(&job.recipe, "sweep");  // a trial is not itself a sweep
   share_threads(job.recipe, slots, cores);
   job.hash = recipe_hash(job.recipe);
   return {};
 }
 
-/// A recipe without what it is called, which bears on no result.
+/// A recipe without its names, which do not affect a result.
 Value without_labels(Value recipe) {
   for (const char* key : {"name", "notice", "aliases"}) erase(&recipe, key);
   return recipe;
@@ -281,7 +281,7 @@ Value without_labels(Value recipe) {
 
 void warn_of_repeats(const std::vector<PreparedTrial>& jobs, Diagnostics& warnings) {
   std::multimap<std::string, const PreparedTrial*>
-      unlike;  // by hash, in which every secret looks the same
+      unlike;  // by hash, in which all secrets look the same
   std::size_t repeats = 0;
   std::string example;
   for (const PreparedTrial& job : jobs) {
@@ -337,7 +337,7 @@ Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& s
   const auto integer = [&](const char* key) -> std::optional<std::uint64_t> {
     const Value* value = base ? at_key(base->unresolved, key) : nullptr;
     const auto* number = value ? std::get_if<std::int64_t>(&value->data) : nullptr;
-    if (!number || *number < 0) return std::nullopt;  // which the schema has refused
+    if (!number || *number < 0) return std::nullopt;  // the schema has refused it
     return static_cast<std::uint64_t>(*number);
   };
   const auto list = TrialList::make(
@@ -375,7 +375,7 @@ bool is_below(std::string_view key, std::string_view top) {
   return key == top || (key.starts_with(top) && key[top.size()] == '.');
 }
 
-/// By an override, or by a key of sweep.params.
+/// True if it comes from an override, or from a key of sweep.params.
 bool is_typed(const Location& where) {
   return where.source && (where.source->name.starts_with("override") ||
                           where.source->name.starts_with("sweep.params"));

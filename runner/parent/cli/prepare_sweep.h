@@ -18,16 +18,16 @@
 
 namespace runner {
 
-/// One run of a sweep: a resolved recipe, which is never parsed from text again.
+/// One trial of a sweep: a resolved recipe, which is never parsed from text again.
 struct PreparedTrial {
   std::uint64_t number;             ///< from 0, in the order of the whole sweep
-  std::vector<Override> overrides;  ///< the overrides that it sets; the runs of a sweep differ in
+  std::vector<Override> overrides;  ///< the overrides that it sets; the trials of a sweep differ in
                                     ///< these
   Value recipe;                     ///< validated, every default filled in
   std::string hash;  ///< SHA-256 of `recipe` as JSON with its keys sorted, in hexadecimal
 };
 
-/// Every run of a sweep, each composed, validated and compiled.
+/// Every trial of a sweep, each composed, validated and compiled.
 struct PreparedSweep {
   std::vector<PreparedTrial> jobs;
   std::string dir;                  ///< sweep.dir; empty: multirun/<date>/<time>
@@ -37,14 +37,14 @@ struct PreparedSweep {
   Diagnostics warnings;
 };
 
-/// The threads of a run whose recipe says auto, if `slots` runs work at a time: an equal share of
+/// The threads of a trial whose recipe says auto, if `slots` trials run at once: an equal share of
 /// the processor. The number of threads affects the result's bits, so it is set before the recipe
 /// is hashed. With one slot the recipe stays as it is.
 std::int64_t threads_of_slot(std::int64_t slots);
 
-/// Prepares the runs of the recipe's `sweep.params` and of the command line, whose keys replace
-/// those of the recipe. Every error in any run is reported once, with the number of runs that it
-/// affects. Warns about runs that result in the same recipe.
+/// Prepares the trials of the recipe's `sweep.params` and of the command line, whose keys replace
+/// those of the recipe. Every error in any trial is reported once, with the number of trials it
+/// affects. Warns about trials that result in the same recipe.
 Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& schemas,
                                     Sources& sources, std::int64_t slots = 1);
 

@@ -23,8 +23,8 @@
 namespace runner {
 namespace {
 
-/// With the home folder where a path begins with ~/: a shell leaves --out=~/figures and what is
-/// quoted as it is.
+/// Expands a leading ~/ in paths to the home folder: a shell does not do so in --out=~/figures or
+/// in quoted words.
 std::vector<std::string> with_homes(std::vector<std::string> words) {
   for (std::string& word : words) {
     const std::size_t value = word.starts_with("--") ? word.find('=') + 1 : 0;
@@ -35,7 +35,7 @@ std::vector<std::string> with_homes(std::vector<std::string> words) {
 
 ExitCode run_words(std::span<const std::string> words, Console& console) {
   if (!words.empty() && words[0] == "__complete") return complete_words(words.subspan(1), console);
-  console.json = std::ranges::count(words, "--json") > 0;  // also for what is wrong with the words
+  console.json = std::ranges::count(words, "--json") > 0;  // also for errors in the words
   if (const Diagnostics errors = check_texts(words); !errors.empty())
     return report(console, errors);
   const auto parsed = parse_command_line(words);
@@ -80,7 +80,7 @@ std::optional<Diagnostic> raise_stack_limit() {
       stack.rlim_cur >= kLeast)
     return {};
   rlimit raised{.rlim_cur = kUsual, .rlim_max = std::max<rlim_t>(stack.rlim_max, kUsual)};
-  if (setrlimit(RLIMIT_STACK, &raised) != 0) {  // only root may go beyond the hard one
+  if (setrlimit(RLIMIT_STACK, &raised) != 0) {  // only root may exceed the hard limit
     raised = {.rlim_cur = std::min<rlim_t>(stack.rlim_max, kUsual), .rlim_max = stack.rlim_max};
     if (raised.rlim_cur < kLeast || setrlimit(RLIMIT_STACK, &raised) != 0) {
       return Diagnostic{ErrorCode::kDeviceUnavailable,
@@ -92,7 +92,7 @@ std::optional<Diagnostic> raise_stack_limit() {
                         "raise the limit: `ulimit -s 8192`"};
     }
   }
-  // The stacks of threads were measured when the program began.
+  // The stack sizes of threads were computed when the program began.
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return {};
   pthread_attr_setstacksize(&attributes, raised.rlim_cur);
@@ -113,14 +113,14 @@ void check(const std::string& what, std::string_view name, Diagnostics& errors) 
        "rename it: `convmv -f latin1 -t utf8 --notest NAME` does it for names from older systems"});
 }
 
-/// Is it nothing, or a flag given nothing: --out= ?
+/// True for an empty word, or a flag with an empty value: --out=
 bool is_empty(std::string_view word) {
   return word.empty() ||
          (word.starts_with("--") && word.size() > 3 && word.find('=') == word.size() - 1);
 }
 
-/// An empty word is no path, name or number, and a flag that takes one for "not given" would ignore
-/// what was meant.
+/// An empty word is no path, name or number, and a flag that takes it for "not given" would
+/// silently ignore what was meant.
 void check_filled(std::span<const std::string> words, std::size_t place, Diagnostics& errors) {
   const std::string& word = words[place];
   if (!is_empty(word)) return;

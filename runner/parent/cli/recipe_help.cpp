@@ -9,10 +9,9 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kWidth = 100;  // columns of a line, unless a word is longer
-constexpr std::size_t kNames =
-    24;  // columns of the names; longer ones stand on a line of their own
+constexpr std::size_t kNames = 24;   // columns of the names; longer ones have their own line
 
-/// "  name        words, in as many lines as they need".
+/// "  name        words, wrapped to as many lines as they need".
 std::string paragraph(const std::string& name, const std::vector<std::string>& words) {
   const std::string margin(kNames + 4, ' ');
   std::string text = "  " + name, line;
@@ -61,7 +60,7 @@ std::vector<std::string> meaning(const Alias& alias) {
   return words;
 }
 
-/// Those of `groups` that the defaults lists have, or those that they have not, under a headline.
+/// The groups that are in the defaults lists, or those that are not, under a headline.
 std::string table_of_groups(const std::string& headline, bool listed, const Outline& outline) {
   std::string table;
   for (const Outline::Group& group : outline.groups()) {

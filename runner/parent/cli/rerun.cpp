@@ -20,14 +20,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Weight = RecordChange::Weight;
 
-/// A file of a run's record; null where it cannot be read.
+/// A file of a run's record; null if it cannot be read.
 Json read_record(const std::filesystem::path& file) {
   const auto text = real_file_system().read(file, 64 << 20);
   Json json = text ? parse_json<Json>(*text) : Json();
   return json.is_discarded() ? Json() : json;
 }
 
-/// Had the run another recipe before it was resumed?
+/// True if the run had another recipe before it was resumed.
 bool was_changed(const RecordedRun& run) {
   const auto text = [](const std::filesystem::path& file) {
     return real_file_system().read(file, 64 << 20);
@@ -35,7 +35,7 @@ bool was_changed(const RecordedRun& run) {
   return text(RunLayout(run.folder).records() / RunRecord::kRecipe) != text(run.recipe);
 }
 
-/// The nodes that the record has, where those were not all (`run --only`).
+/// Only the nodes in the record, if those were not all (`run --only`).
 Result<Graph> recorded_part(Graph graph, const Json& record) {
   if (!record.is_object() || !record.contains("nodes") || !record["nodes"].is_array()) return graph;
   const auto is_recorded = [&](const Node& node) {
@@ -53,7 +53,7 @@ Result<Graph> recorded_part(Graph graph, const Json& record) {
   return graph;
 }
 
-/// Says neither what is run nor how.
+/// True for keys that say neither what is run nor how.
 bool is_about_place(const Difference& change) {
   return change.path.front() == "name" || change.path.front() == "run";
 }

@@ -33,8 +33,8 @@ using Weight = RecordChange::Weight;
 
 constexpr std::size_t kLargestTrialRecipe = 16 << 20, kShownSettings = 6;
 
-/// A value that is asked for at run time, such as a secret, is not in the file by which the hash
-/// was made.
+/// A value that is resolved at run time, such as a secret, is not in the file from which the hash
+/// was computed.
 bool has_interpolation(const Value& value) {
   if (const auto* map = value.map())
     return std::ranges::any_of(*map,
@@ -110,7 +110,7 @@ class SweepCheck {
   }
 
   void check_environment(bool force) {
-    std::set<std::string> seen;  // environments and inputs, each looked at once
+    std::set<std::string> seen;  // environments and inputs, each inspected once
     std::set<std::string> said;
     for (const Trial& trial : journal_.trials()) {
       const auto run = read_run(layout_.run(trial.number));
@@ -144,10 +144,10 @@ class SweepCheck {
   Diagnostics take() { return std::move(found_); }
 
  private:
-  /// As far as it is known without a worker.
+  /// The parts that are known without a worker.
   Json environment_now(const Trial& trial) {
     Json now = environment_record(nullptr, environ);
-    // A worker adds what its device needs.
+    // A worker adds variables that its device needs.
     now.erase("variables");
     const auto recipe = trial_recipe(layout_, trial.number, sources_);
     if (recipe) now["inputs"] = input_record(input_paths(*recipe, schemas_));
@@ -159,9 +159,9 @@ class SweepCheck {
     const Trial& trial = journal_.trials()[number];
     if (job.hash == trial.hash) return;
     const auto recipe = trial_recipe(layout_, number, sources_);
-    if (!recipe) return;  // has been said
+    if (!recipe) return;  // already reported
     for (const Difference& change : differences(*recipe, job.recipe)) {
-      // By how many --slots there were.
+      // Threads that follow from the number of --slots.
       const bool is_secret = change.before && has_interpolation(*change.before);
       if (change.key == "threads" || is_secret) continue;
       const auto side = [](const std::optional<Value>& value) {
@@ -212,7 +212,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Weight = RecordChange::Weight;
 
-/// A file of the record; null where it cannot be read.
+/// A file of the record; null if it cannot be read.
 Json recorded_json(const RecordedRun& run, std::string_view name) {
   const auto text = real_file_system().read(run.recipe.parent_path() / name, 64 << 20);
   Json json = text ? parse_json<Json>(*text) : Json();
@@ -228,7 +228,7 @@ std::vector<RecordChange> changes_since_record(const RecordedRun& run, const Jso
       environment_changes(recorded_json(run, RunRecord::kEnvironment), environment);
   for (RecordChange& change : kind_changes(recorded_json(run, RunRecord::kGraph), graph))
     changes.push_back(std::move(change));
-  // What an override has changed nobody needs to be told.
+  // Changes made by an override need no report.
   std::erase_if(changes, [&](const RecordChange& change) {
     return !change.pointer.empty() &&
            !same_data(nearest(old_recipe, change.pointer), nearest(recipe, change.pointer));

@@ -32,8 +32,8 @@ std::vector<std::string> recorded_by(const std::string& metric, const NodesOfTri
   return ids;
 }
 
-/// As they are recorded: of several nodes each with its id. Without those whose names depend on
-/// options or data.
+/// The metrics under their recorded names, with the node's id if several nodes record them.
+/// Excludes those whose names depend on options or data.
 std::vector<std::string> metrics_of_trial(const NodesOfTrial& nodes, const SchemaSet& schemas,
                                           Compared compared) {
   std::vector<std::string> names;
@@ -49,7 +49,7 @@ std::vector<std::string> metrics_of_trial(const NodesOfTrial& nodes, const Schem
   return names;
 }
 
-/// What `wanted` may mean in one trial.
+/// The metrics that `wanted` may mean in one trial.
 std::vector<std::string> meant_in_trial(const std::string& wanted, const NodesOfTrial& nodes,
                                         const SchemaSet& schemas, Compared compared) {
   std::vector<std::string> meant =
@@ -64,7 +64,7 @@ std::vector<std::string> meant_in_trial(const std::string& wanted, const NodesOf
   return meant;
 }
 
-/// What people compare runs by comes first.
+/// Metrics that users compare runs by come first.
 int interest(const std::string& metric) {
   const std::string_view name = std::string_view(metric).substr(metric.find(':') + 1);
   return name.starts_with("validation/") ? 0 : name.starts_with("evaluate/") ? 1 : 2;

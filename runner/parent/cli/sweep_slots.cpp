@@ -20,8 +20,8 @@ namespace runner {
 namespace {
 
 constexpr std::int64_t kMostSlots = 1024;
-// Of retort and its worker besides tensors, where nobody shares it: 68 MiB were measured, and
-// images are on their way.
+// Memory of retort and its worker other than tensors, not shared with other processes: 68 MiB were
+// measured, plus images in flight.
 constexpr std::int64_t kProcesses = std::int64_t{128} << 20;
 
 bool is_planned(const Node& node) {
@@ -37,7 +37,7 @@ std::size_t gpus_for_trials() {
       visible->devices, [](const DeviceFacts& device) { return !is_too_old(device); }));
 }
 
-/// What an answer leaves open of a run, of the nodes that would be planned.
+/// The parts of a run that an answer does not plan, among the nodes that should be planned.
 std::string unplanned_part(const Graph& graph, const PlanAnswer& answer) {
   for (const NodeReuse& one : answer.reuse) {
     const auto node = std::ranges::find(graph.nodes, one.node, &Node::id);
@@ -82,7 +82,7 @@ Result<TrialPeak> planned_peak(const Value& resolved, const SchemaSet& schemas,
   return peak;
 }
 
-/// The most threads that any of the trials is written to have; of one that leaves that open 1.
+/// The most threads that any trial sets explicitly; a trial that leaves them open counts as 1.
 std::int64_t threads_written(const PreparedSweep& sweep) {
   std::int64_t most = 1;
   for (const PreparedTrial& job : sweep.jobs) {
@@ -93,7 +93,7 @@ std::int64_t threads_written(const PreparedSweep& sweep) {
   return most;
 }
 
-/// In one line, after what is not counted.
+/// Reports the slots in one line, after what is not counted.
 void say_slots(const SlotMemory& memory, const SlotWish& chosen, const std::string& threads,
                const std::string& why, Console& console) {
   if (console.is_quiet()) return;
@@ -104,7 +104,7 @@ void say_slots(const SlotMemory& memory, const SlotWish& chosen, const std::stri
               << (chosen.slots == 1 ? "" : threads) << (fit.empty() ? "" : "; " + fit) << '\n';
 }
 
-/// Why no more than `slots` trials run at a time, where `more` do not fit.
+/// Why only `slots` trials run at a time, if `more` do not fit.
 std::string why_no_more(const SlotMemory& memory, std::int64_t slots, std::int64_t more) {
   return slots < more ? memory.check(slots + 1).front().message : "";
 }
@@ -164,7 +164,7 @@ Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet&
     if (!sweep) return sweep.errors();
     if (!sweep->launcher.is_null() || (tried.slots == 1 && !wish.is_auto))
       return SweepInSlots{*std::move(sweep), tried.slots};
-    if (wish.is_auto) {  // threads: auto has become a part of the processor
+    if (wish.is_auto) {  // threads: auto has become a share of the processor
       const auto most = std::min<std::int64_t>(std::ssize(sweep->jobs),
                                                slots_for_threads(threads_written(*sweep)));
       if (most < tried.slots) {
@@ -177,7 +177,7 @@ Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet&
       for (const PreparedTrial& job : sweep->jobs) memory.add(job.number, job.recipe);
     const std::int64_t fitting = memory.fitting(tried.slots);
     if (wish.is_auto && fitting < tried.slots) {
-      // Fewer trials at a time have more threads each, and with them other plans.
+      // With fewer trials at a time each has more threads, and so a different plan.
       why = why_no_more(memory, fitting, tried.slots);
       tried.slots = fitting;
       continue;

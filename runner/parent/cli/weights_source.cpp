@@ -67,8 +67,8 @@ bool is_of_machine(const std::string& override) {
 
 namespace {
 
-/// An error for each of `overrides` that can change nothing in what a trained network is asked for
-/// by the verb `name`.
+/// An error for each of `overrides` that has no effect on the request of the verb `name` about a
+/// trained network.
 Diagnostics without_effect(const std::vector<std::string>& overrides, const Value& recorded,
                            std::string_view name) {
   const bool predicts = name == "predict";
@@ -89,8 +89,7 @@ Diagnostics without_effect(const std::vector<std::string>& overrides, const Valu
   return errors;
 }
 
-/// Of the secrets that the record does not hold, those that a network needs which is not trained
-/// any more.
+/// Errors for secrets that the record does not hold but that an already trained network needs.
 Diagnostics needed_secrets(const Graph& graph, const std::string& training) {
   Diagnostics lost;
   for (const Node& node : graph.nodes) {
@@ -101,7 +100,7 @@ Diagnostics needed_secrets(const Graph& graph, const std::string& training) {
   return lost;
 }
 
-/// The only node that lets trainings vote; empty where there is none, or several.
+/// The only node in which trainings vote; empty if there is none, or several.
 std::string ensemble_in(const Graph& graph) {
   std::string found;
   for (const Node& node : graph.nodes) {
@@ -188,8 +187,8 @@ DeviceWorld device_world(DeviceSource& source, Console& console, SignalWait* wai
 
 namespace {
 
-/// The device that `wish` asks for, taken, and its record, in which the recipe has asked for
-/// `asked`.
+/// Takes the device that `wish` asks for, and returns it with its record, in which `asked` is what
+/// the recipe asked for.
 Result<OwnDevice> taken_for(const DeviceUse& use, const DeviceWish& wish, const DeviceWish& asked,
                             Console& console) {
   Nvml nvml;
@@ -227,7 +226,7 @@ Result<OwnDevice> take_own_device(const DeviceUse& use, Console& console) {
 NextGpu next_gpu_for(const DeviceUse& use, Console& console) {
   return [use, &console](const std::vector<std::string>& left) -> Result<OwnDevice> {
     DeviceUse rest = use;
-    rest.is_resumed = true;  // what is left to do is all that counts
+    rest.is_resumed = true;  // only the rest of the run counts
     auto own =
         taken_for(rest, wish_for_another(device_wish(use.recipe), left), wish_of(use), console);
     if (own && !own->taken.device)

@@ -32,8 +32,8 @@ Value without(Value options, std::initializer_list<std::string_view> keys) {
   return options;
 }
 
-/// Removes from the mapping `value`, at `path` of the recipe, what does not bear on the result. Is
-/// there any?
+/// Removes options that do not affect the result from the mapping `value`, at `path` of the recipe.
+/// Returns whether there are any.
 bool remove_safe(Value& value, std::vector<std::string>& path, const Value& recipe,
                  const SchemaSet& schemas) {
   if (!value.map()) return false;
@@ -101,7 +101,7 @@ class Compiler {
     }
   }
 
-  /// Its own, or of an evaluation that of the training that it evaluates.
+  /// Its own; for an evaluation, that of the training that it evaluates.
   const Value* foreach_of(const StageSpec& stage) const {
     const Value* own = stage.options.find("foreach");
     if (own || family_of(stage.kind) != Family::kEvaluate) return own;
@@ -113,7 +113,7 @@ class Compiler {
     return nullptr;
   }
 
-  /// The training whose output goes into that port: the one that `inputs` says, or the only one
+  /// The training whose output is wired to that port: the one named in `inputs`, or the only one
   /// that has such an output.
   const StageSpec* training_of(const StageSpec& stage, const Port& port) const {
     const Value* inputs = stage.options.find("inputs");
@@ -137,7 +137,7 @@ class Compiler {
     return foreach ? foreach->where : stage.name_where;
   }
 
-  /// The options with the item filled in; those that `foreach` has changed are validated once more.
+  /// The options with the item filled in. Validates those that `foreach` has changed again.
   Value options_of(const Draft& draft) {
     const std::string pointer = pointer_to("", draft.stage->name);
     auto filled =
@@ -156,7 +156,7 @@ class Compiler {
     return without(*std::move(filled), {"kind"});
   }
 
-  /// An order in which the nodes can run, as written as far as edges allow; reports cycles.
+  /// An order in which the nodes can run, as written if the edges allow it; reports cycles.
   std::vector<std::size_t> sorted() {
     enum class Mark { kUnseen, kOpen, kDone };
     std::vector<Mark> marks(drafts_.size(), Mark::kUnseen);
@@ -190,7 +190,7 @@ class Compiler {
          "remove one of these inputs"});
   }
 
-  /// Items of one foreach share most of their mistakes.
+  /// Items of one foreach share most of their errors.
   static Diagnostics each_once(Diagnostics errors) {
     std::set<std::pair<std::string, std::string>> seen;
     std::erase_if(errors, [&](const Diagnostic& error) {
@@ -272,7 +272,7 @@ Diagnostics rules_broken_by(const Graph& graph, const SchemaSet& schemas) {
 
 Diagnostics broken_rules(const Graph& graph, const SchemaSet& schemas) {
   Diagnostics errors;
-  std::set<std::string> seen;  // nodes of one foreach share their mistakes
+  std::set<std::string> seen;  // nodes of one foreach share their errors
   const auto add = [&](const Rule& rule, const OptionMapping& mapping) {
     const bool is_elsewhere = rule.at.starts_with(kInputsPrefix);
     const WiredOption of_input =

@@ -7,7 +7,7 @@
 namespace runner {
 namespace {
 
-/// "train", or "validation → train" where the names differ.
+/// "train", or "validation → train" if the names differ.
 std::string ports(const Edge& edge) {
   return edge.output == edge.input ? edge.input : edge.output + " → " + edge.input;
 }
@@ -17,7 +17,7 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
-/// `text` between double quotes, as DOT and mermaid both read it.
+/// `text` in double quotes, as both DOT and mermaid parse it.
 std::string in_double_quotes(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) result += c == '"' ? "'" : std::string(1, c);

@@ -24,7 +24,7 @@ std::optional<LossCoupling> coupling_named(const Json& json) {
   return static_cast<LossCoupling>(found - kCouplingNames.begin());
 }
 
-/// Looks for x-coupling where `value` is described by `schema`, and below.
+/// Searches for x-coupling in `value`, described by `schema`, and below.
 void look(const SchemaSet& schemas, const Json& schema, const Value& value,
           std::optional<LossCoupling>& most) {
   if (!schema.is_object()) return;
@@ -55,7 +55,7 @@ const std::int64_t* number(const Node& node, std::string_view option) {
   return value ? std::get_if<std::int64_t>(&value->data) : nullptr;
 }
 
-/// The node that feeds `node` with an artifact of that type; null: none does.
+/// The node whose artifact of that type is wired to `node`; null: none is.
 const Node* source(const Graph& graph, const Node& node, ArtifactType type) {
   const auto edge = std::ranges::find(node.inputs, type, &Edge::type);
   return edge == node.inputs.end() ? nullptr : &graph.nodes[edge->from];
@@ -81,7 +81,7 @@ bool steps_in_backward(const Node& memory) {
   return flag && *flag;
 }
 
-/// Whether it is that format throughout, or in a part of a network.
+/// True if that format is used everywhere, or in a part of a network.
 bool uses_precision(const Node& memory, std::string_view name) {
   const Value* value = memory.options.find("precision");
   if (!value || value->text()) return value && *value->text() == name;
@@ -162,7 +162,7 @@ class Legality {
       check_in_backward(train, memory, is_cut || (accumulated && *accumulated > 1));
   }
 
-  /// A weight that is stepped in the backward pass waits for nothing but its own gradient.
+  /// If a weight is updated during the backward pass, its update waits only for its own gradient.
   void check_in_backward(const Node& train, const Node& memory, bool is_in_parts) {
     const auto refuse = [&](const std::string& why, const std::string& help) {
       add(memory, "optimizer_in_backward",
@@ -186,7 +186,7 @@ class Legality {
     }
   }
 
-  /// Nodes of one foreach share their mistakes.
+  /// Nodes of one foreach share their errors.
   void add(const Node& node, std::string_view option, std::string message, std::string help) {
     const std::string pointer = pointer_to(node.pointer, option);
     if (!seen_.insert(pointer + message).second) return;

@@ -29,8 +29,8 @@ class NamedFiles {
  public:
   NamedFiles(const Graph& graph, const Node& node) : folder_(graph.working_folder), node_(node) {}
 
-  /// What is wrong with the one that `option` names by `rule`; of a list, the first that is there
-  /// counts.
+  /// The error in the path that `option` names, by `rule`; for a list of names, the first that
+  /// exists counts.
   std::optional<Diagnostic> fault(const FileRule& rule, const Value& option,
                                   const OptionMapping& mapping) const {
     std::vector<std::string> paths;
@@ -43,7 +43,7 @@ class NamedFiles {
     if (!rule.below.empty()) {
       const Value* const below = mapping.options.find(rule.below);
       const fs::path around = below && below->text() ? *below->text() : "";
-      if (!is_folder(around)) return std::nullopt;  // an error of its own
+      if (!is_folder(around)) return std::nullopt;  // it has its own error
       for (std::string& path : paths) path = (around / path).string();
     }
     const auto there =

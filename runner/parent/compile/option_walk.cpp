@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kParent = "parent.";
 
-/// Walks the options of the nodes beside the schemas that describe them.
+/// Walks the options of the nodes together with the schemas that describe them.
 class OptionWalk {
  public:
   OptionWalk(const Graph& graph, const std::function<void(const OptionMapping&)>& visit)
@@ -71,7 +71,7 @@ class OptionWalk {
   const std::function<void(const OptionMapping&)>& visit_;
   const Node* node_ = nullptr;
   mutable std::map<std::string, Value> kinds_;  // by their names
-  std::vector<const Value*> mappings_;  // from the stage's options to the mapping that is looked at
+  std::vector<const Value*> mappings_;          // from the stage's options to the current mapping
 };
 
 }  // namespace
@@ -113,8 +113,7 @@ bool is_of_override(const Location& where) {
                           where.source->name.starts_with("sweep.params"));
 }
 
-/// The first place in `value` at which somebody has written something; null: all of it is as it
-/// would be anyway.
+/// The first place in `value` that the user has written; null: everything in it is the default.
 const Value* written_in(const Value& value, const Value* fallback) {
   if (value.map()) {
     for (const Entry& entry : *value.map()) {
@@ -128,7 +127,8 @@ const Value* written_in(const Value& value, const Value* fallback) {
                                                                                   : nullptr;
 }
 
-/// Names of options with which a condition looks at the stages that take what its own puts out.
+/// The prefix of option names by which a condition refers to the stages that consume its own
+/// outputs.
 constexpr std::string_view kOutputsPrefix = "outputs.";
 
 bool takes_from(const Node& node, const Node& producer, const Graph& graph) {
@@ -136,8 +136,8 @@ bool takes_from(const Node& node, const Node& producer, const Graph& graph) {
       node.inputs, [&](const Edge& edge) { return &graph.nodes[edge.from] == &producer; });
 }
 
-/// Has a stage of images in folders a part to validate on: a folder for it where the root has
-/// folders of parts, else a share? What cannot be read has none.
+/// True if an image folder stage has a validation part: a folder for it if the root has part
+/// folders, else a share. False if the root cannot be read.
 bool has_validation(const Node& node) {
   const Value* const root = at_key(node.options, "root");
   bool has_parts = false, has_its_folder = false;
@@ -152,7 +152,7 @@ bool has_validation(const Node& node) {
   return has_parts ? has_its_folder : holds("split.validation > 0", look);
 }
 
-/// The lookup of a mapping that also knows what the files of an input tell:
+/// The lookup of a mapping, which also knows what the files of an input say:
 /// inputs.PORT.has_validation.
 OptionLookup with_files(const OptionMapping& mapping, const Graph& graph) {
   return [&mapping, &graph](std::string_view path) {
@@ -165,8 +165,8 @@ OptionLookup with_files(const OptionMapping& mapping, const Graph& graph) {
   };
 }
 
-/// Is the condition kept? One that looks at "outputs." is where it is by a stage that takes what
-/// the node puts out, and where there is none.
+/// True if the condition holds. A condition on "outputs." holds if it does for any stage that
+/// consumes the node's outputs, or if there is none.
 bool has_effect(const Effect& effect, const OptionMapping& mapping, const Graph& graph) {
   if (effect.when.find(kOutputsPrefix) == std::string::npos)
     return holds(effect.when, with_files(mapping, graph));

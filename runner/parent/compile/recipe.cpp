@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::int64_t kUsualImageSize = 224;
 
-/// What a config says of one option.
+/// What a config says about one option.
 struct FromConfig {
   std::string option;
   Value value;
@@ -48,7 +48,7 @@ std::vector<FromConfig> all_said(const PretrainedConfig& config) {
   return result;
 }
 
-/// Where in a config the option stands; the whole config where its value follows from something
+/// The place of the option in a config; the whole config if the value is derived from something
 /// else there.
 Location place_in(const Value& config, std::string_view option) {
   for (const char* section : {"vision_config", "model_args", ""}) {
@@ -59,7 +59,7 @@ Location place_in(const Value& config, std::string_view option) {
   return config.where;
 }
 
-/// Brings one mapping and the config beside its weights together.
+/// Reconciles one mapping with the config next to its weights.
 class Settling {
  public:
   Settling(Value& mapping, const std::string& weights, const std::string& pointer, Sources& sources,
@@ -70,7 +70,7 @@ class Settling {
         sources_(sources),
         folder_(folder) {}
 
-  /// What the config says of the images that the weights were trained on.
+  /// What the config says about the images that the weights were trained on.
   const std::optional<Value>& image_size() const { return image_size_; }
 
   Diagnostics run() {
@@ -83,7 +83,7 @@ class Settling {
           config_next_to(find_weights(is_path ? (folder_ / reference_).string() : reference_));
       if (beside) fill_in(*beside);
     } catch (const StageError& error) {
-      // What is not there yet may be fetched: the stage says so when it is made.
+      // Missing weights may be downloaded later: the stage reports them when it is created.
       if (error.code != ErrorCode::kMissingWeights)
         fail(weights_, error.code, error.what(), error.help);
     } catch (const std::invalid_argument& error) {
@@ -106,7 +106,7 @@ class Settling {
                   "write 'kind: " + *config.kind + "', or give other weights");
     }
     const SourceText& source = sources_.add(beside.file.string(), beside.text);
-    const auto read = read_yaml(source);  // JSON is YAML, but for some escapes
+    const auto read = read_yaml(source);  // JSON is YAML, except for some escapes
     if (config.image_size)
       image_size_ =
           Value{*config.image_size, read ? place_in(*read, "image_size") : Location{&source, 1, 1}};
@@ -128,7 +128,7 @@ class Settling {
     }
   }
 
-  /// Only projected features pass the projection, which the weights may lack.
+  /// Only projected features go through the projection, which the weights may lack.
   bool is_without_effect(const Value& written, std::string_view option) const {
     const Value* features = mapping_.find("features");
     const bool is_pooled = features && features->text() && *features->text() == "pooled";
@@ -152,7 +152,7 @@ class Settling {
   Diagnostics errors_;
 };
 
-/// Puts what all of `said` say in place of auto.
+/// Replaces auto by the value on which all of `said` agree.
 void fill_in_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnostics& errors) {
   for (Entry& stage : *recipe.map()) {
     const Value* const kind = stage.value.map() ? stage.value.find("kind") : nullptr;
@@ -200,7 +200,7 @@ constexpr std::array<std::string_view, 11> kReserved = {"schema",  "name",      
                                                         "threads", "determinism", "device", "run",
                                                         "sweep",   "vars",        "aliases"};
 
-/// YAML reads an `off` without quotes as false.
+/// YAML reads an unquoted `off` as false.
 Determinism determinism_of(const Value& value) {
   return value.text() ? *determinism_named(*value.text()) : Determinism::kOff;
 }
@@ -252,7 +252,7 @@ namespace {
 
 bool begins_with_home(std::string_view path) { return path == "~" || path.starts_with("~/"); }
 
-/// What a shell would put something else in place of: "~anna", "$HOME"; empty: nothing.
+/// The part of `path` that a shell would expand: "~anna", "$HOME"; empty: none.
 std::string_view shell_word(std::string_view path) {
   const std::string_view first = path.substr(0, path.find('/'));
   if (first.size() < 2) return "";

@@ -217,7 +217,7 @@ class Wiring {
     return sources;
   }
 
-  /// What "stage.port" names.
+  /// The sources that "stage.port" names.
   std::vector<Source> named(const Port& port, const std::string& text, const Location& where,
                             const std::string& pointer) {
     const std::string stage = text.substr(0, text.find('.'));

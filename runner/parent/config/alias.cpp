@@ -13,7 +13,7 @@
 namespace runner {
 namespace {
 
-/// In the mapping of an alias's values: the key that it stands for with any other value.
+/// In the mapping of an alias's values: the key that the alias stands for with any other value.
 constexpr std::string_view kAnyOther = "any";
 /// The same for a list of values, with further overrides: [vars.models, model=several].
 constexpr std::string_view kList = "list";
@@ -55,7 +55,7 @@ void move_to(Value& value, const Location& where) {
   }
 }
 
-/// The whole override is at `where`, and what it sets is at `value`.
+/// Sets the place of the whole override to `where`, and of the values it sets to `value`.
 void move_to(Override& override, const Location& where, const Location& value) {
   override.where = override.key_where = override.package_where = where;
   if (override.value) move_to(*override.value, value);
@@ -81,13 +81,13 @@ Override renamed(const Override& override, std::string key) {
   return result;
 }
 
-/// The overrides that an alias gives as texts, at the place of the one that means them.
+/// The overrides that an alias gives as texts, at the place of the override that uses it.
 Result<std::vector<Override>> written_for(const Override& override,
                                           std::span<const std::string> texts) {
   std::vector<Override> result;
   for (const std::string& text : texts) {
     const SourceText source{"alias", text};
-    auto read = parse_override(source);  // was read once already when the alias was
+    auto read = parse_override(source);  // already parsed once, with the alias
     if (!read) return read.errors();
     move_to(*read, override.key_where, override.value->where);
     read->where = override.where;
@@ -125,14 +125,14 @@ Result<std::vector<Override>> chosen_case(const Override& override, const Alias&
   return written_for(override, found->overrides);
 }
 
-/// Does its value have a meaning of its own?
+/// True if the alias defines this value separately.
 bool is_case(const Override& override, const Alias& alias) {
   const std::string given = override.value ? scalar_text(*override.value) : "";
   return override.value &&
          std::ranges::find(alias.cases, given, &Alias::Case::value) != alias.cases.end();
 }
 
-/// What one value of an alias means.
+/// The meaning of one value of an alias.
 Result<std::vector<Override>> meant(const Override& override, const Alias& alias) {
   if (!alias.of_list.empty() && override.value && override.value->list())
     return meant_by_list(override, alias);
@@ -143,7 +143,7 @@ Result<std::vector<Override>> meant(const Override& override, const Alias& alias
   return result;
 }
 
-/// The values of a sweep, each of which means several overrides.
+/// The values of a sweep, each of which stands for several overrides.
 Result<std::vector<Value>> values_of(const Override& override) {
   const Sweep& sweep = *override.sweep;
   if (sweep.kind == Sweep::Kind::kSimpleChoice || sweep.kind == Sweep::Kind::kChoice)
@@ -166,7 +166,7 @@ Result<std::vector<Value>> values_of(const Override& override) {
   return values;
 }
 
-/// A sweep over an alias that is more than another name: over rows of what each value means.
+/// A sweep over an alias that is more than another name: a sweep over rows, one for each value.
 Result<std::vector<Override>> meant_by_each(const Override& override, const Alias& alias) {
   const auto values = values_of(override);
   if (!values) return values.errors();
@@ -187,7 +187,7 @@ Result<std::vector<Override>> meant_by_each(const Override& override, const Alia
   return std::vector<Override>{std::move(result)};
 }
 
-/// The alias that is the longest dotted prefix of `key`; null where there is none.
+/// The longest alias that is a dotted prefix of `key`; null if there is none.
 const Alias* covering(const std::string& key, std::span<const Alias> aliases) {
   const Alias* longest = nullptr;
   for (const Alias& alias : aliases) {
@@ -199,8 +199,8 @@ const Alias* covering(const std::string& key, std::span<const Alias> aliases) {
   return longest;
 }
 
-/// The error for `override` where it, by `alias`, is an option of the original program that means
-/// nothing here.
+/// The error for `override` if `alias` says that it is an option of the original program that has
+/// no meaning here.
 Diagnostic foreign_option(const Override& override, const Alias& alias) {
   return {
       ErrorCode::kForeignOption,
@@ -211,7 +211,7 @@ Diagnostic foreign_option(const Override& override, const Alias& alias) {
       {{alias.where, "the recipe says so"}}};
 }
 
-/// What `override` means where it is no zip().
+/// The meaning of `override`, which is not a zip().
 Result<std::vector<Override>> meant_by(const Override& override, std::span<const Alias> aliases) {
   const Alias* alias = covering(override.key, aliases);
   if (!alias) return std::vector<Override>{override};
@@ -219,7 +219,7 @@ Result<std::vector<Override>> meant_by(const Override& override, std::span<const
   const bool is_other_name = alias->targets.size() == 1 && alias->cases.empty();
   if (override.sweep && !is_other_name) return meant_by_each(override, *alias);
   auto result = meant(override, *alias);
-  // One value of it may mean such an option: use_wandb: {"false": [], "true": [wandb=true]}.
+  // One of its values may stand for such an option: use_wandb: {"false": [], "true": [wandb=true]}.
   for (const Override& one : result ? *result : std::vector<Override>()) {
     const Alias* other = alias->cases.empty() ? nullptr : covering(one.key, aliases);
     if (other && !other->instead.empty()) return foreign_option(one, *other);
@@ -227,7 +227,7 @@ Result<std::vector<Override>> meant_by(const Override& override, std::span<const
   return result;
 }
 
-/// zip(): its rows may hold aliases.
+/// zip(): its rows may contain aliases.
 Result<std::vector<Override>> meant_by_rows(Override override, std::span<const Alias> aliases) {
   Diagnostics errors;
   for (std::vector<Override>& row : override.sweep->rows) {

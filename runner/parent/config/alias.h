@@ -12,8 +12,8 @@ namespace runner {
 struct Alias {
   std::string name;  ///< "lr"; may contain dots
   Location where;
-  std::vector<std::string> targets;  ///< the keys it stands for: one or several; for an alias that
-                                     ///< maps values, all keys used there
+  std::vector<std::string> targets;  ///< the keys it stands for: one or several; if it maps values,
+                                     ///< the key for all others
   /// Overrides for one value of the alias: mixed_precision: {"true": [memory.precision=fp16]}.
   /// `any: key` names the key that all other values are for.
   struct Case {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <unordered_map>
 #include <utility>
 
 #include "runner/parent/config/defaults_item.h"
+#include "runner/parent/config/key_places.h"
 #include "runner/parent/config/override.h"
 #include "runner/parent/config/scalar.h"
 #include "runner/shared/text/join.h"
@@ -25,40 +25,14 @@ std::vector<std::string> split(std::string key) {
   }
 }
 
-/// The item of a list that `key` counts; null when it is no index or beyond the end.
+/// The list item with the index `key`; null if `key` is not an index or is out of range.
 Value* item(Value::List& list, const std::string& key) {
   std::size_t index = list.size();
   const auto result = std::from_chars(key.data(), key.data() + key.size(), index);
   return result.ptr == key.data() + key.size() && index < list.size() ? &list[index] : nullptr;
 }
 
-/// Where the keys of large mappings are, by the pointers of the mappings: the thousandth override
-/// takes no longer than the first. Mappings may grow at their ends; forget() is called where one
-/// changes otherwise.
-class KeyPlaces {
- public:
-  Value* find(Value& mapping, const std::string& pointer, const std::string& key) {
-    Value::Map& entries = *mapping.map();
-    Places& places = places_[pointer];
-    for (; places.known < entries.size(); ++places.known)
-      places.by_key.emplace(entries[places.known].key, places.known);
-    const auto found = places.by_key.find(key);
-    return found == places.by_key.end() ? nullptr : &entries[found->second].value;
-  }
-  /// Those of the mapping at `pointer`, and of what it holds.
-  void forget(const std::string& pointer) {
-    std::erase_if(places_, [&](const auto& one) { return one.first.starts_with(pointer); });
-  }
-
- private:
-  struct Places {
-    std::unordered_map<std::string, std::size_t> by_key;
-    std::size_t known = 0;  ///< entries
-  };
-  std::unordered_map<std::string, Places> places_;
-};
-
-/// One override on its way into the recipe.
+/// Applies one override to the recipe.
 class Application {
  public:
   Application(Value& recipe, const Override& override, const Declared& declared,
@@ -96,7 +70,7 @@ class Application {
     for (std::size_t i = 0; i < parts; ++i) result = pointer_to(result, path_[i]);
     return result;
   }
-  /// The override as typed, with another prefix and the key it means.
+  /// The override as typed, with another prefix and the key it stands for.
   std::string with(OverrideKind kind) const {
     return std::string(prefix(kind)) + override_.key + "=" + override_.value_text;
   }
@@ -109,7 +83,7 @@ class Application {
         {code, override_.key_where, pointer(parts), std::move(message), std::move(help)});
   }
 
-  /// What `parent`, which the first `depth` keys of the path name, holds under the next one.
+  /// The value in `parent`, at the first `depth` keys of the path, under the next key.
   Value* child(Value& parent, std::size_t depth) {
     constexpr std::size_t kFewEntries = 32;
     if (parent.list()) return item(*parent.list(), path_[depth]);
@@ -117,13 +91,14 @@ class Application {
     return is_large ? places_.find(parent, pointer(depth), path_[depth])
                     : parent.find(path_[depth]);
   }
-  /// Of what the whole path names.
+  /// Replaces the value at the whole path.
   void replace(Value& existing, Value value) {
     if (existing.map() || existing.list()) places_.forget(pointer(path_.size()));
     existing = std::move(value);
   }
 
-  /// The value the path names, as far as it exists: the number of keys found is put in `found`.
+  /// The value at the longest existing part of the path; stores the number of keys found in
+  /// `found`.
   Value* walk(std::size_t& found) {
     Value* value = &recipe_;
     for (found = 0; found < path_.size(); ++found) {
@@ -136,7 +111,7 @@ class Application {
 
   bool is_declared() const { return declared_ && declared_(recipe_, path_).has_value(); }
 
-  /// Why the key after the first `found` ones is not there.
+  /// Reports why the key after the first `found` ones does not exist.
   void unknown_key(Value& parent, std::size_t found, ErrorCode code) {
     const std::string key = path_[found];
     if (parent.list()) {
@@ -158,7 +133,7 @@ class Application {
           "'" + dotted(found) + "' is " + describe(parent) + " and has no key '" + key + "'",
           can_be_added ? "to make it a mapping: " + with(OverrideKind::kAdd) : "");
     }
-    // The key that an alias stands for was not typed, so it is in no other place by mistake.
+    // The user did not type the key that an alias stands for, so it cannot be misplaced.
     const bool may_be_elsewhere = code != ErrorCode::kCannotDelete && override_.alias.empty();
     const auto deeper = may_be_elsewhere ? keys_below(parent, found) : std::vector<std::string>();
     if (!deeper.empty()) {
@@ -167,8 +142,8 @@ class Application {
         help += (path == deeper.front() ? " '" : " or '") + path + "'";
       return error(code, found + 1, unknown(found), help + "?");
     }
-    // What the schema declares and nobody has written is passed: the key after it is the unknown
-    // one.
+    // A key that the schema declares but that is not written is skipped: the key after it is the
+    // unknown one.
     const Value nothing;
     const Value* last = &parent;
     while (found + 1 < path_.size() && declared_ &&
@@ -198,11 +173,11 @@ class Application {
     error(code, found + 1, unknown(found), std::move(help));
   }
 
-  /// Would +key=value be accepted?
+  /// True if +key=value would be accepted.
   bool may_be_added() const { return !keys_.may_add || keys_.may_add(recipe_, path_); }
 
-  /// What may be written instead of the key after the first `found` ones, which the schema does not
-  /// take.
+  /// Advice on what to write instead of the key after the first `found` ones, which the schema does
+  /// not accept.
   std::string other_place(std::size_t found, const std::vector<std::string>& declared) const {
     if (found == 0 && !override_.value_text.empty())
       return "for a value of your own: +vars." + override_.key + "=" + override_.value_text;
@@ -213,8 +188,8 @@ class Application {
     return "unknown key '" + path_[found] + "'" + (found ? " in '" + dotted(found) + "'" : "");
   }
 
-  /// Where the keys of `parent`, the first `found` ones of the path, are told of: it takes no
-  /// others.
+  /// Where the keys of `parent`, at the first `found` keys of the path, are documented: it accepts
+  /// no others.
   std::string where_listed(const Value& parent, std::size_t found) const {
     const Value* stage = found > 0 ? recipe_.find(path_[0]) : nullptr;
     const Value* kind = stage ? stage->find("kind") : nullptr;
@@ -229,8 +204,8 @@ class Application {
     return "`retort explain " + name + "` lists its keys";
   }
 
-  /// Where below `parent` the key after the first `found` ones is: lr as train.lr. A few places, or
-  /// none.
+  /// Where the key after the first `found` ones exists below `parent`: lr as train.lr. A few
+  /// places, or none.
   std::vector<std::string> keys_below(const Value& parent, std::size_t found) const {
     constexpr std::size_t kMaxPlaces = 3;
     std::vector<std::string> at(path_.begin(), path_.begin() + static_cast<std::ptrdiff_t>(found));
@@ -264,8 +239,8 @@ class Application {
     }
   }
 
-  /// Writes the value at the path, making mappings on the way; what is no container is replaced by
-  /// one.
+  /// Writes the value at the path and creates mappings on the way; replaces anything that is not a
+  /// container.
   void create(Value value) {
     Value* parent = &recipe_;
     for (std::size_t i = 0; i + 1 < path_.size(); ++i) {
@@ -281,7 +256,7 @@ class Application {
         .value;
   }
 
-  /// A list on the path takes no new items; true when it would have to.
+  /// True if a list on the path would need a new item, which is not allowed.
   bool misses_item() {
     std::size_t found = 0;
     Value* last = walk(found);
@@ -321,7 +296,7 @@ class Application {
     }
   }
 
-  /// Hydra takes a scalar over a mapping in silence.
+  /// Hydra replaces a mapping by a scalar silently.
   void warn_of_loss() {
     errors_.push_back(
         {ErrorCode::kContainerClash,
@@ -370,7 +345,7 @@ class Application {
     }
   }
 
-  /// append(x), replace(x) and so on; a list that only the schema has grows from its default.
+  /// append(x), replace(x) and so on; a list that exists only in the schema grows from its default.
   void edit() {
     const Edit& edit = *override_.edit;
     std::size_t found = 0;
@@ -422,7 +397,7 @@ class Application {
     }
   }
 
-  /// An entry of a mapping that is merged in; its key may hold dots.
+  /// An entry of a mapping that is merged in; its key may contain dots.
   Application(Value& recipe, const Override& override, const Declared& declared,
               const SchemaKeys& keys, KeyPlaces& places, Diagnostics& errors,
               std::vector<std::string> path, std::string key)

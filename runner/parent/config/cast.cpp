@@ -20,8 +20,7 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(start, text.find_last_not_of(kBlanks) + 1 - start);
 }
 
-/// `text` without the separators of its digits; nullopt when a '_' stands elsewhere than between
-/// two digits.
+/// `text` without the separators of its digits; nullopt if a '_' is not between two digits.
 std::optional<std::string> without_separators(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -32,7 +31,7 @@ std::optional<std::string> without_separators(std::string_view text) {
   return result;
 }
 
-/// An integer from "-12", however long; `digits` has no sign '+'.
+/// An integer from "-12", of any length; `digits` has no '+' sign.
 Value integer(std::string digits, Location where) {
   const bool negative = digits.starts_with('-');
   const std::size_t first = std::min(digits.find_first_not_of('0', negative), digits.size() - 1);
@@ -58,7 +57,7 @@ std::optional<Value> integer_from(std::string_view text, Location where) {
   return integer(std::move(*digits), where);
 }
 
-/// What Python's float() takes: digits[.digits][e[+-]digits] with a digit before or after the
+/// What Python's float() accepts: digits[.digits][e[+-]digits] with a digit before or after the
 /// point, inf or nan.
 std::optional<double> float_from(std::string_view text) {
   auto digits = without_separators(without_blanks(text));

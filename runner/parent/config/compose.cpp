@@ -36,7 +36,7 @@ bool has_extension(const std::string& recipe) {
   return recipe.ends_with(".yaml") || recipe.ends_with(".yml");
 }
 
-/// Is the recipe given as a file rather than by name?
+/// True if the recipe is given as a file rather than by name.
 bool is_file_name(const std::string& recipe, const FileSystem& files) {
   return (has_extension(recipe) || recipe.find('/') != std::string::npos) && files.is_file(recipe);
 }
@@ -59,8 +59,8 @@ Diagnostic recipe_not_found(const std::string& recipe, const ConfigFiles& config
       ErrorCode::kRecipeNotFound, {}, "", "there is no recipe '" + recipe + "'", std::move(help)};
 }
 
-/// The aliases of a config and of those it includes by name; the including one's win. Errors other
-/// than bad aliases are left to the defaults list, which reads the same files again.
+/// The aliases of a config and of those it includes by name; those of the including config win.
+/// Ignores errors other than invalid aliases, since the defaults list reads the same files again.
 void collect_aliases(ConfigFiles& configs, const ConfigDocument& document,
                      std::vector<const ConfigDocument*>& seen, std::vector<Alias>& aliases,
                      Diagnostics& errors) {
@@ -76,7 +76,7 @@ void collect_aliases(ConfigFiles& configs, const ConfigDocument& document,
   }
 }
 
-/// `declared` and the names of aliases, so that a misspelt alias finds the right one.
+/// `declared` and the names of aliases, so that a misspelt alias gets the right suggestion.
 DeclaredKeys and_aliases(const DeclaredKeys& declared, std::span<const Alias> aliases) {
   return [&declared, aliases](const Value& recipe, std::span<const std::string> path) {
     std::vector<std::string> keys = declared ? declared(recipe, path) : std::vector<std::string>();
@@ -89,7 +89,7 @@ DeclaredKeys and_aliases(const DeclaredKeys& declared, std::span<const Alias> al
   };
 }
 
-/// Is it about an entry of the defaults list, not about a value?
+/// True if it is about an entry of the defaults list, not about a value.
 bool chooses_config(const Override& override, const ConfigFiles& configs) {
   if (override.edit || (override.value && override.value->map())) return false;
   const bool deletes_path =
@@ -97,7 +97,7 @@ bool chooses_config(const Override& override, const ConfigFiles& configs) {
   return deletes_path || configs.is_group(override.key);
 }
 
-/// Divides overrides into those of the defaults list and those of values; refuses what is neither.
+/// Separates overrides of the defaults list from those of values; rejects all others.
 void divide(std::span<const Override> overrides, const ConfigFiles& configs,
             std::vector<Override>& choices, std::vector<Override>& values, Diagnostics& errors) {
   for (Override override : overrides) {
@@ -122,12 +122,12 @@ void divide(std::span<const Override> overrides, const ConfigFiles& configs,
   }
 }
 
-/// The options of the device that published programs write longer: they are set as well.
+/// Options of the device that published programs write in a longer form, which is also set.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kLongDeviceKeys = {
     {{"gpu_wait_timeout_minutes", "wait_timeout_minutes"},
      {"gpu_check_interval_seconds", "check_interval_seconds"}}};
 
-/// `device`, where it is a mapping, under the names that a recipe has for its options.
+/// Renames the keys of `device`, if it is a mapping, to a recipe's names.
 void shorten_device_keys(Value& device) {
   auto* const map = device.map();
   for (const auto& [full, brief] : kLongDeviceKeys) {
@@ -136,7 +136,7 @@ void shorten_device_keys(Value& device) {
   }
 }
 
-/// Overrides under the names that a recipe has for what they set.
+/// Overrides renamed to a recipe's keys.
 std::vector<Override> in_our_terms(std::vector<Override> overrides) {
   std::erase_if(overrides, [](const Override& override) { return override.key == kSearchPath; });
   for (Override& override : overrides) {
@@ -155,7 +155,7 @@ std::vector<Override> in_our_terms(std::vector<Override> overrides) {
   return overrides;
 }
 
-/// The part's keys where its package wants them, without its defaults list.
+/// The part's keys, placed at its package, without its defaults list.
 Value packaged(const ConfigPart& part, bool has_schema) {
   Value contents = part.document->contents;
   if (auto* map = contents.map()) {
@@ -179,7 +179,7 @@ Value packaged(const ConfigPart& part, bool has_schema) {
   return contents;
 }
 
-/// Every `???` that is left, by its dotted path.
+/// Reports every remaining `???`, by its dotted path.
 void report_mandatory(const Value& value, const std::string& name, const std::string& pointer,
                       Diagnostics& errors) {
   if (is_mandatory(value)) {
@@ -198,7 +198,7 @@ void report_mandatory(const Value& value, const std::string& name, const std::st
   }
 }
 
-/// Has it a value that is not known yet: an interpolation, or one that must be given?
+/// True if its value is not known yet: an interpolation, or a mandatory value.
 bool is_open(const Value& value) {
   if (is_mandatory(value) || is_interpolation(value)) return true;
   const auto* list = value.list();
@@ -209,8 +209,8 @@ bool is_open(const Value& value) {
           }));
 }
 
-/// Is it the fault of a value that is not known yet, at its place or the `kind` of a mapping that
-/// it is in?
+/// True if the error is caused by a value that is not known yet, at its place or in the `kind` of
+/// an enclosing mapping.
 bool is_about_open(const Diagnostic& error, const Value& recipe) {
   if (is_open(nearest(recipe, error.pointer))) return true;
   for (std::string place = error.pointer; !place.empty();) {
@@ -221,14 +221,14 @@ bool is_about_open(const Diagnostic& error, const Value& recipe) {
   return false;
 }
 
-/// Is it about something that is not there? It may be what an override that cannot be applied was
-/// to give.
+/// True if the error is about something missing, which an override that cannot be applied may have
+/// been meant to set.
 bool is_about_missing(const Diagnostic& error) {
   return error.code == ErrorCode::kMandatoryValue || error.code == ErrorCode::kMissingKey ||
          error.code == ErrorCode::kInterpolationUnknown;
 }
 
-/// Makes a sweep its first value; false: it has none that can be named.
+/// Replaces a sweep by its first value; false: it has none that can be named.
 bool take_first_value(Override& override) {
   if (!override.sweep) return true;
   if (override.sweep->choices.empty()) return false;
@@ -248,7 +248,7 @@ Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
                                 Sources& sources) {
   Composer composer(std::move(request), std::move(declared), sources);
   const ComposeRequest& asked = composer.request_;
-  constexpr std::size_t kMostOverrides = 10'000;  // each is looked up among all keys
+  constexpr std::size_t kMostOverrides = 10'000;  // each is searched among all keys
   if (asked.overrides.size() > kMostOverrides) {
     return Diagnostic{ErrorCode::kUsage,
                       {},
@@ -343,7 +343,7 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
   take_hydra_block(result.unresolved, has_schema, result.warnings);
   if (has_schema) {
     values = in_our_terms(std::move(values));
-  } else {  // nothing is run, so Hydra's settings of runs set nothing
+  } else {  // nothing is run, so Hydra's settings of runs have no effect
     std::erase_if(values,
                   [](const Override& override) { return override.key.starts_with("hydra."); });
   }
@@ -398,7 +398,7 @@ Result<Value> Composer::resolve(const Composition& composition, Diagnostics* war
   return errors;
 }
 
-/// What is wrong with a composition to which not every override could be applied.
+/// The errors of a composition to which not every override could be applied.
 Diagnostics Composer::other_errors(const Composition& composition) const {
   if (!composition.has_schema || !request_.validate) return {};
   auto resolved = resolve(composition);
@@ -436,7 +436,7 @@ std::optional<Composition> compose_leniently(Composer& composer, std::span<const
         return error.where.source && error.where.source == override.where.source;
       });
     };
-    // What is wrong may also stand in a file that an override leads to.
+    // The error may also be in a file that an override leads to.
     if (std::erase_if(overrides, is_blamed) == 0) overrides.pop_back();
   }
 }

@@ -68,7 +68,7 @@ struct ComposeRequest {
   OtherKinds other_kinds = {};           ///< may be empty
   Validate validate = {};  ///< called when composition has already found an error, so that all are
                            ///< reported at once; may be empty
-  bool strict = false;  ///< treat every warning as an error
+  bool strict = false;     ///< treat every warning as an error
 };
 
 /// A composed recipe. Locations point into its files and overrides.

@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Row = std::array<std::string, 4>;
 
-/// Columns as wide as they need to be, the first row a heading.
+/// Columns with their minimum width, the first row as a heading.
 std::string table(const std::vector<Row>& rows) {
   std::array<std::size_t, 4> widths = {};
   for (const Row& row : rows) {

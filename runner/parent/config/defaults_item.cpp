@@ -10,7 +10,7 @@
 namespace runner {
 namespace {
 
-/// Thrown for one item that cannot be understood; the others are read on.
+/// Thrown for one invalid item; the others are still read.
 struct BadItem {
   Diagnostic diagnostic;
 };
@@ -20,7 +20,7 @@ struct BadItem {
   throw BadItem{{code, where, "/defaults", std::move(message), std::move(help)}};
 }
 
-/// Refuses names that could lead out of the folders.
+/// Rejects names that could lead out of the folders.
 void check_name(const std::string& name, const Location& where) {
   std::istringstream parts(name);
   bool good = !name.empty() && name.find_first_of("\\\n\t:") == name.npos && !name.ends_with('/');
@@ -35,7 +35,7 @@ void check_name(const std::string& name, const Location& where) {
   }
 }
 
-/// Takes "@package" from the end of `written` and puts it into `item`.
+/// Removes "@package" from the end of `written` and stores it in `item`.
 void take_package(std::string& written, DefaultsItem& item, const Location& where) {
   const std::size_t brace = written.rfind('}');  // ${db@backup} names a choice
   const std::size_t at = written.find('@', brace == written.npos ? 0 : brace);
@@ -52,8 +52,8 @@ void take_package(std::string& written, DefaultsItem& item, const Location& wher
   }
 }
 
-/// The name from the root: a leading slash is absolute, others are relative to the group of the
-/// list's config.
+/// The name relative to the root: a leading slash means absolute, other names are relative to the
+/// group of the list's config.
 std::string absolute(const std::string& name, const std::string& group) {
   if (name.starts_with('/')) return name.substr(1);
   return group.empty() ? name : group + "/" + name;
@@ -247,7 +247,7 @@ void merge(Value& base, Value over, const std::string& pointer, Diagnostics& err
     base = std::move(over);
     return;
   }
-  // Another kind makes it another thing: what is wrong with that is to be seen there.
+  // With another kind it is something else: errors are reported there.
   const Value *kind = base.find("kind"), *new_kind = over.find("kind");
   if (new_kind && (!kind || !same_data(*kind, *new_kind))) base.where = over.where;
   for (Entry& entry : *over.map()) {

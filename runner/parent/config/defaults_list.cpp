@@ -22,12 +22,12 @@ std::string group_of(const std::string& config) {
   return slash == std::string::npos ? "" : config.substr(0, slash);
 }
 
-/// A config on its way into the list, or an item that waits for the choices it is made of.
+/// A config being added to the list, or an item that waits for the choices it depends on.
 struct ListNode {
   std::string text;
   std::optional<ConfigPart> part;       // of _self_
   std::optional<DefaultsItem> waiting;  // holds ${group}
-  std::string package, parent, group;   // of the list that `waiting` stands in
+  std::string package, parent, group;   // of the list that contains `waiting`
   std::vector<std::unique_ptr<ListNode>> children;
 };
 
@@ -94,7 +94,7 @@ class Tree {
     expand_waiting();
   }
 
-  /// Everything below a config. An override item counts for what comes before it, so the list is
+  /// Adds everything below a config. An override item affects the items before it, so the list is
   /// walked from its end.
   void visit(ListNode& node, const ConfigDocument& document, const std::string& name,
              const std::string& package, const std::string& parent) {
@@ -142,7 +142,7 @@ class Tree {
     choices_.choose(item, choice_key(item.name, package_below(parent_package, item)));
   }
 
-  /// Fills `node` with what an ordinary item leads to; leaves it empty when that is nothing.
+  /// Fills `node` with the config of an ordinary item; leaves it empty if there is none.
   void add(ListNode& node, DefaultsItem item, const std::string& parent_package,
            const std::string& parent) {
     if (item.kind == DefaultsItem::Kind::kGroup &&
@@ -215,7 +215,7 @@ class Tree {
                  const std::string& parent) {
     const std::string key = choice_key(item.name, package_below(parent_package, item));
     const bool is_addition =
-        item.is_list && item.from_command_line;  // to whatever the group holds already
+        item.is_list && item.from_command_line;  // in addition to what the group already has
     if (!is_addition) {
       const auto [first, is_new] = chosen_.try_emplace(key, item);
       if (!is_new) return chosen_twice(key, item, first->second);
@@ -249,8 +249,8 @@ class Tree {
     add_config(node, item, item.name + "/" + option, parent_package, parent);
   }
 
-  /// Items that hold ${group}: in turns, since one may choose for another, until nothing more can
-  /// be filled in.
+  /// Expands items that contain ${group}, repeatedly, since one may choose for another, until
+  /// nothing more can be filled in.
   void expand_waiting() {
     in_waiting_ = true;
     for (bool progress = true; progress;) {
@@ -282,7 +282,7 @@ class Tree {
     }
   }
 
-  /// Replaces each ${key} in `text` by the option chosen for it; false where there is none.
+  /// Replaces each ${key} in `text` by the option chosen for it; false if there is none.
   bool fill_in(std::string& text) const {
     for (std::size_t start = 0; (start = text.find("${", start)) != text.npos;) {
       const std::size_t end = text.find('}', start);
@@ -312,7 +312,7 @@ class Tree {
     }
   }
 
-  /// The tree without what only building needs; the parts of it in their order.
+  /// The tree without what only the construction needs, and its parts in order.
   static DefaultsNode flattened(const ListNode& node, std::vector<ConfigPart>& parts) {
     DefaultsNode result{node.text};
     if (node.part) parts.push_back(*node.part);
@@ -324,7 +324,7 @@ class Tree {
   const ConfigDocument& primary_;
   const std::string name_;
   GroupChoices choices_;
-  std::map<std::string, DefaultsItem> chosen_;  // what each group came to
+  std::map<std::string, DefaultsItem> chosen_;  // the final item of each group
   std::vector<DefaultsItem> appended_;          // to the primary's list
   std::vector<const ConfigDocument*> open_;     // being visited, outermost first
   std::vector<ListNode*> waiting_;

@@ -13,11 +13,11 @@ constexpr std::string_view kCore = "tag:yaml.org,2002:";
 /// The start of `text`, in quotes.
 std::string start_in_quotes(const std::string& text) {
   constexpr std::size_t kMaxShown =
-      60;  // what is longer is a number, or cut anywhere for a message
+      60;  // longer texts are numbers, or truncated in messages anyway
   return "'" + (text.size() > kMaxShown ? text.substr(0, kMaxShown) + "..." : text) + "'";
 }
 
-/// Is an integer that starts with 0 another number than its digits say?
+/// True for an integer that starts with 0 and has another value than its digits suggest.
 bool is_octal_trap(std::string_view text) {
   if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
   const bool is_octal = text.size() > 1 && text[0] == '0' && text[1] != 'x' && text[1] != 'b';
@@ -64,8 +64,8 @@ KeyType key_type(const Value& key) {
   return is_integer ? KeyType::kInteger : KeyType::kString;
 }
 
-/// Merged keys come first, those of the last source before the others'; what the mapping says
-/// itself wins, then the earlier source. The order is PyYAML's.
+/// Merged keys come first, those of the last source before the others'; the mapping's own keys win,
+/// then the earlier source. The order is PyYAML's.
 Value::Map merged(std::vector<Value> sources, Value::Map own) {
   Value::Map result;
   std::unordered_map<std::string, std::size_t> index;
@@ -82,9 +82,8 @@ Value::Map merged(std::vector<Value> sources, Value::Map own) {
   return result;
 }
 
-/// A scalar of a YAML file: `text` as yaml-cpp hands it over, with the tag "?" where it stood
-/// without quotes and "!" where it stood in quotes. A tag that is unknown or does not fit is added
-/// to `errors`.
+/// A scalar of a YAML file: `text` from yaml-cpp, with the tag "?" if it was unquoted and "!" if it
+/// was quoted. A tag that is unknown or does not fit is added to `errors`.
 Value yaml_scalar(const Location& where, const std::string& tag, const std::string& text,
                   Diagnostics& errors) {
   if (tag == "!" || tag.empty() || tag == "tag:yaml.org,2002:str") return {text, where};
@@ -125,8 +124,8 @@ Value yaml_scalar(const Location& where, const std::string& tag, const std::stri
   return value;
 }
 
-/// The warning about a text without quotes that YAML 1.1 reads as something else than most people
-/// do: yes, on, 010, 1:30. Nullopt: `read`, which it was read as, surprises nobody.
+/// The warning about an unquoted text that YAML 1.1 reads unexpectedly: yes, on, 010, 1:30.
+/// Nullopt: the result `read` is as expected.
 std::optional<Diagnostic> yaml_trap(const std::string& text, const Value& read) {
   const auto warning = [&](const std::string& as) {
     return Diagnostic{.code = ErrorCode::kYamlTrap,
@@ -246,8 +245,7 @@ void DocumentBuilder::finish(Value value, std::size_t anchor, bool is_merge) {
   add(std::move(value), where, is_merge);
 }
 
-/// Puts a finished value where it belongs: the document, a list, or as a key or value into a
-/// mapping.
+/// Adds a finished value to its parent: the document, a list, or as a key or value to a mapping.
 void DocumentBuilder::add(Value value, const Location& where, bool is_merge) {
   if (frames_.empty()) {
     root_ = std::move(value);

@@ -14,11 +14,11 @@ constexpr int kDeepestReference = 200;
 constexpr std::size_t kMaxCost = 100'000;
 constexpr std::string_view kAliases = "aliases";
 
-/// What a text has come to that stands under the key of a secret (secret.h).
+/// The resolved value of a text under the key of a secret (secret.h).
 std::optional<Value> as_secret_as(const Value& written, std::optional<Value> result) {
   if (!result || written.secret_as.empty()) return result;
-  // What an interpolation that is shown leads to is shown at its own place, but for the texts of
-  // the environment.
+  // The target of a visible interpolation is also visible at its own place, except for texts of the
+  // environment.
   const bool shows_itself = written.text() && written.secret_as == *written.text();
   for_all(*result, [&](Value& part) {
     if (!shows_itself || part.text()) part.secret_as = written.secret_as;
@@ -109,12 +109,12 @@ InterpolationPass::Resolved InterpolationPass::resolve_within(const Scope& scope
 
 const Value* InterpolationPass::remembered(const Scope& scope) {
   const auto [entry, is_new] = memos_.try_emplace(scope.value);
-  Memo& memo = entry->second;  // stays put when others are added
+  Memo& memo = entry->second;  // stays in place when others are added
   if (is_new) {
     active_.push_back(&scope);
     memo.value = resolve_text(*scope.value, scope);
     if (memo.value)
-      for_all(*memo.value, [](Value& part) { part.is_default = false; });  // somebody wrote this
+      for_all(*memo.value, [](Value& part) { part.is_default = false; });  // the user wrote this
     memo.active = false;
     active_.pop_back();
   } else if (memo.active) {
@@ -145,7 +145,7 @@ InterpolationPass::Resolved InterpolationPass::resolve_text(const Value& value, 
   }
   if (is_argument && refuses_item(pieces, scope, "be the argument of a resolver"))
     return std::nullopt;
-  const bool stays_text = is_argument && value.form != ScalarForm::kPlain;  // it was in quotes
+  const bool stays_text = is_argument && value.form != ScalarForm::kPlain;  // it was quoted
   if (pieces.size() == 1 && !stays_text) {
     if (const auto* alone = std::get_if<std::unique_ptr<Interpolation>>(&pieces[0])) {
       Resolved result = evaluate(**alone, scope);
@@ -161,7 +161,7 @@ InterpolationPass::Resolved InterpolationPass::join(const TextPieces& pieces, co
   constexpr std::size_t kMaxText = 1u << 20;
   Value result{std::string(), scope.value->where};
   std::string& text = std::get<std::string>(result.data);
-  std::string reread;  // the same where compile() reads it again, for ${item.x}
+  std::string reread;  // the same when compile() parses it again, for ${item.x}
   bool is_read_again = false;
   const auto add = [&](const std::string& part, bool has_item) {
     text += part;

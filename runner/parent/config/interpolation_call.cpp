@@ -38,14 +38,14 @@ class InterpolationPass::Call final : public ResolverContext {
     const std::size_t before = pass_.found_.size();
     Resolved value = pass_.resolve_written(written, scope_);
     if (!is_secret_) return value;
-    if (pass_.found_.size() > before) {  // what is said quotes the secret
+    if (pass_.found_.size() > before) {  // the messages quote the secret
       pass_.found_.resize(before);
       fail(ErrorCode::kInterpolationSyntax, "its argument contains an invalid interpolation", "");
     }
     return value;
   }
 
-  /// From here on what is evaluated comes from a secret.
+  /// From here on, evaluated values come from a secret.
   void set_secret() { is_secret_ = true; }
 
   void fail(ErrorCode code, const std::string& message, const std::string& help) override {

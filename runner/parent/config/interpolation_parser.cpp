@@ -30,15 +30,15 @@ void add_text(TextPieces& pieces, std::string_view text) {
   else pieces.emplace_back(std::string(text));
 }
 
-/// How many backslashes stand directly before `at`, none before `start`.
+/// The number of backslashes directly before `at`, not before `start`.
 std::size_t backslashes_before(std::string_view text, std::size_t at, std::size_t start) {
   std::size_t count = 0;
   while (at - count > start && text[at - count - 1] == '\\') ++count;
   return count;
 }
 
-/// A text in the grammar of overrides whose interpolations were taken out, as that grammar cannot
-/// see where they end: "a${0}${1}" stands for "a" and the interpolations 0 and 1.
+/// A text in the grammar of overrides whose interpolations were replaced, since that grammar cannot
+/// find their ends: "a${0}${1}" stands for "a" and the interpolations 0 and 1.
 struct Template {
   std::string text;
   std::vector<std::string> interpolations;
@@ -65,7 +65,7 @@ struct Template {
   }
 };
 
-/// Puts the interpolations back, and takes away the places, which are in a text that goes away.
+/// Puts the interpolations back, and removes the places, which point into a temporary text.
 void finish(Value& value, const Template& written) {
   value.where = {};
   if (auto* text = std::get_if<std::string>(&value.data)) *text = written.filled(*text);
@@ -95,7 +95,7 @@ Value read(const Template& written) {
   }
 }
 
-/// Reads from left to right; positions are offsets in the whole text.
+/// Parses from left to right; positions are offsets in the whole text.
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
@@ -218,8 +218,8 @@ class Reader {
     }
   }
 
-  /// Up to the end of the text, or for an argument to the ',' or '}' after it, without the blanks
-  /// around it.
+  /// Parses up to the end of the text, or for an argument up to the following ',' or '}', without
+  /// the blanks around it.
   Template value_template(int depth, bool is_argument) {
     Template result;
     const std::size_t start = at_;

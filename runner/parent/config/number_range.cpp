@@ -21,7 +21,7 @@ struct Decimal {
   int exponent = 0;
 };
 
-/// Nullopt for more digits than fit.
+/// Nullopt if the digits do not fit.
 std::optional<Decimal> read_decimal(std::string_view text) {
   Decimal result;
   const bool negative = text.starts_with('-');
@@ -52,7 +52,7 @@ std::optional<Decimal> read_decimal(std::string_view text) {
   return result;
 }
 
-/// The digits of `number` when it is counted in units of 10^exponent.
+/// The digits of `number` in units of 10^exponent.
 std::optional<Wide> in_units(const Decimal& number, int exponent) {
   Wide digits = number.digits, limit = 1;
   for (int i = 0; i < kMaxDigits; ++i) limit *= 10;

@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-/// The item that `index` counts, from the end when it is negative; nullopt when there is none.
+/// The item at `index`, counted from the end if negative; nullopt if there is none.
 std::optional<std::ptrdiff_t> item_at(const Value::List& list, std::int64_t index) {
   const std::ptrdiff_t size = std::ssize(list);
   if (index < -size || index >= size) return std::nullopt;
@@ -91,7 +91,7 @@ bool is_index(std::string_view text) {
   return !text.empty() && integer_length(text) == text.size();
 }
 
-/// Do all pieces of `text` between `separator`s satisfy `predicate`?
+/// True if all pieces of `text` between `separator`s satisfy `predicate`.
 template <typename Predicate>
 bool is_joined(std::string_view text, char separator, Predicate predicate) {
   while (true) {
@@ -107,7 +107,7 @@ bool is_dotted(std::string_view text) {
   return is_key_word(text) || (text.find('.') != text.npos && is_joined(text, '.', is_part));
 }
 
-/// a[0].b as a.0.b; other brackets stay as they are.
+/// a[0].b as a.0.b; other brackets stay unchanged.
 std::string with_dotted_indices(std::string_view key) {
   std::string result;
   for (std::size_t i = 0; i < key.size(); ++i) {
@@ -124,7 +124,7 @@ std::string with_dotted_indices(std::string_view key) {
   return result;
 }
 
-/// Puts what the value is where the override keeps it.
+/// Stores the element in the override's member for its kind.
 void take(Element element, Override& result) {
   if (Value* value = element.value()) {
     result.value = std::move(*value);
@@ -267,7 +267,7 @@ std::string escaped_for_override(std::string_view text) {
   return result;
 }
 
-/// Backslashes before a quote, the closing one too, are doubled, and the quote is escaped.
+/// Backslashes before a quote, including the closing one, are doubled, and the quote is escaped.
 std::string quoted_with(std::string_view text, char quote) {
   std::string result(1, quote);
   std::size_t backslashes = 0;
@@ -279,7 +279,7 @@ std::string quoted_with(std::string_view text, char quote) {
   return result.append(backslashes, '\\') + quote;
 }
 
-/// Does `written` mean the string `text`?
+/// True if `written` parses to the string `text`.
 bool reads_as(const std::string& written, const std::string& text) {
   const SourceText source{"", written};
   try {

@@ -49,10 +49,10 @@ std::string described(const Element& element) {
   return "";
 }
 
-/// The arguments of a call by the names of its parameters; those not given are null pointers.
+/// The arguments of a call by parameter name; those not given are null.
 class Parameters {
  public:
-  /// `names` take arguments without a name in this order, `only_named` do not.
+  /// Unnamed arguments are assigned to `names` in this order, never to `only_named`.
   Parameters(FunctionCall& call, std::initializer_list<std::string_view> names,
              std::initializer_list<std::string_view> only_named = {})
       : call_(call) {
@@ -192,7 +192,7 @@ Element tag(FunctionCall call) {
   return sweep;
 }
 
-/// Arguments without names, as the simple choice that they are short for.
+/// Unnamed arguments, as the simple choice that they abbreviate.
 Sweep simple_choice(FunctionCall& call) {
   Sweep result{.where = call.where};
   for (Element& argument : call.arguments)
@@ -200,7 +200,7 @@ Sweep simple_choice(FunctionCall& call) {
   return result;
 }
 
-/// The sweep or list that sort() or shuffle() is about, however it is given; null when it is
+/// The sweep or list that sort() or shuffle() applies to, in whichever form it is given; null for
 /// several arguments.
 Element* sole_argument(FunctionCall& call, const Parameters& parameters, bool takes_zip) {
   if (Element* list = parameters.optional("list")) {
@@ -257,7 +257,7 @@ void sort_values(std::vector<Value>& values, bool reverse) {
   });
 }
 
-/// Turns the range about when it runs the other way.
+/// Reverses the range if it runs in the other direction.
 void sort_range(Sweep& range, bool reverse) {
   const auto direction = compare(range.step, {std::int64_t{0}, {}});
   if ((*direction > 0) != reverse) return;

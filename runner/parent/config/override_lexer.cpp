@@ -71,7 +71,7 @@ std::size_t escape_length(std::string_view text) {
   return size;
 }
 
-/// Up to the first same quote after an even number of backslashes.
+/// Up to the first identical quote after an even number of backslashes.
 std::size_t quoted_length(std::string_view text) {
   const char quote = at(text, 0);
   if (quote != '\'' && quote != '"') return 0;
@@ -83,7 +83,7 @@ std::size_t quoted_length(std::string_view text) {
   return 0;
 }
 
-/// Punctuation with the blanks that it absorbs.
+/// Punctuation, including the blanks around it.
 std::size_t punctuation_length(std::string_view text, TokenKind& kind) {
   constexpr std::string_view kMarks = "(,)[]{}:=";
   const std::size_t before = blank_length(text);
@@ -113,7 +113,7 @@ std::size_t unquoted_length(std::string_view text, OverrideGrammar grammar) {
 OverrideLexer::OverrideLexer(std::string_view text, std::size_t start, OverrideGrammar grammar)
     : text_(text), grammar_(grammar), last_brace_(text.rfind('}')), token_(read(start)) {}
 
-/// Hydra's end with the first `}`; ours with the one that belongs to its `${`.
+/// In Hydra's grammar it ends with the first `}`; in ours with the matching one.
 std::size_t OverrideLexer::interpolation_length(std::string_view rest) const {
   if (!rest.starts_with("${") || at(rest, 2) == '}') return 0;
   if (last_brace_ == text_.npos || text_.size() - rest.size() > last_brace_) return 0;

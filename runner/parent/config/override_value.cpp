@@ -10,7 +10,7 @@
 #include "runner/parent/config/override_function.h"
 #include "runner/parent/config/override_lexer.h"
 #include "runner/parent/config/scalar.h"
-#include "runner/parent/config/zip.h"
+#include "runner/parent/config/trial_list.h"
 
 namespace runner {
 namespace {
@@ -23,8 +23,8 @@ std::string without_backslashes(std::string_view escapes) {
   return result;
 }
 
-/// The text inside the quotes: backslashes before a quote of the same kind are halved, an odd one
-/// escapes it.
+/// The text inside the quotes: backslashes before a quote of the same kind are halved, and an odd
+/// one escapes the quote.
 std::string unquoted(std::string_view quoted) {
   const char quote = quoted.front();
   const std::string_view inside = quoted.substr(1, quoted.size() - 2);
@@ -82,12 +82,12 @@ KeyType typed_key(const Value& key) {
   return KeyType::kString;
 }
 
-/// Finds entries of a mapping by their keys. As in Python 1, 1.0 and true are one key; so is what
-/// has the same text.
+/// Finds entries of a mapping by key. As in Python 1, 1.0 and true are the same key; so are keys
+/// with the same text.
 class KeyIndex {
  public:
-  /// The index of the entry whose key equals `key`, or `next` if there is none and this is to be
-  /// it.
+  /// The index of the entry whose key equals `key`; if there is none, `next`, which becomes its
+  /// index.
   std::size_t place(const Value& key, std::size_t next) {
     const auto by_text = index_.try_emplace("t" + scalar_text(key), next);
     const auto by_number = index_.try_emplace(number(key), by_text.first->second);
@@ -173,8 +173,8 @@ class Parser {
     lexer_.advance();
   }
 
-  /// `takes_equal`: may a text without quotes hold '='? Not in a function, where name=value has a
-  /// meaning.
+  /// `takes_equal`: a text without quotes may contain '='. False in a function, where name=value
+  /// has a meaning.
   Element element(int depth, bool takes_equal) {
     if (depth > kDeepestValue) {
       fail_override(where(), "values are nested more than 64 deep", "", ErrorCode::kNestingTooDeep);
@@ -269,7 +269,7 @@ class Parser {
     call.arguments.push_back(std::move(value));
   }
 
-  /// The name in `name=value`; empty where there is none. A column of zip() is named by a whole
+  /// The name in `name=value`; empty if there is none. A column of zip() is named by a complete
   /// key.
   std::string argument_name(bool is_zip) {
     const std::string_view rest = std::string_view(source_.contents).substr(token().start);
@@ -317,15 +317,14 @@ class Parser {
     return false;
   }
 
-  /// Text without quotes, and without the blanks around it: one token has a type, several are a
-  /// string.
+  /// Unquoted text without the blanks around it: a single token has a type, several are a string.
   Value text(bool is_key, bool takes_equal) {
     if (kind() == TokenKind::kBlank) lexer_.advance();
     const Token first = token();
     const Location start = where();
     std::string text;
     int count = 0;
-    std::size_t trailing = 0;  // bytes of a blank at the end
+    std::size_t trailing = 0;  // bytes of the trailing blank
     bool may_be_equal = false;
     while (belongs_to_text(kind(), is_key, may_be_equal)) {
       const std::size_t before = text.size();

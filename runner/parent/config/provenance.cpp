@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What `value` says about the dotted `key` below it: the value there, or the scalar on the way
-/// that leaves no room for it. Null when it says nothing.
+/// What `value` says about the dotted `key` below it: the value there, or a scalar on the path in
+/// its place. Null if it says nothing.
 const Value* said_about(const Value& value, std::string_view key) {
   if (const Value* found = at_key(value, key)) return found;
   const std::size_t dot = key.rfind('.');
@@ -23,7 +23,7 @@ const Value* said_about(const Value& value, std::string_view key) {
   return around && !around->map() && !around->list() ? around : nullptr;
 }
 
-/// Is `key` the dotted key `above`, or below it?
+/// True if `key` is the dotted key `above`, or below it.
 bool is_within(std::string_view key, std::string_view above) {
   return key.starts_with(above) && (key.size() == above.size() || key[above.size()] == '.');
 }
@@ -139,7 +139,7 @@ std::string provenance_text(std::string_view key, const Value* value,
   std::size_t width = 0;
   for (const auto& [origin, said] : lines) width = std::max(width, origin.size());
   std::string text = std::string(key) + ": " + (value ? line_of(*value) : "not there") + "\n";
-  const bool marks_last = lines.size() > 1 && !(value && value->map());  // of mappings, all count
+  const bool marks_last = lines.size() > 1 && !(value && value->map());  // for mappings, all count
   for (const auto& line : lines) {
     text += "  " + line.first + std::string(width - line.first.size() + 4, ' ') + line.second;
     text += marks_last && &line == &lines.back() ? "    <- this one is used\n" : "\n";
@@ -218,7 +218,7 @@ std::vector<Difference> differences(const Value& before, const Value& after) {
 }
 
 std::string differences_text(const std::vector<Difference>& differences) {
-  constexpr std::size_t kWidest = 60;  // a longer line does not push the origins of the others away
+  constexpr std::size_t kWidest = 60;  // a longer line does not push away the origins of the others
   std::vector<std::pair<std::string, std::string>> lines;
   std::size_t width = 0;
   for (const auto& [key, before, after, path] : differences) {

@@ -75,7 +75,7 @@ Resolved decode(ResolverContext& context, std::vector<Value>& arguments) {
   }
 }
 
-/// Takes the places away, which are in a text that goes away.
+/// Removes the places, which point into a temporary text.
 void forget_places(Value& value) {
   value.where = {};
   if (auto* list = value.list()) std::ranges::for_each(*list, forget_places);
@@ -105,7 +105,7 @@ Resolved create(ResolverContext& context, std::vector<Value>& arguments) {
   return context.evaluate(*read);
 }
 
-/// The mapping that the only argument names.
+/// The mapping named by the only argument.
 Resolved mapping(ResolverContext& context, const std::vector<Value>& arguments) {
   if (!is_string(arguments[0]))
     return failed(context, "it takes a key, not " + describe(arguments[0]));
@@ -173,7 +173,9 @@ Resolved now(ResolverContext& context, std::vector<Value>& arguments) {
   std::string format = *arguments[0].text();
   for (std::size_t at = 0; (at = format.find('%', at)) != format.npos && at + 1 < format.size();
        at += 2) {
-    if (format[at + 1] != 'f') continue;  // Python's microseconds, which strftime() does not know
+    if (format[at + 1] != 'f')
+      continue;  // Python's microseconds, which strftime() does not
+                 // support
     const auto count =
         std::chrono::duration_cast<std::chrono::microseconds>(time - seconds).count();
     format.replace(at, 2, std::to_string(1'000'000 + count).substr(1));
@@ -245,7 +247,7 @@ std::optional<Value> number_value(ResolverContext& context, const ArithmeticNumb
   return cannot_compute(context, "the result is too large");
 }
 
-/// `whole` says whether its integers overflow, as the compiler's builtins do.
+/// `whole` returns whether its integers overflow, like the compiler's builtins.
 std::optional<Value> fold_numbers(ResolverContext& context, const std::vector<Value>& arguments,
                                   bool (*whole)(std::int64_t, std::int64_t, std::int64_t*),
                                   double (*broken)(double, double)) {

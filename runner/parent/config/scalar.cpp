@@ -12,14 +12,14 @@
 namespace runner {
 namespace {
 
-/// One step of reading a number from left to right: what was read so far is multiplied, then added
-/// to. Both below 128.
+/// One step of parsing a number from left to right: multiply the result so far, then add. Both
+/// below 128.
 struct NumberStep {
   std::uint32_t factor;
   std::uint32_t addend;
 };
 
-/// A number of any size. Limbs hold nine digits each, the lowest first.
+/// An integer of any size. Limbs have nine digits each, the lowest first.
 class BigInteger {
  public:
   /// Multiplies, then adds; both are below 2^32.
@@ -48,10 +48,10 @@ class BigInteger {
   std::vector<std::uint64_t> limbs_;
 };
 
-/// The decimal digits of the number that `steps` lead to from zero, however large it is; without
-/// leading zeros.
+/// The decimal digits of the number that `steps` produce from zero, of any size; without leading
+/// zeros.
 std::string decimal_digits(std::span<const NumberStep> steps) {
-  constexpr std::uint64_t kMaxFactor = 1u << 24;  // several steps are taken at once
+  constexpr std::uint64_t kMaxFactor = 1u << 24;  // combines several steps
   BigInteger number;
   std::uint64_t factor = 1, addend = 0;
   for (const NumberStep& step : steps) {
@@ -66,7 +66,7 @@ std::string decimal_digits(std::span<const NumberStep> steps) {
   return number.digits();
 }
 
-constexpr std::size_t kMostDigits = 4300;  // Python's bound too
+constexpr std::size_t kMostDigits = 4300;  // Python's limit too
 
 bool is_binary(char c) { return c == '0' || c == '1' || c == '_'; }
 bool is_octal(char c) { return (c >= '0' && c <= '7') || c == '_'; }
@@ -96,7 +96,7 @@ struct Cursor {
     rest.remove_prefix(size);
     return size;
   }
-  /// `:` and a number below 60, once or more often.
+  /// `:` and a number below 60, one or more times.
   bool take_sexagesimal() {
     bool any = false;
     while (!rest.empty() && rest.front() == ':') {
@@ -116,7 +116,7 @@ std::string without_underscores(std::string_view text) {
   return result;
 }
 
-/// The integer base of `text`, 60 for sexagesimal; 0 when it is no integer.
+/// The base of the integer `text`, 60 for sexagesimal; 0 if it is not an integer.
 int integer_base(std::string_view text) {
   Cursor cursor{text};
   cursor.take_sign();
@@ -144,7 +144,8 @@ double sexagesimal(std::string_view digits) {
   }
 }
 
-/// How digits in `base` are read: one step each, in base 60 one step for each part after a colon.
+/// The steps that parse digits in `base`: one for each digit, or in base 60 one for each part after
+/// a colon.
 std::vector<NumberStep> steps_of(std::string_view digits, int base) {
   std::vector<NumberStep> steps;
   const std::size_t colon = std::min(digits.find(':'), digits.size());
@@ -160,7 +161,7 @@ std::vector<NumberStep> steps_of(std::string_view digits, int base) {
   return steps;
 }
 
-/// Nullopt when it is too long.
+/// Nullopt if it is too long.
 std::optional<PlainScalar> read_integer(std::string_view text, int base) {
   std::string digits = without_underscores(text);
   const bool negative = digits.front() == '-';
@@ -182,7 +183,7 @@ bool take_exponent(Cursor& cursor, bool needs_sign) {
 
 bool is_float(std::string_view text) {
   Cursor cursor{text};
-  if (text.front() == '.') {  // a leading point takes no sign, and its exponent must have one
+  if (text.front() == '.') {  // a leading point allows no sign, and its exponent must have one
     cursor.take('.');
     const std::string_view digits = cursor.rest;
     const std::size_t size = cursor.take_while(is_decimal);

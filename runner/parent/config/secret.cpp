@@ -15,8 +15,8 @@ namespace {
 
 constexpr const char* kMask = "***";
 
-/// What is shown in place of `text` under a secret key: itself where it only names where the secret
-/// is.
+/// What is shown instead of `text` under a secret key: the text itself if it only names where the
+/// secret is.
 std::string shown_for(const std::string& text) {
   if (text.find("${") == text.npos) return kMask;
   int open = 0;
@@ -27,7 +27,7 @@ std::string shown_for(const std::string& text) {
     if (text[i] == '\\') is_one = false;
   }
   if (!is_one || open != 0) return kMask;
-  // What stands in for a variable that is not set would be read from the record.
+  // The default for an unset variable would be read from the record.
   const std::size_t comma = text.find(',');
   if (comma == text.npos) return text;
   std::string standby = text.substr(comma + 1, text.size() - comma - 2);
@@ -37,8 +37,7 @@ std::string shown_for(const std::string& text) {
   return is_empty || (standby.starts_with("${") && shown_for(standby) == standby) ? text : kMask;
 }
 
-/// `key` without what leads to the values of a sweep: "vars.api_key" of
-/// "sweep.params.+vars.api_key".
+/// `key` without the prefix of a sweep's values: "vars.api_key" for "sweep.params.+vars.api_key".
 std::string_view without_sweep(std::string_view key) {
   constexpr std::string_view kParams = "sweep.params.";
   if (!key.starts_with(kParams)) return key;
@@ -54,8 +53,8 @@ bool is_secret(std::string_view key, const Value& value) {
   return number && is_secret_key_of(key, *number);
 }
 
-/// Marks the secrets in `value`, which the dotted `key` holds; true: there is one that is not shown
-/// as it is written.
+/// Marks the secrets in `value`, at the dotted `key`; true: there is one that is not shown as
+/// written.
 bool hide_at(const std::string& key, Value& value) {
   bool found = is_secret(key, value);
   if (found) value.secret_as = value.text() ? shown_for(*value.text()) : kMask;
@@ -75,7 +74,7 @@ bool hide_at(const std::string& key, Value& value) {
   return found;
 }
 
-/// The variables of the environment that the interpolations in `text` read and whose names tell of
+/// The environment variables that the interpolations in `text` read and whose names mark them as
 /// secrets.
 std::vector<std::string> variables_read_by(const std::string& text) {
   constexpr std::string_view kRead = "${oc.env:";
@@ -237,30 +236,30 @@ bool sets_value(const Override& override) {
   return override.value && !override.value->map() && override.kind != OverrideKind::kDelete;
 }
 
-/// Does nothing of what was at the key before stay?
+/// True if nothing of the earlier value at the key remains.
 bool replaces_all(const Override& override) {
   return sets_value(override) || (override.kind == OverrideKind::kDelete && !override.value);
 }
 
-/// As it was typed: of an alias of several keys, the alias.
+/// The key as typed: for an alias of several keys, the alias.
 std::string as_typed(const Override& override) {
   return without_secrets(override.where.source ? override.where.source->contents
                                                : override_text(override));
 }
 
-/// The key with its package, so that one of another package is another key.
+/// The key with its package, so that the same key in another package is a different one.
 std::string full_key(const Override& override, std::string_view key) {
   return std::string(key) + (override.package ? "@" + *override.package : "");
 }
 
-/// Whether the same word sets the key once more: in Hydra the last one counts without a word, and
-/// scripts that append to a command of defaults mean it so.
+/// True if the same word sets the key again: in Hydra the last one counts silently, and scripts
+/// that append to a command of defaults rely on that.
 bool is_typed_alike(const Override& one, const Override& other) {
   return other.kind != OverrideKind::kDelete && one.alias == other.alias;
 }
 
-/// What makes the override at `place` idle: the last one that replaces its key, or what its key is
-/// below of.
+/// The override that makes the one at `place` ineffective: the last one that replaces its key, or
+/// an ancestor of its key.
 const Override* later_one(std::span<const Override> overrides, std::size_t place,
                           const std::unordered_map<std::string, std::size_t>& last) {
   const Override& one = overrides[place];

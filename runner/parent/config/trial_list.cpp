@@ -9,6 +9,7 @@
 #include "runner/parent/config/interval.h"
 #include "runner/parent/config/number_range.h"
 #include "runner/parent/config/override.h"
+#include "runner/parent/config/override_value.h"
 #include "runner/parent/config/scalar.h"
 #include "runner/parent/config/value_order.h"
 #include "runner/shared/text/suggest.h"
@@ -17,7 +18,7 @@
 namespace runner {
 namespace {
 
-/// A mistake in one dimension; the others are read on.
+/// An error in one dimension; the others are still read.
 struct BadSweep {
   Diagnostic diagnostic;
 };
@@ -26,22 +27,22 @@ struct BadSweep {
   throw BadSweep{{ErrorCode::kBadSweep, where, "", std::move(message), std::move(help)}};
 }
 
-/// What is set, as it was typed before the '=': "+a", "db@source".
+/// The target as it was typed before the '=': "+a", "db@source".
 std::string key_text(const Override& override) {
   std::string text = std::string(prefix(override.kind)) + override.key;
   if (override.package) text += "@" + *override.package;
   return text;
 }
 
-/// The same whichever way it is set: a=1 and ++a=2 are of one target. ~a is not, for ~a +a=1,2
-/// repeats nothing.
+/// The same for every way of setting it: a=1 and ++a=2 have one target. ~a has none, since ~a
+/// +a=1,2 repeats nothing.
 std::string target_of(const Override& override) {
   return override.kind == OverrideKind::kDelete
              ? key_text(override)
              : key_text(override).substr(prefix(override.kind).size());
 }
 
-/// Of each key another, so that a further key changes nothing of what the others draw: FNV-1a.
+/// Different for each key, so that adding a key does not change what the others draw: FNV-1a.
 std::uint64_t seed_of(std::uint64_t seed, const std::string& target) {
   std::uint64_t hash = 14695981039346656037u ^ seed * 0x9E3779B97F4A7C15u;
   for (const char letter : target)
@@ -104,7 +105,7 @@ std::vector<Value> values_of(const Override& override, const ConfigFiles& config
   }
 }
 
-/// What each run may set of an override: itself, or one value of its sweep.
+/// What each trial may set for an override: itself, or one value of its sweep.
 std::vector<std::vector<Override>> rows_of(const Override& override, const ConfigFiles& configs,
                                            std::uint64_t seed) {
   if (!override.sweep) return {{override}};
@@ -113,7 +114,7 @@ std::vector<std::vector<Override>> rows_of(const Override& override, const Confi
     std::vector<Value> values = values_of(override, configs);
     if (values.size() > TrialList::kMaxJobs)
       bad_job(override.sweep->where, too_many(), "sweep over fewer values at a time");
-    Override one_value = override;  // copied for each, so without the whole sweep
+    Override one_value = override;  // copied for each value, so without the whole sweep
     one_value.sweep.reset();
     one_value.value_text.clear();
     for (Value& value : values) {
@@ -151,7 +152,7 @@ Result<TrialList> TrialList::make(std::span<const Override> overrides, const Con
       dimension.is_drawn = choice.samples && dimension.is_sweep && override.key != "seed";
       if (dimension.is_drawn && override.sweep->kind == Sweep::Kind::kInterval) {
         dimension.interval = override;
-        dimension.values = {{override}};  // its target, till it is drawn
+        dimension.values = {{override}};  // its target, until it is drawn
       } else {
         dimension.values = rows_of(override, configs, choice.seed);
       }
@@ -292,7 +293,7 @@ std::u32string characters(std::string_view text) {
   return result;
 }
 
-/// Where the ']' stands that closes the set opened at `open`; npos: nothing closes it. One that
+/// The position of the ']' that closes the set opened at `open`; npos: it is not closed. A ']' that
 /// comes first is a member.
 std::size_t end_of_set(std::u32string_view pattern, std::size_t open) {
   std::size_t at = open + 1;
@@ -300,7 +301,7 @@ std::size_t end_of_set(std::u32string_view pattern, std::size_t open) {
   return pattern.find(U']', at + 1);
 }
 
-/// Is `character` one of `members`, the text between the brackets?
+/// True if `character` is one of `members`, the text between the brackets.
 bool is_in_set(char32_t character, std::u32string_view members) {
   const bool is_negated = members.starts_with(U'!');
   if (is_negated) members.remove_prefix(1);
@@ -314,7 +315,8 @@ bool is_in_set(char32_t character, std::u32string_view members) {
   return is_member != is_negated;
 }
 
-/// How much of the pattern from `at` on, which is no '*', stands for `character`; 0: it does not.
+/// The length of the part of the pattern at `at`, which is not '*', that matches `character`; 0: it
+/// does not match.
 std::size_t length_of_match(char32_t character, std::u32string_view pattern, std::size_t at) {
   if (pattern[at] == '?') return 1;
   const std::size_t end = pattern[at] == '[' ? end_of_set(pattern, at) : pattern.npos;
@@ -327,8 +329,8 @@ std::size_t length_of_match(char32_t character, std::u32string_view pattern, std
 bool matches_wildcard(std::string_view name_text, std::string_view pattern_text) {
   const std::u32string name = characters(name_text), pattern = characters(pattern_text);
   std::size_t in_name = 0, in_pattern = 0;
-  // The latest '*' and where what it stands for ends. Earlier ones need not stand for more: this
-  // one can.
+  // The latest '*' and the end of the text that it matches. Earlier ones need not match more, since
+  // this one can.
   std::size_t star = pattern.npos, star_end = 0;
   while (in_name < name.size()) {
     if (in_pattern < pattern.size() && pattern[in_pattern] == '*') {
@@ -349,6 +351,50 @@ bool matches_wildcard(std::string_view name_text, std::string_view pattern_text)
     }
   }
   return pattern.find_first_not_of(U'*', in_pattern) == pattern.npos;
+}
+
+namespace {
+
+[[noreturn]] void bad_zip(Location where, std::string message, std::string help) {
+  fail_override(where, std::move(message), std::move(help), ErrorCode::kBadFunctionCall);
+}
+
+}  // namespace
+
+Element zip(FunctionCall call) {
+  if (!call.arguments.empty() || call.named.empty()) {
+    bad_zip(call.where, "zip() takes lists named by their keys",
+            "write name=zip(a=[1,2],b.c=[3,4])");
+  }
+  Sweep result{.kind = Sweep::Kind::kZip, .where = call.where};
+  for (auto& [key, element] : call.named) {
+    Value* value = element.value();
+    if (!value || !value->list())
+      bad_zip(element.where, "the values of '" + key + "' are not a list",
+              "write " + key + "=[1,2]");
+    if (&key == &call.named.front().first) result.rows.resize(value->list()->size());
+    if (value->list()->size() != result.rows.size()) {
+      bad_zip(element.where,
+              "'" + key + "' has " + std::to_string(value->list()->size()) + " values and '" +
+                  call.named.front().first + "' has " + std::to_string(result.rows.size()),
+              "the lists of a zip() must have the same length");
+    }
+    Override column;
+    const SourceText name{"", key};
+    try {
+      read_override_key(name, 0, key.size(), column);
+    } catch (OverrideError& error) {
+      error.diagnostic.where = element.where;
+      throw;
+    }
+    column.key_where = column.package_where = column.where = element.where;
+    for (std::size_t row = 0; row < result.rows.size(); ++row) {
+      column.value = std::move((*value->list())[row]);
+      column.value_text = element_text(*column.value);
+      result.rows[row].push_back(column);
+    }
+  }
+  return {std::move(result), call.where};
 }
 
 }  // namespace runner

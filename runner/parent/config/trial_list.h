@@ -9,6 +9,7 @@
 
 #include "runner/parent/config/config_files.h"
 #include "runner/parent/config/override.h"
+#include "runner/parent/config/override_value.h"
 #include "runner/shared/error/diagnostic.h"
 
 namespace runner {
@@ -70,5 +71,9 @@ class TrialList {
 /// Everything else matches itself, including a '[' without a closing ']'. The worst-case time is
 /// proportional to the product of their lengths.
 bool matches_wildcard(std::string_view name, std::string_view pattern);
+
+/// zip(a=[1,2],b.c=[3,4]): a sweep in which every trial sets all columns' keys: the first trial to
+/// the first values and so on. The lists have the same length. Throws OverrideError.
+Element zip(FunctionCall call);
 
 }  // namespace runner

@@ -32,8 +32,8 @@ std::string in_utf8(std::string_view text) {
   return result += text;
 }
 
-/// Hands yaml-cpp's events to the builder. Events, not nodes: they show duplicate keys, anchors and
-/// tags, and leave the bounds on depth and size to us.
+/// Passes yaml-cpp's events to the builder. We use events, not nodes: they show duplicate keys,
+/// anchors and tags, and let us limit depth and size.
 class Events : public YAML::EventHandler {
  public:
   Events(const SourceText& source, DocumentBuilder& builder) : source_(source), builder_(builder) {}
@@ -68,7 +68,7 @@ class Events : public YAML::EventHandler {
   DocumentBuilder& builder_;
 };
 
-/// yaml-cpp would take byte 4 for the end of the file, and stops understanding at others.
+/// yaml-cpp would take byte 4 for the end of the file, and misparses others.
 std::optional<std::size_t> control_character(std::string_view text) {
   const auto is_control = [](unsigned char c) {
     return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f;
@@ -78,8 +78,8 @@ std::optional<std::size_t> control_character(std::string_view text) {
   return found - text.begin();
 }
 
-/// Brackets nested far beyond what we take, found before yaml-cpp's scanner has to hold them all.
-/// Brackets in comments and strings count as well, so the bound is generous.
+/// Brackets nested far deeper than we accept, found before yaml-cpp's scanner has to store them
+/// all. Brackets in comments and strings count as well, so the limit is generous.
 std::optional<std::size_t> hopeless_nesting(std::string_view text) {
   int depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {

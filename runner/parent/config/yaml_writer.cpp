@@ -9,15 +9,15 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMaxSimpleKey = 1000;  // YAML wants "? key" beyond 1024 characters
+constexpr std::size_t kMaxSimpleKey = 1000;  // YAML requires "? key" beyond 1024 characters
 
-/// Is the character at the start of `text` one of U+0080 to U+009F, controls of two bytes?
+/// True if the character at the start of `text` is one of U+0080 to U+009F, two-byte controls.
 bool is_wide_control(std::string_view text) {
   return text.size() > 1 && text[0] == '\xc2' && static_cast<unsigned char>(text[1]) < 0xa0;
 }
 
-/// Does `text` hold what no plain or single-quoted scalar may: controls, and line separators beyond
-/// ASCII?
+/// True if `text` contains characters that plain and single-quoted scalars cannot have: controls,
+/// and line separators beyond ASCII.
 bool needs_escapes(std::string_view text) {
   const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
   if (std::ranges::any_of(text, is_control)) return true;
@@ -57,7 +57,7 @@ std::string string_text(std::string_view text) {
   return is_plain(text) ? std::string(text) : single_quoted(text);
 }
 
-/// What float_text() gives, as YAML writes it.
+/// The result of float_text() in YAML's notation.
 std::string yaml_float(std::string text) {
   if (text == "nan" || text == "inf") return "." + text;
   if (text == "-inf") return "-.inf";
@@ -94,7 +94,7 @@ std::optional<std::string> inline_text(const Value& value) {
   return scalar_text(value);
 }
 
-/// Writes a container with contents; `start` is what its first line begins with.
+/// Writes a container with contents; `start` is the beginning of its first line.
 void write(std::vector<YamlLine>& lines, const Value& value, std::string start,
            const std::string& indent) {
   const auto next_start = [&] { return std::exchange(start, indent); };

@@ -72,7 +72,7 @@ Diagnostic no_such_gpu(const std::string& select, const std::string& why, std::s
           std::move(help)};
 }
 
-/// Does `entry` of device.exclude mean the device at `place` of those that CUDA sees?
+/// True if `entry` of device.exclude means the device at `place` of those that CUDA sees.
 bool means(const std::string& entry, const DeviceFacts& device, std::size_t place) {
   return entry == std::to_string(place) || entry == device.uuid || entry == device.gpu_uuid;
 }
@@ -286,7 +286,7 @@ constexpr std::array kModels = {
     DeviceModel{"NVIDIA RTX PRO 6000 Blackwell", gb(96), "Blackwell", 120, kMig},
 };
 
-/// The words of a name in small letters; blanks, '-' and '_' part them.
+/// The words of a name in lower case, separated by blanks, '-' and '_'.
 std::vector<std::string> words(std::string_view name) {
   std::vector<std::string> result(1);
   for (const unsigned char letter : name) {
@@ -297,7 +297,7 @@ std::vector<std::string> words(std::string_view name) {
   return result;
 }
 
-/// Those of a name that tell models apart: "Tesla V100" and "V100" are one.
+/// The words of a name that distinguish models: "Tesla V100" and "V100" are the same model.
 std::vector<std::string> known_words(std::string_view name) {
   std::vector<std::string> result = words(name);
   std::erase_if(result, [](const std::string& word) {
@@ -306,8 +306,8 @@ std::vector<std::string> known_words(std::string_view name) {
   return result;
 }
 
-/// The one of that name, or those whose names hold every word of `name`; where none does, those
-/// that end with it once blanks are left out.
+/// The model with that name, or those whose names have every word of `name`; if none does, those
+/// that end with it when blanks are removed.
 std::vector<const DeviceModel*> meant(std::string_view name) {
   std::vector<std::string> wanted = words(name);
   if (wanted.size() > 1) std::erase(wanted, "tesla");
@@ -335,7 +335,7 @@ std::vector<const DeviceModel*> meant(std::string_view name) {
   return found;
 }
 
-/// The model of which `name` is a variant: it holds every word of the model's short name, and more.
+/// The model that `name` is a variant of: it has every word of the model's short name, and more.
 /// Empty: none.
 std::string model_of_variant(std::string_view name) {
   const std::vector<std::string> wanted = words(name);

@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kPrefix[] = "waiting-";
 
-/// Names in the order in which they are made, by this process or another.
+/// Names that sort in the order in which they are made, by this process or another.
 std::string next_ticket_name() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   std::array<char, 64> text{};
@@ -44,7 +44,7 @@ std::string contents_of(const Descriptor& file) {
   return contents;
 }
 
-/// False where it could not be written whole.
+/// False if it could not be written completely.
 bool write_want(const Descriptor& file, const DeviceWant& want) {
   const std::string text = Json{{"bytes", want.bytes}, {"devices", want.devices}}.dump();
   return ::pwrite(*file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
@@ -57,7 +57,7 @@ std::optional<DeviceWant> want_from(const std::string& text) {
     const JsonFields fields(json, "a ticket");
     return DeviceWant{fields.count("bytes"), fields.texts("devices")};
   } catch (const std::exception&) {
-    return std::nullopt;  // of another version, or somebody has been at it
+    return std::nullopt;  // from another version, or edited
   }
 }
 
@@ -66,7 +66,7 @@ std::optional<DeviceWant> want_from(const std::string& text) {
 DeviceTicket::DeviceTicket(const LockFolder& folder, const DeviceWant& want) : folder_(folder) {
   const std::string name = next_ticket_name(), draft = "new-" + name;
   file_ = folder.file(draft);
-  // Others see it once it is locked and whole.
+  // Others see it once it is locked and complete.
   const bool is_whole = try_lock(file_) && write_want(file_, want);
   if (is_whole && folder.rename(draft, kPrefix + name)) name_ = kPrefix + name;
   else folder.remove(draft);
@@ -87,7 +87,7 @@ std::vector<DeviceWant> DeviceTicket::wants_before(const LockFolder& folder,
     if (!name.starts_with(kPrefix)) continue;
     if (ticket && name == ticket->name_) break;
     const Descriptor file = folder.file(name);
-    if (try_lock(file, /*is_shared=*/true)) {  // whoever held it is gone
+    if (try_lock(file, /*is_shared=*/true)) {  // the process that held it is gone
       folder.remove(name);
       continue;
     }
@@ -102,11 +102,11 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kTurnPatience =
-    5s;  // others choose within milliseconds, unless one was stopped at it
+    5s;  // a choice takes milliseconds, unless the process was stopped during it
 constexpr auto kTurnPause = 5ms;
 
-/// The right to choose, which one run has at a time: to try a lock is to hold it for a moment, and
-/// another must not take that for a device in use.
+/// The right to choose, which one run has at a time: trying a lock holds it for a moment, and
+/// another run must not mistake that for a device in use.
 class QueueTurn {
  public:
   explicit QueueTurn(const LockFolder& folder) : file_(folder.file("choosing.lock")) {
@@ -133,7 +133,7 @@ Result<TakenDevice> DeviceSearch::run(const MeantDevices& first_look) {
   return wait();
 }
 
-/// The best that is left after those who wait longer have had their choice.
+/// The best device that is left after the runs that have waited longer have had their choice.
 std::optional<DeviceSearch::Held> DeviceSearch::pick() {
   const QueueTurn turn(folder_);
   taken_.clear();
@@ -161,16 +161,16 @@ std::optional<DeviceSearch::Held> DeviceSearch::pick() {
   return std::move(*mine);
 }
 
-/// nullopt: nothing is to be had now.
+/// nullopt: no device is available now.
 std::optional<Result<TakenDevice>> DeviceSearch::attempt() {
   auto held = pick();
   if (!held) return std::nullopt;
   const bool was_known = need_.has_value();
   auto found = check_need(*std::move(held));
-  return found || was_known ? std::move(found) : attempt();  // another may have the room
+  return found || was_known ? std::move(found) : attempt();  // another device may have room
 }
 
-/// Finds out what is needed where that is not known. nullopt: `held` has no room for it.
+/// Determines what is needed if that is not known. nullopt: `held` has no room for it.
 std::optional<Result<TakenDevice>> DeviceSearch::check_need(Held held) {
   if (!need_) {
     const auto need = need_of_(held.device);
@@ -192,7 +192,7 @@ Result<TakenDevice> DeviceSearch::wait() {
              (need_ ? " with " + bytes_text(need_->bytes) + " free" : std::string()) +
              ", at most " + duration_text(wish_.timeout.count()));
   say_who_holds();
-  std::optional<Held> seen;  // with room at the look before
+  std::optional<Held> seen;  // had room at the previous check
   for (auto now = world_.now(); now < deadline; now = world_.now()) {
     if (const auto signal = world_.sleep(std::min(length(wish_.interval), deadline - now))) {
       const std::chrono::duration<double> waited = world_.now() - start;
@@ -220,7 +220,7 @@ Result<TakenDevice> DeviceSearch::wait() {
   return in_vain(/*has_waited=*/!is_hopeless());
 }
 
-/// Errors where no device is left that could be waited for.
+/// Errors if there is no device left to wait for.
 Diagnostics DeviceSearch::look_again() {
   const DeviceReading reading = world_.source.read();
   problems_ = reading.problems;
@@ -257,7 +257,7 @@ void DeviceSearch::say_who_holds() {
   }
 }
 
-/// Would none of them ever have room?
+/// True if none of them could ever have room.
 bool DeviceSearch::is_hopeless() const {
   return need_ && std::ranges::none_of(candidates_.devices, [&](const DeviceFacts& device) {
            return could_have_room(device, need_->bytes);

@@ -58,7 +58,7 @@ namespace {
 
 constexpr char kTooOld[] = "update the NVIDIA driver to 580 or later";
 
-/// The driver as long as it is asked.
+/// A session with the driver.
 class NvmlSession {
  public:
   explicit NvmlSession(const NvmlLibrary& library)
@@ -75,7 +75,7 @@ class NvmlSession {
   const nvml::Return begun_;
 };
 
-/// Why the driver cannot be asked, and what to do about it.
+/// Why the driver cannot be queried, and how to fix it.
 std::pair<std::string, std::string> why_not_begun(const NvmlLibrary& library, nvml::Return answer) {
   if (answer == nvml::kFunctionNotFound)
     return {"the NVIDIA driver is too old to be asked", kTooOld};
@@ -97,7 +97,7 @@ std::string problem_text(const NvmlLibrary& library, nvml::Return answer) {
   return library.words(answer);
 }
 
-/// The reader of one driver's GPUs.
+/// Reads the GPUs of one driver.
 class NvmlReader {
  public:
   explicit NvmlReader(const NvmlLibrary& library) : library_(library) {}
@@ -142,7 +142,7 @@ class NvmlReader {
     else reading.devices.push_back(std::move(gpu));
   }
 
-  /// CUDA computes on the instances of a divided GPU alone.
+  /// On a partitioned GPU, CUDA computes only on the instances.
   void read_instances(nvml::Device gpu_handle, const DeviceFacts& gpu, DeviceReading& reading) {
     unsigned most = 0;
     NvmlLibrary::call(library_.mig_count, gpu_handle, &most);
@@ -162,7 +162,8 @@ class NvmlReader {
           gpu_place(gpu) + ": MIG is on, and it has no instance: `nvidia-smi mig -cgi` makes them");
   }
 
-  /// Name, memory, use and users. An answer other than kSuccess: the device has gone.
+  /// Reads name, memory, utilisation and processes. A result other than kSuccess: the device is
+  /// gone.
   nvml::Return read_rest(nvml::Device handle, DeviceFacts& device) {
     read_text(library_.name, handle, device.name);
     const nvml::Return answer = read_memory(handle, device);
@@ -187,7 +188,7 @@ class NvmlReader {
     nvml::Return answer = NvmlLibrary::call(library_.memory_v2, handle, &memory);
     if (answer == nvml::kSuccess) {
       device.reserved = static_cast<std::int64_t>(memory.reserved);
-    } else {  // of drivers before 510, and where MIG denies it
+    } else {  // drivers before 510, or not permitted with MIG
       nvml::Memory older{};
       answer = NvmlLibrary::call(library_.memory, handle, &older);
       memory.total = older.total;
@@ -203,7 +204,7 @@ class NvmlReader {
                                                                   nvml::ProcessInfo*),
                                                   nvml::Device handle) {
     std::vector<nvml::ProcessInfo> found(64);
-    for (int attempt = 0; attempt < 3; ++attempt) {  // there may be more of them each time
+    for (int attempt = 0; attempt < 3; ++attempt) {  // the list may have grown each time
       auto count = static_cast<unsigned>(found.size());
       const nvml::Return answer = NvmlLibrary::call(function, handle, &count, found.data());
       if (answer == nvml::kSuccess) {

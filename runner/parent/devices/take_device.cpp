@@ -42,7 +42,7 @@ TakenDevice the_cpu(const DeviceWorld& world, const std::string& why) {
   return {.why = why};
 }
 
-/// What becomes of a wish for a GPU where none can be used.
+/// The result of a wish for a GPU if no GPU can be used.
 Result<TakenDevice> without_gpu(const DeviceWish& wish, const std::string& why,
                                 const std::string& help, const DeviceWorld& world) {
   if (wish.select == "auto") return the_cpu(world, why);
@@ -50,11 +50,11 @@ Result<TakenDevice> without_gpu(const DeviceWish& wish, const std::string& why,
   return unusable(wish, why, help);
 }
 
-/// What CUDA sees, and what it does not see, said.
+/// What CUDA sees, and a report of what it does not see.
 struct MachineLook {
   DeviceReading reading;
   VisibleDevices visible;
-  std::string why_none = {};  ///< empty: there is something to choose from
+  std::string why_none = {};  ///< empty: there are devices to choose from
   std::string help = {};
 };
 
@@ -78,8 +78,8 @@ Result<MachineLook> look_at_devices(const DeviceWorld& world) {
   return look;
 }
 
-/// A GPU that only CUDA knows, if anybody: it is handed on as it was written, and the worker says
-/// what is wrong with it. Some of NVIDIA's small computers have CUDA and no NVML.
+/// A GPU that at most CUDA knows: it is passed on as written, and the worker reports what is wrong
+/// with it. Some of NVIDIA's small computers have CUDA but no NVML.
 bool is_unknown_to_us(const DeviceWish& wish, const MachineLook& look) {
   const bool cannot_be_asked =
       !look.reading.why_none.empty() && look.why_none == look.reading.why_none;
@@ -87,12 +87,12 @@ bool is_unknown_to_us(const DeviceWish& wish, const MachineLook& look) {
          (look.reading.has_driver || !wish.may_fall_back_to("cpu"));
 }
 
-/// Does anything but the device's name count?
+/// True if anything other than the device's name matters.
 bool needs_check(const DeviceWish& wish) {
   return !wish.index() || wish.need || wish.wait || !wish.fallback.empty();
 }
 
-/// cuda:K, which is obeyed whoever else computes there.
+/// cuda:K, which is used even if other runs compute there.
 TakenDevice as_named(const DeviceWish& wish, const MachineLook& look, const DeviceWorld& world) {
   TakenDevice taken{
       .select = wish.select, .driver = look.reading.driver, .why = "the recipe names it"};

@@ -58,7 +58,7 @@ std::optional<int> index_from(std::string_view text) {
   return index;
 }
 
-/// The GPUs by number; a divided one stands for its first instance.
+/// The GPUs by number; a partitioned one is represented by its first instance.
 std::vector<const DeviceFacts*> whole_gpus(const DeviceReading& reading) {
   std::vector<const DeviceFacts*> gpus;
   for (const DeviceFacts& device : reading.devices) {
@@ -67,7 +67,7 @@ std::vector<const DeviceFacts*> whole_gpus(const DeviceReading& reading) {
   return gpus;
 }
 
-/// Whether fastest first, CUDA's own order, is that of the buses: where no GPU is faster than
+/// True if fastest first, CUDA's own order, equals that of the buses: no GPU is faster than
 /// another.
 bool are_alike(const std::vector<const DeviceFacts*>& gpus) {
   return std::ranges::all_of(gpus, [&](const DeviceFacts* gpu) {
@@ -76,7 +76,7 @@ bool are_alike(const std::vector<const DeviceFacts*>& gpus) {
   });
 }
 
-/// The one device whose UUID, or that of whose GPU, begins with `text`; null: none, or more than
+/// The only device whose UUID, or whose GPU's UUID, begins with `text`; null: none, or more than
 /// one.
 const DeviceFacts* with_uuid(const std::vector<DeviceFacts>& devices, std::string_view text) {
   const bool is_instance = text.starts_with("MIG-");
@@ -86,12 +86,12 @@ const DeviceFacts* with_uuid(const std::vector<DeviceFacts>& devices, std::strin
     const std::string& uuid = is_instance ? device.uuid : device.gpu_uuid;
     if (!uuid.starts_with(text)) continue;
     if (found && (is_instance || found->index != device.index)) return nullptr;
-    if (!found) found = &device;  // of a divided GPU CUDA takes the first instance
+    if (!found) found = &device;  // on a partitioned GPU CUDA takes the first instance
   }
   return found;
 }
 
-/// What the list comes to, since `why`.
+/// A remark about the list: why CUDA sees only a part of it.
 std::string cut_short(std::string_view list, const std::string& why, bool is_first) {
   return "CUDA_VISIBLE_DEVICES='" + printable(list) + "': " + why + ", so CUDA sees " +
          (is_first ? "no GPU" : "only those before it");
@@ -155,7 +155,7 @@ Result<VisibleDevices> visible_devices(const DeviceReading& reading,
   }
   if (!has_indices || by_bus) return visible;
   visible.in_cuda_order = false;
-  if (visible.devices.size() == gpus.size()) return visible;  // all of them, in whichever order
+  if (visible.devices.size() == gpus.size()) return visible;  // all of them, in any order
   return unknown_order(list);
 }
 

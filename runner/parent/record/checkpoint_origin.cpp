@@ -23,15 +23,15 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kAccepted = "accepted";
 
-/// Which training has saved a checkpoint.
+/// The training that saved a checkpoint.
 struct CheckpointOrigin {
   std::string recipe_hash;
-  std::uint64_t seed = 0;  // of the node, another one for each of a recipe
+  std::uint64_t seed = 0;  // of the node; differs between the nodes of a recipe
   auto operator<=>(const CheckpointOrigin&) const = default;
 };
 using Origins = std::map<std::string, std::set<CheckpointOrigin>>;  // by node
 
-/// null where there is no JSON object.
+/// null if the file is not a JSON object.
 Json object_in(const fs::path& file) {
   const auto text = real_file_system().read(file, 64 << 20);
   Json json = text ? parse_json<Json>(*text) : Json();
@@ -47,7 +47,7 @@ std::optional<CheckpointOrigin> origin_of(const Json& recipe_hash, const Json& s
   return CheckpointOrigin{recipe_hash.get<std::string>(), seed.get<std::uint64_t>()};
 }
 
-/// Those that a graph.json names, or has accepted.
+/// Adds the origins that a graph.json names, or has accepted.
 void add_origins_in(const Json& graph, Origins& known) {
   for (const Json& node : member_of(graph, "nodes")) {
     const Json id = member_of(node, "id");
@@ -66,7 +66,7 @@ void add_origins_in(const Json& graph, Origins& known) {
   }
 }
 
-/// Of all the records of a run, whole or not.
+/// Those in all records of a run, complete or not.
 Origins known_origins(const RunLayout& run) {
   Origins known;
   add_origins_in(object_in(run.records() / RunRecord::kGraph), known);

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/config/secret.h"
-#include "runner/shared/disk/regular_file.h"
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/protocol/event.h"
 
 namespace runner {
@@ -24,14 +24,14 @@ constexpr std::array<std::string_view, 3> kPrefixes = {"OMP_", "MKL_", "PYTORCH_
 constexpr std::array<std::string_view, 6> kPackageVariables = {
     "ATEN_CPU_CAPABILITY",  "CUBLAS_WORKSPACE_CONFIG", "CUDA_DEVICE_ORDER",
     "CUDA_VISIBLE_DEVICES", "ONEDNN_MAX_CPU_ISA",      "SLURM_JOB_ID"};
-/// Those of x86 and Arm by which LibTorch and oneDNN choose their kernels, as /proc/cpuinfo calls
-/// them.
+/// The x86 and Arm instruction sets by which LibTorch and oneDNN choose their kernels, as
+/// /proc/cpuinfo names them.
 constexpr std::array<std::string_view, 16> kInstructionSets = {
     "avx",      "avx2",     "fma",         "f16c",     "avx512f",     "avx512bw",
     "avx512vl", "avx512dq", "avx512_vnni", "avx_vnni", "avx512_bf16", "avx512_fp16",
     "amx_tile", "amx_int8", "amx_bf16",    "sve"};
 
-/// What follows "key:" on the first line of `file` that starts so; empty when there is none.
+/// The text after "key:" on the first line of `file` that starts so; empty if there is none.
 std::string field(const std::filesystem::path& file, std::string_view key, char separator) {
   std::ifstream in = open_regular(file);
   for (std::string line; std::getline(in, line);) {
@@ -45,10 +45,10 @@ std::string field(const std::filesystem::path& file, std::string_view key, char 
   return "";
 }
 
-/// Those of kInstructionSets that the processor has.
+/// The members of kInstructionSets that the processor has.
 Json instruction_sets(const std::filesystem::path& proc) {
   std::string flags = field(proc / "cpuinfo", "flags", ':');
-  if (flags.empty()) flags = field(proc / "cpuinfo", "Features", ':');  // Arm's
+  if (flags.empty()) flags = field(proc / "cpuinfo", "Features", ':');  // on Arm
   flags = " " + flags + " ";
   Json sets = Json::array();
   for (const std::string_view set : kInstructionSets)

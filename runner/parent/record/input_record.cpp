@@ -22,9 +22,10 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kSweepMark = "sweep.jsonl";  // of sweep_layout.h, a later room
+constexpr const char* kSweepMark = "sweep.jsonl";  // SweepLayout's journal, which is in a later
+                                                   // layer
 
-/// Where an option's text points; nullopt for weights that are not there.
+/// The absolute path of an option's text; nullopt for weights that do not exist.
 std::optional<fs::path> whole_path(const std::string& text, const fs::path& folder) {
   if (!text.starts_with("hf:")) return fs::absolute(folder / text).lexically_normal();
   try {
@@ -64,7 +65,7 @@ std::optional<InputFile> look_at_file(const fs::path& path, std::string name) {
   return state ? std::optional(InputFile{std::move(name), *state}) : std::nullopt;
 }
 
-/// A folder that runs have made says nothing of what a recipe reads.
+/// A folder that runs have created is not an input of a recipe.
 bool is_made_by_runs(const fs::path& folder) {
   std::error_code error;
   return fs::exists(RunLayout(folder).mark(), error) || fs::exists(folder / kSweepMark, error);
@@ -93,7 +94,7 @@ std::vector<InputFile> input_files(const fs::path& input) {
   return files;
 }
 
-/// nullopt where one of them cannot be read.
+/// nullopt if a file cannot be read.
 std::optional<std::string> digest_of_contents(const fs::path& input,
                                               const std::vector<InputFile>& files) {
   FileDigests digests;
@@ -126,7 +127,7 @@ std::vector<InputPath> input_paths(const Value& recipe, const SchemaSet& schemas
   std::vector<InputPath> found;
   if (!recipe.map()) return found;
   for (const Entry& stage : *recipe.map()) {
-    if (!stage.value.find("kind")) continue;  // no stage: it names no input
+    if (!stage.value.find("kind")) continue;  // not a stage, so it names no input
     std::vector<std::string> path = {stage.key};
     gather_inputs(stage.value, path, pointer_to("", stage.key), recipe, schemas, folder, found);
   }
@@ -199,9 +200,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Weight = RecordChange::Weight;
 
-constexpr const char* kJobVariable = "SLURM_JOB_ID";  // another one each time
+constexpr const char* kJobVariable = "SLURM_JOB_ID";  // differs every time
 
-/// Null where there is nothing at that place.
+/// Null if there is nothing at that path.
 Json record_at(const Json& record, std::initializer_list<const char*> path) {
   const Json* at = &record;
   for (const char* key : path) {

@@ -58,8 +58,8 @@ std::string change_of_input(const nlohmann::ordered_json& before,
 
 /// The changes of inputs that both records name and that existed in `before`. An input without
 /// contents in both records counts as changed if its files have other times. An input that its run
-/// has made ("made": true) may be missing. An input that changed while the run was at work
-/// ("changed": true) always counts as changed. Records may come from a file with arbitrary content.
+/// has made ("made": true) may be missing. An input that changed during the run ("changed": true)
+/// always counts as changed. Records may come from a file with arbitrary content.
 std::vector<InputChange> input_changes(const nlohmann::ordered_json& before,
                                        const nlohmann::ordered_json& now);
 

@@ -9,9 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/disk/write_error.h"
 #include "runner/shared/protocol/event.h"
 #include "runner/shared/value/json_fields.h"
@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// What is copied when a run is resumed is its own: neither what a link points to, nor a pipe.
+/// A file that is copied when a run is resumed must be its own: neither a link nor a pipe.
 void require_own_file(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(path, error);
@@ -64,15 +64,16 @@ RunFolder::RunFolder(fs::path folder, Storage& storage, LogOptions log, Records 
   record_json(RunRecord::kMark,
               Json{{"schema", 1}, {"id", path().filename().string()}, {"build", build_id()}});
   if (!uncommitted_)
-    sync_folder(path(), storage);  // what is appended to the two is not lost with their names
+    sync_folder(path(), storage);  // so that what is appended to the two is not lost together with
+                                   // their names
 }
 
 RunFolder RunFolder::reopen(fs::path folder, Storage& storage, LogOptions log) {
   const RunLayout layout(folder);
   for (const fs::path& path : {layout.metrics(), layout.log()}) require_own_file(path);
   MetricsFile metrics = MetricsFile::reopen(layout.metrics(), storage);
-  // Copied, so that a line which was cut off by a kill is ended and a full disk is noticed before
-  // the work begins.
+  // Copied, so that a line that was cut off by a kill is completed, and a full disk is noticed
+  // before the work begins.
   AtomicFile file(layout.log(), storage);
   std::ifstream old = open_regular(layout.log());
   std::size_t size = 0;
@@ -95,7 +96,8 @@ RunFolder RunFolder::reopen(fs::path folder, Storage& storage, LogOptions log) {
 void RunFolder::commit() {
   if (!uncommitted_) return;
   AtomicFiles files = *std::exchange(uncommitted_, std::nullopt);
-  files.commit({path()});  // what is appended to log and metrics is not lost with their names
+  files.commit({path()});  // so that what is appended to log and metrics is not lost together with
+                           // their names
 }
 
 void RunFolder::write(const fs::path& path, std::string_view text) {
@@ -119,7 +121,7 @@ void RunFolder::record_history(const std::string& node, const Json& json) {
 double RunFolder::beginning_of(const std::string& node, std::span<const MetricLine> kept) const {
   const auto text = real_file_system().read(layout_.node(node).training_metrics(), 64 << 20);
   const Json json = text ? parse_json<Json>(*text) : Json();
-  TrainingHistory history(0);  // so that the first epoch's seconds are its end
+  TrainingHistory history(0);  // so that the `seconds` of the first epoch are its end time
   for (const auto& [metric, time] : kept) history.see(metric, time);
   const Json times = json.is_object() ? json.value("epoch_times", Json()) : Json();
   const bool is_known =
@@ -143,7 +145,7 @@ std::string local_time(std::chrono::system_clock::time_point now, const char* fo
   return {text, std::strftime(text, sizeof text, format, &parts)};
 }
 
-/// Makes and claims one folder.
+/// Creates and claims one folder.
 class DatedFolder {
  public:
   DatedFolder(const FolderWish& wish, Storage& storage) : wish_(wish), storage_(storage) {}
@@ -158,7 +160,7 @@ class DatedFolder {
     return is_empty ? claim(path) : taken(path);
   }
 
-  /// One in `day` that is called `time`, or time-1, time-2 … where that is taken.
+  /// A folder in `day` named `time`, or time-1, time-2 … if that is taken.
   Result<fs::path> dated(const fs::path& day, const std::string& time) const {
     for (int suffix = 0;; ++suffix) {
       const fs::path path = day / (suffix == 0 ? time : time + "-" + std::to_string(suffix));
@@ -180,7 +182,7 @@ class DatedFolder {
   }
 
  private:
-  /// Claims the empty folder `path`: of two that both found it empty, one makes the mark.
+  /// Claims the empty folder `path`: if two processes find it empty, only one can create the mark.
   Result<fs::path> claim(const fs::path& path) const {
     const fs::path mark = path / wish_.mark;
     if (storage_.make_folder(mark) != 0)
@@ -231,7 +233,7 @@ bool TrainingHistory::see(const NodeMetric& metric, double seconds) {
   if (metric.name == "train/epoch_loss") {
     epochs_.push_back({metric.step, metric.value});
   } else {
-    // Validations of single steps are no epoch's.
+    // Validations of single steps do not belong to an epoch.
     if (epochs_.empty() || epochs_.back().step != metric.step) return false;
     if (metric.name == "validation/loss") epochs_.back().validation_loss = metric.value;
     else if (metric.name == "validation/accuracy")

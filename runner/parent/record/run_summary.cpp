@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/regular_file.h"
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/record/metrics_file.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/value/json_fields.h"
@@ -91,7 +91,7 @@ std::vector<Recovered> recorded_recoveries(const std::filesystem::path& path) {
     try {
       all.push_back(std::get<Recovered>(event_from_line(one.dump())));
     } catch (const std::runtime_error&) {
-      continue;  // somebody has edited it
+      continue;  // the file was edited
     }
   }
   return all;
@@ -117,7 +117,7 @@ void RunSummary::see(const Event& event) {
     if (NodeState* state = node(started->node)) {
       state->status = "running";
       if (state->began)
-        state->seconds += seconds - *state->began;  // its worker was followed by another
+        state->seconds += seconds - *state->began;  // its worker was replaced by another
       state->began = seconds;
     }
   }
@@ -125,8 +125,8 @@ void RunSummary::see(const Event& event) {
     if (NodeState* state = node(finished->node)) {
       state->status = "finished";
       state->peak_memory_bytes = finished->peak_memory_bytes;
-      // One that had finished before this attempt is told of again, with the seconds of the attempt
-      // in which it did.
+      // A node that had finished before this attempt is reported again, with the seconds of the
+      // attempt in which it finished.
       state->seconds = state->began ? state->seconds + finished->seconds
                                     : std::max(state->seconds, finished->seconds);
       state->began.reset();
@@ -159,7 +159,7 @@ void RunSummary::add_earlier(const std::string& id, double earlier) {
 }
 
 std::string RunSummary::recovered_text() const {
-  std::vector<std::pair<std::string, int>> counts;  // by cause, in the order in which they came
+  std::vector<std::pair<std::string, int>> counts;  // by cause, in order of first occurrence
   int all = 0;
   for (const Recovered& one : recovered_) {
     if (one.recovery.cause == "memory is free again") continue;
@@ -177,7 +177,7 @@ std::string RunSummary::recovered_text() const {
   return text + " (recoveries in summary.json)";
 }
 
-/// Of each training by which metric its weights are kept, and what was measured of those.
+/// For each training: the metric by which its weights are kept, and the metrics of those weights.
 Json RunSummary::kept_json() const {
   Json kept = Json::object();
   for (const Training& training : trainings_) {

@@ -11,7 +11,7 @@
 
 namespace runner {
 
-/// The inputs of a run that is at work: their state when it began, for its record, and how they
+/// The inputs of a run in progress: their state when it began, for its record, and how they
 /// have changed since.
 class WatchedInputs {
  public:
@@ -29,8 +29,8 @@ class WatchedInputs {
   /// Copies the marks "made by the run" from `before`, an earlier record of the same run.
   void copy_marks(const nlohmann::ordered_json& before);
 
-  /// Marks an input as changed while the run was at work ("changed": true); a later inspection
-  /// cannot undo this.
+  /// Marks an input as changed during the run ("changed": true); a later inspection cannot undo
+  /// this.
   void mark_changed(const std::string& pointer) { record_[pointer]["changed"] = true; }
 
   struct Change {

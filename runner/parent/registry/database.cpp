@@ -13,15 +13,14 @@
 namespace runner {
 namespace {
 
-constexpr off_t kLargestDatabase = off_t{1}
-                                   << 31;  // of 2 GiB, a hundred times what 10,000 runs need
+constexpr off_t kLargestDatabase = off_t{1} << 31;  // 2 GiB, a hundred times what 10,000 runs need
 
 struct FreeBytes {
   void operator()(unsigned char* bytes) const { sqlite3_free(bytes); }
 };
 using DatabaseBytes = std::unique_ptr<unsigned char, FreeBytes>;
 
-/// Says that the file does not change, so that SQLite looks for no lock and no journal.
+/// Declares that the file does not change, so that SQLite looks for no lock and no journal.
 std::string uri_of(const std::filesystem::path& file) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string uri = "file:";
@@ -33,7 +32,7 @@ std::string uri_of(const std::filesystem::path& file) {
   return uri + "?immutable=1";
 }
 
-/// The `size` bytes of an open file, which SQLite may take over; null where they are not to be had.
+/// The `size` bytes of an open file, in memory that SQLite can own; null if they cannot be read.
 DatabaseBytes bytes_of(const Descriptor& file, std::size_t size) {
   DatabaseBytes bytes(static_cast<unsigned char*>(sqlite3_malloc64(size)));
   for (std::size_t done = 0; bytes && done < size;) {
@@ -150,7 +149,7 @@ std::string_view Database::bytes() {
   sqlite3_int64 size = 0;
   unsigned char* bytes = sqlite3_serialize(database_.get(), "main", &size, SQLITE_SERIALIZE_NOCOPY);
   if (bytes) return {reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size)};
-  // One that was made here lies in pages.
+  // A database that was created here is stored in pages.
   const DatabaseBytes copy(sqlite3_serialize(database_.get(), "main", &size, 0));
   if (!copy && size > 0) throw DatabaseError("out of memory");
   copy_.assign(reinterpret_cast<const char*>(copy.get()), static_cast<std::size_t>(size));

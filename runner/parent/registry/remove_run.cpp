@@ -33,7 +33,7 @@ bool is_own_folder(const fs::path& path) {
   return fs::is_directory(fs::symlink_status(path, ignored));
 }
 
-/// The folder without a slash at its end, from the root of the file system.
+/// The absolute path of the folder without a trailing slash.
 fs::path whole_path(const fs::path& folder) {
   const fs::path path = fs::absolute(folder).lexically_normal();
   return path.has_filename() ? path : path.parent_path();
@@ -47,7 +47,7 @@ bool has_mark(const fs::path& folder) {
   return json.is_object() && json.value("schema", nlohmann::json()) == 1;
 }
 
-/// Is nothing left of a run but what remove_run() removes last?
+/// True if the only things left of a run are those that remove_run() removes last.
 bool is_rest_of_run(const fs::path& folder) {
   const fs::path records = RunLayout(folder).records();
   const std::vector<std::string> names = real_file_system().list(folder);
@@ -55,9 +55,9 @@ bool is_rest_of_run(const fs::path& folder) {
                            is_own_folder(records) && real_file_system().list(records).empty());
 }
 
-/// What retort writes into a run's folder, but for its record.
+/// True for what retort writes into a run's folder, except its record.
 bool is_written_by_us(std::string name) {
-  if (name.ends_with(".part")) name.resize(name.size() - 5);  // of a file that a kill has left
+  if (name.ends_with(".part")) name.resize(name.size() - 5);  // a file left by a kill
   const RunLayout layout("");
   const fs::path ours[] = {layout.metrics(), layout.log(),      layout.summary(),
                            layout.tags(),    layout.analysis(), layout.exported("").parent_path(),
@@ -80,7 +80,7 @@ Diagnostic refused(ErrorCode code, std::string message, std::string help) {
   return {code, {}, "", std::move(message), std::move(help)};
 }
 
-/// The first below `path`, itself at last, that could not be removed.
+/// The error for the first path below `path`, or finally `path` itself, that could not be removed.
 Diagnostic cannot_remove(const fs::path& path, Storage& storage) {
   fs::path stuck = path;
   std::error_code error;
@@ -114,7 +114,7 @@ Result<RemovableRun> removable_run(const fs::path& folder, Lease::Options option
   }
   std::error_code ignored;
   fs::create_directory(RunLayout(path).records(),
-                       ignored);  // a removal that was killed has left none to lock
+                       ignored);  // a removal that was killed has left no folder to lock
   auto lock = RunLock::take(path, std::move(options));
   if (!lock) return lock.errors();
   return RemovableRun{folder, bytes_below(path), *std::move(lock)};

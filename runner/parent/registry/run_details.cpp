@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLargestDetail = 16 << 20;
 
-/// A JSON object in a file of the record; one that cannot be read is warned of.
+/// A JSON object in a file of the record; warns if it cannot be read.
 Json detail(const fs::path& path, Diagnostics& warnings) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return Json::object();
@@ -216,7 +216,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kWidestValue = 40;  // characters of a value in the table
 
-/// NaN is what NaN is: a run that failed twice in the same way differs in nothing.
+/// NaN equals NaN here: two runs that failed in the same way do not differ.
 bool is_unchanged(double a, double b) { return a == b || (a != a && b != b); }
 
 std::string shown_value(const std::optional<Value>& value) {

@@ -99,7 +99,7 @@ std::string run_value_text(const RunValue& value) {
 }
 
 std::string shown_number(double value) {
-  constexpr double kExact = 1e15;  // below it every whole number is its own
+  constexpr double kExact = 1e15;  // below it every whole number is exact
   if (std::trunc(value) == value && std::abs(value) < kExact) return decimal(value, 0);
   std::array<char, 32> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value,
@@ -124,7 +124,7 @@ RunEntry read_entry(const fs::path& folder) {
   }
   entry.device = run->device;
   entry.source = run->source;
-  Sources sources;  // of a text whose mistakes nobody is told
+  Sources sources;  // for a text whose errors are not reported
   const auto text = real_file_system().read(run->recipe, kLargestRunFile);
   const auto recipe = text ? read_yaml(sources.add("", *text)) : Result<Value>(Diagnostic{});
   if (recipe) collect_settings(*recipe, "", entry.settings);
@@ -148,12 +148,12 @@ bool is_tag(const std::string& text) {
          std::ranges::all_of(text, is_part);
 }
 
-/// Of the folder itself: its record has another lock, which a run holds as long as it is at work.
+/// Locks the folder itself: its record has another lock, which a run holds while it is running.
 bool wait_for_lock(const Descriptor& folder) {
   using namespace std::chrono_literals;
   for (int tries = 0; tries < 100; ++tries) {
     if (try_lock(folder) || errno != EWOULDBLOCK)
-      return true;  // a file system without locks has nobody who could
+      return true;  // a file system without locks has no process that could hold one
     std::this_thread::sleep_for(20ms);
   }
   return false;

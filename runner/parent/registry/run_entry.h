@@ -57,7 +57,7 @@ Result<std::vector<std::string>> read_tags(const std::filesystem::path& folder);
 
 /// Adds tags to a run and removes others; returns the run's tags afterwards. kUsage for an invalid
 /// tag name, such as "../x"; kRunBusy if another process changes them at the same time. Throws
-/// WriteError. Touches no other file of the run, so the run may be at work.
+/// WriteError. Touches no other file of the run, so the run may be running.
 Result<std::vector<std::string>> change_tags(const std::filesystem::path& folder,
                                              std::span<const std::string> added,
                                              std::span<const std::string> removed,

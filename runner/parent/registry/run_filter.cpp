@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\n\r";
 constexpr std::string_view kSigns = "=!<>&|()'\"";
-constexpr int kDeepest = 64;  // of parentheses and !
+constexpr int kDeepest = 64;  // nesting of parentheses and !
 
 std::optional<double> whole_number(const std::string& text) {
   double number = 0;
@@ -38,7 +38,7 @@ bool fits(int sign, const T& a, const T& b) {
 
 }  // namespace
 
-/// Reads a filter from the left. After a mistake the rest is not read.
+/// Parses a filter from the left. After an error the rest is not read.
 class FilterReader {
  public:
   FilterReader(const SourceText& source, RunFilter& filter)

@@ -27,11 +27,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kIndexVersion = 2;  // raised with every change of the tables or of what entries hold
+constexpr int kIndexVersion = 2;  // increased with every change of the tables or of what entries
+                                  // hold
 constexpr std::size_t kReadTogether = 512;
-constexpr std::size_t kRunsOfThread = 16;  // that are worth a thread
+constexpr std::size_t kRunsOfThread = 16;  // worth one thread
 
-/// The entries of some runs, by as many threads as there are processors.
+/// Reads the entries of some runs with one thread per processor.
 std::vector<RunEntry> read_entries(const fs::path& root, const std::vector<FoundRun>& runs) {
   std::vector<RunEntry> entries(runs.size());
   std::atomic<std::size_t> next = 0;
@@ -45,7 +46,7 @@ std::vector<RunEntry> read_entries(const fs::path& root, const std::vector<Found
   try {
     for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
   } catch (const std::system_error&) {
-    // the system starts no more of them; those that there are do the work
+    // the system starts no more threads; the existing ones do the work
   }
   work();
   return entries;
@@ -67,7 +68,7 @@ std::vector<std::string> tags_from(const std::string& text) {
   return tags;
 }
 
-/// The statements that enter a run.
+/// The statements that insert a run.
 class RunWriter {
  public:
   explicit RunWriter(Database& database)
@@ -124,7 +125,7 @@ class RunWriter {
   std::unordered_map<std::string, std::int64_t> ids_[2];
 };
 
-/// What is known of each run, by its folder: one of the numbers in `column`.
+/// For each run, by its folder, one number: the value of `column`.
 std::unordered_map<std::string, std::int64_t> known_numbers(Database& database,
                                                             const std::string& column) {
   std::unordered_map<std::string, std::int64_t> known;
@@ -206,7 +207,7 @@ RunIndex::Changes RunIndex::refresh(const std::function<void(std::size_t)>& befo
   if (is_stored_) {
     if (found.size() == stamps.size() && std::ranges::all_of(found, &FoundRun::is_unchanged))
       return {};
-    own();  // what may be another's by now, and newer
+    own();  // may have been replaced by another process, and be newer
     return refresh(before_reading);
   }
   auto ids = known_numbers(database_, "id");
@@ -242,7 +243,7 @@ RunIndex::Changes RunIndex::refresh(const std::function<void(std::size_t)>& befo
 void RunIndex::save(Storage& storage) {
   if (file_.empty()) return;
   fs::create_directories(file_.parent_path());
-  // Another process may be writing the same: each writes under a name of its own.
+  // Another process may write the same file, so each writes under its own name.
   const std::string hidden = "." + file_.filename().string() + ".";
   remove_leftovers(file_.parent_path(), hidden, storage);
   const fs::path own = file_.parent_path() / (hidden + std::to_string(getpid()));
@@ -305,8 +306,8 @@ fs::path run_index_folder() {
 namespace {
 
 constexpr int kLevels = 3;  // multirun/<date>/<time>/<number>
-/// What changed within this time may change again without a new stamp, on file systems with coarse
-/// clocks.
+/// Something that changed within this time may change again without a new stamp, on file systems
+/// with coarse clocks.
 constexpr std::int64_t kUnresolved = 2'000'000'000;
 
 struct CloseListing {
@@ -327,7 +328,7 @@ class Scan {
   }
 
  private:
-  /// The run or the runs in an open folder, which is `prefix` below the root.
+  /// Finds the run or the runs in an open folder, which is `prefix` below the root.
   void below(Descriptor folder, const std::string& prefix, int level) {
     const int number = ::dup(*folder);
     const std::unique_ptr<DIR, CloseListing> listing(number < 0 ? nullptr : ::fdopendir(number));
@@ -361,8 +362,8 @@ class Scan {
            S_ISREG(status.st_mode);
   }
 
-  /// Of the run `name`, whose folder has `status`: of when its names changed last, and of the state
-  /// of the files that an entry is read from, which somebody may have edited in place.
+  /// The stamp of the run `name`, whose folder has `status`: from the last change of its names, and
+  /// from the state of the files that an entry is read from, which may have been edited in place.
   std::int64_t stamp_of(int folder, const std::string& name, const struct stat& status) const {
     const std::int64_t time = time_of(status.st_mtim);
     if (time >= now_ - kUnresolved) return 0;

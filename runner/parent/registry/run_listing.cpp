@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 9> kFacts = {
 constexpr std::size_t kNamedGone = 3;   // runs that a warning names
 constexpr std::size_t kNamedMeant = 4;  // metrics that an error names
 
-/// By which the index of a root is known, however the root was named.
+/// The path that identifies the index of a root, however the root was named.
 fs::path whole_root(const fs::path& root) { return fs::absolute(root).lexically_normal() / ""; }
 
 bool is_fact(const std::string& key) { return std::ranges::find(kFacts, key) != kFacts.end(); }
@@ -45,7 +45,7 @@ Values fact(const ListedRun& run, const std::string& key) {
   return {entry.tags.begin(), entry.tags.end()};
 }
 
-/// Adds to the runs of one index what they have of each key that is no fact.
+/// Adds to the runs of one index their values of each key that is not a fact.
 void fill_values(RunIndex& index, const std::vector<IndexedRun>& rows, std::span<ListedRun> runs,
                  const std::vector<IndexedKey>& keys) {
   std::unordered_map<std::int64_t, std::size_t> places;
@@ -116,7 +116,7 @@ Diagnostic gone_runs(const fs::path& root, const std::vector<std::string>& gone)
                  is_one ? "the index has forgotten it" : "the index has forgotten them");
 }
 
-/// The runs of one root by its index, up to date.
+/// The runs of one root, from its updated index.
 class RootListing {
  public:
   RootListing(const ListingWish& wish, fs::path root, const fs::path& indexes,
@@ -126,7 +126,7 @@ class RootListing {
         warnings_(warnings),
         index_(whole_root(root_), indexes, warnings) {}
 
-  /// Brings the index up to date, and adds its keys to `known`.
+  /// Updates the index, and adds its keys to `known`.
   void refresh(std::vector<IndexedKey>& known) {
     if (wish_.anew) index_.clear();
     const std::vector<IndexedKey> keys = whole([&] { return refreshed_keys(); });
@@ -145,13 +145,13 @@ class RootListing {
   }
 
  private:
-  /// What `read` gives, once more by an index that is made anew where a part of this one is
-  /// damaged.
+  /// The result of `read`; if a part of the index is damaged, the index is recreated and `read` is
+  /// called again.
   template <typename Read>
   auto whole(const Read& read) -> decltype(read()) {
     try {
       return read();
-    } catch (const DatabaseError& error) {  // in a part of it that had not been looked at
+    } catch (const DatabaseError& error) {  // in a part that had not been read before
       warnings_.push_back(
           warning(ErrorCode::kDamagedRecord,
                   "the index of the runs in '" + root_.string() + "' is damaged (" + error.what() +
@@ -179,8 +179,8 @@ class RootListing {
     runs.reserve(rows.size());
     for (IndexedRun& row : rows) {
       const std::string folder = (root_ / row.folder).lexically_normal().string();
-      row.entry.status = status_now(
-          folder, std::move(row.entry.status));  // which changes without a trace in the folder
+      row.entry.status =
+          status_now(folder, std::move(row.entry.status));  // changes without a trace in the folder
       runs.push_back({folder, std::move(row.entry), row.headline});
     }
     fill_values(index_, rows, runs, keys);
@@ -208,7 +208,7 @@ class RootListing {
   RunIndex index_;
 };
 
-/// Names the runs that evaluations have evaluated as the listing does.
+/// Names the runs that were evaluated the way the listing names them.
 void name_sources(std::vector<ListedRun>& runs) {
   std::map<fs::path, std::string> shown;
   for (const ListedRun& run : runs)
@@ -256,7 +256,7 @@ Result<RunListing> list_runs(const ListingWish& wish, const fs::path& indexes,
   for (const std::vector<std::string>& some : {wish.filter.keys(), wish.keys}) {
     for (const std::string& name : some) {
       auto key = known.empty() ? IndexedKey{false, name}
-                               : key_meant(name, known);  // without runs nothing is wrong
+                               : key_meant(name, known);  // without runs there is nothing to report
       if (key) listing.keys.push_back(*std::move(key));
       else errors.insert(errors.end(), key.errors().begin(), key.errors().end());
     }
@@ -290,7 +290,7 @@ std::vector<std::string> listed_keys(const fs::path& indexes) {
       Diagnostics ignored;
       for (const IndexedKey& key : RunIndex(whole_root(root), indexes, ignored).keys())
         names.insert(key.name);
-    } catch (const DatabaseError&) {  // `runs ls` says so
+    } catch (const DatabaseError&) {  // `runs ls` reports it
     }
   }
   return {names.begin(), names.end()};

@@ -85,8 +85,8 @@ std::vector<Comparison::Field> recipe_differences(const std::vector<Value>& reci
   return fields;
 }
 
-/// By the folder of each evaluation among `runs` the run that it has evaluated, as it is named here
-/// if it is one of them.
+/// For the folder of each evaluation among `runs`, the run that it has evaluated, named as here if
+/// it is one of them.
 std::map<std::string, std::string> evaluated_runs(std::span<const RecordedRun> runs) {
   const auto whole = [](const std::filesystem::path& folder) {
     return std::filesystem::absolute(folder / "").lexically_normal();
@@ -123,13 +123,13 @@ std::string cell(const std::optional<Value>& value) {
                    kLongestCell);
 }
 
-/// What the accuracy of an evaluation is recorded as: that over episodes is another thing than that
-/// over samples.
+/// The name that an evaluation's accuracy is recorded under: accuracy over episodes differs from
+/// accuracy over samples.
 std::string accuracy_of(const RecordedEvaluation& evaluation) {
   return evaluation.episodes.empty() ? "evaluate/top1" : "evaluate/episode_accuracy";
 }
 
-/// All that rows have, each once.
+/// The names of all rows, each once.
 std::vector<std::string> accuracies_of(const Comparison& comparison) {
   std::vector<std::string> names;
   for (const Comparison::Row& row : comparison.rows)
@@ -139,7 +139,7 @@ std::vector<std::string> accuracies_of(const Comparison& comparison) {
   return names;
 }
 
-/// Those of the run that is the next in `comparison`.
+/// Adds the measures of the run that is next in `comparison`.
 void add_measures(const RunReport& report, Comparison& comparison) {
   const std::size_t run = comparison.folders.size();
   for (const RecordedMeasures& measures : report.measures) {
@@ -233,7 +233,7 @@ Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sour
 }
 
 void sort_rows(Comparison& comparison, const std::string& column) {
-  // The smaller, the better.
+  // Smaller is better.
   const auto rank = [&](const Comparison::Row& row) {
     if (column == "loss") return row.evaluation.loss;
     if (column == "time")

@@ -33,7 +33,7 @@ std::string group_text(const Json& group, const char* relation) {
   return join(files, relation);
 }
 
-/// The first of `list`, and how many more there are.
+/// The first items of `list`, and how many more there are.
 template <typename Show>
 std::string named(const Json& list, std::int64_t count, const Show& show) {
   std::vector<std::string> names;
@@ -45,7 +45,7 @@ std::string named(const Json& list, std::int64_t count, const Show& show) {
   return join(names, ", ") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
 }
 
-/// The groups whose pictures do not all have one class.
+/// The groups whose images do not all have one class.
 Json of_several_classes(const Json& groups) {
   Json found = {{"shown", Json::array()}};
   for (const Json& group : groups["shown"])
@@ -68,7 +68,7 @@ class Findings {
     list.push_back(std::move(finding));
   }
 
-  /// Copies, or pictures that look the same.
+  /// Adds copies, or images that look the same.
   void add_groups(const Json& groups, Severity across_severity, const char* relation,
                   const std::string& same) {
     const auto count = groups["count"].get<std::int64_t>(),
@@ -81,7 +81,7 @@ class Findings {
           "what is tested would have been learned: keep one of each, or all of them in one part");
     if (count > across) {
       const bool is_divided = survey_["divided"].get<bool>();
-      Json within = groups;  // those across parts come first
+      Json within = groups;  // those across splits come first
       within["shown"].erase(
           within["shown"].begin(),
           within["shown"].begin() + std::min<std::ptrdiff_t>(across, std::ssize(within["shown"])));
@@ -116,7 +116,7 @@ std::string side_text(const Json& sides) {
          ", half of them at most " + std::to_string(sides[1].get<int>());
 }
 
-/// A row for each class, a column for each part.
+/// A row for each class, a column for each split.
 std::string classes_text(const Json& survey) {
   std::vector<std::vector<std::string>> rows = {{"class"}};
   for (const Json& part : survey["parts"]) rows.front().push_back(part["part"]);

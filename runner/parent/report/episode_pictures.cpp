@@ -13,13 +13,13 @@ namespace {
 
 constexpr int kMostBars = 40;
 
-/// Values that are multiples of one share, such as one query of an episode, counted in bars of
-/// whole multiples: else some bars would have more of these values than their neighbours, and the
-/// picture teeth.
+/// A histogram of values that are multiples of one share, such as one query of an episode. Bars are
+/// whole multiples wide; otherwise some bars would have more of these values than their neighbours,
+/// and the drawing would look jagged.
 struct Bars {
   double width = 1;
   std::map<std::int64_t, std::int64_t>
-      counts;  ///< by the place of a bar, whose middle is place x width
+      counts;  ///< by the index of a bar, whose middle is index x width
 
   explicit Bars(const std::vector<double>& values) {
     std::vector<double> sorted = values;
@@ -45,7 +45,7 @@ std::string bar_tip(std::int64_t episodes, double middle) {
          percent(middle) + " %";
 }
 
-/// What one picture shows: values of episodes, their mean and its 95 % interval.
+/// The content of one drawing: values of episodes, their mean and its 95 % interval.
 struct Distribution {
   const std::vector<double>& values;
   double mean, low, high;

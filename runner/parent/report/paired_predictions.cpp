@@ -26,7 +26,7 @@ namespace {
 constexpr std::size_t kLargestPredictions = std::size_t{1} << 30;
 constexpr const char* kPredictions = "predictions.csv";
 
-/// The place of the column with one of these names.
+/// The index of the column with one of these names.
 std::size_t column(const std::vector<std::string>& head, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const auto found = std::ranges::find(head, name);
@@ -81,16 +81,15 @@ Result<std::vector<RecordedPrediction>> read_predictions(const std::filesystem::
 namespace {
 
 constexpr std::int64_t kDraws = 10'000, kLeastDraws = 1'000;
-constexpr std::int64_t kMostDrawnSamples = 500'000'000;  // in all: seconds
+constexpr std::int64_t kMostDrawnSamples = 500'000'000;  // in all; takes seconds
 
-/// A sample as the bootstrap needs it.
+/// A sample in the form the bootstrap needs.
 struct PairedSample {
-  std::uint32_t label;  ///< a number of its own
+  std::uint32_t label;  ///< the label as a number
   std::int8_t gain;     ///< 1: only `run` has it right; -1: only `base`
 };
 
-/// The share of heads in `count` tosses that is at most `heads`, and the probability of exactly so
-/// many.
+/// The probability of at most `heads` heads in `count` tosses, and of exactly that many.
 struct Tosses {
   double at_most, exactly;
 };
@@ -99,8 +98,8 @@ Tosses tosses(std::int64_t count, std::int64_t heads) {
   const auto n = static_cast<double>(count), k = static_cast<double>(heads);
   const double exactly = std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) -
                                   n * std::log(2.0));
-  // Downwards each term is smaller than the one before, by more and more, as heads are at most
-  // half.
+  // Going down, each term is smaller than the one before, by a growing factor, since heads are at
+  // most half.
   double term = exactly, sum = exactly;
   for (double i = k; i > 0 && term > sum * 1e-17; --i) {
     term *= i / (n - i + 1);
@@ -109,11 +108,11 @@ Tosses tosses(std::int64_t count, std::int64_t heads) {
   return {sum, exactly};
 }
 
-/// Numbers that follow from a seed alone.
+/// Random numbers that depend only on a seed.
 class DrawnNumbers {
  public:
   explicit DrawnNumbers(std::uint64_t seed) : state_(split_mix(seed + kSplitMixStep)) {}
-  /// Below `limit`, which is at most 2^32: the high bits of a product.
+  /// Less than `limit`, which is at most 2^32: the high bits of a product.
   std::size_t below(std::uint64_t limit) {
     state_ += kSplitMixStep;
     return static_cast<std::size_t>((split_mix(state_) >> 32) * limit >> 32);
@@ -123,7 +122,7 @@ class DrawnNumbers {
   std::uint64_t state_;
 };
 
-/// The gains of one set of samples, by class.
+/// The gains of a set of samples, by class.
 class Gains {
  public:
   explicit Gains(std::size_t classes) : counts_(classes), sums_(classes) {}
@@ -159,7 +158,7 @@ class Gains {
   std::vector<std::int64_t> counts_, sums_;
 };
 
-/// The 2.5th and 97.5th percentile, between neighbours by their distances.
+/// The 2.5th and 97.5th percentile, interpolated linearly between neighbours.
 void take_interval(std::vector<double>& draws, MetricGain& gain) {
   std::ranges::sort(draws);
   const auto percentile = [&](double share) {

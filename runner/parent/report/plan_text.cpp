@@ -25,7 +25,8 @@ constexpr std::array<std::string_view, 8> kBlocks = {"▁", "▂", "▃", "▄",
 constexpr std::array<std::string_view, 8> kLetters = {"_", ".", "-", "=", "+", "*", "#", "@"};
 
 bool is_utf8_locale() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {  // the first that is set holds
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {  // the first variable that is set
+                                                             // counts
     const char* value = std::getenv(name);
     if (!value || !*value) continue;
     std::string locale = value;
@@ -36,7 +37,7 @@ bool is_utf8_locale() {
   return false;
 }
 
-/// How many columns so many points take.
+/// The number of columns for that many points.
 std::size_t columns_for(std::size_t points, const TextStyle& style) {
   return std::min(points, style.width);
 }
@@ -131,7 +132,7 @@ std::string step_text(const MemoryPlan& plan) {
   return text;
 }
 
-/// A table with a line before it, indented; nothing for a table without rows.
+/// A table, indented, with a title line before it; nothing for a table without rows.
 std::string section(const std::string& title, const Rows& rows) {
   if (rows.size() < 2) return "";
   std::string text = "\n  " + title + "\n", line;
@@ -194,7 +195,7 @@ std::string options_text(const MemoryPlan& plan) {
   return section("what the recipe's memory options save at the peak", rows);
 }
 
-/// By how many bytes it is over or under the budget.
+/// The number of bytes over or under the budget.
 std::string margin_text(const PlanAlternative& other, const MemoryPlan& plan) {
   if (!other.refused.empty()) return "refused: " + other.refused;
   if (!plan.budget) return "";
@@ -202,7 +203,7 @@ std::string margin_text(const PlanAlternative& other, const MemoryPlan& plan) {
   return spare >= 0 ? "fits, " + size_text(spare) + " to spare" : size_text(-spare) + " too much";
 }
 
-/// Overrides, of long lists of modules the first and how many follow.
+/// The overrides as text; of a long list of modules, the first and how many follow.
 std::string brief_text(std::vector<std::string> overrides) {
   for (std::string& one : overrides) {
     const std::size_t list = one.find("=["), first = one.find(',', list);
@@ -271,7 +272,7 @@ std::string plan_text(const MemoryPlan& plan, const TextStyle& style) {
   text += named_text("held by earlier nodes until their results have been used", plan.held);
   text += options_text(plan);
   text += alternatives_text(plan);
-  // What comes from weights' and stages' names is not obeyed by a terminal.
+  // Escapes control characters in the names of weights and stages.
   std::string safe;
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t end = text.find('\n', start);
@@ -304,14 +305,14 @@ struct Unit {
   double bytes;
 };
 
-/// In which the axis has handy numbers.
+/// The unit that gives the axis handy numbers.
 Unit unit_for(std::int64_t most) {
   if (most >= std::int64_t{1} << 30) return {"GiB", 1 << 30};
   if (most >= 1 << 20) return {"MiB", 1 << 20};
   return {"KiB", 1 << 10};
 }
 
-/// Each value lasts until the next: a step curve.
+/// A step curve: each value lasts until the next.
 std::vector<Point> steps(const std::vector<std::int64_t>& curve, double unit) {
   std::vector<Point> points;
   for (std::size_t i = 0; i < curve.size(); ++i) {
@@ -322,7 +323,7 @@ std::vector<Point> steps(const std::vector<std::int64_t>& curve, double unit) {
   return points;
 }
 
-/// The phases as bands in turn light and lighter, with their names where there is room.
+/// Draws the phases as bands, alternately light and lighter, with their names if there is room.
 void draw_phases(Drawing& drawing, const MemoryPlan& plan) {
   const double bottom = kFrame.top + kFrame.height,
                per_point = kFrame.width / static_cast<double>(plan.curve.size());
@@ -353,7 +354,7 @@ std::string draw_plan(const MemoryPlan& plan, const std::string& name) {
   if (plan.budget) description += " of " + size_text(*plan.budget);
   Drawing drawing(kPictureWidth, kHeight, "Memory plan of " + name, description);
   draw_phases(drawing, plan);
-  // A budget far above the curve would press it flat: then it is written and not drawn.
+  // A budget far above the curve would flatten it, so it is written instead of drawn.
   const bool shows_budget = plan.budget && *plan.budget <= 4 * std::max<std::int64_t>(most, 1);
   const std::int64_t top = shows_budget ? std::max(most, *plan.budget) : most;
   const Unit unit = unit_for(top);

@@ -25,7 +25,7 @@ constexpr std::size_t kLargestResults = 256 << 20;
 
 using Damage = std::runtime_error;  // what is wrong with a file
 
-/// An object in a file.
+/// Access to an object in a file.
 Fields fields_of(const Json& json) { return {json, "it"}; }
 Fields fields_of(const Fields& fields, const std::string& key) {
   return {fields.at(key), "its '" + key + "'"};
@@ -39,7 +39,7 @@ double share(const Fields& fields, std::string_view key) {
 }
 
 std::int64_t whole(const Json& value, const std::string& what) {
-  constexpr double kMost = 1e12;  // so that sums of them are counts too
+  constexpr double kMost = 1e12;  // so that sums of them are still exact counts
   if (!value.is_number_integer() || value < 0 || value.get<double>() > kMost)
     throw Damage(what + " is not a count");
   return value;
@@ -126,7 +126,7 @@ void take_curves(const Json& json, RecordedEvaluation& result) {
   if (!roc.at("micro").is_null()) result.micro = curve(fields_of(roc, "micro"));
   for (const Json& one : roc.list("classes")) result.class_curves.push_back(curve(fields_of(one)));
   result.has_curves = true;
-  if (fields.at("calibration").is_null()) return;  // it was not to be measured
+  if (fields.at("calibration").is_null()) return;  // it was not requested
   const Fields calibration = fields_of(fields, "calibration");
   result.calibration_error = share(calibration, "error");
   for (const Json& item : calibration.list("bins")) {
@@ -190,8 +190,8 @@ std::vector<std::string> evaluated_nodes(const fs::path& folder) {
 
 namespace {
 
-constexpr std::size_t kMostNames = 20;   // classes of a matrix that are named
-constexpr std::size_t kMostCounts = 12;  // … whose counts are written
+constexpr std::size_t kMostNames = 20;   // largest matrix with class names
+constexpr std::size_t kMostCounts = 12;  // largest matrix with counts
 constexpr std::size_t kNameLength = 24;
 
 /// The legend of a matrix's colours, from `corner` down.

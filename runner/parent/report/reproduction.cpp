@@ -40,7 +40,7 @@ std::map<std::string, std::vector<Measured>> measured_by_node(const fs::path& ru
   std::size_t place = 0;
   for (MetricLine& line : read_metrics(RunLayout(run).metrics()).lines) {
     ++place;
-    // What a process takes depends on what else it has done.
+    // A process's memory depends on what else it has done.
     if (line.metric.name.starts_with("memory/")) continue;
     nodes[line.metric.node].push_back({place, std::move(line.metric)});
   }
@@ -55,8 +55,8 @@ double relative_difference(double a, double b) {
   return std::abs(a - b) / std::max(std::abs(a), std::abs(b));
 }
 
-/// What differs between two nodes' metrics, with its place; nothing after a metric that only one of
-/// them has.
+/// The differences between two nodes' metrics, with their places; nothing after a metric that only
+/// one of them has.
 std::vector<std::pair<std::size_t, MetricDifference>> differences_of(
     const std::vector<Measured>& before, const std::vector<Measured>& now) {
   std::vector<std::pair<std::size_t, MetricDifference>> found;
@@ -100,7 +100,7 @@ void compare_metrics(const fs::path& before, const fs::path& now, Reproduction& 
                    })->second;
 }
 
-/// A file by what it is called here and where it is. Of checkpoints the weights of those that are
+/// The result files of a run: display name and path. For checkpoints, the weights of those that are
 /// pointed to.
 std::map<std::string, fs::path> results_of(const fs::path& run) {
   std::map<std::string, fs::path> files;
@@ -129,7 +129,7 @@ std::map<std::string, fs::path> results_of(const fs::path& run) {
   return files;
 }
 
-/// Empty where it cannot be read.
+/// Empty if it cannot be read.
 std::string digest_of_result(const fs::path& file) {
   Digest digest;
   return digest.update_from(file) == 0 ? digest.finish() : "";
@@ -150,7 +150,7 @@ void compare_results(const fs::path& before, const fs::path& now, Reproduction& 
   }
 }
 
-/// How a node's steps were computed; null where nothing says so.
+/// How a node's steps were computed; null if that is not recorded.
 Json step_of_plan(const fs::path& run, const std::string& node) {
   const auto text = real_file_system().read(RunLayout(run).node(node).plan(), 16 << 20);
   const Json plan = text ? parse_json<Json>(*text) : Json();
@@ -209,7 +209,7 @@ Reproduction compare_reproduction(const fs::path& before, const fs::path& now, d
   if (result.largest && result.largest->relative > tolerance) result.verdict = Verdict::kDifferent;
   else if (result.largest || !result.other_files.empty())
     result.verdict = Verdict::kWithinTolerance;
-  // Without a number there is nothing that could be near.
+  // Without a number there is nothing to compare within a tolerance.
   if (result.metrics == 0 && !result.other_files.empty()) result.verdict = Verdict::kDifferent;
   return result;
 }

@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/regular_file.h"
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/printable.h"
@@ -29,7 +29,7 @@ Json json_in(const fs::path& path) {
   return parse_json<Json>(file);
 }
 
-/// The member at `pointer`, a number; else 0.
+/// The number at `pointer`; 0 if there is none.
 double number_at(const Json& json, const char* pointer) {
   const Json::json_pointer place(pointer);
   return json.is_object() && json.contains(place) && json[place].is_number()
@@ -37,12 +37,13 @@ double number_at(const Json& json, const char* pointer) {
              : 0;
 }
 
-/// What the end of metrics.jsonl tells.
+/// The content of the end of metrics.jsonl.
 struct Tail {
   std::string node;
   std::int64_t step = 0;
   double time = 0,
-         epoch_time = 0;  // seconds after the start: of all, and of the last end of an epoch
+         epoch_time = 0;  // seconds after the start: of the last metric, and of the last end of an
+                          // epoch
   std::map<std::string, double> values;  // by name
 };
 
@@ -53,7 +54,7 @@ Tail tail_of(const fs::path& path) {
   const std::int64_t size = file.tellg();
   file.seekg(std::max<std::int64_t>(0, size - kTail));
   std::string line;
-  if (size > kTail) std::getline(file, line);  // a part of one
+  if (size > kTail) std::getline(file, line);  // an incomplete line
   while (std::getline(file, line) && !file.eof()) {
     const Json json = parse_json<Json>(line);
     if (!json.is_object() || !json.contains("node") || !json["node"].is_string() ||
@@ -71,7 +72,7 @@ Tail tail_of(const fs::path& path) {
   return tail;
 }
 
-/// The epochs that a node's training is to have; 0 where it has none.
+/// The planned epochs of a node's training; 0 if it has none.
 std::int64_t planned_epochs(const fs::path& run, const std::string& node) {
   const Json graph = json_in(RunLayout(run).records() / RunRecord::kGraph);
   if (!graph.is_object() || !graph.contains("nodes") || !graph["nodes"].is_array()) return 0;

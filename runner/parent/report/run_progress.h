@@ -13,7 +13,7 @@ struct RunProgress {
   std::string status;  ///< status_now() of summary.json, "running"; empty: it has not begun
   std::string node;    ///< the node that has measured last; empty: none
   std::int64_t epoch =
-      0;  ///< of the training at work or, at the end, the last one; 0: not a training
+      0;  ///< of the running training or, at the end, the last one; 0: not a training
   std::int64_t epochs = 0;  ///< planned epochs; 0: not known
   std::int64_t step = 0;    ///< of the last measurement
   std::string metric;       ///< the most important of the last measurements: of an evaluation, of a
@@ -21,7 +21,7 @@ struct RunProgress {
   double value = 0;         ///< of the metric
   std::int64_t memory_bytes = 0;       ///< the peak of the tensors; 0: not measured
   std::optional<double> seconds_left;  ///< of the training, estimated from its epochs so far
-  double silent_seconds = 0;           ///< since it last measured something; 0 if it is not at work
+  double silent_seconds = 0;           ///< since it last measured something; 0 if it is not running
 };
 
 /// Reads the folder of a run; the part of metrics.jsonl that is read does not grow with the file.

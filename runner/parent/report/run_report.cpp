@@ -20,9 +20,9 @@ using Json = nlohmann::ordered_json;
 using Class = RecordedEvaluation::Class;
 
 constexpr std::size_t kLargestSummary = 64 << 20;
-constexpr std::size_t kShown = 5;  // classes, and pairs of them
+constexpr std::size_t kShown = 5;  // number of classes, and of pairs
 
-/// What each training of the run monitors, by node.
+/// The monitored metric of each training of the run, by node.
 std::map<std::string, BestValidation> monitored_trainings(const RecordedRun& run) {
   std::map<std::string, BestValidation> trainings;
   const auto text =
@@ -46,7 +46,7 @@ Json read_summary(const RecordedRun& run) {
   return json.is_object() ? json : Json::object();
 }
 
-/// Samples of one class that were taken for another.
+/// Samples of one class that were predicted as another.
 struct Confusion {
   std::string truth, predicted;
   std::int64_t count = 0;
@@ -66,7 +66,7 @@ std::vector<Confusion> most_confused(const RecordedEvaluation& evaluation) {
   return pairs;
 }
 
-/// The classes that have samples, the worst recognised first.
+/// The classes that have samples, the one with the lowest accuracy first.
 std::vector<Class> worst_classes(const RecordedEvaluation& evaluation) {
   std::vector<Class> classes;
   std::ranges::copy_if(evaluation.classes, std::back_inserter(classes),
@@ -81,7 +81,7 @@ std::string without_family(const std::string& metric) {
   return metric.substr(metric.find('/') + 1);
 }
 
-/// The validation metrics of an epoch, and the monitored one where that is another.
+/// The validation metrics of an epoch, and the monitored one if it is another.
 std::string validation_in_words(const TrainingHistory::Epoch& epoch, const BestValidation& best) {
   std::string text;
   if (epoch.validation_loss) text += "loss " + decimal(*epoch.validation_loss, 4);
@@ -96,8 +96,8 @@ std::string validation_in_words(const TrainingHistory::Epoch& epoch, const BestV
   return text;
 }
 
-/// The best epoch by what the training monitors; empty where nothing was validated, or the record
-/// does not say by what.
+/// The best epoch by the monitored metric; empty if nothing was validated, or if the record names
+/// no metric.
 std::string best_epoch_text(const TrainingHistory& history, const BestValidation* best) {
   if (!best || !best->best_step()) return "";
   const auto& epochs = history.epochs();
@@ -162,7 +162,7 @@ std::string evaluation_text(const RecordedEvaluation& evaluation) {
   return text + (confused.empty() ? "" : "\n");
 }
 
-/// A line for each number.
+/// One line for each number.
 std::string measures_text(const RecordedMeasures& measures) {
   std::string text = printable(measures.title) +
                      (measures.is_smoke ? ": a smoke run: not all of the samples\n" : ":\n");
@@ -176,7 +176,7 @@ std::string title_of_node(const RunReport& report, const std::string& node) {
   return found == report.titles.end() ? node : found->second;
 }
 
-/// What evaluations record of `node`, the latest of each name.
+/// The metrics that evaluations record for `node`, the latest value of each name.
 std::vector<std::pair<std::string, double>> values_of(const std::string& node,
                                                       const std::vector<MetricLine>& lines) {
   std::vector<std::pair<std::string, double>> values;

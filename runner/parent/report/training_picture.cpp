@@ -16,7 +16,7 @@ namespace {
 
 using Epoch = TrainingHistory::Epoch;
 
-constexpr double kLargestRatio = 1e100;  // beyond it, and infinite or no number, it is not drawn
+constexpr double kLargestRatio = 1e100;  // not drawn if larger, infinite or NaN
 
 template <typename ValueOf>
 std::vector<Point> points(const TrainingHistory& history, const ValueOf& value_of) {
@@ -109,7 +109,7 @@ std::string draw_pairs(const RecordedEvaluation& evaluation, const std::string& 
     const auto& [first, second] = pair;
     const Point corner{left + cell * static_cast<double>(second),
                        top + cell * static_cast<double>(first)};
-    // From guessing, where nothing is seen, to always right.
+    // From chance, which is invisible, to always correct.
     const double strength = std::clamp(2 * mean.value() - 1, 0.06, 1.0);
     drawing.rectangle(corner, cell, cell, "heat", strength,
                       evaluation.classes[first].name + " or " + evaluation.classes[second].name +
@@ -131,7 +131,7 @@ std::string draw_pairs(const RecordedEvaluation& evaluation, const std::string& 
 
 namespace {
 
-/// What is advised for runs, in the words of who draws.
+/// Replaces the advice for runs by advice for drawings.
 [[noreturn]] void cannot_draw(Diagnostic error) {
   constexpr std::string_view kOfRuns = "run.dir";
   const std::size_t at = error.help.find(kOfRuns);

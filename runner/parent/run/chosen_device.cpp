@@ -62,7 +62,7 @@ DeviceWish wish_again(DeviceWish wish, const RecordedRun& run) {
 
 namespace {
 
-/// As a worker that sees no GPU is told of one.
+/// The model name for a worker that sees no GPU.
 std::string model_of(const DeviceFacts& device) {
   return device.name.empty() ? gpu_place(device) : device.name;
 }
@@ -100,7 +100,7 @@ NeedOf planned_need(const RunToPlan& run, ProgressDisplay& display) {
     if (most) request.budget = {"the free memory of " + gpu_place(device), *most};
     const auto answer = ask_for_plan(without_gpus(run.worker), request, display);
     if (!answer) return answer.errors();
-    // That it does not fit is for the search to know; the others would end the run as well.
+    // The search handles a plan that does not fit; other errors would also end the run.
     Diagnostics errors = answer->diagnostics;
     std::erase_if(errors, [](const Diagnostic& one) {
       return one.severity != Severity::kError || one.code == ErrorCode::kOutOfMemory;

@@ -35,7 +35,7 @@ DeviceWish wish_again(DeviceWish wish, const RecordedRun& run);
 
 /// The device that a verb computes on.
 struct OwnDevice {
-  TakenDevice taken;              ///< keep it while the worker is at work
+  TakenDevice taken;              ///< keep it while the worker is running
   nlohmann::ordered_json record;  ///< device_record()
 
   /// "GPU 2 (NVIDIA L4)", "cpu".

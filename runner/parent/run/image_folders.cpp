@@ -33,7 +33,9 @@ ImageFolders look_at_image_folders(const Value& recipe,
   for (const auto& [key, where, stage, type] : *recipe.map()) {
     const std::string *kind = text_option(stage, "kind"), *root = text_option(stage, "root");
     if (!kind || *kind != "data.image_folder" || !root) continue;
-    if (root->find("${item.") != root->npos) continue;  // of a foreach: each item has its own
+    if (root->find("${item.") != root->npos)
+      continue;  // in a foreach: each item has its own
+                 // folder
     const auto refuse = [&, &name = key](Diagnostic error, const Value& root_option) {
       error.pointer = pointer_to(pointer_to("", name), "root");
       error.where = root_option.where;
@@ -83,7 +85,7 @@ std::vector<NamedClass> classes_named_by(const Node& node) {
   return result;
 }
 
-/// The node whose images are trained on, perhaps by their features; null: it is none of folders.
+/// The node whose images, or their features, are trained on; null if they are not in folders.
 const Node* images_of(const Graph& graph, const Node& training) {
   const Node* node = &training;
   do {
@@ -94,7 +96,7 @@ const Node* images_of(const Graph& graph, const Node& training) {
   return node->kind == "data.image_folder" ? node : nullptr;
 }
 
-/// Names of folders in `root` and in those in it, which may be its parts.
+/// Names of the folders in `root` and of their subfolders, since the former may be its splits.
 std::vector<std::string> folders_in(const fs::path& root) {
   constexpr int kMost = 100'000;
   std::set<std::string> names;
@@ -110,7 +112,7 @@ std::vector<std::string> folders_in(const fs::path& root) {
     }
   };
   list(list, root, 1);
-  if (left == 0) names.clear();  // not all are known
+  if (left == 0) names.clear();  // the list would be incomplete
   return {names.begin(), names.end()};
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxKeptLog = 1 << 20;  // bytes of it before there is a folder
+constexpr std::size_t kMaxKeptLog = 1 << 20;  // bytes of the log before there is a folder
 
 std::string yaml_list(const std::vector<std::string>& texts) {
   Value::List list;
@@ -85,8 +85,7 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
          {"checkpoints", to_json(request_.trained)}});
   }
   describe(ready);
-  summary_.seconds =
-      seconds_before_;  // what another attempt is to go on from, should this one be killed
+  summary_.seconds = seconds_before_;  // another attempt continues from this if this one is killed
   folder_->summary(summary_.to_json());
   folder_->commit();
   for (const KeptLine& line : kept_lines_) {
@@ -95,8 +94,8 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
   kept_lines_.clear();
 }
 
-/// What a resumed run has measured, and how long its nodes have been at work. Where a kill has left
-/// no summary of that attempt, a node has been from its beginning to its last metric.
+/// Loads the metrics of a resumed run, and how long its nodes have been at work. If a kill has left
+/// no summary of that attempt, a node's time runs from its beginning to its last metric.
 void LiveRecord::take_up_metrics(WorkedTime before) {
   std::map<std::string, std::vector<MetricLine>> by_node;
   for (MetricLine& line : folder_->metrics().read()) {
@@ -111,7 +110,7 @@ void LiveRecord::take_up_metrics(WorkedTime before) {
   for (const auto& [node, seconds] : before.nodes) summary_.add_earlier(node, seconds);
 }
 
-/// What an earlier attempt has made may be gone when the run is repeated.
+/// Inputs that an earlier attempt has made may be missing when the run is repeated.
 void LiveRecord::copy_marks() {
   const auto run = read_run(path());
   if (!run || inputs_.record().is_null()) return;
@@ -134,7 +133,7 @@ void LiveRecord::check(const Json& environment,
   if (!errors.empty()) throw CannotOpenRecord{std::move(errors)};
 }
 
-/// The next worker lists the inputs anew, and loads what is in the folder.
+/// The next worker lists the inputs again, and loads what is in the folder.
 void LiveRecord::check_restart() const {
   Diagnostics errors = foreign_checkpoints(path(), request_.graph);
   for (const auto& [change, has_only_more] : changed_data())
@@ -150,7 +149,7 @@ void LiveRecord::check_restart() const {
   if (!errors.empty()) throw CannotOpenRecord{std::move(errors)};
 }
 
-/// Weights are read when the run begins, data all the time.
+/// Weights are read only when the run begins, data all the time.
 std::vector<WatchedInputs::Change> LiveRecord::changed_data() const {
   return inputs_.changes([&](const std::string& pointer) {
     return std::ranges::any_of(request_.graph.nodes, [&](const Node& node) {
@@ -159,7 +158,7 @@ std::vector<WatchedInputs::Change> LiveRecord::changed_data() const {
   });
 }
 
-/// Writes down what a worker runs on.
+/// Records what a worker runs on.
 void LiveRecord::describe(const Ready& ready) {
   folder_->record_json(RunRecord::kGraph, graph_record(ready));
   folder_->record_json(RunRecord::kEnvironment, environment_);
@@ -203,8 +202,8 @@ std::filesystem::path LiveRecord::folder_to_write() const {
   return *path;
 }
 
-/// The graph as it is recorded, with what `auto` came to: to_json(Graph) is for the worker and
-/// holds secrets.
+/// The graph as recorded, with the resolved values of `auto`: to_json(Graph) is for the worker and
+/// has secrets.
 Json LiveRecord::graph_record(const Ready& ready) const {
   Json json = to_json(request_.graph);
   json["threads"] = ready.threads;
@@ -264,7 +263,7 @@ void LiveRecord::see_metric(const NodeMetric& metric, double time) {
     unwritten_.insert(metric.node);
 }
 
-/// Writes what is new of trainings.
+/// Writes the histories that have grown.
 void LiveRecord::write_histories() {
   for (const std::string& node : unwritten_) {
     folder_->record_history(node, histories_.at(node).to_json());
@@ -272,7 +271,7 @@ void LiveRecord::write_histories() {
   unwritten_.clear();
 }
 
-/// The history of `node` continues after the metrics `kept` of the time before the run was resumed.
+/// Continues the history of `node` after the metrics `kept` from before the run was resumed.
 void LiveRecord::take_up_history(const std::string& node, const std::vector<MetricLine>& kept) {
   if (!is_of(Family::kTrain, node)) return;
   const double began = kept.empty() ? seconds() : folder_->beginning_of(node, kept);
@@ -280,8 +279,8 @@ void LiveRecord::take_up_history(const std::string& node, const std::vector<Metr
   for (const auto& [metric, time] : kept) see_metric(metric, time);
 }
 
-/// A node that runs again measures again: its metrics are dropped from the record, except those
-/// that it continues after.
+/// A node that runs again measures again: drops its metrics from the record, except those after
+/// which it continues.
 void LiveRecord::take_back_metrics(const Event& event) {
   if (!folder_) return;
   const auto take_back = [&](const std::string& node, std::int64_t count) {
@@ -359,7 +358,7 @@ void LiveRecord::close() {
   log(LogLevel::kInfo, "", std::string(name(summary_.status)));
   folder_->log().flush();
   folder_->summary(summary_.to_json());
-  folder_->commit();  // where it could not be opened
+  folder_->commit();  // if it could not be opened
 }
 
 double LiveRecord::seconds() const {

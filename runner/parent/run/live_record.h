@@ -28,7 +28,7 @@ struct CannotOpenRecord {
   Diagnostics errors;
 };
 
-/// The record of a run at work: writes what its worker reports into the folder and into the
+/// The record of a run in progress: writes what its worker reports into the folder and into the
 /// summary. Writing throws WriteError.
 class LiveRecord {
  public:
@@ -118,7 +118,7 @@ class LiveRecord {
   RunSummary& summary_;
   const SecretTexts secrets_;
   const std::chrono::steady_clock::time_point start_;
-  std::vector<std::string> variables_;    // of the worker that is at work
+  std::vector<std::string> variables_;    // of the running worker
   nlohmann::ordered_json device_choice_;  // null: its device was not chosen
   WatchedInputs inputs_;
   nlohmann::ordered_json environment_;  // as recorded

@@ -19,14 +19,14 @@ Diagnostic misused_plan(std::string message,
   return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
 }
 
-/// `budget` is not a size: what is wrong with it.
+/// The error that `budget` is not a size.
 Diagnostic no_size(const std::string& budget) {
   if (bytes_from(budget + "GiB"))
     return misused_plan("--budget " + budget + " has no unit", "did you mean '" + budget + "GiB'?");
   return misused_plan("--budget is not a size: '" + budget + "'");
 }
 
-/// The recipe's own budgets above `most` bytes no longer hold.
+/// Removes the recipe's own budgets above `most` bytes.
 void forget_budgets(Graph& graph, std::int64_t most) {
   for (Node& node : graph.nodes) {
     if (family_of(node.kind) != Family::kMemory) continue;

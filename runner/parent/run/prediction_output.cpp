@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Fields = JsonFields<Json>;
 
-/// Those of an ensemble.
+/// Adds the columns of an ensemble.
 void add_votes(const Fields& fields, std::vector<std::string>& header,
                std::vector<std::string>& line) {
   header.insert(header.end(), {"prediction", "tied", "margin"});

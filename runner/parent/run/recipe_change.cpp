@@ -27,15 +27,15 @@ std::string change_in_words(const Difference& change) {
          describe(*change.after);
 }
 
-/// Is there a stage `key` of this family in `recipe`?
+/// True if `recipe` has a stage `key` of this family.
 bool has_stage(const Value& recipe, const std::string& key, Family family) {
   const Value* stage = recipe.find(key);
   const Value* kind = stage ? stage->find("kind") : nullptr;
   return kind && kind->text() && family_of(*kind->text()) == family;
 }
 
-/// The kind of the schedule of the training whose `epochs` are at `path`, if its rates depend on
-/// how many they are; empty where they do not.
+/// The kind of the schedule of the training whose `epochs` are at `path`, if its learning rates
+/// depend on the number of epochs; else empty.
 std::string schedule_over(const Value& recipe, const std::vector<std::string>& path,
                           const SchemaSet& schemas) {
   if (path.size() != 2 || path[1] != "epochs" || !has_stage(recipe, path[0], Family::kTrain))
@@ -47,7 +47,7 @@ std::string schedule_over(const Value& recipe, const std::vector<std::string>& p
   return document && document->value("x-spans-training", false) ? *kind->text() : "";
 }
 
-/// A secret that the record does not hold, given again: nobody knows whether it is another.
+/// A secret that the record does not hold was given again; it is unknown whether it has changed.
 bool is_given_again(const Difference& change) {
   return change.before && is_lost_secret(*change.before) && change.after && change.after->text();
 }
@@ -59,7 +59,7 @@ Diagnostics check_change(const Value& before, const Value& after, bool force,
   Diagnostics errors;
   for (const Difference& change : differences(before, after)) {
     if (is_given_again(change)) continue;
-    // Either recipe may name the kind that knows the option.
+    // Either recipe may name the kind that has the option.
     const ResumeClass resume = std::max(schemas.resume_class(before, change.path),
                                         schemas.resume_class(after, change.path));
     const std::string schedule = schedule_over(after, change.path, schemas);

@@ -32,7 +32,7 @@ void RestartRule::see(const Event& event) {
     if (known == resumed_.end() || resumed->metrics > known->second) stalled_ = 0;
     resumed_[resumed->node] = resumed->metrics;
   }
-  // Whoever saves again has saved before.
+  // A worker that saves again has completed a save.
   if (const auto* flush = std::get_if<Flush>(&event);
       flush && !flush->node.empty() && ++saves_ > 1) {
     stalled_ = -1;
@@ -59,7 +59,7 @@ Diagnostics RestartRule::errors_of(const Ending& ending) const {
   return {error};
 }
 
-/// To the first device that the recipe allows and that is to be had.
+/// Moves to the first device that the recipe allows and that is available.
 std::optional<Restart> RestartRule::move(Stranded stranded) {
   std::string in_vain;  // why there is no other GPU
   for (const std::string& to : stranded.to) {
@@ -102,7 +102,7 @@ Restart RestartRule::move_to(OwnDevice device, const Stranded& stranded,
   return restart;
 }
 
-/// From the last checkpoint.
+/// Continues from the last checkpoint.
 std::optional<Restart> RestartRule::repeat(bool is_lost) {
   const Options said = options();
   if (!said.replans || (said.max_retries && deaths_ >= *said.max_retries)) return {};

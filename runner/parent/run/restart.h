@@ -23,25 +23,23 @@ using TakeOtherGpu = std::function<Result<OwnDevice>()>;
 struct Restart {
   std::optional<OwnDevice> device = {};  ///< the device taken; for the CPU, without a record.
                                          ///< nullopt: the same device
-  Restarts restarts;       ///< sent to the next worker
-  std::string node;        ///< the node that was running; empty: none
-  std::string line = {};   ///< message for the user
-  Recovery recovery = {};  ///< for the run's record
+  Restarts restarts;                     ///< sent to the next worker
+  std::string node;                      ///< the node that was running; empty: none
+  std::string line = {};                 ///< message for the user
+  Recovery recovery = {};                ///< for the run's record
 };
 
 /// Decides whether a run continues with another worker, by memory.max_retries and memory.on_oom of
 /// the running node:
 ///
 /// - A node that cannot continue on its device moves to another GPU or to the CPU, to the first
-///   that
-/// the recipe names and that is available.
+///   that the recipe names and that is available.
 /// - After a fatal device error, or after SIGKILL, which the kernel's OOM killer uses, the run
-///   continues
-/// from the last checkpoint, at most max_retries times, if on_oom has replan. It keeps the same
-/// plan, since the cause may be temporary. This ends when two workers in a row got no further than
-/// the checkpoint they began with. After a lost device the run then stops. After a kill on a CPU,
-/// whose memory is the host's, a training then continues under its next plan, and so on until there
-/// is none.
+///   continues from the last checkpoint, at most max_retries times, if on_oom has replan. It keeps
+///   the same plan, since the cause may be temporary. This ends when two workers in a row got no
+///   further than the checkpoint they began with. After a lost device the run then stops. After a
+///   kill on a CPU, whose memory is the host's, a training then continues under its next plan, and
+///   so on until there is none.
 ///
 /// Any other end of a worker ends the run. The counts start at 0 on each device.
 class RestartRule {

@@ -62,7 +62,7 @@ class Run {
     }
     if (!lost.empty()) return fail(lost);
     const SignalSource
-        between_workers;  // a signal that comes while none is at work waits for the next
+        between_workers;  // receives signals while no worker runs, until the next wait
     for (std::optional<Restart> restart;;) {
       const auto ending = supervise(worker_, worker_request(restart), conversation());
       if (!ending) return fail(ending.errors());
@@ -79,7 +79,7 @@ class Run {
     return {.exit = has_saved_ ? ExitCode::kStoppedAfterSave : exit, .errors = {}};
   }
 
-  /// Gives back the GPU that the run is on and takes another; empty where nobody can.
+  /// Releases the GPU that the run is on and takes another; empty if no other can be taken.
   TakeOtherGpu other_gpu() {
     if (!surroundings_.next_gpu) return {};
     return [this]() -> Result<OwnDevice> {
@@ -130,7 +130,7 @@ class Run {
     return request;
   }
 
-  /// Another worker takes over.
+  /// Continues with another worker.
   void go_on(Restart& restart) {
     if (restart.device) move(*std::move(restart.device));
     display_.node_finished();
@@ -173,7 +173,8 @@ class Run {
     if (summary_.status == RunStatus::kFinished) look_at_inputs_again();
   }
 
-  /// What the worker saved before it was asked to stop stands, though it said nothing of it.
+  /// Handles a worker that did not stop. What it saved before it was asked to stop is valid,
+  /// although it did not report that.
   void report_unheeded_stop() {
     if (has_saved_) exit_ = ExitCode::kStoppedAfterSave;
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(worker_.grace).count();
@@ -200,8 +201,7 @@ class Run {
     }
   }
 
-  /// What an event means for the record, for the display, and for the worker if it waits for an
-  /// answer.
+  /// Passes an event to the record, to the display, and to the worker if it waits for an answer.
   void see(const Event& event, WorkerProcess& worker) {
     if (const auto* reported = std::get_if<Reported>(&event))
       return report(placed(reported->diagnostic));
@@ -244,7 +244,7 @@ class Run {
     record_.log(is_error ? LogLevel::kError : LogLevel::kWarn, "",
                 std::string(is_error ? "error[" : "warning[") + name(diagnostic.code) +
                     "]: " + diagnostic.message);
-    // A warning is news while it happens; errors are shown together when all are known.
+    // A warning is shown at once; errors are shown together when all are known.
     if (!is_error && surroundings_.display.verbosity != Verbosity::kQuiet) {
       display_.clear();
       print(surroundings_.err, diagnostic, surroundings_.display.color);
@@ -276,7 +276,7 @@ class Run {
     if (const std::string recovered = summary_.recovered_text(); !recovered.empty())
       display_.say("", recovered);
     for (const Diagnostic& diagnostic : summary_.diagnostics()) {
-      if (diagnostic.severity == Severity::kWarning) continue;  // has been shown
+      if (diagnostic.severity == Severity::kWarning) continue;  // already shown
       print(surroundings_.err, diagnostic, surroundings_.display.color);
     }
     if (summary_.status == RunStatus::kInterrupted)
@@ -301,7 +301,8 @@ class Run {
     try {
       record_.close();
     } catch (const WriteError& error) {
-      // A disk that is full has been reported once; it is news only to a run that went well.
+      // A full disk has already been reported once; only a run that went well needs to hear about
+      // it.
       if (exit_ == ExitCode::kDone) {
         fail({error.diagnostic()});
         summary_.exit = exit_;
@@ -309,7 +310,7 @@ class Run {
     }
   }
 
-  /// What to type to continue, where something was saved.
+  /// The command to continue with, if something was saved.
   std::string way_to_go_on() const {
     const bool can_go_on = is_resumed() || (has_saved_ && record_.is_open());
     return can_go_on ? ": continue with `retort resume " + record_.folder() + "`" : "";
@@ -322,8 +323,8 @@ class Run {
   ProgressDisplay display_;
   RunSummary summary_;
   LiveRecord record_;
-  WorkerCommand worker_;                // of the device that the run is on
-  std::optional<OwnDevice> moved_to_;   // nullopt: it is on the one that it began on
+  WorkerCommand worker_;                // for the device that the run is on
+  std::optional<OwnDevice> moved_to_;   // nullopt: it is on its first device
   std::vector<std::string> left_ = {};  // UUIDs of GPUs
   RestartRule restarts_;
   WorkerOutput output_;

@@ -14,9 +14,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
-constexpr auto kGrace = 10s;  // for a worker that has finished but does not go
+constexpr auto kGrace = 10s;  // for a worker that has finished but does not exit
 constexpr int kCannotLoad =
-    127;  // what the dynamic loader ends a program with whose libraries it does not find
+    127;  // exit code of the dynamic loader if it cannot find a program's libraries
 
 template <typename... Ts>
 struct Overloaded : Ts... {
@@ -25,7 +25,7 @@ struct Overloaded : Ts... {
 template <typename... Ts>
 Overloaded(Ts...) -> Overloaded<Ts...>;
 
-/// Of those that a program brings upon itself, the others come from outside.
+/// Advice for signals that a program causes itself; the others come from outside.
 std::string advice_on(int number) {
   switch (number) {
     case SIGKILL:
@@ -58,7 +58,7 @@ std::optional<Milliseconds> earlier(std::optional<Milliseconds> one,
 
 }  // namespace
 
-/// The conversation with one worker, from its hello to its end.
+/// The conversation with one worker, from its greeting to its end.
 class Supervision::Dialogue {
  public:
   Dialogue(WorkerProcess& worker, Milliseconds grace, Json request, Conversation conversation,
@@ -93,8 +93,8 @@ class Supervision::Dialogue {
       if (conversation_.on_resize) conversation_.on_resize();
     } else if (number == SIGUSR1 || number == SIGUSR2) {
       if (greeted_)
-        worker_.signal(
-            SIGUSR2);  // before, there is nothing to save and nobody who would know what is meant
+        worker_.signal(SIGUSR2);  // before that, there is nothing to save, and the worker would not
+                                  // understand the signal
     } else if (stop_signal_ == 0) {
       stop_signal_ = number;
       worker_.signal(number);
@@ -104,7 +104,7 @@ class Supervision::Dialogue {
     }
   }
 
-  /// After how long it wants to be called again.
+  /// The longest time until the next call.
   std::optional<Milliseconds> tick() {
     const auto wanted = conversation_.tick ? conversation_.tick() : std::nullopt;
     if (!deadline_) return wanted;
@@ -171,7 +171,7 @@ class Supervision::Dialogue {
                              finished_ == static_cast<int>(ExitCode::kDeviceLost);
     if (finished_ && !(would_go_on && stop_signal_))
       return {.exit = static_cast<ExitCode>(*finished_)};
-    if (stop_signal_)  // it said nothing of what it has saved
+    if (stop_signal_)  // it did not report what it has saved
       return {.exit = exit_code_of_stop(stop_signal_, /*has_saved=*/false), .was_deaf = was_deaf_};
     Ending result{.errors = {death()}};
     result.exit = exit_code(result.errors);
@@ -207,7 +207,7 @@ class Supervision::Dialogue {
   int stop_signal_ = 0;
   std::optional<int> finished_;
   std::optional<Clock::time_point>
-      deadline_;  // for a worker that has finished, or is to stop, to go
+      deadline_;  // for the exit of a worker that has finished, or was asked to stop
   std::optional<WorkerExit> end_;
   Diagnostics errors_;
 };
@@ -244,7 +244,7 @@ void Supervision::take(const NewsOf& one) {
   Dialogue* const dialogue = found->get();
   dialogue->take(one.news);
   if (!dialogue->has_ended()) return;
-  // Whoever is told may have started other workers, and may now.
+  // The callback may have started other workers, and may do so now.
   const auto ended = std::ranges::find(dialogues_, dialogue, &std::unique_ptr<Dialogue>::get);
   const std::unique_ptr<Dialogue> last = std::move(*ended);
   dialogues_.erase(ended);

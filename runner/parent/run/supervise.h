@@ -43,8 +43,8 @@ struct Ending {
 /// continue. While it lives, it receives this process's signals.
 ///
 ///   Supervision supervision;
-///   for (const PreparedTrial& job : jobs)
-///     supervision.start(command, job.request, conversation(job), on_end(job));
+///   for (const Work& work : all)
+///     supervision.start(command, work.request, conversation(work), on_end(work));
 ///   supervision.run();
 class Supervision {
  public:

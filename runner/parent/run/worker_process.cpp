@@ -26,7 +26,8 @@ struct Pipe {
   Descriptor read, write;
 };
 
-/// Both ends are above the numbers that the child gets its own at, and are closed by exec.
+/// Both ends are above the numbers that the child uses for its own descriptors, and are closed by
+/// exec.
 Pipe make_pipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
@@ -43,7 +44,8 @@ void make_nonblocking(const Descriptor& descriptor) {
   fcntl(*descriptor, F_SETFL, fcntl(*descriptor, F_GETFL) | O_NONBLOCK);
 }
 
-/// The child after fork, for a program or a body: system calls only. Returns what went wrong, or 0.
+/// Runs in the child after fork, for a program or a body: system calls only. Returns an error
+/// number, or 0.
 int prepare_child(pid_t parent, int requests, int output, int events) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -61,21 +63,21 @@ int prepare_child(pid_t parent, int requests, int output, int events) {
   return 0;
 }
 
-/// Whatever the child inherited is not its business; old kernels without this call leave it open
-/// for a program.
+/// Closes other inherited descriptors; old kernels without this call leave them open for a program.
 void close_inherited(unsigned flags) {
   constexpr int kFirst = kEventsDescriptor + 1, kUsual = 1024;
   if (close_range(kFirst, ~0U, flags) == 0 || flags != 0) return;
   for (int descriptor = kFirst; descriptor < kUsual; ++descriptor) close(descriptor);
 }
 
-/// How long a thread of the worker's spins before it sleeps when it waits for the others. libgomp's
-/// own 300,000 rounds keep the core from the very thread that is waited for as soon as another
-/// process wants it too: beside two of those a training ran at a tenth of its speed. With 1,000 it
-/// keeps its share, and alone it loses a few per cent.
+/// How long a worker's thread spins before it sleeps when it waits for the others. With libgomp's
+/// own 300,000 rounds it keeps the core from the very thread that it waits for as soon as another
+/// process wants the core too: next to two such processes a training ran at a tenth of its speed.
+/// With 1,000 it keeps its share, and alone it loses a few per cent.
 constexpr char kSpin[] = "GOMP_SPINCOUNT=1000";
 
-/// This process' environment with `changes`, and how threads wait, where the user has not said so.
+/// This process's environment with `changes`, and the waiting policy of threads unless the user has
+/// set it.
 std::vector<char*> worker_environment(const std::vector<std::string>& changes) {
   std::vector<char*> all;
   for (char** variable = environ; *variable; ++variable) {
@@ -91,8 +93,8 @@ std::vector<char*> worker_environment(const std::vector<std::string>& changes) {
   return all;
 }
 
-/// A copy of a process has the thread that made it alone, and what other threads held then, the
-/// heap's locks among them, nobody gives back. Those that are parked hold nothing.
+/// True if fork without exec is safe. The copy has only the thread that calls fork; locks that
+/// other threads hold then, such as the heap's, are never released. Parked threads hold no locks.
 bool may_be_copied() {
   std::error_code error;
   const std::filesystem::directory_iterator threads("/proc/self/task", error);
@@ -130,13 +132,14 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
 
   const pid_t parent = getpid();
   const bool is_copied = command.body && may_be_copied();
-  // A program needs no copy of this process' memory, which takes longer to make than all else here.
+  // A program needs no copy of this process's memory, which would take longer than everything else
+  // here.
   const pid_t child = is_copied ? fork() : vfork();
   if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (child == 0) {
     int error = prepare_child(parent, *requests.read, *output.write, *events.write);
     if (error == 0 && is_copied) {
-      close_inherited(0);  // which tells the parent that all is well
+      close_inherited(0);  // tells the parent that the child has started
       environ = const_cast<char**>(environment.data());
       _exit(command.body(command.arguments));
     }
@@ -149,13 +152,13 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
     _exit(127);
   }
   worker.pid_.value = child;
-  setpgid(child, child);  // by both, so that it is done whoever comes first
+  setpgid(child, child);  // by both processes, so that it is done whichever comes first
   requests.read.close();
   events.write.close();
   output.write.close();
   failure.write.close();
 
-  int error = 0;  // exec closes the pipe: nothing to read is good news
+  int error = 0;  // exec closes the pipe: nothing to read means success
   ssize_t size;
   while ((size = ::read(*failure.read, &error, sizeof error)) < 0 && errno == EINTR) {
   }
@@ -210,7 +213,7 @@ void WorkerProcess::write_requests() {
     const ssize_t size = ::write(*requests_, unsent_.data() + sent_, unsent_.size() - sent_);
     if (size > 0) sent_ += size;
     else if (errno == EAGAIN) return;
-    else if (errno != EINTR) requests_.close();  // it reads no more; why, its end will tell
+    else if (errno != EINTR) requests_.close();  // it reads no more; its end will say why
   }
   unsent_.clear();
   sent_ = 0;
@@ -243,7 +246,7 @@ void WorkerProcess::read_output(std::vector<WorkerNews>& news) {
 
 void WorkerProcess::collect(std::vector<WorkerNews>& news) {
   siginfo_t info{};
-  // It stays a zombie meanwhile, so that its group cannot become somebody else's.
+  // It stays a zombie meanwhile, so that its group id cannot be reused.
   if (pid_.value == 0 || waitid(P_PID, pid_.value, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
       info.si_pid == 0)
     return;
@@ -251,7 +254,7 @@ void WorkerProcess::collect(std::vector<WorkerNews>& news) {
   waitpid(pid_.value, nullptr, 0);
   pid_.value = 0;
 
-  // What it said last is still in the pipes. A descendant may hold them open, so do not wait for
+  // Its last output is still in the pipes. A descendant may hold them open, so do not wait for
   // their end.
   const auto has_more = [](const Descriptor& descriptor) {
     pollfd watched{*descriptor, POLLIN, 0};
@@ -277,7 +280,7 @@ bool is_ignored(int number) {
 
 SignalSource::SignalSource() {
   struct sigaction action {};
-  // A child's end must be seen even if whoever started us did not want to hear of theirs.
+  // The end of a child must be seen even if our parent ignores SIGCHLD.
   action.sa_handler = SIG_DFL;
   sigaction(SIGCHLD, &action, &old_child_);
   action.sa_handler = SIG_IGN;

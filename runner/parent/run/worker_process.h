@@ -81,7 +81,7 @@ class WorkerProcess {
   void send(std::string_view line);
   /// Sends a signal to the worker alone; SIGKILL goes to its whole group.
   void signal(int number);
-  /// Sends a signal to the worker and all its descendants in the group.
+  /// Sends a signal to the worker and everything that it has started.
   void signal_group(int number);
 
   /// Its requests, events and output; a descriptor of -1 if there is nothing to wait for.

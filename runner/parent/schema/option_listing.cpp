@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-constexpr int kDeepestListing = 16;  // a kind may hold a mapping of its own kind
+constexpr int kDeepestListing = 16;  // a kind may contain a mapping of its own kind
 
 std::string kinds_phrase(const SchemaNode& schema) {
   std::string names;
@@ -42,7 +42,7 @@ class Listing {
  public:
   std::vector<Option> options;
 
-  /// Adds the options of a mapping at `key`. `given` is what the mapping's own default says of
+  /// Adds the options of a mapping at `key`. `given` is what the mapping's own default says about
   /// them.
   void visit(const SchemaNode& node, const std::string& key, const std::string& stage,
              const std::string& owner, const Value* given, int depth = 0) {
@@ -86,7 +86,7 @@ class Listing {
   void add(const NamedSchema& property, const SchemaNode& mapping, const std::string& key,
            const std::string& stage, const std::string& owner, const Value* given, int depth) {
     const SchemaNode& node = *property.schema;
-    if (property.name == "kind") return;  // the same for all of a kind
+    if (property.name == "kind") return;  // the same for all options of a kind
     const Value* const own = given ? given->find(property.name) : nullptr;
     const Value* const fallback = own ? own : default_of(node);
     Option option{key.empty() ? property.name : key + "." + property.name,
@@ -133,7 +133,7 @@ std::vector<Option> options_of(const SchemaSet& schemas, std::string_view kind) 
   const SchemaNode* node = schemas.node(stage ? stage->file : name + ".schema.json");
   Listing listing;
   if (node) listing.visit(*node, "", stage ? name : "", name, nullptr);
-  // What a kind of a mapping inside declares is shown where that kind is explained.
+  // The options that the kind of a nested mapping declares are shown where that kind is explained.
   std::erase_if(listing.options, [&](const Option& option) { return option.owner != name; });
   return std::move(listing.options);
 }
@@ -202,7 +202,7 @@ Json stages_json(const SchemaSet& schemas) {
 
 namespace {
 
-/// A text as a cell of a table shows it.
+/// A text as a table cell.
 std::string cell(std::string_view text) {
   std::string shown;
   for (const char c : text) {

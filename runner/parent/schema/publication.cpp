@@ -23,7 +23,7 @@ std::string definition_of(const std::string& path) {
   return name;
 }
 
-/// The file and the pointer into it that a reference which `file` makes names.
+/// The file that a reference in `file` refers to, and the pointer into it.
 std::pair<std::string, std::string> referred_to(const std::string& reference,
                                                 const std::string& file) {
   const auto hash = std::min(reference.find('#'), reference.size());
@@ -50,7 +50,7 @@ Json Publication::stage(const std::string& path) {
   return result;
 }
 
-/// The schema with references made local and our own keywords replaced or left out.
+/// The schema with references made local and our own keywords replaced or omitted.
 Json Publication::published(const Json& schema, const std::string& file) {
   if (!schema.is_object()) return schema;
   Json result = Json::object();
@@ -78,7 +78,7 @@ Json Publication::published(const Json& schema, const std::string& file) {
     result["description"] = schema["description"].get<std::string>() + " In " +
                             schema["x-unit"].get<std::string>() + ".";
   }
-  // Beside a $ref an editor reads nothing, hence the list of one.
+  // Editors ignore keywords next to a $ref, hence the list of one.
   if (schema.contains("$ref"))
     result["allOf"] = Json::array({{{"$ref", local(schema["$ref"], file)}}});
   if (schema.contains("x-kinds"))
@@ -114,7 +114,7 @@ Json Publication::choice(const std::string& folder, const std::string& preferred
   return result;
 }
 
-/// Rules are checked by retort alone: to others such a part says nothing.
+/// Only retort checks rules: for other programs such a part is empty.
 bool Publication::holds_rules_alone(const Json& part, const std::string& file) const {
   if (!part.is_object()) return false;
   if (part.contains("$ref")) {
@@ -124,7 +124,7 @@ bool Publication::holds_rules_alone(const Json& part, const std::string& file) c
   return part.contains("x-rules") && part.size() == 1 + part.count("description");
 }
 
-/// "#/definitions/name" for a reference that `file` makes; what it names is published there.
+/// "#/definitions/name" for a reference in `file`; publishes its target there.
 std::string Publication::local(const std::string& reference, const std::string& file) {
   const auto [target, pointer] = referred_to(reference, file);
   std::string name =
@@ -155,7 +155,7 @@ std::vector<std::string> Publication::files_in(const std::string& folder) const 
 
 void Publication::define(const std::string& name, const std::function<Json()>& make) {
   if (definitions_.contains(name)) return;
-  definitions_[name] = nullptr;  // a schema may lead back to itself
+  definitions_[name] = nullptr;  // a schema may refer back to itself
   Json made = make();
   definitions_[name] = std::move(made);
 }

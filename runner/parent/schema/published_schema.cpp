@@ -22,8 +22,8 @@ Json reference_to(const std::string& definition) {
 
 void loosen(Json& value);
 
-/// What the parts of a value have to be. Options that exclude each other may stand in different
-/// files, and what one file leaves out another may say, so neither is a mistake here.
+/// Loosens the parts of a value. Options that exclude each other may be in different files, and an
+/// option missing in one file may be in another, so neither is an error here.
 void loosen_parts(Json& schema) {
   if (!schema.is_object()) return;
   schema.erase("required");
@@ -55,25 +55,25 @@ void loosen_parts(Json& schema) {
   schema.erase("not");
 }
 
-/// Is any string fine that is not too long for the longest interpolation?
+/// True if any string is valid that is not longer than the longest interpolation.
 bool takes_any_string(const Json& schema) {
   return !schema.contains("pattern") && !schema.contains("maxLength") &&
          schema.value("minLength", 0) <= 3;
 }
 
-/// Lets `value`, a schema, be an interpolation or ??? too.
+/// Lets `value`, a schema, also accept an interpolation or ???.
 void loosen(Json& value) {
   if (!value.is_object()) return;
   loosen_parts(value);
   const bool is_choice = value.contains("anyOf");
   const bool is_listed = value.contains("enum") || value.contains("const");
   if (!value.contains("type") && !is_choice && !is_listed)
-    return;  // anything, or what a definition says
+    return;  // accepts anything, or refers to a definition
   if (value.contains("type") && !is_choice && !is_listed) {
     Json types = value["type"].is_array() ? value["type"] : Json::array({value["type"]});
     const bool takes_strings = std::ranges::count(types, Json("string")) > 0;
     if (takes_strings && takes_any_string(value)) return;
-    if (!takes_strings) {  // a pattern says nothing of what is no string
+    if (!takes_strings) {  // a pattern does not constrain values that are not strings
       types.push_back("string");
       value["type"] = std::move(types);
       value["pattern"] = kInterpolated;
@@ -128,7 +128,7 @@ Json recipe_form(Publication& publication, const SchemaSet& schemas) {
   for (const std::string& family : families) {
     if (!properties.contains(family)) properties[family] = publication.choice(family, "");
   }
-  if (properties.contains("device")) {  // may be written short
+  if (properties.contains("device")) {  // has a short form
     Json device = std::move(properties["device"]);
     const std::string about = device.value("description", "Where the run computes.");
     properties["device"] = {
@@ -140,7 +140,7 @@ Json recipe_form(Publication& publication, const SchemaSet& schemas) {
   return form;
 }
 
-/// What a file of the group fills is a mapping with one of its kinds.
+/// What a file of the group contains: a mapping with one of its kinds.
 Json group_form(Publication& publication, const std::string& group) {
   Json form = {{"title", group}, {"description", "What a file of recipes/" + group + " may say."}};
   form.update(publication.choice(group, "", [&](const std::string& path) {

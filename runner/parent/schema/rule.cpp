@@ -11,11 +11,11 @@
 namespace runner {
 namespace {
 
-struct Container {  ///< a list or a mapping, of which only this is known
+struct Container {  ///< a list or a mapping, of which nothing else is known
   bool operator==(const Container&) const = default;
 };
 
-/// What a part of a condition comes to; nullopt: unknown.
+/// The value of a part of a condition; nullopt: unknown.
 using Operand = std::optional<std::variant<std::nullptr_t, bool, double, std::string, Container>>;
 using Truth = std::optional<bool>;
 
@@ -38,7 +38,7 @@ Operand operand_of(const Value* value) {
   return Container();
 }
 
-/// The smallest of a list of numbers; unknown where there is none.
+/// The smallest number of a list; unknown if there is none.
 Operand least_of(const Value* value) {
   std::optional<double> least;
   for (const Value& item : value && value->list() ? *value->list() : Value::List()) {
@@ -55,7 +55,7 @@ double size_of(const Value* value) {
   return value->text() ? static_cast<double>(value->text()->size()) : 0;
 }
 
-/// Reads a condition and computes it on the way, by recursive descent.
+/// Parses and evaluates a condition by recursive descent.
 class Condition {
  public:
   Condition(std::string_view text, const OptionLookup& look) : text_(text), look_(look) {}
@@ -185,7 +185,7 @@ class Condition {
     return size_of(option);
   }
 
-  /// Has no two items of the list, in "groups.name", the same text under the key that comes last?
+  /// True if no two items of the list, in "groups.name", have the same text under the last key.
   bool items_differ(std::string_view path) const {
     const std::size_t dot = path.rfind('.');
     if (dot == path.npos)
@@ -199,7 +199,7 @@ class Condition {
     return true;
   }
 
-  /// Whether an operand counts as true where a truth is wanted.
+  /// Whether an operand counts as true where a boolean is expected.
   Truth truth(const Operand& operand) const {
     if (!operand) return std::nullopt;
     if (const auto* flag = std::get_if<bool>(&*operand)) return *flag;

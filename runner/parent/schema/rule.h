@@ -35,7 +35,7 @@ struct FileRule {
                        ///< working directory
   std::string unless;  ///< a condition under which it need not exist, since it will be created;
                        ///< empty: never
-  std::string help;  ///< advice if it is missing
+  std::string help;    ///< advice if it is missing
 };
 
 /// The value of an option, named by a dotted path; null: it is absent.

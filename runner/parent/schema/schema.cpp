@@ -26,8 +26,8 @@ Diagnostic bad(std::string_view path, const std::string& pointer, const std::str
   return {ErrorCode::kBadSchema, {}, pointer, "schemas/" + std::string(path) + ": " + message, ""};
 }
 
-/// A default is what a recipe would have said, so it has to be as valid; and what is filled into it
-/// as well.
+/// A default stands for what a recipe could have said, so it must be equally valid, including what
+/// is filled into it.
 void check_defaults(const SchemaReader& schemas, Diagnostics& errors) {
   for (const SchemaNode& node : schemas.nodes) {
     if (!node.default_value) continue;
@@ -56,13 +56,13 @@ std::optional<decltype(Value::data)> number_in(const std::string& text) {
   return real;
 }
 
-/// Environment variables hold texts: those at the places of `errors` that read as numbers become
-/// numbers. Did any?
+/// Environment variables are texts: converts those at the places of `errors` that parse as numbers.
+/// Returns whether there were any.
 bool read_environment_numbers(Value& root, const Diagnostics& errors) {
   bool is_changed = false;
   for (const Diagnostic& error : errors) {
     auto& value =
-        const_cast<Value&>(nearest(root, error.pointer));  // of `root`, which may be changed
+        const_cast<Value&>(nearest(root, error.pointer));  // of `root`, which may be modified
     if (!value.text() || value.form != ScalarForm::kEnvironment) continue;
     const auto number = number_in(*value.text());
     if (!number) continue;
@@ -77,10 +77,10 @@ bool read_environment_numbers(Value& root, const Diagnostics& errors) {
 
 struct SchemaSet::Store {
   SchemaReader schemas;
-  std::map<std::string, Kind, std::less<>> kinds_by_name;  // that have been asked for
-  std::vector<Kind> kinds;                                 // all, once they have been
+  std::map<std::string, Kind, std::less<>> kinds_by_name;  // those requested so far
+  std::vector<Kind> kinds;                                 // all, once requested
 
-  /// What a file says of its kind of stage; what is wrong is added to the reader's errors.
+  /// What a file says about its kind of stage; errors are added to the reader's.
   Kind& kind_in(std::string_view path) {
     const std::string name = title_of(std::string(path));
     const auto found = kinds_by_name.find(name);

@@ -15,12 +15,12 @@ namespace {
 
 using Json = SchemaReader::Json;
 
-/// Reads JSON (RFC 8259) by recursive descent, as nlohmann's parser would, in a fifth of its time.
+/// Parses JSON (RFC 8259) by recursive descent, like nlohmann's parser, in a fifth of its time.
 class JsonText {
  public:
   explicit JsonText(std::string_view text) : text_(text) {}
 
-  /// Throws std::invalid_argument with what is wrong, and where.
+  /// Throws std::invalid_argument with the error and its place.
   Json read() {
     if (const auto byte = invalid_utf8(text_)) fail("this is not UTF-8", *byte);
     Json root = value(0);
@@ -86,7 +86,7 @@ class JsonText {
       members.emplace_back(std::move(key), value(depth + 1));
     }
     Json::object_t object;
-    object.reserve(members.size());  // it would copy what it holds as it grows
+    object.reserve(members.size());  // it would copy its contents as it grows
     for (auto& [key, json] : members) object.emplace_back(std::move(key), std::move(json));
     return Json(std::move(object));
   }
@@ -100,7 +100,7 @@ class JsonText {
     return Json(std::move(items));
   }
 
-  /// What stands between quotes, of which the first is read.
+  /// The text between quotes; the first quote has been read.
   std::string string() {
     std::string text;
     for (;;) {
@@ -124,7 +124,7 @@ class JsonText {
     ++at_;
   }
 
-  /// As UTF-8; half of a pair takes the other one from the text.
+  /// Appends it as UTF-8; for half of a surrogate pair, reads the other half from the text.
   void add_character(std::uint32_t code, std::string& text) {
     if (code >= 0xD800 && code < 0xE000) {
       const bool is_pair = code < 0xDC00 && take('\\') && take('u');

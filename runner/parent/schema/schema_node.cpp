@@ -6,9 +6,10 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMaxExpression = 1000;  // bytes: the compiler of expressions recurses
+constexpr std::size_t kMaxExpression = 1000;  // bytes: the compiler of expressions is recursive
 
-/// Length in bytes that the first byte of a character announces; 1 for a byte that starts none.
+/// The length in bytes that the first byte of a character implies; 1 for a byte that starts no
+/// character.
 std::size_t announced_length(unsigned char first) {
   if (first >= 0xF0 && first < 0xF8) return 4;
   if (first >= 0xE0 && first < 0xF0) return 3;
@@ -46,7 +47,7 @@ Pattern::Pattern(std::string expression, std::shared_ptr<const Compiled> compile
 std::optional<Pattern> Pattern::compile(std::string_view expression) {
   if (expression.size() > kMaxExpression) return std::nullopt;
   try {
-    // libstdc++'s breadth-first matcher: no recursion a character, no exponential time.
+    // libstdc++'s breadth-first matcher: no recursion per character, no exponential time.
     constexpr auto kFlags = std::regex_constants::ECMAScript | std::regex_constants::__polynomial;
     auto compiled = std::make_shared<const Compiled>(
         Compiled{std::wregex(wide_characters(expression), kFlags)});
@@ -121,7 +122,7 @@ class Gathering {
  public:
   explicit Gathering(KeyChoices& result) : result_(result) {}
 
-  /// Follows `path` to what the schemas say of its end.
+  /// Follows `path` to what the schemas say about its end.
   void follow(const SchemaNode& node, const Value* value, std::span<const std::string> path) {
     if (path.empty()) {
       if (result_.description.empty()) result_.description = description_of(node);
@@ -160,7 +161,7 @@ class Gathering {
       result_.choices.push_back({value, description});
   }
 
-  /// Takes what `node` allows.
+  /// Adds what `node` allows.
   void take(const SchemaNode& node) {
     const SchemaNode& schema = followed(node);
     for (const Value& example : schema.examples) add(example, "");
@@ -183,7 +184,7 @@ class Gathering {
   }
 
   void take_kinds(const SchemaNode& schema) {
-    // The schema of the kind that is there allows its own name only; the others are as good.
+    // The schema of the current kind allows only its own name; the other kinds are equally valid.
     result_.choices.clear();
     result_.takes_scalar = true;
     for (const KindSchema& kind : schema.kinds) {

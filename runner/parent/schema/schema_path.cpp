@@ -11,8 +11,8 @@ namespace {
 
 const Value kNoSchema{};
 
-/// The default of `key` in mappings of `schema`: `nested` is what the default of the whole mapping
-/// says of it.
+/// The default of `key` in mappings of `schema`; `nested` is what the default of the whole mapping
+/// says about it.
 std::optional<Value> default_at(const SchemaNode& schema, const Value* nested) {
   const Value* given = nested ? nested : default_of(schema);
   if (!given) return Value{};
@@ -48,8 +48,8 @@ std::optional<Value> follow(const SchemaNode& node, const Value* value, const Va
       if (auto found = follow(*part, value, nested, path)) return found;
     }
   }
-  // A key that only a rule for any key allows is not declared, but there may be declared ones below
-  // it.
+  // A key that is only allowed by a rule for any key is not declared, but there may be declared
+  // ones below it.
   if (!rest.empty() && below && schema.additional_properties)
     return follow(*schema.additional_properties, below, nullptr, rest);
   return std::nullopt;
@@ -108,7 +108,7 @@ void collect_other_kinds(const SchemaNode& node, const Value* value,
     collect_other_kinds(*schema.additional_properties, below, rest, kinds);
 }
 
-/// What the node, or what it refers to, says; `above` where it says nothing.
+/// The resume class of the node, or of the node it refers to; `above` if it has none.
 ResumeClass class_of(const SchemaNode& node, ResumeClass above) {
   for (const SchemaNode* at = &node; at; at = at->target) {
     if (at->resume) return *at->resume;
@@ -211,8 +211,8 @@ void place(Value& value, const Location& where) {
   }
 }
 
-/// The Value as written decides which alternative fits, so that no default of one makes another
-/// fit.
+/// The Value as written decides which alternative fits, so that a default of one cannot make
+/// another fit.
 class Filling {
  public:
   void fill(const Value& written, Value& filled, const SchemaNode& schema, bool items) {
@@ -265,7 +265,7 @@ class Filling {
     }
     for (const Entry& entry : *written.map()) {
       Value* const found = filled.find(entry.key);
-      if (!found) continue;  // taken out by another schema of this mapping
+      if (!found) continue;  // removed by another schema of this mapping
       Value& value = *found;
       bool is_known = schema.common && schema.common->property(entry.key);
       if (const SchemaNode* property = schema.property(entry.key)) {

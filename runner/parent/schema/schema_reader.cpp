@@ -24,7 +24,7 @@ const Json::object_t& members(const Json& json) { return json.get_ref<const Json
 
 std::size_t count(const Json& json) { return static_cast<std::size_t>(json.get<double>()); }
 
-/// "%25" as '%'; nullopt for a '%' that two hexadecimal digits do not follow.
+/// "%25" as '%'; nullopt for a '%' that is not followed by two hexadecimal digits.
 std::optional<std::string> percent_decoded(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   const auto digit = [&](char c) {
@@ -331,8 +331,8 @@ void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std:
     case Keyword::kInputs:
     case Keyword::kOutputs:
     case Keyword::kMetrics:
-    case Keyword::kCacheable:  // of a kind's file: read there
-    case Keyword::kCoupling:   // looked for where a graph is checked: graph/legality.cpp
+    case Keyword::kCacheable:  // in a kind's file: read there
+    case Keyword::kCoupling:   // checked together with a graph: compile/legality.cpp
     case Keyword::kMixesSamples:
     case Keyword::kSpansTraining:
     case Keyword::kSchema:
@@ -399,7 +399,7 @@ void SchemaReader::connect_kinds(SchemaNode& node) {
     if (!stages && stem.substr(0, slash) == *node.kinds_in)
       node.kinds.push_back({stem.substr(slash + 1), schema});
   }
-  // A set of schemas without any stage is of no use, but not wrong: a test may need none.
+  // A set of schemas without any stage is useless, but not wrong: a test may need none.
   if (!stages && node.kinds.empty()) {
     fail(node.file, pointer_to(node.pointer, "x-kinds"),
          "no schema is in the folder '" + *node.kinds_in + "'");
@@ -411,8 +411,8 @@ void SchemaReader::connect_kinds(SchemaNode& node) {
   }
 }
 
-/// A value is finite, so only edges that stay at the same value can lead round for ever; and
-/// defaults that are mappings, which would be filled in within each other.
+/// A value is finite, so only edges that stay at the same value can form a cycle, and defaults that
+/// are mappings, which would be filled in inside each other.
 void SchemaReader::refuse_circles() {
   for (const SchemaNode& node : nodes) {
     std::size_t steps = 0;

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kDeepestInstance = 100;  // of nested values; YAML stops at 64
 
-/// By the text they were written in, as these come up, then by line and column; what has no place
-/// comes last.
+/// Sorts by text, in order of appearance, then by line and column; errors without a place come
+/// last.
 void sort_as_found(Diagnostics& errors) {
   std::vector<const SourceText*> sources;
   for (const Diagnostic& error : errors) {
@@ -27,7 +27,7 @@ void sort_as_found(Diagnostics& errors) {
   });
 }
 
-/// The alternatives that ask for the type that `value` has; a fixed word is not a type.
+/// The alternatives that expect the type of `value`; a fixed word is not a type.
 std::vector<const SchemaNode*> of_same_type(const std::vector<const SchemaNode*>& alternatives,
                                             const Value& value) {
   std::vector<const SchemaNode*> result;
@@ -177,8 +177,8 @@ std::vector<std::string> kind_names(const SchemaNode& schema, std::string_view p
   return names;
 }
 
-/// The kinds of the family that `word` names or begins with, "train" or "train.supervisd"; all when
-/// there is none such.
+/// The kinds of the family that `word` names or begins with, "train" or "train.supervisd"; all
+/// kinds if there is no such family.
 std::string listed_kinds(const SchemaNode& schema, std::string_view word) {
   auto names = kind_names(schema, std::string(word.substr(0, word.find('.'))) + ".");
   if (names.empty()) names = kind_names(schema);
@@ -187,7 +187,7 @@ std::string listed_kinds(const SchemaNode& schema, std::string_view word) {
 
 }  // namespace
 
-/// Is this entry of a recipe, whose key is not reserved, meant as a stage?
+/// True if this entry of a recipe, whose key is not reserved, is meant as a stage.
 bool ValidatorPass::check_top_level(const Entry& entry, const SchemaNode& recipe,
                                     const ValidatorPlace& place) {
   if (entry.value.map() && entry.value.find("kind")) return true;

@@ -61,11 +61,10 @@ class ValidatorPass {
   std::vector<std::string> other_kinds_with(const SchemaNode& schema, std::string_view key) const;
   void unknown_key(const Entry& entry, const SchemaNode& schema, const ValidatorPlace& place);
 
-  // validator_kinds.cpp
+  // validator.cpp
   bool check_top_level(const Entry& entry, const SchemaNode& recipe, const ValidatorPlace& place);
   void check_kind(const Value& value, const SchemaNode& schema, const ValidatorPlace& place);
 
-  // validator.cpp
   void check_combinations(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
                           std::string_view unit);
   void no_alternative(const Value& value, const std::vector<const SchemaNode*>& alternatives,

@@ -10,12 +10,12 @@
 namespace runner {
 namespace {
 
-/// With its length in front, so that no text looks like two.
+/// Prefixed with its length, so that the concatenation is unambiguous.
 std::string with_length(const std::string& text) {
   return std::to_string(text.size()) + '"' + text;
 }
 
-/// A text that equal data share: 1 and 1.0, and mappings whatever the order of their keys.
+/// A text that equal data share: 1 and 1.0, and mappings with any order of keys.
 std::string fingerprint(const Value& value) {
   if (const auto* number = std::get_if<double>(&value.data)) {
     const bool integral = *number >= -0x1p63 && *number < 0x1p63 &&
@@ -145,7 +145,7 @@ void ValidatorPass::check_key(const Entry& entry, const SchemaNode& schema,
   check(entry.value, *schema.additional_properties, below);
 }
 
-/// The other kinds, where the mapping is of one, that have the key. Of stages those of the same
+/// If the mapping has a kind: the other kinds that have the key. For stages, those of the same
 /// family.
 std::vector<std::string> ValidatorPass::other_kinds_with(const SchemaNode& schema,
                                                          std::string_view key) const {

@@ -21,7 +21,7 @@ double as_double(const Value& value) {
   return std::get<double>(value.data);
 }
 
-/// By value, integers exactly; unordered where either is not a number.
+/// By value, integers exactly; unordered if either is not a number.
 std::partial_ordering order(const Value& a, const Value& b) {
   const auto* left = std::get_if<std::int64_t>(&a.data);
   const auto* right = std::get_if<std::int64_t>(&b.data);
@@ -34,12 +34,12 @@ bool is_multiple(const Value& value, const Value& of) {
   if (integer && divisor) return *integer % *divisor == 0;
   const double number = as_double(value);
   const double rest = std::remainder(number, as_double(of));
-  // 0.0075 is a multiple of 0.0001 though neither is a binary fraction: both are off by half a bit
-  // at most.
+  // 0.0075 is a multiple of 0.0001 although neither is a binary fraction: each is off by at most
+  // half a bit.
   return std::abs(rest) <= 2 * std::numeric_limits<double>::epsilon() * std::abs(number);
 }
 
-/// What to write instead of `value`, when it is the same in another type.
+/// What to write instead of `value`, if it is the same value with another type.
 std::string retyped(const Value& value, unsigned types) {
   if (!value.secret_as.empty()) return "";
   if (value.text()) {
@@ -48,7 +48,7 @@ std::string retyped(const Value& value, unsigned types) {
         !text.empty() && text.size() < 20 &&
         std::ranges::all_of(text, [](unsigned char c) { return c >= '0' && c <= '9'; });
     if (digits && (types & (kIntegerType | kNumberType))) {
-      // With a leading zero it is a text to one reader, and octal to another.
+      // With a leading zero some readers take it for a text, others for octal.
       const std::size_t first = std::min(text.find_first_not_of('0'), text.size() - 1);
       return (first > 0 ? "write it without leading zeros: " : "write it without quotes: ") +
              text.substr(first);

@@ -10,7 +10,8 @@
 namespace runner {
 namespace {
 
-/// Colours that the colour-blind can distinguish too (Okabe and Ito, 2008), lighter on dark paper.
+/// Colours that colour-blind users can distinguish too (Okabe and Ito, 2008), lighter on a dark
+/// background.
 constexpr std::array<std::array<const char*, 2>, 8> kColors = {{{"#0072b2", "#5cb8f0"},
                                                                 {"#d55e00", "#ff9147"},
                                                                 {"#009e73", "#3fd4a8"},
@@ -68,7 +69,7 @@ std::string svg_text(std::string_view text) {
     else if (letter == '\t') result += ' ';
     else result += letter;
   }
-  // U+FFFE and U+FFFF are characters, but none of XML's.
+  // U+FFFE and U+FFFF are valid UTF-8, but not valid in XML.
   for (const std::string_view noncharacter : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"}) {
     for (std::size_t at; (at = result.find(noncharacter)) != result.npos;)
       result.replace(at, 3, "?");

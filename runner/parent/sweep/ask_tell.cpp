@@ -18,7 +18,7 @@ constexpr std::size_t kLongestAnswer = 1 << 20;
 void AskTell::go_on(const std::vector<Trial>& trials,
                     const std::function<bool(const Trial&)>& is_over) {
   for (const Trial& trial : trials) {
-    if (!trial.ask) continue;  // somebody has edited the journal
+    if (!trial.ask) continue;  // the journal was edited
     ask_of_trial_[trial.number] = *trial.ask;
     answered_before_.insert(*trial.ask);
     trials_of_before_.insert(trial.number);
@@ -50,7 +50,7 @@ void AskTell::read_input() {
     const ssize_t size = ::read(input_, piece.data(), piece.size());
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) {
-      // Its last line may lack an end.
+      // The last line may lack a newline.
       if (unread_.empty() || unread_.back() == '\n') is_done_ = unread_.empty();
       else unread_ += '\n';
       return;
@@ -93,7 +93,7 @@ void AskTell::hear(const std::string& line, std::vector<std::uint64_t>& added) {
 
 void AskTell::ended(const Trial& trial) {
   const auto ask = ask_of_trial_.find(trial.number);
-  if (ask == ask_of_trial_.end()) return;  // nobody has asked for it
+  if (ask == ask_of_trial_.end()) return;  // it answers no ask
   Json line = {{"tell", ask->second}, {"trial", trial.number}, {"state", name(trial.state)}};
   if (trials_of_before_.contains(trial.number)) line["overrides"] = trial.settings;
   line.update(measured_(trial));

@@ -14,23 +14,22 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kLargestArray =
-    1000;  // Slurm's MaxArraySize is 1001 where nobody has changed it
-/// Looks that must miss a task before it is gone: a new one comes late into the queue, the last
-/// line of an account late over a network.
+constexpr std::size_t kLargestArray = 1000;  // Slurm's MaxArraySize is 1001 by default
+/// How many queries must miss a task before it counts as gone: a new task appears late in the
+/// queue, the last line of an account arrives late over a network.
 constexpr int kMissesOfGone = 3;
 
 bool is_end(const TaskEvent& event) {
   return event.state == TrialState::kFinished || event.state == TrialState::kFailed;
 }
 
-/// A trial with the task that it was last given to.
+/// A trial and the task that it was last given to.
 struct FollowedTrial {
   std::size_t submission = 0, index = 0;
   bool is_active = false;      ///< the task may still do something
-  bool is_given_up = false;    ///< not to be handed over again by this process
-  bool is_of_earlier = false;  ///< another process has handed it over
-  std::size_t lines = 0;       ///< of the account that the journal has
+  bool is_given_up = false;    ///< this process does not submit it again
+  bool is_of_earlier = false;  ///< another process has submitted it
+  std::size_t lines = 0;       ///< of the account that are in the journal
   int misses = 0, losses = 0, failures = 0;
 };
 
@@ -68,7 +67,7 @@ class Following {
   }
 
  private:
-  /// Until the next look at the queue; what tasks tell meanwhile is shown.
+  /// Waits until the next query of the queue; shows what tasks report meanwhile.
   std::optional<int> pass_time(
       const std::function<std::optional<int>(std::chrono::milliseconds)>& wait) {
     auto left = options_.look;
@@ -81,7 +80,7 @@ class Following {
     return wait(left);
   }
 
-  /// The tasks are not waited for.
+  /// Ends without waiting for the tasks.
   ExitCode leave() {
     journal_.flush();
     if (has_handed_over_) return ExitCode::kDone;
@@ -97,13 +96,13 @@ class Following {
     return exit_code(errors);
   }
 
-  /// What earlier processes have handed over.
+  /// Loads what earlier processes have submitted.
   Diagnostics take_up() {
     auto read = read_submissions(journal_.folder());
     if (!read) return read.errors();
     submissions_ = *std::move(read);
-    const auto written =
-        SweepJournal::read(journal_.folder());  // where what was at work has not become interrupted
+    const auto written = SweepJournal::read(journal_.folder());  // read() does not mark running
+                                                                 // trials as interrupted
     if (!written) return written.errors();
     for (std::size_t s = 0; s < submissions_.size(); ++s) {
       if (submissions_[s].is_refused) continue;
@@ -147,7 +146,7 @@ class Following {
     return TaskAccount::read(launch_.account(submissions_[trial.submission].number, trial.index));
   }
 
-  /// How many of `events` the journal has already, by the times that it saw the trial begin.
+  /// How many of `events` the journal already has, by the number of starts that it has seen.
   std::size_t known_lines(const FollowedTrial& trial, const Trial& written,
                           const std::vector<TaskEvent>& events) const {
     int begun = written.attempts - submissions_[trial.submission].attempts_before[trial.index];
@@ -168,7 +167,7 @@ class Following {
            run_status(layout_.run(trial.number)) == "finished";
   }
 
-  /// Writes into the journal what tasks have told since.
+  /// Writes what tasks have reported since into the journal.
   void collect() {
     for (std::uint64_t number = 0; number < trials_.size(); ++number) {
       FollowedTrial& trial = trials_[number];
@@ -215,7 +214,7 @@ class Following {
     for (const Diagnostic& error : queue_.cancel(submissions_)) report(error);
   }
 
-  /// Trials that have not finished and are nobody's, as new arrays.
+  /// Submits trials that have not finished and that no task has, as new arrays.
   Diagnostics hand_over() {
     std::vector<std::uint64_t> waiting;
     for (const Trial& trial : journal_.trials()) {
@@ -267,7 +266,7 @@ class Following {
     return {};
   }
 
-  /// Compares the queue with what is thought to be in it.
+  /// Compares the queue with the expected tasks.
   Diagnostics look() {
     std::vector<Submission> asked;
     for (const Submission& one : submissions_)
@@ -300,7 +299,7 @@ class Following {
     return now - *silent_since_ >= options_.patience ? errors : Diagnostics();
   }
 
-  /// A task that has not ended its trial, and is not in the queue any more.
+  /// Handles a task that has not ended its trial and is no longer in the queue.
   void lose(std::uint64_t number, std::string state) {
     FollowedTrial& trial = trials_[number];
     const std::vector<TaskEvent> events = account_of(trial);

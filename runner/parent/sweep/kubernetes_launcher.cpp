@@ -15,7 +15,7 @@ bool lies_in(const std::filesystem::path& path, const std::filesystem::path& fol
   return end_of_folder == folder.end() || end_of_folder->empty();  // "a/" ends with an empty name
 }
 
-/// Nobody is asked: Jobs are printed, and what became of them is read from the accounts of their
+/// Queries no scheduler: Jobs are printed, and their results are read from the accounts of their
 /// pods.
 class KubernetesQueue : public TaskQueue {
  public:

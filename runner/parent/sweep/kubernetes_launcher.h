@@ -12,7 +12,7 @@
 
 namespace runner {
 
-/// Kubernetes: the trials are the pods of one indexed PreparedTrial. Its manifest is printed and not applied;
+/// Kubernetes: the trials are the pods of one indexed Job. Its manifest is printed and not applied;
 /// a later `sweep resume` reads what the pods have reported into the journal, and prints the
 /// manifest of the rest. `settings` are those of schemas/sweep/launcher/kubernetes.schema.json, and
 /// "prefix", the prefix of the names of its Jobs.

@@ -13,7 +13,7 @@
 #include "runner/parent/sweep/submission.h"
 #include "runner/parent/sweep/sweep_journal.h"
 #include "runner/parent/sweep/task_account.h"
-#include "runner/shared/disk/regular_file.h"
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/run_layout.h"
@@ -25,9 +25,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kAttemptsOfTask = 3;
-constexpr std::size_t kReportedLines = 12;  // of what a trial has said that failed
+constexpr std::size_t kReportedLines = 12;  // of a failed trial's output
 
-/// One trial as it is run in a task.
+/// One trial running in a task.
 class TaskAtWork {
  public:
   TaskAtWork(const SweepLayout& sweep, const Submission& submission, std::uint64_t trial,
@@ -54,10 +54,10 @@ class TaskAtWork {
   }
 
  private:
-  /// From its start to its end; signals to us are passed on.
+  /// Runs an attempt from its start to its end; passes signals on.
   WorkerExit attempt_it(std::chrono::steady_clock::time_point began) {
     std::vector<std::string> arguments = submission_.arguments;
-    // The cluster itself kills what does not stop in the time that it gives.
+    // The cluster itself kills a task that does not stop in time.
     if (!std::ranges::count(arguments, "--grace"))
       arguments.insert(arguments.end(), {"--grace", "0"});
     auto started =
@@ -128,7 +128,7 @@ class TaskAtWork {
 
   ExitCode exit_code(const TaskEvent& event) const {
     if (event.state == TrialState::kInterrupted && is_to_be_queued_ && !place_.requeue.empty()) {
-      // Where this fails, whoever follows the sweep hands the trial over again.
+      // If this fails, the process that follows the sweep submits the trial again.
       [[maybe_unused]] const int queued = std::system(place_.requeue.c_str());
     }
     return static_cast<ExitCode>(event.exit);
@@ -139,7 +139,7 @@ class TaskAtWork {
   const std::uint64_t trial_;
   const TaskPlace& place_;
   TaskAccount& account_;
-  WorkerSet workers_;  // as long as this lives signals come by it alone
+  WorkerSet workers_;  // while this lives, signals arrive only through it
   LastLines said_;
   std::optional<int> stopped_by_;
   bool is_to_be_queued_ = false, is_out_of_time_ = false;
@@ -172,7 +172,7 @@ Result<ExitCode> run_task(const fs::path& folder, const std::string& index,
     return ExitCode::kDone;
   }
   std::error_code error;
-  fs::current_path(plan->folder, error);  // where relative paths of the recipe stand
+  fs::current_path(plan->folder, error);  // base of the recipe's relative paths
   return TaskAtWork(sweep, *submission, trial, place, account)();
 }
 
@@ -182,7 +182,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kKeptLines = 40;
 
-/// What was begun there and cannot be continued.
+/// Sets aside a run that was begun and cannot be continued.
 void set_aside(const SweepLayout& sweep, std::uint64_t number) {
   const fs::path run = sweep.run(number);
   std::error_code error;
@@ -191,7 +191,7 @@ void set_aside(const SweepLayout& sweep, std::uint64_t number) {
     const fs::path aside = sweep.set_aside(number, attempt);
     if (fs::exists(aside, error)) continue;
     fs::rename(run, aside, error);
-    return;  // where that fails, `retort run` says that the folder is taken
+    return;  // if that fails, `retort run` reports that the folder is taken
   }
 }
 

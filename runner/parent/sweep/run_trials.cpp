@@ -14,7 +14,7 @@
 #include "runner/parent/run/worker_process.h"
 #include "runner/parent/sweep/run_task.h"
 #include "runner/parent/sweep/trial_table.h"
-#include "runner/shared/disk/regular_file.h"
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/join.h"
@@ -33,20 +33,20 @@ constexpr std::size_t kFlushedTogether = 100;  // trials
 constexpr std::size_t kNamedMetrics = 8;
 constexpr auto kFlushedWithin = std::chrono::seconds(5);
 
-/// A trial at work.
+/// A running trial.
 struct RunningTrial {
   std::uint64_t number;
   Clock::time_point began;
   LastLines said = {};
   bool is_out_of_time = false;
-  std::optional<MetricTail> tail = {};  // of what it is compared by
-  std::size_t seen = 0;                 // values of that
-  bool is_cut = false;                  // others were better
+  std::optional<MetricTail> tail = {};  // of the metric that compares trials
+  std::size_t seen = 0;                 // number of its values so far
+  bool is_cut = false;                  // stopped because others were better
 
   double seconds() const { return std::chrono::duration<double>(Clock::now() - began).count(); }
 };
 
-/// Everything while the trials run.
+/// The state while the trials run.
 class TrialPool {
  public:
   TrialPool(SweepJournal& journal, const TrialOptions& options,
@@ -91,7 +91,7 @@ class TrialPool {
  private:
   bool may_come() const { return source_ && !source_->is_done(); }
 
-  /// What a sampler outside has thought of for the free slots.
+  /// Adds the trials that an external sampler has chosen for the free slots.
   void add_new() {
     const std::size_t taken = running_.size() + waiting_.size(),
                       slots = static_cast<std::size_t>(options_.slots);
@@ -107,7 +107,7 @@ class TrialPool {
       ++uses_[setting];
   }
 
-  /// Flushing trials one by one would take longer than many of them do.
+  /// Flushing trials one by one would take longer than many trials run.
   void flush_sometimes() {
     if (unflushed_ == 0 ||
         (unflushed_ < kFlushedTogether && Clock::now() - flushed_ < kFlushedWithin))
@@ -119,7 +119,7 @@ class TrialPool {
 
   bool is_stopping() const { return stopped_by_ || (options_.fail_fast && has_failed_); }
 
-  /// What earlier processes have compared, and not acted on.
+  /// Applies comparisons that earlier processes have recorded but not acted on.
   void catch_up(const AshaOptions& options) {
     asha_.emplace(options, is_smaller_better(options.metric));
     for (const RungValue& reached : std::vector(journal_.plan().rungs)) {
@@ -131,7 +131,7 @@ class TrialPool {
     }
   }
 
-  /// At each rung that a trial has come to: the better of those that were there go on.
+  /// Compares a trial at each rung that it has reached; the best continue.
   void compare(RunningTrial& trial, WorkerProcess* worker) {
     if (!trial.tail || trial.is_cut) return;
     const std::vector<double>& values = trial.tail->values();
@@ -145,7 +145,7 @@ class TrialPool {
     if (trial.is_cut && worker) worker->signal(SIGTERM);
   }
 
-  /// A trial that has finished and was never compared, nor will be.
+  /// Warns about a trial that has finished without ever being compared.
   void warn_of_silence(std::uint64_t number) {
     const std::vector<std::string> given = metric_names(RunLayout(layout_.run(number)).metrics());
     const std::string& wanted = journal_.plan().asha->metric;
@@ -156,8 +156,8 @@ class TrialPool {
            (near.empty() ? "" : "; " + near));
   }
 
-  /// Whether any trial that has finished has measured what trials are compared by, or none has
-  /// finished yet; else it is said.
+  /// True if any finished trial has a value of the metric that compares trials, or none has
+  /// finished yet; otherwise reports an error.
   bool is_compared() {
     const std::string& wanted = journal_.plan().asha->metric;
     bool has_finished_any = false;
@@ -228,8 +228,8 @@ class TrialPool {
 
   void judge(RunningTrial& trial, int exit) {
     const double seconds = trial.seconds();
-    compare(trial, nullptr);  // what it said last
-    if (trial.is_cut) {       // however it ended: nobody waits for it
+    compare(trial, nullptr);  // its last metrics
+    if (trial.is_cut) {       // however it ended: it is done
       journal_.ended(trial.number, TrialState::kStopped, exit, seconds);
       ++done_;
       return say("trial " + std::to_string(trial.number) + " stopped early: others are better" +
@@ -305,7 +305,7 @@ class TrialPool {
   }
 
   std::string settings_of(std::uint64_t number) const {
-    std::vector<std::string> own;  // what others set too says nothing
+    std::vector<std::string> own;  // the settings that all trials share are left out
     for (const std::string& setting : journal_.trials()[number].settings)
       if (uses_.at(setting) < journal_.trials().size()) own.push_back(setting);
     return own.empty() ? "" : " (" + join(own, " ") + ")";
@@ -331,11 +331,11 @@ class TrialPool {
   std::deque<std::uint64_t> waiting_;
   std::optional<Asha> asha_;
   std::map<std::uint64_t, int> failures_;
-  std::map<std::string, std::size_t> uses_;  // trials that have a setting
+  std::map<std::string, std::size_t> uses_;  // number of trials that have a setting
   std::size_t done_ = 0;
   bool has_failed_ = false;
   std::optional<int> stopped_by_;
-  std::size_t unflushed_ = 0;  // trials that have ended since
+  std::size_t unflushed_ = 0;  // trials that have ended since the last flush
   Clock::time_point flushed_ = Clock::now();
 };
 
@@ -343,7 +343,7 @@ class TrialPool {
 
 bool is_over(const SweepLayout& layout, const Trial& trial) {
   if (trial.state == TrialState::kStopped) return true;
-  // A run folder that somebody has removed is to be had again.
+  // If its run folder was removed, the trial runs again.
   return trial.state == TrialState::kFinished && run_status(layout.run(trial.number)) == "finished";
 }
 
@@ -372,8 +372,8 @@ const std::vector<double>& MetricTail::values() {
 
 void MetricTail::take(const std::string& line) {
   const std::string_view name =
-      std::string_view(metric_).substr(metric_.find(':') + 1);  // all of it without a node
-  if (line.find(name) == line.npos) return;                     // most lines
+      std::string_view(metric_).substr(metric_.find(':') + 1);  // the whole name if it has no node
+  if (line.find(name) == line.npos) return;                     // skips most lines
   const auto json = parse_json<nlohmann::json>(line);
   if (!json.is_object() || json.value("name", nlohmann::json()) != name) return;
   if (name.size() < metric_.size() &&

@@ -20,7 +20,7 @@ bool is_positive(const Value& value) {
   return number && *number > 0;
 }
 
-/// A step with another learning rate computes the same; with 0 it may leave something out.
+/// A step with another learning rate computes the same; with 0 it may skip something.
 void erase_learning_rates(Value& value) {
   if (auto* list = value.list()) std::ranges::for_each(*list, erase_learning_rates);
   auto* map = value.map();
@@ -31,7 +31,7 @@ void erase_learning_rates(Value& value) {
   for (Entry& entry : *map) erase_learning_rates(entry.value);
 }
 
-/// The same for recipes with the same plan.
+/// A key that is equal for recipes with the same plan.
 std::string planned_inputs(Value recipe) {
   if (recipe.map()) {
     std::erase_if(*recipe.map(), [](const Entry& entry) {

@@ -28,7 +28,7 @@ struct TrialPeak {
 /// be a GPU for each trial that needs its own.
 ///
 ///   SlotMemory memory(plan_of, gpus);
-///   for (const PreparedTrial& job : jobs) memory.add(job.number, job.recipe);
+///   for (const PreparedTrial& trial : trials) memory.add(trial.number, trial.recipe);
 ///   if (const Diagnostics errors = memory.check(slots); !errors.empty()) …
 class SlotMemory {
  public:

@@ -16,8 +16,8 @@
 #include "runner/parent/sweep/kubernetes_launcher.h"
 #include "runner/parent/sweep/submission.h"
 #include "runner/parent/sweep/task_needs.h"
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/utf8.h"
 #include "runner/shared/value/parse_json.h"
@@ -37,7 +37,7 @@ using Make = std::unique_ptr<Launcher> (*)(nlohmann::ordered_json settings);
 constexpr std::array<std::pair<std::string_view, Make>, 2> kLaunchers = {
     {{"slurm", slurm_launcher}, {"kubernetes", kubernetes_launcher}}};
 
-/// By which a cluster tells this sweep's jobs from all others.
+/// A prefix that distinguishes this sweep's jobs from all others on a cluster.
 std::string unique_prefix() {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::random_device random;
@@ -46,7 +46,7 @@ std::string unique_prefix() {
   return text;
 }
 
-/// Could unique_prefix() have made it? It names jobs in scripts and in lists.
+/// True if unique_prefix() could have made it. It names jobs in scripts and in lists.
 bool is_prefix(std::string_view text) {
   return !text.empty() && text.size() <= 40 && std::ranges::all_of(text, [](char letter) {
     return is_digit(letter) || (letter >= 'a' && letter <= 'z') || letter == '-';
@@ -106,7 +106,7 @@ std::chrono::milliseconds milliseconds_of(const Settings& settings, const char* 
   return std::chrono::milliseconds(std::llround(settings.at(key).get<double>() * factor));
 }
 
-/// What a command said last that is worth a line.
+/// The last line of a command's output that is worth showing.
 std::string last_line(const std::string& said) {
   std::string last;
   std::istringstream lines(said);
@@ -115,7 +115,7 @@ std::string last_line(const std::string& said) {
   return last;
 }
 
-/// Has the job ended that squeue shows in this state?
+/// True if a job has ended that squeue shows in this state.
 bool is_ended(const std::string& state) {
   constexpr std::array<std::string_view, 10> kEnded = {
       "BOOT_FAIL", "CANCELLED",     "COMPLETED", "DEADLINE",     "FAILED",
@@ -149,7 +149,7 @@ class SlurmQueue : public TaskQueue {
       return silence("sbatch", outcome);
     const std::string line = last_line(outcome.said);
     if (outcome.exit != 0) {
-      // Where its controller is away nobody knows whether it has got the job.
+      // If its controller is unreachable, it is unknown whether it has got the job.
       if (outcome.said.find("ontact slurm controller") != std::string::npos ||
           outcome.said.find("imed out") != std::string::npos)
         return silence("sbatch", outcome);
@@ -189,7 +189,7 @@ class SlurmQueue : public TaskQueue {
       if (index.empty() ||
           !std::ranges::all_of(index, [](char letter) { return letter >= '0' && letter <= '9'; }) ||
           index.size() > 9)
-        continue;  // a warning
+        continue;  // it is a warning
       task.index = std::stoul(index);
       task.has_ended = is_ended(task.state);
       tasks.push_back(std::move(task));
@@ -203,7 +203,7 @@ class SlurmQueue : public TaskQueue {
         commands_.run({"sacct", "-n", "-P", "-X", "-j",
                        submission.job + "_" + std::to_string(index), "-o", "State"},
                       patience_);
-    if (outcome.is_silent || outcome.exit != 0) return "";  // many clusters keep no accounts
+    if (outcome.is_silent || outcome.exit != 0) return "";  // many clusters keep no accounting
     return last_line(outcome.said);
   }
 
@@ -354,7 +354,7 @@ std::optional<Diagnostic> unfit_for_script(const std::filesystem::path& path,
   const std::string text = path.string();
   std::string why;
   if (std::ranges::any_of(text, is_control_letter)) why = "a control character, such as a newline";
-  // A backslash stops sbatch from filling in the task's number in the name of a log.
+  // A backslash keeps sbatch from expanding the task's number in the name of a log.
   else if (kind == ScriptKind::kSlurm && text.find('\\') != text.npos) why = "a backslash";
   else if (kind == ScriptKind::kKubernetes && invalid_utf8(text)) why = "bytes that are not UTF-8";
   if (why.empty()) return std::nullopt;

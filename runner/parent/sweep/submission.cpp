@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 

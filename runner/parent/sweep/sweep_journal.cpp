@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/record/run_summary.h"
-#include "runner/shared/disk/regular_file.h"
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/protocol/event.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/value/json_fields.h"
@@ -99,7 +99,7 @@ Json to_json(const SweepPlan& plan) {
   return json;
 }
 
-/// Another after each start of the system; empty where it does not say.
+/// Changes with every start of the system; empty if the system does not report it.
 std::string boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
@@ -107,7 +107,7 @@ std::string boot_id() {
   return id;
 }
 
-/// The system has started anew: what was not flushed before may be gone in part.
+/// After a restart of the system, what was not flushed before may be partly lost.
 void see_boot(SweepPlan& plan, const std::string& boot) {
   if (!plan.boot.empty() && !boot.empty() && boot != plan.boot) {
     for (const std::uint64_t number : plan.unflushed) {
@@ -161,7 +161,7 @@ SweepPlan plan_from(const std::string& line) {
   return plan;
 }
 
-/// Throws std::runtime_error for a line that is no event.
+/// Throws std::runtime_error for a line that is not an event.
 void see_event(const std::string& line, SweepPlan& plan) {
   const Json json = parse_json<Json>(line);
   const Fields fields(json, "a line");
@@ -197,7 +197,7 @@ void see_event(const std::string& line, SweepPlan& plan) {
 
 struct ReadJournal {
   SweepPlan plan;
-  std::string text;  // its lines that are whole
+  std::string text;  // its complete lines
 };
 
 Result<ReadJournal> read_journal(const fs::path& folder) {
@@ -265,7 +265,8 @@ Result<SweepJournal> SweepJournal::reopen(const fs::path& folder, Storage& stora
   if (!before) return before.errors();
   auto lock = lock_sweep(folder, std::move(options));
   if (!lock) return lock.errors();
-  auto read = read_journal(folder);  // again: whoever held the lock may have written meanwhile
+  auto read = read_journal(folder);  // again: the process that held the lock may have written
+                                     // meanwhile
   if (!read) return read.errors();
   SweepJournal journal(folder, std::move(read->plan), *std::move(lock));
   AtomicFile file(SweepLayout(folder).journal(), storage);
@@ -320,8 +321,7 @@ void SweepJournal::started(std::uint64_t trial) {
   Trial& one = plan_.trials[trial];
   one.ran_before = worked_time(SweepLayout(folder_).run(trial)).seconds;
   Json line = {{"trial", trial}, {"state", name(TrialState::kRunning)}};
-  if (one.seconds > 0)
-    line["seconds"] = one.seconds;  // with those of attempts that have no line of their end
+  if (one.seconds > 0) line["seconds"] = one.seconds;  // includes attempts without a recorded end
   if (one.ran_before > 0) line["ran"] = one.ran_before;
   file_->append(journal_line(line));
   one.lost = 0;

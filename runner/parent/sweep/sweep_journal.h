@@ -64,7 +64,7 @@ std::string_view name(TrialState state);
 /// nullopt if no state has that name.
 std::optional<TrialState> trial_state_named(std::string_view name);
 
-/// One run of a sweep, and how it went so far.
+/// One trial of a sweep, and how it went so far.
 struct Trial {
   std::uint64_t number = 0;  ///< from 0, in the order of the whole sweep; also the name of its
                              ///< folder

@@ -12,8 +12,8 @@
 #include "runner/parent/report/data_survey.h"
 #include "runner/parent/report/main_metric.h"
 #include "runner/parent/sweep/sweep_journal.h"
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/csv.h"
 #include "runner/shared/text/units.h"
@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// "+train.epochs=5" apart; "~memory" sets nothing: its value is "~".
+/// Splits "+train.epochs=5"; "~memory" sets nothing: its value is "~".
 std::pair<std::string, std::string> key_and_value(const std::string& setting) {
   const std::size_t begin = setting.find_first_not_of("+~");
   if (begin == setting.npos) return {setting, ""};
@@ -34,7 +34,7 @@ std::pair<std::string, std::string> key_and_value(const std::string& setting) {
   return {setting.substr(begin, equals - begin), setting.substr(equals + 1)};
 }
 
-/// What the summary.json of a run tells.
+/// The metrics in the summary.json of a run.
 RunMetrics metrics_of_run(const std::filesystem::path& run) {
   std::ifstream file = open_regular(RunLayout(run).summary());
   return run_metrics(parse_json<Json>(file));
@@ -42,8 +42,8 @@ RunMetrics metrics_of_run(const std::filesystem::path& run) {
 
 bool is_of_evaluation(const std::string& metric) { return metric.find("evaluate/") != metric.npos; }
 
-/// What the most trainings of trials monitor, the first of equals; empty: none says, or has
-/// measured it.
+/// The metric that most trainings of trials monitor, the first of equals; empty if none names or
+/// has measured one.
 std::string monitored_by_most(const std::vector<std::string>& monitors) {
   std::string most;
   for (const std::string& one : monitors)
@@ -66,7 +66,7 @@ Objective chosen_objective(const std::vector<std::string>& metrics,
   return objective;
 }
 
-/// The factor of the standard error in a 95 % interval, Student's t with that many degrees of
+/// The factor of the standard error in a 95 % interval: Student's t with that many degrees of
 /// freedom.
 double student_t(std::size_t freedom) {
   constexpr std::array<double, 30> kTable = {
@@ -74,7 +74,7 @@ double student_t(std::size_t freedom) {
       2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
       2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
   if (freedom <= kTable.size()) return kTable[freedom - 1];
-  // Cornish and Fisher's expansion around the normal's 1.95996; to 1e-3 from here on.
+  // Cornish-Fisher expansion around the normal's 1.95996; accurate to 1e-3 from here on.
   constexpr double z = 1.959964;
   const auto n = static_cast<double>(freedom);
   return z + (z * z * z + z) / (4 * n);
@@ -92,8 +92,8 @@ TrialMean mean_of(std::string what, const std::vector<double>& values) {
   return result;
 }
 
-/// Values of the objective of the trials that have finished, by a text that `label` gives of a
-/// trial, in the order in which the texts first come.
+/// Means of the objective over finished trials, grouped by the text that `label` returns for a
+/// trial, in order of first appearance.
 std::vector<TrialMean> means_by(const SweepResults& results, const auto& label) {
   std::vector<std::pair<std::string, std::vector<double>>> groups;
   for (const TrialResult& one : results.trials) {
@@ -165,7 +165,7 @@ SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& p
   std::map<std::string, std::set<std::string>> values;
   std::vector<std::string> keys;
   std::set<std::string> measured;
-  std::vector<std::string> monitors;  // that have been measured, of each trial
+  std::vector<std::string> monitors;  // the measured ones, of each trial
   for (const Trial& trial : trials) {
     TrialResult one{.trial = trial, .settings = {}, .metrics = {}};
     if (trial.state != TrialState::kStopped) {
@@ -237,7 +237,7 @@ namespace {
 
 constexpr std::size_t kShownMetrics = 4, kShownTrials = 200;
 
-/// Four digits that count.
+/// With four significant digits.
 std::string four_digits(double value) {
   if (!std::isfinite(value)) return decimal(value, 0);
   const double size = std::abs(value);
@@ -245,7 +245,7 @@ std::string four_digits(double value) {
                                                    : decimal(value, size < 10 ? 4 : 2);
 }
 
-/// The objective, then what people look at first, of an evaluation before a validation.
+/// The objective, then the most important metrics, those of an evaluation before a validation's.
 std::vector<std::string> shown_metrics(const SweepResults& results) {
   std::vector<std::string> shown;
   if (results.objective) shown.push_back(results.objective->metric);

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/regular_file.h"
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -41,7 +41,7 @@ TaskEvent event_from(const std::string& line) {
 
 struct ReadAccount {
   std::vector<TaskEvent> events;
-  std::string text;  // their lines
+  std::string text;  // complete lines
 };
 
 ReadAccount read_account(const std::filesystem::path& path) {
@@ -52,7 +52,7 @@ ReadAccount read_account(const std::filesystem::path& path) {
       account.events.push_back(event_from(line));
       account.text += line + "\n";
     } catch (const std::runtime_error&) {
-      // Of a machine that lost power: its run tells the rest.
+      // From a machine that lost power: its run has the rest.
     }
   }
   return account;

@@ -15,7 +15,7 @@ struct TaskEvent {
   TrialState state = TrialState::kRunning;  ///< running: an attempt began; else how it ended
   std::string place = {};  ///< at the start of an attempt: "12_3 on node7", the scheduler's name
                            ///< for it and the host
-  int exit = 0;  ///< this and the rest are set at the end
+  int exit = 0;            ///< this and the rest are set at the end
   double seconds = 0;
   std::string reason = {};             ///< why it failed, a line
   std::vector<std::string> said = {};  ///< the last lines of a failed attempt's output

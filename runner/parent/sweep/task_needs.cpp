@@ -69,7 +69,7 @@ namespace {
 constexpr std::int64_t kAssumedCores = 4;
 constexpr std::size_t kPlannedTrials = 8;
 constexpr std::int64_t kBesideTensors = std::int64_t{1}
-                                        << 30;  // programs, libraries, images on their way
+                                        << 30;  // programs, libraries, images in flight
 constexpr std::chrono::minutes kPlanTime(10);
 
 const std::int64_t* integer_at(const Value& recipe, const char* key) {
@@ -77,14 +77,14 @@ const std::int64_t* integer_at(const Value& recipe, const char* key) {
   return value ? std::get_if<std::int64_t>(&value->data) : nullptr;
 }
 
-/// `auto` takes a GPU where there is one, and a cluster shows only those that were asked for.
+/// `auto` uses a GPU if there is one, and a cluster shows only GPUs that were requested.
 bool wants_gpu(const Value& recipe) {
   const Value* const select = at_key(recipe, "device.select");
   return select && select->text() &&
          (*select->text() == "auto" || select->text()->starts_with("cuda"));
 }
 
-/// The peak of a trial by its plan; nullopt where there is none.
+/// The peak of a trial by its plan; nullopt if it has none.
 std::optional<std::int64_t> planned_bytes(const std::filesystem::path& recipe,
                                           const std::filesystem::path& program,
                                           ClusterCommands& commands) {
@@ -99,7 +99,7 @@ std::optional<std::int64_t> planned_bytes(const std::filesystem::path& recipe,
   return json[bytes].get<std::int64_t>();
 }
 
-/// Numbers from the first trial to the last, evenly.
+/// Indices from the first trial to the last, evenly spaced.
 std::vector<std::uint64_t> spread(std::size_t trials) {
   std::vector<std::uint64_t> numbers;
   const std::size_t count = std::min(trials, kPlannedTrials);
@@ -134,7 +134,7 @@ TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal&
   const SweepLayout layout(journal.folder());
   TaskNeeds needs;
   const auto number = [&](const char* key,
-                          std::int64_t otherwise) {  // auto: somebody has edited it since
+                          std::int64_t otherwise) {  // "auto": the file was edited since
     return settings.at(key).is_number() ? settings.at(key).get<std::int64_t>() : otherwise;
   };
   needs.cores = number("cores", kAssumedCores);

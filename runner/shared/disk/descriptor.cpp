@@ -15,15 +15,14 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook(50);
 
-/// 0, EWOULDBLOCK where somebody else has it, or what else went wrong.
+/// Returns 0, EWOULDBLOCK if another process has the lock, or another errno.
 int lock_turn(const Descriptor& file) {
   while (::flock(*file, LOCK_EX | LOCK_NB) != 0)
     if (errno != EINTR) return errno;
   return 0;
 }
 
-/// False where whoever had the turn has removed the file, so that others lock another one of that
-/// name.
+/// False if the previous holder has removed the file, so that others lock another one of that name.
 bool is_still_there(const Descriptor& file, const std::filesystem::path& path) {
   struct stat ours {
   }, named{};
@@ -54,7 +53,15 @@ std::optional<Turn> Turn::take(const std::filesystem::path& path,
 
 Turn::~Turn() {
   std::error_code ignored;
-  if (file_.is_open()) std::filesystem::remove(path_, ignored);  // while it is ours
+  if (file_.is_open()) std::filesystem::remove(path_, ignored);  // while it is still ours
+}
+
+std::ifstream open_regular(const std::filesystem::path& path, std::ios::openmode mode) {
+  std::error_code ignored;
+  std::ifstream file;
+  if (std::filesystem::is_regular_file(path, ignored)) file.open(path, mode);
+  else file.setstate(std::ios::failbit);
+  return file;
 }
 
 }  // namespace runner

@@ -1,7 +1,7 @@
 #include "runner/shared/disk/digest.h"
 
 #include <fcntl.h>
-#define OPENSSL_SUPPRESS_DEPRECATED  // the plain functions are
+#define OPENSSL_SUPPRESS_DEPRECATED  // the plain functions are deprecated
 #include <openssl/md5.h>
 #include <openssl/sha.h>
 #include <sys/stat.h>
@@ -29,8 +29,8 @@ void check(int result) {
   if (result != 1) throw std::runtime_error("OpenSSL refuses a digest");
 }
 
-/// One of OpenSSL's sums, by its plain functions: those of EVP bring in all of OpenSSL, and load
-/// its providers.
+/// One of OpenSSL's digests, through its plain functions: the EVP functions pull in all of OpenSSL
+/// and load its providers.
 template <typename Context, std::size_t kSize, int (*kStart)(Context*),
           int (*kUpdate)(Context*, const void*, std::size_t),
           int (*kFinish)(unsigned char*, Context*)>
@@ -93,7 +93,7 @@ void Digest::update(std::string_view bytes) {
 
 int Digest::update_from(const std::filesystem::path& file,
                         const std::function<void(std::int64_t bytes)>& step) {
-  // Without waiting, so that a pipe of that name holds nothing up.
+  // Does not block, so that a pipe of that name cannot stall it.
   const Descriptor opened(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
   if (!opened.is_open() || ::fstat(*opened, &status) != 0) return errno;

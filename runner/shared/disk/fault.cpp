@@ -31,7 +31,7 @@ constexpr std::pair<std::string_view, Action> kFaultActions[] = {{"kill", Action
   throw std::invalid_argument("RETORT_FAULT '" + std::string(text) + "': " + why);
 }
 
-/// What comes before the next colon; `rest` is left with what comes after it.
+/// Returns the text before the next colon; leaves the text after it in `rest`.
 std::string_view word(std::string_view& rest) {
   const std::size_t colon = rest.find(':');
   const std::string_view found = rest.substr(0, colon);
@@ -78,7 +78,8 @@ Fault fault_from(std::string_view text) {
 std::optional<Fault> fault_for(std::string_view program, std::string_view text) {
   const std::size_t slash = text.find('/');
   if (slash == text.npos) return fault_from(text);
-  const Fault fault = fault_from(text.substr(slash + 1));  // a mistake is one for every program
+  const Fault fault = fault_from(text.substr(slash + 1));  // a malformed fault is an error in every
+                                                           // program
   return text.substr(0, slash) == program ? std::optional(fault) : std::nullopt;
 }
 
@@ -87,7 +88,7 @@ bool FaultyStorage::strikes(Fault::Point point) {
   return ++counted_ == fault_.count;
 }
 
-/// True, with errno set, where the call at `point` is to fail.
+/// True, with errno set, if the call at `point` must fail.
 bool FaultyStorage::fails(Fault::Point point) {
   const bool now = strikes(point);
   if (now && kills(fault_.action)) end_program(fault_.action);

@@ -21,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file of the folder holds records, each the start of a SHA-256 of path and state, by whose first
-// byte it is found, and the digest; the oldest first; and last a digest of them all.
+// Format of a file in the folder: records, the oldest first, each the start of a SHA-256 of path
+// and state (whose first byte selects the file) and the digest; then a digest of all records.
 constexpr std::size_t kKeyBytes = 16, kDigestBytes = 32, kRecordBytes = kKeyBytes + kDigestBytes;
 constexpr std::size_t kMostRecords = 4096;  // of one file
 constexpr std::string_view kFormat = "digests of files, 1\n";
@@ -88,7 +88,7 @@ FileDigests::~FileDigests() {
     try {
       keep(number, shard.fresh);
     } catch (const std::exception&) {
-      return;  // it costs reading them again
+      return;  // the cost is reading them again
     }
   }
 }
@@ -118,7 +118,7 @@ fs::path FileDigests::standard_folder() {
 }
 
 std::size_t FileDigests::KeyHash::operator()(const Key& key) const {
-  std::size_t hash = 0;  // it is one already
+  std::size_t hash = 0;  // the key is already a hash
   std::memcpy(&hash, key.data(), sizeof hash);
   return hash;
 }
@@ -127,7 +127,7 @@ FileDigests::Key FileDigests::key_of(const fs::path& file, const FileState& stat
   std::error_code error;
   const fs::path whole = fs::absolute(file, error).lexically_normal();
   const std::string bytes =
-      bytes_of_digits(sha256(whole.string() + '\0' + to_text(state)));  // no path holds a NUL
+      bytes_of_digits(sha256(whole.string() + '\0' + to_text(state)));  // no path contains a NUL
   Key key{};
   std::copy_n(bytes.begin(), key.size(), key.begin());
   return key;
@@ -157,7 +157,7 @@ std::string digest_below(const fs::path& path) {
   return all.finish();
 }
 
-/// What a file of the folder holds; empty where it is missing or damaged.
+/// The records in a file of the folder; empty if it is missing or damaged.
 std::string FileDigests::records_of(std::uint8_t number) const {
   if (folder_.empty()) return "";
   const auto text =
@@ -182,8 +182,8 @@ FileDigests::Shard& FileDigests::shard(const Key& key) {
   return shard;
 }
 
-/// Without a flush: what a power cut leaves of it is known by its sum. What others have kept
-/// meanwhile stays, but for the moment between reading and renaming.
+/// Does not flush: the checksum detects what a power cut damages. Records that others have added
+/// meanwhile are kept, except between reading and renaming.
 void FileDigests::keep(std::uint8_t number, const std::string& fresh) const {
   if (folder_.empty()) return;
   std::error_code error;
@@ -193,7 +193,7 @@ void FileDigests::keep(std::uint8_t number, const std::string& fresh) const {
     records.erase(0, (count - kMostRecords) * kRecordBytes);
   const fs::path own =
       folder_ / ("." + shard_file(number).filename().string() + "." + std::to_string(::getpid()));
-  disk().remove(own);  // of a process of that number which was killed here
+  disk().remove(own);  // left by a process with the same PID that was killed here
   NewFile file(own);
   file.append(records);
   file.append(sum_of_records(records));

@@ -22,8 +22,7 @@ namespace runner {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto kPatience =
-    3s;  // the kernel ends the worker of a retort that was killed within milliseconds
+constexpr auto kPatience = 3s;  // the kernel ends the worker of a killed retort within milliseconds
 constexpr auto kPause = 20ms;
 
 enum class Locked { kYes, kNo, kHasNone };
@@ -38,8 +37,8 @@ Result<Descriptor> open_folder(const std::filesystem::path& path) {
                     ""};
 }
 
-/// kNo where somebody else holds a lock that forbids it, kHasNone, with errno set, where the file
-/// system has no locks.
+/// kNo if another process holds a conflicting lock; kHasNone, with errno set, if the file system
+/// has no locks.
 Locked lock(const Descriptor& file, int operation) {
   while (::flock(*file, operation | LOCK_NB) != 0) {
     if (errno != EINTR) return errno == EWOULDBLOCK ? Locked::kNo : Locked::kHasNone;
@@ -54,7 +53,7 @@ Diagnostic busy_with(Diagnostic busy, const std::string& holder) {
   return busy;
 }
 
-/// `no_lock`: errno of flock, 0 where there is one.
+/// `no_lock`: errno of flock, 0 if the file system has locks.
 Diagnostic no_lease(const std::filesystem::path& folder, int error, int no_lock) {
   const std::error_code code(error, std::generic_category());
   if (auto limit = limit_reached(code, "a lease in '" + folder.string() + "'"))
@@ -81,8 +80,8 @@ Result<FolderLock> FolderLock::take(const std::filesystem::path& folder, const D
   if (!file) return file.errors();
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   int no_lock = 0;
-  // Alone first, then so that others may join. Between the two another may come, who looks whether
-  // somebody is here.
+  // First exclusive, then shared so that others may join. In between, another process that checks
+  // whether the folder is taken may hold the lock.
   for (;;) {
     const Locked alone = lock(*file, LOCK_EX);
     const Locked shared = alone == Locked::kYes ? lock(*file, LOCK_SH) : alone;
@@ -113,7 +112,7 @@ Result<FolderLock> FolderLock::join(const std::filesystem::path& folder, const D
 std::optional<bool> FolderLock::is_taken(const std::filesystem::path& folder) {
   const auto file = open_folder(folder);
   if (!file) return std::nullopt;
-  const Locked locked = lock(*file, LOCK_EX);  // for a moment: it ends with `file`
+  const Locked locked = lock(*file, LOCK_EX);  // briefly: it ends with `file`
   if (locked == Locked::kNo) return true;
   const bool is_free_here = locked == Locked::kYes;
   const auto is_at_work = Lease::is_at_work(folder, is_free_here);
@@ -138,7 +137,7 @@ constexpr char kOwnFolder[] = "set XDG_RUNTIME_DIR to a folder of your own";
 
 std::filesystem::path LockFolder::standard_path() {
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
-  std::error_code ignored;  // it may have gone with the session that it was of
+  std::error_code ignored;  // it may have been removed with the user's session
   if (runtime && *runtime == '/' && std::filesystem::is_directory(runtime, ignored))
     return std::filesystem::path(runtime) / "retort";
   return "/tmp/retort-" + std::to_string(geteuid());

@@ -19,7 +19,6 @@
 
 #include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/parked_thread.h"
-#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/error/exit_code.h"
 
 namespace runner {
@@ -32,9 +31,9 @@ using std::chrono::milliseconds;
 constexpr std::string_view kOfWorker = ".worker", kDraft = ".part";
 constexpr milliseconds kShortLook(20);
 constexpr milliseconds kWorkersPatience(
-    3000);  // the kernel ends it within milliseconds of a retort that was killed
+    3000);  // the kernel ends the worker of a killed retort within milliseconds
 constexpr std::chrono::seconds kSilentMachine(
-    120);  // after which one on another machine is not shown as at work
+    120);  // after which a holder on another machine no longer counts as alive
 constexpr std::size_t kLongestLease = 4096;
 
 std::string first_line_of(const fs::path& path) {
@@ -44,10 +43,11 @@ std::string first_line_of(const fs::path& path) {
   return line;
 }
 
-/// When a process started, as /proc/N/stat has it; empty where it has ended or does not say.
+/// The start time of a process, from /proc/N/stat; empty if it has ended or the time is not
+/// available.
 std::string start_of(std::int64_t process) {
   const std::string line = first_line_of("/proc/" + std::to_string(process) + "/stat");
-  const std::size_t name_end = line.rfind(')');  // the name may hold anything
+  const std::size_t name_end = line.rfind(')');  // the name may contain anything
   if (name_end == line.npos) return "";
   std::istringstream words(line.substr(name_end + 1));
   std::string word;
@@ -76,7 +76,8 @@ Holder ourselves() {
           .process = getpid()};
 }
 
-/// The text of a lease. Of one holder it is always as long, so that it can be written over.
+/// The text of a lease. Its length is the same for a given holder, so that it can be overwritten in
+/// place.
 std::string text_of_lease(const Holder& holder, std::uint64_t beats) {
   std::string beat = std::to_string(beats);
   beat.insert(0, 20 - std::min<std::size_t>(20, beat.size()), '0');
@@ -85,7 +86,7 @@ std::string text_of_lease(const Holder& holder, std::uint64_t beats) {
          "\nboot " + holder.boot + "\nspace " + holder.space + "\nhost " + holder.host + "\n";
 }
 
-/// nullopt for what is not whole.
+/// nullopt if it is incomplete.
 std::optional<Holder> holder_in(const std::string& text) {
   std::istringstream lines(text);
   std::string line;
@@ -142,8 +143,7 @@ Numbered newest_lease(const fs::path& folder) {
   return found == all.end() ? Numbered{} : *found;
 }
 
-/// Opened anew each time: a file system that is shared by machines shows what others have written
-/// to whoever opens.
+/// Opened again each time: a file system shared by machines shows others' writes only on open.
 std::string lease_text(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   std::string text(kLongestLease, '\0');
@@ -152,7 +152,7 @@ std::string lease_text(const fs::path& path) {
   return text;
 }
 
-/// nullopt where that is not for this process to see.
+/// nullopt if this process cannot know.
 std::optional<bool> is_alive(const Holder& holder) {
   if (!holder.is_held) return false;
   static const Holder us = ourselves();
@@ -179,7 +179,8 @@ void wait_to_look(const Lease::Options& options, milliseconds time) {
     std::this_thread::sleep_for(std::min(time, kShortLook));
 }
 
-/// Whether the holder of a lease, of whom nothing else can be known, gives no sign of life.
+/// True if the holder of a lease gives no sign of life; for holders whose process cannot be
+/// checked.
 bool is_silent(const fs::path& folder, const Numbered& lease, const Lease::Options& options) {
   const std::string before = lease_text(lease.path);
   if (options.on_wait)
@@ -198,7 +199,7 @@ bool is_silent(const fs::path& folder, const Numbered& lease, const Lease::Optio
   return true;
 }
 
-/// Whether whoever has joined the holder, who is gone, has gone too.
+/// True if every process that joined the holder, which has ended, has ended too.
 bool is_left(const Numbered& lease, const Lease::Options& options) {
   const auto worker = holder_in(lease_text(lease.path.string() + std::string(kOfWorker)));
   for (milliseconds waited(0); worker && is_alive(*worker).value_or(false); waited += kShortLook) {
@@ -222,8 +223,8 @@ int write_whole(int file, const std::string& text) {
   return size == static_cast<ssize_t>(text.size()) ? 0 : size < 0 ? errno : ENOSPC;
 }
 
-/// Makes a file that must not exist, with `text` in it from the first moment where there are hard
-/// links. 0, or errno.
+/// Creates a file that must not exist. It has its contents `text` from the start if the file system
+/// supports hard links. Returns 0, or errno.
 int make_file(const fs::path& path, const std::string& text) {
   const fs::path draft =
       path.string() + "." + own_host() + "." + std::to_string(getpid()) + std::string(kDraft);
@@ -235,7 +236,7 @@ int make_file(const fs::path& path, const std::string& text) {
   file.close();
   if (error == 0 && ::link(draft.c_str(), path.c_str()) != 0) error = errno;
   struct stat facts {
-  };  // a server that answers twice may say that it is there already, and be right
+  };  // a server that answers twice may correctly report that the file already exists
   if (error == EEXIST && ::stat(draft.c_str(), &facts) == 0 && facts.st_nlink == 2) error = 0;
   ::unlink(draft.c_str());
   if (error != EPERM && error != ENOSYS && error != EOPNOTSUPP && error != EMLINK) return error;
@@ -247,8 +248,8 @@ int make_file(const fs::path& path, const std::string& text) {
   return error;
 }
 
-/// Removes those before the last two, and drafts: who makes one now will see that it comes too
-/// late.
+/// Removes leases before the last two, and drafts: a process that is creating one now will notice
+/// that it is too late.
 void clear_up(const fs::path& folder, std::uint64_t number) {
   for (const Numbered& one : leases_in(folder)) {
     if (one.number + 1 >= number) continue;
@@ -271,7 +272,7 @@ void end_without_lease(const std::string& text) {
 
 }  // namespace
 
-/// The signs of life of a lease that is held.
+/// Gives the signs of life of a held lease.
 class Lease::Beating {
  public:
   Beating(fs::path folder, std::uint64_t number, Holder holder, Options options)
@@ -290,14 +291,14 @@ class Lease::Beating {
   Beating& operator=(const Beating&) = delete;
 
  private:
-  /// False where the lease is lost.
+  /// False if the lease is lost.
   bool beat() {
     std::error_code ignored;
     const bool is_ours = fs::exists(path_of_lease(folder_, number_), ignored) &&
                          !fs::exists(path_of_lease(folder_, number_ + 1), ignored);
     if (is_ours) write();
     const Numbered other = is_ours ? Numbered{} : newest_lease(folder_);
-    if (other.number <= number_) return true;  // or all is gone
+    if (other.number <= number_) return true;  // or everything was removed
     const std::string by = shown_holder(holder_in(lease_text(other.path)));
     if (options_.on_lost) options_.on_lost(by);
     else
@@ -305,7 +306,7 @@ class Lease::Beating {
                         ", since this process gave no sign of life; it ends here\n");
     return false;
   }
-  /// Where that fails, whoever looks sees that no sign of life comes.
+  /// If this fails, others see that the signs of life have stopped.
   void write() {
     const Descriptor file(::open(path_of_lease(folder_, number_).c_str(),
                                  O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -336,10 +337,10 @@ Lease::Taken Lease::take(const fs::path& folder, Options options) {
     std::error_code ignored;
     const bool is_beaten =
         error == EEXIST || (error == ENOENT && fs::is_directory(folder, ignored));
-    if (is_beaten) continue;  // somebody was quicker
+    if (is_beaten) continue;  // another process was faster
     if (error != 0) return {.error = error};
     if (newest_lease(folder).number !=
-        number) {  // so long after its look that even the next number was gone again
+        number) {  // this long after the check, even the next number may be gone
       ::unlink(path_of_lease(folder, number).c_str());
       continue;
     }
@@ -372,7 +373,7 @@ bool Lease::join(const fs::path& folder) {
   const auto holder = lease.number == 0 ? std::nullopt : holder_in(lease_text(lease.path));
   if (!holder || !holder->is_held) return false;
   const fs::path path = lease.path.string() + std::string(kOfWorker);
-  ::unlink(path.c_str());  // of a worker that this one is in place of
+  ::unlink(path.c_str());  // of a worker that this process replaces
   return make_file(path, text_of_lease(ourselves(), 0)) == 0;
 }
 

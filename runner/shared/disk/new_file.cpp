@@ -18,7 +18,7 @@ namespace {
 
 std::filesystem::path part_of(const std::filesystem::path& path) { return path.string() + ".part"; }
 
-/// A rename would put a file in place of a device, /dev/null for one.
+/// A rename would replace a device, such as /dev/null, by a file.
 std::filesystem::path no_device(std::filesystem::path path) {
   std::error_code error;
   const auto status = std::filesystem::symlink_status(path, error);
@@ -33,7 +33,7 @@ std::filesystem::path no_device(std::filesystem::path path) {
 }
 
 std::filesystem::path without_leftover(const std::filesystem::path& path, Storage& storage) {
-  storage.remove(path);  // of a run that was killed at just this point
+  storage.remove(path);  // from a run that was killed at exactly this point
   return path;
 }
 
@@ -103,7 +103,8 @@ void AtomicFiles::add(std::filesystem::path path, std::string_view text) {
   files_.push_back({std::move(path), std::move(file)});
   try {
     files_.back().file.append(text);
-  } catch (const WriteError&) {  // a half is never published, whatever is done about the others
+  } catch (const WriteError&) {  // a half-written file is never published, whatever happens to the
+                                 // others
     storage_->remove(files_.back().file.path());
     files_.pop_back();
     throw;
@@ -133,7 +134,7 @@ void sync_folder(const std::filesystem::path& folder, Storage& storage) {
 namespace fs = std::filesystem;
 
 void make_folders(const fs::path& folder, Storage& storage) {
-  // A path that ends in a slash is its own parent but for that slash.
+  // A path that ends in a slash is its own parent, without that slash.
   if (!folder.has_filename() && folder.has_relative_path())
     return make_folders(folder.parent_path(), storage);
   std::error_code ignored;
@@ -141,7 +142,8 @@ void make_folders(const fs::path& folder, Storage& storage) {
   make_folders(folder.parent_path(), storage);
   if (storage.make_folder(folder) == 0) return sync_folder(folder.parent_path(), storage);
   const int error = errno == EEXIST ? ENOTDIR : errno;
-  if (error == ENOTDIR && fs::is_directory(folder, ignored)) return;  // another has just made it
+  if (error == ENOTDIR && fs::is_directory(folder, ignored))
+    return;  // another process has just created it
   throw fs::filesystem_error("cannot create folder", folder,
                              std::error_code(error, std::generic_category()));
 }
@@ -155,7 +157,7 @@ fs::path without_slash(const fs::path& folder) {
   return folder.has_filename() ? folder : folder.parent_path();
 }
 
-/// Of the drafts of `folder`, before the number of their process.
+/// The prefix of the names of drafts of `folder`, before the process number.
 std::string hidden_name(const fs::path& folder) { return "." + folder.filename().string() + "."; }
 
 fs::path draft_beside(const fs::path& folder) {
@@ -163,8 +165,8 @@ fs::path draft_beside(const fs::path& folder) {
          (hidden_name(folder) + std::to_string(::getpid()) + ".part");
 }
 
-/// Is `rest`, what follows the hidden part of a name, the number of a process that is gone, and
-/// perhaps ".part"?
+/// True if `rest`, the text after the hidden part of a name, is the number of an ended process,
+/// with an optional ".part".
 bool is_of_the_dead(std::string_view rest) {
   if (rest.ends_with(".part")) rest.remove_suffix(5);
   pid_t process = 0;
@@ -173,14 +175,14 @@ bool is_of_the_dead(std::string_view rest) {
   return ::kill(process, 0) != 0 && errno == ESRCH;
 }
 
-/// Open and locked against others; closed where somebody else has it so.
+/// Open and exclusively locked; closed if another process has the lock.
 Descriptor locked(const fs::path& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (file.is_open() && ::flock(*file, LOCK_EX | LOCK_NB) != 0) file.close();
   return file;
 }
 
-/// The files and the folders of a tree; what holds a folder stands before it.
+/// The files and the folders of a tree; a folder comes before its contents.
 struct MadeTree {
   std::vector<fs::path> files, folders;
 };
@@ -190,8 +192,7 @@ MadeTree tree_of(const fs::path& root) {
   std::error_code error;
   for (fs::recursive_directory_iterator entry(root, error), end; !error && entry != end;
        entry.increment(error)) {
-    const fs::file_type type =
-        entry->symlink_status(error).type();  // a link is no more than its name
+    const fs::file_type type = entry->symlink_status(error).type();  // a link is only a name
     if (type == fs::file_type::directory) tree.folders.push_back(entry->path());
     if (type == fs::file_type::regular) tree.files.push_back(entry->path());
   }
@@ -203,11 +204,11 @@ Descriptor opened(const fs::path& path) {
   return Descriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-/// All of it survives a power cut from here on.
+/// Everything in it survives a power cut once this returns.
 void sync_tree(const fs::path& root, Storage& storage) {
   const MadeTree tree = tree_of(root);
-  // Thousands of small files are written together before the first of them is waited for, in a
-  // tenth of the time.
+  // Starts writing thousands of small files before waiting for the first, which takes a tenth of
+  // the time.
   for (const fs::path& path : tree.files)
     ::sync_file_range(*opened(path), 0, 0, SYNC_FILE_RANGE_WRITE);
   for (const fs::path& path : tree.files) {

@@ -27,14 +27,14 @@ std::string_view nth_line(std::string_view text, int line) {
   return text.substr(0, text.find_first_of("\r\n"));
 }
 
-/// `text` without what a terminal could obey, one column per character.
+/// `text` without anything a terminal could interpret, one column per character.
 std::string shown(std::string_view text) {
   std::string result = printable(text);
   std::ranges::replace(result, '\t', ' ');
   return result;
 }
 
-/// What somebody has composed, which may quote what was typed.
+/// A composed text, which may quote what was typed.
 std::string told(std::string_view text) { return shown(without_quoted_secrets(text)); }
 
 void print_place(std::ostream& out, const Location& where, const Style& style) {

@@ -11,8 +11,8 @@
 namespace runner {
 namespace {
 
-/// How much memory such an artifact may keep, compared with others: a network, samples held in
-/// memory, rows of scores.
+/// The relative amount of memory that such an artifact holds: a network, samples in memory, rows of
+/// scores.
 int weight_in_memory(ArtifactType type) {
   switch (type) {
     case ArtifactType::kCheckpoint:
@@ -30,17 +30,17 @@ int weight_in_memory(ArtifactType type) {
   return 0;
 }
 
-/// An output of a node that somebody takes.
+/// An output of a node that has consumers.
 struct WantedOutput {
   int weight = 0;
-  std::size_t waiting = 0;  // consumers that have not run
+  std::size_t waiting = 0;  // consumers that have not run yet
 };
 
-/// What running some nodes does to the memory. The smaller comes first: of two that let it grow
-/// alike, the one that makes less.
+/// The effect on memory of running some nodes. The smaller one comes first; for equal growth, the
+/// one that makes less.
 struct MemoryChange {
   int growth = 0;  ///< of the weight of what is in memory afterwards
-  int made = 0;    ///< the weight of what they put out
+  int made = 0;    ///< the weight of their outputs
   auto operator<=>(const MemoryChange&) const = default;
 };
 
@@ -87,15 +87,15 @@ class RunOrdering {
   }
 
  private:
-  /// A node that is run for its own sake: it takes in what weighs something, or nobody waits for
-  /// it. The others make data, models and policies, and are run when they are needed.
+  /// A node that is run for its own sake: it consumes something that has weight, or its output has
+  /// no consumer. The other nodes make data, models and policies, and run when needed.
   bool is_goal(std::size_t node) const {
     const auto is_heavy = [&](std::size_t output) { return outputs_[output].weight > 0; };
     return made_[node].empty() || std::ranges::any_of(taken_[node], is_heavy);
   }
 
-  /// Adds `node` and all that must run before it; false where another goal than `goal` is among
-  /// that.
+  /// Adds `node` and everything that must run before it; false if that includes a goal other than
+  /// `goal`.
   bool add_what_is_needed(std::size_t node, std::size_t goal,
                           std::vector<std::size_t>& needed) const {
     if (is_done_[node] || std::ranges::count(needed, node) > 0) return true;
@@ -132,7 +132,7 @@ class RunOrdering {
   std::vector<std::vector<std::size_t>> made_, taken_;  // outputs, by node
   std::vector<bool> is_goal_, is_done_;                 // by node
   std::vector<std::size_t>
-      seen_;  // by output: consumers among the nodes that are looked at; 0 in between
+      seen_;  // by output: its consumers among the nodes being considered; 0 in between
   std::vector<std::size_t> order_;
 };
 

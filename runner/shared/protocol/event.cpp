@@ -238,7 +238,7 @@ nlohmann::ordered_json to_json(const Recovery& recovery) {
 }
 
 std::string to_line(const Event& event) {
-  // File names need not be UTF-8; they are to be shown all the same.
+  // File names need not be UTF-8; they must be shown nevertheless.
   return std::visit(ToJson{}, event).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

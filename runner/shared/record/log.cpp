@@ -53,7 +53,7 @@ LogLevel from_spdlog(spdlog::level::level_enum level) {
 
 std::string_view view(spdlog::string_view_t text) { return {text.data(), text.size()}; }
 
-/// A message's time is that after the start of the run, and its logger the node.
+/// A message's time is relative to the start of the run, and its logger is the node.
 LogLine to_line(const log_msg& message) {
   return {from_spdlog(message.level), view(message.logger_name), view(message.payload),
           Seconds(message.time.time_since_epoch()).count()};
@@ -73,7 +73,7 @@ class LineFormatter final : public spdlog::formatter {
   }
 };
 
-/// A file that grows up to a limit. What does not fit is counted.
+/// A file with a size limit. Lines that do not fit are counted.
 class BoundedFileSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   BoundedFileSink(NewFile file, std::size_t limit, std::size_t size)
@@ -134,13 +134,14 @@ class ReceiverSink final : public spdlog::sinks::base_sink<spdlog::details::null
 
 }  // namespace
 
-/// spdlog's, but that a line brings its own logger's name and time, and that errors of the sink are
-/// the writer's.
+/// spdlog's logger, except that each line has its own logger name and time, and errors of the sink
+/// are thrown to the caller.
 class Log::Logger final : public spdlog::logger {
  public:
   Logger(LogLevel level, spdlog::sink_ptr sink) : logger("", std::move(sink)) {
     set_level(to_spdlog(level));
-    set_error_handler([](const std::string&) { throw; });  // it is called where the error is caught
+    set_error_handler([](const std::string&) { throw; });  // called while the error is being
+                                                           // handled
   }
 
   void write(const LogLine& line) {

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/regular_file.h"
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A line of the file taken apart; nullopt for what is none.
+/// Parses a line of the file; nullopt if it is not a metric.
 std::optional<MetricLine> line_from(const std::string& text) {
   Json json = parse_json<Json>(text);
   if (!json.is_object() || !json.contains("time") || !json["time"].is_number()) return std::nullopt;
@@ -74,7 +74,7 @@ RecordedMetrics read_metrics(const std::filesystem::path& path) {
 }
 
 double last_measured(const std::filesystem::path& path) {
-  constexpr std::streamoff kEnd = 16 << 10;  // bytes: some hundred lines
+  constexpr std::streamoff kEnd = 16 << 10;  // bytes: a few hundred lines
   std::ifstream file = open_regular(path, std::ios::binary | std::ios::ate);
   if (!file) return 0;
   const std::streamoff size = file.tellg();
@@ -85,8 +85,7 @@ double last_measured(const std::filesystem::path& path) {
   return last;
 }
 
-/// Puts the lines that `keep` wants into a new file, in their order, which takes the old one's
-/// place.
+/// Writes the lines that `keep` accepts to a new file, in order, which replaces the old one.
 template <typename Keep>
 void MetricsFile::rewrite(const Keep& keep) {
   std::ifstream old = open_regular(path_);

@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// How the file `name` is now; nullopt where there is no regular file of that name.
+/// The current state of the file `name`; nullopt if there is no regular file of that name.
 std::optional<NodeFile> look_at(const fs::path& folder, const std::string& name) {
   std::error_code error;
   const fs::path path = folder / name;
@@ -38,7 +38,7 @@ std::optional<NodeFile> look_at(const fs::path& folder, const std::string& name)
   return file;
 }
 
-/// What is in the file survives a power cut from here on.
+/// The contents of the file survive a power cut once this returns.
 void sync_file(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open() || disk().sync(*file) != 0)
@@ -47,9 +47,9 @@ void sync_file(const fs::path& path) {
 
 constexpr std::size_t kLargestEntry = 16 << 20;
 constexpr std::size_t kKept = 256;     // of one kind and id
-constexpr std::size_t kCompared = 32;  // for the nearest
+constexpr std::size_t kCompared = 32;  // when searching the nearest
 
-/// A name that stays below the folder it is appended to.
+/// True for a name that stays below the folder it is appended to.
 bool is_inside(const std::string& name) {
   const fs::path path(name);
   return !path.empty() && path.is_relative() &&
@@ -64,7 +64,7 @@ json to_json(const IndexedNode& node) {
           {"files", files}, {"metrics", node.metrics},  {"document", node.document}};
 }
 
-/// nullopt for anything else than what to_json() has made.
+/// nullopt for anything that to_json() has not made.
 std::optional<IndexedNode> from_text(const std::string& text) {
   const json object = parse_json<json>(text);
   try {
@@ -173,7 +173,7 @@ void NodeIndex::put(const std::string& kind, const std::string& id, const std::s
                     const IndexedNode& node) const {
   const fs::path path = file(kind, id, key);
   fs::create_directories(path.parent_path());
-  // Another run may be writing the same entry: each writes under a name of its own.
+  // Another run may be writing the same entry: each writes under its own name.
   const fs::path own = path.parent_path() / ("." + key + "." + std::to_string(getpid()));
   write_atomically(own, to_json(node).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
   fs::rename(own, path);
@@ -190,7 +190,7 @@ void NodeIndex::remove(const std::string& kind, const std::string& id,
   fs::remove(file(kind, id, key), ignored);
 }
 
-/// The entries of one folder, the newest first.
+/// The entries of one folder, newest first.
 std::vector<fs::path> NodeIndex::newest(const fs::path& below) const {
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
   std::error_code error;
@@ -217,7 +217,7 @@ constexpr std::string_view kCheckpoints = "checkpoints/";
 
 using File = FinishedNode::File;
 
-/// Empty where the file is too large for that, or cannot be read.
+/// Empty if the file is too large for a digest, or cannot be read.
 std::string digest_of(const std::filesystem::path& path, std::uintmax_t size) {
   Digest digest;
   return size <= kLargestDigested && digest.update_from(path) == 0 ? digest.finish() : "";
@@ -244,7 +244,7 @@ nlohmann::ordered_json to_json(const std::map<std::string, File>& files) {
   return json;
 }
 
-/// Older records hold the size alone.
+/// Older records contain only the size.
 std::map<std::string, File> files_from(const nlohmann::json& json) {
   const JsonFields sizes(json, "its list of files");
   std::map<std::string, File> files;

@@ -21,14 +21,15 @@ using WeightsChoice = CheckpointSource::Choice;
 
 constexpr std::size_t kLargestRecord = 64 << 20;
 
-/// A JSON object; empty where there is none that can be read.
+/// A JSON object; empty if there is none that can be read.
 json read_object(const fs::path& path) {
   const auto text = real_file_system().read(path, kLargestRecord);
   json object = text ? parse_json<json>(*text) : json();
   return object.is_object() ? object : json::object();
 }
 
-/// The folders that hold a whole record, the latest first: a kill may leave the last one without.
+/// The folders with a complete record, the latest first: after a kill the last one may be
+/// incomplete.
 std::vector<fs::path> whole_records(const RunLayout& run) {
   std::vector<fs::path> records;
   const auto add = [&](const fs::path& path) {
@@ -44,7 +45,7 @@ std::vector<fs::path> whole_records(const RunLayout& run) {
   }
 }
 
-/// The newest run below outputs/, for advice; empty where there is none.
+/// The newest run below outputs/, for advice; empty if there is none.
 std::string newest_run() {
   const FileSystem& files = real_file_system();
   const fs::path outputs = default_runs_folder("");

@@ -10,8 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/digest.h"
-#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -24,7 +24,7 @@ using nlohmann::json;
 constexpr std::array kFiles = {kCheckpointModel, kCheckpointOptimizer, kCheckpointState};
 constexpr std::uintmax_t kLargestManifest = 64 << 10;
 
-/// The bytes of a file, piece by piece. False where it cannot be read to its end.
+/// Reads a file piece by piece. False if it cannot be read to its end.
 bool read_pieces(const fs::path& path, const std::function<void(std::string_view)>& append) {
   std::error_code error;
   if (!fs::is_regular_file(path, error))
@@ -153,7 +153,7 @@ std::optional<CheckpointName> checkpoint_name_from(std::string_view text) {
     at = again.ptr;
     error = again.ec;
   }
-  // Of the several ways to write a number one is ours.
+  // A number can be written in several ways; we accept only ours.
   return error == std::errc() && at == end && to_text(name) == text ? std::optional(name)
                                                                     : std::nullopt;
 }

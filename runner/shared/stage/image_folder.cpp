@@ -30,7 +30,7 @@ class LeftoverCount {
  private:
   enum class Holds { kFolders, kImages };
 
-  /// Counts what is not expected there; gives back the folders that are.
+  /// Counts unexpected entries; returns the folders that are expected.
   std::vector<std::filesystem::path> look_into(const std::filesystem::path& folder, Holds holds) {
     std::vector<std::filesystem::path> expected;
     std::error_code error;
@@ -52,7 +52,7 @@ class LeftoverCount {
     return expected;
   }
 
-  /// Not a pipe or socket. A link that leads nowhere is an error of its own.
+  /// Excludes pipes and sockets. A broken link has its own error.
   static bool is_regular(const std::filesystem::directory_entry& entry) {
     std::error_code ignored;
     return entry.is_symlink(ignored) || entry.is_regular_file(ignored);
@@ -62,8 +62,8 @@ class LeftoverCount {
   std::int64_t left_;
 };
 
-/// Beside images there are files of other kinds, and folders are seen at the first glance: a few
-/// entries tell.
+/// Next to images there are files of other kinds, and folders are found early: a few entries
+/// suffice.
 constexpr int kLookedAt = 1000;
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 19> kOtherImageEndings = {
     ".avif", ".bmp", ".dcm", ".dng", ".exr", ".gif", ".heic", ".heif", ".jfif", ".jp2",
     ".jxl",  ".nef", ".pbm", ".pgm", ".ppm", ".psd", ".tga",  ".tif",  ".tiff"};
 
-/// In lower case, with its dot; empty where there is none, and for a hidden file.
+/// In lower case, with its dot; empty if there is none, and for a hidden file.
 std::string ending_of(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || name.starts_with('.')) return "";

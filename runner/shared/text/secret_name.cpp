@@ -30,14 +30,14 @@ bool ends_with_any(std::string_view name, std::initializer_list<std::string_view
   return std::ranges::any_of(words, [&](std::string_view word) { return name.ends_with(word); });
 }
 
-/// DB_PASS and DBPASS, but neither BYPASS nor memory.two_pass.
+/// Matches DB_PASS and DBPASS, but neither BYPASS nor memory.two_pass.
 bool is_pass(std::string_view name) {
   return name.ends_with("PASS") && !ends_with_any(name, {"BYPASS", "COMPASS", "TWO_PASS"});
 }
 
-/// Does it tell of a secret by another word than token or key?
+/// True if a word other than token or key marks it as a secret.
 bool names_password(const std::string& name) {
-  const std::string rest = without(name, "AUTHORI");  // AUTHORIZATION is one, AUTHOR none
+  const std::string rest = without(name, "AUTHORI");  // AUTHORIZATION is a secret, AUTHOR is not
   return rest.size() < name.size() || is_pass(name) ||
          has_any(without(rest, "AUTHOR"),
                  {"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "AUTH", "CREDENTIAL"});
@@ -47,15 +47,15 @@ bool is_name_letter(char letter) {
   return is_letter(letter) || is_digit(letter) || letter == '_' || letter == '-' || letter == '.';
 }
 
-/// Is `value`, as it is written, what a secret is not: nothing, an interpolation, a container, a
-/// truth?
+/// True if `value`, as written, cannot be a secret: nothing, an interpolation, a container, a
+/// boolean.
 bool is_no_secret(std::string_view value) {
   while (!value.empty() && is_blank(value.back())) value.remove_suffix(1);
   return value.empty() || value.front() == '{' || value.front() == '[' || value.front() == '#' ||
          value.starts_with("${") || value == "true" || value == "false" || value == "null";
 }
 
-/// Is `value` under a secret `key` a number that may as well count something?
+/// True if `value` under a secret `key` is a number that may be a count.
 bool is_count(std::string_view key, std::string_view value) {
   constexpr std::size_t kMostDigits = 17;
   if (value.empty() || value.size() > kMostDigits || !std::ranges::all_of(value, is_digit))
@@ -70,7 +70,7 @@ struct Span {
   std::size_t begin, end;
 };
 
-/// Where the secrets of URLs are in `text`, in their order.
+/// The secrets of URLs in `text`, in order.
 std::vector<Span> url_secrets(std::string_view text) {
   std::vector<Span> found;
   constexpr std::string_view kStart = "://", kStops = " \t\r\n'\"<>`", kMask = "***";
@@ -116,7 +116,7 @@ bool is_secret_key(std::string_view key) {
 
 bool is_secret_key_of(std::string_view key, std::int64_t number) {
   constexpr std::int64_t kNoCount =
-      100000;  // a token or a key of digits is longer than a size or an index
+      100000;  // a token or a key made of digits is longer than a size or an index
   const std::string name = in_capitals(key);
   if (is_pass(name) ||
       ends_with_any(name, {"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "AUTH", "CREDENTIAL"}))
@@ -131,7 +131,7 @@ std::string quotable_line(std::string_view line) {
   };
   for (const Span& secret : url_secrets(line)) hide(secret.begin, secret.end);
   bool has_opened = false;    // a mapping or a list
-  std::size_t next_stop = 0;  // that ends a value in one; looked for once
+  std::size_t next_stop = 0;  // that ends a value in one; searched once
   for (std::size_t at = 0; at < line.size(); ++at) {
     has_opened = has_opened || line[at] == '{' || line[at] == '[';
     if (line[at] != ':' && line[at] != '=') continue;
@@ -143,7 +143,7 @@ std::string quotable_line(std::string_view line) {
       ++value;
     const std::string_view key = line.substr(begin, at - begin);
     if (key.empty() || !is_secret_key(key)) continue;
-    // A mapping on one line goes on after the value.
+    // A mapping on one line continues after the value.
     const bool is_inside = line[at] == ':' && has_opened;
     if (next_stop < value) next_stop = std::min(line.find_first_of(",}]", value), line.size());
     const std::size_t end = is_inside ? next_stop : line.size();

@@ -24,7 +24,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-/// Letters that both hold in the same order.
+/// The length of the longest common subsequence of letters.
 std::size_t common_subsequence(std::string_view a, std::string_view b) {
   std::vector<std::size_t> last(b.size() + 1), row(b.size() + 1);
   for (const char c : a) {
@@ -42,7 +42,8 @@ bool equal_but_for_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, {}, lower, lower);
 }
 
-constexpr std::size_t kLongestWord = 200;  // the comparison costs the product of both lengths
+constexpr std::size_t kLongestWord = 200;  // the comparison takes time proportional to the product
+                                           // of both lengths
 
 }  // namespace
 
@@ -67,7 +68,7 @@ std::string nearest_name(std::string_view word, std::span<const std::string> can
     const bool is_near = (edits <= 2 && 2 * edits <= word.size()) || similarity >= 0.6 ||
                          is_short_for(word, candidate);
     const double score =
-        1.0 / (1 + edits) + similarity / 1000;  // fewest edits; then the more alike
+        1.0 / (1 + edits) + similarity / 1000;  // fewest edits; then the more similar one
     if (is_near && score > best_score) {
       best = candidate;
       best_score = score;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kKiB = 1 << 10, kMiB = kKiB << 10, kGiB = kMiB << 10;
 
-/// At most `most` digits, as a number; nullopt for anything else, also for none.
+/// Parses at most `most` digits; nullopt for anything else, including no digits.
 std::optional<std::int64_t> digits(std::string_view text, std::size_t most) {
   const bool is_number =
       !text.empty() && text.size() <= most &&
@@ -36,7 +36,7 @@ std::string bytes_text(std::int64_t bytes) {
   constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);
   std::size_t unit = 0;
-  while (value >= 1000 && unit + 1 < kUnits.size()) {  // so that it never takes four digits
+  while (value >= 1000 && unit + 1 < kUnits.size()) {  // so that the number never has four digits
     value /= 1024;
     ++unit;
   }
@@ -49,7 +49,7 @@ std::string bytes_text(std::int64_t bytes) {
 
 std::string size_text(std::int64_t bytes) {
   const double value = static_cast<double>(bytes);
-  // The unit is that of the number as it is printed: 1023.96 MiB is 1.00 GiB.
+  // The unit is chosen for the number as printed: 1023.96 MiB is 1.00 GiB.
   const double size = value < 0 ? -value : value;
   if (size >= kGiB - 0.05 * kMiB) return decimal(value / kGiB, 2, "GiB");
   if (size >= kMiB - 0.05 * kKiB) return decimal(value / kMiB, 1, "MiB");

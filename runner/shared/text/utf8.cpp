@@ -3,7 +3,7 @@
 namespace runner {
 namespace {
 
-/// Bytes of the character, not of ASCII, that starts `text`; 0 when it is malformed.
+/// The number of bytes of the non-ASCII character at the start of `text`; 0 if it is malformed.
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
@@ -14,8 +14,8 @@ std::size_t character_length(std::string_view text) {
   const unsigned lead = byte(0);
   if (lead >= 0xC2 && lead <= 0xDF) return continues(1) ? 2 : 0;
   if (lead >= 0xE0 && lead <= 0xEF) {
-    const unsigned low = lead == 0xE0 ? 0xA0 : 0x80;   // overlong below
-    const unsigned high = lead == 0xED ? 0x9F : 0xBF;  // surrogates above
+    const unsigned low = lead == 0xE0 ? 0xA0 : 0x80;   // overlong if lower
+    const unsigned high = lead == 0xED ? 0x9F : 0xBF;  // a surrogate if higher
     return continues(1, low, high) && continues(2) ? 3 : 0;
   }
   if (lead >= 0xF0 && lead <= 0xF4) {

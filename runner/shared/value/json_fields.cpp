@@ -63,7 +63,7 @@ template <typename Json>
 std::int64_t JsonFields<Json>::count(std::string_view key) const {
   const Json& value = at(key);
   const bool fits = value.is_number_integer() &&
-                    value.template get<std::uint64_t>() >> 63 == 0;  // nor is it negative
+                    value.template get<std::uint64_t>() >> 63 == 0;  // not negative either
   return fits ? value.template get<std::int64_t>() : (fail(key, "a count"), 0);
 }
 
@@ -143,7 +143,7 @@ void write_text(const std::string& text, std::string& json) {
   else json += nlohmann::json(text).dump();
 }
 
-/// Straight into the text: a tree of JSON would cost four times as much.
+/// Writes directly to the text: a tree of JSON would take four times as much memory.
 void write_value(const Value& value, std::string& json) {
   if (!value.secret_as.empty()) return write_text(value.secret_as, json);
   if (const auto* text = value.text()) return write_text(*text, json);

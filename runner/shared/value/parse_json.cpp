@@ -6,7 +6,7 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kDeepestJson =
-    256;  // a recipe is at most 64 deep, and what records hold of it a few more
+    256;  // a recipe is at most 64 deep; records that contain it are slightly deeper
 
 }  // namespace
 
@@ -28,7 +28,7 @@ bool nests_deeper(std::string_view text, std::size_t depth) {
 
 template <typename Json>
 Json parse_json(std::string_view text) {
-  // A NUL, which the library takes for the end, is in no JSON.
+  // JSON contains no NUL, which the library takes for the end.
   if (nests_deeper(text, kDeepestJson) || text.find('\0') != text.npos)
     return Json(Json::value_t::discarded);
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -37,7 +37,7 @@ Json parse_json(std::string_view text) {
 template <typename Json>
 Json parse_json(std::istream& file) {
   std::ostringstream text;
-  text << file.rdbuf();  // of a folder it is empty
+  text << file.rdbuf();  // empty for a folder
   return parse_json<Json>(std::string_view(text.view()));
 }
 

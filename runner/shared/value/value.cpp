@@ -33,7 +33,7 @@ std::string number_text(double number) {
 const Value* Value::find(std::string_view key) const {
   const Map* entries = map();
   if (!entries) return nullptr;
-  // Of many keys most are as long and begin alike: their ends tell them apart.
+  // In a large mapping most keys have the same length and prefix: their ends differ.
   const char last = key.empty() ? '\0' : key.back();
   const auto found = std::ranges::find_if(*entries, [&](const Entry& entry) {
     return entry.key.size() == key.size() &&
@@ -162,7 +162,7 @@ nlohmann::ordered_json to_json(const Value& value, bool hide_secrets) {
   }
   if (const auto* map = value.map()) {
     Json::object_t object;
-    object.reserve(map->size());  // it would copy what it holds as it grows
+    object.reserve(map->size());  // it would copy its contents as it grows
     for (const Entry& entry : *map)
       object.emplace_back(entry.key, to_json(entry.value, hide_secrets));
     return Json(std::move(object));

@@ -38,7 +38,7 @@ void refuse_unless(bool holds, const std::string& what) {
   if (!holds) throw std::invalid_argument(what);
 }
 
-/// Both of transformers' families name these alike.
+/// Both of transformers' families use the same names for these.
 PretrainedConfig of_transformers(const json& config) {
   PretrainedConfig result;
   read(config, "hidden_size", result.hidden_size);
@@ -61,15 +61,14 @@ PretrainedConfig of_transformers(const json& config) {
   return result;
 }
 
-/// Absent values of CLIPVisionConfig and ViTConfig, which their files leave out where they are
-/// these.
+/// Defaults of CLIPVisionConfig and ViTConfig, which their files omit if unchanged.
 void fill_in(PretrainedConfig& config, const char* kind, const char* activation, double epsilon) {
   config.kind = kind;
   if (!config.hidden_act) config.hidden_act = activation;
   if (!config.layer_norm_eps) config.layer_norm_eps = epsilon;
 }
 
-/// A width, depth and heads that timm's names stand for.
+/// The width, depth and number of heads that a name in timm stands for.
 struct TimmSize {
   std::string_view name;
   std::int64_t width, depth, heads;
@@ -167,7 +166,7 @@ namespace {
 using nlohmann::json;
 using Json = nlohmann::ordered_json;
 
-/// A positive integer, or what CLIPTextConfig has where its file leaves it out.
+/// A positive integer, or CLIPTextConfig's default if the file omits it.
 std::int64_t count_at(const json& config, const char* key, std::int64_t otherwise) {
   const auto found = config.find(key);
   if (found == config.end() || found->is_null()) return otherwise;
@@ -182,7 +181,7 @@ json section_of(const json& config, const char* key) {
   return found != config.end() && found->is_object() ? *found : json::object();
 }
 
-/// Both towers have one activation here.
+/// Both towers have the same activation here.
 void check_activation(const json& texts, const std::string& of_images) {
   const std::string of_texts = texts.value("hidden_act", json("quick_gelu")).dump();
   if (of_texts != json(of_images).dump())
@@ -205,7 +204,7 @@ Json clip_options(const json& config) {
   const json texts = section_of(config, "text_config");
   check_activation(texts, *images.hidden_act);
   constexpr std::int64_t kHighestId =
-      2;  // of OpenAI's weights: it stands for the token with the highest id
+      2;  // in OpenAI's weights: it stands for the token with the highest id
   const bool takes_highest = count_at(texts, "eos_token_id", 49407) == kHighestId;
   return {{"hidden_act", *images.hidden_act},
           {"layer_norm_eps", *images.layer_norm_eps},

@@ -14,9 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Goes through a text and refuses what the library would let pass: a name that stands twice in one
-/// object, and deep nesting. In time that grows with the text, which the library's own callbacks do
-/// not.
+/// Scans a text and rejects what the library would accept: a duplicate name in an object, and deep
+/// nesting. Takes time linear in the text, unlike the library's own callbacks.
 class DepthWatch final : public nlohmann::json_sax<json> {
  public:
   DepthWatch(std::size_t depth, const std::string& what) : depth_(depth), what_(what) {}
@@ -66,7 +65,7 @@ json parse_strict_json(std::string_view text, std::size_t depth, const std::stri
   try {
     return json::parse(text);
   } catch (const json::exception&) {
-    throw std::invalid_argument(not_json);  // a number beyond all bounds
+    throw std::invalid_argument(not_json);  // a number out of range
   }
 }
 

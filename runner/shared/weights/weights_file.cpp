@@ -11,7 +11,7 @@
 #include <system_error>
 #include <vector>
 
-#include "runner/shared/disk/regular_file.h"
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/weights/strict_json.h"
@@ -26,8 +26,8 @@ bool is_there(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-// The names that libraries give their weights, the one to be taken first before those that hold the
-// same.
+// The names that libraries give their weights, in order of preference among files with the same
+// contents.
 constexpr std::array kModelFiles = {"model.safetensors",           "model.safetensors.index.json",
                                     "pytorch_model.bin",           "pytorch_model.bin.index.json",
                                     "open_clip_model.safetensors", "open_clip_pytorch_model.bin"};
@@ -40,7 +40,7 @@ fs::path first_of(const std::array<const char*, N>& names, const fs::path& folde
   return name == names.end() ? fs::path() : folder / *name;
 }
 
-/// The files in a folder that look like weights under a name of their own.
+/// The files in a folder that look like weights under a custom name.
 std::vector<std::string> other_weights(const fs::path& folder) {
   constexpr std::array kEndings = {".safetensors", ".bin", ".pth", ".pt", ".ckpt"};
   std::vector<std::string> names;
@@ -72,8 +72,8 @@ fs::path find_in(const fs::path& folder) {
                      : "name the file: " + (folder / others.front()).string());
 }
 
-/// What fetches the weights that are not there: of a published CLIP, and of a network of timm, by
-/// the name under which they are kept.
+/// How to download missing weights: those of a published CLIP, and of a timm network, by the name
+/// under which they are kept.
 std::string how_to_get(const fs::path& missing) {
   const std::string name = missing.stem();
   const bool is_named = missing.extension() == ".safetensors";
@@ -133,7 +133,7 @@ struct HubModel {
   std::string revision = "main";
 };
 
-/// As the hub wants the names of people and models, and no path in disguise.
+/// True for a valid name of a user or model on the hub, which excludes disguised paths.
 bool is_name(std::string_view text) {
   constexpr std::size_t kLongest = 96;
   const auto is_allowed = [](unsigned char c) {
@@ -144,7 +144,7 @@ bool is_name(std::string_view text) {
          text.find("--") == text.npos && text.find("..") == text.npos;
 }
 
-/// Names with slashes between them: "refs/pr/1" is one.
+/// Names separated by slashes: "refs/pr/1" is one.
 bool is_revision(std::string_view text) {
   for (std::size_t slash; (slash = text.find('/')) != text.npos; text.remove_prefix(slash + 1)) {
     if (!is_name(text.substr(0, slash))) return false;

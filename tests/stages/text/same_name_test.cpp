@@ -1,4 +1,4 @@
-#include "stages/text/same_name.h"
+#include "stages/text/class_text.h"
 
 #include <gtest/gtest.h>
 

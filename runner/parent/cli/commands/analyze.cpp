@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// "roc.svg", with the node's name where there are several.
+/// "roc.svg", with the node's name if there are several.
 std::string file_name(const std::string& what, const std::string& node, std::size_t nodes) {
   return what + (nodes > 1 ? "." + node : "") + ".svg";
 }
@@ -43,7 +43,7 @@ void draw(const RunReport& report, DrawingFolder& pictures) {
   }
 }
 
-/// What is missing and would be there in another record.
+/// What is missing here but would be present in another record.
 Diagnostics gaps(const RunReport& report) {
   Diagnostics warnings;
   const auto add = [&](ErrorCode code, const std::string& message, const std::string& help) {
@@ -69,7 +69,7 @@ struct AnalyzeFlags {
   std::string out;  ///< empty: each run's analysis/
 };
 
-/// Draws the run's pictures into `folder` and gives back their paths.
+/// Draws the run's charts into `folder` and returns their paths.
 std::vector<std::string> draw_into(const std::filesystem::path& folder, const RunReport& report) {
   DrawingFolder pictures(folder);
   draw(report, pictures);

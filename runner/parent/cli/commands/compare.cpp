@@ -22,8 +22,7 @@ struct CompareFlags {
   std::int64_t seed = 0;  ///< of the bootstrap of a paired comparison
 };
 
-/// The tests of a paired comparison: of episodes where the models are few-shot ones, else of single
-/// samples.
+/// The tests of a paired comparison: over episodes for few-shot models, else over single samples.
 struct PairedTests {
   std::vector<PairedDifference> episodes;
   std::vector<PairedClassifiers> samples;

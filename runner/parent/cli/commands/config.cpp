@@ -24,7 +24,8 @@ std::vector<std::string> words_of(const std::string& key) {
   return words;
 }
 
-/// `recipe` holds nothing at `key`: says which word of it is not there, and which is near.
+/// The error that `recipe` has nothing at `key`: names the word that does not exist, and the
+/// nearest.
 Diagnostic no_such_key(const Value& recipe, const std::string& key) {
   std::string found;
   for (const std::string& word : words_of(key)) {
@@ -73,7 +74,7 @@ ExitCode show(const Value& recipe, const ConfigView& view, Console& console) {
   return ExitCode::kDone;
 }
 
-/// How it is composed, one of the views of --info.
+/// Shows how the recipe is composed, in one of the views of --info.
 ExitCode info(const std::string& view, const Composer& composer, const DefaultsList& list,
               Console& console) {
   const bool is_path = view == "searchpath", is_list = view == "defaults";
@@ -92,10 +93,10 @@ ExitCode info(const std::string& view, const Composer& composer, const DefaultsL
   return ExitCode::kDone;
 }
 
-/// In what the recipe differs from itself without overrides or, where a second one stands among
-/// them, from that.
+/// Shows how the recipe differs from itself without overrides or, if a second recipe is among them,
+/// from that one.
 ExitCode show_difference(const NamedRecipe& named, bool resolve, Console& console) {
-  // The words are: recipe, its overrides, and perhaps another recipe with its own.
+  // The words are: a recipe, its overrides, and perhaps another recipe with its own overrides.
   const auto second = std::ranges::find_if_not(named.overrides, is_override);
   NamedRecipe before = named, after = named;
   if (second == named.overrides.end()) {

@@ -33,7 +33,7 @@ struct DataFlags {
   std::string out;           ///< the folder to write, or to fetch into
   std::int64_t classes = 0;  ///< make; 0: usual_classes()
   std::int64_t per_class = 100, size = 64, seed = 0;  ///< make
-  std::vector<std::string> from_files;  ///< fetch: files of a data set that are here already
+  std::vector<std::string> from_files;  ///< fetch: files of a data set that are already here
   std::vector<std::string> files;       ///< fetch: which of a model's files
   std::string url;                      ///< fetch: another server's address
   std::vector<std::string> overrides;   ///< check
@@ -45,8 +45,8 @@ Diagnostic misused(std::string message, std::string help) {
   return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
 }
 
-/// As many as the recipe for such data asks for by default: all grades, or in each part the five
-/// ways of an episode.
+/// The number that the recipe for such data asks for by default: all grades, or in each split the
+/// five classes (ways) of an episode.
 std::int64_t usual_classes(const std::string& what) {
   if (std::ranges::count(kGradedData, what) > 0) return 5;
   return what == "mini_imagenet" ? 20 : 8;
@@ -88,7 +88,7 @@ ExitCode make_data(const DataFlags& flags, Console& console) {
   return ExitCode::kDone;
 }
 
-/// Is it "ORG/NAME" or "NAME", with no part that is empty, "." or ".."?
+/// True for "ORG/NAME" or "NAME" without a part that is empty, "." or "..".
 bool is_path(std::string_view text, std::size_t most_parts) {
   std::size_t parts = 0;
   while (true) {
@@ -256,7 +256,7 @@ bool says(const Value& options, std::string_view key, std::string_view word) {
   return value && value->text() && *value->text() == word;
 }
 
-/// What the options of the node make of a finding.
+/// How the node's options treat a finding.
 SurveyTolerance tolerance_of(const Graph& graph, const std::string& id) {
   const auto node = std::ranges::find(graph.nodes, id, &Node::id);
   if (node == graph.nodes.end()) return {};

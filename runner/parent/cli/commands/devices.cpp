@@ -20,11 +20,11 @@ struct DevicesFlags {
   std::string need;  ///< a size, "12GiB"
 };
 
-/// What a user may know of this machine's devices, and which of them a run would see.
+/// What a user may see of this machine's devices, and which of them a run would see.
 struct DeviceList {
   DeviceReading reading;
   VisibleDevices visible;
-  std::string why_none;  ///< why no run can compute on a GPU here; empty: one can
+  std::string why_none;  ///< why no run can compute on a GPU here; empty: a run can
 };
 
 Result<DeviceList> list_devices(DeviceSource& source, const DeviceWorld& world) {

@@ -154,7 +154,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A folder that is gone with this.
+/// A folder that is removed by the destructor.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -175,12 +175,12 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-/// Has two fresh workers, one after the other, make the first `steps` steps of every training of
+/// Runs two new workers, one after the other, for the first `steps` steps of every training of
 /// `graph`, and compares every tensor of every step.
 ///
-/// Returns what stages/worker/determinism_check.h says of the second: {"steps", "tensors",
-/// "difference"}. Errors of the runs have pointers into the recipe but no places; kNothingCompared
-/// where the graph trains nothing. What the runs write lies below `scratch`.
+/// Returns what stages/worker/determinism_check.h describes for the second: {"steps", "tensors",
+/// "difference"}. Errors of the runs have pointers into the recipe but no source locations;
+/// kNothingCompared if the graph trains nothing. The runs write below `scratch`.
 Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const WorkerCommand& worker,
                                const std::filesystem::path& scratch, ProgressDisplay& display) {
   Json answer;

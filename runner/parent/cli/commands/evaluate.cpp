@@ -40,8 +40,8 @@ std::string option_text(const Value& stage, const char* key) {
   return value && value->text() ? *value->text() : "";
 }
 
-/// Is the data of this stage divided by folders? Where the kind, or its layout, does not look for
-/// such folders one that is called "train" says nothing: in EyePACS's it holds the photographs.
+/// True if folders split the data of this stage. If the kind, or its layout, does not use such
+/// folders, a folder named "train" means nothing: in EyePACS it holds the images.
 bool is_divided_by_folders(const Value& stage, const fs::path& root) {
   const std::string kind = option_text(stage, "kind"), layout = option_text(stage, "layout");
   if (kind != "data.image_folder" && !(kind == "data.fundus" && layout == "class_folders"))
@@ -52,7 +52,7 @@ bool is_divided_by_folders(const Value& stage, const fs::path& root) {
   });
 }
 
-/// Was the value, or any below it, written in one of these overrides?
+/// True if one of these overrides wrote the value, or any value below it.
 bool is_written(const Value& value, std::span<const std::string> overrides) {
   if (value.where.source &&
       std::ranges::find(overrides, value.where.source->contents) != overrides.end())
@@ -105,8 +105,8 @@ struct EvaluateFlags {
   bool force = false;  ///< evaluate although the data or the record is not what it was
 };
 
-/// Does the change bear on an evaluation? How a training would round does not, nor what else it has
-/// read.
+/// True if the change can affect an evaluation. How a training would round cannot, nor can its
+/// other inputs.
 bool bears_on_evaluation(const RecordChange& change, const Graph& graph) {
   if (change.weight != RecordChange::Weight::kWhole) return false;
   if (change.pointer.empty()) return true;

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Options with the same description, with the kinds that have them.
+/// Options with the same description, and the kinds that have them.
 struct SameOptions {
   Option option;
   std::vector<std::string> stages, owners;
@@ -59,8 +59,8 @@ std::vector<SameOptions> grouped(const std::vector<Option>& options, std::string
   return groups;
 }
 
-/// What kinds have in common stands once; where they differ in the default alone, there is a line
-/// for each default.
+/// What kinds have in common is printed once; if only their defaults differ, each default has a
+/// line.
 std::string groups_text(std::string_view key, const std::vector<SameOptions>& groups) {
   std::string text;
   std::vector<bool> is_reported(groups.size(), false);
@@ -237,7 +237,7 @@ Result<Explanation> explain(const SchemaSet& schemas, std::string_view what) {
 
 namespace {
 
-/// What its file says of the recipe of that name; nullopt: there is none.
+/// What the file of the recipe with that name says; nullopt if there is none.
 std::optional<Explanation> explain_recipe(const std::string& name, Sources& sources) {
   NamedRecipe recipe;
   recipe.name = name;

@@ -14,14 +14,15 @@ namespace {
 struct ExportFlags {
   WeightsSource weights;
   std::vector<std::string> overrides;
-  bool merged = false, adapter = false, torchscript = false;  ///< what; none: merged
+  bool merged = false, adapter = false, torchscript = false;  ///< what to export; none: merged
   std::string out;  ///< empty: export/ in the run's folder
   LogFlags log;
-  std::string names;         ///< of an adapter: whose it is to have; empty: the base's library's
-  bool head_inside = false;  ///< of an adapter: the head as one of modules_to_save
+  std::string names;         ///< for an adapter: the library whose names it uses; empty: that of
+                             ///< the base
+  bool head_inside = false;  ///< for an adapter: the head as one of modules_to_save
 };
 
-/// The word of a request for what is asked for.
+/// The word by which the request names it.
 std::string_view asked_for(const ExportFlags& flags) {
   if (flags.adapter) return "adapter";
   return flags.torchscript ? "torchscript" : "merged";

@@ -50,12 +50,12 @@ std::string starting_recipe(const std::string& schema_file, const std::string& f
          "# sweep: {params: {seed: [0, 1, 2]}}\n";
 }
 
-/// A recipe is known by the ending of its file.
+/// A recipe's file is recognised by its extension.
 std::string recipe_file(const std::string& file) {
   return file.ends_with(".yaml") || file.ends_with(".yml") ? file : file + ".yaml";
 }
 
-/// Can a command line and a comment hold it as it is?
+/// True if a command line and a comment can hold it unquoted.
 bool is_plain(const std::string& file) {
   constexpr std::string_view kPlain = "._/+@,:~-";
   return std::string_view("-+~").find(file.front()) == std::string_view::npos &&

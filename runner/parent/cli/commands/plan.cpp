@@ -22,14 +22,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Of `plan` and, without most of them, of `certify`.
+/// The flags of `plan` and, without most of them, of `certify`.
 struct PlanFlags {
   NamedRecipe recipe;
-  std::string budget;              ///< a size to hold the recipe against, "8GiB"
-  std::string gpu;                 ///< one that is not here, "NVIDIA L4"
+  std::string budget;              ///< a size to check the recipe against, "8GiB"
+  std::string gpu;                 ///< a GPU that is not in this machine, "NVIDIA L4"
   std::string only;                ///< a node
   std::string svg;                 ///< the file to draw the live bytes to
-  bool detailed_exitcode = false;  ///< 2 where something would run
+  bool detailed_exitcode = false;  ///< exit with 2 if something would run
   ReuseFlags reuse;
   LogFlags log;
 };
@@ -37,12 +37,11 @@ struct PlanFlags {
 struct PlannedRecipe {
   PreparedRecipe prepared;
   PlanAnswer answer;
-  Diagnostics errors;  ///< that came with it, such as the refusal of what does not fit, in the
-                       ///< order of the file
+  Diagnostics errors;  ///< that came with it, such as the error for what does not fit, in the order
+                       ///< of the file
 };
 
-/// The recipe of the command line, and what a worker shows of it; warnings are shown.
-/// A warning that no run can compute on the GPU that is planned for.
+/// A warning that no run can compute on the GPU that the plan is for.
 Diagnostics too_old(const PlanRequest& request) {
   const auto model = device_model(request.device_model);
   if (request.device_model.empty() || !model || (*model)->capability >= kOldestCapability)
@@ -101,14 +100,14 @@ Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sou
   return PlannedRecipe{*std::move(prepared), *std::move(answer), std::move(errors)};
 }
 
-/// "picture.svg", with the node's name where several are drawn.
+/// "picture.svg", with the node's name if several are drawn.
 std::string picture_name(const std::string& file, const std::string& node, std::size_t count) {
   if (count < 2) return file;
   const std::string stem = file.ends_with(".svg") ? file.substr(0, file.size() - 4) : file;
   return stem + "." + node + ".svg";
 }
 
-/// Draws every plan that has a curve; the files written.
+/// Draws every plan that has a curve; returns the written files.
 std::vector<std::string> draw(const PlannedRecipe& asked, const std::string& file) {
   std::vector<std::string> written;
   if (file.empty()) return written;

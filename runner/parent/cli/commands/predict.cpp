@@ -29,21 +29,21 @@ using Json = nlohmann::ordered_json;
 struct PredictFlags {
   WeightsSource weights;
   std::string
-      model;  ///< a CLIP that no run has trained: a folder, or hf:ORG/NAME; empty: the run's
+      model;  ///< a CLIP model that no run has trained: a folder, or hf:ORG/NAME; empty: the run's
   std::vector<std::string> paths;  ///< images and folders of images; also overrides
   std::int64_t top = 5, batch_size = 64;
   std::string out;            ///< a file; empty: standard output
-  std::string flip = "none";  ///< mirrors to average over
+  std::string flip = "none";  ///< mirrored copies to average over
   std::string support;        ///< examples of each class, for a few-shot model; empty: none
   std::vector<std::string>
-      labels;  ///< texts that an image is compared with; empty: the classes of the training
-  std::string explain;        ///< a folder of pictures of why; empty: none
+      labels;           ///< texts to compare an image with; empty: the classes of the training
+  std::string explain;  ///< a folder for images that explain the predictions; empty: none
   bool skip_corrupt = false;  ///< continue after an image that cannot be read
   bool force = false;         ///< take examples from data that has changed since the training
   LogFlags log;
 };
 
-/// What follows the run on the command line.
+/// The words after the run on the command line.
 struct Words {
   std::vector<std::string> paths, overrides;
 };
@@ -62,8 +62,8 @@ Diagnostic predict_misused(std::string message, std::string help) {
   return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
 }
 
-/// With --model the first word is no run, but a path like the others. What is wrong with the flags
-/// becomes an error.
+/// With --model the first word is not a run, but a path like the others. Errors in the flags are
+/// returned.
 Result<PredictFlags> checked_flags(PredictFlags flags) {
   WeightsSource& source = flags.weights;
   if (flags.model.empty()) {
@@ -94,7 +94,7 @@ Result<PredictFlags> checked_flags(PredictFlags flags) {
   return flags;
 }
 
-/// What is asked of the worker, without the images.
+/// The request to the worker, without the images.
 Result<WeightsRequest> prediction_request(const PredictFlags& flags,
                                           const std::vector<std::string>& overrides,
                                           Sources& sources) {
@@ -102,20 +102,20 @@ Result<WeightsRequest> prediction_request(const PredictFlags& flags,
                              : model_request("predict", flags.model, overrides, sources);
 }
 
-/// The errors with their places in the recipe; of a model that stands in none, without.
+/// The errors with their places in the recipe; without places if the model is in no recipe.
 Diagnostics placed_for(const PredictFlags& flags, Diagnostics errors, const Value& recipe) {
   if (flags.model.empty()) return placed(std::move(errors), recipe);
   for (Diagnostic& error : errors) error.pointer.clear();
   return errors;
 }
 
-/// Standard output takes no more: why is reported when the program ends.
+/// Standard output cannot be written any more; the reason is reported when the program ends.
 struct NobodyReads : std::exception {};
 
 /// Asks the worker for the predictions that `request` names and writes them as they come.
 Result<Json> ask(const WorkerCommand& worker, const Json& request, const PredictFlags& flags,
                  Console& console, PredictionOutput& output, const Value& recipe) {
-  // Results and a live line on one terminal would write over each other.
+  // Results and a live line on one terminal would overwrite each other.
   const bool shows_progress = !flags.out.empty() || !isatty(STDOUT_FILENO);
   ProgressDisplay display(console.err, standard_error_display(console.verbosity),
                           SecretTexts(recipe));
@@ -144,7 +144,7 @@ Result<Json> ask(const WorkerCommand& worker, const Json& request, const Predict
   return answer;
 }
 
-/// The predictions go to `flags.out`, whole or not at all, or else to standard output.
+/// Writes the predictions to `flags.out`, completely or not at all, or else to standard output.
 ExitCode predict(const WorkerCommand& worker, const Json& request, const PredictFlags& flags,
                  Console& console, const Value& recipe) {
   std::optional<AtomicFile> file;
@@ -179,7 +179,7 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
   return failed > 0 ? ExitCode::kBadData : ExitCode::kDone;
 }
 
-/// What is asked for and no ensemble does.
+/// Errors for options that an ensemble does not support.
 Diagnostics of_no_ensemble(const Json& request) {
   Diagnostics errors;
   for (const char* flag : {"support", "labels"}) {
@@ -193,7 +193,7 @@ Diagnostics of_no_ensemble(const Json& request) {
   return errors;
 }
 
-/// Links followed.
+/// Follows links.
 bool lies_really_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
   std::error_code error;
   const auto below = std::filesystem::weakly_canonical(path, error)
@@ -201,7 +201,7 @@ bool lies_really_in(const std::filesystem::path& path, const std::filesystem::pa
   return !below.empty() && *below.begin() != "..";
 }
 
-/// Of examples that lie in data of the training: what has become of it since.
+/// How examples that lie in the training's data have changed since.
 Diagnostics changed_support(const PredictFlags& flags, Console& console) {
   if (flags.support.empty()) return {};
   const auto run = read_run(flags.weights.run);
@@ -235,7 +235,8 @@ ExitCode predict_images(const PredictFlags& given, Console& console) {
   auto request = prediction_request(flags, words.overrides, console.sources);
   if (!request) return report(console, request.errors());
   if (words.paths.empty())
-    return report(console, no_image);  // an override that is none may have been meant as one
+    return report(console, no_image);  // checked after the overrides: a wrong override may be a
+                                       // mistyped image
   const Diagnostics changed = changed_support(flags, console);
   if (exit_code(changed) != ExitCode::kDone) return report(console, changed);
   warn(console, changed);

@@ -22,7 +22,7 @@
 #include "runner/shared/text/printable.h"
 #include "runner/shared/value/parse_json.h"
 
-#include "runner/shared/disk/regular_file.h"
+#include "runner/shared/disk/descriptor.h"
 
 namespace runner {
 namespace {
@@ -32,19 +32,19 @@ struct ResumeFlags {
   std::vector<std::string> overrides;
   ReuseFlags reuse;
   LogFlags log;
-  bool force = false;  ///< take changes that make the result neither recipe's
+  bool force = false;  ///< accept changes with which the result matches neither recipe
 };
 
-/// The summary of a run that has finished, and its folder.
+/// The summary of a finished run, and its folder.
 nlohmann::ordered_json summary_of(const RecordedRun& run) {
   std::ifstream file = open_regular(RunLayout(run.folder).summary());
   auto summary = parse_json(file);
-  if (!summary.is_object()) summary = nlohmann::ordered_json::object();  // somebody has damaged it
+  if (!summary.is_object()) summary = nlohmann::ordered_json::object();  // the file is damaged
   summary["folder"] = run.folder.string();
   return summary;
 }
 
-/// Is everything there that the nodes of a finished run have left?
+/// True if all files of the nodes of a finished run still exist.
 bool is_whole(const RecordedRun& run) {
   return std::ranges::all_of(run.finished, [&](const std::string& node) {
     const auto folder = RunLayout(run.folder).node(node).folder();
@@ -53,7 +53,7 @@ bool is_whole(const RecordedRun& run) {
   });
 }
 
-/// `errors` with what makes them possible in a run that was begun.
+/// `errors` with a note on how they can occur in a run that has begun.
 Diagnostics broken_by_record(Diagnostics errors) {
   for (Diagnostic& error : errors)
     error.notes.push_back(
@@ -62,7 +62,7 @@ Diagnostics broken_by_record(Diagnostics errors) {
   return errors;
 }
 
-/// What of the run's folder the run has not left there: errors, or with `force` warnings.
+/// Errors, or with `force` warnings, for what the run itself has not put into its folder.
 Diagnostics put_there(const RecordedRun& run, const Graph& graph, bool force) {
   Diagnostics found = foreign_checkpoints(run.folder, graph);
   for (Diagnostic& one : found)
@@ -82,7 +82,7 @@ Diagnostics put_there(const RecordedRun& run, const Graph& graph, bool force) {
   return found;
 }
 
-/// What trainings have begun from bears no more on them once all have saved.
+/// Once every training has saved, its starting point no longer affects it.
 bool is_behind(const RecordChange& change, const Graph& graph, const RecordedRun& run) {
   const auto begins_from_it = [&](const Node& node) {
     return family_of(node.kind) == Family::kTrain && change.pointer.starts_with(node.pointer + "/");
@@ -134,7 +134,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 
-  // Both are part of the bits: what `auto` came to then, it comes to again.
+  // Both are part of the bits: `auto` must resolve to the recorded values again.
   Graph& graph = prepared->graph;
   const bool is_same_device = keep_machine(graph, before->graph, *run);
   const DeviceUse use{.recipe = new_recipe,

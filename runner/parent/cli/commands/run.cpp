@@ -23,7 +23,7 @@ struct RunFlags {
   ReuseFlags reuse;
   LogFlags log;
   std::string only;
-  std::string show;  ///< "job", Hydra's --cfg job: the recipe is shown instead
+  std::string show;  ///< "job", Hydra's --cfg job: show the recipe instead
   ConfigView view;
   bool multirun = false;
   bool dry_run = false;
@@ -65,7 +65,7 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
       .reuse = flags.reuse.which(),
       .device = &*device,
       .inputs = input_paths(prepared->recipe.resolved, schemas, prepared->graph.working_folder)};
-  LateStorage late(disk());  // of a trial, which its sweep flushes together with others
+  LateStorage late(disk());  // for a trial: its sweep flushes several together
   const bool is_late = std::getenv(kFlushedBySweep) != nullptr;
   RunSurroundings here = surroundings(console, *worker, next_gpu_for(use, console),
                                       is_late ? static_cast<Storage&>(late) : disk());

@@ -26,7 +26,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A recorded run and the nodes that its recipe has.
+/// A recorded run and the nodes of its recipe.
 struct KnownRun {
   RecordedRun run;
   Graph graph;
@@ -41,7 +41,7 @@ Result<KnownRun> known_run(const std::string& folder, Console& console) {
   return KnownRun{*run, prepared->graph};
 }
 
-/// The text option of a node; empty where it has none.
+/// The text option of a node; empty if it has none.
 std::string text_option(const Node& node, std::string_view key) {
   const Value* value = node.options.find(key);
   return value && value->text() ? *value->text() : "";
@@ -153,11 +153,11 @@ ExitCode reproduce(const RunsFlags& flags, Console& console) {
                        console);
 }
 
-/// What `retort runs ACTION` does, as a table of contents.
+/// The actions of `retort runs ACTION`, as a table.
 struct RunsAction {
   std::string_view name;
-  std::size_t least, most;  ///< words after it
-  std::string_view words;   ///< what they are
+  std::size_t least, most;  ///< number of words after it
+  std::string_view words;   ///< the names of those words
   ExitCode (*run)(const RunsFlags&, Console&);
 };
 
@@ -176,14 +176,14 @@ constexpr RunsAction kActions[] = {
     {"reindex", 0, kAny, "folders that hold runs", reindex_runs},
 };
 
-/// An option of `retort runs`, and the actions that obey it.
+/// An option of `retort runs`, and the actions that accept it.
 struct RunsOption {
   std::string_view name;
   bool is_given;
   std::vector<std::string_view> actions;
 };
 
-/// An option that the action does not obey is a mistake.
+/// Errors for options that the action does not accept.
 Diagnostics misplaced(const RunsFlags& flags) {
   const RunsOption options[] = {
       {"--node", !flags.node.empty(), {"reset"}},

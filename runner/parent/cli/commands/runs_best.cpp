@@ -12,27 +12,28 @@
 namespace runner {
 namespace {
 
-/// By which metric runs compete, and which do.
+/// The metric that ranks runs, and which runs take part.
 struct Contest {
   std::string metric;
-  std::string kind = {};    ///< of the training; empty: any
-  std::size_t others = 0;   ///< runs that are compared by something else
-  bool is_of_test = false;  ///< for want of a validation
+  std::string kind = {};    ///< the training's kind; empty: any
+  std::size_t others = 0;   ///< number of runs that are compared by another metric
+  bool is_of_test = false;  ///< because there is no validation
 };
 
-/// Evaluations have no weights, and what has not finished competes only where that is asked for.
+/// Evaluations are excluded because they have no weights; unfinished runs take part only on
+/// request.
 bool may_win(const ListedRun& run, const RunsFlags& flags) {
   return run.entry.source.empty() &&
          (flags.all || (run.entry.status == "finished" && !run.entry.smoke));
 }
 
-/// What most of the runs monitor, by one kind of training: the accuracy of episodes is another
-/// thing than that of classes. Where no run says what it monitors, the metric that tells most of
-/// the most runs.
+/// The metric that most runs monitor, with one kind of training, because the accuracy of episodes
+/// is not comparable with that of classes. If no run names a monitored metric, the main metric that
+/// most runs share.
 std::optional<Contest> contest_among(const std::vector<ListedRun>& runs) {
   std::map<std::pair<std::string, std::string>, std::size_t> monitored;
   std::map<std::string, std::size_t> headlines;
-  std::size_t count = 0;  // of runs that have measured anything
+  std::size_t count = 0;  // runs that have measured anything
   for (const ListedRun& run : runs) {
     const RunEntry& entry = run.entry;
     if (entry.headline.empty()) continue;
@@ -80,7 +81,7 @@ Diagnostic no_winner(const RunsFlags& flags, const std::string& metric) {
 
 }  // namespace
 
-/// Only the folder goes to standard output: `retort predict $(retort runs best) cat.jpg`.
+/// Prints only the folder on standard output: `retort predict $(retort runs best) cat.jpg`.
 ExitCode show_best_run(const RunsFlags& flags, Console& console) {
   auto wish = listing_wish(flags, console);
   if (!wish) return report(console, wish.errors());
@@ -103,7 +104,7 @@ ExitCode show_best_run(const RunsFlags& flags, Console& console) {
   if (!listing) return report(console, listing.errors());
   warn(console, warnings);
   const std::size_t at = listing->keys.size() - 1;
-  listing->keys[at].is_metric = true;  // the largest is best also of a recipe's number
+  listing->keys[at].is_metric = true;  // largest first, also for a number from the recipe
   contest.metric = listing->keys[at].name;
   std::erase_if(listing->runs, [&](const ListedRun& run) {
     if (!may_win(run, flags) || run.values[at].empty()) return true;

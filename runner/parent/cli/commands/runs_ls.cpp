@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMuch = 200;  // runs that take more than a moment to read
+constexpr std::size_t kMuch = 200;  // this many runs take noticeable time to read
 
 /// "2026-01-31 12:00:00" of "2026-01-31T12:00:00+0000".
 std::string shown_time(std::string text) {
@@ -32,7 +32,7 @@ std::string shown_values(const std::vector<RunValue>& values) {
   return text.empty() ? "–" : printable(text);
 }
 
-/// The keys that are no column of every listing.
+/// The keys that are not columns of every listing.
 std::vector<std::size_t> further_columns(const RunListing& listing) {
   std::vector<std::size_t> columns;
   for (std::size_t k = 0; k < listing.keys.size(); ++k) {
@@ -46,7 +46,7 @@ std::vector<std::size_t> further_columns(const RunListing& listing) {
   return columns;
 }
 
-/// An evaluation is indented where it stands below its run, else it says which that is.
+/// An evaluation is indented if it is listed below its run; otherwise it names the run.
 std::string shown_folder(const RunListing& listing, const ListedRun& run) {
   const std::string& source = run.entry.source;
   if (source.empty()) return run.folder;

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// As of `plan --detailed-exitcode`: what succeeded and has something to say besides.
+/// As for `plan --detailed-exitcode`: success with something to report.
 constexpr auto kWithinToleranceExit = static_cast<ExitCode>(2),
                kDifferentExit = static_cast<ExitCode>(3);
 

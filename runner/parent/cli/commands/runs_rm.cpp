@@ -16,10 +16,11 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kNamedRuns = 5;  // where nobody can be asked
-constexpr int kAbove = 3;              // as far above a run as a folder of runs may be
+constexpr std::size_t kNamedRuns = 5;  // named in the message when there is no terminal to ask
+constexpr int kAbove = 3;              // a folder of runs may be at most this many levels above a
+                                       // run
 
-/// Is it to be? Only a person at a terminal can say so.
+/// Asks for confirmation. Only a user at a terminal can confirm.
 bool is_confirmed(const std::vector<RemovableRun>& runs, std::uintmax_t bytes, Console& console) {
   for (const RemovableRun& run : runs)
     console.err << "  " << printable(run.folder.string()) << '\n';
@@ -32,7 +33,7 @@ bool is_confirmed(const std::vector<RemovableRun>& runs, std::uintmax_t bytes, C
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-/// So that the next `runs ls` does not wonder where they are.
+/// Removes the runs from the indexes, so that the next `runs ls` does not report them as missing.
 void forget_in_indexes(const std::vector<RemovableRun>& runs) {
   std::set<std::filesystem::path> roots;
   for (const RemovableRun& run : runs) {
@@ -46,7 +47,7 @@ void forget_in_indexes(const std::vector<RemovableRun>& runs) {
       RunIndex index(root, run_index_folder(), ignored);
       if (!real_file_system().is_file(index.file()) || !ignored.empty()) continue;
       if (index.refresh().any()) index.save();
-    } catch (const std::runtime_error&) {  // `runs ls` says what is wrong with it
+    } catch (const std::runtime_error&) {  // `runs ls` reports what is wrong with it
     }
   }
 }

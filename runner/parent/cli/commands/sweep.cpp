@@ -32,9 +32,9 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kShownDigits = 10;  // of a hash
+constexpr std::size_t kShownDigits = 10;  // digits of a hash
 
-/// A line each: its number, the beginning of its hash, what it sets.
+/// One line for each trial: its number, the beginning of its hash, its settings.
 void print_jobs(const std::vector<PreparedTrial>& jobs, std::ostream& out) {
   const std::size_t width = std::to_string(jobs.size() - 1).size();
   for (const PreparedTrial& job : jobs) {
@@ -73,7 +73,8 @@ Result<SweepInSlots> listed_sweep(const NamedRecipe& named, const SchemaSet& sch
   return SweepInSlots{*std::move(sweep), slots};
 }
 
-/// What sweep.launcher asks for, with the cores and GPUs that the trials need; null: this machine.
+/// The settings in sweep.launcher, with the cores and GPUs that the trials need; null: this
+/// machine.
 nlohmann::ordered_json launcher_settings(const PreparedSweep& sweep) {
   if (sweep.launcher.is_null()) return nullptr;
   nlohmann::ordered_json settings = to_json(sweep.launcher);
@@ -97,7 +98,7 @@ ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& con
   surroundings.rows = rows_of_standard_error;
   const ExitCode code = (*launcher)->run(journal, trial_options(flags), surroundings);
   if (console.json || (*launcher)->has_results()) print_results(journal, flags.metric, console);
-  // Trials that nothing was compared by would come to the same again.
+  // After kBadRecipe no trial has the metric, and a resumed sweep would end the same way.
   if (journal.plan().is_asked && !console.is_quiet())
     console.err << "its sampler goes on with `retort sweep ask-tell resume "
                 << printable(journal.folder().string()) << "`\n";
@@ -107,7 +108,7 @@ ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& con
   return code;
 }
 
-/// Of the trials that are still to run, planned anew.
+/// Plans the trials that are still to run again.
 Result<std::int64_t> slots_of_resumed_sweep(const SweepJournal& journal, const SweepFlags& flags,
                                             Console& console) {
   if (flags.slots.slots == 1 && !flags.slots.is_auto) return 1;
@@ -120,7 +121,7 @@ Result<std::int64_t> slots_of_resumed_sweep(const SweepJournal& journal, const S
     const auto recipe =
         is_over ? std::nullopt
                 : trial_recipe(SweepLayout(journal.folder()), trial.number, console.sources);
-    if (!recipe) continue;  // has been checked
+    if (!recipe) continue;  // already checked
     memory.add(trial.number, *recipe);
     const Value* const written = recipe->find("threads");
     const auto* const number = written ? std::get_if<std::int64_t>(&written->data) : nullptr;
@@ -130,7 +131,7 @@ Result<std::int64_t> slots_of_resumed_sweep(const SweepJournal& journal, const S
   return choose_slots(memory, flags.slots, threads, console);
 }
 
-/// metric_of_trials() of a sweep that was begun.
+/// metric_of_trials() for a sweep that was begun.
 Result<std::string> metric_of_recorded(const std::filesystem::path& folder,
                                        const std::vector<Trial>& trials, const std::string& wanted,
                                        Sources& sources) {
@@ -139,7 +140,7 @@ Result<std::string> metric_of_recorded(const std::filesystem::path& folder,
   for (const Trial& trial : trials) {
     const auto recipe =
         prepare_recorded(SweepLayout(folder).recipe(trial.number), {}, shipped_schemas(), sources);
-    if (recipe) nodes.insert(nodes_of_trial(recipe->graph));  // else that has been said
+    if (recipe) nodes.insert(nodes_of_trial(recipe->graph));  // otherwise already reported
   }
   return metric_of_trials(wanted, nodes, shipped_schemas());
 }
@@ -163,7 +164,8 @@ ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& fla
     return report(console, errors);
   warn(console, found);
   if (!is_auto)
-    slots = slots_of_resumed_sweep(*journal, flags, console);  // after what takes no planning
+    slots = slots_of_resumed_sweep(*journal, flags, console);  // after the checks that need no
+                                                               // planning
   if (!slots) return report(console, slots.errors());
   const auto metric =
       metric_of_recorded(journal->folder(), journal->trials(), flags.metric, console.sources);
@@ -205,8 +207,8 @@ ExitCode task_of_sweep(const std::vector<std::string>& words, Console& console) 
   return code ? *code : report(console, code.errors());
 }
 
-/// `retort sweep resume DIR` and `retort sweep show DIR`, where the recipe's place says what is to
-/// be done.
+/// `retort sweep resume DIR` and `retort sweep show DIR`, in which the action stands in the
+/// recipe's place.
 ExitCode sweep(SweepFlags flags, Console& console) {
   const auto slots = slot_wish(flags.slots_text);
   if (!slots) return report(console, slots.errors());
@@ -314,7 +316,7 @@ Invocation declare_sweep() {
 
 }  // namespace
 
-/// What divides or watches this machine, where the trials run on a cluster.
+/// Errors for options that divide or watch this machine, if the trials run on a cluster.
 Diagnostics misused_on_cluster(const SweepFlags& flags, const PreparedSweep& sweep) {
   Diagnostics errors;
   if (sweep.launcher.is_null()) return errors;
@@ -346,7 +348,7 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   NamedRecipe named = flags.recipe;
   if (!flags.launcher.empty())
     named.overrides.insert(named.overrides.begin(), "+launcher=" + flags.launcher);
-  // Of a list the slots are fitted where its hashes need that.
+  // For a list, the slots are computed only if its hashes depend on them.
   const bool is_list = flags.dry_run && !flags.slots.is_auto;
   auto fitted =
       is_list ? listed_sweep(named, schemas, flags.slots.slots, sources)
@@ -390,7 +392,7 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
     in_slots.slots.slots = fitted->slots;
     in_slots.metric = *metric;
     fitted->sweep = {};
-    malloc_trim(0);  // each trial begins as a copy of what is left
+    malloc_trim(0);  // each trial begins as a copy of the remaining memory
     return go_through(journal, in_slots, console);
   } catch (const WriteError& error) {
     return report(console, {error.diagnostic()});

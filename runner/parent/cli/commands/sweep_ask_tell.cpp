@@ -16,7 +16,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The one job of a recipe with overrides: what a sampler chooses is not listed besides.
+/// Prepares the single trial of a recipe with overrides: a sampler's choice must not itself be a
+/// sweep.
 Result<PreparedSweep> prepare_one(const NamedRecipe& named, const SchemaSet& schemas,
                                   Sources& sources, std::int64_t slots) {
   auto prepared = prepare_sweep(named, schemas, sources, slots);
@@ -30,7 +31,7 @@ Result<PreparedSweep> prepare_one(const NamedRecipe& named, const SchemaSet& sch
       "some"};
 }
 
-/// The overrides of settings, {"train.epochs": 5, "model": "lora"}.
+/// Converts settings, {"train.epochs": 5, "model": "lora"}, to overrides.
 std::vector<std::string> overrides_of(const Json& settings) {
   std::vector<std::string> overrides;
   for (const auto& [key, value] : settings.items())
@@ -38,7 +39,7 @@ std::vector<std::string> overrides_of(const Json& settings) {
   return overrides;
 }
 
-/// What a sampler is told of a trial that has ended.
+/// What a sampler is told about a trial that has ended.
 Json measured(const SweepJournal& journal, const Trial& trial, const std::string& metric) {
   SweepPlan plan;
   plan.trials = {trial};
@@ -59,8 +60,7 @@ Json measured(const SweepJournal& journal, const Trial& trial, const std::string
   return told;
 }
 
-/// The recipe that all trials begin with, which says how many slots are for the taking where those
-/// are auto.
+/// The recipe that all trials start from; it determines the number of slots if that is auto.
 Result<PreparedSweep> base_of_trials(SweepFlags& flags, const SchemaSet& schemas,
                                      SlotMemory& memory, Console& console) {
   const std::int64_t most = flags.slots.is_auto ? slots_for_threads(1) : flags.slots.slots;
@@ -77,7 +77,7 @@ Result<PreparedSweep> base_of_trials(SweepFlags& flags, const SchemaSet& schemas
   return base;
 }
 
-/// Whether a trial that was thought of fits beside those that have not ended.
+/// Checks that a trial chosen by the sampler fits together with those that have not ended.
 Diagnostics check_memory(SlotMemory& memory, const SweepJournal& journal, const PreparedTrial& job,
                          std::int64_t slots) {
   if (slots == 1) return {};
@@ -90,7 +90,7 @@ Diagnostics check_memory(SlotMemory& memory, const SweepJournal& journal, const 
   return errors;
 }
 
-/// Everything while a sampler is talked with. All are borrowed.
+/// The state of a sweep with a sampler. Everything is borrowed.
 class AskedSweep {
  public:
   AskedSweep(SweepJournal& journal, const SweepFlags& flags, const SchemaSet& schemas,
@@ -140,7 +140,8 @@ class AskedSweep {
       return errors;
     std::error_code ignored;
     std::filesystem::remove(layout_.recipe(job.number),
-                            ignored);  // of one that was killed before the journal knew it
+                            ignored);  // left by a process that was killed before the journal had
+                                       // the trial
     if (const Diagnostics errors = write_recipe(job, layout_, console_.sources); !errors.empty())
       return errors;
     std::vector<std::string> texts;
@@ -192,7 +193,7 @@ ExitCode begin_asking(SweepFlags flags, Console& console) {
   return AskedSweep(journal, flags, schemas, memory, console)();
 }
 
-/// `retort sweep ask-tell resume DIR`: with the recipe and the overrides that the journal has.
+/// `retort sweep ask-tell resume DIR`: uses the recipe and the overrides in the journal.
 ExitCode go_on_asking(SweepFlags flags, Console& console) {
   if (flags.recipe.overrides.size() != 2) {
     return report(console,

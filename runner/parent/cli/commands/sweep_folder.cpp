@@ -21,7 +21,7 @@ Result<SweepJournal> reopen_sweep(const std::filesystem::path& folder, Console& 
   auto journal = SweepJournal::reopen(whole.lexically_normal(), disk(), with_warnings(console));
   if (!journal) return journal;
   std::filesystem::current_path(journal->plan().folder,
-                                error);  // where relative paths of the recipes stand
+                                error);  // base of the recipes' relative paths
   if (error) {
     return Diagnostic{ErrorCode::kMissingFolder,
                       {},

@@ -28,7 +28,7 @@ struct WatchFlags {
   bool once = false;
 };
 
-/// Rows and columns of the terminal that results go to; nullopt: it is none.
+/// Rows and columns of the terminal that results go to; nullopt if it is not a terminal.
 std::optional<winsize> results_terminal() {
   const char* const terminal = std::getenv("TERM");
   winsize size{};
@@ -40,10 +40,10 @@ std::optional<winsize> results_terminal() {
   return size;
 }
 
-/// What is seen of a folder at one look.
+/// The state of a folder at one moment.
 struct WatchedFolder {
   nlohmann::ordered_json json;
-  std::vector<std::string> lines;  ///< one for a run, or one for each trial
+  std::vector<std::string> lines;  ///< one line for a run, or one for each trial
   std::vector<TrialProgress> trials;
   bool is_over = false;
 };
@@ -56,7 +56,7 @@ WatchedFolder look_at_run(const std::filesystem::path& folder) {
           .is_over = !run.status.empty() && run.status != "running"};
 }
 
-/// With `most`, what a table of so many trials shows.
+/// With `most`, reads only what a table of that many trials shows.
 Result<WatchedFolder> look_at_sweep(const std::filesystem::path& folder,
                                     std::optional<std::size_t> most) {
   const auto plan = SweepJournal::read(folder);
@@ -88,7 +88,7 @@ Result<WatchedFolder> look_at(const std::filesystem::path& folder,
                     "name the folder that `retort run` or `retort sweep` has printed"};
 }
 
-/// As a table or a line that may be drawn over.
+/// As a table or a line that may be redrawn in place.
 std::string picture_of(const WatchedFolder& seen, std::size_t rows) {
   if (seen.trials.empty()) return seen.lines.front() + "\n";
   return trials_text(seen.trials, trials_on_terminal(static_cast<int>(rows)));
@@ -128,7 +128,7 @@ ExitCode watch(const WatchFlags& flags, Console& console) {
       console.out.flush();
     }
     if (seen->is_over) return ExitCode::kDone;
-    if (!console.out) return ExitCode::kDone;  // nobody reads on
+    if (!console.out) return ExitCode::kDone;  // the reader is gone
     if (const auto signal = wait(kBetweenLooks))
       return exit_code_of_stop(*signal, /*has_saved=*/false);
   }

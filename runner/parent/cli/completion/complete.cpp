@@ -21,7 +21,7 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kMaxRecipe =
-    64u << 10;  // bytes of a recipe's file, which is read for its first sentence
+    64u << 10;  // bytes of a recipe's file that are read, for its first sentence
 
 Candidates verbs() {
   Candidates found = {{"--help", "What retort is"},
@@ -72,11 +72,12 @@ Candidates kinds(const SchemaSet& schemas) {
   return found;
 }
 
-/// What is about the recipe that the line names: an override, a key or a stage, as `what` says.
+/// Completes something of the recipe that the line names: an override, a key or a stage, as `what`
+/// says.
 Candidates about_recipe(const UnfinishedLine& line, const ExpectedWord& what,
                         std::string_view typed) {
   NamedRecipe named = line.recipe;
-  // `config diff` may name a second recipe, to which what follows belongs.
+  // `config diff` may name a second recipe; the following words belong to that.
   Candidates found;
   if (line.action == "diff") {
     const auto second = std::ranges::find_if_not(named.overrides, is_override);
@@ -177,7 +178,7 @@ std::string first_sentence_of(const std::string& description) {
   return stop == description.npos ? description : description.substr(0, stop + 1);
 }
 
-/// A value beside its key.
+/// A value shown next to its key.
 std::string brief(const Value& value) {
   const std::string text = value.text() ? *value.text() : describe(value);
   return columns(text) > 40 ? std::string(first_columns(text, 40)) + "…" : text;
@@ -210,7 +211,7 @@ class KeyCompletion {
   }
 
  private:
-  /// Keys of a recipe that nobody sets by an override.
+  /// Keys of a recipe that users do not override.
   static bool is_about_recipe(const std::string& key) {
     return key == "schema" || key == "aliases" || key == "defaults" || key == "kind";
   }
@@ -221,8 +222,8 @@ class KeyCompletion {
         {std::string(prefix(kind_)) + name + std::string(end), std::move(description)});
   }
 
-  /// May an override with this prefix choose an option of `group`? Where nothing composes, nobody
-  /// knows.
+  /// True if an override with this prefix may choose an option of `group`. Unknown if nothing
+  /// composes.
   bool can_choose(const Outline::Group& group) const {
     if (kind_ == OverrideKind::kChange) return group.is_listed || outline_.recipe().map()->empty();
     if (kind_ == OverrideKind::kAdd) return !group.is_listed;
@@ -244,7 +245,7 @@ class KeyCompletion {
     take_key(target, alias.name, "alias of " + target);
   }
 
-  /// `key` is the one that is meant, `shown` what is typed for it.
+  /// `key` is the actual key, `shown` what is typed for it.
   void take_key(const std::string& key, const std::string& shown,
                 const std::string& description = "") {
     const Value* value = at_key(outline_.recipe(), key);

@@ -49,7 +49,7 @@ std::string shell_replacement(const ShellLine& line, std::string_view text) {
 
 namespace {
 
-// Runs in bash 3.2 too, which has neither mapfile nor compopt.
+// Also runs in bash 3.2, which has neither mapfile nor compopt.
 constexpr std::string_view kBash =
     R"(# Completion of retort for bash. In ~/.bashrc: source <(retort completion bash)
 _retort() {

@@ -1,4 +1,4 @@
-#include "runner/shared/disk/regular_file.h"
+#include "runner/shared/disk/descriptor.h"
 
 #include <sys/stat.h>
 
