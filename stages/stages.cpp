@@ -71,7 +71,7 @@ std::span<const MadeDataset> all_made_datasets() {
 std::span<const ImageSubject* const> all_image_subjects() {
   static const std::vector<const ImageSubject*> kSubjects = {
       // clang-format off
-      &kRetina,
+      &stages::kRetina,
       // clang-format on
   };
   return kSubjects;

@@ -1,4 +1,4 @@
-// ImageParts decoded, resized and prepared as Pillow, transformers, timm and torchvision do it.
+// Images decoded, resized and prepared as Pillow, transformers, timm and torchvision do it.
 // Resizing begins with the recorded pixels, so that another decoder's rounding is not measured
 // twice.
 

@@ -1,4 +1,4 @@
-// ImageParts changed as Pillow and torchvision change them: tests/golden/picture_changes.py says
+// Images changed as Pillow and torchvision change them: tests/golden/picture_changes.py says
 // how.
 
 #include "runner/shared/disk/digest.h"

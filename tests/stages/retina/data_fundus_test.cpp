@@ -132,7 +132,7 @@ TEST_F(Fundus, EyesAndCopiesOfAPatientStayTogether) {
           grade + "/img" + number + "_rot90.jpg"})
       folder_.add("data/" + name, i);
   }
-  // ImageParts of other folders that are called the same are other pictures.
+  // Images of other folders that are called the same are other pictures.
   folder_.add("data/0/img1.jpg", 100);
   const auto outputs = run({{"duplicates", "keep"}});
   EXPECT_THAT(

@@ -25,7 +25,7 @@ nlohmann::ordered_json settings(const std::string& mount) {
 }
 
 constexpr char kManifest[] = R"(apiVersion: batch/v1
-kind: PreparedTrial
+kind: Job
 metadata:
   name: "retort-0a-1"
   namespace: "vision"
