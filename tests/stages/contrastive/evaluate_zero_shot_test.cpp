@@ -113,7 +113,7 @@ TEST_F(ZeroShot, WithinItsClassAnImageIsAskedForItsOwnCaption) {
             images > 0 ? 1 : 0);  // a class has one caption here
 }
 
-/// ImageParts of three classes, each of which has three captions. No picture has the one at place
+/// Images of three classes, each of which has three captions. No picture has the one at place
 /// `absent`.
 class ModelsOfMakes final : public Dataset {
  public:
