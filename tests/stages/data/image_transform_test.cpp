@@ -81,7 +81,7 @@ TEST(ImageTransform, PreprocessingComesBackAsItWas) {
 
 TEST(ImageTransform, PreprocessingIsWrittenInTheWordsOfRecipes) {
   const json document = json::parse(transform_json(of_moons()));
-  EXPECT_EQ(document["subject"], "retina");
+  EXPECT_EQ(document["subject"], "moon");
   EXPECT_EQ(
       document["preprocess"].dump(),
       R"({"clahe":{"clip_limit":2.5,"tiles":[4,6]},"flatten_sharpen":{"brightness":-3.5,"contrast":1.25,)"
