@@ -147,8 +147,8 @@ TEST_F(ClipAdapters, AModelThatCannotPredictIsRefusedByText) {
           "--model has no classes of its own, and there are no --labels",
           "give the texts to choose among");
   refused("--model merged --labels car", 64, "no image given", "give images or folders of images");
-  refused("--model merged" + photo + "--labels \"\"", 64, "a caption is empty: ''",
-          "give texts that the model can read");
+  refused("--model merged" + photo + "--labels \"\"", 64, "the argument after '--labels' is empty",
+          "leave it out");
   refused("--model merged --checkpoint best" + photo + "--labels car", 64,
           "--checkpoint is for what a run has trained", "leave it out");
   refused("--model merged train.epochs=1" + photo + "--labels car", 64,

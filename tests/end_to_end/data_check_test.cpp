@@ -219,7 +219,7 @@ TEST_F(DataCheck, APredictionOfWhatIsNoRetinaSaysSo) {
   EXPECT_THAT(
       ended.err,
       HasSubstr(
-          "2 pictures do not look like photographs of a retina, so what is said of them means "
+          "2 pictures do not look like a photograph of a retina, so what is said of them means "
           "nothing: 'shapes/"));
 }
 
