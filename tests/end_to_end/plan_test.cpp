@@ -125,7 +125,7 @@ TEST_F(Plan, DeviceThatIsNotHereIsNamedAndNoProcessorIs) {
                                                                   {"P100", "P100"},
                                                                   {"T4", "NVIDIA T4"},
                                                                   {"l4", "NVIDIA L4"},
-                                                                  {"A100 80", "NVIDIA A100 80GB"},
+                                                                  {"A100 80GB", "NVIDIA A100 80GB"},
                                                                   {"H200", "H200"},
                                                                   {"rtx 4090", "RTX 4090"}};
   for (const auto& [asked, named] : names) {
