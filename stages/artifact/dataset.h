@@ -150,8 +150,9 @@ class RemarkingDataset {
   struct Remarks {
     std::int64_t count = 0;               ///< number of samples with a remark
     std::vector<std::string> unreported;  ///< names that no earlier call has returned
-    std::string verdict;  ///< what is wrong with each: "not look like a photograph of a retina"
-    std::string metric;   ///< the metric that counts them: "data/strangers"
+    std::string
+        verdict;         ///< what is wrong with each: "not look like a house", after "does" or "do"
+    std::string metric;  ///< the metric that counts them: "data/strangers"
   };
   /// Remarks on the samples `indices`. Thread-safe.
   virtual Remarks take_remarks(std::span<const std::int64_t> indices) const = 0;

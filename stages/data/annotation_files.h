@@ -64,7 +64,7 @@ class AnnotationFiles {
   runner::Digest sha256_;
 };
 
-/// The contents of a list of images for few-shot learning. Whether the files exist is not checked.
+/// The contents of a list of images and their classes. Whether the files exist is not checked.
 struct ListedImages {
   std::vector<std::string> paths;    ///< as written
   std::vector<std::int64_t> labels;  ///< of each path; an index into `classes`

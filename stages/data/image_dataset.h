@@ -26,8 +26,8 @@ namespace stages {
 /// The subject that all images of a data set should show, if their pixels allow a check. A kind of
 /// data supplies one; stages.cpp lists all.
 struct ImageSubject {
-  std::string_view name;              ///< in records: "retina"
-  std::string_view what;              ///< "a photograph of a retina"
+  std::string_view name;              ///< in records: "house"
+  std::string_view what;              ///< "a photograph of a house"
   bool (*looks_alike)(const Image&);  ///< does an image look like one, by a quick check;
                                       ///< thread-safe
   bool has_patients = false;          ///< file names are expected to identify the patient

@@ -53,7 +53,7 @@ bool is_across(const ImageSurvey::Group& group);
 /// Options of a survey.
 struct SurveyOptions {
   /// The most bits, of 256, by which the hashes (picture_hash()) of images that look the same may
-  /// differ. Their thumbnails must also differ by at most 1.5 grey levels on average: drawn retinas
+  /// differ. Their thumbnails must also differ by at most 1.5 grey levels on average: drawn images
   /// that are saved again differ by at most 0.7, and two different ones by at least 2.2.
   int most_bits = 20;
   int threads = 1;

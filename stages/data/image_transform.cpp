@@ -74,7 +74,7 @@ int integer_between(const json& value, double smallest, double largest, const st
   return static_cast<int>(number_between(value, smallest, largest, key));
 }
 
-/// The bounds are those of schemas/data/fundus.schema.json.
+/// The bounds are those of the options in schemas/data.
 Preprocessing preprocessing_from(const json& document) {
   Preprocessing steps;
   if (!document.is_object()) refuse_transform("preprocess", "is not a mapping");
