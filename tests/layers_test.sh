@@ -239,12 +239,10 @@ check() {
   [ "$found" = no ]
 }
 
-# Plants a mistake by the commands on standard input in a fresh copy of the tree; the rule $1 must be what objects.
-# Only those of $by are asked, which takes a tenth of the time.
+# Plants a mistake by the commands on standard input in the copy of the tree, and takes it back at the end; the rule $1
+# must be what objects. Only those of $by are asked, which takes a tenth of the time.
 expect() {
   local rule="$1" said
-  rm -rf "$copy"
-  cp -r "$clean" "$copy"
   (cd "$copy" && bash -euo pipefail -s)
   if said=$(cd "$copy" && found=no && "$by" 2>&1 && [ "$found" = no ]); then
     echo "not found: $rule"
@@ -253,15 +251,22 @@ expect() {
     printf 'expected: %s\nbut it said:\n%s\n' "$rule" "$said"
     failed=yes
   fi
+  copy_git checkout -q -f -- .
+  copy_git clean -q -d -f -x
 }
+
+# Git, for the files of the copy; the copy itself is not a repository, so that each of its files counts as the tree's.
+copy_git() { git -C "$copy" --git-dir="$scratch/git" --work-tree=. "$@"; }
 
 self_test() {
   scratch=$(mktemp -d)
   trap 'rm -rf "$scratch"' EXIT
-  clean="$scratch/clean" copy="$scratch/copy" failed=no
-  mkdir "$clean"
-  (cd "$1" && tracked | tar -cf - -T - --ignore-failed-read) | tar -xf - -C "$clean"
-  (check "$clean") || failed=yes
+  copy="$scratch/copy" failed=no
+  mkdir "$copy"
+  (cd "$1" && tracked | tar -cf - -T - --ignore-failed-read) | tar -xf - -C "$copy"
+  copy_git init -q
+  copy_git add -A -f
+  (check "$copy") || failed=yes
 
   local by=check_includes
   expect "runner/ knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>runner/shared/value/value.h'

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Takes each room of one paper away, with its lines in stages/stages.cpp, and compiles what is left.
+"""Takes each room of one paper away, and checks that everything else stands.
 
-    without_room_test.py ROOT BUILD    BUILD: a build folder of Ninja
+    without_room_test.py ROOT BUILD [ROOM...]    BUILD: a build folder of Ninja; without a ROOM: each
 
-A room can go where nothing else includes its headers or names its kinds. What is left of stages/ is checked as one
-unit, with the flags of the build.
+With a room go its lines in stages/stages.*, the schemas of its kinds, the recipes and presets that use these kinds, and
+the tests that include its headers. In what is left, stages/ is compiled as one unit with the flags of the build,
+tests/layers_test.sh holds, no test includes what went, and a `retort` built anew composes each recipe.
 """
 
 import pathlib
@@ -15,41 +16,122 @@ import sys
 import tempfile
 
 root, build = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
-layers = (root / "tests/layers_test.sh").read_text(encoding="utf-8")
-rooms = re.search(r'^readonly paper_rooms="([a-z_ ]+)"', layers, re.M).group(1).split()
 
 
-def without(folder, room):
-    """Takes a room out of a copy of the tree."""
-    headers = "".join(path.read_text(encoding="utf-8") for path in (folder / "stages" / room).glob("*.h"))
-    names = set(re.findall(r"^(?:extern const \w+ |[\w:<>&* ]+ )(\w+)[;(]", headers, re.M))
-    for path in (folder / "stages" / room).glob("*.cpp"):
-        names |= set(re.findall(r"StageKind (k\w+) =", path.read_text(encoding="utf-8")))
-    shutil.rmtree(folder / "stages" / room)
+def read(path):
+    return path.read_text(encoding="utf-8")
+
+
+def paper_rooms():
+    return re.search(r'^readonly paper_rooms="([a-z_ ]+)"', read(root / "tests/layers_test.sh"), re.M).group(1).split()
+
+
+def copy_tree(folder):
+    """Copies the files that git knows."""
+    listed = subprocess.check_output(["git", "-C", root, "ls-files", "-z"], text=True).split("\0")
+    for name in filter(None, listed):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, folder / name)
+
+
+def remove_lines(path, is_removed):
+    """Removes lines of a file, which must have some."""
+    lines = read(path).split("\n")
+    kept = [line for line in lines if not is_removed(line)]
+    if len(kept) == len(lines):
+        raise SystemExit(f"{path.name} has no line of the room")
+    path.write_text("\n".join(kept), encoding="utf-8")
+
+
+def remove_code(tree, room):
+    """Removes the sources of a room and its lines in the tables; returns its kinds, such as data.few_shot."""
+    names, kinds = set(), set()
+    for path in (tree / "stages" / room).iterdir():
+        text = read(path)
+        if path.suffix == ".h":
+            names |= set(re.findall(r"^(?:extern const \w+ |[\w:<>&* ]+ )(\w+)[;(]", text, re.M))
+        for name, kind in re.findall(r'StageKind (k\w+) = \{(?:\.name = )?"([a-z0-9_.]+)"', text):
+            names.add(name)
+            kinds.add(kind)
+    shutil.rmtree(tree / "stages" / room)
     for name in ("stages.h", "stages.cpp"):
-        path = folder / "stages" / name
-        lines = path.read_text(encoding="utf-8").split("\n")
-        kept = [
-            line
-            for line in lines
-            if f'"stages/{room}/' not in line and not names & set(re.findall(r"\w+", line.partition("//")[0]))
-        ]
-        if len(kept) == len(lines):
-            sys.exit(f"stages/{name} has no line of stages/{room}/")
-        path.write_text("\n".join(kept), encoding="utf-8")
+        remove_lines(
+            tree / "stages" / name,
+            lambda line: f'"stages/{room}/' in line or names & set(re.findall(r"\w+", line.partition("//")[0])),
+        )
+    layers = tree / "tests/layers_test.sh"
+    layers.write_text(re.sub(rf"^(readonly (?:paper|stages)_rooms=.*)\b{room} ?", r"\1", read(layers), flags=re.M))
+    return kinds
+
+
+def remove_schemas(tree, kinds):
+    for kind in kinds:
+        (tree / "schemas" / (kind.replace(".", "/") + ".schema.json")).unlink()
+
+
+def uses(text, kinds, gone):
+    """Whether a recipe or a config of a group names one of the kinds, or a config that is gone."""
+    if set(re.findall(r"\bkind: ([a-z0-9_.]+)", text)) & kinds:
+        return True
+    defaults = re.search(r"^defaults:\n((?:[ -].*\n)*)", text, re.M)
+    for group, name in re.findall(r"- (?:override )?/?([\w/@.]+): *([\w/]+)", defaults.group(1) if defaults else ""):
+        if f"{group.partition('@')[0]}/{name}" in gone:
+            return True
+    return any(name in gone for name in re.findall(r"^ *- ([a-z_0-9]+)\b(?!:)", defaults.group(1) if defaults else "", re.M))
+
+
+def remove_recipes(tree, kinds):
+    """Removes what uses the kinds, then what uses that; returns the names of the recipes and presets that are left."""
+    gone, before = set(), None
+    while before != len(gone):
+        before = len(gone)
+        for folder in ("recipes", "experiments"):
+            for path in (tree / folder).rglob("*.yaml"):
+                if uses(read(path), kinds, gone):
+                    gone.add(str(path.relative_to(tree / folder).with_suffix("")))
+                    path.unlink()
+    return [path.stem for folder in ("recipes", "experiments") for path in sorted((tree / folder).glob("*.yaml"))]
+
+
+def remove_tests(tree, room):
+    shutil.rmtree(tree / "tests/stages" / room)
+    for path in (tree / "tests").rglob("*"):
+        if path.suffix in (".h", ".cpp", ".cu") and f'#include "stages/{room}/' in read(path):
+            path.unlink()
+    for path in (tree / "experiments").rglob("*.cpp"):
+        if f'#include "stages/{room}/' in read(path):
+            raise SystemExit(f"{path.relative_to(tree)} includes stages/{room}/")
+
+
+def check(command, tree):
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+
+
+def try_without(room, tree):
+    copy_tree(tree)
+    kinds = remove_code(tree, room)
+    remove_schemas(tree, kinds)
+    recipes = remove_recipes(tree, kinds)
+    remove_tests(tree, room)
+    check([tree / "tests/layers_test.sh", tree], tree)
+    check([sys.executable, tree / "tests/one_unit_test.py", tree, build, "stages"], tree)
+    check(["cmake", "--preset", "release", "-DRETORT_STAGES=OFF"], tree)
+    check(["cmake", "--build", "build", "--target", "retort"], tree)
+    retort = tree / "build/bin/retort"
+    check([retort, "stages"], tree)
+    for name in recipes:
+        check([retort, "config", "show", name, "--resolve"], tree)
+    print(f"without stages/{room}/ ({', '.join(sorted(kinds))}): {len(recipes)} recipes and presets compose")
 
 
 failed = []
-for room in rooms:
+for room in sys.argv[3:] or paper_rooms():
     with tempfile.TemporaryDirectory() as place:
-        copy = pathlib.Path(place) / "tree"
-        for half in ("runner", "stages"):
-            shutil.copytree(root / half, copy / half)
-        (copy / "tests").mkdir()
-        without(copy, room)
-        check = [sys.executable, root / "tests/one_unit_test.py", copy, build, "stages"]
-        done = subprocess.run(check, capture_output=True, text=True)
-        if done.returncode != 0:
+        try:
+            try_without(room, pathlib.Path(place).resolve() / "tree")
+        except SystemExit as error:
             failed.append(room)
-            print(f"without stages/{room}/:\n{done.stdout}{done.stderr}")
+            print(f"without stages/{room}/: {error}")
 sys.exit(f"these rooms cannot go: {', '.join(failed)}" if failed else 0)
