@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -18,6 +19,7 @@ using testing::HasSubstr;
 class WeightsAskedFor : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made = retort(
         "data make image_folder --out photos --classes 3 --per-class 10 --size 32 --seed 5 -q",
         folder_.path());
@@ -25,6 +27,7 @@ class WeightsAskedFor : public testing::Test {
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / "photos")) {
       if (entry.path().extension() == ".jpg") image_ = entry.path().string();
     }
+    folder_.keep();
   }
   void train(const std::string& name, const std::string& more) {
     const Ended ran = retort(
@@ -38,7 +41,7 @@ class WeightsAskedFor : public testing::Test {
     const auto summary = nlohmann::json::parse(file_text(folder_ / (run + "/summary.json")));
     return summary["metrics"]["evaluate"]["evaluate/log_loss"]["value"];
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
   std::string image_;
 };
 

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -20,6 +21,7 @@ using testing::HasSubstr;
 class BadInput : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made =
         retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q",
                folder_.path());
@@ -31,6 +33,7 @@ class BadInput : public testing::Test {
                   "data: {root: photos}\n"
                   "train: {epochs: 1, batch_size: 8}\n"
                   "evaluate: {kind: evaluate.classification}\n");
+    folder_.keep();
   }
   Ended run(const std::string& overrides = "") {
     return retort("run r.yaml run.dir=run " + overrides, folder_.path());
@@ -44,7 +47,7 @@ class BadInput : public testing::Test {
     }
     return {};
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(BadInput, UnknownKeyIsShownAtItsPlace) {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 class ChangedRecord : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made = retort(
         "data make image_folder --out photos --classes 3 --per-class 8 --size 16 --seed 5 -q",
         folder_.path());
@@ -37,6 +39,7 @@ class ChangedRecord : public testing::Test {
         "num_attention_heads: 2}\n"
         "train: {epochs: 2, batch_size: 4, log_every: 1, checkpoint: {every: {steps: 1}}}\n"
         "evaluate: {kind: evaluate.classification}\n");
+    folder_.keep();
   }
   Ended train(const std::string& name, const std::string& fault = "",
               const std::string& more = "") const {
@@ -74,7 +77,7 @@ class ChangedRecord : public testing::Test {
     ASSERT_NE(edited, text);
     folder_.write(run + "/.retort/recipe.yaml", edited);
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(ChangedRecord, MissingPhotographIsNotPassedOver) {

@@ -11,6 +11,7 @@
 
 #include "tests/support/hub_server.h"
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 #include "tests/support/small_clip.h"
 
 namespace {
@@ -26,10 +27,12 @@ constexpr const char* kTexts = R"( --labels "a photo of a red car." "a blue car"
 class ClipAdapters : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made = retort(
         "data make stanford_cars --out cars --classes 4 --per-class 20 --size 32 --seed 5 -q",
         folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
+    folder_.keep();
   }
   Ended train(const std::string& name, const std::string& more = "",
               const std::string& fault = "") const {
@@ -65,7 +68,7 @@ class ClipAdapters : public testing::Test {
     for (const auto& [text, probability] : one)
       EXPECT_NEAR(probability, other.at(text), 1e-5) << text;
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(ClipAdapters, AreTrainedResumedEvaluatedAndTakenByATrainingOfTheirExport) {

@@ -10,6 +10,7 @@
 
 #include "tests/support/car_listing.h"
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 #include "tests/support/small_clip.h"
 
 namespace {
@@ -20,10 +21,12 @@ using testing::HasSubstr;
 class ClipCars : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made = retort(
         "data make stanford_cars --out cars --classes 4 --per-class 20 --size 32 --seed 5 -q",
         folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
+    folder_.keep();
   }
   Ended run(const std::string& name, const std::string& more = "",
             const std::string& fault = "") const {
@@ -47,7 +50,7 @@ class ClipCars : public testing::Test {
     if (!best.empty()) best.pop_back();
     return checkpoints / best / "model.safetensors";
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(ClipCars, ClassesAndCaptionsAreMeasured) {

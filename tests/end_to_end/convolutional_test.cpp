@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -21,10 +22,12 @@ constexpr const char* kClassify =
 class Convolutional : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made =
         retort("data make image_folder --out photos --classes 3 --per-class 8 --size 40 -q",
                folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
+    folder_.keep();
   }
   Ended run(const std::string& name, const std::string& more = "",
             const std::string& fault = "") const {
@@ -39,7 +42,7 @@ class Convolutional : public testing::Test {
     if (!best.empty()) best.pop_back();
     return file_text(checkpoints / best / "model.safetensors");
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(Convolutional, KilledAndResumedTrainingEndsWithTheSameBitsAndPredicts) {

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -52,6 +53,7 @@ json steady(json document) {
 class CutOff : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made = retort(
         "data make image_folder --out photos --classes 3 --per-class 6 --size 16 --seed 5 -q",
         folder_.path());
@@ -82,6 +84,7 @@ class CutOff : public testing::Test {
             "train: {foreach: {pair: [[0, 1], [0, 2], [1, 2]]}, epochs: 2, patience: null, "
             "stop_at_accuracy: null, " +
             training + "}\nevaluate: {bootstrap: 20}\n");
+    folder_.keep();
   }
   /// The run work/run, which may reuse what is in work/cache, with `variables` of the environment.
   Ended run(const std::string& recipe, const std::string& variables = "",
@@ -240,7 +243,7 @@ class CutOff : public testing::Test {
     return kept;
   }
 
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 /// Whether a call is one of the last checkpoint's of training.yaml, from when it is there to the

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -30,15 +31,17 @@ train: {epochs: 1, batch_size: 5}
 class DataCheck : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made = retort(
         "data make fundus_folders --out eyes --per-class 5 --size 64 --seed 1 -q", folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
     std::ofstream(folder_ / "eyes.yaml") << kRecipe;
+    folder_.keep();
   }
   Ended check(const std::string& words = "") const {
     return retort("data check eyes.yaml " + words, folder_.path());
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(DataCheck, OfGoodDataFindsNothing) {

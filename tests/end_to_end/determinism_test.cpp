@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -16,11 +17,13 @@ using testing::MatchesRegex;
 class DoctorDeterminism : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made = retort(
         "data make image_folder --out photos --classes 3 --per-class 12 --size 32 --seed 5 -q",
         folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
     std::filesystem::create_directory(folder_ / "scratch");
+    folder_.keep();
   }
   /// `program doctor determinism`; whatever it writes lies below scratch, and is gone.
   Ended check(const std::string& arguments,
@@ -43,7 +46,7 @@ class DoctorDeterminism : public testing::Test {
     return "unsteady/bin/retort";
   }
 
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(DoctorDeterminism, SaysThatARecipeGivesTheSameBits) {

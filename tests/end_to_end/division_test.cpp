@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -19,10 +20,12 @@ using testing::HasSubstr;
 class DivisionOfARun : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made = retort(
         "data make image_folder --out photos --classes 3 --per-class 12 --size 24 --seed 5 -q",
         folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
+    folder_.keep();
   }
 
   Ended train(const std::string& name, const std::string& fault = "",
@@ -69,7 +72,7 @@ class DivisionOfARun : public testing::Test {
     }
   }
 
-  TemporaryFolder folder_;
+  SharedFolder folder_;
   int evaluations_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -23,10 +24,12 @@ constexpr const char* kRun =
 class FewShot : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made = retort(
         "data make mini_imagenet --out mini --classes 12 --per-class 6 --size 32 --seed 5 -q",
         folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
+    folder_.keep();
   }
   Ended run(const std::string& name, const std::string& more = "",
             const std::string& fault = "") const {
@@ -43,7 +46,7 @@ class FewShot : public testing::Test {
     if (!best.empty()) best.pop_back();
     return file_text(checkpoints / best / "model.safetensors");
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(FewShot, RunIsMeasuredEpisodeByEpisode) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -18,9 +19,11 @@ namespace fs = std::filesystem;
 class FineTuning : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made = retort(
         "data make flowers102 --out data --classes 3 --per-class 26 --size 32 -q", folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
+    folder_.keep();
   }
   /// Six steps over three epochs, saved at each.
   Ended train(const std::string& model, const std::string& name, const std::string& fault = "",
@@ -42,7 +45,7 @@ class FineTuning : public testing::Test {
     if (!latest.empty()) latest.pop_back();
     return file_text(checkpoints / latest / "model.safetensors");
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(FineTuning, AdaptersContinueWhereTheyWereKilled) {

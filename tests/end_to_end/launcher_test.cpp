@@ -9,6 +9,7 @@
 
 #include "tests/support/fake_slurm.h"
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -19,10 +20,12 @@ using testing::HasSubstr;
 class LaunchedSweep : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     ASSERT_EQ(retort("data make image_folder --out photos --classes 2 --per-class 4 --size 32 -q",
                      folder_.path())
                   .exit,
               0);
+    folder_.keep();
   }
   Ended sweep(const std::string& dir, const std::string& more = "") const {
     return retort(
@@ -51,7 +54,7 @@ class LaunchedSweep : public testing::Test {
     if (!best.empty()) best.pop_back();
     return file_text(checkpoints / best / "model.safetensors");
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(LaunchedSweep, BySlurmHasTheBitsOfOneHere) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -16,10 +17,12 @@ using testing::HasSubstr;
 class WithoutLocks : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made = retort(
         "data make image_folder --out photos --classes 2 --per-class 10 --size 24 --seed 5 -q",
         folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
+    folder_.keep();
   }
   /// Of flock(2) every file of `line`'s programs hears that there is none.
   Ended shell(const std::string& line) const {
@@ -39,7 +42,7 @@ class WithoutLocks : public testing::Test {
   static constexpr const char* kRun =
       "retort run quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
       "model.num_hidden_layers=1 train.batch_size=8 run.dir=run -q ";
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(WithoutLocks, RunAtWorkIsLeftAloneAndAfterItsEndGoesOn) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -20,10 +21,12 @@ using testing::StartsWith;
 class Memory : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made = retort(
         "data make image_folder --out photos --classes 2 --per-class 10 --size 24 --seed 5 -q",
         folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
+    folder_.keep();
   }
   Ended run(const std::string& overrides) {
     return retort(
@@ -33,7 +36,7 @@ class Memory : public testing::Test {
             overrides,
         folder_.path());
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(Memory, RunUnderABudgetThatItsPlanFillsEndsWell) {

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -22,6 +23,7 @@ namespace fs = std::filesystem;
 class OneVsOne : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made = retort(
         "data make image_folder --out photos --classes 5 --per-class 8 --size 16 --seed 5 -q",
         folder_.path());
@@ -37,6 +39,7 @@ class OneVsOne : public testing::Test {
         "train: {epochs: 2, batch_size: 4, patience: null, stop_at_accuracy: null, log_every: 1, "
         "checkpoint: {every: {steps: 1}}, optimizer: {learning_rate: 1.0e-2}}\n"
         "evaluate: {bootstrap: 20}\n");
+    folder_.keep();
   }
   Ended run(const std::string& overrides, const std::string& fault = "") const {
     return run_shell((fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
@@ -74,7 +77,7 @@ class OneVsOne : public testing::Test {
     return json::parse(file(run + "/nodes/evaluate/metrics.json"));
   }
 
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(OneVsOne, TenNetworksVote) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -17,6 +18,7 @@ using testing::HasSubstr;
 class Plan : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made =
         retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q",
                folder_.path());
@@ -28,6 +30,7 @@ class Plan : public testing::Test {
                   "data: {root: photos}\n"
                   "train: {epochs: 1, batch_size: 8}\n"
                   "evaluate: {kind: evaluate.classification}\n");
+    folder_.keep();
   }
   Ended plan(const std::string& more = "") { return retort("plan r.yaml " + more, folder_.path()); }
   json answer(const std::string& more = "") {
@@ -39,7 +42,7 @@ class Plan : public testing::Test {
   bool wrote_anything() const {
     return std::filesystem::exists(folder_ / "run") || std::filesystem::exists(folder_ / "outputs");
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(Plan, ShowsWhatEachNodeNeedsAndRunsNothing) {

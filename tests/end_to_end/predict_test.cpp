@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -19,6 +20,7 @@ using testing::HasSubstr;
 class Trained : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made = retort(
         "data make image_folder --out photos --classes 3 --per-class 12 --size 32 --seed 5 -q",
         folder_.path());
@@ -29,6 +31,7 @@ class Trained : public testing::Test {
         "batch_size=8 train.checkpoint.keep_best=2 train.checkpoint.keep_last=2 run.dir=run",
         folder_.path());
     ASSERT_EQ(ran.exit, 0) << ran.err;
+    folder_.keep();
   }
   nlohmann::json json(const std::string& file) const {
     return nlohmann::json::parse(file_text(folder_ / file));
@@ -55,7 +58,7 @@ class Trained : public testing::Test {
     }
     return result;
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(Trained, EvaluationAgainGivesTheSameNumbersAndLeavesTheRunAlone) {

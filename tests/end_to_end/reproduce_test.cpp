@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -18,6 +19,7 @@ using testing::Not;
 class Reproduce : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made =
         retort("data make image_folder --out photos --classes 2 --per-class 6 --size 32 -q",
                folder_.path());
@@ -28,6 +30,7 @@ class Reproduce : public testing::Test {
         "memory.micro_batch=2 run.dir=a -q",
         folder_.path());
     ASSERT_EQ(ran.exit, 0) << ran.err;
+    folder_.keep();
   }
   Ended runs(const std::string& words) const { return retort("runs " + words, folder_.path()); }
   /// Another byte in one of the photos, which still decode.
@@ -41,7 +44,7 @@ class Reproduce : public testing::Test {
   json environment(const std::string& run) const {
     return json::parse(file_text(folder_ / run / ".retort/environment.json"));
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(Reproduce, SameBitsFromTheRecordAlone) {

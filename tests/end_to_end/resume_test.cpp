@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -25,10 +26,12 @@ struct Result {
 class Resume : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made = retort(
         "data make image_folder --out photos --classes 2 --per-class 10 --size 24 --seed 5 -q",
         folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
+    folder_.keep();
   }
   /// A training of two epochs of two steps each, saved at every step, with `fault`.
   Ended train(const std::string& name, const std::string& fault = "",
@@ -131,7 +134,7 @@ class Resume : public testing::Test {
     }
     EXPECT_GE(struck, 3);
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(Resume, WorkerKilledAtSomePoints) { strike_every("retort-worker", "kill", 11, 83); }

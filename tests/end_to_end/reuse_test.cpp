@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -18,6 +19,7 @@ using testing::Not;
 class Reuse : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made =
         retort("data make image_folder --out photos --classes 3 --per-class 8 --size 32 -q",
                folder_.path());
@@ -34,6 +36,7 @@ class Reuse : public testing::Test {
         "model: {hidden_size: 16, intermediate_size: 16, num_hidden_layers: 1, patch_size: 12}\n"
         "train: {epochs: 1, batch_size: 8}\n"
         "evaluate: {kind: evaluate.classification}\n");
+    folder_.keep();
   }
   Ended verb(const std::string& words) {
     return run_shell("RETORT_CACHE=$PWD/cache " RETORT_BINARY_DIR "/bin/retort " + words,
@@ -57,7 +60,7 @@ class Reuse : public testing::Test {
     }
     return {};
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(Reuse, SecondRunTakesEverythingWhereThatIsWanted) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -18,10 +19,12 @@ using testing::Not;
 class Run : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     const Ended made = retort(
         "data make image_folder --out photos --classes 3 --per-class 12 --size 32 --seed 5 -q",
         folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
+    folder_.keep();
   }
   /// Trains for two epochs into `name`.
   Ended train(const std::string& name, const std::string& overrides = "") {
@@ -36,7 +39,7 @@ class Run : public testing::Test {
     latest.pop_back();
     return file_text(checkpoints / latest / "model.safetensors");
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(Run, LeavesTheWholeRecord) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -18,6 +19,7 @@ using testing::HasSubstr;
 class Runs : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     ASSERT_EQ(retort("data make image_folder --out photos --classes 2 --per-class 4 --size 32 -q",
                      folder_.path())
                   .exit,
@@ -31,6 +33,7 @@ class Runs : public testing::Test {
           folder_.path());
       ASSERT_EQ(ended.exit, 0) << ended.err;
     }
+    folder_.keep();
   }
   /// With an index that stays.
   Ended runs(const std::string& arguments) const {
@@ -49,7 +52,7 @@ class Runs : public testing::Test {
     for (const json& run : listing["runs"]) folders.push_back(run["run"]);
     return folders;
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(Runs, AreListedShownComparedTaggedAndRemoved) {

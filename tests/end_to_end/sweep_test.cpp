@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -24,10 +25,12 @@ using testing::HasSubstr;
 class Sweep : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     ASSERT_EQ(retort("data make image_folder --out photos --classes 2 --per-class 4 --size 32 -q",
                      folder_.path())
                   .exit,
               0);
+    folder_.keep();
   }
   static std::string command(const std::string& dir, const std::string& more = "") {
     return RETORT_BINARY_DIR
@@ -62,7 +65,7 @@ class Sweep : public testing::Test {
     if (!best.empty()) best.pop_back();
     return file_text(checkpoints / best / "model.safetensors");
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(Sweep, SlotsChangeNoBit) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -19,10 +20,12 @@ using testing::Not;
 class SystemLimits : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     ASSERT_EQ(retort("data make image_folder --out photos --classes 2 --per-class 4 --size 24 -q",
                      folder_.path())
                   .exit,
               0);
+    folder_.keep();
   }
   /// Each verb after the shell's `limit`, in a shell that `around` starts; the verbs that ended
   /// well.
@@ -51,7 +54,7 @@ class SystemLimits : public testing::Test {
     }
     return well;
   }
-  const TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(SystemLimits, FewOpenFiles) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -20,17 +21,19 @@ constexpr char kRetort[] = RETORT_BINARY_DIR "/bin/retort";
 class Watch : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     ASSERT_EQ(retort("data make image_folder --out photos --classes 2 --per-class 4 --size 32 -q",
                      folder_.path())
                   .exit,
               0);
+    folder_.keep();
   }
   static std::string classify(const std::string& verb) {
     return std::string(kRetort) + " " + verb +
            " classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 ";
   }
   Ended shell(const std::string& command) const { return run_shell(command, folder_.path()); }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(Watch, FollowsASweepFromElsewhereUntilItIsOver) {

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -63,6 +64,7 @@ std::string in_shell(const std::string& word) {
 class WrongFlags : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     ASSERT_EQ(retort("data make image_folder --out photos --classes 3 --per-class 6 --size 16 -q",
                      folder_.path())
                   .exit,
@@ -79,6 +81,7 @@ class WrongFlags : public testing::Test {
     std::filesystem::create_directory(folder_ / "folder");
     folder_.write("text.txt", "a text\n");
     ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+    folder_.keep();
   }
 
   void make_run() { ASSERT_EQ(retort("run r.yaml run.dir=done -q", folder_.path()).exit, 0); }
@@ -124,7 +127,7 @@ class WrongFlags : public testing::Test {
     return std::string(value.begin(), end).substr(0, kShown);
   }
 
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 TEST_F(WrongFlags, OfVerbsThatReadRecipes) {

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -189,6 +190,7 @@ class TextOptions {
 class WrongValues : public testing::Test {
  protected:
   void SetUp() override {
+    if (folder_.is_made()) return;
     ASSERT_EQ(retort("data make image_folder --out photos --classes 8 --per-class 6 --size 16 -q",
                      folder_.path())
                   .exit,
@@ -198,6 +200,7 @@ class WrongValues : public testing::Test {
     folder_.write("damaged.safetensors", "\x08");
     folder_.write("list.csv", "image_path,name\n");
     ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+    folder_.keep();
   }
 
   /// The diagnostics of `verb` on a recipe of these stages, as JSON.
@@ -214,7 +217,7 @@ class WrongValues : public testing::Test {
     return document.is_object() ? document.value("errors", Json::array()) : Json::array();
   }
 
-  TemporaryFolder folder_;
+  SharedFolder folder_;
 };
 
 bool is_reported(const Json& errors, const std::string& stage) {
