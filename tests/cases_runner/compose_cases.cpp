@@ -22,8 +22,8 @@ runner::Result<Composed> compose(const Json& recorded, const std::filesystem::pa
   runner::ComposeRequest request{
       recorded["config"], recorded["overrides"].get<std::vector<std::string>>(), {}};
   request.config_folders = {folder / "conf"};
-  auto composer =
-      runner::Composer::open(std::move(request), runner::real_file_system(), {}, sources);
+  auto composer = runner::Composer::open(std::move(request), runner::real_file_system(),
+                                         runner::kWithoutSchema, sources);
   if (!composer) return composer.errors();
   auto composition = composer->compose_once();
   if (!composition) return composition.errors();

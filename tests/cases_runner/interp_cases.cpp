@@ -47,8 +47,8 @@ Verdict check_interp(const nlohmann::ordered_json& recorded, const std::filesyst
   Value document = *runner::read_yaml(sources.add("base", base.str()));
   document.find("x")->data = text;
   runner::Diagnostics errors;
-  const Value resolved =
-      runner::resolve_interpolations(document, {{}, recorded_environment, {}}, errors);
+  const Value resolved = runner::resolve_interpolations(
+      document, {runner::kWithoutSchema, recorded_environment, {}}, errors);
   std::erase_if(errors,
                 [](const auto& found) { return found.severity == runner::Severity::kWarning; });
   const Value* x = resolved.find("x");

@@ -71,8 +71,8 @@ Verdict check_sweep(const Json& recorded, const std::filesystem::path& folder) {
   runner::ComposeRequest request{
       "config", recorded["overrides"].get<std::vector<std::string>>(), {}};
   request.config_folders = {folder / "conf"};
-  const auto composer =
-      runner::Composer::open(std::move(request), runner::real_file_system(), {}, sources);
+  const auto composer = runner::Composer::open(std::move(request), runner::real_file_system(),
+                                               runner::kWithoutSchema, sources);
   runner::Diagnostics errors = composer ? composer->errors() : composer.errors();
   if (errors.empty()) {
     const auto jobs = runner::TrialList::make(composer->overrides(), composer->configs(), {});

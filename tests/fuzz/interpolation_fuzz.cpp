@@ -15,6 +15,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
     return name.size() < 3 ? std::optional(name + "${a}") : std::nullopt;
   };
   Diagnostics errors;
-  resolve_interpolations(*read, {{}, environment, {}}, errors);
+  resolve_interpolations(*read, {kWithoutSchema, environment, {}}, errors);
   return 0;
 }

@@ -65,6 +65,7 @@ inline Result<Recipe> fake_recipe(const std::string& yaml, const SchemaSet& sche
                                   Sources& sources) {
   auto value = read_yaml(sources.add("r.yaml", "schema: 1\n" + yaml));
   if (!value) return value.errors();
+  if (auto errors = schemas.validate(*value); !errors.empty()) return errors;
   return make_recipe(std::move(*value), schemas);
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <stdexcept>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -13,7 +12,6 @@
 #include "runner/parent/config/provenance.h"
 #include "runner/parent/config/secret.h"
 #include "runner/parent/schema/schema_node.h"
-#include "runner/parent/schema/schema_path.h"
 #include "runner/shared/disk/installation.h"
 #include "runner/shared/record/node_index.h"
 #include "runner/shared/record/recorded_run.h"
@@ -28,38 +26,41 @@ const SchemaSet& shipped_schemas() {
   return schemas;
 }
 
-std::vector<std::filesystem::path> search_path(const NamedRecipe& named) {
-  std::vector<std::filesystem::path> roots = {named.config_path.empty() ? "." : named.config_path};
-  roots.insert(roots.end(), named.config_dirs.begin(), named.config_dirs.end());
-  roots.push_back(share_folder());
-  return roots;
-}
-
 namespace {
 
-/// The config folders that the command line names; those that do not exist are added to `errors`.
-std::vector<std::filesystem::path> config_folders(const NamedRecipe& named, Diagnostics& errors) {
-  std::vector<std::filesystem::path> folders;
-  const auto add = [&](const std::string& folder, const std::string& flag) {
-    folders.push_back(folder);
-    if (!real_file_system().is_folder(folder))
-      errors.push_back({ErrorCode::kUsage,
-                        {},
-                        "",
-                        "there is no folder '" + folder + "'",
-                        "give an existing folder with " + flag});
-  };
-  if (!named.config_path.empty()) add(named.config_path, "--config-path");
-  for (const std::string& folder : named.config_dirs) add(folder, "--config-dir");
+/// The config folders that the command line names, each with its flag.
+std::vector<std::pair<std::string, const char*>> named_folders(const NamedRecipe& named) {
+  std::vector<std::pair<std::string, const char*>> folders;
+  if (!named.config_path.empty()) folders.emplace_back(named.config_path, "--config-path");
+  for (const std::string& folder : named.config_dirs) folders.emplace_back(folder, "--config-dir");
   return folders;
+}
+
+Diagnostics missing_folders(const NamedRecipe& named) {
+  Diagnostics errors;
+  for (const auto& [folder, flag] : named_folders(named)) {
+    if (real_file_system().is_folder(folder)) continue;
+    errors.push_back({ErrorCode::kUsage,
+                      {},
+                      "",
+                      "there is no folder '" + folder + "'",
+                      std::string("give an existing folder with ") + flag});
+  }
+  return errors;
 }
 
 }  // namespace
 
 std::vector<std::filesystem::path> recipe_folders(const NamedRecipe& named) {
-  Diagnostics ignored;
-  std::vector<std::filesystem::path> folders = config_folders(named, ignored);
-  for (const auto& root : search_path(named)) {
+  std::vector<std::filesystem::path> folders;
+  std::vector<std::filesystem::path> roots;
+  if (named.config_path.empty()) roots.emplace_back(".");
+  for (const auto& [folder, flag] : named_folders(named)) {
+    folders.emplace_back(folder);
+    roots.emplace_back(folder);
+  }
+  roots.push_back(share_folder());
+  for (const auto& root : roots) {
     folders.push_back(root / "experiments");
     folders.push_back(root / "recipes");
   }
@@ -68,27 +69,12 @@ std::vector<std::filesystem::path> recipe_folders(const NamedRecipe& named) {
 
 Result<Composer> open_recipe(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources,
                              const FileSystem& files) {
-  const Declared declared = [&schemas](const Value& recipe, std::span<const std::string> path) {
-    return schemas.declared(recipe, path);
-  };
-  Diagnostics errors;
-  ComposeRequest request{
-      .recipe = named.name, .overrides = named.overrides, .search_path = search_path(named)};
-  request.declared_keys = [&schemas](const Value& recipe, std::span<const std::string> path) {
-    return schemas.declared_keys(recipe, path);
-  };
-  request.may_add = [&schemas](const Value& recipe, std::span<const std::string> path) {
-    return schemas.may_add(recipe, path);
-  };
-  request.other_kinds = [&schemas](const Value& recipe, std::span<const std::string> path) {
-    const SchemaNode* const schema = schemas.node("recipe.schema.json");
-    return schema ? other_kinds_with(*schema, recipe, path) : std::vector<std::string>();
-  };
-  request.validate = [&schemas](Value recipe) { return schemas.validate(recipe); };
-  request.strict = named.strict;
-  request.config_folders = config_folders(named, errors);
-  if (!errors.empty()) return errors;
-  return Composer::open(std::move(request), files, declared, sources);
+  if (auto errors = missing_folders(named); !errors.empty()) return errors;
+  return Composer::open({.recipe = named.name,
+                         .overrides = named.overrides,
+                         .config_folders = recipe_folders(named),
+                         .strict = named.strict},
+                        files, schemas, sources);
 }
 
 Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& schemas,
@@ -111,7 +97,7 @@ void complete_paths(Value& value, std::vector<std::string>& path, const Value& r
       path.pop_back();
     }
   }
-  const std::string* text = value.text();
+  const std::string* text = value.is_default ? nullptr : value.text();
   if (!text || text->empty() || text->starts_with("hf:") || !value.where.source ||
       value.where.source->name == file)
     return;
@@ -122,16 +108,33 @@ void complete_paths(Value& value, std::vector<std::string>& path, const Value& r
 /// If a recorded recipe is used from another folder, returns the folder that its relative paths
 /// refer to, else empty. Paths typed on this command line refer to the current folder: they become
 /// absolute.
-std::filesystem::path resolve_paths(Value& resolved, const Composer& composer,
+std::filesystem::path resolve_paths(Value& recipe, const Composer& composer,
                                     const SchemaSet& schemas) {
   const auto folder = working_folder_of(composer.file());
   std::error_code error;
   if (!folder || std::filesystem::equivalent(*folder, std::filesystem::current_path(), error))
     return {};
-  const Value before = resolved;
+  const Value before = recipe;
   std::vector<std::string> path;
-  complete_paths(resolved, path, before, composer.file().string(), schemas);
+  complete_paths(recipe, path, before, composer.file().string(), schemas);
   return *folder;
+}
+
+/// A recipe, and the folder that its relative paths refer to; empty: the current one.
+struct PlacedRecipe {
+  Recipe recipe;
+  std::filesystem::path folder;
+};
+
+/// The recipe that `composition` stands for. Warnings are added to it.
+Result<PlacedRecipe> recipe_of(const Composer& composer, Composition& composition,
+                               const SchemaSet& schemas, Sources& sources) {
+  auto valid = composer.validated(composition, &composition.warnings);
+  if (!valid) return valid.errors();
+  std::filesystem::path folder = resolve_paths(*valid, composer, schemas);
+  auto recipe = make_recipe(*std::move(valid), schemas, &sources, folder);
+  if (!recipe) return recipe.errors();
+  return PlacedRecipe{*std::move(recipe), std::move(folder)};
 }
 
 }  // namespace
@@ -143,20 +146,19 @@ Result<ShownConfig> compose_to_show(const NamedRecipe& named, bool resolve,
   auto composition = composer->compose_once();
   if (!composition) return composition.errors();
   ShownConfig shown{.composition = *std::move(composition)};
-  shown.recipe = shown.composition.unresolved;
-  if (!resolve) return shown;
-  auto resolved = composer->resolve(shown.composition, &shown.composition.warnings);
-  if (!resolved) return resolved.errors();
-  shown.recipe = *std::move(resolved);
-  if (!shown.composition.has_schema) return shown;
-  const std::filesystem::path folder = resolve_paths(shown.recipe, *composer, schemas);
-  auto recipe = make_recipe(shown.recipe, schemas, &sources, folder);
-  if (!recipe) return recipe.errors();
-  shown.recipe = std::move(recipe->resolved);
+  if (!resolve) {
+    shown.recipe = shown.composition.unresolved;
+  } else if (shown.composition.has_schema) {
+    auto placed = recipe_of(*composer, shown.composition, schemas, sources);
+    if (!placed) return placed.errors();
+    shown.recipe = std::move(placed->recipe.resolved);
+  } else {
+    auto resolved = composer->resolve(shown.composition, &shown.composition.warnings);
+    if (!resolved) return resolved.errors();
+    shown.recipe = *std::move(resolved);
+  }
   return shown;
 }
-
-namespace {}  // namespace
 
 Diagnostics without_effect(std::span<const Override> overrides, const Recipe& recipe,
                            const Graph& graph, const SchemaSet& schemas) {
@@ -168,7 +170,19 @@ Diagnostics without_effect(std::span<const Override> overrides, const Recipe& re
 
 namespace {
 
-/// The rules that it breaks are in the result.
+void warn_of_unused_params(const std::string& recipe, Composition& composition) {
+  const Value* params = at_key(composition.unresolved, "sweep.params");
+  if (!params) return;
+  composition.warnings.push_back({ErrorCode::kNeedsMultirun,
+                                  params->where,
+                                  "/sweep/params",
+                                  "sweep.params is not used: this is a single run",
+                                  "for several runs use `retort sweep " + recipe + "`",
+                                  {},
+                                  Severity::kWarning});
+}
+
+/// Compose, validate, compile. The rules that the recipe breaks are in the result.
 Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const SchemaSet& schemas,
                                             Sources& sources,
                                             const FileSystem& files = real_file_system()) {
@@ -176,28 +190,18 @@ Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const Sche
   if (!composer) return composer.errors();
   auto composition = composer->compose_once();
   if (!composition) return composition.errors();
-  if (const Value* params = at_key(composition->unresolved, "sweep.params")) {
-    composition->warnings.push_back({ErrorCode::kNeedsMultirun,
-                                     params->where,
-                                     "/sweep/params",
-                                     "sweep.params is not used: this is a single run",
-                                     "for several runs use `retort sweep " + named.name + "`",
-                                     {},
-                                     Severity::kWarning});
-  }
-  auto resolved = composer->resolve(*composition, &composition->warnings);
-  if (!resolved) return resolved.errors();
-  const std::filesystem::path folder = resolve_paths(*resolved, *composer, schemas);
-  auto recipe = make_recipe(*std::move(resolved), schemas, &sources, folder);
-  if (!recipe) return recipe.errors();
+  warn_of_unused_params(named.name, *composition);
+  auto placed = recipe_of(*composer, *composition, schemas, sources);
+  if (!placed) return placed.errors();
+  auto& [recipe, folder] = *placed;
   // The recorded run's folder is already taken.
   const bool is_recorded = working_folder_of(composer->file()).has_value();
-  if (is_recorded && writes({}, composition->overrides, "run.dir").empty()) recipe->run_dir.clear();
-  auto graph = compile_recorded(*recipe, schemas);
+  if (is_recorded && writes({}, composition->overrides, "run.dir").empty()) recipe.run_dir.clear();
+  auto graph = compile_recorded(recipe, schemas);
   if (!graph) return graph.errors();
   graph->working_folder = folder.string();
   if (!is_recorded) {
-    Diagnostics idle = without_effect(composition->overrides, *recipe, *graph, schemas);
+    Diagnostics idle = without_effect(composition->overrides, recipe, *graph, schemas);
     if (named.strict && !idle.empty()) {
       for (Diagnostic& one : idle) one.severity = Severity::kError;
       return idle;
@@ -205,7 +209,7 @@ Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const Sche
     std::ranges::move(idle, std::back_inserter(composition->warnings));
   }
   Diagnostics broken_rules = rules_broken_by(*graph, schemas);
-  return PreparedRecipe{std::move(*composition), std::move(*recipe), std::move(*graph),
+  return PreparedRecipe{*std::move(composition), std::move(recipe), *std::move(graph),
                         std::move(broken_rules)};
 }
 

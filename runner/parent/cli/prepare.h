@@ -14,11 +14,9 @@ namespace runner {
 /// load.
 const SchemaSet& shipped_schemas();
 
-/// Where recipes are searched, nearest first: the working directory, each --config-dir, the shipped
-/// recipes.
-std::vector<std::filesystem::path> search_path(const NamedRecipe& named);
-
-/// The folders of the search path that hold recipes and their groups, nearest first.
+/// The folders that hold recipes and their groups, nearest first: --config-path and each
+/// --config-dir, then experiments/ and recipes/ of these, or of the working directory, and those
+/// that are shipped.
 std::vector<std::filesystem::path> recipe_folders(const NamedRecipe& named);
 
 /// Opens the recipe that the command line names for composing. Borrows `schemas` and `sources`.

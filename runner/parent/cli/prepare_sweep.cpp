@@ -245,9 +245,9 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
   }
   warnings = std::move(composition->warnings);
   erase(composition->unresolved.find("sweep"), "params");  // may be long, and has already been read
-  auto resolved = composer.resolve(*composition, &warnings);
-  if (!resolved) return resolved.errors();
-  auto recipe = make_recipe(*std::move(resolved), schemas, &sources);
+  auto valid = composer.validated(*composition, &warnings);
+  if (!valid) return valid.errors();
+  auto recipe = make_recipe(*std::move(valid), schemas, &sources);
   if (!recipe) return recipe.errors();
   const auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();

@@ -214,37 +214,36 @@ std::string notice_of(const Value& resolved) {
   return notice && notice->text() ? *notice->text() : "";
 }
 
-Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* sources,
+Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sources,
                            const std::filesystem::path& folder) {
-  if (auto errors = schemas.validate(composed); !errors.empty()) return errors;
-  if (auto errors = shown_secrets(composed, {"name", "notice", "run.dir", "seed", "threads"});
+  if (auto errors = shown_secrets(valid, {"name", "notice", "run.dir", "seed", "threads"});
       !errors.empty())
     return errors;
-  if (auto errors = expand_home(composed, schemas); !errors.empty()) return errors;
+  if (auto errors = expand_home(valid, schemas); !errors.empty()) return errors;
   if (sources) {
-    if (auto errors = fill_in_from_weights(composed, schemas, *sources, folder); !errors.empty())
+    if (auto errors = fill_in_from_weights(valid, schemas, *sources, folder); !errors.empty())
       return errors;
   }
   Recipe recipe;
-  recipe.name = std::get<std::string>(composed.find("name")->data);
-  recipe.seed = static_cast<std::uint64_t>(std::get<std::int64_t>(composed.find("seed")->data));
-  if (const auto* threads = std::get_if<std::int64_t>(&composed.find("threads")->data)) {
+  recipe.name = std::get<std::string>(valid.find("name")->data);
+  recipe.seed = static_cast<std::uint64_t>(std::get<std::int64_t>(valid.find("seed")->data));
+  if (const auto* threads = std::get_if<std::int64_t>(&valid.find("threads")->data)) {
     recipe.threads = static_cast<int>(*threads);
   }
-  recipe.determinism = determinism_of(*composed.find("determinism"));
-  recipe.device = std::get<std::string>(composed.find("device")->find("select")->data);
-  if (const auto* folder = composed.find("run")->find("dir")->text()) recipe.run_dir = *folder;
-  for (const Entry& entry : *composed.map()) {
+  recipe.determinism = determinism_of(*valid.find("determinism"));
+  recipe.device = std::get<std::string>(valid.find("device")->find("select")->data);
+  if (const auto* folder = valid.find("run")->find("dir")->text()) recipe.run_dir = *folder;
+  for (const Entry& entry : *valid.map()) {
     if (std::ranges::count(kReserved, entry.key)) continue;
     recipe.stages.push_back(
         {entry.key, entry.key_where, *entry.value.find("kind")->text(), entry.value});
   }
   if (recipe.stages.empty()) {
     return Diagnostic{
-        ErrorCode::kMissingKey, composed.where, "", "the recipe has no stage",
+        ErrorCode::kMissingKey, valid.where, "", "the recipe has no stage",
         "write a mapping with a kind, such as data: {kind: data.image_folder, root: FOLDER}"};
   }
-  recipe.resolved = std::move(composed);
+  recipe.resolved = std::move(valid);
   return recipe;
 }
 

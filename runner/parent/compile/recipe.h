@@ -22,8 +22,6 @@ namespace runner {
 Diagnostics fill_in_from_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
                                  const std::filesystem::path& folder = {});
 
-class SchemaSet;
-
 /// One top-level mapping with a `kind`.
 struct StageSpec {
   std::string name;  ///< the key, e.g. "train"
@@ -48,17 +46,15 @@ struct Recipe {
 /// matter.
 std::string recipe_hash(const Value& resolved);
 
-/// Validates a composed document against the schemas, fills in defaults and values from the configs
-/// of weights (their texts are added to `sources`; null: configs are not read), and reads the
-/// reserved keys. Relative paths of weights are resolved against `folder`; empty: the current
-/// folder.
-Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* sources = nullptr,
+/// Reads a recipe that is validated and has every default (Composer::validated()): expands ~ in
+/// paths, fills in values from the configs of weights (their texts are added to `sources`; null:
+/// configs are not read), and reads the reserved keys. Relative paths of weights are resolved
+/// against `folder`; empty: the current folder.
+Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sources = nullptr,
                            const std::filesystem::path& folder = {});
 
 /// The notice of a resolved recipe, for everyone who uses its results; empty: none.
 std::string notice_of(const Value& resolved);
-
-class SchemaSet;
 
 /// Replaces a leading "~" of `path`, as in "~" or "~/…", by the home folder. Leaves other paths
 /// unchanged.

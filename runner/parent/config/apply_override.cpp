@@ -35,12 +35,12 @@ Value* item(Value::List& list, const std::string& key) {
 /// Applies one override to the recipe.
 class Application {
  public:
-  Application(Value& recipe, const Override& override, const Declared& declared,
-              const SchemaKeys& keys, KeyPlaces& places, Diagnostics& errors)
+  Application(Value& recipe, const Override& override, const RecipeKeys& keys,
+              std::span<const Alias> aliases, KeyPlaces& places, Diagnostics& errors)
       : recipe_(recipe),
         override_(override),
-        declared_(declared),
         keys_(keys),
+        aliases_(aliases),
         places_(places),
         errors_(errors),
         path_(split(override.key)) {}
@@ -109,7 +109,17 @@ class Application {
     return value;
   }
 
-  bool is_declared() const { return declared_ && declared_(recipe_, path_).has_value(); }
+  /// The keys declared in the mapping at `path`, and the aliases below it, so that a misspelt alias
+  /// gets the right suggestion.
+  std::vector<std::string> known_keys(RecipeKeys::Path path) const {
+    std::vector<std::string> known = keys_.declared_keys(recipe_, path);
+    std::string prefix;
+    for (const std::string& key : path) prefix += key + '.';
+    for (const Alias& alias : aliases_) {
+      if (alias.name.starts_with(prefix)) known.push_back(alias.name.substr(prefix.size()));
+    }
+    return known;
+  }
 
   /// Reports why the key after the first `found` ones does not exist.
   void unknown_key(Value& parent, std::size_t found, ErrorCode code) {
@@ -126,7 +136,7 @@ class Application {
                        " and has no key of its own",
                    "override what it refers to");
     }
-    const bool can_be_added = code != ErrorCode::kCannotDelete && may_be_added();
+    const bool can_be_added = code != ErrorCode::kCannotDelete && keys_.may_add(recipe_, path_);
     if (!parent.map() && found > 0 && !parent.is_null()) {
       return error(
           code, found,
@@ -146,22 +156,18 @@ class Application {
     // unknown one.
     const Value nothing;
     const Value* last = &parent;
-    while (found + 1 < path_.size() && declared_ &&
-           declared_(recipe_, std::span(path_).first(found + 1))) {
+    while (found + 1 < path_.size() && keys_.declared(recipe_, std::span(path_).first(found + 1))) {
       last = &nothing;
       ++found;
     }
-    const auto kinds = keys_.other_kinds
-                           ? keys_.other_kinds(recipe_, std::span(path_).first(found + 1))
-                           : std::vector<std::string>();
+    const auto kinds = keys_.other_kinds(recipe_, std::span(path_).first(found + 1));
     if (!kinds.empty()) {
       return error(
           code, found + 1,
           "'" + path_[found] + "' has no effect here: it is an option of " + join(kinds, ", "),
           "leave it out, or choose another kind for '" + dotted(found) + "'");
     }
-    std::vector<std::string> declared;
-    if (keys_.declared) declared = keys_.declared(recipe_, std::span(path_).first(found));
+    const std::vector<std::string> declared = known_keys(std::span(path_).first(found));
     std::vector<std::string> near_keys;
     if (const auto* map = last->map())
       std::ranges::transform(*map, std::back_inserter(near_keys), &Entry::key);
@@ -172,9 +178,6 @@ class Application {
     if (help.empty() && may_be_elsewhere) help = other_place(found, declared);
     error(code, found + 1, unknown(found), std::move(help));
   }
-
-  /// True if +key=value would be accepted.
-  bool may_be_added() const { return !keys_.may_add || keys_.may_add(recipe_, path_); }
 
   /// Advice on what to write instead of the key after the first `found` ones, which the schema does
   /// not accept.
@@ -223,8 +226,7 @@ class Application {
           at.empty() && (entry.key == "aliases" || entry.key == "vars" || entry.key == "sweep");
       if (is_no_setting || !entry.value.map()) continue;
       at.push_back(entry.key);
-      const auto declared =
-          keys_.declared ? keys_.declared(recipe_, at) : std::vector<std::string>();
+      const auto declared = known_keys(at);
       const auto is_meant = [&](const std::string& name) {
         return name == key || is_short_for(key, name);
       };
@@ -276,7 +278,8 @@ class Application {
     std::size_t found = 0;
     Value* existing = walk(found);
     if (found < path_.size()) {
-      if (!is_declared()) return unknown_key(*existing, found, ErrorCode::kOverrideUnknownKey);
+      if (!keys_.declared(recipe_, path_))
+        return unknown_key(*existing, found, ErrorCode::kOverrideUnknownKey);
       if (!misses_item()) create(*override_.value);
       return;
     }
@@ -292,7 +295,7 @@ class Application {
       inner.value = entry.value;
       inner.value_text =
           entry.value.map() || entry.value.list() ? "VALUE" : scalar_text(entry.value);
-      Application(recipe_, inner, declared_, keys_, places_, errors_, path_, entry.key).change();
+      Application(recipe_, inner, keys_, aliases_, places_, errors_, path_, entry.key).change();
     }
   }
 
@@ -351,7 +354,7 @@ class Application {
     std::size_t found = 0;
     Value* existing = walk(found);
     if (found < path_.size()) {
-      const std::optional<Value> fallback = declared_ ? declared_(recipe_, path_) : std::nullopt;
+      const std::optional<Value> fallback = keys_.declared(recipe_, path_);
       if (!fallback) return unknown_key(*existing, found, ErrorCode::kOverrideUnknownKey);
       if (misses_item()) return;
       create(*fallback);
@@ -398,13 +401,13 @@ class Application {
   }
 
   /// An entry of a mapping that is merged in; its key may contain dots.
-  Application(Value& recipe, const Override& override, const Declared& declared,
-              const SchemaKeys& keys, KeyPlaces& places, Diagnostics& errors,
+  Application(Value& recipe, const Override& override, const RecipeKeys& keys,
+              std::span<const Alias> aliases, KeyPlaces& places, Diagnostics& errors,
               std::vector<std::string> path, std::string key)
       : recipe_(recipe),
         override_(override),
-        declared_(declared),
         keys_(keys),
+        aliases_(aliases),
         places_(places),
         errors_(errors),
         path_(std::move(path)) {
@@ -413,8 +416,8 @@ class Application {
 
   Value& recipe_;
   const Override& override_;
-  const Declared& declared_;
-  const SchemaKeys& keys_;
+  const RecipeKeys& keys_;
+  const std::span<const Alias> aliases_;
   KeyPlaces& places_;
   Diagnostics& errors_;
   std::vector<std::string> path_;
@@ -423,11 +426,11 @@ class Application {
 }  // namespace
 
 Diagnostics apply_overrides(Value& recipe, std::span<const Override> overrides,
-                            const Declared& declared, const SchemaKeys& keys) {
+                            const RecipeKeys& keys, std::span<const Alias> aliases) {
   Diagnostics errors;
   KeyPlaces places;
   for (const Override& override : overrides)
-    Application(recipe, override, declared, keys, places, errors).apply();
+    Application(recipe, override, keys, aliases, places, errors).apply();
   return errors;
 }
 

@@ -2,17 +2,18 @@
 
 #include <span>
 
-#include "runner/parent/config/compose.h"
+#include "runner/parent/config/alias.h"
 #include "runner/parent/config/override.h"
+#include "runner/parent/keys/recipe_keys.h"
 #include "runner/shared/error/diagnostic.h"
 
 namespace runner {
 
 /// Applies `overrides` to a composed recipe, in order, by Hydra's rules: key=value needs a key that
-/// exists (or that `declared` knows), +key one that does not, ++key accepts both, ~key deletes.
+/// exists (or that `keys` declares), +key one that does not, ++key accepts both, ~key deletes.
 /// Returns errors for those that could not be applied, and a warning for each mapping that was
-/// replaced by a scalar.
+/// replaced by a scalar. `aliases` are suggested for misspelt keys.
 Diagnostics apply_overrides(Value& recipe, std::span<const Override> overrides,
-                            const Declared& declared, const SchemaKeys& keys);
+                            const RecipeKeys& keys, std::span<const Alias> aliases = {});
 
 }  // namespace runner

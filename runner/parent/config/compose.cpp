@@ -23,15 +23,6 @@ void append(Diagnostics& all, const Diagnostics& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-std::vector<path> config_folders(const ComposeRequest& request) {
-  std::vector<path> folders = request.config_folders;
-  for (const path& root : request.search_path) {
-    folders.push_back(root / "experiments");
-    folders.push_back(root / "recipes");
-  }
-  return folders;
-}
-
 bool has_extension(const std::string& recipe) {
   return recipe.ends_with(".yaml") || recipe.ends_with(".yml");
 }
@@ -74,19 +65,6 @@ void collect_aliases(ConfigFiles& configs, const ConfigDocument& document,
     const ConfigDocument* included = file ? configs.read(*file, errors) : nullptr;
     if (included) collect_aliases(configs, *included, seen, aliases, errors);
   }
-}
-
-/// `declared` and the names of aliases, so that a misspelt alias gets the right suggestion.
-DeclaredKeys and_aliases(const DeclaredKeys& declared, std::span<const Alias> aliases) {
-  return [&declared, aliases](const Value& recipe, std::span<const std::string> path) {
-    std::vector<std::string> keys = declared ? declared(recipe, path) : std::vector<std::string>();
-    std::string prefix;
-    for (const std::string& key : path) prefix += key + '.';
-    for (const Alias& alias : aliases) {
-      if (alias.name.starts_with(prefix)) keys.push_back(alias.name.substr(prefix.size()));
-    }
-    return keys;
-  };
 }
 
 /// True if it is about an entry of the defaults list, not about a value.
@@ -244,9 +222,9 @@ std::optional<std::string> process_environment(const std::string& name) {
   return value ? std::optional<std::string>(value) : std::nullopt;
 }
 
-Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files, Declared declared,
-                                Sources& sources) {
-  Composer composer(std::move(request), std::move(declared), sources);
+Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
+                                const RecipeKeys& schemas, Sources& sources) {
+  Composer composer(std::move(request), schemas, sources);
   const ComposeRequest& asked = composer.request_;
   constexpr std::size_t kMostOverrides = 10'000;  // each is searched among all keys
   if (asked.overrides.size() > kMostOverrides) {
@@ -266,7 +244,7 @@ Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
   }
 
   const bool by_file = is_file_name(asked.recipe, files);
-  std::vector<path> folders = config_folders(asked);
+  std::vector<path> folders = asked.config_folders;
   if (by_file) folders.insert(folders.begin(), path(asked.recipe).parent_path());
   add_hydra_search_path(typed, folders, composer.errors_);
   composer.configs_ = std::make_unique<ConfigFiles>(files, std::move(folders), sources);
@@ -329,6 +307,7 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
     return part.package.empty() && part.document->contents.find("schema");
   });
   result.has_schema = has_schema;
+  const RecipeKeys& keys = keys_of(result);
   for (const ConfigPart& part : defaults->parts) {
     result.layers.push_back(packaged(part, has_schema));
     hide_secrets(result.layers.back());
@@ -352,13 +331,8 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
     if (hide_given_again(override, result.unresolved))
       std::ranges::replace(result.typed, override.where.source->contents, override.key + "=***");
   }
-  for (Diagnostic& found :
-       apply_overrides(result.unresolved, values, has_schema ? declared_ : Declared(),
-                       has_schema ? SchemaKeys{and_aliases(request_.declared_keys, aliases_),
-                                               request_.may_add, request_.other_kinds}
-                                  : SchemaKeys())) {
-    keep(found);
-  }
+  const auto suggested = has_schema ? std::span<const Alias>(aliases_) : std::span<const Alias>();
+  for (Diagnostic& found : apply_overrides(result.unresolved, values, keys, suggested)) keep(found);
   if (request_.strict) {
     for (Diagnostic& warning : result.warnings) {
       warning.severity = Severity::kError;
@@ -374,35 +348,52 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
   return result;
 }
 
-Result<Value> Composer::resolve(const Composition& composition, Diagnostics* warnings) const {
+const RecipeKeys& Composer::keys_of(const Composition& composition) const {
+  return composition.has_schema ? schemas_ : kWithoutSchema;
+}
+
+Value Composer::resolved(const Composition& composition, Diagnostics* warnings,
+                         Diagnostics& errors) const {
   Diagnostics found;
   if (composition.has_schema) report_mandatory(composition.unresolved, "", "", found);
-  const InterpolationSources sources{composition.has_schema ? declared_ : Declared(),
-                                     request_.environment, request_.now};
-  Value recipe = resolve_interpolations(composition.unresolved, sources, found);
-  Diagnostics errors;
+  const InterpolationSources sources{keys_of(composition), request_.environment, request_.now};
+  Value document = resolve_interpolations(composition.unresolved, sources, found);
   for (Diagnostic& each : found) {
     if (request_.strict) each.severity = Severity::kError;
     if (each.severity == Severity::kError) errors.push_back(std::move(each));
     else if (warnings) warnings->push_back(std::move(each));
   }
-  if (errors.empty()) return recipe;
-  if (composition.has_schema && request_.validate) {
-    const Value& known =
-        recipe.map() ? recipe : composition.unresolved;  // an interpolation may have failed
-    for (Diagnostic& error : request_.validate(known)) {
-      if (!is_about_open(error, known)) errors.push_back(std::move(error));
+  return document;
+}
+
+Result<Value> Composer::resolve(const Composition& composition, Diagnostics* warnings) const {
+  Diagnostics errors;
+  Value document = resolved(composition, warnings, errors);
+  if (errors.empty()) return document;
+  sort_by_place(errors, sources_);
+  return errors;
+}
+
+Result<Value> Composer::validated(const Composition& composition, Diagnostics* warnings) const {
+  Diagnostics errors;
+  Value recipe = resolved(composition, warnings, errors);
+  const bool is_known = errors.empty();
+  if (!recipe.map()) recipe = composition.unresolved;  // an interpolation has failed
+  if (is_known || composition.has_schema) {
+    for (Diagnostic& error : schemas_.validate(recipe)) {
+      if (is_known || !is_about_open(error, recipe)) errors.push_back(std::move(error));
     }
   }
-  sort_by_place(errors, sources_);
+  if (errors.empty()) return recipe;
+  if (!is_known) sort_by_place(errors, sources_);
   return errors;
 }
 
 /// The errors of a composition to which not every override could be applied.
 Diagnostics Composer::other_errors(const Composition& composition) const {
-  if (!composition.has_schema || !request_.validate) return {};
-  auto resolved = resolve(composition);
-  Diagnostics errors = resolved ? request_.validate(*std::move(resolved)) : resolved.errors();
+  if (!composition.has_schema) return {};
+  auto recipe = validated(composition);
+  Diagnostics errors = recipe ? Diagnostics() : recipe.errors();
   std::erase_if(errors, is_about_missing);
   return errors;
 }

@@ -13,38 +13,12 @@
 #include "runner/parent/config/config_files.h"
 #include "runner/parent/config/defaults_list.h"
 #include "runner/parent/config/override.h"
+#include "runner/parent/keys/recipe_keys.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/value/value.h"
 
 namespace runner {
-
-/// If the schemas declare a key at `path` of `recipe`: its default; else nullopt.
-/// SchemaSet::declared is one. A plain key=value may set such a key, and an interpolation may read
-/// its default.
-using Declared =
-    std::function<std::optional<Value>(const Value& recipe, std::span<const std::string> path)>;
-
-/// The keys that the schemas declare in the mapping at `path`; only for "did you mean".
-using DeclaredKeys =
-    std::function<std::vector<std::string>(const Value& recipe, std::span<const std::string> path)>;
-
-/// True if the schemas accept +path=value for a single value at a path that is not written.
-using MayAdd = std::function<bool(const Value& recipe, std::span<const std::string> path)>;
-
-/// The kinds that have the key at `path`, if the mapping around it is of another kind; for advice.
-using OtherKinds =
-    std::function<std::vector<std::string>(const Value& recipe, std::span<const std::string> path)>;
-
-/// Returns the schema errors of a recipe. SchemaSet::validate() is one, on a copy.
-using Validate = std::function<Diagnostics(Value recipe)>;
-
-/// What the schemas say about keys in addition to their defaults. Each member may be empty.
-struct SchemaKeys {
-  DeclaredKeys declared = {};
-  MayAdd may_add = {};  ///< empty: any
-  OtherKinds other_kinds = {};
-};
 
 /// The value of an environment variable; nullopt when it is not set.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
@@ -57,18 +31,11 @@ struct ComposeRequest {
   std::string recipe;                  ///< "classify", or a path ending in .yaml
   std::vector<std::string> overrides;  ///< as typed: "train.epochs=5", "model=tiny", "+a=1", "~b"
   std::vector<std::filesystem::path>
-      search_path;  ///< roots with experiments/ and recipes/, nearest first
-  std::vector<std::filesystem::path> config_folders =
-      {};  ///< folders that contain configs directly; searched before all roots
+      config_folders;  ///< folders that contain configs and their groups, nearest first
   Environment environment = process_environment;
   std::chrono::system_clock::time_point now =
       std::chrono::system_clock::now();  ///< the time that every ${now:...} uses
-  DeclaredKeys declared_keys = {};       ///< may be empty
-  MayAdd may_add = {};                   ///< may be empty
-  OtherKinds other_kinds = {};           ///< may be empty
-  Validate validate = {};  ///< called when composition has already found an error, so that all are
-                           ///< reported at once; may be empty
-  bool strict = false;     ///< treat every warning as an error
+  bool strict = false;                   ///< treat every warning as an error
 };
 
 /// A composed recipe. Locations point into its files and overrides.
@@ -88,14 +55,15 @@ struct Composition {
 /// A recipe opened for composing, once or for every trial of a sweep: its files are read once, and
 /// aliases are applied to the typed overrides.
 ///
-///   auto composer = Composer::open(request, files, declared, sources);
+///   auto composer = Composer::open(request, files, schemas, sources);
 ///   auto composition = composer->compose_once();
+///   auto recipe = composer->validated(*composition);
 class Composer {
  public:
   /// Fails only if there is no such recipe; compose() reports all other errors. Arguments passed by
   /// reference must outlive the Composer.
-  static Result<Composer> open(ComposeRequest request, const FileSystem& files, Declared declared,
-                               Sources& sources);
+  static Result<Composer> open(ComposeRequest request, const FileSystem& files,
+                               const RecipeKeys& schemas, Sources& sources);
 
   /// The overrides that could be parsed, with aliases replaced; some may be sweeps.
   const std::vector<Override>& overrides() const { return overrides_; }
@@ -115,19 +83,25 @@ class Composer {
   /// Composes a single run from the overrides as typed; rejects sweeps.
   Result<Composition> compose_once();
 
-  /// The composition with interpolations resolved (interpolation.h). A mandatory value that is
-  /// still missing is an error, reported together with the schema errors of the rest. Warnings
-  /// about deprecated keys are added to `warnings`.
+  /// The composition with interpolations resolved (interpolation.h), for documents that no schema
+  /// describes. Warnings about deprecated keys are added to `warnings`.
   Result<Value> resolve(const Composition& composition, Diagnostics* warnings = nullptr) const;
 
- private:
-  Composer(ComposeRequest request, Declared declared, Sources& sources)
-      : request_(std::move(request)), declared_(std::move(declared)), sources_(sources) {}
+  /// The composition as a recipe: resolved, checked by the schemas, with every default filled in.
+  /// No other code validates a recipe. A mandatory value that is still missing is an error,
+  /// reported together with the schema errors of the rest.
+  Result<Value> validated(const Composition& composition, Diagnostics* warnings = nullptr) const;
 
+ private:
+  Composer(ComposeRequest request, const RecipeKeys& schemas, Sources& sources)
+      : request_(std::move(request)), schemas_(schemas), sources_(sources) {}
+
+  const RecipeKeys& keys_of(const Composition& composition) const;
+  Value resolved(const Composition& composition, Diagnostics* warnings, Diagnostics& errors) const;
   Diagnostics other_errors(const Composition& composition) const;
 
   ComposeRequest request_;
-  Declared declared_;
+  const RecipeKeys& schemas_;
   Sources& sources_;
   std::unique_ptr<ConfigFiles> configs_;
   std::filesystem::path file_;

@@ -10,7 +10,7 @@ namespace runner {
 
 /// What interpolations can read in addition to the document.
 struct InterpolationSources {
-  Declared declared;  ///< may be empty
+  const RecipeKeys& schemas;
   Environment environment;
   std::chrono::system_clock::time_point now;
 };

@@ -139,7 +139,7 @@ InterpolationPass::Found InterpolationPass::declared(const Scope& here,
   std::vector<std::string> path = path_of(here);
   path.insert(path.end(), keys.begin(), keys.end());
   Found result{.parent = here.value, .missing_key = keys.front()};
-  if (sources_.declared && !here.value->list()) result.value = sources_.declared(document_, path);
+  if (!here.value->list()) result.value = sources_.schemas.declared(document_, path);
   return result;
 }
 

@@ -191,25 +191,28 @@ std::vector<std::string> SchemaSet::sub_kind_folders() const {
   return folders;
 }
 
-std::optional<Value> SchemaSet::declared(const Value& recipe,
-                                         std::span<const std::string> path) const {
+std::optional<Value> SchemaSet::declared(const Value& recipe, Path path) const {
   const SchemaNode* schema = store_->schemas.at(kRecipeFile);
   if (!schema) return std::nullopt;
   return declared_default(*schema, recipe, path);
 }
 
-std::vector<std::string> SchemaSet::declared_keys(const Value& recipe,
-                                                  std::span<const std::string> path) const {
+std::vector<std::string> SchemaSet::declared_keys(const Value& recipe, Path path) const {
   const SchemaNode* schema = store_->schemas.at(kRecipeFile);
   return schema ? runner::declared_keys(*schema, recipe, path) : std::vector<std::string>();
 }
 
-bool SchemaSet::may_add(const Value& recipe, std::span<const std::string> path) const {
+bool SchemaSet::may_add(const Value& recipe, Path path) const {
   const SchemaNode* schema = store_->schemas.at(kRecipeFile);
   return !schema || runner::may_add(*schema, &recipe, path);
 }
 
-KeyChoices SchemaSet::choices(const Value& recipe, std::span<const std::string> path) const {
+std::vector<std::string> SchemaSet::other_kinds(const Value& recipe, Path path) const {
+  const SchemaNode* schema = store_->schemas.at(kRecipeFile);
+  return schema ? other_kinds_with(*schema, recipe, path) : std::vector<std::string>();
+}
+
+KeyChoices SchemaSet::choices(const Value& recipe, Path path) const {
   const SchemaNode* schema = store_->schemas.at(kRecipeFile);
   return schema ? key_choices(*schema, recipe, path) : KeyChoices();
 }
@@ -220,7 +223,7 @@ const nlohmann::ordered_json* SchemaSet::document(std::string_view kind) const {
                                         : std::string(kind) + std::string(kSchemaEnding));
 }
 
-ResumeClass SchemaSet::resume_class(const Value& recipe, std::span<const std::string> path) const {
+ResumeClass SchemaSet::resume_class(const Value& recipe, Path path) const {
   const SchemaNode* schema = store_->schemas.at(kRecipeFile);
   return schema ? runner::resume_class(*schema, recipe, path) : ResumeClass::kForce;
 }

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "runner/parent/keys/recipe_keys.h"
 #include "runner/parent/schema/schema_node.h"
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/stage/stage.h"
@@ -73,7 +74,7 @@ std::span<const SchemaFile> embedded_schemas();
 /// "*"` accepts stages (kind: train.supervised is the file train/supervised.schema.json), `x-kinds:
 /// "train/optimizer"` the files of that folder (kind: adamw is train/optimizer/adamw.schema.json).
 /// `x-default-kind` next to it is the kind of a mapping that names none.
-class SchemaSet {
+class SchemaSet final : public RecipeKeys {
  public:
   /// Reads all files and checks them and their defaults.
   static Result<SchemaSet> load(std::span<const SchemaFile> files);
@@ -82,14 +83,16 @@ class SchemaSet {
   static SchemaSet open(std::span<const SchemaFile> files);
   SchemaSet(SchemaSet&&) noexcept;
   SchemaSet& operator=(SchemaSet&&) noexcept;
-  ~SchemaSet();
+  ~SchemaSet() override;
 
-  /// Checks `value` against recipe.schema.json and fills in every default; no other code does.
-  /// Returns all errors at once, in source order. Values filled in have the Location of their
-  /// mapping.
-  Diagnostics validate(Value& recipe) const;
+  // The answers of recipe.schema.json.
+  std::optional<Value> declared(const Value& recipe, Path path) const override;
+  std::vector<std::string> declared_keys(const Value& recipe, Path path) const override;
+  bool may_add(const Value& recipe, Path path) const override;
+  std::vector<std::string> other_kinds(const Value& recipe, Path path) const override;
+  Diagnostics validate(Value& recipe) const override;
 
-  /// The same against any file, or a definition in it: "common.schema.json#/definitions/device".
+  /// validate() against any file, or a definition in it: "common.schema.json#/definitions/device".
   Diagnostics validate(Value& value, std::string_view file) const;
 
   /// Calls `visit` for each mapping in `recipe`, validated, whose schema has x-config.
@@ -106,23 +109,12 @@ class SchemaSet {
   /// The folders that hold such kinds: {"model/backbone", "train/optimizer"}.
   std::vector<std::string> sub_kind_folders() const;
 
-  /// If the schemas declare a key at `path` ("train", "optimizer", "learning_rate") of `recipe`
-  /// (whose stages name their kinds): its default (null Value if it has none); else nullopt.
-  std::optional<Value> declared(const Value& recipe, std::span<const std::string> path) const;
-
   /// Whether a run of `recipe` may continue with another value at `path`, by the x-resume there or
   /// at its nearest ancestor.
-  ResumeClass resume_class(const Value& recipe, std::span<const std::string> path) const;
-
-  /// The keys that the schemas declare in the mapping at `path` of `recipe`, for "did you mean".
-  std::vector<std::string> declared_keys(const Value& recipe,
-                                         std::span<const std::string> path) const;
-
-  /// True if a single value may be added at `path` of `recipe`, where there is none. For advice.
-  bool may_add(const Value& recipe, std::span<const std::string> path) const;
+  ResumeClass resume_class(const Value& recipe, Path path) const;
 
   /// The possible values at `path` of `recipe`, if they can be listed; for completion.
-  KeyChoices choices(const Value& recipe, std::span<const std::string> path) const;
+  KeyChoices choices(const Value& recipe, Path path) const;
 
   /// The schema file of a kind, or by its path without the ending: "recipe",
   /// "train/optimizer/adam". Null: none.

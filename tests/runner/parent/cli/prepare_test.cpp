@@ -128,6 +128,13 @@ TEST_F(PrepareRecorded, TakesAPathThatIsTypedFromTheCurrentFolder) {
             '"' + (std::filesystem::current_path() / "my_vit").string() + '"');
 }
 
+TEST_F(PrepareRecorded, LeavesDefaultsOfWhatIsTypedAsTheyAre) {
+  const auto prepared_for = prepared({"+sweep.launcher={kind: kubernetes, image: a, claim: b}"});
+  ASSERT_TRUE(prepared_for) << prepared_for.errors().front().message;
+  EXPECT_EQ(describe(*at_key(prepared_for->recipe.resolved, "sweep.launcher.program")),
+            "\"retort\"");
+}
+
 TEST_F(PrepareRecorded, IsShownWithWhatTheWeightsSay) {
   NamedRecipe named;
   named.name = (folder_ / "run/.retort/recipe.yaml").string();

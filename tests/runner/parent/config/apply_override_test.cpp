@@ -34,7 +34,7 @@ TEST(ApplyOverride, KeysOfALargeMappingAreFoundAfterOthersCameAndWent) {
   expected["new"] = 4;
 
   Value recipe{Value::Map{}};
-  const Diagnostics errors = apply_overrides(recipe, overrides, {}, {});
+  const Diagnostics errors = apply_overrides(recipe, overrides, kWithoutSchema);
   EXPECT_TRUE(errors.empty()) << errors.front().message;
   EXPECT_EQ(to_json(*recipe.find("vars")), expected);
 }
@@ -50,7 +50,7 @@ TEST(ApplyOverride, MappingThatTakesThePlaceOfALargeOneHasItsOwnKeys) {
   }
   overrides.push_back(*parse_override(sources.add("override", "vars.k0=first")));
   Value recipe{Value::Map{}};
-  const Diagnostics errors = apply_overrides(recipe, overrides, {}, {});
+  const Diagnostics errors = apply_overrides(recipe, overrides, kWithoutSchema);
   EXPECT_TRUE(errors.empty()) << errors.front().message;
   ASSERT_EQ(recipe.find("vars")->map()->size(), 40U);
   EXPECT_EQ(recipe.find("vars")->map()->back().key, "k0");

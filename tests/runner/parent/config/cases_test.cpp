@@ -15,6 +15,7 @@
 #include "runner/parent/config/yaml_reader.h"
 #include "runner/parent/config/yaml_writer.h"
 #include "tests/support/advice.h"
+#include "tests/support/fake_recipe_keys.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/text_case.h"
 
@@ -47,18 +48,12 @@ std::string printed(const Diagnostics& diagnostics) {
   return out.str();
 }
 
-std::string dotted(std::span<const std::string> path) {
-  std::string result;
-  for (const std::string& key : path) result += (result.empty() ? "" : ".") + key;
-  return result;
-}
-
-/// `declares` as compose() asks for it.
-std::map<std::string, Value> declarations(const std::string& text, Sources& sources) {
-  std::map<std::string, Value> result;
-  const auto value = read_yaml(sources.add("declares", text));
-  for (const Entry& entry : *value->map()) result[entry.key] = entry.value;
-  return result;
+/// The schemas of a case.
+FakeRecipeKeys keys_of(const std::string& declares, Sources& sources) {
+  FakeRecipeKeys keys;
+  const auto defaults = read_yaml(sources.add("declares", declares));
+  for (const Entry& entry : *defaults->map()) keys.defaults[entry.key] = entry.value;
+  return keys;
 }
 
 /// What a case composes to. `errors` point into `sources`.
@@ -83,13 +78,10 @@ std::unique_ptr<Composed> compose_case(const std::map<std::string, std::string>&
     if (name.starts_with("file ")) files.files[name.substr(5)] = trimmed(text);
   }
   Sources& sources = composed->sources;
-  const auto declared_keys = declarations(section("declares"), sources);
-  const Declared declared = [&](const Value&,
-                                std::span<const std::string> path) -> std::optional<Value> {
-    const auto found = declared_keys.find(dotted(path));
-    return found == declared_keys.end() ? std::nullopt : std::optional<Value>(found->second);
-  };
-  ComposeRequest request{command[0], {command.begin() + 1, command.end()}, {"", "installed"}};
+  const FakeRecipeKeys keys = keys_of(section("declares"), sources);
+  ComposeRequest request{command[0],
+                         {command.begin() + 1, command.end()},
+                         {"experiments", "recipes", "installed/experiments", "installed/recipes"}};
   request.environment = [&](const std::string& name) -> std::optional<std::string> {
     std::istringstream lines(section("environment"));
     for (std::string line; std::getline(lines, line);) {
@@ -99,16 +91,7 @@ std::unique_ptr<Composed> compose_case(const std::map<std::string, std::string>&
   };
   request.now =
       std::chrono::system_clock::time_point(std::chrono::microseconds(1'750'000'000'000'250));
-  request.declared_keys = [&](const Value&, std::span<const std::string> path) {
-    std::vector<std::string> keys;
-    const std::string start = path.empty() ? "" : dotted(path) + ".";
-    for (const auto& [key, value] : declared_keys) {
-      if (key.starts_with(start))
-        keys.push_back(key.substr(start.size(), key.find('.', start.size()) - start.size()));
-    }
-    return keys;
-  };
-  auto composer = Composer::open(request, files, declared, sources);
+  auto composer = Composer::open(request, files, keys, sources);
   auto result = composer ? composer->compose_once() : composer.errors();
   auto recipe = result ? composer->resolve(*result, &result->warnings) : result.errors();
   if (!recipe) composed->errors = recipe.errors();

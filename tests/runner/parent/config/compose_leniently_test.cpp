@@ -11,8 +11,8 @@ namespace {
 /// The recipe "main" after `words`; "nothing" when it does not compose.
 std::string composed(const MemoryFileSystem& files, const std::vector<std::string>& words) {
   Sources sources;
-  const ComposeRequest request{.recipe = "main", .overrides = {}, .search_path = {"."}};
-  auto composer = Composer::open(request, files, {}, sources);
+  const ComposeRequest request{.recipe = "main", .overrides = {}, .config_folders = {"./recipes"}};
+  auto composer = Composer::open(request, files, kWithoutSchema, sources);
   EXPECT_TRUE(composer);
   const auto composition = compose_leniently(*composer, words, sources);
   return composition ? write_yaml(composition->unresolved) : "nothing";

@@ -20,7 +20,8 @@ class CompositionViews : public testing::Test {
         {"recipes/model/base.yaml", "layers: 2\n"},
         {"recipes/tags/x.yaml", "x: 1\n"},
         {"recipes/tags/y.yaml", "y: 1\n"}};
-    auto opened = Composer::open({"a", {"~data"}, {""}}, files, {}, sources);
+    auto opened = Composer::open({"a", {"~data"}, {"experiments", "recipes"}}, files,
+                                 kWithoutSchema, sources);
     composer = std::make_unique<Composer>(std::move(*opened));
     list = composer->compose_once()->defaults;
   }

@@ -29,7 +29,7 @@ class Interpolations : public testing::Test {
     const auto read = read_yaml(sources_.add("a.yaml", text));
     if (!read) return {{}, read.errors()};
     const Environment environment = [this](const std::string&) { return variable_; };
-    outcome.value = resolve_interpolations(*read, {{}, environment, {}}, outcome.found);
+    outcome.value = resolve_interpolations(*read, {kWithoutSchema, environment, {}}, outcome.found);
     return outcome;
   }
   ErrorCode first_error(const std::string& text) {

@@ -68,7 +68,8 @@ TEST(Secrets, AreRecordedAsTheirInterpolationWhicheverWordNamesThem) {
     const Environment environment = [&](const std::string& asked) {
       return asked == name ? std::optional<std::string>("hunter2") : std::nullopt;
     };
-    const Value resolved = resolve_interpolations(*recipe, {{}, environment, {}}, found);
+    const Value resolved =
+        resolve_interpolations(*recipe, {kWithoutSchema, environment, {}}, found);
     EXPECT_TRUE(found.empty());
     EXPECT_EQ(*resolved.find("plain")->text(), "hunter2");
     EXPECT_EQ(*resolved.find("inside")->text(), "user:hunter2@host");
@@ -113,7 +114,7 @@ class ComposedSecrets : public testing::Test {
     ComposeRequest request{"a", std::move(overrides), {}};
     request.config_folders = {""};
     request.environment = [](const std::string&) { return std::optional<std::string>("geheim"); };
-    return *Composer::open(std::move(request), files_, {}, sources_);
+    return *Composer::open(std::move(request), files_, kWithoutSchema, sources_);
   }
 
   MemoryFileSystem files_;
@@ -154,7 +155,7 @@ std::string recorded(const std::string& vars) {
   request.config_folders = {""};
   request.environment = [](const std::string&) { return std::optional<std::string>("geheim"); };
   Sources sources;
-  Composer composer = *Composer::open(std::move(request), files, {}, sources);
+  Composer composer = *Composer::open(std::move(request), files, kWithoutSchema, sources);
   const auto composition = composer.compose_once();
   const auto resolved = composition ? composer.resolve(*composition) : Result<Value>(Diagnostics{});
   return resolved ? write_yaml(composition->unresolved) + write_yaml(*resolved) : "not resolved";

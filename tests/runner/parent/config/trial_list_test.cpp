@@ -37,7 +37,7 @@ class JobListTest : public testing::Test {
   std::vector<std::string> chosen(std::vector<std::string> overrides, const TrialChoice& choice) {
     ComposeRequest request{"a", std::move(overrides), {}};
     request.config_folders = {""};
-    const auto composer = Composer::open(std::move(request), files, {}, sources);
+    const auto composer = Composer::open(std::move(request), files, kWithoutSchema, sources);
     Diagnostics errors = composer->errors();
     const auto list = TrialList::make(composer->overrides(), composer->configs(), choice);
     if (!list) errors.insert(errors.end(), list.errors().begin(), list.errors().end());

@@ -168,5 +168,33 @@ TEST(SchemaDeclared, StagesAndFreeKeysAreNotDeclared) {
   EXPECT_EQ(declared(R"([])", {"train", "epochs"}), "-");
 }
 
+/// What composing is told about the key at `path` of kRecipe.
+struct Told {
+  std::vector<std::string> keys, kinds;
+  bool may_add;
+};
+Told told_of(const std::vector<std::string>& path) {
+  const SchemaSet schemas = small_schemas();
+  const RecipeKeys& keys = schemas;
+  const Value recipe = written(kRecipe);
+  return {keys.declared_keys(recipe, path), keys.other_kinds(recipe, path),
+          keys.may_add(recipe, path)};
+}
+
+TEST(SchemaDeclared, KeysOfAnotherKindNameIt) {
+  EXPECT_THAT(told_of({"train", "optimizer", "betas"}).kinds, testing::ElementsAre("adam"));
+  EXPECT_THAT(told_of({"other", "optimizer", "betas"}).kinds, testing::IsEmpty());
+  EXPECT_THAT(
+      told_of({"train", "optimizer"}).keys,
+      testing::AllOf(testing::Contains("nesterov"), testing::Not(testing::Contains("betas"))));
+}
+
+TEST(SchemaDeclared, ValuesMayBeAddedWhereTheSchemaTakesThem) {
+  EXPECT_TRUE(told_of({"vars", "b"}).may_add);
+  EXPECT_TRUE(told_of({"train", "epochs"}).may_add);
+  EXPECT_FALSE(told_of({"train", "nosuch"}).may_add);
+  EXPECT_FALSE(told_of({"train", "optimizer"}).may_add);  // a mapping
+}
+
 }  // namespace
 }  // namespace runner

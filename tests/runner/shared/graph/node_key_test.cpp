@@ -17,6 +17,7 @@ class KeyOptions : public testing::Test {
         read_yaml(sources_.add("r.yaml", "schema: 1\ndata: {kind: data.image_folder, root: photos" +
                                              data + "}\nmemory: {kind: memory.policy" + memory +
                                              "}\nmodel: {kind: model.clip_vision}\n"));
+    EXPECT_TRUE(schemas_.validate(*value).empty());
     auto recipe = make_recipe(std::move(*value), schemas_);
     EXPECT_TRUE(recipe);
     auto graph = compile(*recipe, schemas_);

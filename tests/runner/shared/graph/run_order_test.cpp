@@ -17,6 +17,7 @@ class RunOrder : public testing::Test {
  protected:
   Graph compiled(const std::string& stages) {
     auto value = read_yaml(sources_.add("r.yaml", "schema: 1\n" + stages));
+    EXPECT_TRUE(schemas_.validate(*value).empty());
     auto recipe = make_recipe(std::move(*value), schemas_);
     EXPECT_TRUE(recipe) << recipe.errors().at(0).message;
     auto graph = compile(*recipe, schemas_);
