@@ -15,9 +15,10 @@ class FakeRecipeKeys final : public NoSchema {
   std::map<std::string, Value> defaults = {};  ///< of the declared keys, by dotted path
   std::vector<std::string> kinds = {};         ///< that have any other key
   bool accepts_more = true;                    ///< keys that are not declared
-  Diagnostics errors = {};                     ///< of every recipe; without any, all defaults of
-                                               ///< keys at the top are filled in
-  mutable int validated = 0;                   ///< recipes
+  std::vector<OtherName> names = {};
+  Diagnostics errors = {};    ///< of every recipe; without any, all defaults of
+                              ///< keys at the top are filled in
+  mutable int validated = 0;  ///< recipes
 
   std::optional<Value> declared(const Value&, Path path) const override {
     const auto found = defaults.find(dotted(path));
@@ -36,6 +37,7 @@ class FakeRecipeKeys final : public NoSchema {
   std::vector<std::string> other_kinds(const Value&, Path path) const override {
     return defaults.contains(dotted(path)) ? std::vector<std::string>() : kinds;
   }
+  std::vector<OtherName> other_names() const override { return names; }
   Diagnostics validate(Value& recipe) const override {
     ++validated;
     if (!errors.empty()) return errors;

@@ -1,7 +1,6 @@
 #include "runner/parent/config/compose.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -100,22 +99,17 @@ void divide(std::span<const Override> overrides, const ConfigFiles& configs,
   }
 }
 
-/// Options of the device that published programs write in a longer form, which is also set.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kLongDeviceKeys = {
-    {{"gpu_wait_timeout_minutes", "wait_timeout_minutes"},
-     {"gpu_check_interval_seconds", "check_interval_seconds"}}};
-
-/// Renames the keys of `device`, if it is a mapping, to a recipe's names.
-void shorten_device_keys(Value& device) {
-  auto* const map = device.map();
-  for (const auto& [full, brief] : kLongDeviceKeys) {
-    const auto found = map ? std::ranges::find(*map, full, &Entry::key) : Value::Map::iterator();
-    if (map && found != map->end() && !device.find(brief)) found->key = brief;
-  }
+/// Gives the key its own name in `mapping`, if that is a mapping and does not hold it already.
+void use_own_name(Value& mapping, const OtherName& name) {
+  auto* const map = mapping.map();
+  if (!map || mapping.find(name.own)) return;
+  const auto found = std::ranges::find(*map, name.other, &Entry::key);
+  if (found != map->end()) found->key = name.own;
 }
 
 /// Overrides renamed to a recipe's keys.
-std::vector<Override> in_our_terms(std::vector<Override> overrides) {
+std::vector<Override> in_our_terms(std::vector<Override> overrides,
+                                   std::span<const OtherName> names) {
   std::erase_if(overrides, [](const Override& override) { return override.key == kSearchPath; });
   for (Override& override : overrides) {
     const bool is_map = override.value && override.value->map();
@@ -124,17 +118,17 @@ std::vector<Override> in_our_terms(std::vector<Override> overrides) {
     if (override.key == "device" && override.value && !is_map &&
         override.kind != OverrideKind::kDelete)
       override.key = "device.select";
-    if (override.key == "device" && is_map) shorten_device_keys(*override.value);
-    for (const auto& [full, brief] : kLongDeviceKeys) {
-      if (override.key == "device." + std::string(full))
-        override.key = "device." + std::string(brief);
+    for (const OtherName& name : names) {
+      if (override.key == name.mapping && override.value) use_own_name(*override.value, name);
+      if (override.key == name.mapping + "." + name.other)
+        override.key = name.mapping + "." + name.own;
     }
   }
   return overrides;
 }
 
 /// The part's keys, placed at its package, without its defaults list.
-Value packaged(const ConfigPart& part, bool has_schema) {
+Value packaged(const ConfigPart& part, bool has_schema, std::span<const OtherName> names) {
   Value contents = part.document->contents;
   if (auto* map = contents.map()) {
     std::erase_if(*map, [](const Entry& entry) { return entry.key == "defaults"; });
@@ -145,7 +139,9 @@ Value packaged(const ConfigPart& part, bool has_schema) {
       const Location where = device->where;
       *device = Value{Value::Map{{"select", where, *device}}, where};
     }
-    if (device) shorten_device_keys(*device);
+    for (const OtherName& name : names) {
+      if (Value* const mapping = contents.find(name.mapping)) use_own_name(*mapping, name);
+    }
   }
   for (std::string package = part.package; !package.empty();) {
     const std::size_t dot = package.rfind('.');
@@ -308,8 +304,9 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
   });
   result.has_schema = has_schema;
   const RecipeKeys& keys = keys_of(result);
+  const std::vector<OtherName> names = keys.other_names();
   for (const ConfigPart& part : defaults->parts) {
-    result.layers.push_back(packaged(part, has_schema));
+    result.layers.push_back(packaged(part, has_schema, names));
     hide_secrets(result.layers.back());
     merge(result.unresolved, result.layers.back(), "", errors);
   }
@@ -321,7 +318,7 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
   result.warnings = configs_->warnings();
   take_hydra_block(result.unresolved, has_schema, result.warnings);
   if (has_schema) {
-    values = in_our_terms(std::move(values));
+    values = in_our_terms(std::move(values), names);
   } else {  // nothing is run, so Hydra's settings of runs have no effect
     std::erase_if(values,
                   [](const Override& override) { return override.key.starts_with("hydra."); });

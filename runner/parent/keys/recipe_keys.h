@@ -10,6 +10,13 @@
 
 namespace runner {
 
+/// A name that other programs have for a key of a recipe, in files as on the command line.
+struct OtherName {
+  std::string mapping;  ///< the key at the top of a recipe that holds it: "device"
+  std::string other;    ///< "gpu_wait_timeout_minutes"
+  std::string own;      ///< its name here: "wait_timeout_minutes"
+};
+
 /// What composing a recipe asks the schemas: SchemaSet answers. Composing (config/) knows no schema
 /// and the schemas (schema/) know no composition; both know this.
 class RecipeKeys {
@@ -34,6 +41,9 @@ class RecipeKeys {
   /// lacks it: {"sgd"} for train.optimizer.momentum of adamw. For advice.
   virtual std::vector<std::string> other_kinds(const Value& recipe, Path path) const = 0;
 
+  /// The keys that have further names.
+  virtual std::vector<OtherName> other_names() const = 0;
+
   /// Checks a resolved recipe and, if it is valid, fills in every default. Returns all errors at
   /// once, in source order. Values filled in have the Location of their mapping.
   virtual Diagnostics validate(Value& recipe) const = 0;
@@ -46,6 +56,7 @@ class NoSchema : public RecipeKeys {
   std::vector<std::string> declared_keys(const Value&, Path) const override { return {}; }
   bool may_add(const Value&, Path) const override { return true; }
   std::vector<std::string> other_kinds(const Value&, Path) const override { return {}; }
+  std::vector<OtherName> other_names() const override { return {}; }
   Diagnostics validate(Value&) const override { return {}; }
 };
 

@@ -124,8 +124,18 @@ Result<SchemaSet> SchemaSet::load(std::span<const SchemaFile> files) {
     }
   }
   if (errors.empty()) check_defaults(store->schemas, errors);
+  const SchemaReader& reader = store->schemas;
+  SchemaSet result(std::move(store));
+  const std::vector<OtherName> names = result.other_names();
+  for (const SchemaNode& node : reader.nodes) {
+    for (const std::string& name : node.other_names) {
+      if (std::ranges::find(names, name, &OtherName::other) == names.end())
+        errors.push_back(bad(node.file, pointer_to(node.pointer, "x-other-names"),
+                             "only keys of a recipe's own mappings have other names"));
+    }
+  }
   if (!errors.empty()) return std::move(errors);
-  return SchemaSet(std::move(store));
+  return result;
 }
 
 Diagnostics SchemaSet::validate(Value& recipe) const { return validate(recipe, kRecipeFile); }
@@ -210,6 +220,19 @@ bool SchemaSet::may_add(const Value& recipe, Path path) const {
 std::vector<std::string> SchemaSet::other_kinds(const Value& recipe, Path path) const {
   const SchemaNode* schema = store_->schemas.at(kRecipeFile);
   return schema ? other_kinds_with(*schema, recipe, path) : std::vector<std::string>();
+}
+
+std::vector<OtherName> SchemaSet::other_names() const {
+  std::vector<OtherName> names;
+  const SchemaNode* schema = store_->schemas.at(kRecipeFile);
+  if (!schema) return names;
+  for (const NamedSchema& mapping : schema->properties) {
+    for (const NamedSchema& key : followed(*mapping.schema).properties) {
+      for (const std::string& other : key.schema->other_names)
+        names.push_back({mapping.name, other, key.name});
+    }
+  }
+  return names;
 }
 
 KeyChoices SchemaSet::choices(const Value& recipe, Path path) const {

@@ -70,10 +70,12 @@ std::span<const SchemaFile> embedded_schemas();
 /// x-coupling, x-mixes-samples, x-spans-training, x-resume, x-rules, x-config (of a mapping: the
 /// option that names weights, whose config.json affects the others), x-file (of an option: what
 /// must exist at its path), x-effective-when (of an option: the conditions under which it has an
-/// effect), and x-kinds, which validates a mapping by the schema that its `kind` names: `x-kinds:
-/// "*"` accepts stages (kind: train.supervised is the file train/supervised.schema.json), `x-kinds:
-/// "train/optimizer"` the files of that folder (kind: adamw is train/optimizer/adamw.schema.json).
-/// `x-default-kind` next to it is the kind of a mapping that names none.
+/// effect), x-other-names (of a key of one of the recipe's own mappings, such as device:
+/// OtherName), and x-kinds, which validates a mapping by the schema that its `kind` names:
+/// `x-kinds: "*"` accepts stages (kind: train.supervised is the file train/supervised.schema.json),
+/// `x-kinds: "train/optimizer"` the files of that folder (kind: adamw is
+/// train/optimizer/adamw.schema.json). `x-default-kind` next to it is the kind of a mapping that
+/// names none.
 class SchemaSet final : public RecipeKeys {
  public:
   /// Reads all files and checks them and their defaults.
@@ -90,6 +92,7 @@ class SchemaSet final : public RecipeKeys {
   std::vector<std::string> declared_keys(const Value& recipe, Path path) const override;
   bool may_add(const Value& recipe, Path path) const override;
   std::vector<std::string> other_kinds(const Value& recipe, Path path) const override;
+  std::vector<OtherName> other_names() const override;
   Diagnostics validate(Value& recipe) const override;
 
   /// validate() against any file, or a definition in it: "common.schema.json#/definitions/device".

@@ -68,6 +68,7 @@ constexpr auto kRules = std::to_array<KeywordRule>({
     {"x-config", Keyword::kConfig, Needs::kText},
     {"x-effective-when", Keyword::kEffectiveWhen, Needs::kEffects},
     {"x-file", Keyword::kFile, Needs::kFileRule},
+    {"x-other-names", Keyword::kOtherNames, Needs::kUniqueTexts},
 });
 
 bool are_unique_texts(const Json& json) {

@@ -59,6 +59,7 @@ enum class Keyword {
   kConfig,
   kEffectiveWhen,
   kFile,
+  kOtherNames,
 };
 
 /// What a keyword's value must be.

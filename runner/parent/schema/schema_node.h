@@ -92,11 +92,12 @@ struct SchemaNode {
   std::string description, unit;
   std::unique_ptr<const Value> default_value;
   std::vector<Value> examples;
-  std::optional<ResumeClass> resume;  ///< x-resume
-  std::vector<Rule> rules;            ///< x-rules
-  std::optional<std::string> config;  ///< x-config
-  std::vector<Effect> effective;      ///< x-effective-when; empty: always
-  std::optional<FileRule> file_rule;  ///< x-file
+  std::optional<ResumeClass> resume;     ///< x-resume
+  std::vector<Rule> rules;               ///< x-rules
+  std::optional<std::string> config;     ///< x-config
+  std::vector<Effect> effective;         ///< x-effective-when; empty: always
+  std::optional<FileRule> file_rule;     ///< x-file
+  std::vector<std::string> other_names;  ///< x-other-names
 
   unsigned types = 0;                         ///< 0: any
   std::optional<std::vector<Value>> allowed;  ///< enum, or the one value of const

@@ -318,6 +318,9 @@ void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std:
       node.file_rule = read_file_rule(json);
       check_condition(node.file_rule->unless, node.file, place());
       break;
+    case Keyword::kOtherNames:
+      node.other_names = json;
+      break;
     case Keyword::kKinds:
       node.kinds_in = text();
       break;
@@ -371,14 +374,13 @@ void SchemaReader::connect() {
 }
 
 void SchemaReader::connect_reference(SchemaNode& node) {
-  const std::string& reference = *node.reference;
+  const std::string_view reference = *node.reference;
   const auto hash = std::min(reference.find('#'), reference.size());
-  const std::string_view file = hash == 0 ? node.file : std::string_view(reference).substr(0, hash);
-  const auto pointer =
-      percent_decoded(std::string_view(reference).substr(std::min(hash + 1, reference.size())));
+  const std::string_view file = hash == 0 ? node.file : reference.substr(0, hash);
+  const auto pointer = percent_decoded(reference.substr(std::min(hash + 1, reference.size())));
   node.target = pointer ? find(file, *pointer) : nullptr;
   if (!node.target)
-    fail(node.file, pointer_to(node.pointer, "$ref"), "no schema is at '" + reference + "'");
+    fail(node.file, pointer_to(node.pointer, "$ref"), "no schema is at '" + *node.reference + "'");
 }
 
 void SchemaReader::connect_kinds(SchemaNode& node) {

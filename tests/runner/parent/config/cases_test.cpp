@@ -49,10 +49,16 @@ std::string printed(const Diagnostics& diagnostics) {
 }
 
 /// The schemas of a case.
-FakeRecipeKeys keys_of(const std::string& declares, Sources& sources) {
+FakeRecipeKeys keys_of(const std::string& declares, const std::string& other_names,
+                       Sources& sources) {
   FakeRecipeKeys keys;
   const auto defaults = read_yaml(sources.add("declares", declares));
   for (const Entry& entry : *defaults->map()) keys.defaults[entry.key] = entry.value;
+  const auto mappings = read_yaml(sources.add("other names", other_names));
+  for (const Entry& mapping : *mappings->map()) {
+    for (const Entry& key : *mapping.value.map())
+      keys.names.push_back({mapping.key, key.key, *key.value.text()});
+  }
   return keys;
 }
 
@@ -78,7 +84,7 @@ std::unique_ptr<Composed> compose_case(const std::map<std::string, std::string>&
     if (name.starts_with("file ")) files.files[name.substr(5)] = trimmed(text);
   }
   Sources& sources = composed->sources;
-  const FakeRecipeKeys keys = keys_of(section("declares"), sources);
+  const FakeRecipeKeys keys = keys_of(section("declares"), section("other names"), sources);
   ComposeRequest request{command[0],
                          {command.begin() + 1, command.end()},
                          {"experiments", "recipes", "installed/experiments", "installed/recipes"}};

@@ -79,6 +79,18 @@ TEST_F(Composing, DocumentWithoutASchemaIsResolvedUnchecked) {
   EXPECT_EQ(messages(composer.validated(*composition).errors()), "wrong at /b\n");
 }
 
+TEST_F(Composing, OtherNameOfAKeyIsReadAsItsOwn) {
+  files.files = {{"recipes/a.yaml", "schema: 1\ndevice: {long_wait: 1, long_look: 2}\n"},
+                 {"recipes/both.yaml", "schema: 1\ndevice: {long_wait: 1, wait: 3}\n"}};
+  keys.names = {{"device", "long_wait", "wait"}, {"device", "long_look", "look"}};
+  EXPECT_EQ(validated(), "schema: 1\ndevice:\n  wait: 1\n  look: 2\n");
+  EXPECT_EQ(validated({"device.long_wait=5", "device={long_look: 6}"}),
+            "schema: 1\ndevice:\n  wait: 5\n  look: 6\n");
+  const auto both = Composer::open({"both", {}, {"recipes"}}, files, keys, sources)->compose_once();
+  ASSERT_TRUE(both);
+  EXPECT_EQ(write_yaml(both->unresolved), "schema: 1\ndevice:\n  long_wait: 1\n  wait: 3\n");
+}
+
 TEST_F(Composing, AdviceIsWhatTheSchemasAnswer) {
   files.files = {{"recipes/a.yaml", "schema: 1\ntrain: {kind: b}\naliases: {speed: train.rate}\n"}};
   const auto help_for = [&](const std::string& override) {

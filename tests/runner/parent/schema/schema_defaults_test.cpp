@@ -196,5 +196,14 @@ TEST(SchemaDeclared, ValuesMayBeAddedWhereTheSchemaTakesThem) {
   EXPECT_FALSE(told_of({"train", "optimizer"}).may_add);  // a mapping
 }
 
+TEST(SchemaDeclared, DeviceHasTheNamesOfPublishedPrograms) {
+  std::vector<std::string> names;
+  for (const OtherName& name : SchemaSet::open(embedded_schemas()).other_names())
+    names.push_back(name.mapping + "." + name.other + " " + name.own);
+  EXPECT_THAT(names,
+              testing::ElementsAre("device.gpu_wait_timeout_minutes wait_timeout_minutes",
+                                   "device.gpu_check_interval_seconds check_interval_seconds"));
+}
+
 }  // namespace
 }  // namespace runner

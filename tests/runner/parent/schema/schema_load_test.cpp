@@ -68,6 +68,14 @@ TEST(SchemaLoad, CirclesAreRefused) {
   EXPECT_THAT(refused(R"({"properties": {"a": {"$ref": "#"}}})"), IsEmpty());
 }
 
+TEST(SchemaLoad, OtherNamesThatNothingReadsAreRefused) {
+  constexpr auto kKey = R"({"properties": {"a": {"properties": {"b": {"x-other-names": ["c"]}}}}})";
+  EXPECT_THAT(refused(kKey, "recipe.schema.json"), IsEmpty());
+  EXPECT_THAT(refused(kKey), ElementsAre("/properties/a/properties/b/x-other-names: "
+                                         "schemas/a.schema.json: only keys of a recipe's own "
+                                         "mappings have other names"));
+}
+
 TEST(SchemaLoad, InvalidDefaultIsRefused) {
   EXPECT_THAT(refused(R"({"properties": {"a": {"type": "integer", "minimum": 1, "default": 0}}})"),
               ElementsAre("/properties/a/default: schemas/a.schema.json: the default is not valid: "
