@@ -18,16 +18,21 @@ namespace {
 
 std::filesystem::path part_of(const std::filesystem::path& path) { return path.string() + ".part"; }
 
-/// A rename would replace a device, such as /dev/null, by a file.
+/// A rename would replace a device, such as /dev/null, or a pipe by a file.
 std::filesystem::path no_device(std::filesystem::path path) {
+  using Type = std::filesystem::file_type;
   std::error_code error;
-  const auto status = std::filesystem::symlink_status(path, error);
-  if (!error &&
-      (std::filesystem::is_character_file(status) || std::filesystem::is_block_file(status)))
+  const Type type = std::filesystem::symlink_status(path, error).type();
+  const bool is_device = type == Type::character || type == Type::block;
+  if (is_device || type == Type::fifo || type == Type::socket)
     throw WriteError({ErrorCode::kCannotWrite,
                       {},
                       "",
-                      "cannot write '" + path.string() + "': it is a device, not a file",
+                      "cannot write '" + path.string() + "': it is a " +
+                          (is_device            ? "device"
+                           : type == Type::fifo ? "pipe"
+                                                : "socket") +
+                          ", not a file",
                       "give the name of a file; what goes to standard output can be redirected"});
   return path;
 }
@@ -99,6 +104,7 @@ AtomicFiles::~AtomicFiles() {
 }
 
 void AtomicFiles::add(std::filesystem::path path, std::string_view text) {
+  path = no_device(std::move(path));
   NewFile file(without_leftover(part_of(path), *storage_), path, *storage_);
   files_.push_back({std::move(path), std::move(file)});
   try {

@@ -30,6 +30,17 @@ std::string failure(const fs::path& path, Storage& storage = disk()) {
   return "it was written";
 }
 
+std::string failure_of_several(const fs::path& path) {
+  try {
+    AtomicFiles files;
+    files.add(path, "x");
+    files.commit();
+  } catch (const WriteError& error) {
+    return name(error.code) + " " + error.what();
+  }
+  return "it was written";
+}
+
 TEST(AtomicFile, ReplacesWhatWasThereAndLeavesNothingElse) {
   const TemporaryFolder folder;
   folder.write("report.txt.part", "of a run that was killed");
@@ -98,8 +109,21 @@ TEST(AtomicFile, DeviceIsRefusedAndLeftAsItIs) {
   const std::string path = folder / "null";
   if (mknod(path.c_str(), S_IFCHR | 0600, makedev(1, 3)) != 0)
     GTEST_SKIP() << "devices cannot be made here";
-  EXPECT_EQ(failure(path), "E0802 cannot write '" + path + "': it is a device, not a file");
+  const std::string refused = "E0802 cannot write '" + path + "': it is a device, not a file";
+  EXPECT_EQ(failure(path), refused);
+  EXPECT_EQ(failure_of_several(path), refused);
   EXPECT_TRUE(fs::is_character_file(path));
+  EXPECT_EQ(files_in(folder.path()), 1);
+}
+
+TEST(AtomicFile, PipeIsRefusedAndLeftAsItIs) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const std::string refused = "E0802 cannot write '" + path + "': it is a pipe, not a file";
+  EXPECT_EQ(failure(path), refused);
+  EXPECT_EQ(failure_of_several(path), refused);
+  EXPECT_TRUE(fs::is_fifo(path));
   EXPECT_EQ(files_in(folder.path()), 1);
 }
 
