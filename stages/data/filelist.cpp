@@ -11,6 +11,7 @@
 
 #include "runner/shared/text/printable.h"
 #include "stages/data/annotation_files.h"
+#include "stages/text/class_text.h"
 
 namespace stages {
 namespace {
@@ -239,10 +240,11 @@ ListedImages read_filelist(AnnotationFiles& files, const std::string& name) {
     list.classes.push_back(
         !list.is_named ? std::to_string(label)
                        : parsed.names[static_cast<std::size_t>(at_positions ? label : position)]);
-    const auto [same, is_new] = named.emplace(list.classes.back(), label);
+    const auto [same, is_new] = named.emplace(compared_name(list.classes.back()), label);
     if (!is_new) {
       files.fault(name, "the labels " + std::to_string(same->second) + " and " +
-                            std::to_string(label) + " are both called '" + same->first + "'");
+                            std::to_string(label) + " are both called '" + list.classes.back() +
+                            "'");
     }
   }
   for (const std::int64_t label : parsed.labels) list.labels.push_back(positions.at(label));

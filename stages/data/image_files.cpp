@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runner/shared/text/join.h"
+#include "stages/text/class_text.h"
 
 namespace stages {
 namespace {
@@ -123,7 +124,46 @@ class FileCheck {
   bool is_refused_ = false;
 };
 
+bool is_ascii(const std::string& text) {
+  return std::ranges::all_of(text, [](unsigned char c) { return c < 0x80; });
+}
+
 }  // namespace
+
+fs::path NamesOnDisk::called(const fs::path& path) {
+  std::error_code error;
+  if (is_ascii(path.native()) || fs::exists(path, error)) return path;
+  fs::path found;
+  for (const fs::path& part : path) {
+    if (!is_ascii(part.native()) && !fs::exists(found / part, error)) {
+      const Names& names = names_in(found);
+      const auto name = names.find(compared_name(part.native()));
+      if (name == names.end()) return path;
+      found /= name->second;
+    } else {
+      found /= part;
+    }
+  }
+  return fs::exists(found, error) ? found : path;
+}
+
+bool NamesOnDisk::has_folder(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(called(path), error);
+}
+
+const NamesOnDisk::Names& NamesOnDisk::names_in(const fs::path& folder) {
+  const auto [found, is_new] = folders_.try_emplace(folder);
+  std::error_code error;
+  if (is_new) {
+    for (fs::directory_iterator at(folder.empty() ? "." : folder, error), end; !error && at != end;
+         at.increment(error)) {
+      const std::string name = at->path().filename().native();
+      if (!is_ascii(name)) found->second.emplace(compared_name(name), name);
+    }
+  }
+  return found->second;
+}
 
 std::vector<std::string> missing_files(const ImageList& list, bool allow_outside,
                                        runner::Diagnostics& errors) {

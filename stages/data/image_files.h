@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,21 @@ class ImageRoot {
   std::filesystem::path root_, bounds_, real_bounds_;
   bool allow_outside_, is_folder_;
   std::vector<std::string> outside_, broken_;
+};
+
+/// Finds files that a list names by a text: it may write accents as one character or as two, and
+/// the disk the other way, as macOS and Linux do.
+class NamesOnDisk {
+ public:
+  /// `path` as it is called on disk; unchanged if nothing there is called so.
+  std::filesystem::path called(const std::filesystem::path& path);
+  bool has_folder(const std::filesystem::path& path);
+
+ private:
+  using Names = std::map<std::string, std::string>;  // by compared_name()
+  const Names& names_in(const std::filesystem::path& folder);
+
+  std::map<std::filesystem::path, Names> folders_;  // those that were looked into
 };
 
 /// The missing files of `list`, in its order. Broken links become errors and so do, unless

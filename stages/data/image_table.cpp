@@ -16,6 +16,7 @@
 #include "stages/data/annotation_files.h"
 #include "stages/data/image_files.h"
 #include "stages/data/image_stage.h"
+#include "stages/text/class_text.h"
 
 namespace stages {
 namespace {
@@ -145,7 +146,8 @@ class TableLister {
     csv.for_rows([&](std::size_t line, const std::vector<std::string>& fields) {
       Row row;
       row.part = table_.part ? part_of(line, fields[part]) : Part::kTrain;
-      row.label = without_spaces(fields[label]);
+      const std::string_view written = without_spaces(fields[label]);
+      row.label = labels_.emplace(compared_name(written), written).first->second;
       if (row.label.empty())
         files_.fault(name_, line, "it has nothing in the column " + in_quotes(table_.label));
       else if (runner::printable(row.label) != row.label)
@@ -211,6 +213,8 @@ class TableLister {
     std::string path(without_spaces(field));
     std::ranges::replace(path, '\\', '/');  // as written on Windows
     path = fs::path(path).lexically_normal().string();
+    if (const fs::path there = disk_.called(table_.root / path); there != table_.root / path)
+      path = there.lexically_relative(table_.root).string();
     if (!is_image_path(path)) {
       files_.fault(name_, line,
                    "'" + runner::printable_ascii(field) + "' is not the path of a " +
@@ -302,6 +306,8 @@ class TableLister {
   std::vector<Row> rows_;
   std::map<std::vector<std::string>, std::int64_t> facts_;  // indices into the list's facts
   std::unordered_map<std::string, std::size_t> lines_;      // by path
+  std::map<std::string, std::string> labels_;               // as first written, by compared_name()
+  NamesOnDisk disk_;
 };
 
 }  // namespace

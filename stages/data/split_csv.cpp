@@ -6,6 +6,7 @@
 #include "runner/shared/text/printable.h"
 #include "stages/data/annotation_files.h"
 #include "stages/data/image_table.h"
+#include "stages/text/class_text.h"
 
 namespace stages {
 namespace {
@@ -24,6 +25,7 @@ ListedImages read_split_csv(AnnotationFiles& files, const std::string& name) {
   ListedImages list;
   std::vector<std::string> labels;  // of each path
   std::map<std::string, std::int64_t> positions;
+  std::map<std::string, std::string> written;  // each label as it is first, by compared_name()
   CsvTable table(files, name, kMaxListBytes);
   if (table.header_line() == 0) return list;
   const auto column = [&](const char* title) {
@@ -42,8 +44,10 @@ ListedImages read_split_csv(AnnotationFiles& files, const std::string& name) {
     }
     list.paths.push_back(std::move(fields[file_column]));
     list.lines.push_back(line);
-    positions.emplace(fields[label_column], 0);
-    labels.push_back(std::move(fields[label_column]));
+    std::string& label = fields[label_column];
+    std::string same = compared_name(label);
+    labels.push_back(written.emplace(std::move(same), std::move(label)).first->second);
+    positions.emplace(labels.back(), 0);
   });
   for (auto& [label, position] : positions) {
     position = static_cast<std::int64_t>(list.classes.size());

@@ -16,6 +16,7 @@
 #include "stages/data/image_files.h"
 #include "stages/few_shot/model_few_shot_transformer.h"
 #include "stages/random/random.h"
+#include "stages/text/class_text.h"
 
 namespace stages {
 namespace {
@@ -153,7 +154,7 @@ class FewShotLister {
 
   /// Finds the folder that contains the files of a table: the first of folders_near() in which one
   /// of the files exists, either in its class's folder or directly.
-  void find_below(const fs::path& list, ListedImages& images) const {
+  void find_below(const fs::path& list, ListedImages& images) {
     const auto in_class = [&](std::size_t i) {
       return fs::path(images.classes[static_cast<std::size_t>(images.labels[i])]) / images.paths[i];
     };
@@ -163,8 +164,8 @@ class FewShotLister {
       for (std::size_t i = 0; i < images.paths.size();
            i += std::max<std::size_t>(1, images.paths.size() / 100)) {
         for (const fs::path& folder : folders) {
-          if (fs::exists(folder / in_class(i), error)) return {folder, true};
-          if (fs::exists(folder / images.paths[i], error)) return {folder, false};
+          if (fs::exists(disk_.called(folder / in_class(i)), error)) return {folder, true};
+          if (fs::exists(disk_.called(folder / images.paths[i]), error)) return {folder, false};
         }
       }
       return {folders.front(), true};
@@ -193,7 +194,7 @@ class FewShotLister {
     std::vector<std::string> outside;
     std::unordered_map<std::string, std::size_t> lines;
     for (std::size_t i = 0; i < images.paths.size(); ++i) {
-      const auto below = below_root(normal_form(folder / images.paths[i]));
+      const auto below = below_root(disk_.called(normal_form(folder / images.paths[i])));
       if (!below) {
         outside.push_back(runner::printable_ascii(images.paths[i]));
         continue;
@@ -292,7 +293,7 @@ class FewShotLister {
   FewShotPart named(const fs::path& path) {
     AnnotationFiles files(path.parent_path(), kListHelp);
     const std::string file = path.filename().string();
-    std::map<std::string, std::size_t> lines;  // line number of each name
+    std::map<std::string, std::size_t> lines, seen;  // line number of each name
     files.for_lines(file, kMaxListBytes, [&](std::size_t number, std::string_view line) {
       const std::size_t begin = line.find_first_not_of(" \t");
       if (begin == line.npos) return;
@@ -300,9 +301,10 @@ class FewShotLister {
       const bool is_name = line.front() != '.' && line.find('/') == line.npos &&
                            line.size() <= 200 && runner::printable(line) == line;
       if (!is_name) files.fault(file, number, "it cannot be the name of a folder");
-      else if (const auto [first, is_new] = lines.emplace(line, number); !is_new)
+      else if (const auto [first, is_new] = seen.emplace(compared_name(line), number); !is_new)
         files.fault(file, number,
                     "the class is named in line " + std::to_string(first->second) + ", too");
+      else lines.emplace(line, number);
     });
     if (files.is_faultless() && lines.empty()) files.fault(file, "it names no class");
     FewShotPart part;
@@ -316,22 +318,22 @@ class FewShotLister {
   /// that contains any of them.
   ImageList classes_of(const fs::path& text, const std::map<std::string, std::size_t>& lines,
                        AnnotationFiles& files) {
-    std::error_code error;
-    std::set<std::string> names;
+    std::set<std::string> names, called;
     for (const auto& line : lines) names.insert(line.first);
     const auto folders = folders_near(text);
     const auto folder = std::ranges::find_if(folders, [&](const fs::path& folder) {
-      return std::ranges::any_of(
-          names, [&](const auto& name) { return fs::is_directory(folder / name, error); });
+      return std::ranges::any_of(names,
+                                 [&](const auto& name) { return disk_.has_folder(folder / name); });
     });
     const fs::path place = folder == folders.end() ? folders.front() : *folder;
     for (const auto& [name, number] : lines) {
-      if (fs::is_directory(place / name, error)) continue;
+      called.insert(disk_.called(place / name).filename().string());
+      if (disk_.has_folder(place / name)) continue;
       files.fault(text.filename().string(), number,
                   "there is no folder '" + (shown(place) / name).string() + "'");
     }
     if (!files.is_faultless()) return {};
-    const std::optional<ImageList> found = list_folder(place, names);
+    const std::optional<ImageList> found = list_folder(place, called);
     std::set<std::size_t> all;
     for (std::size_t i = 0; found && i < found->classes.size(); ++i) all.insert(i);
     return found ? with_classes(*found, all, part_) : ImageList{};
@@ -379,6 +381,7 @@ class FewShotLister {
   fs::path real_root_;
   Part part_ = Part::kTrain;
   std::map<fs::path, std::optional<ImageList>> folders_;
+  NamesOnDisk disk_;
   Diagnostics errors_;
 };
 

@@ -245,5 +245,29 @@ TEST_F(ImageTableList, LinksOutOfTheRootAreFollowedOnRequest) {
   EXPECT_EQ(list()[Part::kTrain].size(), 1u);
 }
 
+constexpr const char *kComposedName = "caf\xc3\xa9", *kDecomposedName = "cafe\xcc\x81";
+
+TEST_F(ImageTableList, AccentsOfPathsMayBeWrittenOtherwiseThanOnDisk) {
+  for (const auto& [disk, table] :
+       {std::pair(kComposedName, kDecomposedName), std::pair(kDecomposedName, kComposedName)}) {
+    const std::string there = "a" + std::string(disk) + "/" + disk + ".jpg",
+                      named = "a" + std::string(table) + "/" + table + ".jpg";
+    write(there, "");
+    write("data/table.csv", "image_path,make\n" + named + ",Audi\n");
+    EXPECT_THAT(labelled_names(list()[Part::kTrain]), ElementsAre("0 " + there));
+    write("data/table.csv", "image_path,make\n" + there + ",Audi\n" + named + ",Audi\n");
+    EXPECT_THAT(errors(), ElementsAre(testing::HasSubstr("is listed twice, first in line 2")));
+    fs::remove_all(folder_ / ("a" + std::string(disk)));
+  }
+}
+
+TEST_F(ImageTableList, LabelsThatDifferInHowAccentsAreWrittenAreOneClass) {
+  write_table("image_path,make\na.jpg," + std::string(kDecomposedName) + "\nb.jpg," +
+              kComposedName + "\nc.jpg,bar\n");
+  const ImageList found = list();
+  EXPECT_THAT(found.classes, ElementsAre("bar", kDecomposedName));
+  EXPECT_THAT(labelled_names(found[Part::kTrain]), ElementsAre("1 a.jpg", "1 b.jpg", "0 c.jpg"));
+}
+
 }  // namespace
 }  // namespace stages

@@ -444,5 +444,43 @@ TEST_F(FewShotList, ImagesOfTwoPartsAreNamedWhateverLeadsToThem) {
   EXPECT_THAT(found[0], testing::EndsWith(" (take them out of one of the lists)"));
 }
 
+const std::string kAccentAlone = "caf\xc3\xa9", kAccentAfter = "cafe\xcc\x81";
+
+TEST_F(FewShotList, AccentsMayBeWrittenOtherwiseThanOnDisk) {
+  for (const auto& [disk, list] :
+       {std::pair(kAccentAlone, kAccentAfter), std::pair(kAccentAfter, kAccentAlone)}) {
+    for (const std::string& name : {disk, std::string("d")}) write("all/" + name + "/1.jpg");
+    write("all/train.txt", list + "\n");
+    write("all/test.txt", "d\n");
+    write("all/train.csv", "filename,label\n1.jpg," + list + "\n");
+    write("all/train.json", R"({"label_names": [")" + list + R"("], "image_names": [")" + list +
+                                R"(/1.jpg"], "image_labels": [0]})");
+    for (const char* const form : {"all/train.txt", "all/train.csv", "all/train.json"}) {
+      const auto parts = listed(source(form, "", "all/test.txt"));
+      EXPECT_THAT(names(parts, Part::kTrain), ElementsAre("0 all/" + disk + "/1.jpg")) << form;
+    }
+    fs::remove_all(root() / "all");
+  }
+}
+
+TEST_F(FewShotList, ClassNamedTwiceByItsAccents) {
+  for (const char* const name : {"d", kAccentAlone.c_str()})
+    write("all/" + std::string(name) + "/1.jpg");
+  write("all/test.txt", "d\n");
+  write("all/train.txt", kAccentAlone + "\n" + kAccentAfter + "\n");
+  EXPECT_THAT(errors(source("all/train.txt", "", "all/test.txt")),
+              ElementsAre(testing::HasSubstr("line 2: the class is named in line 1, too")));
+  write("all/" + kAccentAlone + "/2.jpg");
+  write("all/train.csv",
+        "filename,label\n1.jpg," + kAccentAlone + "\n2.jpg," + kAccentAfter + "\n");
+  const auto parts = listed(source("all/train.csv", "", "all/test.txt"));
+  EXPECT_THAT(classes(parts, Part::kTrain), ElementsAre(kAccentAlone));
+  write("all/train.json",
+        R"({"label_names": [")" + kAccentAlone + R"(", ")" + kAccentAfter +
+            R"("], "image_names": ["d/1.jpg", "d/2.jpg"], "image_labels": [0, 1]})");
+  EXPECT_THAT(errors(source("all/train.json", "", "all/test.txt")),
+              testing::Contains(testing::HasSubstr("the labels 0 and 1 are both called '")));
+}
+
 }  // namespace
 }  // namespace stages
