@@ -31,8 +31,11 @@ class KubernetesQueue : public TaskQueue {
     const auto mount = given.is_null()
                            ? journal_.plan().folder
                            : std::filesystem::absolute(given.get<std::string>()).lexically_normal();
-    for (const auto& path : {journal_.folder(), mount})
-      if (auto unfit = unfit_for_script(path, "the sweep's folder", ScriptKind::kKubernetes))
+    const char* const mounted =
+        given.is_null() ? "the folder in which it was begun" : "sweep.launcher.mount";
+    for (const auto& [path, what] :
+         {std::pair(journal_.folder(), "the sweep's folder"), std::pair(mount, mounted)})
+      if (auto unfit = unfit_for_script(path, what, ScriptKind::kKubernetes))
         return *std::move(unfit);
     for (const auto& folder : {journal_.folder(), journal_.plan().folder}) {
       if (lies_in(folder, mount)) continue;
