@@ -45,9 +45,12 @@ const std::vector<std::string> kAll = {"",
                                        std::string(300, 'a'),
                                        std::string(5000, 'a')};
 
-/// For what starts a worker.
+/// For what starts a worker, which takes a second.
 const std::vector<std::string> kFew = {
     "", "nope", "folder", "text.txt/x", "a\x1b[31mb", "pipe", std::string(5000, 'a')};
+
+/// For what starts a worker whatever the value is.
+const std::vector<std::string> kOnce = {"", "folder", "a\x1b[31mb"};
 
 /// For what reads a run first.
 const std::vector<std::string> kSome = {
@@ -86,20 +89,41 @@ class WrongFlags : public testing::Test {
 
   void make_run() { ASSERT_EQ(retort("run r.yaml run.dir=done -q", folder_.path()).exit, 0); }
 
+  /// What `retort` says to `command` with each of the values for its {}; one shell starts them all.
+  std::vector<Ended> ended_with(const std::string& command,
+                                const std::vector<std::string>& values) {
+    const std::size_t place = command.find("{}");
+    const std::size_t start = command.rfind(' ', place) + 1;
+    const std::size_t end = std::min(command.find(' ', place), command.size());
+    const TemporaryFolder said;
+    std::string lines;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::string word = command.substr(start, end - start), line = command;
+      line.replace(start, end - start, in_shell(word.replace(word.find("{}"), 2, values[i])));
+      const std::string to = said / std::to_string(i);
+      lines += "timeout 60 " RETORT_BINARY_DIR "/bin/retort " + line + " >/dev/null 2>'" + to +
+               "'; echo $? >'" + to + ".exit'\n";
+    }
+    run_shell(lines, folder_.path());
+    std::vector<Ended> all;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::string to = said / std::to_string(i);
+      all.push_back({std::stoi(file_text(to + ".exit")), "", file_text(to)});
+    }
+    return all;
+  }
+
   /// `command` with each of the values for its {}.
   void expect_refused_well(const std::string& command, const std::vector<std::string>& values) {
     const std::size_t place = command.find("{}");
     const std::size_t flag = command.rfind("--", place);
     const std::string before =
         flag == command.npos ? "" : command.substr(flag, command.find(' ', flag) - flag);
-    for (const std::string& value : values) {
-      std::string line = command;
-      const std::size_t start = line.rfind(' ', place) + 1;
-      const std::size_t end = std::min(line.find(' ', place), line.size());
-      std::string word = line.substr(start, end - start);
-      line.replace(start, end - start, in_shell(word.replace(word.find("{}"), 2, value)));
-      const Ended ended =
-          run_shell("timeout 60 " RETORT_BINARY_DIR "/bin/retort " + line, folder_.path());
+    const std::vector<Ended> all = ended_with(command, values);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::string& value = values[i];
+      const std::string line = command + " with " + in_shell(value);
+      const Ended& ended = all[i];
       const std::string said = ended.err.substr(0, 1000);
       EXPECT_NE(ended.exit, 70) << line << '\n' << said;
       EXPECT_NE(ended.exit, 124) << line << '\n' << said;
@@ -181,9 +205,10 @@ TEST_F(WrongFlags, OfDataAndDevices) {
   for (const char* command :
        {"data {} x", "data fetch {}", "data check {}", "data make {} --out made",
         "devices --need {}", "doctor {}", "data make image_folder --out made --classes {}",
-        "data make image_folder --out made --seed {}",
-        "data fetch flowers102 --from-file {} --out fetched", "init {}"})
+        "data make image_folder --out made --classes 2 --per-class 1 --size 16 --seed {}",
+        "init {}"})
     expect_refused_well(command, kAll);
+  expect_refused_well("data fetch flowers102 --from-file {} --out fetched", kFew);
   expect_refused_well("data make image_folder --classes 2 --per-class 1 --size 16 --out {}", kFew);
 }
 
@@ -232,12 +257,14 @@ TEST_F(WrongFlags, OfVerbsThatAskAWorker) {
   for (const char* command :
        {"plan r.yaml --budget {}", "plan r.yaml --gpu {}", "plan r.yaml --only {}",
         "plan r.yaml --svg {}", "certify r.yaml --only {}", "doctor determinism {}",
-        "predict done {}", "predict done photos --support {}",
-        "predict --model {} photos --labels a", "predict done photos --explain {}",
-        "predict done photos --out {}", "predict done photos --labels {}", "export done --out {}",
-        "analyze done --out {}", "compare done done --out {}", "evaluate done run.dir={}",
-        "runs rerun done run.dir={}"})
+        "predict done {}", "predict --model {} photos --labels a", "predict done photos --out {}",
+        "export done --out {}", "analyze done --out {}", "compare done done --out {}",
+        "evaluate done run.dir={}", "runs rerun done run.dir={}"})
     expect_refused_well(command, kFew);
+  for (const char* command :
+       {"predict done photos --support {}", "predict done photos --explain {}",
+        "predict done photos --labels {}"})
+    expect_refused_well(command, kOnce);
 }
 
 }  // namespace
