@@ -152,6 +152,11 @@ TEST_F(DamagedFiles, OfWeightsAreUnderstood) {
   }
 }
 
+TEST_F(DamagedFiles, OfTheRecipeAreUnderstoodByPredict) {
+  for (const char* file : {".retort/recipe.yaml", ".retort/environment.json"})
+    expect_understood("whole", file, kBytes, {"predict run photos -q"});
+}
+
 TEST_F(DamagedFiles, OfWhatIsResumedAreUnderstood) {
   const std::string saved = "nodes/train/checkpoints/";
   std::string latest = file_text(*folder_ / "killed" / saved / "latest");

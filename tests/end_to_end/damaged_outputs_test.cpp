@@ -1,0 +1,141 @@
+// Each file that a run of each family of recipes records, cut, changed or of another kind: the
+// verbs that look at records say which file it is and what to do, or do without it.
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/program.h"
+#include "tests/support/small_clip.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+struct RecordedFamily {
+  const char* name;
+  const char* data;    ///< what `retort data make` makes
+  const char* recipe;  ///< a small run of it
+};
+
+const RecordedFamily kRecordedFamilies[] = {
+    {"Classification", "image_folder --classes 3 --per-class 6 --size 24",
+     "classify data.root=data data.image_size=24 batch_size=4 epochs=1"},
+    {"FewShot", "mini_imagenet --classes 12 --per-class 6 --size 32",
+     "fsct backbone=Conv4 data.root=data data.image_size=32 n_way=3 k_shot=2 n_query=3 --smoke"},
+    {"Contrastive", "stanford_cars --classes 3 --per-class 20 --size 32",
+     "clip_cars data.root=data data.loader.drop_last=false --smoke "},
+    {"Retina", "fundus_folders --per-class 10 --size 48",
+     "diabetic_retinopathy data.root=data data.image_size=32 data.loader.workers=0 "
+     "model.weights=null 'model.layers=[1,1,1,1]' train.batch_size=8 memory.precision=fp32 "
+     "--smoke"}};
+
+void PrintTo(const RecordedFamily& family, std::ostream* out) { *out << family.name; }
+
+/// Ways in which a file is damaged: cut in half, some bytes changed, a picture, a table of three
+/// columns.
+constexpr const char* kDamages[] = {
+    "head -c $(($(wc -c <\"$1\") / 2)) \"$1\" >part; cat part >\"$1\"",
+    "tr '0123e' '.1x:\"' <\"$1\" >part; cat part >\"$1\"",
+    "printf 'GIF89a\\001\\000\\001\\000\\000' >\"$1\"", "printf 'a,b,c\\n1,2\\n\"x\\n' >\"$1\""};
+
+class DamagedOutputs : public testing::TestWithParam<RecordedFamily> {
+ protected:
+  void SetUp() override {
+    const RecordedFamily& family = GetParam();
+    ASSERT_EQ(shell("retort data make " + std::string(family.data) + " --out data -q").exit, 0);
+    const std::string small = std::string(family.name) == "Contrastive" ? kSmallClip : "";
+    const Ended ran =
+        shell("retort run " + std::string(family.recipe) + small + " run.dir=whole -q");
+    ASSERT_EQ(ran.exit, 0) << ran.err;
+  }
+  Ended shell(const std::string& commands) const {
+    return run_shell(
+        "retort() { timeout -k 5 60 " RETORT_BINARY_DIR "/bin/retort \"$@\"; }\n" + commands,
+        folder_.path());
+  }
+  /// All, of several trainings of one kind those of the first.
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    std::string training;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / "whole"))
+      if (entry.is_regular_file())
+        names.push_back(entry.path().lexically_relative(folder_ / "whole"));
+    std::ranges::sort(names);
+    std::erase_if(names, [&](const std::string& name) {
+      if (!name.starts_with("nodes/train.")) return false;
+      const std::string own = name.substr(0, name.find('/', std::string("nodes/").size()));
+      if (training.empty()) training = own;
+      return own != training;
+    });
+    return names;
+  }
+  void expect_understood(const Ended& ended, const std::string& what) const {
+    EXPECT_TRUE(ended.exit < 124 && ended.exit != 70) << what << ": " << ended.exit << ended.err;
+    EXPECT_THAT(ended.err, Not(HasSubstr("please report"))) << what;
+    if (ended.exit == 0) return;
+    // What cannot be read as YAML is shown with its place.
+    EXPECT_THAT(ended.err, testing::AnyOf(HasSubstr("  help: "), HasSubstr("error[E0101]: ")))
+        << what;
+  }
+
+  const TemporaryFolder folder_;
+};
+
+TEST_P(DamagedOutputs, AreUnderstoodByVerbsThatReadRecords) {
+  const std::vector<std::string> verbs = {"analyze run --out out", "compare run run --paired",
+                                          "runs show run"};
+  const std::vector<std::string> all = files();
+  ASSERT_GT(all.size(), 25u);
+  for (const std::string& file : all) {
+    std::string commands;
+    for (std::size_t damage = 0; damage < std::size(kDamages); ++damage) {
+      commands += "rm -rf run; cp -r whole run; set -- 'run/" + file + "'; chmod u+w \"$1\"; " +
+                  kDamages[damage] + "\n";
+      for (std::size_t verb = 0; verb < verbs.size(); ++verb) {
+        const std::string to = "said" + std::to_string(damage) + std::to_string(verb);
+        commands += "rm -rf out; retort " + verbs[verb] + " >/dev/null 2>" + to + "; echo $? >" +
+                    to + ".exit\n";
+      }
+    }
+    shell(commands);
+    for (std::size_t damage = 0; damage < std::size(kDamages); ++damage) {
+      for (std::size_t verb = 0; verb < verbs.size(); ++verb) {
+        const std::string to = "said" + std::to_string(damage) + std::to_string(verb);
+        expect_understood(
+            {std::stoi(file_text(folder_ / (to + ".exit"))), "", file_text(folder_ / to)},
+            verbs[verb] + " where " + file + " has damage " + std::to_string(damage));
+      }
+    }
+  }
+}
+
+/// What an analysis draws from is not drawn from half of it.
+TEST_P(DamagedOutputs, OfAnEvaluationAreNamedByWhoReadsThem) {
+  int refused = 0;
+  for (const std::string& file : files()) {
+    const fs::path name = fs::path(file).filename();
+    if (name != "predictions.csv" && name != "confusion_matrix.csv" && name != "curves.json" &&
+        name != "metrics.json" && name != "pair_logits.csv" && name != "evaluation_results.json")
+      continue;
+    for (const char* damage : kDamages) {
+      const Ended ended = shell("rm -rf run out; cp -r whole run; set -- 'run/" + file + "'; " +
+                                damage + "\nretort analyze run --out out");
+      expect_understood(ended, file);
+      if (ended.exit == 0) continue;
+      ++refused;
+      EXPECT_THAT(ended.err, HasSubstr(name.string())) << file;
+    }
+  }
+  EXPECT_GT(refused, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, DamagedOutputs, testing::ValuesIn(kRecordedFamilies),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
