@@ -196,12 +196,22 @@ bool ValidatorPass::check_top_level(const Entry& entry, const SchemaNode& recipe
   const std::string near = did_you_mean(entry.key, reserved);
   const std::string rule = "every other top-level mapping is a stage and has a 'kind'";
   const std::string pointer = place.below(entry).pointer();
+  const bool is_family = !kind_names(stages, entry.key + ".").empty();
+  // Composition has put another value in the place of a group's mapping, or of a stage's.
+  const bool is_elsewhere = entry.value.where.source != entry.key_where.source;
+  if (!entry.value.map() && (is_family || (is_elsewhere && near.empty()))) {
+    fail(ErrorCode::kWrongType, entry.value.where, pointer,
+         "expected a mapping, got " + found_phrase(entry.value),
+         entry.value.is_null() ? "to leave the stage out, write ~" + entry.key +
+                                     " on the command line, or leave it out of the defaults"
+                               : "a stage is a mapping with a 'kind'");
+    return false;
+  }
   if (!entry.value.map()) {
     fail(ErrorCode::kUnknownKey, entry.key_where, pointer, "unknown key " + in_quotes(entry.key),
          near.empty() ? "reserved keys: " + joined(reserved, 20) + "; " + rule : near);
     return false;
   }
-  const bool is_family = !kind_names(stages, entry.key + ".").empty();
   fail(ErrorCode::kMissingKey, entry.value.where, pointer_to(pointer, "kind"),
        "missing key 'kind' in the stage " + in_quotes(entry.key),
        near.empty() || is_family ? listed_kinds(stages, entry.key) : near + " " + rule);
