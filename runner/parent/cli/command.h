@@ -49,6 +49,7 @@ struct Parameter {
   std::vector<std::string> choices = {};  ///< the allowed values; empty: any
   Range range = {0, INT64_MAX};           ///< allowed numbers
   bool required = false;
+  bool is_written = false;     ///< a file or folder that the verb writes: no address
   bool once_each = false;      ///< for a list: each flag takes one value
   bool shows_default = false;  ///< help shows the default
   std::string assumed = {};    ///< help shows this as the default

@@ -8,6 +8,8 @@
 #include <CLI/CLI.hpp>
 
 #include "runner/shared/protocol/event.h"
+#include "runner/shared/text/printable.h"
+#include "runner/shared/text/secret_name.h"
 #include "runner/shared/text/suggest.h"
 
 namespace runner {
@@ -90,6 +92,22 @@ std::optional<Diagnostic> place_recipe(const Invocation& verb, const std::string
                     "",
                     "no recipe given",
                     "write its name or file, as in `retort " + name + action + " classify`"};
+}
+
+/// Those of the flags and words of `verb` that name what it writes by an address.
+Diagnostics written_addresses(const Invocation& verb) {
+  Diagnostics errors;
+  for (const Parameter& parameter : verb.parameters) {
+    const auto* const text = std::get_if<std::string*>(&parameter.value);
+    if (!parameter.is_written || !text || !is_address(**text)) continue;
+    errors.push_back({ErrorCode::kUsage,
+                      {},
+                      "",
+                      parameter.name + ": '" + printable(without_url_secrets(**text)) +
+                          "' is an address, not a file or folder",
+                      "name a place on this machine, and copy what is written from there"});
+  }
+  return errors;
 }
 
 std::string overview() {
@@ -224,6 +242,7 @@ Result<std::variant<ParsedLine, HelpText>> parse_command_line(std::span<const st
     return Diagnostic{ErrorCode::kUsage, {}, "", message, flag_help(app, words, line.verb)};
   }
   if (auto problem = place_recipe(verb, line.verb)) return *std::move(problem);
+  if (Diagnostics errors = written_addresses(verb); !errors.empty()) return errors;
   return Parsed{std::move(line)};
 }
 

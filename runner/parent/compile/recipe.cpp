@@ -284,6 +284,11 @@ class HomePaths {
   }
 
   void expand_text(std::string& text, const Location& where) {
+    if (is_made() && is_address(text)) {
+      fail(where, "'" + without_url_secrets(text) + "' is an address, not a folder",
+           "name a folder of this machine, and copy it from there after the run");
+      return;
+    }
     const bool has_mark = text.find('~') != text.npos || text.starts_with('$');
     if (!has_mark || !schemas_.choices(recipe_, path_).is_path) return;
     if (begins_with_home(text)) {

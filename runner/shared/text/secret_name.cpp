@@ -105,6 +105,14 @@ std::vector<Span> url_secrets(std::string_view text) {
 
 }  // namespace
 
+bool is_address(std::string_view path) {
+  const std::size_t end = path.find("://");
+  return end != path.npos && end > 0 &&
+         std::ranges::all_of(path.substr(0, end), [](unsigned char c) {
+           return std::isalnum(c) || c == '+' || c == '-' || c == '.';
+         });
+}
+
 bool names_a_secret(std::string_view variable) {
   const std::string name = in_capitals(variable);
   return has_any(name, {"TOKEN", "KEY"}) || names_password(name);

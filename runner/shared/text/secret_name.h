@@ -27,6 +27,10 @@ std::string quotable_line(std::string_view line);
 /// a user without a password is also a secret: GitHub's tokens are written that way.
 std::string without_url_secrets(std::string_view text);
 
+/// True if `path` begins as an address does, "s3://": it names no file or folder that can be
+/// written.
+bool is_address(std::string_view path);
+
 /// A message without the secrets that it quotes, "unknown key 'a' in '+vars.password=***'", and
 /// those of URLs.
 std::string without_quoted_secrets(std::string_view message);

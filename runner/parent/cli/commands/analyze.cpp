@@ -126,7 +126,8 @@ Invocation declare_analyze() {
   verb.add({.name = "--out",
             .value = &flags->out,
             .summary = "The folder to draw into, instead of the run's analysis/",
-            .type = "DIR"});
+            .type = "DIR",
+            .is_written = true});
   verb.run = [flags](Console& console) { return analyze(*flags, console); };
   return verb;
 }

@@ -137,7 +137,8 @@ Invocation declare_compare() {
   verb.add({.name = "--out",
             .value = &flags->out,
             .summary = "Draw the comparison into this folder",
-            .type = "DIR"});
+            .type = "DIR",
+            .is_written = true});
   verb.run = [flags](Console& console) { return compare(*flags, console); };
   return verb;
 }

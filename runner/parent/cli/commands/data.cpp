@@ -191,7 +191,8 @@ Invocation declare_data() {
             .summary = "make: the folder to write, which must not exist; fetch: the folder, "
                        "default data/, or for hf: "
                        "the Hugging Face cache",
-            .type = "DIR"});
+            .type = "DIR",
+            .is_written = true});
   verb.add({.name = "--from-file",
             .value = &flags->from_files,
             .summary = "fetch: published files that you already have",

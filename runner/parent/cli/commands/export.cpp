@@ -91,7 +91,8 @@ Invocation declare_export() {
        .summary =
            "The folder to write, which must not exist; default: export/NODE-merged, -adapter or "
            "-torchscript in the run's folder",
-       .type = "DIR"});
+       .type = "DIR",
+       .is_written = true});
   verb.add({.name = "--names",
             .value = &flags->names,
             .summary =

@@ -105,6 +105,7 @@ Invocation declare_init() {
   verb.add({.name = "file",
             .value = file.get(),
             .summary = "The file to write, which must not exist; without an ending .yaml is added",
+            .is_written = true,
             .assumed = kDefaultFile});
   verb.run = [file](Console& console) {
     return init(file->empty() ? kDefaultFile : *file, console);

@@ -255,7 +255,8 @@ Invocation declare_plan() {
   verb.add({.name = "--svg",
             .value = &flags->svg,
             .summary = "Draw the memory over a training step; one file per node",
-            .type = "FILE"});
+            .type = "FILE",
+            .is_written = true});
   verb.add({.name = "--detailed-exitcode",
             .value = &flags->detailed_exitcode,
             .summary = "Exit with 2 if something would run, with 0 if everything is reused"});

@@ -324,11 +324,13 @@ Invocation declare_predict() {
             .value = &flags->explain,
             .summary = "For a convolutional network: a folder to draw into where it looked "
                        "(Grad-CAM), over each image",
-            .type = "DIR"});
+            .type = "DIR",
+            .is_written = true});
   verb.add({.name = "--out",
             .value = &flags->out,
             .summary = "The file to write when all images are done, instead of standard output",
-            .type = "FILE"});
+            .type = "FILE",
+            .is_written = true});
   add_weights_node(verb, flags->weights);
   add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.add({.name = "--skip-corrupt",

@@ -271,5 +271,36 @@ TEST(CommandLine, EveryExampleParses) {
   }
 }
 
+/// `place` is no flag of reading: every parameter whose summary or name says that something is
+/// written has to be declared so.
+TEST(CommandLine, AddressAsAPlaceToWriteIsRefusedByEveryFlag) {
+  const std::string address = "http://me:swordfish@host/x";
+  int count = 0;
+  for (const Command* command : all_commands()) {
+    const Invocation verb = command->declare();
+    for (const Parameter& parameter : verb.parameters) {
+      const bool says_so = parameter.name == "--out" ||
+                           parameter.summary.find(" to write") != std::string::npos ||
+                           parameter.summary.find("to draw into") != std::string::npos ||
+                           parameter.summary.starts_with("Draw ");
+      EXPECT_EQ(parameter.is_written, says_so) << command->name << ' ' << parameter.name;
+      if (!parameter.is_written) continue;
+      ++count;
+      Words words = {std::string(command->name)};
+      for (const Parameter& other : verb.parameters)
+        if (other.required && !other.is_flag()) words.push_back("make");
+      if (verb.recipe) words.push_back("classify");
+      if (parameter.is_flag()) words.push_back(parameter.name);
+      words.push_back(address);
+      const std::string error = error_of(words);
+      EXPECT_EQ(error, "E0501: " + parameter.name +
+                           ": 'http://me:***@host/x' is an address, not a file or folder | name a "
+                           "place on this machine, and copy what is written from there")
+          << command->name;
+    }
+  }
+  EXPECT_EQ(count, 8);
+}
+
 }  // namespace
 }  // namespace runner
