@@ -204,6 +204,15 @@ check_files() {
   )"
 }
 
+# What acts on texts of a recipe that may be secrets: resolves, checks and compiles them, and opens the files that they
+# name. All else sees what is shown instead (runner/shared/value/value.h).
+readonly reveals="shared/value/value\.(h|cpp)\
+|parent/config/(defaults_item|interpolation|interpolation_lookup|interpolation_parser|resolvers|scalar|secret)\.(h|cpp)\
+|parent/schema/(rule|schema|validator|validator_containers|validator_scalars)\.cpp\
+|parent/compile/(legality|missing_files|option_walk|recipe|wiring)\.cpp\
+|parent/record/input_record\.cpp|parent/devices/choose_device\.cpp|parent/run/(image_folders|plan_request)\.cpp\
+|parent/cli/(prepare|prepare_sweep|commands/evaluate)\.cpp"
+
 # What comes from elsewhere, and what is to survive a power cut.
 check_trust() {
   forbid "what a script downloads is pinned by its SHA-256" "$(
@@ -216,6 +225,10 @@ check_trust() {
   forbid "files are written through runner/shared/disk alone: it never follows links, and knows how to flush" "$(
     code 'O_CREAT|std::ofstream|fopen\(' runner stages |
       but_not '^(runner/(shared/disk/|parent/cli/commands/init\.cpp)|stages/(machine/memory_meter|weights/new_folder)\.cpp)'
+  )"
+  forbid "a secret is revealed by what acts on it, and by nothing that shows or keeps it" "$(
+    code '(\.|->)reveal\(\)|revealed_text\(|get(_if)?<std::string>\([^()]*[.>]data\)' runner stages |
+      but_not "^runner/($reveals):"
   )"
   forbid "JSON is read by runner/shared/value/parse_json, which limits how deep it nests" "$(
     code '(json|Json)(>)?::parse\(|>> *json\b|basic_json' runner stages |
@@ -328,6 +341,8 @@ self_test() {
   expect "what a script downloads is pinned by its SHA-256" <<<'sed -i "s/ --require-hashes//" scripts/setup'
   expect "files are written through runner/shared/disk alone: it never follows links, and knows how to flush" \
     <<<'echo "void f() { std::ofstream(\"a\") << 1; }" >>runner/parent/report/data_survey.cpp'
+  expect "a secret is revealed by what acts on it, and by nothing that shows or keeps it" \
+    <<<'echo "std::string f(const Value& value) { return *value.reveal(); }" >>runner/parent/registry/run_entry.cpp'
   expect "JSON is read by runner/shared/value/parse_json, which limits how deep it nests" \
     <<<'echo "void f() { const auto read = nlohmann::ordered_json::parse(text, nullptr, false); }" >>stages/train/classification_loss.cpp'
   by=check_texts

@@ -124,7 +124,8 @@ class PlantedSecret : public testing::Test {
  protected:
   static constexpr char kSecret[] = "swordfish471108";
   static constexpr char kReads[] = "${oc.env:MY_TOKEN}";
-  static constexpr char kDigits[] = "847261935";  // another, which could be a number
+  static constexpr char kDigits[] = "847261935";           // another, which could be a number
+  static constexpr char kFolder[] = "photos/.././photos";  // the data's, written as nobody does
 
   void SetUp() override {
     ASSERT_EQ(
@@ -135,8 +136,8 @@ class PlantedSecret : public testing::Test {
   /// `retort` in it is the one that was built; what it keeps for later lies in the folder too.
   Ended shell(const std::string& commands) const {
     return run_shell("export HOME=$PWD RETORT_CACHE=$PWD/cache MY_PIN_KEY=" + std::string(kDigits) +
-                         " MY_TOKEN=" + kSecret + " HF_TOKEN=" + kSecret +
-                         " RETORT_API_KEY=" + kSecret + " CUDA_AUTH=" + kSecret +
+                         " MY_ROOT_KEY=" + kFolder + " MY_TOKEN=" + kSecret + " HF_TOKEN=" +
+                         kSecret + " RETORT_API_KEY=" + kSecret + " CUDA_AUTH=" + kSecret +
                          "\nretort() { " RETORT_BINARY_DIR "/bin/retort \"$@\"; }\n" + commands,
                      folder_.path());
   }
@@ -153,7 +154,7 @@ class PlantedSecret : public testing::Test {
     }
   }
   static void expect_none_in(const std::string& text, const std::string& what) {
-    for (const char* secret : {kSecret, kDigits}) {
+    for (const char* secret : {kSecret, kDigits, kFolder}) {
       const std::size_t at = text.find(secret);
       EXPECT_EQ(at, std::string::npos) << what << ": " << text.substr(at < 80 ? 0 : at - 80, 160);
     }
@@ -276,6 +277,28 @@ TEST_F(PlantedSecret, OfAUrlIsInNoMessageAndNoPlan) {
     expect_nowhere(command);
 }
 
+TEST_F(PlantedSecret, OfAFolderOrAnItemIsInNoLineAndInNoName) {
+  const std::string root = "'data.root=${oc.env:MY_ROOT_KEY}' ";
+  ASSERT_EQ(shell("retort run " + base_ + "run.dir=run -q").exit, 0);
+  const Ended evaluated = shell("retort evaluate run run.dir=evaluated " + root);
+  EXPECT_EQ(evaluated.exit, 0) << evaluated.err;
+  EXPECT_THAT(evaluated.err, HasSubstr("data: the test share of '${oc.env:MY_ROOT_KEY}'"));
+  expect_nowhere("evaluate", evaluated);
+  for (const std::string& command :
+       {"run " + base_ + root + "run.dir=other -v", "data check " + base_ + root,
+        "validate " + base_ + root + "data.on_corrupt=stop",
+        "graph " + base_ + "'+train.foreach={x: [\"" + kReads + "\", b]}'",
+        "graph " + base_ + "'+train.foreach={x: [\"" + kReads + "\", b]}' --json",
+        "plan " + base_ + "'+train.foreach={x: [\"" + kReads +
+            "\", b]}' 'train.warm_start=${item.x}'",
+        "run " + base_ + "'+train.foreach={x: [\"" + kReads + "\", b]}' run.dir=items --smoke",
+        "validate " + base_ + "'data.root=~${oc.env:MY_TOKEN}/x'",
+        "validate finetune data=image_folder data.root=photos model/backbone=local "
+        "'model.backbone.weights=" +
+            std::string(kReads) + "'"})
+    expect_nowhere(command);
+}
+
 TEST_F(PlantedSecret, IsRefusedWhereItWouldBeShownToAll) {
   for (const std::string option : {"name=r_", "notice=", "run.dir=outputs/"}) {
     const Ended ended = shell("retort run " + base_ + "--smoke '" + option + kReads + "'");
@@ -332,22 +355,28 @@ void add_options(const nlohmann::json& schema, const std::string& above,
 
 TEST_F(PlantedSecret, IsInNoMessageAboutAnyOption) {
   std::string commands;
-  int count = 0;
+  std::vector<std::string> recipes;
   for (const std::string family : {"data", "model", "train", "evaluate"}) {
     for (const auto& entry : fs::directory_iterator(RETORT_SOURCE_DIR "/schemas/" + family)) {
       const std::string file = entry.path().filename();
       if (!file.ends_with(".schema.json")) continue;
       std::vector<std::string> options;
       add_options(nlohmann::json::parse(file_text(entry.path())), family, options);
-      for (const std::string& option : options) {
-        ++count;
-        commands += "retort validate " + base_ + "++" + family + ".kind=" + family + "." +
-                    file.substr(0, file.find('.')) + " '++" + option + "=x " + kReads + "'\n";
-      }
+      for (const std::string& option : options)
+        recipes.push_back(base_ + "++" + family + ".kind=" + family + "." +
+                          file.substr(0, file.find('.')) + " '++" + option + "=x " + kReads + "'");
     }
   }
-  EXPECT_GT(count, 300);
-  expect_nowhere("validate", shell(commands + "true"));
+  EXPECT_GT(recipes.size(), 300u);
+  // What a worker would get is given to one.
+  for (std::size_t i = 0; i < recipes.size(); ++i) {
+    for (const char* verb : {"config show --resolve", "graph", "graph --json"})
+      commands += std::string("retort ") + verb + " " + recipes[i] + '\n';
+    commands += "retort validate " + recipes[i] + " && { retort plan " + recipes[i] +
+                "; retort run " + recipes[i] + " --smoke -v run.dir=r" + std::to_string(i) +
+                "; }\n";
+  }
+  expect_nowhere("any option", shell(commands + "true"));
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ void complete_paths(Value& value, std::vector<std::string>& path, const Value& r
       path.pop_back();
     }
   }
-  const std::string* text = value.is_default ? nullptr : value.text();
+  const std::string* text = value.is_default ? nullptr : value.reveal();
   if (!text || text->empty() || text->starts_with("hf:") || !value.where.source ||
       value.where.source->name == file)
     return;

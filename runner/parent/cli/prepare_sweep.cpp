@@ -53,7 +53,7 @@ std::string place_text(const Location& where) {
 /// The values of a key in `sweep.params` in override syntax; empty for a list, which is used as it
 /// is.
 std::string grammar_of(const Value& value) {
-  if (const std::string* text = value.text()) return *text;
+  if (const std::string* text = value.reveal()) return *text;
   const Value* columns = value.map() ? value.find("zip") : nullptr;
   if (!columns || !columns->map()) return element_text(value);
   std::string text;
@@ -186,7 +186,7 @@ void erase(Value* map, std::string_view key) {
 /// task.
 void share_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t> cores) {
   Value* threads = recipe.find("threads");
-  if (!threads || !threads->text() || *threads->text() != "auto") return;
+  if (!threads || !threads->says("auto")) return;
   if (cores) threads->data = *cores;
   else if (slots > 1) threads->data = threads_of_slot(slots);
 }

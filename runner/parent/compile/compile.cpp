@@ -49,7 +49,7 @@ bool remove_safe(Value& value, std::vector<std::string>& path, const Value& reci
 }
 
 bool hides_anything(const Value& value) {
-  if (!value.secret_as.empty()) return !value.text() || *value.text() != value.secret_as;
+  if (!value.secret_as.empty()) return !value.says(value.secret_as);
   const auto* list = value.list();
   const auto* map = value.map();
   return (list && std::ranges::any_of(*list, hides_anything)) ||

@@ -29,8 +29,9 @@ void look(const SchemaSet& schemas, const Json& schema, const Value& value,
           std::optional<LossCoupling>& most) {
   if (!schema.is_object()) return;
   if (const auto declared = schema.find("x-coupling"); declared != schema.end()) {
-    const Json choice =
-        value.text() && declared->is_object() ? declared->value(*value.text(), Json()) : *declared;
+    const Json choice = value.reveal() && declared->is_object()
+                            ? declared->value(*value.reveal(), Json())
+                            : *declared;
     if (const auto coupling = coupling_named(choice))
       most = most ? std::max(*most, *coupling) : *coupling;
   }
@@ -69,10 +70,8 @@ TwoPass two_pass(const Node& memory) {
   if (!value) return TwoPass::kOff;
   if (const bool* flag = std::get_if<bool>(&value->data))
     return *flag ? TwoPass::kOn : TwoPass::kOff;
-  const std::string text = value->text() ? *value->text() : "";
-  return text == "auto"                     ? TwoPass::kAuto
-         : text == "on" || text == "always" ? TwoPass::kOn
-                                            : TwoPass::kOff;
+  if (value->says("auto")) return TwoPass::kAuto;
+  return value->says("on") || value->says("always") ? TwoPass::kOn : TwoPass::kOff;
 }
 
 bool steps_in_backward(const Node& memory) {
@@ -84,9 +83,9 @@ bool steps_in_backward(const Node& memory) {
 /// True if that format is used everywhere, or in a part of a network.
 bool uses_precision(const Node& memory, std::string_view name) {
   const Value* value = memory.options.find("precision");
-  if (!value || value->text()) return value && *value->text() == name;
+  if (!value || value->text()) return value && value->says(name);
   return value->map() && std::ranges::any_of(*value->map(), [&](const Entry& entry) {
-           return entry.value.text() && *entry.value.text() == name;
+           return entry.value.says(name);
          });
 }
 

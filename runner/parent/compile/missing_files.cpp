@@ -34,15 +34,15 @@ class NamedFiles {
   std::optional<Diagnostic> fault(const FileRule& rule, const Value& option,
                                   const OptionMapping& mapping) const {
     std::vector<std::string> paths;
-    if (option.text()) paths = {*option.text()};
+    if (option.reveal()) paths = {*option.reveal()};
     for (const Value& item : option.list() ? *option.list() : Value::List()) {
-      if (item.text()) paths.push_back(*item.text());
+      if (item.reveal()) paths.push_back(*item.reveal());
     }
     if (paths.empty() || (!rule.unless.empty() && holds(rule.unless, mapping.look)))
       return std::nullopt;
     if (!rule.below.empty()) {
       const Value* const below = mapping.options.find(rule.below);
-      const fs::path around = below && below->text() ? *below->text() : "";
+      const fs::path around = below && below->reveal() ? *below->reveal() : "";
       if (!is_folder(around)) return std::nullopt;  // it has its own error
       for (std::string& path : paths) path = (around / path).string();
     }

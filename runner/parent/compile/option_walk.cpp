@@ -142,7 +142,7 @@ bool has_validation(const Node& node) {
   const Value* const root = at_key(node.options, "root");
   bool has_parts = false, has_its_folder = false;
   std::error_code error;
-  std::filesystem::directory_iterator at(root && root->text() ? *root->text() : "", error), end;
+  std::filesystem::directory_iterator at(root && root->reveal() ? *root->reveal() : "", error), end;
   for (; !error && at != end; at.increment(error)) {
     if (!is_part_folder(at->path())) continue;
     has_parts = true;

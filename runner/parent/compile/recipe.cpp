@@ -78,9 +78,10 @@ class Settling {
     if (!reference || !reference->text()) return {};
     reference_ = *reference->text();
     try {
-      const bool is_path = !is_hub_reference(reference_);
+      const std::string& place = *reference->reveal();
+      const bool is_path = !is_hub_reference(place);
       const auto beside =
-          config_next_to(find_weights(is_path ? (folder_ / reference_).string() : reference_));
+          config_next_to(find_weights(is_path ? (folder_ / place).string() : place));
       if (beside) fill_in(*beside);
     } catch (const StageError& error) {
       // Missing weights may be downloaded later: the stage reports them when it is created.
@@ -117,7 +118,7 @@ class Settling {
   }
 
   void fill_in(Value& written, const FromConfig& said) {
-    if (written.is_default || (written.text() && *written.text() == "auto")) {
+    if (written.is_default || written.says("auto")) {
       written = said.value;
     } else if (!same_data(written, said.value) && !is_without_effect(written, said.option)) {
       fail(said.option, ErrorCode::kOptionConflict,
@@ -131,7 +132,7 @@ class Settling {
   /// Only projected features go through the projection, which the weights may lack.
   bool is_without_effect(const Value& written, std::string_view option) const {
     const Value* features = mapping_.find("features");
-    const bool is_pooled = features && features->text() && *features->text() == "pooled";
+    const bool is_pooled = features && features->says("pooled");
     return option == "projection_dim" && (written.is_null() || is_pooled);
   }
 
@@ -147,7 +148,7 @@ class Settling {
   const std::string& pointer_;
   Sources& sources_;
   const std::filesystem::path& folder_;
-  std::string reference_;
+  std::string reference_;  ///< as it is shown
   std::optional<Value> image_size_;
   Diagnostics errors_;
 };
@@ -158,7 +159,7 @@ void fill_in_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnost
     const Value* const kind = stage.value.map() ? stage.value.find("kind") : nullptr;
     if (!kind || !kind->text() || !kind->text()->starts_with("data.")) continue;
     Value* const size = stage.value.find("image_size");
-    if (!size || !(size->is_default || (size->text() && *size->text() == "auto"))) continue;
+    if (!size || !(size->is_default || size->says("auto"))) continue;
     const auto other =
         std::ranges::find_if(said, [&](const Value& one) { return !same_data(one, said.front()); });
     if (other == said.end()) {
@@ -202,7 +203,7 @@ constexpr std::array<std::string_view, 11> kReserved = {"schema",  "name",      
 
 /// YAML reads an unquoted `off` as false.
 Determinism determinism_of(const Value& value) {
-  return value.text() ? *determinism_named(*value.text()) : Determinism::kOff;
+  return value.reveal() ? *determinism_named(*value.reveal()) : Determinism::kOff;
 }
 
 }  // namespace
@@ -271,7 +272,7 @@ class HomePaths {
     } else if (auto* list = value.list()) {
       for (std::size_t i = 0; i < list->size(); ++i) expand_below(std::to_string(i), (*list)[i]);
     } else if (std::string* const text = std::get_if<std::string>(&value.data)) {
-      expand_text(*text, value.where);
+      expand_text(*text, value);
     }
   }
   Diagnostics take_errors() { return std::move(errors_); }
@@ -283,27 +284,29 @@ class HomePaths {
     path_.pop_back();
   }
 
-  void expand_text(std::string& text, const Location& where) {
+  void expand_text(std::string& text, const Value& value) {
     if (is_made() && is_address(text)) {
-      fail(where, "'" + without_url_secrets(text) + "' is an address, not a folder",
+      fail(value.where, "'" + without_url_secrets(*value.text()) + "' is an address, not a folder",
            "name a folder of this machine, and copy it from there after the run");
       return;
     }
     const bool has_mark = text.find('~') != text.npos || text.starts_with('$');
     if (!has_mark || !schemas_.choices(recipe_, path_).is_path) return;
+    const std::string shown = *value.text();
+    const Location& where = value.where;
     if (begins_with_home(text)) {
       std::string whole = with_home(text);
       if (whole == text)
-        fail(where, "'" + text + "' begins with the home folder, and HOME is not set", "set HOME");
+        fail(where, "'" + shown + "' begins with the home folder, and HOME is not set", "set HOME");
       text = std::move(whole);
-    } else if (const std::string_view word = shell_word(text); !word.empty()) {
-      fail(where,
-           "'" + text + "' begins with '" + std::string(word) + "', which only a shell understands",
+    } else if (std::string word(shell_word(text)); !word.empty()) {
+      if (shown != text) word.resize(1);
+      fail(where, "'" + shown + "' begins with '" + word + "', which only a shell understands",
            word[0] == '$'
-               ? "write ~/ for the home folder, or ${oc.env:" + std::string(word.substr(1)) + "}"
-               : "write the folder's whole path, or ./" + text + " for one that is called so");
+               ? "write ~/ for the home folder, or ${oc.env:" + word.substr(1) + "}"
+               : "write the folder's whole path, or ./" + shown + " for one that is called so");
     } else if (is_made() && has_home_inside(text)) {
-      fail(where, "'" + text + "' would make a folder called '~'",
+      fail(where, "'" + shown + "' would make a folder called '~'",
            "begin it with ~/ for the home folder");
     }
   }

@@ -16,14 +16,15 @@ namespace {
 constexpr std::string_view kOpening = "${item.";
 
 /// A value as part of a name or a text: lists joined by '-', strings bare.
-std::string as_text(const Value& value) {
-  if (const auto* text = value.text()) return *text;
+std::string as_text(const Value& value, bool hide_secrets = true) {
+  if (const auto* text = hide_secrets ? value.text() : value.reveal()) return *text;
   if (const auto* list = value.list()) {
     std::string joined;
-    for (const Value& element : *list) joined += (joined.empty() ? "" : "-") + as_text(element);
+    for (const Value& element : *list)
+      joined += (joined.empty() ? "" : "-") + as_text(element, hide_secrets);
     return joined;
   }
-  return to_json(value).dump();
+  return to_json(value, hide_secrets).dump();
 }
 
 class Filler {
@@ -31,8 +32,8 @@ class Filler {
   explicit Filler(const ForeachItem& item) : item_(item) {}
 
   void fill(Value& value, const std::string& pointer) {
-    if (value.text() && value.text()->find(kOpening) != std::string::npos) {
-      value = filled_text(value, *value.text(), pointer);
+    if (value.reveal() && value.reveal()->find(kOpening) != std::string::npos) {
+      value = filled_text(value, *value.reveal(), pointer);
     } else if (auto* list = value.list()) {
       for (std::size_t i = 0; i < list->size(); ++i)
         fill((*list)[i], pointer_to(pointer, std::to_string(i)));
@@ -46,6 +47,7 @@ class Filler {
  private:
   Value filled_text(const Value& value, const std::string& text, const std::string& pointer) {
     std::string filled;
+    bool is_secret = !value.secret_as.empty();
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t begin = text.find(kOpening, at);
       const std::size_t end = begin == std::string::npos ? begin : text.find('}', begin);
@@ -61,11 +63,14 @@ class Filler {
         whole.where = value.where;
         return whole;
       }
-      filled += text.substr(at, begin - at) + as_text(*found);
+      const std::string part = as_text(*found, false);
+      is_secret = is_secret || part != as_text(*found);
+      filled += text.substr(at, begin - at) + part;
       at = end + 1;
     }
     Value result = value;
     result.data = std::move(filled);
+    if (is_secret && result.secret_as.empty()) result.secret_as = text;
     return result;
   }
 

@@ -210,10 +210,10 @@ std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const st
   return items;
 }
 
-bool is_mandatory(const Value& value) { return value.text() && *value.text() == "???"; }
+bool is_mandatory(const Value& value) { return value.says("???"); }
 
 bool is_interpolation(const Value& value) {
-  return value.text() && value.text()->find("${") != std::string::npos;
+  return value.reveal() && value.reveal()->find("${") != std::string::npos;
 }
 
 Diagnostic container_clash(const Value& base, const Value& over, const std::string& pointer) {

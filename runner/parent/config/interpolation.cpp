@@ -19,7 +19,7 @@ std::optional<Value> as_secret_as(const Value& written, std::optional<Value> res
   if (!result || written.secret_as.empty()) return result;
   // The target of a visible interpolation is also visible at its own place, except for texts of the
   // environment.
-  const bool shows_itself = written.text() && written.secret_as == *written.text();
+  const bool shows_itself = written.says(written.secret_as);
   for_all(*result, [&](Value& part) {
     if (!shows_itself || part.text()) part.secret_as = written.secret_as;
   });
@@ -35,7 +35,7 @@ Value resolve_interpolations(const Value& document, const InterpolationSources& 
 
 Value as_unresolved(Value resolved) {
   const auto escape = [](Value& part) {
-    if (is_interpolation(part) && !holds_item(*part.text())) part.data = escaped(*part.text());
+    if (is_interpolation(part) && !holds_item(*part.reveal())) part.data = escaped(*part.reveal());
   };
   if (!resolved.map()) for_all(resolved, escape);
   else
@@ -134,7 +134,7 @@ void InterpolationPass::report_cycle(const Scope& scope) {
 
 InterpolationPass::Resolved InterpolationPass::resolve_text(const Value& value, const Scope& scope,
                                                             bool is_argument) {
-  const std::string& text = *value.text();
+  const std::string& text = *value.reveal();
   TextPieces pieces;
   try {
     pieces = parse_interpolations(text);
@@ -187,7 +187,7 @@ InterpolationPass::Resolved InterpolationPass::join(const TextPieces& pieces, co
     } else {
       is_missing = is_missing || is_mandatory(*value);
       if (!value->secret_as.empty()) result.secret_as = written;
-      add(scalar_text(*value), is_interpolation(*value) && holds_item(*value->text()));
+      add(revealed_text(*value), is_interpolation(*value) && holds_item(*value->reveal()));
     }
     if (text.size() > kMaxText) {
       error(scope, ErrorCode::kAliasBomb,

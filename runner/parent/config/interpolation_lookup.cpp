@@ -81,7 +81,7 @@ InterpolationPass::Found InterpolationPass::find(const Interpolation& interpolat
     if (!key) return {.failed = true};
     if (is_mandatory(*key)) return {std::move(key)};
     is_secret = is_secret || !key->secret_as.empty();
-    keys.push_back(*key->text());
+    keys.push_back(*key->reveal());
   }
   const Scope* start = &root_;
   if (interpolation.dots > 0) {

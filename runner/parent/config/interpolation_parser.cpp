@@ -292,7 +292,7 @@ void for_all(Value& value, const std::function<void(Value&)>& change) {
 
 std::size_t copy_cost(const Value& value) {
   std::size_t total = 1 + value.secret_as.size() / 256;
-  if (const auto* text = value.text()) total += text->size() / 256;
+  if (const auto* text = value.reveal()) total += text->size() / 256;
   if (const auto* list = value.list()) {
     for (const Value& item : *list) total += copy_cost(item);
   }

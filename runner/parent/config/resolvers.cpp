@@ -29,7 +29,7 @@ bool is_string(const Value& value) { return value.text() && value.form != Scalar
 
 Resolved environment(ResolverContext& context, std::vector<Value>& arguments) {
   if (!is_string(arguments[0])) return failed(context, "the name of a variable must be a text");
-  const std::string& name = *arguments[0].text();
+  const std::string& name = *arguments[0].reveal();
   if (auto value = context.environment(name)) {
     if (!invalid_utf8(*value)) return Value{*std::move(value), {}, {}, ScalarForm::kEnvironment};
     context.fail(ErrorCode::kInvalidUtf8, "the environment variable does not hold UTF-8", "");
@@ -48,12 +48,12 @@ Resolved environment(ResolverContext& context, std::vector<Value>& arguments) {
   if (standby.is_null()) return std::move(standby);
   if (standby.list() || standby.map())
     return failed(context, "the default must be a text, not a " + std::string(type_name(standby)));
-  return Value{scalar_text(standby), {}, standby.secret_as, ScalarForm::kEnvironment};
+  return Value{revealed_text(standby), {}, standby.secret_as, ScalarForm::kEnvironment};
 }
 
 Resolved select(ResolverContext& context, std::vector<Value>& arguments) {
   if (!is_string(arguments[0])) return failed(context, "the key must be a text");
-  auto selected = context.select(*arguments[0].text());
+  auto selected = context.select(*arguments[0].reveal());
   if (selected.failed) return std::nullopt;
   if (selected.value && (arguments.size() == 1 || !is_mandatory(*selected.value))) {
     return is_mandatory(*selected.value) ? Value{nullptr, {}} : std::move(selected.value);
@@ -65,7 +65,7 @@ Resolved decode(ResolverContext& context, std::vector<Value>& arguments) {
   if (arguments[0].is_null()) return std::move(arguments[0]);
   if (!is_string(arguments[0]))
     return failed(context, "only a text can be decoded, not " + describe(arguments[0]));
-  const std::string& text = *arguments[0].text();
+  const std::string& text = *arguments[0].reveal();
   try {
     return context.evaluate(parse_written_value(text));
   } catch (const InterpolationSyntaxError& syntax) {
@@ -92,7 +92,7 @@ Resolved create(ResolverContext& context, std::vector<Value>& arguments) {
   if (written.is_null() || written.list() || written.map()) return std::move(written);
   if (!is_string(written))
     return failed(context, "it takes a mapping, a list or a YAML text, not " + describe(written));
-  const SourceText source{"", *written.text()};
+  const SourceText source{"", *written.reveal()};
   Result<Value> read = read_yaml(source);
   if (!read) {
     const std::string why = written.secret_as.empty() ? ": " + read.errors().front().message : "";
@@ -109,7 +109,7 @@ Resolved create(ResolverContext& context, std::vector<Value>& arguments) {
 Resolved mapping(ResolverContext& context, const std::vector<Value>& arguments) {
   if (!is_string(arguments[0]))
     return failed(context, "it takes a key, not " + describe(arguments[0]));
-  auto selected = context.select(*arguments[0].text());
+  auto selected = context.select(*arguments[0].reveal());
   if (selected.failed ||
       (selected.value && (selected.value->map() || is_mandatory(*selected.value))))
     return std::move(selected.value);
@@ -149,7 +149,7 @@ Resolved deprecated(ResolverContext& context, std::vector<Value>& arguments) {
   const bool has_message = arguments.size() == 2;
   if (!is_string(arguments[0])) return failed(context, "the key must be a text");
   if (has_message && !is_string(arguments[1])) return failed(context, "the message must be a text");
-  auto selected = context.select(*arguments[0].text());
+  auto selected = context.select(*arguments[0].reveal());
   if (selected.failed) return std::nullopt;
   if (!selected.value) {
     context.fail(ErrorCode::kInterpolationUnknown, "there is no " + context.shown(arguments[0]),
@@ -165,12 +165,12 @@ Resolved deprecated(ResolverContext& context, std::vector<Value>& arguments) {
 
 Resolved now(ResolverContext& context, std::vector<Value>& arguments) {
   constexpr std::size_t kMaxFormat = 200;
-  if (!is_string(arguments[0]) || arguments[0].text()->size() > kMaxFormat) {
+  if (!is_string(arguments[0]) || arguments[0].reveal()->size() > kMaxFormat) {
     return failed(context, "the format must be a text of at most 200 bytes");
   }
   const auto time = context.now();
   const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
-  std::string format = *arguments[0].text();
+  std::string format = *arguments[0].reveal();
   for (std::size_t at = 0; (at = format.find('%', at)) != format.npos && at + 1 < format.size();
        at += 2) {
     if (format[at + 1] != 'f')
@@ -227,7 +227,7 @@ std::optional<ArithmeticNumber> number_in_argument(ResolverContext& context,
                                                    const Value& argument) {
   Scalar data = argument.data;
   if (argument.text() && argument.form != ScalarForm::kBigInteger) {
-    const auto read = plain_scalar(*argument.text());
+    const auto read = plain_scalar(*argument.reveal());
     if (read && read->form != ScalarForm::kBigInteger) data = read->data;
   }
   if (const auto* integer = std::get_if<std::int64_t>(&data)) return *integer;

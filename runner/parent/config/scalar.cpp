@@ -275,13 +275,17 @@ std::string float_text(double number) {
   return sign + digits.substr(0, whole) + "." + digits.substr(whole);
 }
 
-std::string scalar_text(const Value& scalar) {
+std::string revealed_text(const Value& scalar) {
   if (const auto* flag = std::get_if<bool>(&scalar.data)) return *flag ? "true" : "false";
   if (const auto* integer = std::get_if<std::int64_t>(&scalar.data))
     return std::to_string(*integer);
   if (const auto* number = std::get_if<double>(&scalar.data)) return float_text(*number);
-  if (const auto* text = scalar.text()) return *text;
+  if (const auto* text = scalar.reveal()) return *text;
   return scalar.is_null() ? "null" : "";
+}
+
+std::string scalar_text(const Value& scalar) {
+  return scalar.secret_as.empty() ? revealed_text(scalar) : scalar.secret_as;
 }
 
 }  // namespace runner

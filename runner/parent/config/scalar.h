@@ -32,8 +32,11 @@ double parse_double(std::string_view text);
 /// "inf", "nan".
 std::string float_text(double number);
 
-/// `scalar` as it appears inside a longer text: null, true, 3, 0.5 or the string itself. Empty for
-/// containers.
+/// `scalar` as it appears inside a longer text: null, true, 3, 0.5 or the string itself; of a
+/// secret, what is shown instead. Empty for containers.
 std::string scalar_text(const Value& scalar);
+
+/// The same with the secret itself, as Value::reveal().
+std::string revealed_text(const Value& scalar);
 
 }  // namespace runner

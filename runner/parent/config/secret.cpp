@@ -57,13 +57,13 @@ bool is_secret(std::string_view key, const Value& value) {
 /// written.
 bool hide_at(const std::string& key, Value& value) {
   bool found = is_secret(key, value);
-  if (found) value.secret_as = value.text() ? shown_for(*value.text()) : kMask;
-  if (!found && value.text() && value.text()->find("://") != std::string::npos) {
-    std::string shown = without_url_secrets(*value.text());
-    found = shown != *value.text();
+  if (found) value.secret_as = value.reveal() ? shown_for(*value.reveal()) : kMask;
+  if (!found && value.reveal() && value.reveal()->find("://") != std::string::npos) {
+    std::string shown = without_url_secrets(*value.reveal());
+    found = shown != *value.reveal();
     if (found) value.secret_as = std::move(shown);
   }
-  if (found && value.text() && value.secret_as == *value.text()) found = false;
+  if (found && value.says(value.secret_as)) found = false;
   if (auto* list = value.list()) {
     for (Value& item : *list) found |= hide_at(key, item);
   }
@@ -98,7 +98,10 @@ SecretTexts::SecretTexts(const Value& recipe, const Environment& environment) {
   const auto collect = [&](const auto& self, const Value& value) -> void {
     const auto* number = std::get_if<std::int64_t>(&value.data);
     if (!value.secret_as.empty()) {
-      add(value.text() ? *value.text() : number ? std::to_string(*number) : "", value.secret_as);
+      add(value.reveal() ? *value.reveal()
+          : number       ? std::to_string(*number)
+                         : "",
+          value.secret_as);
       for (const std::string& name : variables_read_by(value.secret_as))
         if (const auto secret = environment(name)) add(*secret, "${oc.env:" + name + "}");
     }
@@ -138,8 +141,8 @@ void SecretTexts::hide_in(nlohmann::ordered_json& answer) const {
 }
 
 bool is_lost_secret(const Value& value) {
-  if (!value.text()) return false;
-  const std::string& text = *value.text();
+  if (!value.reveal()) return false;
+  const std::string& text = *value.reveal();
   return text == kMask || (text.find("://") != text.npos && text.find(kMask) != text.npos);
 }
 

@@ -40,12 +40,13 @@ namespace runner {
 ///
 /// Such a Value has Value::secret_as. It is marked on input: values of a file in
 /// Composer::compose(), of an override in apply_alias(), of the environment in
-/// interpolation_call.cpp. Interpolations propagate the mark (interpolation_*.cpp). to_json(),
-/// write_yaml(), describe() and element_text() show it instead of the data, so only two records
-/// have to check: that of the graph (LiveRecord), which the worker gets complete, and that of the
-/// environment (is_recorded_variable()). SecretTexts removes the data from what the worker says,
-/// prints and reports: in records (LiveRecord), on the terminal (ProgressDisplay) and in
-/// diagnostics (placed()).
+/// interpolation_call.cpp. Interpolations propagate the mark (interpolation_*.cpp).
+/// Value::text(), to_json(), write_yaml(), describe() and element_text() show it instead of the
+/// data; what acts on the data calls Value::reveal(). So only two records have to check: that of
+/// the graph (LiveRecord), which the worker gets complete, and that of the environment
+/// (is_recorded_variable()). SecretTexts removes the data from what the worker says, prints and
+/// reports: in records (LiveRecord), on the terminal (ProgressDisplay) and in diagnostics
+/// (placed()).
 
 /// The secrets of a recipe, for removing them from texts that contain them by chance, such as what
 /// a stage says about its folder.

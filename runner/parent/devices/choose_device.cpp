@@ -17,14 +17,14 @@ namespace {
 double number_in(const Value& value) {
   const auto* whole = std::get_if<std::int64_t>(&value.data);
   if (whole) return static_cast<double>(*whole);
-  return value.text() ? std::stod(*value.text()) : std::get<double>(value.data);
+  return value.reveal() ? std::stod(*value.reveal()) : std::get<double>(value.data);
 }
 
 std::vector<std::string> words_in(const Value& list) {
   std::vector<std::string> words;
   for (const Value& item : *list.list()) {
     const auto* number = std::get_if<std::int64_t>(&item.data);
-    words.push_back(number ? std::to_string(*number) : *item.text());
+    words.push_back(number ? std::to_string(*number) : *item.reveal());
   }
   return words;
 }
@@ -50,7 +50,7 @@ DeviceWish wish_for_another(DeviceWish wish, std::vector<std::string> left) {
 
 DeviceWish device_wish(const Value& recipe) {
   const Value& device = *recipe.find("device");
-  DeviceWish wish{.select = *device.find("select")->text(),
+  DeviceWish wish{.select = *device.find("select")->reveal(),
                   .exclude = words_in(*device.find("exclude")),
                   .wait = std::get<bool>(device.find("wait_for_gpu")->data),
                   .fallback = words_in(*device.find("fallback"))};

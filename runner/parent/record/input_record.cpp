@@ -49,7 +49,7 @@ void gather_inputs(const Value& value, std::vector<std::string>& path, const std
         below(entry.key, entry.value);  // its choices are the schemas of all kinds
   if (const auto* list = value.list())
     for (std::size_t i = 0; i < list->size(); ++i) below(std::to_string(i), (*list)[i]);
-  const std::string* text = value.text();
+  const std::string* text = value.reveal();
   if (!text || text->empty() || !schemas.choices(recipe, path).is_path) return;
   if (auto whole = whole_path(*text, folder)) found.push_back({pointer, *std::move(whole)});
 }

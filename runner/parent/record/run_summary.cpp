@@ -28,14 +28,14 @@ std::optional<Monitor> monitor_of(const Value& options) {
               *keep = options.find("keep");
   if (!name || !name->text()) return std::nullopt;
   Monitor monitor{.metric = std::string(kValidated) + *name->text(),
-                  .is_smaller_better = *name->text() == "loss"};
+                  .is_smaller_better = name->says("loss")};
   if (least) {
     if (const auto* number = std::get_if<double>(&least->data))
       monitor.minimum_improvement = *number;
     if (const auto* whole = std::get_if<std::int64_t>(&least->data))
       monitor.minimum_improvement = static_cast<double>(*whole);
   }
-  monitor.keeps_best = !keep || !keep->text() || *keep->text() != "last";
+  monitor.keeps_best = !keep || !keep->says("last");
   return monitor;
 }
 

@@ -38,7 +38,7 @@ RunValue run_value_of(const Value& value) {
   if (const auto* whole = std::get_if<std::int64_t>(&value.data))
     return static_cast<double>(*whole);
   if (const auto* number = std::get_if<double>(&value.data)) return *number;
-  if (value.text() && value.secret_as.empty()) return *value.text();
+  if (value.text()) return *value.text();
   const Json json = to_json(value);
   return json.is_string() ? json.get<std::string>()
                           : json.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -21,7 +21,7 @@ constexpr std::int64_t kMostEntries = 200'000;
 
 const std::string* text_option(const Value& stage, std::string_view key) {
   const Value* value = stage.find(key);
-  return value ? value->text() : nullptr;
+  return value ? value->reveal() : nullptr;
 }
 
 }  // namespace
@@ -127,7 +127,7 @@ Diagnostics unknown_classes(const Graph& graph) {
     const Value* const root = images ? images->options.find("root") : nullptr;
     if (!root || !root->text()) continue;
     const std::vector<std::string> folders =
-        folders_in(fs::path(graph.working_folder) / *root->text());
+        folders_in(fs::path(graph.working_folder) / *root->reveal());
     if (folders.empty()) continue;
     for (const NamedClass& one : named) {
       if (std::ranges::binary_search(folders, one.name)) continue;

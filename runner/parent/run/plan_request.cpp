@@ -31,7 +31,7 @@ void forget_budgets(Graph& graph, std::int64_t most) {
   for (Node& node : graph.nodes) {
     if (family_of(node.kind) != Family::kMemory) continue;
     Value* budget = node.options.find("budget");
-    const auto bytes = budget && budget->text() ? bytes_from(*budget->text()) : std::nullopt;
+    const auto bytes = budget && budget->reveal() ? bytes_from(*budget->reveal()) : std::nullopt;
     if (bytes && *bytes > most) budget->data = std::string("auto");
   }
 }

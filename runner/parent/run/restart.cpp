@@ -142,8 +142,8 @@ RestartRule::Options RestartRule::options() const {
   else if (most) options.max_retries = std::get<std::int64_t>(most->data);
   const Value* const order = policy->options.find("on_oom");
   if (order && order->list())
-    options.replans = std::ranges::any_of(
-        *order->list(), [](const Value& one) { return one.text() && *one.text() == "replan"; });
+    options.replans =
+        std::ranges::any_of(*order->list(), [](const Value& one) { return one.says("replan"); });
   return options;
 }
 

@@ -34,7 +34,7 @@ Operand operand_of(const Value* value) {
   if (const auto* whole = std::get_if<std::int64_t>(&value->data))
     return static_cast<double>(*whole);
   if (const auto* number = std::get_if<double>(&value->data)) return *number;
-  if (const auto* text = value->text()) return *text;
+  if (const auto* text = value->reveal()) return *text;
   return Container();
 }
 
@@ -52,7 +52,7 @@ double size_of(const Value* value) {
   if (!value) return 0;
   if (value->list()) return static_cast<double>(value->list()->size());
   if (value->map()) return static_cast<double>(value->map()->size());
-  return value->text() ? static_cast<double>(value->text()->size()) : 0;
+  return value->reveal() ? static_cast<double>(value->reveal()->size()) : 0;
 }
 
 /// Parses and evaluates a condition by recursive descent.
@@ -194,7 +194,7 @@ class Condition {
     std::set<std::string_view> seen;
     for (const Value& item : option && option->list() ? *option->list() : Value::List()) {
       const Value* const named = item.map() ? item.find(path.substr(dot + 1)) : nullptr;
-      if (named && named->text() && !seen.insert(*named->text()).second) return false;
+      if (named && named->reveal() && !seen.insert(*named->reveal()).second) return false;
     }
     return true;
   }

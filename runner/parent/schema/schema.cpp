@@ -63,8 +63,8 @@ bool read_environment_numbers(Value& root, const Diagnostics& errors) {
   for (const Diagnostic& error : errors) {
     auto& value =
         const_cast<Value&>(nearest(root, error.pointer));  // of `root`, which may be modified
-    if (!value.text() || value.form != ScalarForm::kEnvironment) continue;
-    const auto number = number_in(*value.text());
+    if (!value.reveal() || value.form != ScalarForm::kEnvironment) continue;
+    const auto number = number_in(*value.reveal());
     if (!number) continue;
     value.data = *number;
     value.form = ScalarForm::kPlain;

@@ -58,7 +58,7 @@ Diagnostics check(const Value& value, const SchemaNode& schema, bool items) {
 }
 
 bool names_item(const Value& value) {
-  return value.text() && value.text()->find("${item.") != std::string::npos;
+  return value.reveal() && value.reveal()->find("${item.") != std::string::npos;
 }
 
 bool has_items(const SchemaNode& schema, const Value& mapping) {

@@ -36,7 +36,7 @@ std::string fingerprint(const Value& value) {
     for (const std::string& entry : entries) text += entry + ",";
     return "{" + text + "}";
   }
-  if (value.text()) return with_length(*value.text());
+  if (value.reveal()) return with_length(*value.reveal());
   return describe({value.data, {}});
 }
 

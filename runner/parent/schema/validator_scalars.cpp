@@ -150,7 +150,7 @@ void ValidatorPass::check_number(const Value& value, const SchemaNode& schema,
 
 void ValidatorPass::check_text(const Value& value, const SchemaNode& schema,
                                const ValidatorPlace& place) {
-  const std::string& text = *value.text();
+  const std::string& text = *value.reveal();
   const auto wrong = [&](std::string_view bound, std::size_t limit, std::size_t length) {
     fail(ErrorCode::kBadLength, value.where, place.pointer(),
          "expected at " + std::string(bound) + " " + counted(limit, "character") + ", got " +

@@ -80,8 +80,7 @@ const std::int64_t* integer_at(const Value& recipe, const char* key) {
 /// `auto` uses a GPU if there is one, and a cluster shows only GPUs that were requested.
 bool wants_gpu(const Value& recipe) {
   const Value* const select = at_key(recipe, "device.select");
-  return select && select->text() &&
-         (*select->text() == "auto" || select->text()->starts_with("cuda"));
+  return select && select->text() && (select->says("auto") || select->text()->starts_with("cuda"));
 }
 
 /// The peak of a trial by its plan; nullopt if it has none.

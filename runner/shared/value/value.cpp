@@ -148,7 +148,7 @@ bool same_data(const Value& a, const Value& b) {
   if (const auto* flag = std::get_if<bool>(&a.data)) return *flag == std::get<bool>(b.data);
   if (integer(a)) return *integer(a) == *integer(b);
   if (number(a)) return *number(a) == *number(b);
-  return !a.text() || *a.text() == *b.text();
+  return !a.reveal() || *a.reveal() == *b.reveal();
 }
 
 nlohmann::ordered_json to_json(const Value& value, bool hide_secrets) {
@@ -170,7 +170,7 @@ nlohmann::ordered_json to_json(const Value& value, bool hide_secrets) {
   if (const auto* number = std::get_if<double>(&value.data)) return number_json(*number);
   if (const auto* flag = std::get_if<bool>(&value.data)) return *flag;
   if (const auto* integer = std::get_if<std::int64_t>(&value.data)) return *integer;
-  if (const auto* text = value.text()) return *text;
+  if (const auto* text = value.reveal()) return *text;
   return nullptr;
 }
 

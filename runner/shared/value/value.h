@@ -44,7 +44,16 @@ struct Value {
   List* list() { return std::get_if<List>(&data); }
   const Map* map() const { return std::get_if<Map>(&data); }
   Map* map() { return std::get_if<Map>(&data); }
-  const std::string* text() const { return std::get_if<std::string>(&data); }
+  /// The text; null if it is none. That of a secret is what may be shown instead of it.
+  const std::string* text() const {
+    const std::string* const text = reveal();
+    return text && !secret_as.empty() ? &secret_as : text;
+  }
+  /// True if it is the text `word`, which needs no look at what it is otherwise.
+  bool says(std::string_view word) const { return reveal() && *reveal() == word; }
+  /// The text itself, also of a secret: for what acts on it and neither shows nor keeps it, which
+  /// tests/layers_test.sh lists.
+  const std::string* reveal() const { return std::get_if<std::string>(&data); }
 
   /// The value of `key`; null if this is not a mapping or has no such key.
   const Value* find(std::string_view key) const;

@@ -254,7 +254,7 @@ using Json = nlohmann::ordered_json;
 
 bool says(const Value& options, std::string_view key, std::string_view word) {
   const Value* const value = options.find(key);
-  return value && value->text() && *value->text() == word;
+  return value && value->says(word);
 }
 
 /// How the node's options treat a finding.

@@ -27,7 +27,7 @@ constexpr std::array kPartFolders = {"train", "validation", "test"};
 
 const std::string* root_of(const Value* stage) {
   const Value* root = stage ? stage->find("root") : nullptr;
-  return root ? root->text() : nullptr;
+  return root ? root->reveal() : nullptr;
 }
 
 bool is_same_folder(const fs::path& a, const fs::path& b) {
@@ -73,7 +73,7 @@ EvaluatedData data_to_evaluate(const Value& before, const Value& after,
     const std::string* root = root_of(&stage);
     if (!split || !split->find("test") || !root) continue;
     const std::string* trained_on = root_of(before.find(key));
-    const std::string in_quotes = "'" + *root + "'";
+    const std::string in_quotes = "'" + option_text(stage, "root") + "'";
     if (is_divided_by_folders(stage, working_folder / *root)) {
       result.lines.push_back(key + ": the folder 'test' of " + in_quotes + " is evaluated");
     } else if (const std::string column = option_text(stage, "part"); !column.empty()) {

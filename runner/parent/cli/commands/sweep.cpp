@@ -334,7 +334,7 @@ Diagnostics misused_on_cluster(const SweepFlags& flags, const PreparedSweep& swe
          "sweep.asha stops trials of this machine early, and these run on a cluster",
          "leave out sweep.asha (sweep.asha=null), or the launcher");
   const Value* const named = sweep.launcher.find("kind");
-  const bool is_slurm = named && named->text() && *named->text() == "slurm";
+  const bool is_slurm = named && named->says("slurm");
   const ScriptKind kind = is_slurm ? ScriptKind::kSlurm : ScriptKind::kKubernetes;
   if (auto unfit =
           unfit_for_script(std::filesystem::current_path() / sweep.dir, "the sweep's folder", kind))

@@ -8,6 +8,7 @@
 #include "runner/parent/config/interpolation.h"
 #include "runner/parent/config/override.h"
 #include "runner/parent/config/provenance.h"
+#include "runner/parent/config/scalar.h"
 #include "runner/parent/config/trial_list.h"
 #include "runner/parent/config/yaml_reader.h"
 #include "runner/parent/config/yaml_writer.h"
@@ -71,8 +72,8 @@ TEST(Secrets, AreRecordedAsTheirInterpolationWhicheverWordNamesThem) {
     const Value resolved =
         resolve_interpolations(*recipe, {kWithoutSchema, environment, {}}, found);
     EXPECT_TRUE(found.empty());
-    EXPECT_EQ(*resolved.find("plain")->text(), "hunter2");
-    EXPECT_EQ(*resolved.find("inside")->text(), "user:hunter2@host");
+    EXPECT_EQ(*resolved.find("plain")->reveal(), "hunter2");
+    EXPECT_EQ(*resolved.find("inside")->reveal(), "user:hunter2@host");
     EXPECT_EQ(write_yaml(resolved).find("hunter2"), std::string::npos) << write_yaml(resolved);
   }
 }
@@ -133,8 +134,8 @@ TEST_F(ComposedSecrets, WrittenInTheRecipeAreInNoRecord) {
   EXPECT_THAT(write_yaml(*resolved), Not(HasSubstr("geheim")));
   EXPECT_THAT(write_yaml(*resolved),
               HasSubstr("note: kept\n  max_tokens: 77\n  env_key: ${oc.env:MY_TOKEN}\n"));
-  EXPECT_EQ(*at_key(*resolved, "vars.api_key")->text(), "geheim");
-  EXPECT_EQ(*at_key(*resolved, "copy")->text(), "x-geheim");
+  EXPECT_EQ(*at_key(*resolved, "vars.api_key")->reveal(), "geheim");
+  EXPECT_EQ(*at_key(*resolved, "copy")->reveal(), "x-geheim");
 }
 
 TEST_F(ComposedSecrets, TypedInAMappingOrUnderAnotherNameAreInNoRecord) {
@@ -248,7 +249,21 @@ TEST_F(ComposedSecrets, ValuesOfASweepAreNotShown) {
   std::string shown;
   for (const Override& override : (*jobs)[0]) shown += override_text(override) + " ";
   EXPECT_EQ(shown, "+vars.token=*** +vars.hub_token=*** +vars.note=geheim seed=1 ");
-  EXPECT_EQ(*(*jobs)[0][0].value->text(), "geheim");
+  EXPECT_EQ(*(*jobs)[0][0].value->reveal(), "geheim");
+}
+
+TEST(Secrets, AreTheirOwnTextToNoneButWhoRevealsThem) {
+  const Value secret{std::string("swordfish"), {}, "***"}, open{std::string("swordfish"), {}};
+  EXPECT_EQ(*secret.text(), "***");
+  EXPECT_EQ(*secret.reveal(), "swordfish");
+  EXPECT_EQ(scalar_text(secret), "***");
+  EXPECT_EQ(revealed_text(secret), "swordfish");
+  EXPECT_EQ(scalar_text({std::int64_t{471108}, {}, "***"}), "***");
+  EXPECT_EQ(*open.text(), "swordfish");
+  EXPECT_TRUE(secret.says("swordfish"));
+  EXPECT_FALSE(secret.says("***"));
+  EXPECT_TRUE(same_data(secret, open));
+  EXPECT_EQ((Value{Value::List{}, {}, "***"}.text()), nullptr);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST(PreparedSweep, SecretsAmongItsValuesAreNotShown) {
     ASSERT_TRUE(sweep) << sweep.errors().front().message;
     ASSERT_EQ(sweep->jobs.size(), 2u);
     EXPECT_EQ(override_text(sweep->jobs[0].overrides[0]), "+vars.api_key=***");
-    EXPECT_EQ(*at_key(sweep->jobs[0].recipe, "vars.api_key")->text(), "geheim");
+    EXPECT_EQ(*at_key(sweep->jobs[0].recipe, "vars.api_key")->reveal(), "geheim");
   }
 }
 
