@@ -375,16 +375,18 @@ std::optional<MemoryTrace::Recorder::Stretch> MemoryTrace::Recorder::since(
   return stretch;
 }
 
-/// What dies within the section keeps its index: it is dead by now, and never exists twice at a
-/// time.
+/// What dies within the section keeps its index, unless new storages are asked for: it is dead by
+/// now, and never exists twice at a time.
 std::vector<c10::Storage> MemoryTrace::Recorder::note_again(const Stretch& stretch) {
   const std::lock_guard lock(mutex);
   sum_.reset();
   std::vector<std::size_t> index_of(stretch.storages.size());
-  for (std::size_t i = 0; i < index_of.size(); ++i) index_of[i] = stretch.first_storage + i;
+  const bool are_new = stretch.first_storage == kNewStorages;
+  for (std::size_t i = 0; i < index_of.size(); ++i)
+    index_of[i] = are_new ? add(stretch.storages[i]) : stretch.first_storage + i;
   std::vector<c10::Storage> alive;
   for (const std::size_t survivor : stretch.survivors) {
-    index_of[survivor] = add(stretch.storages[survivor]);
+    if (!are_new) index_of[survivor] = add(stretch.storages[survivor]);
     alive.emplace_back(c10::Storage::use_byte_size_t(),
                        static_cast<std::size_t>(stretch.storages[survivor].bytes),
                        block(index_of[survivor]));

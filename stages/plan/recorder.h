@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -19,6 +21,8 @@ struct RecordFunction;
 }
 
 namespace stages {
+
+struct RecordedPart;
 
 /// What the current thread computes: the path of the running module, or the term of the loss; "" if
 /// there is neither.
@@ -120,8 +124,9 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   Place place() const;
   /// A section of the trace, independent of its position: storage numbers and flops count from its
   /// beginning.
+  static constexpr std::size_t kNewStorages = ~std::size_t{0};
   struct Stretch {
-    std::size_t first_storage;
+    std::size_t first_storage;  ///< kNewStorages: note_again() adds all of its storages
     std::vector<TracedStorage> storages;
     std::vector<TraceEvent> events;
     std::vector<std::size_t> survivors;  ///< storages still alive at the end
@@ -145,6 +150,10 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   double flops = 0;           // in addition to what the operations count
   std::int64_t launches = 0;  // in addition to what the operations count
   std::optional<ScopedOperations> operations;
+  /// Parts of batches (repetition.h), by the name of their loop, the units of the batch, and those
+  /// before the part.
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, std::shared_ptr<const RecordedPart>>
+      parts;
 
  private:
   /// Stands for a storage's memory: it dies with the storage.

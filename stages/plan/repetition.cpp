@@ -1,72 +1,185 @@
 #include "stages/plan/repetition.h"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
 
+#include <torch/nn/module.h>
 #include <torch/types.h>
 
 namespace stages {
+namespace {
 
-bool Repetition::Given::operator==(const Given& other) const {
+using Recorder = MemoryTrace::Recorder;
+
+/// Describes a tensor that is left after a section that began at `begin`; nullopt if its storage
+/// is not known.
+std::optional<RecordedPart::Left> left_by(const Recorder& recorder, const Recorder::Place& begin,
+                                          const Recorder::Stretch& stretch, std::string name,
+                                          const at::Tensor& tensor) {
+  RecordedPart::Left left{.name = std::move(name),
+                          .dtype = tensor.scalar_type(),
+                          .sizes = tensor.sizes().vec(),
+                          .strides = tensor.strides().vec(),
+                          .offset = tensor.storage_offset()};
+  const auto index = recorder.find(tensor);
+  if (!index || *index < begin.storages) {
+    left.older = tensor;
+    return left;
+  }
+  const auto found = std::ranges::find(stretch.survivors, *index - begin.storages);
+  if (found == stretch.survivors.end()) return {};
+  left.survivor = static_cast<std::size_t>(found - stretch.survivors.begin());
+  return left;
+}
+
+/// Makes a tensor without torch's operations, which the trace would count.
+at::Tensor remade(const RecordedPart::Left& left, const std::vector<c10::Storage>& survivors) {
+  if (!left.survivor) return left.older;
+  const at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(survivors[*left.survivor]), c10::DispatchKeySet(c10::DispatchKey::Meta),
+      c10::scalarTypeToTypeMeta(left.dtype));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(left.sizes, left.strides, left.offset);
+  return tensor;
+}
+
+/// The tensors of a batch with their indices.
+std::vector<std::pair<std::string, std::size_t>> storages_of(const Recorder& recorder,
+                                                             const Batch& batch) {
+  std::vector<std::pair<std::string, std::size_t>> result;
+  for (const auto& [name, tensor] : batch.tensors()) {
+    if (const auto index = recorder.find(tensor)) result.emplace_back(name, *index);
+  }
+  return result;
+}
+
+}  // namespace
+
+bool RecordedPart::Left::operator==(const Left& other) const {
   return name == other.name && survivor == other.survivor && older.is_same(other.older) &&
          dtype == other.dtype && sizes == other.sizes && strides == other.strides &&
          offset == other.offset;
 }
 
+bool RecordedPart::is_like(const RecordedPart& other) const {
+  return size == other.size && stretch.is_like(other.stretch) && given == other.given &&
+         gradients == other.gradients && had_gradient == other.had_gradient;
+}
+
 NamedTensors Repetition::next(std::int64_t size, const std::function<NamedTensors()>& work) {
-  MemoryTrace::Recorder* const recorder = living_recorder();
+  Recorder* const recorder = living_recorder();
   if (!recorder || recorder->repeated == Repeated::kComputed) return work();
-  if (is_known_ && last_->size == size) return again(*recorder);
-  const MemoryTrace::Recorder::Place begin = recorder->place();
+  if (loop_ && begin_ == 0) parameters_ = loop_->network.parameters();
+  const std::int64_t first = std::exchange(begin_, begin_ + size);
+  if (is_known_ && last_->size == size) return again(*recorder, *last_);
+  Before now = before(*recorder);
+  std::shared_ptr<const RecordedPart>* earlier = nullptr;
+  if (loop_) {
+    earlier = &recorder->parts[{loop_->name, loop_->batch.units(), first}];
+    if (*earlier && is_same(now, **earlier, size)) return anew(*recorder, **earlier);
+  }
   NamedTensors given = work();
-  std::optional<Part> now = part(*recorder, begin, size, given);
-  is_known_ = now && last_ && now->size == last_->size && now->stretch.is_like(last_->stretch) &&
-              now->given == last_->given;
-  last_ = std::move(now);
+  std::optional<RecordedPart> done = part(*recorder, std::move(now), size, given);
+  if (earlier && done && done->is_repeatable) *earlier = std::make_shared<RecordedPart>(*done);
+  advance(std::move(done));
   return given;
 }
 
-std::optional<Repetition::Part> Repetition::part(const MemoryTrace::Recorder& recorder,
-                                                 const MemoryTrace::Recorder::Place& begin,
-                                                 std::int64_t size, const NamedTensors& given) {
-  auto stretch = recorder.since(begin);
-  if (!stretch) return {};
-  Part result{.size = size, .stretch = *std::move(stretch), .given = {}};
-  std::vector<bool> is_given(result.stretch.survivors.size());
-  for (const auto& [name, tensor] : given) {
-    Given& one = result.given.emplace_back(Given{.name = name,
-                                                 .dtype = tensor.scalar_type(),
-                                                 .sizes = tensor.sizes().vec(),
-                                                 .strides = tensor.strides().vec(),
-                                                 .offset = tensor.storage_offset()});
-    const auto index = recorder.find(tensor);
-    if (!index || *index < begin.storages) {
-      one.older = tensor;
-      continue;
-    }
-    const auto found = std::ranges::find(result.stretch.survivors, *index - begin.storages);
-    if (found == result.stretch.survivors.end()) return {};
-    one.survivor = static_cast<std::size_t>(found - result.stretch.survivors.begin());
-    is_given[*one.survivor] = true;
+Repetition::Before Repetition::before(const Recorder& recorder) const {
+  Before now{.place = recorder.place(), .had_gradient = {}, .batch = {}, .owners = {}};
+  if (!loop_) return now;
+  for (const at::Tensor& parameter : parameters_)
+    now.had_gradient.push_back(parameter.grad().defined());
+  for (const auto& [name, index] : storages_of(recorder, loop_->batch))
+    now.batch.emplace_back(name, recorder.storages[index]);
+  for (const TracedStorage& storage : recorder.storages) now.owners.push_back(storage.owner);
+  return now;
+}
+
+bool Repetition::is_same(const Before& now, const RecordedPart& known, std::int64_t size) const {
+  return known.size == size && known.had_gradient == now.had_gradient &&
+         std::ranges::all_of(known.described, [&](const RecordedPart::Described& one) {
+           return std::ranges::find(now.batch, std::pair(one.name, one.before)) != now.batch.end();
+         });
+}
+
+NamedTensors Repetition::anew(Recorder& recorder, RecordedPart part) {
+  for (const auto& [name, index] : storages_of(recorder, loop_->batch)) {
+    const auto described = std::ranges::find(part.described, name, &RecordedPart::Described::name);
+    if (described != part.described.end()) recorder.storages[index] = described->after;
   }
-  if (!std::ranges::all_of(is_given, std::identity())) return {};
+  const std::size_t first_storage = recorder.storages.size();
+  part.stretch.first_storage = Recorder::kNewStorages;
+  NamedTensors given = again(recorder, part);
+  part.stretch.first_storage = first_storage;
+  advance(std::move(part));
+  return given;
+}
+
+void Repetition::advance(std::optional<RecordedPart> now) {
+  is_known_ = now && last_ && now->is_like(*last_);
+  last_ = std::move(now);
+}
+
+std::optional<RecordedPart> Repetition::part(const Recorder& recorder, Before before,
+                                             std::int64_t size, const NamedTensors& given) const {
+  auto stretch = recorder.since(before.place);
+  if (!stretch) return {};
+  RecordedPart result{.size = size,
+                      .stretch = *std::move(stretch),
+                      .given = {},
+                      .gradients = {},
+                      .had_gradient = before.had_gradient,
+                      .described = {}};
+  std::vector<bool> is_left(result.stretch.survivors.size());
+  for (const auto& [name, tensor] : given) {
+    auto left = left_by(recorder, before.place, result.stretch, name, tensor);
+    if (!left) return {};
+    if (left->survivor) is_left[*left->survivor] = true;
+    result.given.push_back(*std::move(left));
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor& gradient = parameters_[i].grad();
+    if (!gradient.defined() || result.had_gradient[i]) continue;
+    auto left = left_by(recorder, before.place, result.stretch, "", gradient);
+    if (!left || !left->survivor) return {};
+    is_left[*left->survivor] = true;
+    result.gradients.emplace_back(i, *std::move(left));
+  }
+  if (!std::ranges::all_of(is_left, std::identity())) return {};
+  if (loop_) note_described(recorder, before, result);
   return result;
 }
 
-/// Makes tensors without torch's operations, which the trace would count.
-NamedTensors Repetition::again(MemoryTrace::Recorder& recorder) const {
-  const std::vector<c10::Storage> storages = recorder.note_again(last_->stretch);
-  NamedTensors result;
-  for (const Given& one : last_->given) {
-    if (!one.survivor) {
-      result.set(one.name, one.older);
-      continue;
-    }
-    const at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-        c10::Storage(storages[*one.survivor]), c10::DispatchKeySet(c10::DispatchKey::Meta),
-        c10::scalarTypeToTypeMeta(one.dtype));
-    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(one.sizes, one.strides, one.offset);
-    result.set(one.name, tensor);
+/// Autograd may save a tensor of the batch, which then counts as an activation. A part that
+/// describes another storage anew, or returns a tensor of before, is computed for each batch; and
+/// so is one with autocast's casts, which die in an order that depends on their addresses.
+void Repetition::note_described(const Recorder& recorder, const Before& before,
+                                RecordedPart& part) const {
+  std::vector<std::size_t> of_batch;
+  std::size_t i = 0;
+  for (const auto& [name, index] : storages_of(recorder, loop_->batch)) {
+    of_batch.push_back(index);
+    const TracedStorage& then = before.batch[i++].second;
+    const TracedStorage& now = recorder.storages[index];
+    if (!(then == now)) part.described.push_back({name, then, now});
   }
+  part.is_repeatable =
+      std::ranges::none_of(part.stretch.storages, &TracedStorage::is_cast) &&
+      std::ranges::all_of(part.given, [](const auto& left) { return left.survivor.has_value(); });
+  for (std::size_t index = 0; index < before.owners.size(); ++index) {
+    if (recorder.storages[index].owner == before.owners[index]) continue;
+    if (std::ranges::find(of_batch, index) == of_batch.end()) part.is_repeatable = false;
+  }
+}
+
+NamedTensors Repetition::again(Recorder& recorder, const RecordedPart& part) {
+  const std::vector<c10::Storage> survivors = recorder.note_again(part.stretch);
+  for (const auto& [parameter, left] : part.gradients)
+    parameters_[parameter].mutable_grad() = remade(left, survivors);
+  NamedTensors result;
+  for (const RecordedPart::Left& left : part.given) result.set(left.name, remade(left, survivors));
   return result;
 }
 

@@ -90,10 +90,10 @@ class Accumulation {
  private:
   /// Runs one micro-batch after another, calling `keep(run(part))`; `run` is called with dropout
   /// set to name its rows. A dry run may know the result of a micro-batch without running it
-  /// (Repetition).
+  /// (Repetition). `name` is that of the pass.
   template <typename Run, typename Keep>
-  void for_each_part(Run run, Keep keep) const {
-    Repetition parts;
+  void for_each_part(const char* name, Run run, Keep keep) const {
+    Repetition parts({name, batch_, network_.module()});
     for (std::int64_t begin = 0, end = 0; begin < batch_.units(); begin = end) {
       end = end_of_part(begin);
       keep(parts.next(end - begin, [&]() -> NamedTensors {
@@ -122,7 +122,7 @@ class Accumulation {
       backward(measured.loss);
       return NamedTensors{{"sums", measured.sums}};
     };
-    for_each_part(run, [&](const NamedTensors& kept) {
+    for_each_part("one", run, [&](const NamedTensors& kept) {
       numbers_.add(kept.at("sums"));
       if (after_micro_batch_) after_micro_batch_();
     });
@@ -142,7 +142,8 @@ class Accumulation {
       const torch::NoGradGuard no_graph;
       return encode(part);
     };
-    for_each_part(first_pass, [&](NamedTensors encoded) { parts.add(std::move(encoded)); });
+    for_each_part("first", first_pass,
+                  [&](NamedTensors encoded) { parts.add(std::move(encoded)); });
     before.put_back();
     const NamedTensors gradients = gradients_by(parts.join());
     std::size_t number = 0;
@@ -158,7 +159,7 @@ class Accumulation {
       if (!roots.empty()) torch::autograd::backward(roots, given);
       return NamedTensors();
     };
-    for_each_part(second_pass, [&](const NamedTensors&) {
+    for_each_part("second", second_pass, [&](const NamedTensors&) {
       ++number;
       if (after_micro_batch_) after_micro_batch_();
     });

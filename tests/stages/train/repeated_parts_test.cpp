@@ -1,5 +1,8 @@
 // That a plan in which like micro-batches are noted is the one in which all are computed.
 
+#include <optional>
+#include <vector>
+
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
@@ -113,12 +116,16 @@ class RepeatedParts : public testing::Test {
     losses = step.losses;
     return result;
   }
-  /// Micro-batches of as few as may be, some that leave a smaller last part, and some that do not.
-  void expect_the_same() {
-    for (const int micro_batch : {model->mixes_samples() ? 2 : 1, 3, 4, 5}) {
-      policy.micro_batch = micro_batch;
+  /// The whole batch at once, micro-batches of as few as may be, some that leave a smaller last
+  /// part, and some that do not.
+  void expect_the_same() { expect_the_same({0, model->mixes_samples() ? 2 : 1, 3, 4, 5}); }
+  void expect_the_same(const std::vector<int>& sizes) {
+    for (const int micro_batch : sizes) {
+      policy.micro_batch =
+          micro_batch > 0 ? std::optional<std::int64_t>(micro_batch) : std::nullopt;
+      options.accumulated_micro_batch.reset();
       if (model->mixes_samples())
-        options.accumulated_micro_batch = micro_batch;  // asked for by name
+        options.accumulated_micro_batch = policy.micro_batch;  // asked for by name
       for (const std::string& gpu : {"", "NVIDIA L4"}) {
         context.facts.device = gpu.empty() ? "cpu" : "cuda:0";
         context.asked.device_model = gpu;
@@ -186,14 +193,40 @@ TEST_F(RepeatedParts, PlanOfANetworkWithBatchNormIsTheSame) {
   expect_the_same();
 }
 
+TEST_F(RepeatedParts, PlanOfEveryConvolutionalNetworkIsTheSame) {
+  for (const char* architecture :
+       {"seresnext50_32x4d", "resnet50", "densenet121", "efficientnet_b2", "mobilenetv2_100"}) {
+    SCOPED_TRACE(architecture);
+    model = model_of(kModelCnn, {{"architecture", architecture}});
+    expect_the_same({0, 5});
+  }
+}
+
+TEST_F(RepeatedParts, PlanOfAProbeIsTheSame) {
+  Json backbone = tower();
+  for (const char* key : {"attention_dropout", "drop_path", "dropout"}) backbone.erase(key);
+  backbone["projection_dim"] = 16;
+  model = model_of(kModelLinearProbe, {{"backbone", backbone}});
+  expect_the_same();
+}
+
+TEST_F(RepeatedParts, PlanIsTheSameWithTheOptimizerInTheBackwardPass) {
+  policy.optimizer_in_backward = true;
+  for (const double momentum : {0.0, 0.9}) {
+    options.optimizer = SgdOptions{.learning_rate = 1e-3, .momentum = momentum};
+    expect_the_same({0});
+  }
+}
+
 TEST_F(RepeatedParts, ThreePartsAreComputed) {
   policy.micro_batch = 1;
   plan(Repeated::kNoted);
   const int few = losses;
   plan(Repeated::kComputed);
   // Three steps, one of them of the 8 samples that are left of 40, and a validation; and the same
-  // for the whole batch, by which the plan says what micro_batch saves.
-  EXPECT_EQ(few, (3 * 3 + 1) + (3 + 1));
+  // for the whole batch, by which the plan says what micro_batch saves. The third step is like the
+  // first.
+  EXPECT_EQ(few, (2 * 3 + 1) + (2 + 1));
   EXPECT_EQ(losses, (2 * 16 + 8 + 1) + (3 + 1));
 }
 
