@@ -54,7 +54,7 @@ class WaySearch {
                     .in_backward = written_.optimizer_in_backward},
         whole_(as_written_) {}
 
-  ChosenPolicy run() {
+  PlannedStep run() {
     // A loss over the whole batch whose parts the recipe declares is computed in two passes or not
     // at all.
     const bool may_pass_twice = written_.two_pass_is_open;
@@ -292,9 +292,9 @@ class WaySearch {
            std::to_string(tried.traced->profile.blocks.size()) + " blocks recomputed";
   }
 
-  ChosenPolicy chosen(const Tried& tried) {
+  PlannedStep chosen(const Tried& tried) {
     const Tried& whole = attempt(whole_);
-    ChosenPolicy result{policy_of(tried.way), tried.traced->plan};
+    PlannedStep result{policy_of(tried.way), tried.traced->plan};
     const bool is_cut = tried.way.micro_batch != written_.micro_batch.value_or(0);
     result.plan.choice = {
         .overrides = overrides_between(written_, result.policy, search_.batch),
@@ -330,7 +330,7 @@ class WaySearch {
   }
 
   /// Nothing that keeps the training unchanged fits: half precision changes it least.
-  void list_half(ChosenPolicy& least) const {
+  void list_half(PlannedStep& least) const {
     if (written_.precision.base != Precision::kFp32 || !written_.precision.rules.empty()) return;
     MemoryPolicy half = least.policy;
     half.precision.base = Precision::kBf16;
@@ -346,7 +346,7 @@ class WaySearch {
 
 }  // namespace
 
-ChosenPolicy choose_policy(const PolicySearch& search) { return WaySearch(search).run(); }
+PlannedStep choose_policy(const PolicySearch& search) { return WaySearch(search).run(); }
 
 std::optional<MemoryPolicy> replayed_policy(const nlohmann::ordered_json& step,
                                             const MemoryPolicy& written,

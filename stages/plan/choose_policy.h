@@ -31,7 +31,8 @@ struct PolicySearch {
   std::function<double(const StepWork&)> seconds;  ///< of a step
 };
 
-struct ChosenPolicy {
+/// A step with the way of computing it.
+struct PlannedStep {
   MemoryPolicy policy;      ///< leaves nothing open
   runner::MemoryPlan plan;  ///< its memory plan; reports what was chosen and what else was
                             ///< considered
@@ -45,7 +46,7 @@ struct ChosenPolicy {
 /// that writes weights in its backward pass cannot be undone. The cost model (step_profile.h)
 /// predicts the time; on equal times the way that needs less memory wins. If nothing fits, the way
 /// that needs the least memory is chosen. A chosen way has always been traced.
-ChosenPolicy choose_policy(const PolicySearch& search);
+PlannedStep choose_policy(const PolicySearch& search);
 
 /// The policy that `step`, MemoryPlan::step of an earlier plan for the network of `model_stage`,
 /// stands for; nullopt if there is none or the written policy does not leave that open. Throws

@@ -149,7 +149,7 @@ Replan search_again(PolicySearch search) {
       again.budget =
           std::min(memory_budget(search.written, runner::NamedBytes{"what is free", bytes})->bytes,
                    static_cast<std::int64_t>(kShrunk * static_cast<double>(needed)));
-      ChosenPolicy other = choose_policy(again);
+      PlannedStep other = choose_policy(again);
       if (other.plan.predicted >= needed) return {};
       return std::move(other.policy);
     } catch (const runner::StageError&) {

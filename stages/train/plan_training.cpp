@@ -9,10 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/stage.h"
-#include "stages/plan/choose_policy.h"
 #include "stages/plan/meta_kernels.h"
-#include "stages/plan/plan_alternatives.h"
-#include "stages/plan/plan_forward.h"
 #include "stages/plan/recorder.h"
 #include "stages/plan/step_profile.h"
 #include "stages/plan/summarize.h"
@@ -215,39 +212,6 @@ TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
   return context.shelf().of<SharedTraces>().of(as, trace);
 }
 
-/// Resolves the choices that the recipe leaves open: as in the earlier run, or by a search.
-ChosenPolicy resolve_policy(const TrainingToPlan& training, const PolicySearch& search,
-                            const runner::PlanContext& context) {
-  const TrainerOptions& options = training.options;
-  if (search.written.min_micro_batch > options.batch_size) {
-    throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                             "min_micro_batch is " +
-                                 std::to_string(search.written.min_micro_batch) +
-                                 ", and a batch has only " + std::to_string(options.batch_size))
-        .at("/min_micro_batch")
-        .in_stage(search.written.pointer)
-        .with_help("lower min_micro_batch, or set allow: bit, which never splits a batch");
-  }
-  if (const auto earlier =
-          replayed_policy(context.earlier_step(), search.written, options.model_stage)) {
-    ChosenPolicy replayed{*earlier, search.trace(*earlier).plan};
-    if (replayed.plan.predicted <= search.budget) {
-      replayed.plan.choice = {
-          .overrides = overrides_between(search.written, *earlier, search.batch),
-          .exactness = "exact",
-          .summary = "as when the run started",
-          .whole = replayed.plan.predicted,
-          .time_model = std::string(time_model_version()),
-          .is_replayed = true};
-      return replayed;
-    }
-    ChosenPolicy anew = choose_policy(search);
-    anew.plan.choice->summary += ", since what was chosen when the run started no longer fits";
-    return anew;
-  }
-  return choose_policy(search);
-}
-
 }  // namespace
 
 PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget,
@@ -293,31 +257,13 @@ void keep_to_declared_parts(const TrainingStep& step, const CutBatch& batch,
 
 }  // namespace
 
-PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContext& context,
-                              Repeated micro_batches) {
+PlannedStep plan_training(const TrainingToPlan& training, runner::PlanContext& context,
+                          Repeated micro_batches) {
   training_length(training.data.size, training.loader.drop_last, training.options);
-  runner::MemoryPlan budgeted;
-  set_budget(budgeted, training.policy, context);
-  const PolicySearch search =
-      policy_search(training, budgeted.budget.value_or(0), context, micro_batches);
-  const CutBatch& batch = search.batch;
-  const auto plan_under = [&](const MemoryPolicy& policy) { return search.trace(policy).plan; };
-  ChosenPolicy chosen{training.policy, {}};
-  if (training.policy.leaves_a_choice() && budgeted.budget)
-    chosen = resolve_policy(training, search, context);
-  else chosen.plan = plan_under(chosen.policy);
-  runner::MemoryPlan& plan = chosen.plan;
-  plan.device =
-      context.dry().device_model.empty() ? context.node().device : context.dry().device_model;
-  set_budget(plan, chosen.policy, context);
-  add_option_effects(plan, chosen.policy, training.policy, batch, plan_under);
-  const bool is_whole = plan.fits() && plan.choice && plan.choice->overrides.empty();
-  if (is_whole) plan.alternatives.clear();  // the search saw only a few of them
-  if ((context.dry().wants_alternatives || !plan.fits()) && plan.alternatives.empty()) {
-    add_alternatives(plan, chosen.policy, batch, plan_under);
-  }
-  keep_to_declared_parts(training.step, batch, plan.alternatives);
-  return {std::move(chosen.policy), std::move(plan)};
+  const PolicySearch search = policy_search(training, 0, context, micro_batches);
+  PlannedStep planned = plan(search, training.options.model_stage, context);
+  keep_to_declared_parts(training.step, search.batch, planned.plan.alternatives);
+  return planned;
 }
 
 namespace {

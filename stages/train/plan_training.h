@@ -13,8 +13,8 @@
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
-#include "stages/plan/choose_policy.h"
 #include "stages/plan/memory_trace.h"
+#include "stages/plan/plan.h"
 #include "stages/train/trainer_options.h"
 #include "stages/train/training_kind.h"
 
@@ -40,12 +40,6 @@ struct TrainingToPlan {
   std::shared_ptr<const Model> shared_model = {};
 };
 
-struct PlannedTraining {
-  MemoryPolicy policy;  ///< the policy for the training to use: choices that the recipe leaves open
-                        ///< are resolved
-  runner::MemoryPlan plan;
-};
-
 /// Determines what train() would need. It runs the code of train() on the Meta device: the first
 /// steps, with the shorter batch between them that an epoch may end with, a validation and the end
 /// of a training. If the policy leaves a choice, the fastest plan that fits is chosen
@@ -55,8 +49,8 @@ struct PlannedTraining {
 /// again. Micro-batches are computed until they are shown to be all alike, and from then on only
 /// noted; computing them all gives the same plan. Throws runner::StageError if train() would reject
 /// the options.
-PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContext& context,
-                              Repeated micro_batches = Repeated::kNoted);
+PlannedStep plan_training(const TrainingToPlan& training, runner::PlanContext& context,
+                          Repeated micro_batches = Repeated::kNoted);
 
 /// The search by which plan_training() makes the choices that the policy leaves open, for `budget`
 /// bytes. It borrows both, and what the training borrows.

@@ -269,7 +269,7 @@ class TrainingStage final : public runner::Stage {
     const auto under = [&, &options = options](const MemoryPolicy& which) {
       return to_plan(setup, data, inputs, options, which);
     };
-    PlannedTraining planned = plan_training(under(policy), context);
+    PlannedStep planned = plan_training(under(policy), context);
     held_ = context.held();
     planned_peak_ = planned_for_tensors(planned.plan, at::Device(context.node().device));
     planned_need_ = planned.plan.predicted;

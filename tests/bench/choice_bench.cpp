@@ -75,7 +75,7 @@ int main(int, char** arguments) {
   training.context.asked.budget = {"plenty", std::int64_t{1} << 40};
   std::vector<std::unique_ptr<Way>> ways;
   // A way is run once, however often it is chosen.
-  const auto add = [&](const PlannedTraining& planned) {
+  const auto add = [&](const PlannedStep& planned) {
     for (std::size_t i = 0; i < ways.size(); ++i)
       if (ways[i]->said().at("step") == nlohmann::json(planned.plan.step)) return i;
     ways.push_back(std::make_unique<Way>(planned.policy, planned.plan, training, batch));
@@ -90,7 +90,7 @@ int main(int, char** arguments) {
       for (std::int64_t layer = 0; layer < recomputed; ++layer)
         training.policy.activation_checkpointing.modules.push_back(
             "model.vision_model.encoder.layers." + std::to_string(layer));
-      const PlannedTraining planned = training.planned();
+      const PlannedStep planned = training.planned();
       least = least == 0 ? planned.plan.predicted : std::min(least, planned.plan.predicted);
       most = std::max(most, planned.plan.predicted);
       add(planned);

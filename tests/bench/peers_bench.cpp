@@ -73,7 +73,7 @@ class PeersBench {
     const auto network = model_.build(description_, 1);
     const Batch batch = first_batch();
     const double began = seconds_now();
-    const PlannedTraining planned = this->planned(budget);
+    const PlannedStep planned = this->planned(budget);
     const double planning = seconds_now() - began;
     PlanningContext running;
     StepExecution execution =
@@ -102,7 +102,7 @@ class PeersBench {
   }
 
  private:
-  PlannedTraining planned(std::int64_t budget) {
+  PlannedStep planned(std::int64_t budget) {
     PlanningContext context;
     context.asked.budget = {"a test", budget};
     return plan_training({.step = step_,

@@ -71,7 +71,7 @@ struct TowerPlanning {
     context.asked.budget = {"a test", 1 << 30};
   }
   runner::MemoryPlan plan() { return planned().plan; }
-  PlannedTraining planned() {
+  PlannedStep planned() {
     const DatasetDescription description = data.describe();
     return plan_training({.step = step,
                           .model = model,

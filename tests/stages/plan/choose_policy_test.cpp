@@ -25,7 +25,7 @@ struct OpenPlanning : TowerPlanning {
     policy.allow = Allow::kExact;
     policy.checkpointing_is_open = policy.two_pass_is_open = true;
   }
-  PlannedTraining under(std::int64_t budget) {
+  PlannedStep under(std::int64_t budget) {
     context.asked.budget = {"a test", budget};
     return planned();
   }
@@ -41,7 +41,7 @@ double seconds_of(const runner::MemoryPlan& plan) {
 
 TEST(ChoosePolicy, WholeBatchIsTakenWhereItFits) {
   OpenPlanning planning;
-  const PlannedTraining planned = planning.under(std::int64_t{1} << 40);
+  const PlannedStep planned = planning.under(std::int64_t{1} << 40);
   EXPECT_EQ(planned.policy.micro_batch, std::nullopt);
   EXPECT_FALSE(planned.policy.activation_checkpointing.recomputes());
   ASSERT_TRUE(planned.plan.choice);
@@ -68,7 +68,7 @@ TEST(ChoosePolicy, NothingIsChosenThatIsNotAllowed) {
   OpenPlanning planning;
   const std::int64_t whole = planning.whole();
   planning.policy.allow = Allow::kBit;
-  const PlannedTraining bit = planning.under(whole - 1);
+  const PlannedStep bit = planning.under(whole - 1);
   EXPECT_EQ(bit.policy.micro_batch, std::nullopt);
   EXPECT_EQ(bit.policy.activation_checkpointing.modules.size(), 1U) << "one block is enough";
   EXPECT_EQ(bit.plan.choice->exactness, "bit");
@@ -77,7 +77,7 @@ TEST(ChoosePolicy, NothingIsChosenThatIsNotAllowed) {
       << "not even where nothing else is left";
   planning.policy.allow = Allow::kExact;
   planning.policy.checkpointing_is_open = false;
-  const PlannedTraining cut = planning.under(whole - 1);
+  const PlannedStep cut = planning.under(whole - 1);
   EXPECT_GT(cut.policy.micro_batch.value_or(0), 0);
   EXPECT_FALSE(cut.policy.activation_checkpointing.recomputes());
   EXPECT_EQ(cut.plan.choice->exactness, "exact");
@@ -94,7 +94,7 @@ TEST(ChoosePolicy, PartThatTheRecipeWritesStaysUnlessItIsTheLargest) {
 TEST(ChoosePolicy, LayersThatMixSamplesAreNeverCut) {
   OpenPlanning planning;
   planning.step.mixes = true;
-  const PlannedTraining planned = planning.under(planning.whole() / 2);
+  const PlannedStep planned = planning.under(planning.whole() / 2);
   EXPECT_EQ(planned.policy.micro_batch, std::nullopt);
   EXPECT_TRUE(planned.policy.activation_checkpointing.recomputes());
 }
@@ -116,7 +116,7 @@ TEST(ChoosePolicy, LossOverTheWholeBatchIsCutInTwoPassesAlone) {
                          planning.context);
   };
   const std::int64_t whole = under(std::int64_t{1} << 40).plan.predicted;
-  const PlannedTraining planned = under(whole - 1);
+  const PlannedStep planned = under(whole - 1);
   EXPECT_TRUE(planned.policy.two_pass);
   EXPECT_GT(planned.policy.micro_batch.value_or(0), 0);
   EXPECT_THAT(runner::choice_text(planned.plan), HasSubstr("two passes"));
@@ -163,7 +163,7 @@ TEST_P(ChoosePolicyOnThreads, IsAsGoodAsAnExhaustiveSearch) {
     for (const runner::MemoryPlan& plan : all) {
       if (plan.predicted <= budget) quickest = std::min(quickest, seconds_of(plan));
     }
-    const PlannedTraining planned = planning.under(budget);
+    const PlannedStep planned = planning.under(budget);
     ASSERT_TRUE(planned.plan.fits()) << budget;
     const double ratio = seconds_of(planned.plan) / quickest;
     EXPECT_LE(ratio, 1.2) << budget << " " << runner::choice_text(planned.plan);
@@ -187,7 +187,7 @@ TEST(ChoosePolicy, WhatIsChosenIsWhatTheTrainingNeeds) {
   OpenPlanning planning;
   const std::int64_t whole = planning.whole(), least = planning.under(1000).plan.predicted;
   for (const double share : {0.9, 0.5, 0.1}) {
-    const PlannedTraining planned = planning.under(
+    const PlannedStep planned = planning.under(
         least + static_cast<std::int64_t>(share * static_cast<double>(whole - least)));
     ASSERT_TRUE(planned.plan.fits());
     expect_counted_as_planned(planning.measured(planned.policy), planned.plan, 1 / 1.35,
@@ -197,7 +197,7 @@ TEST(ChoosePolicy, WhatIsChosenIsWhatTheTrainingNeeds) {
 
 TEST(ChoosePolicy, WhereNothingFitsTheLeastIsPlanned) {
   OpenPlanning planning;
-  const PlannedTraining planned = planning.under(1000);
+  const PlannedStep planned = planning.under(1000);
   EXPECT_FALSE(planned.plan.fits());
   for (const runner::PlanAlternative& other : planned.plan.alternatives)
     EXPECT_TRUE(other.predicted >= planned.plan.predicted || other.exactness == "declared");
@@ -206,7 +206,7 @@ TEST(ChoosePolicy, WhereNothingFitsTheLeastIsPlanned) {
 TEST(ChoosePolicy, WhereNothingFitsAChangeOfTheTrainingThatWouldIsNamed) {
   OpenPlanning planning;
   const std::int64_t least = planning.under(1000).plan.predicted;
-  const PlannedTraining planned = planning.under(least - 1);
+  const PlannedStep planned = planning.under(least - 1);
   EXPECT_FALSE(planned.plan.fits());
   const auto half =
       std::ranges::find(planned.plan.alternatives, "declared", &runner::PlanAlternative::exactness);
@@ -218,7 +218,7 @@ TEST(ChoosePolicy, FloorOfTheMicroBatchHolds) {
   OpenPlanning planning;
   planning.policy.checkpointing_is_open = false;
   planning.policy.min_micro_batch = 5;
-  const PlannedTraining planned = planning.under(1000);
+  const PlannedStep planned = planning.under(1000);
   EXPECT_GE(planned.policy.micro_batch.value_or(16), 5);
   planning.policy.min_micro_batch = 17;
   EXPECT_THROW(planning.under(1000), runner::StageError);
@@ -227,14 +227,14 @@ TEST(ChoosePolicy, FloorOfTheMicroBatchHolds) {
 TEST(ChoosePolicy, IsReplayedWhereItStillFits) {
   OpenPlanning planning;
   const std::int64_t whole = planning.whole();
-  const PlannedTraining first = planning.under(whole - 1);
+  const PlannedStep first = planning.under(whole - 1);
   ASSERT_GT(first.plan.choice->overrides.size(), 0U);
   planning.context.earlier_step_again = first.plan.step;
-  const PlannedTraining second = planning.under(2 * whole);
+  const PlannedStep second = planning.under(2 * whole);
   EXPECT_EQ(second.plan.step, first.plan.step);
   EXPECT_TRUE(second.plan.choice->is_replayed);
   EXPECT_THAT(runner::choice_text(second.plan), HasSubstr("chosen when the run started: "));
-  const PlannedTraining third = planning.under(first.plan.predicted - 1);
+  const PlannedStep third = planning.under(first.plan.predicted - 1);
   EXPECT_NE(third.plan.step, first.plan.step);
   EXPECT_THAT(third.plan.choice->summary,
               HasSubstr("what was chosen when the run started no longer fits"));
@@ -258,7 +258,7 @@ struct OpenOptimizer : TowerPlanning {
     context.facts.device = "cuda:0";
     context.asked.device_model = "NVIDIA L4";
   }
-  PlannedTraining under(std::int64_t budget) {
+  PlannedStep under(std::int64_t budget) {
     context.asked.budget = {"a test", budget};
     return planned();
   }
@@ -279,7 +279,7 @@ TEST(ChoosePolicy, OptimizerWorksOtherwiseWhereTheBudgetRequiresIt) {
   ASSERT_LT(in_backward, whole);
   ASSERT_LT(both, std::min(in_backward, offloaded));
   const auto chosen = [&](std::int64_t budget) {
-    const PlannedTraining planned = planning.under(budget);
+    const PlannedStep planned = planning.under(budget);
     EXPECT_TRUE(planned.plan.fits());
     EXPECT_FALSE(planned.policy.offload_is_open || planned.policy.in_backward_is_open);
     EXPECT_EQ(planned.plan.choice->exactness, "bit");
@@ -313,7 +313,7 @@ TEST(ChoosePolicy, OptimizerStaysOutOfTheBackwardPassWhereItMustNot) {
 
 TEST(ChoosePolicy, NothingIsOffloadedOnACpu) {
   OpenOptimizer planning(/*on_gpu=*/false);
-  const PlannedTraining planned = planning.under(planning.needed(false, true));
+  const PlannedStep planned = planning.under(planning.needed(false, true));
   EXPECT_TRUE(planned.plan.fits());
   EXPECT_FALSE(planned.policy.offloads_optimizer);
   EXPECT_TRUE(planned.policy.optimizer_in_backward);
@@ -322,9 +322,9 @@ TEST(ChoosePolicy, NothingIsOffloadedOnACpu) {
 TEST(ChoosePolicy, WaysOfTheOptimizerAreReplayed) {
   OpenOptimizer planning(/*on_gpu=*/true);
   const std::int64_t whole = planning.needed(false, false);
-  const PlannedTraining first = planning.under(planning.needed(true, true));
+  const PlannedStep first = planning.under(planning.needed(true, true));
   planning.context.earlier_step_again = first.plan.step;
-  const PlannedTraining second = planning.under(2 * whole);
+  const PlannedStep second = planning.under(2 * whole);
   EXPECT_TRUE(second.plan.choice->is_replayed);
   EXPECT_TRUE(second.policy.offloads_optimizer && second.policy.optimizer_in_backward);
   planning.policy.in_backward_is_open = false;
@@ -334,11 +334,11 @@ TEST(ChoosePolicy, WaysOfTheOptimizerAreReplayed) {
 TEST(ChoosePolicy, MicroBatchesAreStillChosenWhereTheOptimizersWaysAreOpenToo) {
   OpenPlanning planning;
   const std::int64_t least = planning.under(1).plan.predicted;
-  const PlannedTraining before = planning.under(least);
+  const PlannedStep before = planning.under(least);
   ASSERT_TRUE(before.plan.fits());
   ASSERT_GT(before.policy.micro_batch.value_or(0), 0);
   planning.policy.offload_is_open = planning.policy.in_backward_is_open = true;
-  const PlannedTraining after = planning.under(least);
+  const PlannedStep after = planning.under(least);
   EXPECT_TRUE(after.plan.fits());
   EXPECT_LE(seconds_of(after.plan), seconds_of(before.plan)) << "there is more to choose from";
 }

@@ -44,7 +44,7 @@ struct GridTraining : TowerPlanning {
     policy.checkpointing_is_open = recipe.may_recompute;
     policy.two_pass_is_open = true;
   }
-  PlannedTraining under(std::int64_t budget) {
+  PlannedStep under(std::int64_t budget) {
     context.asked.budget = {"a test", budget};
     return planned();
   }
@@ -118,7 +118,7 @@ TEST(FitsFirstTime, WhatIsAcceptedRunsAndIsCutNoFurtherThanNeeded) {
     for (const double share : {0.0, 0.15, 0.35, 0.6, 0.85}) {
       const auto budget =
           least + static_cast<std::int64_t>(share * static_cast<double>(whole - least));
-      const PlannedTraining planned = training.under(budget);
+      const PlannedStep planned = training.under(budget);
       const std::string which =
           recipe.text() + ", " + std::to_string(budget) + " bytes: " + planned.plan.choice->summary;
       ASSERT_TRUE(planned.plan.fits()) << which;
