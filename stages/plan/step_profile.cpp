@@ -7,32 +7,12 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "stages/plan/cpu_backend.h"
+#include "stages/plan/gpu_backend.h"
+
 namespace stages {
-namespace {
-
-/// A kind of device; for a CPU, per thread.
-struct Speed {
-  double flops;   // per second
-  double bytes;   // per second, written and read again
-  double launch;  // seconds for each operation
-};
-
-constexpr Speed kCpuThread = {.flops = 60e9, .bytes = 4e9, .launch = 4e-6};
-constexpr Speed kGpu = {.flops = 15e12, .bytes = 400e9, .launch = 6e-6};
-constexpr double kBus =
-    12e9;  // bytes per second between pinned memory and a GPU: PCIe 3.0 with 16 lanes
-constexpr int kThreadsOfMemory = 4;  // a few threads use the full memory bandwidth
-
-}  // namespace
-
 double predicted_seconds(const StepWork& work, const Backend& backend) {
-  if (backend.device == at::kCUDA)
-    return work.flops / kGpu.flops + work.traffic / kGpu.bytes + work.operations * kGpu.launch +
-           work.moved / kBus;
-  const int threads = std::max(backend.threads, 1);
-  return work.flops / (kCpuThread.flops * threads) +
-         work.traffic / (kCpuThread.bytes * std::min(threads, kThreadsOfMemory)) +
-         work.operations * kCpuThread.launch;
+  return backend.device == at::kCUDA ? seconds_on_gpu(work) : seconds_on_cpu(work, backend.threads);
 }
 
 std::string_view time_model_version() { return "time-2"; }

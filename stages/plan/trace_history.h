@@ -1,0 +1,72 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "stages/plan/memory_trace.h"
+
+namespace stages {
+
+/// What was alive, and how much, after each event.
+class TraceHistory {
+ public:
+  /// From event `first` of the trace on, with or without what kernels may take for themselves.
+  TraceHistory(const MemoryTrace& trace, std::size_t first, bool has_scratch)
+      : storages_(trace.storages()) {
+    const std::vector<TraceEvent> events = trace.events();
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (i == first) first_ = events_.size();
+      if (has_scratch || !storages_[events[i].storage].is_scratch) events_.push_back(events[i]);
+    }
+    if (first >= events.size()) first_ = events_.size();
+    std::int64_t live = 0;
+    for (std::size_t i = 0; i < events_.size(); ++i) {
+      live += (events_[i].is_birth ? 1 : -1) * storage(i).bytes;
+      if (i + 1 == first_) before_ = live;
+      if (i >= first_) live_.push_back(live);
+    }
+    const auto most = std::ranges::max_element(live_);
+    if (most != live_.end() && *most > before_)
+      peak_ = static_cast<std::size_t>(most - live_.begin());
+  }
+
+  /// Bytes at the peak, which may lie before the first event.
+  std::int64_t peak_bytes() const { return peak_ ? live_[*peak_] : before_; }
+  /// The event that reaches the peak; nullopt: what was there before is never exceeded.
+  std::optional<std::size_t> peak_event() const {
+    return peak_ ? std::optional(first_ + *peak_) : std::nullopt;
+  }
+  const std::vector<TraceEvent>& events() const { return events_; }
+  const TracedStorage& storage(std::size_t event) const {
+    return storages_[events_[event].storage];
+  }
+  std::size_t first() const { return first_; }
+  const std::vector<std::int64_t>& live() const { return live_; }
+
+  std::vector<const TracedStorage*> alive_at_peak() const {
+    const std::size_t end = peak_ ? first_ + *peak_ + 1 : first_;
+    std::vector<bool> is_alive(storages_.size());
+    for (std::size_t i = 0; i < end; ++i) is_alive[events_[i].storage] = events_[i].is_birth;
+    std::vector<const TracedStorage*> result;
+    for (std::size_t i = 0; i < storages_.size(); ++i) {
+      if (is_alive[i]) result.push_back(&storages_[i]);
+    }
+    return result;
+  }
+
+  /// Operations of the events from the first on.
+  double flops(double all) const { return all - (first_ == 0 ? 0 : events_[first_ - 1].flops); }
+
+ private:
+  const std::vector<TracedStorage> storages_;
+  std::vector<TraceEvent> events_;
+  std::size_t first_ = 0;
+  std::int64_t before_ = 0;
+  std::vector<std::int64_t> live_;  // after each event from the first on
+  std::optional<std::size_t> peak_;
+};
+
+}  // namespace stages
