@@ -49,6 +49,9 @@ const std::vector<std::string> kAll = {"",
 const std::vector<std::string> kFew = {
     "", "nope", "folder", "text.txt/x", "a\x1b[31mb", "pipe", std::string(5000, 'a')};
 
+/// For what is written by a worker: where nothing can be.
+const std::vector<std::string> kUnwritable = {"", "text.txt/x", "pipe", std::string(5000, 'a')};
+
 /// For what starts a worker whatever the value is.
 const std::vector<std::string> kOnce = {"", "folder", "a\x1b[31mb"};
 
@@ -208,8 +211,9 @@ TEST_F(WrongFlags, OfDataAndDevices) {
         "data make image_folder --out made --classes 2 --per-class 1 --size 16 --seed {}",
         "init {}"})
     expect_refused_well(command, kAll);
-  expect_refused_well("data fetch flowers102 --from-file {} --out fetched", kFew);
-  expect_refused_well("data make image_folder --classes 2 --per-class 1 --size 16 --out {}", kFew);
+  expect_refused_well("data fetch flowers102 --from-file {} --out fetched", kUnwritable);
+  expect_refused_well("data make image_folder --classes 2 --per-class 1 --size 16 --out {}",
+                      kUnwritable);
 }
 
 TEST_F(WrongFlags, OfVerbsThatReadRuns) {
@@ -256,11 +260,14 @@ TEST_F(WrongFlags, OfVerbsThatAskAWorker) {
   make_run();
   for (const char* command :
        {"plan r.yaml --budget {}", "plan r.yaml --gpu {}", "plan r.yaml --only {}",
-        "plan r.yaml --svg {}", "certify r.yaml --only {}", "doctor determinism {}",
-        "predict done {}", "predict --model {} photos --labels a", "predict done photos --out {}",
-        "export done --out {}", "analyze done --out {}", "compare done done --out {}",
-        "evaluate done run.dir={}", "runs rerun done run.dir={}"})
+        "certify r.yaml --only {}", "doctor determinism {}", "predict done {}",
+        "predict --model {} photos --labels a"})
     expect_refused_well(command, kFew);
+  for (const char* command :
+       {"plan r.yaml --svg {}", "predict done photos --out {}", "export done --out {}",
+        "analyze done --out {}", "compare done done --out {}", "evaluate done run.dir={}",
+        "runs rerun done run.dir={}"})
+    expect_refused_well(command, kUnwritable);
   for (const char* command :
        {"predict done photos --support {}", "predict done photos --explain {}",
         "predict done photos --labels {}"})
