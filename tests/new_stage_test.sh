@@ -105,13 +105,13 @@ if [ "$build" = no ]; then
   refused 64 data.two__bars "'data.two__bars' $no_name"
   refused 64 data.../../escape "'data.../../escape' $no_name"
   refused 64 "data.$(printf 'x%.0s' {1..61})" "'data.$(printf 'x%.0s' {1..61})' $no_name"
-  refused 73 memory.policy "memory.policy is there already: schemas/memory/policy.schema.json"
+  refused 73 memory.policy "memory.policy already exists: schemas/memory/policy.schema.json"
   for kind in "${kinds[@]}"; do
     scripts/new-stage "$kind" >/dev/null
-    refused 73 "$kind" "$kind is there already: schemas/${kind/.//}.schema.json"
+    refused 73 "$kind" "$kind already exists: schemas/${kind/.//}.schema.json"
   done
   # Two names that differ in their bars only would share a constant.
-  refused 73 model.zebra2 "model.zebra2 is there already: stages/stages.h has kModelZebra2"
+  refused 73 model.zebra2 "model.zebra2 already exists: stages/stages.h has kModelZebra2"
   # A rule that holds of one kind of training holds of a new one.
   rules() { grep -oE '"allOf": .*' "schemas/train/$1.schema.json"; }
   [ "$(rules novel_train)" = "$(rules supervised)" ] || fail "train.novel_train has other rules than train.supervised"

@@ -4,8 +4,8 @@
   $(scripts/bench-python) experiments/few_shot_flowers/measure.py --data FOLDER [--retort build/bin/retort]
       [--divisions 1-16] [--work FOLDER] [KEY=VALUE ...]
 
-Each division trains the recipe beside this file on some classes, chooses the epoch on others, and measures on the rest;
-beside it run an untrained network and colour histograms. A division that the work folder has results of is not run again.
+Each division trains the recipe next to this file on some classes, chooses the epoch on others, and measures on the rest;
+an untrained network and colour histograms run on the same division. A division that the work folder has results of is not run again.
 --validation shows what the training reached on the validation classes instead, by which its options are chosen.
 """
 
@@ -53,7 +53,7 @@ def validated(folder):
 
 
 def histogram(path, bins=8):
-    """How often each colour occurs in a photograph: bins x bins x bins numbers, whose roots are compared (Hellinger)."""
+    """How often each colour occurs in an image: bins x bins x bins numbers, compared by their roots (Hellinger)."""
     pixels = numpy.asarray(Image.open(path).convert("RGB").resize((64, 64), Image.BILINEAR), dtype=numpy.int64)
     levels = pixels.reshape(-1, 3) * bins // 256
     index = (levels[:, 0] * bins + levels[:, 1]) * bins + levels[:, 2]

@@ -120,9 +120,8 @@ Finding small_contrastive_batches_are_equal() {
           .measured = "relative error of the gradient in float64: 8 batches of 16 " +
                       one_digit(naive) + ", two passes over the same parts " + one_digit(cached),
           .instead =
-              "each of 16 is told from 15 others and not from 127, which is another loss; two "
-              "passes cut the "
-              "batch and keep the loss"};
+              "each of 16 is compared with 15 others and not with 127, which is another loss; two "
+              "passes cut the batch and keep the loss"};
 }
 
 Finding six_times_three_replaces_sixteen() {

@@ -50,9 +50,8 @@ Finding batch_of_images_is_the_cause() {
                       size(peak_of(CovarianceForm::kGram)) + ", gradients apart by " +
                       one_digit(error),
           .instead =
-              "it was one matrix of a loss term, whose size no number of images changes; written "
-              "by products of "
-              "rows the same term needs next to nothing"};
+              "it was one matrix of a loss term, and no number of images changes its size; written "
+              "by products of rows the same term needs next to nothing"};
 }
 
 }  // namespace oom_claims

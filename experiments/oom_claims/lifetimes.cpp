@@ -96,9 +96,8 @@ Finding detaching_ends_a_leak() {
                       ", and where nothing goes backward, as in a validation with gradients on, " +
                       size(validation),
           .instead =
-              "item() is a number and keeps no graph; what leaks is a loss kept as a tensor whose "
-              "graph has not "
-              "gone backward"};
+              "item() is a number and keeps no graph; what leaks is a loss kept as a tensor with a "
+              "graph that has not gone backward"};
 }
 
 }  // namespace oom_claims

@@ -3,7 +3,7 @@
 
   $(scripts/bench-python) experiments/retina_grades/measure.py [--retort build/bin/retort] [--seeds 1-3] [--work FOLDER]
 
-For each seed: the recipe beside this file on new drawings; colour means on the same drawings; and the recipe on the same
+For each seed: the recipe next to this file on new drawings; colour means on the same drawings; and the recipe on the same
 drawings with their grades shuffled, which must stay at chance. Results that the work folder has are not made again.
 """
 

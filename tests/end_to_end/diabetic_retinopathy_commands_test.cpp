@@ -68,7 +68,7 @@ TEST(RetinaCommands, RunSaysWhatItIsNotFor) {
       "data.loader.workers=0 --smoke run.dir=run",
       folder.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
-  const std::string notice = "For research only. This is no medical device";
+  const std::string notice = "For research only. This is not a medical device";
   EXPECT_THAT(ended.err, testing::HasSubstr("notice: " + notice));
   EXPECT_THAT(file_text(folder / "run/.retort/recipe.yaml"), testing::HasSubstr(notice));
   const Ended predicted = retort("predict run photographs/test/0", folder.path());
