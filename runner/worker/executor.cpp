@@ -59,7 +59,7 @@ Result<std::unique_ptr<Stage>> create_stage(const Node& node,
                       {},
                       pointer_to(node.pointer, "kind"),
                       "this worker cannot run stages of kind '" + node.kind + "'",
-                      "`retort stages` lists the kinds and says which can run"};
+                      "`retort stages` lists the kinds and shows which can run"};
   }
   ConfigReader reader(node.options, node.pointer);
   try {
@@ -332,7 +332,7 @@ Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& 
                   size_text(*dry.plan->budget) + " (" + dry.plan->budget_from + ")" +
                   (dry.plan->fits()
                        ? ""
-                       : ": too much, and it starts all the same (memory.on_oom_policy: legacy)"));
+                       : ": too much, but it starts anyway (memory.on_oom_policy: legacy)"));
     }
     nlohmann::ordered_json plan = to_json(*dry.plan);
     plan["run_peak"] = run_peak(*largest_plan(planned_));
@@ -361,13 +361,12 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
   try {
     // Tries again: data that this run has made exists only now.
     const std::optional<Turn> turn =
-        reuse
-            ? reuse->take_in_turn(
-                  index, world_.is_cancelled,
-                  [&] {
-                    world_.emit(Said{node.id, "waiting for another run, which computes the same"});
-                  })
-            : std::nullopt;
+        reuse ? reuse->take_in_turn(
+                    index, world_.is_cancelled,
+                    [&] {
+                      world_.emit(Said{node.id, "waiting for another run that computes the same"});
+                    })
+              : std::nullopt;
     if (world_.is_cancelled()) throw Cancelled{};
     if (reuse && !reuse->taken(index)) {
       if (const auto why = reuse->why_anew(index))

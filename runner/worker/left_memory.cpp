@@ -34,7 +34,7 @@ std::string log_text(const DryNode& node) {
       break;
   }
   std::string text = "runs";
-  if (!node.why.empty()) text += ", although an earlier run has finished it: " + node.why;
+  if (!node.why.empty()) text += ", although an earlier run finished it: " + node.why;
   if (!node.plan) return text;
   text += "; needs " + size_text(node.plan->predicted);
   if (!node.plan->held.empty()) text += ", " + held_text(*node.plan) + ",";
@@ -105,7 +105,8 @@ void LeftMemory::count_in(MemoryPlan& plan) {
   const std::int64_t bytes = given();
   if (bytes == 0) return;
   plan.predicted += bytes;
-  plan.terms.push_back({std::string(kCacheTerm), bytes, "kept of what the plans leave"});
+  plan.terms.push_back(
+      {std::string(kCacheTerm), bytes, "kept in memory that the plans leave free"});
   for (PlanAlternative& other : plan.alternatives) {
     const std::int64_t left =
         plan.budget ? std::max<std::int64_t>(*plan.budget - other.predicted, 0) : bytes;
@@ -134,10 +135,10 @@ std::vector<std::string> LeftMemory::text(std::size_t index) const {
   }
   std::vector<std::string> lines;
   if (wanted > 0 && bytes == wanted)
-    lines.push_back(size_text(bytes) + " may be kept in memory, all that it could use");
+    lines.push_back(size_text(bytes) + " may be cached in memory, which is all that it can use");
   else if (wanted > 0)
     lines.push_back(size_text(bytes) + " of the " + size_text(wanted) +
-                    " that it could use may be kept in memory");
+                    " that it could use may be cached in memory");
   if (!elsewhere.empty()) lines.push_back(elsewhere);
   return lines;
 }

@@ -71,7 +71,7 @@ class LeftMemory {
   void count_in(MemoryPlan& plan);
   /// Gives artifacts of node `index` that were recreated their share again.
   void renew(std::size_t index, const Outputs& outputs);
-  /// "550.0 MiB of the 812.0 MiB that it could use may be kept in memory", and what is cached
+  /// "550.0 MiB of the 812.0 MiB that it could use may be cached in memory", and what is cached
   /// elsewhere; empty if node `index` could cache nothing.
   std::vector<std::string> text(std::size_t index) const;
 

@@ -87,7 +87,7 @@ void DryContext::replay(const std::filesystem::path& recorded) {
     earlier_step_ = memory_plan_from_json(parse_json(file)).step;
   } catch (const std::exception& error) {
     world_.emit(
-        Said{result_.node, "cannot read how a step was computed before, so it is planned anew: " +
+        Said{result_.node, "the earlier plan cannot be read, so the step is planned again: " +
                                recorded.string() + ": " + error.what()});
   }
 }
@@ -296,7 +296,7 @@ Diagnostic not_deterministic(const Node& node, const std::string& operation) {
           {},
           node.pointer,
           nondeterminism_text(operation) + " on this device",
-          "determinism: warn continues with a warning, determinism: off continues; on device=cpu "
+          "set determinism: warn to continue with a warning, or determinism: off; on device=cpu "
           "most operations have one"};
 }
 

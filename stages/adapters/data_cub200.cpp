@@ -234,7 +234,8 @@ class Lister {
     for_images(kSplit, 2, "IMAGE 1, or 0 for the test",
                [&](std::size_t line, Bird& bird, const Words& words) {
                  if (words[1] == "0" || words[1] == "1") bird.is_for_training = words[1] == "1";
-                 else files_.fault(kSplit, line, "an image is 1, for training, or 0, for the test");
+                 else
+                   files_.fault(kSplit, line, "the value must be 1 for training or 0 for the test");
                });
   }
 
@@ -247,7 +248,7 @@ class Lister {
             const auto number = number_of<double>(words[i + 1]);
             // Written so that NaN is refused too.
             if (!number || !(std::abs(*number) <= kMaxSide)) {
-              files_.fault(kBoxes, line, "a box is made of numbers of pixels");
+              files_.fault(kBoxes, line, "a box is given in pixels");
               return;
             }
             edges[i] = *number;

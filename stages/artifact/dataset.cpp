@@ -63,8 +63,8 @@ void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t
   if (all.count > 0) context.metric(all.metric, static_cast<double>(all.count), step);
   if (all.unreported.empty()) return;
   context.say("warning: " + std::to_string(all.unreported.size()) +
-              (all.unreported.size() == 1 ? " picture does " : " pictures do ") + all.verdict +
-              ": " + runner::listed(all.unreported, kNamed, "'"));
+              (all.unreported.size() == 1 ? " image does " : " images do ") + all.verdict + ": " +
+              runner::listed(all.unreported, kNamed, "'"));
 }
 
 namespace {
@@ -102,7 +102,7 @@ json parsed(const std::map<std::string, std::string>& about, const std::string& 
 json to_json(const TensorSpec& tensor) {
   const auto* const type =
       std::ranges::find(kTypes, tensor.dtype, [](const auto& item) { return item.second; });
-  if (type == kTypes.end()) throw std::invalid_argument("samples of a type that has no name");
+  if (type == kTypes.end()) throw std::invalid_argument("samples of a type without a name");
   return {{"name", tensor.name}, {"shape", tensor.shape}, {"dtype", type->first}};
 }
 

@@ -163,8 +163,8 @@ Division read_division(const fs::path& file) {
       runner::ErrorCode::kDamagedRecord,
       "'" + file.string() + "', which says how the run's images were divided, is damaged")
       .with_help(
-          "put it back from a copy of the run: without it nobody knows which images were trained "
-          "on");
+          "restore it from a copy of the run: without it the images that were trained on are "
+          "unknown");
 }
 
 std::string division_root(const fs::path& folder) {

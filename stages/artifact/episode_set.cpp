@@ -79,7 +79,7 @@ EpisodeSet::EpisodeSet(std::shared_ptr<const Dataset> source, Options options,
   const std::vector<std::int64_t> labels = source_->labels();
   if (std::ssize(labels) != data.size || labels.empty()) {
     throw StageError(ErrorCode::kTooFewSamples,
-                     part + " does not say the classes of its samples in advance")
+                     part + " does not give the classes of its samples in advance")
         .with_help("wire labelled data, such as that of data.few_shot or data.image_folder");
   }
   std::map<std::int64_t, std::vector<std::int64_t>> by_label;
@@ -88,7 +88,7 @@ EpisodeSet::EpisodeSet(std::shared_ptr<const Dataset> source, Options options,
 
   if (std::ssize(by_label) < shape.ways) {
     throw StageError(ErrorCode::kTooFewSamples, part + " has " + std::to_string(by_label.size()) +
-                                                    " classes, and an episode takes " +
+                                                    " classes, but an episode takes " +
                                                     std::to_string(shape.ways))
         .at("/ways")
         .with_help("set ways to at most " + std::to_string(by_label.size()) +
@@ -104,9 +104,9 @@ EpisodeSet::EpisodeSet(std::shared_ptr<const Dataset> source, Options options,
   if (count > 0) {
     throw StageError(ErrorCode::kTooFewSamples,
                      "an episode takes " + std::to_string(shape.per_class()) +
-                         " images of a class, " + std::to_string(shape.shots) + " to support and " +
-                         std::to_string(shape.queries) + " to ask for, and of " + part + " " +
-                         small +
+                         " images of a class, " + std::to_string(shape.shots) +
+                         " for support and " + std::to_string(shape.queries) +
+                         " for queries, but of " + part + " " + small +
                          (count > kMostNamed
                               ? " and " + std::to_string(count - kMostNamed) + " more have too few"
                               : ""))
@@ -174,7 +174,7 @@ std::optional<NamedTensors> EpisodeSet::sample(std::int64_t epoch, std::int64_t 
     if (taken < shape.per_class()) {
       throw StageError(ErrorCode::kTooFewSamples,
                        "of '" + class_name(source_->describe(), labels_[place]) + "' only " +
-                           std::to_string(taken) + " images can be read, and an episode takes " +
+                           std::to_string(taken) + " images can be read, but an episode takes " +
                            std::to_string(shape.per_class()))
           .with_help("replace its damaged files, or lower shots or queries");
     }

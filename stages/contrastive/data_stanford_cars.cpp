@@ -150,7 +150,7 @@ class CarLister {
       if (!car) files_.fault(class_file, shown + " is not called MAKE MODEL YEAR");
       if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
           names.begin() + static_cast<std::ptrdiff_t>(i))
-        files_.fault(class_file, shown + " is there twice");
+        files_.fault(class_file, shown + " appears twice");
       if (!car) continue;
       list_.facts.rows.push_back({names[i], car->make, car->model, car->year});
       makes.insert(car->make);
@@ -201,11 +201,11 @@ class CarLister {
       if (!number || *number < 1 || (count_ > 0 && *number > count_)) {
         files_.fault(file,
                      called + " is of the class " +
-                         (number ? std::to_string(*number) : "that is no number") +
-                         (count_ > 0 ? ", and there are 1 to " + std::to_string(count_) : ""));
+                         (number ? std::to_string(*number) : "that is not a number") +
+                         (count_ > 0 ? ", but there are 1 to " + std::to_string(count_) : ""));
         continue;
       }
-      if (!names.insert(*name).second) files_.fault(file, called + " is there twice");
+      if (!names.insert(*name).second) files_.fault(file, called + " appears twice");
       ImageFile image{.name = folder + *name, .facts = *number - 1};
       if (has_boxes_ && !(image.box = box_of(records, record))) {
         files_.fault(file, called + " has no box, or an empty one");
@@ -242,7 +242,7 @@ class CarLister {
   }
 
   void fault_of(const std::string& file, const std::invalid_argument& problem) {
-    files_.fault(file, std::string(problem.what()) + "; is it of another devkit?");
+    files_.fault(file, std::string(problem.what()) + "; is it from another devkit?");
   }
 
   /// "cars_train/", or "cars_train/cars_train/" if that is a folder.
@@ -257,17 +257,16 @@ class CarLister {
         ErrorCode::kMissingAnnotations,
         {},
         "",
-        "no images for the test: '" + (root_ / kTestAnnotations[0]).string() +
-            "', which says the classes of the test images, is not there, nor in " +
+        "no test images: '" + (root_ / kTestAnnotations[0]).string() +
+            "', which has the classes of the test images, is neither there nor in " +
             devkit_.substr(0, devkit_.size() - 1) +
             (files_.has(devkit_ + "cars_test_annos.mat")
-                 ? "; cars_test_annos.mat has their boxes alone"
+                 ? "; cars_test_annos.mat has only their boxes"
                  : ""),
-        "it was published beside the devkit, as cars_test_annos_withlabels.mat: put it into '" +
+        "it was published next to the devkit, as cars_test_annos_withlabels.mat: put it into '" +
             root_.string() +
-            "'; without it there are images for training and for validation, and a test can take "
-            "the latter: "
-            "evaluate.inputs: {test: data.validation}"};
+            "'; without it there are only images for training and validation, and a test can use "
+            "the latter: evaluate.inputs: {test: data.validation}"};
   }
 
   const fs::path root_;
@@ -282,9 +281,10 @@ class CarLister {
 /// Reports that `root` holds another edition of the data set, if it does; else "".
 std::string found_instead(const fs::path& root) {
   std::error_code error;
-  return fs::exists(root / kOtherEdition, error) ? "; its cars_annos.mat is of another edition, "
-                                                   "whose images are in car_ims, and is not read"
-                                                 : "";
+  return fs::exists(root / kOtherEdition, error)
+             ? "; its cars_annos.mat belongs to another edition, with images in car_ims, and is "
+               "not read"
+             : "";
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ class RetrievalEvaluation final : public runner::Stage {
                 (config_.finds_equal_captions ? "any with the same caption is right: " +
                                                     std::to_string(texts.embeddings.size(0)) +
                                                     " captions, each of which counts once"
-                                              : "only the own one is right"));
+                                              : "only its own is right"));
     return {{"metrics", numbers}};
   }
 

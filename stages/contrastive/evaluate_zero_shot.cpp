@@ -174,7 +174,7 @@ class ZeroShotEvaluation final : public runner::Stage {
     }
     if (config_.measures_within_class && test->captions_of_classes().empty()) {
       throw StageError(ErrorCode::kOptionConflict,
-                       "within_class compares captions, and the test set has none")
+                       "within_class compares captions, but the test set has none")
           .at("/within_class")
           .with_help("set the data's option caption, or within_class: false");
     }
@@ -229,7 +229,7 @@ class ZeroShotEvaluation final : public runner::Stage {
     nlohmann::ordered_json json = {{"accuracy", share(found(1))}};
     classified.values.emplace_back("within_class", share(found(1)));
     std::string line =
-        "within its class: the own caption is the nearest for " + std::to_string(found(1));
+        "within its class: the image's own caption is the nearest for " + std::to_string(found(1));
     for (const std::int64_t k : config_.reported.top_k) {
       if (k == 1) continue;
       json["top" + std::to_string(k)] = share(found(k));
@@ -256,7 +256,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_zero_shot(runner::ConfigRe
   for (const std::string& one : config.templates) {
     if (one.find("{name}") != one.npos) continue;
     reader.fail("templates", ErrorCode::kOptionConflict, "the template '" + one + "' has no {name}",
-                "write {name} where the name of a class is to stand");
+                "write {name} in place of the class name");
   }
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<ZeroShotEvaluation>(std::move(config)));

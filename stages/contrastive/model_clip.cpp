@@ -91,7 +91,7 @@ class ClipStage : public runner::Stage {
     throw StageError(ErrorCode::kOptionConflict,
                      "num_attention_heads is " + std::to_string(heads) + " in the recipe, but " +
                          text["num_attention_heads"].dump() +
-                         " in the config.json beside the weights '" + *config_.image.weights + "'")
+                         " in the config.json next to the weights '" + *config_.image.weights + "'")
         .at("/text/num_attention_heads")
         .with_help("give the option the weights' value");
   }
@@ -103,8 +103,9 @@ class ClipStage : public runner::Stage {
       const fs::path weights = runner::find_weights(*config_.image.weights);
       options.merges = merges_next_to(weights);
       if (!options.merges) {
-        throw StageError(ErrorCode::kMissingWeights, "there is no merges.txt beside the weights '" +
-                                                         *config_.image.weights + "'")
+        throw StageError(
+            ErrorCode::kMissingWeights,
+            "there is no merges.txt next to the weights '" + *config_.image.weights + "'")
             .at("/tokenizer/merges")
             .with_help("download the tokenizer of the same model, or name its merges.txt");
       }

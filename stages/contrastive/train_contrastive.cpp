@@ -161,13 +161,12 @@ class ContrastiveStep final : public TrainingStep {
       lines.push_back(
           "negatives: micro_batch: each image is compared with " +
           std::to_string(options_.compared - 1) +
-          " others, those of its micro-batch: this is another loss than that of the whole batch");
+          " others, those of its micro-batch, which is not the loss of the whole batch");
     }
     if (options_.compared == 0 && options_.declared_parts > 1) {
       lines.push_back(
-          "each image is compared with all others of the effective batch, not with those of its "
-          "micro-batch "
-          "alone: the loss is that of the whole batch");
+          "each image is compared with all others of the batch, not only with those of its "
+          "micro-batch: the loss is that of the whole batch");
     }
     if (options_.balances_samples && classes_.weights.defined())
       lines.push_back(balanced_twice("loss.balance_classes"));
@@ -324,13 +323,13 @@ Classes classes_of(const ImageTextModel& texts, const ContrastiveOptions& option
   }
   if (options.frozen_epochs > 0 && !classes.are_learned) {
     throw StageError(ErrorCode::kOptionConflict,
-                     "frozen_epochs trains the class head alone, and the model has none")
+                     "frozen_epochs trains the class head alone, but the model has none")
         .at("/frozen_epochs")
         .with_help("set model.class_head: linear, or frozen_epochs: 0");
   }
   if (options.asks_for_accuracy && !classes.are_learned) {
     throw StageError(ErrorCode::kOptionConflict,
-                     "monitor: accuracy is the class head's, and the model has none")
+                     "monitor: accuracy is the class head's, but the model has none")
         .at("/monitor")
         .with_help("set monitor: recall_at_1, or model.class_head: linear");
   }
@@ -357,7 +356,7 @@ std::unique_ptr<TrainingStep> make_contrastive_step(const ContrastiveOptions& op
                                                     const Model& model, const TrainingData& data) {
   const auto* const texts = dynamic_cast<const ImageTextModel*>(&model);
   if (!texts) {
-    throw StageError(ErrorCode::kOptionConflict, "the model reads no captions")
+    throw StageError(ErrorCode::kOptionConflict, "the model does not read captions")
         .with_help("wire a model of the kind model.clip, or train this one with train.supervised");
   }
   const Classes classes = classes_of(*texts, options, data);

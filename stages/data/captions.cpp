@@ -118,7 +118,7 @@ runner::Diagnostics unknown_fields(std::span<const CaptionTemplate> templates,
          {},
          "/caption",
          "the caption '" + runner::printable(one.text()) + "' names " +
-             runner::join(unknown, ", ") + ", and there is no such field",
+             runner::join(unknown, ", ") + ", but there is no such field",
          (near.empty() ? "" : near + " ") + ("fields are " + runner::listed(known, kListedFields) +
                                              "; a brace itself is {{ or }}")});
   }

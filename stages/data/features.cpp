@@ -204,11 +204,11 @@ class Features final : public runner::Stage {
  private:
   [[noreturn]] static void refuse(const std::string& model) {
     throw StageError(ErrorCode::kOptionConflict,
-                     "'" + model + "' has no frozen part whose features could be kept")
+                     "'" + model + "' has no frozen part with features to keep")
         .with_help(
             "remove this stage and the inputs that name it, or choose a model such as "
-            "linear_probe; of a few-shot "
-            "model, set backbone.trainable: false and backbone.batch_norm: running");
+            "linear_probe; for a few-shot model, set backbone.trainable: false and "
+            "backbone.batch_norm: running");
   }
 
   std::shared_ptr<const Dataset> features_of(const std::string& part,

@@ -152,7 +152,7 @@ class DatasetFetching {
                          std::string(dataset_.name) + ": of " + std::to_string(dataset_.images) +
                          " images it has " +
                          std::to_string(files_below(folder_ / dataset_.pictures)))
-        .with_help("remove it to have it fetched, or choose another folder");
+        .with_help("remove it to fetch it again, or choose another folder");
   }
 
   /// So that no two processes write the same file.
@@ -201,7 +201,7 @@ class DatasetFetching {
                                                     "' is not one of the files of " +
                                                     std::string(dataset_.name) + ": its MD5 is " +
                                                     sum + ", and the published ones are " + should)
-        .with_help("it may be damaged, or not the one that is published; fetch it again");
+        .with_help("it may be damaged, or not the published one; fetch it again");
   }
 
   /// Reports what will be fetched, and its size.

@@ -106,7 +106,7 @@ class FilelistParser final : public nlohmann::json_sax<json> {
     if (depth_ != 1) return true;
     key_ = static_cast<std::size_t>(std::ranges::find(kFilelistKeys, name) - kFilelistKeys.begin());
     if (key_ < kFilelistKeys.size() && std::exchange(seen_[key_], true))
-      fault("'" + name + "' is there twice");
+      fault("'" + name + "' appears twice");
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const json::exception&) override {

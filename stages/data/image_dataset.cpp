@@ -55,7 +55,7 @@ constexpr double kSpare = 1.25;         // for others that are larger
 /// What the owner of the file can do about it.
 std::string remedy(ErrorCode code) {
   if (code == ErrorCode::kMissingImage)
-    return "the file was there when the run began: put it back, or run again";
+    return "the file existed when the run started: restore it, or run again";
   if (code == ErrorCode::kBadAnnotations)
     return "correct the file that lists the boxes, or set crop_to_box: false";
   if (code == ErrorCode::kUnsupportedImage) {
@@ -216,7 +216,7 @@ void ImageDataset::allow(const runner::Allowance& allowance) const {
 
 std::string ImageDataset::kept_elsewhere() const {
   if (!options_.store || options_.store->folder().empty()) return "";
-  return "pictures cut to size that memory has no room for are kept in '" +
+  return "cropped images that do not fit in memory are kept in '" +
          options_.store->folder().string() + "', " +
          runner::size_text(options_.store->most_bytes()) + " at most";
 }

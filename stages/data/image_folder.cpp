@@ -64,7 +64,7 @@ void make_in(const std::string& root, const MadeImages& images, runner::RunConte
   const auto turn = runner::Turn::take(
       folder.parent_path() / ("." + folder.filename().string() + ".turn"),
       [&] { return context.cancelled(); },
-      [&] { context.say("waiting for another run, which makes the images in '" + root + "'"); });
+      [&] { context.say("waiting for another run that makes the images in '" + root + "'"); });
   if (context.cancelled()) throw runner::Cancelled{};
   if (turn && fs::exists(root) && !differs(root, images)) return;
   context.say("making " + std::to_string(images.count()) + " images in '" + root + "'");
@@ -157,7 +157,7 @@ std::optional<runner::Diagnostic> differs(const fs::path& folder, const MadeImag
                               {},
                               "",
                               "'" + folder.string() + "' already exists and was not made by 'make'",
-                              "set make: null to use what is there, or choose another root"};
+                              "set make: null to use the existing images, or choose another root"};
   }
   if (made == numbers(images)) return std::nullopt;
   return runner::Diagnostic{
@@ -165,7 +165,7 @@ std::optional<runner::Diagnostic> differs(const fs::path& folder, const MadeImag
       {},
       "",
       "'" + folder.string() + "' was made with other numbers: " + made.dump().substr(0, 200),
-      "choose another root, or remove the folder to have it made again"};
+      "choose another root, or remove the folder to make it again"};
 }
 
 }  // namespace stages

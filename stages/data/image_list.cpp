@@ -35,9 +35,8 @@ std::optional<Part> find_part(std::string_view called) {
 }
 
 constexpr const char* kRename =
-    "rename them, since records know them by these names: `convmv -f latin1 -t utf8 -r --notest` "
-    "does it for names "
-    "from older systems";
+    "rename them, since records use these names; `convmv -f latin1 -t utf8 -r --notest` converts "
+    "names from older systems";
 
 std::string quoted(const std::string& text) { return "'" + text + "'"; }
 
@@ -68,7 +67,7 @@ class FolderLister {
         fail(ErrorCode::kBadAnnotations,
              quoted(list_.root.string()) + " has both a folder '" + known + "' and a folder '" +
                  folder + "'",
-             "keep one of them, or put the images of both into one");
+             "keep one of them, or move the images of both into one");
       }
       if (known.empty()) known = folder;
     }
@@ -122,18 +121,18 @@ class FolderLister {
     for (const auto& [part, its] : classes) list_classes(part, part_folders_[part] + "/", its);
   }
 
-  /// " beside 'train' and 'val'".
+  /// " next to 'train' and 'val'".
   std::string beside() const {
     std::vector<std::string> names;
     for (const auto& [part, folder] : part_folders_) names.push_back(quoted(folder));
-    return " beside " + runner::join(names, " and ");
+    return " next to " + runner::join(names, " and ");
   }
 
   void list_classes(Part part, const std::string& prefix, const std::vector<std::string>& classes) {
     if (classes.empty()) {
       fail(ErrorCode::kMissingFolder,
            "the folder " + quoted((list_.root / prefix).string()) + " holds no class folders",
-           "put the images of each class into a folder of its own");
+           "put the images of each class into its own folder");
     }
     if (part == Part::kTrain) list_.classes = classes;
     for (const std::string& folder : classes)
@@ -225,8 +224,8 @@ class FolderLister {
       const std::vector<std::string> names(unprintable_.begin(), unprintable_.end());
       fail(ErrorCode::kBadAnnotations,
            (names.size() == 1
-                ? "the name of a class folder has characters that a terminal obeys: "
-                : "the names of class folders have characters that a terminal obeys: ") +
+                ? "the name of a class folder has control characters of a terminal: "
+                : "the names of class folders have control characters of a terminal: ") +
                runner::listed(names, kListedFiles, "'"),
            names.size() == 1 ? "rename it, since records and reports show it"
                              : "rename them, since records and reports show these names");
@@ -265,7 +264,7 @@ class FolderLister {
       const std::string train = "'" + part_folders_[Part::kTrain] + "'";
       fail(ErrorCode::kLabelOutOfRange,
            train + " has no such class: " + runner::listed(unknown_, kListedFiles, "'"),
-           "classes are known by the names of the folders in " + train);
+           "classes are identified by the names of the folders in " + train);
     }
   }
 

@@ -196,7 +196,7 @@ void ImageStore::put(const std::string& key, const StoredImage& picture) {
       draft += ".part-" + std::to_string(getpid()) + "-" + std::to_string(++written_);
     } catch (const std::exception& error) {
       has_failed_ = true;
-      std::fprintf(stderr, "pictures are not kept on the disk: %s\n", error.what());
+      std::fprintf(stderr, "images are not kept on the disk: %s\n", error.what());
       return;
     }
   }
@@ -209,7 +209,7 @@ void ImageStore::put(const std::string& key, const StoredImage& picture) {
     storage_.remove(draft);
     const std::lock_guard lock(mutex_);
     if (!std::exchange(has_failed_, true))
-      std::fprintf(stderr, "pictures are not kept on the disk: %s\n", error.what());
+      std::fprintf(stderr, "images are not kept on the disk: %s\n", error.what());
   }
 }
 

@@ -190,7 +190,7 @@ class TableLister {
     if (part != kTableParts.end()) return *part;
     files_.fault(name_, line,
                  "its part is '" + runner::printable_ascii(word) +
-                     "', and parts are train, validation and test");
+                     "', but parts are train, validation and test");
     return Part::kTrain;
   }
 
@@ -291,7 +291,7 @@ class TableLister {
              " images are not in '" + table_.root.string() +
              "': " + runner::listed(missing, kNamedRows),
          "paths in '" + table_.file.string() +
-             "' count from root: correct root, or put the images there");
+             "' are relative to root: correct root, or put the images there");
   }
 
   void fail(std::string pointer, ErrorCode code, std::string message, std::string help) {
@@ -404,7 +404,7 @@ void CsvTable::for_rows(const std::function<void(std::size_t, std::vector<std::s
     } else if (records_.fields().size() != columns_.size()) {
       files_.fault(name_, records_.line(),
                    "it has " + std::to_string(records_.fields().size()) +
-                       " fields, and there are " + std::to_string(columns_.size()) + " columns");
+                       " fields, but there are " + std::to_string(columns_.size()) + " columns");
     } else {
       use(records_.line(), records_.fields());
     }

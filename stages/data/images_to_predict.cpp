@@ -56,9 +56,8 @@ class Search {
       } else if (!at->is_symlink(ignored) || stays_inside(path)) {
         if (runner::invalid_utf8(name)) {
           fail(ErrorCode::kBadAnnotations,
-               "the name of the picture '" + runner::printable(path.string()) +
-                   "' is not UTF-8 text",
-               "rename it, since results know it by this name");
+               "the name of the image '" + runner::printable(path.string()) + "' is not UTF-8 text",
+               "rename it, since results use this name");
           continue;
         }
         files_.push_back(path.string());
@@ -86,7 +85,7 @@ class Search {
     }
     fail(ErrorCode::kOutsideRoot,
          "the symlink '" + link.string() + "' leads out of '" + root_.string() + "'",
-         "name the file itself, if it is meant");
+         "name the file itself if you mean it");
     return false;
   }
 
@@ -166,7 +165,7 @@ std::optional<NamedTensors> ImagesToPredict::sample(std::int64_t epoch, std::int
   } catch (const runner::StageError& error) {
     if (!skip_) {
       throw runner::StageError(error.code, error.what())
-          .with_help("add --skip-corrupt to leave out what cannot be read");
+          .with_help("add --skip-corrupt to leave out unreadable images");
     }
     const std::lock_guard lock(mutex_);
     unreadable_.emplace(index, Unreadable{error.code, error.what()});

@@ -149,21 +149,21 @@ std::optional<Division> division_to_keep(const Division& now, bool by_chance,
       throw StageError(ErrorCode::kChangedRun, message)
           .at("/split")
           .with_help(
-              "it was begun by a version that did not record it: begin a new run, or add --force "
-              "to divide anew");
-    context.say(message + ", so they are divided anew: what is tested may have been trained on");
+              "it was started by a version that did not record it: start a new run, or add --force "
+              "to divide the images again");
+    context.say(message + ", so they are divided again: tested images may have been trained on");
     return std::nullopt;
   }
   Division earlier = read_division(file);
   const bool is_same_root = earlier.root == now.root;
   if (earlier.drawn_by != now.drawn_by) {
     if (is_same_root)
-      context.say("not divided as in the run before, which went by " + earlier.drawn_by +
+      context.say("not divided as in the previous run, which used " + earlier.drawn_by +
                   ", but by " + now.drawn_by);
     return std::nullopt;
   }
   if (!is_same_root && !is_copied_in(earlier, now)) {
-    context.debug("not divided as in the run before, whose images lay in '" + earlier.root + "'");
+    context.debug("not divided as in the previous run, with images in '" + earlier.root + "'");
     return std::nullopt;
   }
   const std::vector<std::string> missing = names_lacking(earlier, now),
@@ -175,14 +175,14 @@ std::optional<Division> division_to_keep(const Division& now, bool by_chance,
     if (!node.accepts_changes)
       throw StageError(ErrorCode::kChangedRun, message)
           .at("/root")
-          .with_help("put them back; with --force they are left out");
+          .with_help("restore them, or add --force to leave them out");
     context.say(message + "; they are left out");
     drop_missing(earlier, now);
   }
   if (!added.empty())
     context.say(images_text(added.size()) + (added.size() == 1 ? " is" : " are") +
-                " new since the run began, and in no part of its division: " + listed_names(added) +
-                "; a new run divides them too");
+                " new since the run started, and in no part of its division: " +
+                listed_names(added) + "; a new run divides them too");
   const bool is_same = missing.empty() && added.empty() && earlier.classes == now.classes &&
                        has_same_parts(earlier, now);
   return is_same ? std::nullopt : std::optional(std::move(earlier));

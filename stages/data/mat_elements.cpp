@@ -139,7 +139,7 @@ MatElement MatElements::next(const char* what) {
   const std::size_t size = number_at<std::uint32_t>(rest_.substr(4));
   if (size > rest_.size() - 8) {
     refuse_mat(std::string("it ends within ") + what + ": " + std::to_string(size) +
-               " bytes are announced and " + std::to_string(rest_.size() - 8) + " are there");
+               " bytes are announced but only " + std::to_string(rest_.size() - 8) + " are there");
   }
   const MatElement element{first, rest_.substr(8, size)};
   // Compressed elements are not padded, and the last element need not be.

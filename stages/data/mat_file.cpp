@@ -105,7 +105,7 @@ std::vector<std::string> read_mat_texts(std::string_view file, std::string_view 
   std::string inflated;
   MatArray array = find_mat_array(file, name, inflated);
   const std::string what = "its '" + std::string(name) + "'";
-  if (array.array_class != kMatCellClass) refuse_variable(what + " is not a list of texts");
+  if (array.array_class != kMatCellClass) refuse_variable(what + " is not a list of strings");
   const MatSize size = mat_size(array, what);
   std::vector<std::string> texts;
   for (std::int64_t i = 0; i < size.elements; ++i) {

@@ -83,7 +83,7 @@ Json preprocessor_config(const ImageDatasetOptions& options) {
 }
 
 ImageDatasetOptions options_of_preprocessor(const nlohmann::json& config) {
-  if (!config.is_object()) throw std::invalid_argument("it is no JSON object");
+  if (!config.is_object()) throw std::invalid_argument("it is not a JSON object");
   constexpr std::array<double, 3> kClipMean = {0.48145466, 0.4578275, 0.40821073},
                                   kClipDeviation = {0.26862954, 0.26130258, 0.27577711};
   for (const char* key : {"do_resize", "do_rescale", "do_normalize"}) {
@@ -103,7 +103,7 @@ ImageDatasetOptions options_of_preprocessor(const nlohmann::json& config) {
   if (shortest && crops) {
     options.image_size = side_at(config, "crop_size");
     if (options.image_size > *shortest)
-      refuse_preprocessing("crop_size", options.image_size, "a part of the picture");
+      refuse_preprocessing("crop_size", options.image_size, "a part of the image");
     options.resize.crop_fraction = crop_fraction(options.image_size, *shortest);
     return options;
   }

@@ -123,7 +123,7 @@ Predictor::Predictor(std::shared_ptr<const Dataset> test,
   const bool has_pixels = image != described.tensors.end() && image->shape.size() == 3;
   if (options_.flip == TestTimeFlip::kNone || has_pixels) return;
   throw StageError(ErrorCode::kOptionConflict,
-                   "test_time_flip mirrors images, and the test set has none")
+                   "test_time_flip mirrors images, but the test set has none")
       .at("/test_time_flip")
       .with_help("set test_time_flip: none, or evaluate on images");
 }
@@ -153,7 +153,7 @@ void Predictor::check_inputs(runner::RunContext& context) const {
       continue;
     throw StageError(ErrorCode::kOptionConflict,
                      "'" + trained.name + "' is " + in_words(tested->shape) +
-                         " in the test set, and was " + in_words(trained.shape) + " in training")
+                         " in the test set, but was " + in_words(trained.shape) + " in training")
         .with_help("give the data stage the size it had in training");
   }
   if (!checkpoint_->transform.empty() && test.transform != checkpoint_->transform) {

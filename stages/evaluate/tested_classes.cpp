@@ -23,7 +23,7 @@ std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& cla
       continue;
     throw runner::StageError(runner::ErrorCode::kLabelOutOfRange,
                              "two classes of " + where + " are called '" + name + "'")
-        .with_help("classes are known by their names: give each its own");
+        .with_help("classes are identified by their names: give each its own");
   }
   return numbers;
 }
@@ -41,9 +41,9 @@ std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& cla
       "the test set has " + std::to_string(unknown.size()) +
           (unknown.size() == 1 ? " class" : " classes") +
           " that the network was not trained on: " + runner::listed(unknown, kListedClasses, "'"))
-      .with_help(help.empty() ? "take them out of the test set; the network knows " +
+      .with_help(help.empty() ? "remove them from the test set; the network knows " +
                                     runner::listed(trained, kListedClasses, "'")
-                              : "did you mean " + help + "? take the others out of the test set");
+                              : "did you mean " + help + "? remove the others from the test set");
 }
 
 }  // namespace

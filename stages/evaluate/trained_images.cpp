@@ -121,8 +121,8 @@ void check_trained_images(const Dataset& test, bool allowed, runner::RunContext&
     std::error_code error;
     if (fs::exists(file, error)) trained.emplace_back(read_division(file), one.parts);
     else if (one.is_earlier)
-      context.say("which images the model was trained on is not recorded in '" +
-                  one.folder.string() + "': those that are tested may be among them");
+      context.say("the images that the model was trained on are not recorded in '" +
+                  one.folder.string() + "': the tested images may be among them");
   }
   if (trained.empty() && !is_trained_part) return;
   const std::int64_t size = test.describe().size;
@@ -139,22 +139,22 @@ void check_trained_images(const Dataset& test, bool allowed, runner::RunContext&
   for (std::size_t i = 0; i < names.size() && found.size() <= kNamedTrained; ++i)
     if (is_trained[i]) found.push_back(runner::printable(names[i]));
   const std::string of_all =
-      std::to_string(count) + " of the " + std::to_string(size) + " images that are tested";
+      std::to_string(count) + " of the " + std::to_string(size) + " tested images";
   if (count == 0) {
-    const std::string line = "the model has been trained on none of the " + std::to_string(size) +
-                             " images that are tested";
+    const std::string line =
+        "the model has been trained on none of the " + std::to_string(size) + " tested images";
     const bool is_of_earlier = std::ranges::any_of(trained_data, &runner::TrainedData::is_earlier);
     return is_of_earlier ? context.say(line) : context.detail(line);
   }
   const std::string more = count > std::ssize(found) ? " and others" : "";
   const std::string listed = "'" + runner::join(found, "', '") + "'" + more;
   const std::string line =
-      "the model has been trained on " + of_all + ", or was chosen by them: " + listed;
+      "the model has been trained on " + of_all + ", or was selected by them: " + listed;
   if (allowed) return context.say(line);
   throw runner::StageError(runner::ErrorCode::kBadAnnotations, line)
       .at("/allow_trained")
       .with_help(
-          "test the part that the run has kept for that, or other images; allow_trained: true "
+          "test on the part that the run kept for testing, or on other images; allow_trained: true "
           "measures these");
 }
 

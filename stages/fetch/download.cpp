@@ -187,7 +187,7 @@ class Fetching {
     if (!has_begun_) begin(reply);  // an empty file
     if (all_ > 0 && part_.bytes() != all_) {
       throw PassingFailure(std::to_string(part_.bytes()) + " of " + std::to_string(all_) +
-                           " bytes came");
+                           " bytes arrived");
     }
   }
 
@@ -274,7 +274,7 @@ class Fetching {
     if (reply.status == 404 || reply.status == 410) {
       throw StageError(ErrorCode::kNotPublished,
                        "cannot fetch '" + name_ + "': " + answer + ", not found")
-          .with_help("check whether the address is right, or has changed");
+          .with_help("check the address");
     }
     throw StageError(ErrorCode::kDownloadFailed, "cannot fetch '" + name_ + "': " + answer);
   }
@@ -295,8 +295,7 @@ class Fetching {
       throw StageError(ErrorCode::kWrongChecksum,
                        "'" + name_ + "' from " + shown_url(what_.url) + ": " + error.what())
           .with_help(
-              "nothing of it was kept; fetch it again, or from another place if that does not "
-              "help");
+              "nothing of it was kept; fetch it again; if that does not help, from another server");
     }
   }
 

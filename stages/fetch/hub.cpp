@@ -138,7 +138,7 @@ class HubFetching {
     throw StageError(
         ErrorCode::kDownloadFailed,
         shown_url(endpoint_) + " does not answer as the Hugging Face Hub does: " + what)
-        .with_help("check whether HF_ENDPOINT is right");
+        .with_help("check HF_ENDPOINT");
   }
 
   /// A request with a small response. Retries transient failures, as download() does.
@@ -161,12 +161,12 @@ class HubFetching {
         if (status == 401 || status == 403) {
           throw StageError(ErrorCode::kNotPublished,
                            "cannot fetch " + about + ": " + why + ", not allowed")
-              .with_help(std::string("check whether the name is right; ") + kTokenHelp);
+              .with_help(std::string("check the name; ") + kTokenHelp);
         }
         if (status == 404 || status == 410) {
           throw StageError(ErrorCode::kNotPublished,
                            "cannot fetch " + about + ": " + why + ", not found")
-              .with_help("check whether the name and the revision are right");
+              .with_help("check the name and the revision");
         }
         if (!is_passing_status(status))
           throw StageError(ErrorCode::kDownloadFailed, "cannot fetch " + about + ": " + why);

@@ -80,7 +80,7 @@ std::string EpisodeBackbone::name() const {
 
 EpisodeBackbone read_episode_backbone(ConfigReader& parent) {
   if (refuse_backbone(parent, {"clip_vision", "vit"},
-                      "gives no maps of features, which this model takes",
+                      "gives no feature maps, which this model needs",
                       "set the backbone's kind to conv or resnet"))
     return {};
   ConfigReader& reader = parent.section("backbone");
@@ -148,7 +148,7 @@ using runner::StageError;
 
 EpisodeNetwork& as_episode_network(torch::nn::Module& network) {
   auto* episodic = dynamic_cast<EpisodeNetwork*>(&network);
-  if (!episodic) throw std::logic_error("not a network that EpisodeModel::build() has made");
+  if (!episodic) throw std::logic_error("not a network made by EpisodeModel::build()");
   return *episodic;
 }
 
@@ -232,7 +232,7 @@ std::shared_ptr<FeatureMaps> EpisodeModel::make_backbone(const DatasetDescriptio
   const auto image = std::ranges::find(images.tensors, "image", &TensorSpec::name);
   if (image == images.tensors.end() || image->shape.size() != 3 || image->shape[0] != 3) {
     throw StageError(runner::ErrorCode::kOptionConflict,
-                     "the data gives no colour images, whose features are wanted")
+                     "the data gives no colour images to compute features of")
         .in_stage(config_.pointer)
         .with_help("wire the stage that computes the features to a data stage of images");
   }
@@ -246,9 +246,9 @@ std::string EpisodeModel::fill_backbone(FeatureMaps& network, std::uint64_t seed
   const EpisodeBackbone& backbone = config_.backbone;
   if (!saved_) {
     initialize_backbone(network, backbone.is_trainable ? seed : base_seed_);
-    return backbone.is_trainable ? ""
-                                 : "the backbone has random weights and is not trained: its "
-                                   "features are those of chance";
+    return backbone.is_trainable
+               ? ""
+               : "the backbone has random weights and is not trained: its features are random";
   }
   const auto places = weight_places(backbone, network, *saved_);
   try {

@@ -91,7 +91,7 @@ class EpisodicEvaluation final : public runner::Stage {
     if (const auto seen = classes_seen(classes, checkpoint.classes); !seen.empty()) {
       context.say(std::to_string(seen.size()) + " of the " + std::to_string(classes.size()) +
                   " test classes were trained on, such as '" + seen.front() +
-                  "': this measures no new classes");
+                  "': this does not measure new classes");
     }
     const ClassifiedSamples samples = network.classify(context);
     const auto& episodes = dynamic_cast<const EpisodeSet&>(network.test());

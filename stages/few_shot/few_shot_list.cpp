@@ -27,9 +27,9 @@ using runner::Diagnostics;
 using runner::ErrorCode;
 
 constexpr std::size_t kNamedFiles = 10;
-constexpr const char* kListHelp = "correct the list, or write it anew";
+constexpr const char* kListHelp = "correct the list, or write it again";
 constexpr const char* kMissingHelp =
-    "image paths count from the folder of their list: write them so, or put the images there";
+    "image paths are relative to the folder of their list: correct them, or put the images there";
 constexpr std::array<const char*, 4> kPictureFolders = {"", "images", "Dataset", "data"};
 
 fs::path normal_form(const fs::path& path) {
@@ -113,8 +113,7 @@ class FewShotLister {
     else if (path.extension() == ".csv") part = listed(path, &read_split_csv);
     else if (path.extension() == ".txt") part = named(path);
     else {
-      fail(ErrorCode::kNotAllowedValue,
-           "'" + path.string() + "' is no list of images that can be read",
+      fail(ErrorCode::kNotAllowedValue, "'" + path.string() + "' is not a readable list of images",
            "name a filelist (.json), a split (.csv), names of classes (.txt), or a folder of class "
            "folders");
     }
@@ -218,7 +217,7 @@ class FewShotLister {
          "'" + (folder / name).string() + "' lists " + std::to_string(outside.size()) + " of its " +
              std::to_string(images.paths.size()) + " images outside '" + source_.root.string() +
              "': " + runner::listed(outside, kNamedFiles, "'"),
-         "write paths that count from the folder of the list, or set allow_outside: true");
+         "write paths relative to the folder of the list, or set allow_outside: true");
   }
 
   /// A normalized path in the form that the recipe would use.
@@ -265,7 +264,7 @@ class FewShotLister {
       fail(ErrorCode::kTooFewSamples,
            "of the " + std::to_string(count) + " classes in '" + folder.string() +
                "' none is left for " + std::string(name(part_)),
-           "give it four classes at least, or set classes: all");
+           "give it at least four classes, or set classes: all");
     }
     std::set<std::size_t> spare;
     for (std::size_t place = 0; place < count; ++place)

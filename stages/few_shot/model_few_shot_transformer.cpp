@@ -64,8 +64,8 @@ class SharedThings {
     return {runner::ErrorCode::kBadAnnotations,
             {},
             "/" + std::string(name(later)),
-            "train, validation and test must share nothing: " + std::string(name(earlier)) +
-                " and " + std::string(name(later)) + " both have the " +
+            "train, validation and test must not overlap: " + std::string(name(earlier)) + " and " +
+                std::string(name(later)) + " both have the " +
                 (names_.size() == 1 ? one_ : std::to_string(names_.size()) + " " + many_) + " " +
                 runner::listed(names_, kNamedShared, "'"),
             help};
@@ -105,10 +105,10 @@ void check_overlap(const std::array<FewShotPart, kSplitParts>& parts, runner::Di
     for (std::size_t earlier = 0; earlier < later; ++earlier) {
       const SharedThings classes = shared_classes(parts[earlier], parts[later]);
       if (classes.any()) {
-        errors.push_back(classes.error(
-            kParts[earlier], kParts[later],
-            "give each part classes of its own; classes: alternating divides one folder, "
-            "and validation: null leaves that part out"));
+        errors.push_back(
+            classes.error(kParts[earlier], kParts[later],
+                          "give each part its own classes; classes: alternating divides one "
+                          "folder, and validation: null leaves that part out"));
         continue;  // their images are the same, too
       }
       SharedThings images("image", "images");
@@ -117,7 +117,7 @@ void check_overlap(const std::array<FewShotPart, kSplitParts>& parts, runner::Di
       }
       if (images.any())
         errors.push_back(
-            images.error(kParts[earlier], kParts[later], "take them out of one of the lists"));
+            images.error(kParts[earlier], kParts[later], "remove them from one of the lists"));
     }
   }
 }
@@ -141,8 +141,8 @@ const TensorSpec* tensor_named(const DatasetDescription& data, std::string_view 
 EpisodeImages fitting_episode(const DatasetDescription& data, const std::string& pointer) {
   const TensorSpec *support = tensor_named(data, "support"), *label = tensor_named(data, "label");
   if (!support || !label || support->shape.size() != 2 || label->shape.size() != 1) {
-    refuse_episode("this model learns from episodes, and the data gives single samples",
-                   "train it by train.episodic, which makes episodes of the images of a data stage",
+    refuse_episode("this model learns from episodes, but the data gives single samples",
+                   "train it with train.episodic, which makes episodes from a data stage's images",
                    pointer);
   }
   const TensorSpec* image = tensor_named(data, "image");
@@ -354,7 +354,7 @@ at::Tensor FewShotHead::prototypes(const at::Tensor& supports) const {
   if (supports.size(0) != ways || supports.size(1) != shots) {
     throw StageError(ErrorCode::kOptionConflict,
                      "the prototypes are learned for episodes of " + episode_text(ways, shots) +
-                         ", and these have " + episode_text(supports.size(0), supports.size(1)))
+                         ", but these have " + episode_text(supports.size(0), supports.size(1)))
         .at("/prototype")
         .in_stage(options_.pointer)
         .with_help(
@@ -367,7 +367,7 @@ at::Tensor FewShotHead::forward(const EpisodeFeatures& features) const {
   const OwnPrecision own(*this);
   if (features.map != map_) {
     throw StageError(ErrorCode::kOptionConflict, "the model is made for features of " +
-                                                     map_text(map_) + ", and these images give " +
+                                                     map_text(map_) + ", but these images give " +
                                                      map_text(features.map))
         .in_stage(options_.pointer)
         .with_help("train and evaluate with images of the same size");

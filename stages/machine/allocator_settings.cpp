@@ -130,8 +130,9 @@ std::vector<std::string> apply_settings(const AllocatorSettings& settings) {
     for (const auto& [key, value] : wanted) {
       const auto said = value_in(one.value, key);
       if (said && *said != value)
-        lines.push_back("allocator: " + key + ": " + value + " of the recipe wins over " +
-                        one.name + ", which says " + *said);
+        lines.push_back("allocator: " + key + ": " + value +
+                        " of the recipe takes precedence over " + one.name + ", which says " +
+                        *said);
     }
   }
   if (!wanted.empty()) {
@@ -160,7 +161,7 @@ std::vector<std::string> apply_settings(const AllocatorSettings& settings) {
       throw StageError(ErrorCode::kStageFailed, "LibTorch was told " + pair.first + ":" +
                                                     pair.second + " and does " + to_text(in_force))
           .at("/allocator/" + pair.first)
-          .with_help("please report it");
+          .with_help("this is a bug in Retort");
   }
   return lines;
 }

@@ -72,7 +72,7 @@ runner::Result<c10::Device> choose_device(std::string_view text, const Gpus& gpu
   if (!number) return unavailable(text, "this worker does not know it", "use cpu, cuda or cuda:K");
   if (gpus.count == 0) {
     return unavailable(text, gpus.why_none,
-                       "use device=cpu; `retort doctor` says what this machine has");
+                       "use device=cpu; `retort doctor` shows what this machine has");
   }
   if (*number >= gpus.count) {
     const std::string known = gpus.count == 1

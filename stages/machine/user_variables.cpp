@@ -92,9 +92,9 @@ runner::Diagnostics check_user_variables(std::optional<int> threads, const UserV
       found.push_back({ErrorCode::kOptionConflict,
                        {},
                        "/threads",
-                       std::string(name) + "=" + *value + " is not obeyed: tensor operations use " +
+                       std::string(name) + "=" + *value + " is ignored: tensor operations use " +
                            std::to_string(*threads) + (*threads == 1 ? " thread" : " threads"),
-                       "for as many set threads=" + std::to_string(*wish),
+                       "to use as many, set threads=" + std::to_string(*wish),
                        {},
                        runner::Severity::kWarning});
     }
@@ -102,14 +102,14 @@ runner::Diagnostics check_user_variables(std::optional<int> threads, const UserV
   for (const char* const name : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
     const auto value = variable(name);
     if (value && !value->empty() && !std::ranges::count(kOneDnnSets, capitals(*value)))
-      found.push_back(unknown_value(name, *value, "no set of instructions that oneDNN knows",
+      found.push_back(unknown_value(name, *value, "not an instruction set that oneDNN knows",
                                     choice(kOneDnnSets)));
   }
 #if defined(__x86_64__)
   if (const auto value = variable("ATEN_CPU_CAPABILITY");
       value && !value->empty() && !std::ranges::count(kTorchSets, *value))
     found.push_back(unknown_value("ATEN_CPU_CAPABILITY", *value,
-                                  "no set of instructions that LibTorch knows",
+                                  "not an instruction set that LibTorch knows",
                                   choice(kTorchSets)));
 #endif
   return found;

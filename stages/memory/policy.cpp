@@ -31,8 +31,7 @@ std::vector<OnOom> read_on_oom(runner::ConfigReader& reader) {
     const auto refuse = [&](const std::string& why, const std::string& help) {
       reader.fail("on_oom", runner::ErrorCode::kOptionConflict, "'" + word + "' " + why, help);
     };
-    if (found == kOnOom.end())
-      refuse("is not known here", "this is a bug in Retort: please report it");
+    if (found == kOnOom.end()) refuse("is not known here", "this is a bug in Retort");
     else if (!all.empty() && all.back() == OnOom::kStop)
       refuse("is never reached after 'stop'", "put stop last");
     else if (!all.empty() && found->second == OnOom::kReplan)
@@ -110,7 +109,7 @@ std::optional<double> read_share(runner::ConfigReader& reader) {
   std::from_chars(text.data(), text.data() + text.size(), percent);
   if (percent > 0 && percent <= 100) return percent / 100;
   reader.fail("budget", runner::ErrorCode::kOutOfRange,
-              "a budget of " + text + " is no share of a device",
+              "a budget of " + text + " is not a share of a device",
               "write more than 0% and at most 100%");
   return {};
 }

@@ -24,7 +24,7 @@ LoraFactor::LoraFactor(at::IntArrayRef shape, const at::TensorOptions& options)
 LoraAdapter::LoraAdapter(const at::Tensor& layer_weight, std::int64_t rank, double scaling,
                          double dropout)
     : scaling_(scaling) {
-  if (rank < 1) throw std::invalid_argument("an adapter's rank is at least 1");
+  if (rank < 1) throw std::invalid_argument("an adapter's rank must be at least 1");
   const auto options = at::TensorOptions(layer_weight.device())
                            .dtype(at::promote_types(layer_weight.scalar_type(), at::kFloat));
   std::vector<std::int64_t> of_b = {layer_weight.size(0), rank};

@@ -59,7 +59,7 @@ class Members {
   }
   void read(const std::string& key, std::optional<std::string>& field) {
     const Json* value = take(key);
-    if (value && !value->is_string()) refuse_type(key, "a text", *value);
+    if (value && !value->is_string()) refuse_type(key, "a string", *value);
     if (value) field = value->get<std::string>();
   }
   void read(const std::string& key, std::vector<std::string>& field) {
@@ -108,7 +108,7 @@ class Members {
       if (std::ranges::find(taken_, key) != taken_.end() || says_nothing(value)) continue;
       if (std::ranges::find(kWithoutEffect, key) != kWithoutEffect.end()) continue;
       refuse_config("it says '" + shown(Json(key)).substr(1, key.size()) + "': " + shown(value) +
-                    ", and only plain LoRA can be read");
+                    ", but only plain LoRA can be read");
     }
   }
 
@@ -248,7 +248,7 @@ AdapterConfig parse_adapter_config(std::string_view text) {
   const Json* type = members.take("peft_type");
   if (!type) refuse_config("it has no 'peft_type'");
   if (*type != "LORA")
-    refuse_config("it says 'peft_type': " + shown(*type) + ", and only LORA can be read");
+    refuse_config("it says 'peft_type': " + shown(*type) + ", but only LORA can be read");
 
   AdapterConfig config;
   LoraOptions& options = config.options;

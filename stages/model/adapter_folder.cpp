@@ -99,7 +99,7 @@ std::vector<std::string> read_classes(const fs::path& path) {
 /// A head of these tensors, from `file`, with the classes next to it.
 AdapterHead checked_head(const fs::path& file, const at::Tensor& weight, const at::Tensor& bias) {
   if (weight.dim() != 2 || bias.dim() != 1 || weight.size(0) != bias.size(0))
-    damaged_adapter(file, "the weight and the bias of its head do not fit each other");
+    damaged_adapter(file, "the weight and the bias of its head do not match");
   AdapterHead head{weight, bias, {}};
   const fs::path classes = file.parent_path() / kClassesFile;
   std::error_code error;
@@ -316,15 +316,16 @@ std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapt
   const Misfits misfits(own, saved.tensors);
   if (const std::string text = misfits.text(); !text.empty()) {
     damaged_adapter(saved.folder, text,
-                    "it is for another network, or has been changed: nothing of it was taken");
+                    "it is for another network, or was changed: nothing of it was used");
   }
   const torch::NoGradGuard no_graph;
   for (const auto& [name, tensor] : own) tensor.copy_(saved.tensors.at(name));
   std::vector<std::string> notes = saved.config.notes;
   if (!misfits.of_text.empty()) {
     const std::size_t count = misfits.of_text.size();
-    notes.push_back("of the adapter in '" + saved.folder.string() + "' " + std::to_string(count) +
-                    (count == 1 ? " tensor is" : " tensors are") +
+    notes.push_back(std::to_string(count) + (count == 1 ? " tensor" : " tensors") +
+                    " of the adapter in '" + saved.folder.string() + "' " +
+                    (count == 1 ? "is" : "are") +
                     " left out: this model has no text tower of CLIP");
   }
   return notes;
@@ -349,7 +350,7 @@ void save_adapter_with_head(const fs::path& folder, const AttachedLora& lora,
   const std::optional<std::string> name = names("head");
   if (!name) {
     throw StageError(ErrorCode::kOptionConflict, "this layout has no module for a head")
-        .with_help("save the head beside the adapter");
+        .with_help("save the head next to the adapter");
   }
   LoraOptions options = options_for(lora, names);
   NamedTensors tensors = adapter_tensors(lora, names);

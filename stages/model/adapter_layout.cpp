@@ -65,7 +65,7 @@ AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool 
     throw runner::StageError(
         runner::ErrorCode::kOptionConflict,
         std::string(name(layout)) + " has no layer for the adapter of '" + module + "'")
-        .with_help("export it by the names that it was trained with: leave --names out");
+        .with_help("export it with the names that it was trained with: leave --names out");
   };
   for (const LoraLayer& layer : lora.layers) check(layer.module);
   for (const LoraCompanion& companion : lora.companions) check(companion.module);
@@ -98,12 +98,11 @@ using runner::StageError;
 
 void check_fit(const AdapterHead& saved, const std::string& folder, const HeadWeights& head) {
   if (saved.weight.sizes() == head.weight.sizes()) return;
-  throw StageError(ErrorCode::kOptionConflict, "the head beside the adapter in '" + folder +
+  throw StageError(ErrorCode::kOptionConflict, "the head next to the adapter in '" + folder +
                                                    "' has " + std::to_string(saved.bias.size(0)) +
                                                    " classes, and the data " +
                                                    std::to_string(head.bias.size(0)))
-      .with_help(
-          "train on the classes that it knows, or remove head.safetensors to train a new head");
+      .with_help("train on its classes, or remove head.safetensors to train a new head");
 }
 
 }  // namespace
@@ -123,7 +122,7 @@ std::vector<std::string> begin_from(const std::string& folder, const torch::nn::
       at::Tensor(head.weight).copy_(saved.head->weight);
       at::Tensor(head.bias).copy_(saved.head->bias);
     } else if (saved.head) {
-      notes.push_back("the head beside that adapter is left out: this model has none");
+      notes.push_back("the head of that adapter is left out: this model has none");
     }
     return notes;
   } catch (const StageError& error) {

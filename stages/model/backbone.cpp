@@ -53,8 +53,8 @@ class Comparison {
     if (written) return;
     throw StageError(ErrorCode::kOptionConflict,
                      std::string(option) +
-                         " is auto, and there is no config.json beside the weights '" +
-                         *backbone_.weights + "' that says it")
+                         " is auto, but there is no config.json next to the weights '" +
+                         *backbone_.weights + "' to give its value")
         .at("/" + std::string(option))
         .in_stage(backbone_.pointer)
         .with_help(
@@ -64,7 +64,7 @@ class Comparison {
   void finish() const {
     if (contradictions_.empty()) return;
     throw StageError(ErrorCode::kOptionConflict, runner::join(contradictions_, "; ") +
-                                                     " in the config.json beside the weights '" +
+                                                     " in the config.json next to the weights '" +
                                                      *backbone_.weights + "'")
         .at("/" + first_)
         .in_stage(backbone_.pointer)
@@ -239,11 +239,11 @@ std::optional<runner::PretrainedConfig> config_of_weights(
     return runner::pretrained_config(*config);
   } catch (const std::invalid_argument& error) {
     throw StageError(ErrorCode::kOptionConflict,
-                     "the config.json beside '" + *backbone.weights +
+                     "the config.json next to '" + *backbone.weights +
                          "' describes an unsupported model: " + error.what())
         .at("/weights")
         .in_stage(backbone.pointer)
-        .with_help("give weights of a CLIP or ViT");
+        .with_help("give weights of a CLIP or ViT model");
   }
 }
 

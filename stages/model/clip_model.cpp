@@ -25,7 +25,7 @@ constexpr std::size_t kShownTexts = 10;
 
 ClipNetwork& as_clip(torch::nn::Module& network) {
   auto* clip = dynamic_cast<ClipNetwork*>(&network);
-  if (!clip) throw std::logic_error("not a network that Clip::build() has made");
+  if (!clip) throw std::logic_error("not a network made by Clip::build()");
   return *clip;
 }
 
@@ -95,9 +95,9 @@ std::unique_ptr<PretrainedPlaces> Clip::places_in(torch::nn::Module& network) co
     if (places->report().fits()) return places;
     const std::string sizes = differing_sizes(image, sizes_of_weights(saved_->tensors));
     if (sizes.empty())
-      refuse(
-          places->report().misfits(),
-          "give weights of both towers of a CLIP of this shape, or the model the shape of these");
+      refuse(places->report().misfits(),
+             "give weights of both towers of a CLIP model of this shape, or give the model the "
+             "shape of these");
     refuse(sizes, "give the model the sizes of the weights, or other weights");
   } catch (const StageError& error) {
     if (!error.stage.empty()) throw;
@@ -254,7 +254,7 @@ TokenizedTexts Clip::tokenized(const std::vector<std::string>& texts) const {
   if (!blank.empty())
     refuse(blank, are(blank) + "empty", "give each image a caption, or leave the image out");
   if (!damaged.empty())
-    refuse(damaged, " cannot be read (" + why_damaged + ")", "write texts in UTF-8");
+    refuse(damaged, " cannot be read (" + why_damaged + ")", "write captions in UTF-8");
   if (!long_ones.empty() && !config_.cuts_texts) {
     refuse(long_ones,
            are(long_ones) + "longer than the " + std::to_string(context) +

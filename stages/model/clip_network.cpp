@@ -108,7 +108,7 @@ at::Tensor ClipNetwork::embed_texts(const at::Tensor& ids) const {
 
 at::Tensor ClipNetwork::classify(const at::Tensor& image_embeddings) const {
   const OwnPrecision own(*this);
-  if (!class_head_) throw std::logic_error("this CLIP has no class head");
+  if (!class_head_) throw std::logic_error("this CLIP model has no class head");
   return class_head_->forward(own(image_embeddings));
 }
 

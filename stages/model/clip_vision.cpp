@@ -101,7 +101,7 @@ std::shared_ptr<torch::nn::Module> ClipVision::outline(const DatasetDescription&
 
 NamedTensors ClipVision::forward(torch::nn::Module& network, const NamedTensors& inputs) const {
   const auto* classifier = dynamic_cast<const ImageClassifier*>(&network);
-  if (!classifier) throw std::logic_error("model.clip_vision: not a network that build() has made");
+  if (!classifier) throw std::logic_error("model.clip_vision: not a network made by build()");
   return classifier->forward(inputs.at("image"));
 }
 
@@ -127,7 +127,7 @@ std::int64_t square_size(const DatasetDescription& data, const std::string& poin
                          " wide, the model takes square ones")
         .at("/image_size")
         .in_stage(pointer)
-        .with_help("let the data stage crop them square");
+        .with_help("let the data stage crop them to squares");
   }
   return image->shape[1];
 }

@@ -181,8 +181,7 @@ using runner::StageError;
 
 ConvolutionalClassifierNetwork& as_convolutional(torch::nn::Module& network) {
   auto* classifier = dynamic_cast<ConvolutionalClassifierNetwork*>(&network);
-  if (!classifier)
-    throw std::logic_error("not a network that ConvolutionalClassifier::build() has made");
+  if (!classifier) throw std::logic_error("not a network made by ConvolutionalClassifier::build()");
   return *classifier;
 }
 
@@ -255,7 +254,7 @@ std::unique_ptr<TimmWeightPlaces> fitting_places(const ConvolutionalClassifierCo
            "give timm's weights of " + config.name + ", or rename these");
   }
   refuse(file + "do not fit " + config.name + ": " + report.misfits(),
-         "give timm's weights of this very network: what is missing would be random");
+         "give timm's weights of exactly this network: what is missing would be random");
   return places;
 }
 

@@ -44,7 +44,7 @@ void widen_what_is_trained(const torch::nn::Module& network) {
 
 FineTunedClassifier& as_classifier(torch::nn::Module& network) {
   auto* classifier = dynamic_cast<FineTunedClassifier*>(&network);
-  if (!classifier) throw std::logic_error("not a network that FineTuned::build() has made");
+  if (!classifier) throw std::logic_error("not a network made by FineTuned::build()");
   return *classifier;
 }
 
@@ -75,9 +75,10 @@ void FineTuned::check_fit(const PretrainedReport& report) const {
                        "' do not fit the backbone: " + (sizes.empty() ? report.misfits() : sizes))
       .at("/weights")
       .in_stage(backbone.pointer)
-      .with_help(sizes.empty()
-                     ? "give weights of a model of this shape, or the backbone the shape of these"
-                     : "give the backbone the sizes of the weights, or other weights");
+      .with_help(
+          sizes.empty()
+              ? "give weights of a model of this shape, or give the backbone the shape of these"
+              : "give the backbone the sizes of the weights, or other weights");
 }
 
 void FineTuned::fill_base(FineTunedClassifier& network) const {

@@ -248,7 +248,8 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
     for (const auto& [name, tensor] : saved) names.push_back(name);
     throw StageError(ErrorCode::kDamagedWeights,
                      "the weights have no vision tower with known names: " + listed_weights(names))
-        .with_help("give those of a CLIP or ViT of transformers, timm, OpenAI or open_clip");
+        .with_help(
+            "give those of a CLIP or ViT model from transformers, timm, OpenAI or open_clip");
   }
   report_.wrapper = *wrapper;
   const NamedTensors plain = unwrapped(saved, report_.wrapper);

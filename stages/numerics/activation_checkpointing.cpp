@@ -47,7 +47,7 @@ class Choice {
       if (!named) named = module;
     }
     if (named) {
-      refuse(place, "'" + written + "' names nothing that can be recomputed by itself",
+      refuse(place, "'" + written + "' names nothing that can be recomputed on its own",
              advice(*path));
     }
     std::string help = runner::did_you_mean(written, known());
@@ -69,11 +69,12 @@ class Choice {
         return names_module(path, entry.first) && recomputable(entry.second);
       });
       if (around != modules_.end())
-        return "name '" + name_in_recipe(name_, path) + "', in which it is";
+        return "name '" + name_in_recipe(name_, path) + "', which contains it";
     }
     const std::vector<std::string> names = known();
-    if (names.empty()) return "set activation_checkpointing: none: no part of this network can be";
-    return "a part is named by its stage and its path in it, such as '" + names.front() + "'";
+    if (names.empty())
+      return "set activation_checkpointing: none: no part of this network can be recomputed";
+    return "name a part by its stage and its path in it, such as '" + names.front() + "'";
   }
 
   /// The names of all modules that can be recomputed.

@@ -166,7 +166,7 @@ std::string advice(const ModulesByPath& modules, const std::string& name, std::s
     path.resize(path.find('.') == path.npos ? 0 : path.rfind('.'));
     const auto around = std::ranges::find(modules, path, &ModulesByPath::value_type::first);
     if (around != modules.end() && has_own_precision(*around->second)) {
-      return "name '" + name_in_recipe(name, path) + "', in which it runs";
+      return "name '" + name_in_recipe(name, path) + "', which runs it";
     }
   }
   return "write one precision for the whole network, such as 'precision: bf16'";
@@ -188,7 +188,7 @@ std::string advice(const ModulesByPath& modules, const std::string& name, std::s
   }
   std::string help = runner::did_you_mean(rule, known);
   if (help.empty() && known.size() > 1) {
-    help = "a module is named by its stage and its path in it, such as '" + known[1] + "'";
+    help = "name a module by its stage and its path in it, such as '" + known[1] + "'";
   }
   refuse(rule, policy, "'" + rule + "' names no module of the network of '" + name + "'", help);
 }
@@ -210,14 +210,14 @@ PrecisionMap rules_for(const torch::nn::Module& network, const std::string& name
         is_obeyed = true;
       } else if (has_weights || rule.modules.find('*') == rule.modules.npos) {
         refuse(rule.modules, policy,
-               "'" + name_in_recipe(name, own_path) + "' cannot have a precision of its own",
+               "'" + name_in_recipe(name, own_path) + "' cannot have its own precision",
                advice(modules, name, own_path));
       }
     }
     if (!is_known) refuse_unknown(modules, name, rule.modules, policy);
     if (!is_obeyed) {
       refuse(rule.modules, policy,
-             "nothing that '" + rule.modules + "' names has a precision of its own",
+             "nothing that '" + rule.modules + "' names has its own precision",
              "name the modules around them");
     }
     // "model.head" is more specific than "*.head"; in the network both are "head".

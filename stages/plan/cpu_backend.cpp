@@ -46,7 +46,7 @@ runner::NamedBytes margin_of(std::int64_t planned, const std::vector<TracedStora
                                                static_cast<double>(planned));
   return {.name = std::string(kMarginTerm),
           .bytes = share + kMisplaced,
-          .note = "for gaps between tensors that are not as planned"};
+          .note = "for gaps between tensors that differ from the plan"};
 }
 
 /// What kernels may take for themselves, measured by how much more is reserved with it.
@@ -56,7 +56,7 @@ runner::NamedBytes kernel_scratch(const MemoryTrace& trace, std::size_t first_ev
       reserved_by_pool(TraceHistory(trace, first_event, /*has_scratch=*/true));
   return {.name = std::string(kKernelScratchTerm),
           .bytes = std::max<std::int64_t>(with - plan.reserved, 0),
-          .note = "what kernels take for themselves on any processor at most, with " +
+          .note = "the most that kernels use themselves on any processor, with " +
                   std::to_string(plan.threads) + (plan.threads == 1 ? " thread" : " threads")};
 }
 

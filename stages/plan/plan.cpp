@@ -35,7 +35,7 @@ PlannedStep resolve_policy(const PolicySearch& search, const std::string& model_
       return replayed;
     }
     PlannedStep anew = choose_policy(search);
-    anew.plan.choice->summary += ", since what was chosen when the run started no longer fits";
+    anew.plan.choice->summary += ", since the choice made when the run started no longer fits";
     return anew;
   }
   return choose_policy(search);

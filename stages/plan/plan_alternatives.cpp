@@ -273,7 +273,7 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Memo
   }
   if (policy.empty_cache_every != EmptyCacheEvery{}) {
     add_without_effect("empty_cache_every", option_text(policy.empty_cache_every),
-                       "unused blocks are returned, which does not lower the peak: the allocator "
+                       "it returns unused blocks, which does not lower the peak: the allocator "
                        "does the same before it gives up");
   }
   if (written.loss_form != LossForm::kDirect) {
@@ -281,8 +281,9 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Memo
     if (!batch.has_loss_forms) {
       add_without_effect("loss_form", word, "each loss of this training has one form");
     } else if (!policy.uses_gram_form()) {
-      add_without_effect("loss_form", word,
-                         "direct: another form is equal in exact arithmetic, which allow excludes");
+      add_without_effect(
+          "loss_form", word,
+          "loss_form is direct, and allow excludes forms that are equal in exact arithmetic only");
     } else {
       without.loss_form = LossForm::kDirect;
       add("loss_form", word, without);

@@ -32,7 +32,7 @@ std::string in_words(const runner::Recovery& incident) {
   if (!incident.phase.empty()) text += " in phase '" + incident.phase + "'";
   if (incident.tried > 0) {
     text +=
-        " (" + bytes_text(incident.tried) + " were asked for while " + bytes_text(incident.taken);
+        " (" + bytes_text(incident.tried) + " were requested while " + bytes_text(incident.taken);
     if (incident.limit > 0) text += " of " + bytes_text(incident.limit);
     text += " were taken)";
   }
@@ -85,7 +85,7 @@ void do_with_retry(const MemoryPolicy& policy, c10::Device device, const std::st
   }
   runner::Recovery incident = memory_incident(device);
   incident.from = incident.to = what;
-  context.say(what + ": " + in_words(incident) + ": done once more");
+  context.say(what + ": " + in_words(incident) + ": repeated");
   context.recovered(incident);
   clear_after_out_of_memory(device);
   work();

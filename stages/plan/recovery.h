@@ -20,7 +20,7 @@ namespace stages {
 /// anything is freed for good.
 runner::Recovery memory_incident(c10::Device device);
 
-/// "out of memory in phase 'backward' (4.0 MiB were asked for while 61 MiB of 64 MiB were taken)",
+/// "out of memory in phase 'backward' (4.0 MiB were requested while 61 MiB of 64 MiB were taken)",
 /// with the details that are known.
 std::string in_words(const runner::Recovery& incident);
 

@@ -57,10 +57,10 @@ std::shared_ptr<const PatientNames> read_patient_names(runner::ConfigReader& rea
   try {
     return std::make_shared<const PatientNames>(pattern);
   } catch (const std::invalid_argument& error) {
-    reader.fail(
-        "patient", runner::ErrorCode::kBadPattern,
-        "'" + *pattern + "' is not a pattern of patients: " + error.what(),
-        "such as '^(\\d+)_': what the first group takes, or one called patient, is the patient");
+    reader.fail("patient", runner::ErrorCode::kBadPattern,
+                "'" + *pattern + "' is not a pattern of patients: " + error.what(),
+                "write one such as '^(\\d+)_': its first group, or a group called patient, matches "
+                "the patient");
     return std::make_shared<const PatientNames>();
   }
 }
@@ -76,13 +76,12 @@ runner::Result<ImageList> with_patients(runner::Result<ImageList> list) {
     }
   }
   if (!name) return list;
-  return runner::Diagnostics{
-      {runner::ErrorCode::kBadPattern,
-       {},
-       "/patient",
-       "it finds a patient in no file's name, such as '" + *name + "'",
-       "it is looked for in the name without folder and ending; leave it out for the names of "
-       "published sets"}};
+  return runner::Diagnostics{{runner::ErrorCode::kBadPattern,
+                              {},
+                              "/patient",
+                              "it finds a patient in no file name, such as '" + *name + "'",
+                              "it is applied to the name without folder and extension; leave it "
+                              "out for the names of published sets"}};
 }
 
 runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReader& reader) {
@@ -153,7 +152,7 @@ std::string counts_by_grade(const ImageList& list) {
     for (const std::size_t count : counts) numbers.push_back(std::to_string(count));
     texts.push_back(std::string(name(part)) + " " + runner::join(numbers, ", "));
   }
-  return "photographs of the grades 0 to " + std::to_string(list.classes.size() - 1) + ": " +
+  return "images of the grades 0 to " + std::to_string(list.classes.size() - 1) + ": " +
          runner::join(texts, "; ");
 }
 
@@ -183,8 +182,8 @@ std::map<std::string_view, Owned> by_owner(const ImageList& list) {
 void report_shared(const std::vector<std::string>& shared, const std::string& thing,
                    runner::RunContext& context) {
   if (shared.empty()) return;
-  context.say("photographs of " + counted_of(shared.size(), thing) +
-              " are in more than one part, so that the results may be too good: " +
+  context.say("images of " + counted_of(shared.size(), thing) +
+              " are in more than one part, so the results may be too good: " +
               runner::listed(shared, kNamedPatients));
 }
 
@@ -203,18 +202,18 @@ void report_patients(const ImageList& list, runner::RunContext& context) {
   }
   std::string text =
       patients == 0
-          ? "patients: no file's name tells one, so photographs of one may be in two parts"
+          ? "patients: no file name contains one, so images of one patient may be in two parts"
           : "patients: " + std::to_string(patients) + ", by the names of " +
-                counted_of(named, "photograph");
+                counted_of(named, "image");
   if (patients > 0 && unnamed > 0)
-    text +=
-        "; " + std::to_string(unnamed) + (unnamed == 1 ? " name tells none" : " names tell none");
+    text += "; " + std::to_string(unnamed) +
+            (unnamed == 1 ? " name contains none" : " names contain none");
   if (copies > 0)
-    text += "; " + counted_of(copies, "photograph") + (copies == 1 ? " is a copy" : " are copies") +
+    text += "; " + counted_of(copies, "image") + (copies == 1 ? " is a copy" : " are copies") +
             " of another, by the names";
   context.say(text);
   report_shared(shared, "patient", context);
-  report_shared(shared_pictures, "picture with copies", context);
+  report_shared(shared_pictures, "image with copies", context);
 }
 
 /// "'0/a.png' in train and '0/b.png' in test".
@@ -242,7 +241,7 @@ void leave_out(ImageList& list, const std::vector<std::vector<ImagePlace>>& grou
       if (!indices.contains(i)) kept.push_back(std::move(list[part][i]));
     list[part] = std::move(kept);
     context.say("left out of " + std::string(name(part)) + ": " +
-                counted_of(indices.size(), "photograph") + " that a later part has too");
+                counted_of(indices.size(), "image") + " that a later part has too");
   }
 }
 
@@ -259,8 +258,8 @@ void check_copies(ImageList& list, Duplicates duplicates, runner::RunContext& co
   const auto contradictory = std::ranges::count_if(groups, has_two_grades);
   std::erase_if(groups, [](const auto& group) { return group.front().part == group.back().part; });
   if (all > 0)
-    context.say(counted_of(all, "photograph") + " " + (all == 1 ? "is" : "are") +
-                " there more than once, byte for byte: " + std::to_string(groups.size()) +
+    context.say(counted_of(all, "image") + " " + (all == 1 ? "is" : "are") +
+                " present more than once, byte for byte: " + std::to_string(groups.size()) +
                 " in more than one part, " + std::to_string(contradictory) +
                 " with more than one grade");
   if (groups.empty()) return;
@@ -268,14 +267,14 @@ void check_copies(ImageList& list, Duplicates duplicates, runner::RunContext& co
   std::vector<std::string> texts;
   for (const auto& group : groups) texts.push_back(places_text(list, group));
   const std::string message =
-      counted_of(groups.size(), "photograph") + (groups.size() == 1 ? " is" : " are") +
+      counted_of(groups.size(), "image") + (groups.size() == 1 ? " is" : " are") +
       " in more than one part, byte for byte: " + runner::listed(texts, kNamedCopies);
   if (duplicates == Duplicates::kKeep) return context.say(message);
   throw StageError(ErrorCode::kBadAnnotations, message)
       .at("/duplicates")
       .with_help(
-          "what is tested would have been learned: duplicates: drop leaves the copies out of the "
-          "earlier part");
+          "the model would be tested on images that it learned: duplicates: drop leaves the copies "
+          "out of the earlier part");
 }
 
 void check_emptiness(const ImageList& list, const SplitOptions& wanted, bool has_all,
@@ -287,12 +286,12 @@ void check_emptiness(const ImageList& list, const SplitOptions& wanted, bool has
     if (!list[part].empty() || !is_asked_for || !node.wants(std::string(name(part)))) continue;
     std::size_t count = 0;
     for (const auto& files : list.parts) count += files.size();
-    throw StageError(ErrorCode::kTooFewSamples, "of " + counted_of(count, "photograph") +
-                                                    " none is left for '" +
-                                                    std::string(name(part)) + "'")
+    throw StageError(
+        ErrorCode::kTooFewSamples,
+        "of " + counted_of(count, "image") + " none is left for '" + std::string(name(part)) + "'")
         .at(has_all ? "/split" : "/root")
-        .with_help(has_all ? "raise its share, or set it to 0 to do without"
-                           : "put photographs there");
+        .with_help(has_all ? "raise its share, or set it to 0 to do without it"
+                           : "put images there");
   }
 }
 

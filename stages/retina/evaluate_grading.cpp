@@ -91,7 +91,7 @@ class GradingStage final : public runner::Stage {
     TestedClasses(predictor.test().describe().classes, checkpoint.classes);
     if (checkpoint.pair_of == 0) return predictor;
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                             "the network tells two classes apart by one logit")
+                             "the network distinguishes two classes by one logit")
         .with_help(
             "measure it with evaluate.pairwise_ensemble, with the networks of all other pairs");
   }

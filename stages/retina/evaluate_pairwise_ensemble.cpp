@@ -203,10 +203,10 @@ class PairwiseEnsembleStage final : public runner::Stage {
          std::ranges::any_of(config_.rules, is_published)) &&
         parts.ensemble.classes.size() != 5) {
       throw StageError(ErrorCode::kOptionConflict,
-                       "seed_weighted weighs five grades, and the test set has " +
+                       "seed_weighted weighs five grades, but the test set has " +
                            std::to_string(parts.ensemble.classes.size()))
           .at("/votes")
-          .with_help("leave it out: it is there to compare with what was published");
+          .with_help("leave it out: it serves only to compare with published numbers");
     }
     return parts;
   }
@@ -269,7 +269,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
       const EnsembleMember& member = parts.ensemble.members[i];
       const Predictor network = parts.predictor(member, config_.predictor);
       const ScopedMemoryBudget budget = network.hold_budget(context);
-      context.detail("asking the network of " + parts.ensemble.name_of(member));
+      context.detail("evaluating the network of " + parts.ensemble.name_of(member));
       const ClassifiedSamples said = network.classify(context);
       if (i == 0) {
         table.names = said.names;
@@ -280,8 +280,8 @@ class PairwiseEnsembleStage final : public runner::Stage {
         table.logits.resize(table.samples() * members);
       } else if (said.names != table.names) {
         throw StageError(ErrorCode::kStageFailed,
-                         "the test set has changed while the networks were asked about it")
-            .with_help("run it again, and leave the files as they are");
+                         "the test set changed while the networks were evaluated")
+            .with_help("run it again, and leave the files unchanged");
       }
       const at::Tensor logits = said.logits.flatten().to(at::kDouble).contiguous();
       for (std::size_t row = 0; row < table.samples(); ++row) {

@@ -66,7 +66,7 @@ PatientNames::PatientNames(const std::optional<std::string>& pattern) {
   if (pattern) {
     pattern_.emplace(*pattern, Extent::kAnyPart);
     if (!pattern_->has_groups())
-      throw std::invalid_argument("it has no group: put what is the patient in parentheses");
+      throw std::invalid_argument("it has no group: put the patient in parentheses");
   }
   const std::string change = kChange, ending = kEnding;
   // Names in which Roboflow and Augmentor keep the original name.
@@ -193,7 +193,7 @@ class GradeFolders {
     }
     if (!others_.empty())
       fail(ErrorCode::kLabelOutOfRange,
-           "folders that are no grade: " + runner::listed(others_, kNamedPhotographs, "'"),
+           "folders that are not a grade: " + runner::listed(others_, kNamedPhotographs, "'"),
            kGradeHelp);
     if (!errors_.empty()) return std::move(errors_);
     return std::move(list_);
@@ -280,8 +280,7 @@ class GradeTables {
       add_row(table, part, line, std::string(stripped_field(fields[*image])),
               stripped_field(fields[*grade]));
     });
-    if (files_.is_faultless() && list_[part].empty())
-      files_.fault(table.file, "it lists no photograph");
+    if (files_.is_faultless() && list_[part].empty()) files_.fault(table.file, "it lists no image");
   }
 
   runner::Result<ImageList> list() {
@@ -323,7 +322,7 @@ class GradeTables {
     if (!grade) {
       files_.fault(table.file, line,
                    "the " + table.grade + " of " + shown + " is '" + runner::printable_ascii(text) +
-                       "', and grades are 0 to 4");
+                       "', but grades are 0 to 4");
       return;
     }
     const auto [first, is_new] = places_.emplace(file.name, Place{table.file, line, part});
@@ -350,9 +349,9 @@ class GradeTables {
     errors.push_back(
         fundus_error(ErrorCode::kMissingImage,
                      std::to_string(missing.size()) + " of " + std::to_string(places_.size()) +
-                         " photographs are not in '" + root_.string() +
+                         " images are not in '" + root_.string() +
                          "': " + runner::listed(missing, kNamedPhotographs),
-                     "unpack the data set's archive again, or take their rows out of the table"));
+                     "unpack the data set's archive again, or remove their rows from the table"));
   }
 
   const fs::path root_;
@@ -375,10 +374,10 @@ runner::Result<ImageList> list_fundus(const fs::path& root, FundusLayout layout,
                                       const PatientNames& names) try {
   std::error_code error;
   if (!fs::is_directory(root, error))
-    return Diagnostics{fundus_error(
-        ErrorCode::kMissingFolder, "there is no folder '" + root.string() + "'",
-        "correct root, or make a small set of drawn photographs to try things out: `retort "
-        "data make aptos_2019 --out DIR`")};
+    return Diagnostics{fundus_error(ErrorCode::kMissingFolder,
+                                    "there is no folder '" + root.string() + "'",
+                                    "correct root, or make a small set of drawn images to try "
+                                    "things out: `retort data make aptos_2019 --out DIR`")};
   GradeTables tables(root, allow_outside, names);
   switch (layout) {
     case FundusLayout::kClassFolders:

@@ -320,7 +320,7 @@ void check_grades(const Dataset& test, const std::vector<std::string>& grades,
   if (options.referable_from && *options.referable_from >= std::ssize(grades)) {
     throw StageError(ErrorCode::kOptionConflict,
                      "referable_from is " + std::to_string(*options.referable_from) +
-                         ", and the grades go from 0 to " + std::to_string(grades.size() - 1))
+                         ", but the grades go from 0 to " + std::to_string(grades.size() - 1))
         .at("/referable_from")
         .with_help("set it to one of them above 0, or to null");
   }

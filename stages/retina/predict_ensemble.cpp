@@ -67,8 +67,8 @@ std::vector<std::string> classes_of(const std::vector<NodeNetwork>& networks) {
                                                     std::to_string(classes.size()) + " of " +
                                                     std::to_string(in_all) + " classes")
       .with_help(
-          "an ensemble needs a network for each pair of classes: `retort resume` trains what is "
-          "missing");
+          "an ensemble needs a network for each class pair: `retort resume` trains the missing "
+          "ones");
 }
 
 at::Tensor pair_logits_of(const Checkpoint& checkpoint, TestTimeFlip flip,

@@ -244,8 +244,7 @@ ClassPair::ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int6
   const std::vector<std::int64_t> labels = source_->labels();
   if (std::ssize(labels) != whole.size)
     refuse_pair(
-        "a pair of classes needs the class of each sample, and the data does not give it in "
-        "advance",
+        "a class pair needs the class of each sample, but the data does not give it in advance",
         "wire labelled images to this stage");
   for (std::int64_t index = 0; index < whole.size; ++index) {
     const auto found = std::ranges::find(pair_, labels[static_cast<std::size_t>(index)]);

@@ -230,8 +230,9 @@ std::int64_t number_of(const std::string& name, const std::vector<std::string>& 
 EnsembleMember member_of(const std::shared_ptr<const Checkpoint>& network,
                          const std::vector<std::string>& classes) {
   if (network->pair_of == 0 || network->classes.size() != 2) {
-    refuse_networks("a network of the ensemble tells " + std::to_string(network->classes.size()) +
-                        " classes apart by as many logits, and each has to tell two apart by one",
+    refuse_networks("a network of the ensemble distinguishes " +
+                        std::to_string(network->classes.size()) +
+                        " classes by as many logits, but each must distinguish two by one",
                     "train it with train.binary, or measure it with evaluate.grading");
   }
   EnsembleMember member{network, number_of(network->classes[0], classes),
@@ -274,12 +275,12 @@ void check_pairs(const Ensemble& ensemble) {
     }
   }
   if (missing.empty() && repeated.empty()) return;
-  std::string message = "the ensemble needs one network for each pair of classes";
+  std::string message = "the ensemble needs one network for each class pair";
   if (!missing.empty())
     message += "; there is none for " + runner::listed(missing, kListedPairs, "'");
   if (!repeated.empty())
     message += "; there are several for " + runner::listed(repeated, kListedPairs, "'");
-  refuse_networks(message, "let the training's foreach list every pair once");
+  refuse_networks(message, "list every class pair once in the training's foreach");
 }
 
 }  // namespace

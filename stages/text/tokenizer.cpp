@@ -163,7 +163,7 @@ Diagnostic bad_vocabulary(const std::filesystem::path& file, const std::string& 
   return {ErrorCode::kDamagedWeights,
           {},
           "",
-          "'" + file.string() + "' is no vocabulary of CLIP: " + why,
+          "'" + file.string() + "' is not a vocabulary of CLIP: " + why,
           "use the file as published"};
 }
 

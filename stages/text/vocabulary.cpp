@@ -167,7 +167,7 @@ class TokenList {
         line.find(' ', gap + 1) != line.npos)
       refuse_line(number, "it is not two tokens with a space between them");
     const std::string left(line.substr(0, gap)), right(line.substr(gap + 1)), joined = left + right;
-    if (numbers_.contains(joined)) refuse_line(number, shown_token(joined) + " is a token already");
+    if (numbers_.contains(joined)) refuse_line(number, shown_token(joined) + " is already a token");
     made_.pairs.push_back({number_of(number, left), number_of(number, right), add(joined)});
   }
 
@@ -224,7 +224,7 @@ std::vector<std::int32_t> given_numbers(const std::vector<std::string>& tokens,
                                         std::string_view json) {
   const nlohmann::json given = runner::parse_strict_json(json, 1, "it");
   if (!given.is_object())
-    throw std::invalid_argument("it is no JSON object of tokens and their numbers");
+    throw std::invalid_argument("it is not a JSON object of tokens and their numbers");
   std::vector<std::int32_t> numbers;
   std::vector<const std::string*> taken(tokens.size());
   for (const std::string& token : tokens) {

@@ -12,7 +12,7 @@ BalancedSamples::BalancedSamples(std::shared_ptr<const Dataset> source)
   const std::vector<std::int64_t> labels = source_->labels();
   if (std::ssize(labels) != size_) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                             "sampling: balanced needs the class of each sample, and the training "
+                             "sampling: balanced needs the class of each sample, but the training "
                              "data does not give it in advance")
         .at("/sampling")
         .with_help("set sampling: as_is; class_weights can balance the loss");
@@ -72,9 +72,8 @@ SampleOrder BalancedSamples::epoch_order(std::uint64_t seed, std::int64_t epoch)
 
 std::string balanced_twice(const std::string& weights) {
   return "sampling: balanced and " + weights +
-         " both correct for rare classes: their samples are drawn more often, and weigh more as "
-         "well; turn one of the "
-         "two off to correct once";
+         " both correct for rare classes: their samples are drawn more often and also weigh more; "
+         "turn one of the two off to correct once";
 }
 
 TrainingData draw_balanced(TrainingData data, std::uint64_t /*seed*/) {

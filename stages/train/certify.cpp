@@ -129,9 +129,9 @@ std::string comparison(const StepPlan& plan, std::int64_t units, bool drops) {
   if (plan.optimizer_in_backward) ways.emplace_back("optimizer_in_backward true");
   std::string result;
   for (const std::string& way : ways) result += (result.empty() ? "" : ", ") + way;
-  if (ways.empty()) result = "the same once more";
+  if (ways.empty()) result = "the same again";
   return result + " against the whole batch of " + std::to_string(units) +
-         (drops ? ", with dropout" : "; the network drops nothing");
+         (drops ? ", with dropout" : "; the network has no dropout");
 }
 
 void randomise(torch::nn::Module& network, at::Generator generator) {

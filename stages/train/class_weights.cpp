@@ -31,7 +31,7 @@ std::vector<double> balanced_weights(const Dataset& train,
   const std::vector<std::int64_t> labels = train.labels();
   if (labels.empty()) {
     refuse_weights(
-        "class_weights: balanced needs the frequency of each class, and the training data does not "
+        "class_weights: balanced needs the frequency of each class, but the training data does not "
         "give it",
         "write a number for each class");
   }
@@ -70,9 +70,9 @@ std::vector<double> named_weights(const std::map<std::string, double>& named,
           weights_error("class_weights names a class that the training data lacks: '" + name + "'",
                         runner::did_you_mean(name, classes)));
     } else if (!seen.insert(*place).second) {
-      unknown.add(
-          weights_error("class_weights names the class '" + classes[*place] + "' twice",
-                        "leave one of the two out: they differ in how their accents are written"));
+      unknown.add(weights_error(
+          "class_weights names the class '" + classes[*place] + "' twice",
+          "leave one of them out: they differ only in how their accents are encoded"));
     } else {
       weights[*place] = weight;
     }
@@ -137,7 +137,7 @@ void check_weighted_validation(const at::Tensor& weights, const Dataset* validat
   const auto* number = numbers.const_data_ptr<double>();
   if (!weighs_nothing(*validation, {number, number + numbers.numel()})) return;
   refuse_weights(
-      "class_weights are 0 for every class that has validation samples: no loss tells which epoch "
+      "class_weights are 0 for every class that has validation samples: no loss shows which epoch "
       "was best",
       "set monitor: accuracy, or give the validation data samples of other classes");
 }

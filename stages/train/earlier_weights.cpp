@@ -59,7 +59,7 @@ std::optional<bool> takes_average(const runner::CheckpointSource& weights,
                                   const TrainerOptions& options) {
   if (options.average) return weights.averaged.value_or(options.average->is_result);
   if (!weights.averaged.value_or(false)) return std::nullopt;
-  throw StageError(ErrorCode::kOptionConflict, "the training has kept no average of its weights")
+  throw StageError(ErrorCode::kOptionConflict, "the training kept no average of its weights")
       .at("/ema")
       .with_help("leave out --weights averaged");
 }
@@ -95,7 +95,7 @@ void check_base(const torch::nn::Module& network, const TrainingState& state) {
   throw runner::StageError(runner::ErrorCode::kChangedRun,
                            "the checkpoint was trained on other frozen weights: " + in_words(then) +
                                " then, " + in_words(now) + " now")
-      .with_help("give the model the weights that it had, or train again");
+      .with_help("give the model its earlier weights, or train again");
 }
 
 EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
@@ -118,15 +118,14 @@ EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
     const char* const kind = !averaged ? "" : *averaged ? "averaged" : "trained";
     return EarlierWeights{*std::move(found), std::move(data), kind};
   } catch (const std::invalid_argument& error) {
-    throw StageError(ErrorCode::kDamagedWeights,
-                     "the checkpoint '" + found->folder.string() +
-                         "' is not one of this training: " + error.what())
-        .with_help("use one that this version has trained");
+    throw StageError(ErrorCode::kDamagedWeights, "the checkpoint '" + found->folder.string() +
+                                                     "' is not from this training: " + error.what())
+        .with_help("use a checkpoint that this version trained");
   } catch (const std::runtime_error& error) {
     throw StageError(ErrorCode::kDamagedWeights,
                      "the checkpoint '" + found->folder.string() +
                          "' does not say what data it was trained on: " + error.what())
-        .with_help("use one that this version has trained");
+        .with_help("use a checkpoint that this version trained");
   }
 }
 
@@ -148,7 +147,7 @@ void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::
     throw StageError(ErrorCode::kChangedRun,
                      "the checkpoint '" + found.folder.string() + "' does not fit this model: " +
                          std::string(error.what(), std::strcspn(error.what(), "\n")))
-        .with_help("evaluate the run as it was");
+        .with_help("evaluate the run unchanged");
   }
 }
 

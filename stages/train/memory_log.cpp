@@ -276,7 +276,7 @@ std::vector<std::string> live_table(const OutOfMemory& what) {
   std::vector<std::string> lines = {
       what.refused
           ? "live when memory ran out in " + place(what) + ": " + bytes_text(what.refused->live) +
-                ", and " + bytes_text(what.refused->tried) + " more were asked for"
+                ", and " + bytes_text(what.refused->tried) + " more were requested"
           : "kept from step to step when memory ran out at " + place(what)};
   for (Row& row : rows) lines.push_back(in_words(std::move(row)));
   return lines;
@@ -299,7 +299,7 @@ runner::StageError out_of_memory_error(const OutOfMemory& what) {
   std::string help;
   if (!what.can_be_cut)
     help = "lower train.batch_size, which is " + std::to_string(what.batch_size) +
-           ": this batch cannot be cut without changing the training";
+           ": this batch cannot be split without changing the training";
   else if (what.micro_batch == 0)
     help = "set memory.micro_batch below the batch of " + std::to_string(what.batch_size);
   else if (what.micro_batch > 1)

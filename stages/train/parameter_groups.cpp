@@ -121,7 +121,7 @@ std::vector<ParameterGroupOptions> read_parameter_groups(runner::ConfigReader& r
     const ParameterGroupOptions& group = groups.emplace_back(read_group(*one, index++));
     if (!names.insert(group.name).second) {
       one->fail("name", ErrorCode::kOptionConflict, "two groups have the name '" + group.name + "'",
-                "give each a name of its own");
+                "give each its own name");
     }
   }
   return groups;
@@ -154,7 +154,7 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network,
       if (std::ranges::none_of(before, matches) && !groups[i].may_be_empty) {
         found.add(
             StageError(ErrorCode::kOptionConflict,
-                       "earlier groups have taken all that the pattern '" + pattern + "' matches")
+                       "earlier groups match everything that the pattern '" + pattern + "' matches")
                 .at(groups[i].place)
                 .with_help(
                     "a parameter belongs to the first group that matches it: move this group up"));
@@ -183,7 +183,7 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network,
     if (groups[i].may_be_empty) continue;
     throw StageError(ErrorCode::kOptionConflict, "the model trains no parameter of this group")
         .at(groups[i].place)
-        .with_help("leave the group out, or have the model train them");
+        .with_help("leave the group out, or let the model train them");
   }
   if (result.empty()) {
     throw StageError(ErrorCode::kOptionConflict,

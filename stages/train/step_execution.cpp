@@ -185,7 +185,7 @@ StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
                     const torch::nn::Module& network, std::int64_t samples,
                     const TrainerOptions& options, Numerics numerics) {
   if (policy.optimizer_in_backward && options.gradient_clip_norm) {
-    refuse_in_backward(policy, "gradient_clip_norm is by the norm of all gradients together",
+    refuse_in_backward(policy, "gradient_clip_norm needs the norm of all gradients together",
                        "set optimizer_in_backward: false, or gradient_clip_norm: null");
   }
   return make_step_plan(

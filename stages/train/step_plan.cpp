@@ -35,7 +35,7 @@ void refuse_in_backward(const MemoryPolicy& policy, const std::string& why,
                         const std::string& help) {
   throw runner::StageError(
       runner::ErrorCode::kOptionConflict,
-      "optimizer_in_backward steps each weight as soon as its own gradient is there, but " + why)
+      "optimizer_in_backward updates each weight as soon as its own gradient is ready, but " + why)
       .at("/optimizer_in_backward")
       .in_stage(policy.pointer)
       .with_help(help);
@@ -50,7 +50,8 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
                 .optimizer_in_backward = policy.optimizer_in_backward};
   if (plan.optimizer_in_backward && plan.numerics.precision.uses(Precision::kFp16)) {
     refuse_in_backward(
-        policy, "fp16 skips a step whose gradients overflow, which is known when all are there",
+        policy,
+        "fp16 skips a step if its gradients overflow, which is known only once all are ready",
         "set precision: bf16, or optimizer_in_backward: false");
   }
   constexpr const char* kMixing = "the network's layers mix the samples of a batch (BatchNorm)";
@@ -101,7 +102,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
     refuse_in_backward(policy,
                        "micro_batch " + std::to_string(*policy.micro_batch) +
                            " splits a batch of " + std::to_string(units) +
-                           ", and the gradients of its parts add up first",
+                           ", and the gradients of its parts must add up first",
                        "set optimizer_in_backward: false, or micro_batch: auto");
   }
   plan.micro_batch = *policy.micro_batch;
@@ -289,7 +290,7 @@ void refuse_endless_overflow(const StepPlace& place, double scale) {
   shown << scale;
   throw runner::StageError(runner::ErrorCode::kLossNotFinite,
                            "the gradients overflow fp16 at step after step, up to step " +
-                               std::to_string(place.step) + ", though the loss is scaled by " +
+                               std::to_string(place.step) + ", although the loss is scaled by " +
                                shown.str() + " only")
       .at("/optimizer")
       .with_help("lower learning_rate, or set precision: bf16, which has the range of fp32");

@@ -59,7 +59,7 @@ bool StepRecovery::retries(std::int64_t step) {
   incident.step = step;
   empty_cache(execution_.network().device());  // so that the free memory is measured correctly
   const StepPlan from = execution_.plan();
-  std::string how = "repeated as it was";
+  std::string how = "repeated unchanged";
   if (retries_ > 0) {
     const std::int64_t now = options_.free_now();
     if (from == first_ && failures(from) == 0) {
@@ -103,7 +103,7 @@ void StepRecovery::go_on_after_kills(std::int64_t plans) {
     if (!other) {
       throw runner::StageError(
           runner::ErrorCode::kOutOfMemory,
-          "the worker was killed again and again, and no way takes less memory than " +
+          "the worker was killed repeatedly, and no way needs less memory than " +
               way(execution_.plan()))
           .with_help(
               "the kernel often does this when memory runs out: use a smaller batch or model, or "
@@ -182,7 +182,7 @@ void StepRecovery::restore(const nlohmann::json& state) {
   StepPlan plan = options_.plan_under(policy);
   failures(first_) = kMostFailures;
   take(std::move(policy), std::move(plan));
-  context_.say("goes on with " + way(execution_.plan()) + " in place of " + way(first_) +
+  context_.say("continues with " + way(execution_.plan()) + " in place of " + way(first_) +
                ", as when memory had run out");
 }
 

@@ -111,9 +111,9 @@ void check_pixels(const Dataset& train) {
   const auto image = std::ranges::find(tensors, "image", &TensorSpec::name);
   if (image != tensors.end() && image->shape.size() == 3) return;
   throw StageError(ErrorCode::kOptionConflict,
-                   "cutmix cuts pixels out of images, and the training data has none")
+                   "cutmix cuts pixels out of images, but the training data has none")
       .at("/cutmix")
-      .with_help("use mixup, which mixes numbers of any kind");
+      .with_help("use mixup, which mixes any kind of sample");
 }
 
 runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigReader& reader) {
@@ -124,7 +124,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
   reader.read("cutmix", options.mixing.cutmix_alpha);
   if (options.mixing.mixes() && !std::holds_alternative<std::monostate>(options.class_weights)) {
     reader.fail("class_weights", ErrorCode::kOptionConflict,
-                "class_weights weigh samples of one class, and mixup and cutmix mix those of two",
+                "class_weights weigh samples of one class, but mixup and cutmix mix samples of two",
                 "set sampling: balanced in place of class_weights, or mixup: 0 and cutmix: 0");
   }
   options.balances =
@@ -137,7 +137,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
     const auto classes = static_cast<std::int64_t>(data.train->describe().classes.size());
     if (options.loss.focal && classes < 2) {
       throw StageError(ErrorCode::kOptionConflict,
-                       "a focal loss tells classes apart, and the training data has one")
+                       "a focal loss distinguishes classes, but the training data has only one")
           .at("/loss")
           .with_help("give the data a second class, or set loss: {kind: cross_entropy}");
     }

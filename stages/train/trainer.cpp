@@ -37,8 +37,8 @@ using runner::StageError;
   constexpr int kLaunchFailure = 719;  // of cudaError_t
   if (action == runner::Fault::Action::kLose)
     throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, kLaunchFailure,
-                                "this step was to lose its GPU");
-  throw std::runtime_error("this step was to fail");
+                                "this step was set to lose its GPU");
+  throw std::runtime_error("this step was set to fail");
 }
 
 class Training {
@@ -162,7 +162,7 @@ class Training {
                    std::to_string(loader.skipped()));
     }
     if (pending_.epoch().means.weight > 0) return;
-    throw StageError(ErrorCode::kTooFewSamples, "no sample of the training data could be read");
+    throw StageError(ErrorCode::kTooFewSamples, "none of the training samples could be read");
   }
 
   /// Called between two steps.
@@ -205,7 +205,7 @@ class Training {
     log_.end_epoch(epoch.last, epoch.means, epoch.skipped_steps, validation);
     if (validation && std::isfinite(validation->loss) &&
         !pending_.is_proportionate(validation->loss))
-      context_.say("the validation loss is out of all proportion to that of the training");
+      context_.say("the validation loss is far out of proportion to the training loss");
     if (done_.epochs == 0)
       report_remarks({data_.train.get(), data_.validation.get()}, epoch.last.step, context_);
     memory_.end_epoch(epoch.last.epoch, epoch.last.step);
@@ -288,9 +288,8 @@ class Training {
   void give_up_half_written() {
     is_whole_ = false;
     context_.say("step " + std::to_string(done_.steps + 1) +
-                 " has written some of the weights, as optimizer_in_backward does, so that it "
-                 "cannot be undone: what "
-                 "was saved last is what there is");
+                 " has written some of the weights, as optimizer_in_backward does, so it cannot be "
+                 "undone: continue from the last checkpoint");
   }
 
   StepRecovery::Options recovery_options(const Replan& replan) {

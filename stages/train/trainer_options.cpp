@@ -63,14 +63,13 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader,
 std::vector<std::string> notes_of(const TrainerOptions& options) {
   if (!options.patience || options.keep != Keep::kLast) return {};
   return {"keep: last, with patience " + std::to_string(*options.patience) +
-          ": a training that stops early keeps its last weights, which are that many validations "
-          "past its best ones; "
-          "keep: best keeps those"};
+          ": a training that stops early keeps its last weights, that many validations after the "
+          "best ones; keep: best keeps the best"};
 }
 
 void check_without_validation(const TrainerOptions& options) {
   const auto refuse = [](const char* option, const std::string& what, const std::string& instead) {
-    throw runner::StageError(runner::ErrorCode::kOptionConflict, what + ", and there is none")
+    throw runner::StageError(runner::ErrorCode::kOptionConflict, what + ", but there is none")
         .at(option)
         .with_help(
             "give the data a part for it: a folder 'val' where it has a folder 'train', else a "

@@ -295,9 +295,8 @@ class TrainingStage final : public runner::Stage {
     if (training_loader(train_data, *setup.step, options.batch_size).drop_last &&
         !train_data.loader().drop_last) {
       context.say(
-          "each epoch leaves out one sample: its last batch would be of that one alone, and layers "
-          "mix the "
-          "samples of a batch (BatchNorm)");
+          "each epoch leaves out one sample: its last batch would have only that one, and layers "
+          "mix the samples of a batch (BatchNorm)");
     }
     if (policy.recovery.halves_batch) return train_in_halves(setup, options, policy, context);
     const bool was_chosen = planned_policy_ && policy.leaves_a_choice();
@@ -315,9 +314,8 @@ class TrainingStage final : public runner::Stage {
   static TrainingResult train_in_halves(const Setup& setup, TrainerOptions options,
                                         MemoryPolicy policy, runner::RunContext& context) {
     context.say(
-        "on_oom_policy: legacy: once memory has run out, the batch itself is halved and the "
-        "training begins "
-        "again, with the weights as they are by then: this changes the training");
+        "on_oom_policy: legacy: when memory runs out, the batch itself is halved and the training "
+        "starts again from the current weights, which changes the training");
     const std::int64_t parts =
         options.accumulated_micro_batch ? options.batch_size / *options.accumulated_micro_batch : 1;
     const std::string& device = context.node().device;

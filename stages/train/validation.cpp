@@ -90,7 +90,7 @@ Means validate(const TrainingStep& step, const PreparedNetwork& network,
   }
   if (measured.empty()) {
     throw runner::StageError(runner::ErrorCode::kTooFewSamples,
-                             "no sample of the validation data could be read");
+                             "none of the validation samples could be read");
   }
   Means means = StepNumbers::means(measured);
   if (kept.front().defined()) {

@@ -82,7 +82,7 @@ NamedTensors read(const fs::path& path, runner::RunContext& context) {
     const auto found = folder.empty() ? std::nullopt : load_best_or_latest(checkpoints);
     if (!found) {
       refuse(ErrorCode::kMissingWeights, "'" + path.string() + "' holds no checkpoint",
-             "name a run that has trained, a checkpoint's folder or a safetensors file");
+             "name a run with a trained model, a checkpoint's folder or a safetensors file");
     }
     context.say("starts from the weights of '" + found->folder.string() + "'");
     return found->state.model;

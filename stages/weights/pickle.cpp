@@ -110,7 +110,7 @@ class Reader {
   std::size_t free() const { return stack_.size() - (marks_.empty() ? 0 : marks_.back()); }
 
   PickledValue* top() {
-    if (free() == 0) refuse_pickle("its pickle takes a value that is not there");
+    if (free() == 0) refuse_pickle("its pickle takes a value that does not exist");
     return stack_.back();
   }
 
@@ -121,7 +121,7 @@ class Reader {
   }
 
   PickledValues pop_to_mark() {
-    if (marks_.empty()) refuse_pickle("its pickle takes a mark that is not there");
+    if (marks_.empty()) refuse_pickle("its pickle takes a mark that does not exist");
     const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
     PickledValues items(begin, stack_.end());
     stack_.erase(begin, stack_.end());
@@ -131,14 +131,14 @@ class Reader {
 
   PickledValue* remembered(std::uint64_t key) {
     const auto found = memory_.find(key);
-    if (found == memory_.end()) refuse_pickle("its pickle recalls a value that it has not kept");
+    if (found == memory_.end()) refuse_pickle("its pickle recalls a value that it never stored");
     return found->second;
   }
 
   // --- containers
 
   void push_tuple(std::size_t size) {
-    if (free() < size) refuse_pickle("its pickle takes a value that is not there");
+    if (free() < size) refuse_pickle("its pickle takes a value that does not exist");
     const auto begin = stack_.end() - static_cast<std::ptrdiff_t>(size);
     PickledList list{{begin, stack_.end()}};
     stack_.erase(begin, stack_.end());

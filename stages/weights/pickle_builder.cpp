@@ -182,7 +182,7 @@ std::vector<std::int64_t> PickleBuilder::whole_numbers(const PickledValue* value
 PickledValue* PickleBuilder::tensor(const PickledValues& arguments, std::size_t least,
                                     std::size_t most) {
   if (arguments.size() < least || arguments.size() > most)
-    refuse_pickle("its pickle makes a tensor of too little or too much");
+    refuse_pickle("its pickle builds a tensor from too few or too many values");
   const auto& [storage, offset] = as<PickledStorageIndex>(arguments[0], "a storage");
   PickledTensor made{.storage = storage,
                      .type = pickle_.storages[storage].type,
@@ -206,7 +206,7 @@ PickledValue* PickleBuilder::tensor(const PickledValues& arguments, std::size_t 
 
 PickledValue* PickleBuilder::ordered(const PickledValues& arguments) {
   PickledMap map;
-  if (arguments.size() > 1) refuse_pickle("its pickle makes a dictionary of too much");
+  if (arguments.size() > 1) refuse_pickle("its pickle builds a dictionary from too many values");
   if (!arguments.empty()) {
     for (const PickledValue* pair : as<PickledList>(arguments[0], "a list of pairs").items) {
       const auto& items = as<PickledList>(pair, "a pair").items;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kDeepest = 64;
 constexpr std::size_t kMostVisits = 2'000'000;
-constexpr const char* kEndless = "its dictionaries hold one another without end";
+constexpr const char* kEndless = "its dictionaries contain each other endlessly";
 
 [[noreturn]] void refuse_weights(const std::string& why) { throw std::invalid_argument(why); }
 

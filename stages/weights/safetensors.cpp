@@ -93,7 +93,7 @@ class SafetensorsFile {
   void read(const SafetensorsEntry& entry, std::int64_t begin, const at::Tensor& numbers) const {
     read_at(data_ + entry.begin + begin, numbers.mutable_data_ptr(), numbers.nbytes());
     if (entry.type == SafetensorsType::kBool && numbers.view(at::kByte).gt(1).any().item<bool>())
-      refuse("the tensor '" + entry.name + "' holds what is neither true nor false");
+      refuse("the tensor '" + entry.name + "' holds values other than true and false");
   }
 
  private:

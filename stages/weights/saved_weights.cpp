@@ -76,8 +76,8 @@ auto read_by_format(const fs::path& path, ReadSafetensors read_safetensors_file,
   }
   if (is_safetensors(path, start)) return read_safetensors_file();
   if (is_torch_file(start)) return read_file_of_torch();
-  damaged_weights(path, "is neither a safetensors file nor one that torch has written",
-                  "name a file of weights, and compare its checksum with the one published");
+  damaged_weights(path, "is neither a safetensors file nor one written by torch",
+                  "name a weights file, and compare its checksum with the published one");
 }
 
 /// The name below `entry`; nullopt: it is not below it.
@@ -150,7 +150,7 @@ void check_names(const fs::path& index, const std::string& shard, const NamedTen
   std::set<std::string> held;
   for (const auto& [name, tensor] : tensors) {
     if (!expected.contains(name))
-      misfit(name, "is in it, and the index has it elsewhere or not at all");
+      misfit(name, "is in it, but the index lists it elsewhere or not at all");
     held.insert(name);
   }
   for (const std::string& name : expected) {
@@ -194,7 +194,7 @@ WeightShards parse_weight_shards(std::string_view text) {
         name.find('\0') != name.npos) {
       throw std::invalid_argument("it has the tensor '" + runner::printable_ascii(tensor) +
                                   "' in " + runner::printable_ascii(file.dump()) +
-                                  ", which is not a file beside it");
+                                  ", which is not a file in the same folder");
     }
     shards[name].insert(tensor);
   }
@@ -219,9 +219,9 @@ std::vector<fs::path> files_of(const fs::path& path, const WeightShards& shards)
   if (shards.empty()) files.push_back(path);
   for (const fs::path& file : files) {
     if (is_file(file)) continue;
-    throw StageError(
-        ErrorCode::kMissingWeights,
-        "'" + path.string() + "' names '" + file.filename().string() + "', which is not beside it")
+    throw StageError(ErrorCode::kMissingWeights, "'" + path.string() + "' names '" +
+                                                     file.filename().string() +
+                                                     "', which is not in the same folder")
         .with_help("fetch the model again");
   }
   return files;
@@ -248,7 +248,7 @@ SavedWeights read(const fs::path& path, const WeightShards& shards, WeightConten
   if (items.empty() && !entry.empty()) {
     throw StageError(ErrorCode::kOptionConflict, "'" + path.string() + "' has no tensor below '" +
                                                      runner::printable_ascii(entry) + "'")
-        .with_help("leave weights_entry out, or name what stands before the names of the tensors");
+        .with_help("leave weights_entry out, or give the prefix of the tensor names");
   }
   std::set<std::string> renamed;
   for (auto& [name, tensor] : items) {
@@ -329,8 +329,8 @@ void read_saved_weights(const std::string& reference, const std::string& sha256,
         file, [&] { read_safetensors(file, sink_below(below, plain)); },
         [&] { read_torch_file(file, plain, below); });
   if (now.get() != sha256) {
-    damaged_weights(path, "has changed since the run began",
-                    "leave weights as they are while a run uses them, and start it again");
+    damaged_weights(path, "has changed since the run started",
+                    "do not change weights while a run uses them; start the run again");
   }
 }
 

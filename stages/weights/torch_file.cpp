@@ -171,7 +171,7 @@ class TorchFileAssembly {
         bytes.narrow(0, 0, bytes.numel() / tensor.type->bytes * tensor.type->bytes).view(type);
     if (type == at::kBool && bytes.gt(1).any().item<bool>()) {
       refuse_torch_file("the tensor '" + runner::printable_ascii(weight.name) +
-                        "' holds what is neither true nor false");
+                        "' holds values other than true and false");
     }
     // A tensor of its own, with no reference to a base.
     if (weight.is_dense && is_only_one) return numbers.view(tensor.sizes).variable_data();
@@ -291,7 +291,7 @@ void check_stream_start(Pickles& pickles) {
   const Pickle magic = pickles.next();
   const auto* number = std::get_if<PickledLong>(&magic.value->data);
   if (!number || number->bytes != kMagic)
-    refuse_torch_file("it is a pickle, and not one that torch.save has written");
+    refuse_torch_file("it is a pickle that torch.save did not write");
   const Pickle protocol = pickles.next();
   const auto* version = std::get_if<std::int64_t>(&protocol.value->data);
   if (!version || *version != kProtocol)
@@ -372,7 +372,7 @@ TorchFile read(const std::filesystem::path& path, const TorchFileWish& wanted) {
     std::string start(static_cast<std::size_t>(std::min<std::int64_t>(size, 512)), '\0');
     read_at(*file, 0, start);
     if (is_tar(start))
-      refuse_torch_file("it is a tar archive, as only the first versions of torch wrote them");
+      refuse_torch_file("it is a tar archive, which only the first versions of torch wrote");
     return is_zip(start) ? from_zip(*file, size, wanted) : from_stream(*file, size, wanted);
   } catch (const ForbiddenPickle& error) {
     throw StageError(

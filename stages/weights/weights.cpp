@@ -53,11 +53,10 @@ void set_weights(torch::nn::Module& network, const NamedTensors& values) {
 void refuse_integers(const std::string& name, const at::Tensor& saved, const at::Tensor& weight) {
   if (!at::isIntegralType(saved.scalar_type(), /*includeBool=*/true) || !weight.is_floating_point())
     return;
-  throw runner::StageError(
-      runner::ErrorCode::kDamagedWeights,
-      "the tensor '" + runner::printable_ascii(name) + "' holds integers (" +
-          std::string(c10::toString(saved.scalar_type())) +
-          ") in place of fractions, and nothing says what they are to be multiplied by")
+  throw runner::StageError(runner::ErrorCode::kDamagedWeights,
+                           "the tensor '" + runner::printable_ascii(name) + "' holds integers (" +
+                               std::string(c10::toString(saved.scalar_type())) +
+                               ") in place of fractions, but their scale is missing")
       .with_help("give weights that are not quantised");
 }
 

@@ -68,8 +68,8 @@ ImageParts pictures_of(const runner::Node& node, const runner::Graph& graph, run
       parts.push_back(pictures);
   }
   if (parts.empty())
-    throw StageError(runner::ErrorCode::kUsage, "the samples of '" + node.id + "' are no pictures")
-        .with_help("data check looks at data of pictures alone");
+    throw StageError(runner::ErrorCode::kUsage, "the samples of '" + node.id + "' are not images")
+        .with_help("data check works on images only");
   return parts;
 }
 

@@ -47,12 +47,12 @@ void check_timm(const ImageClassifierOptions& options, WeightLayout layout) {
   const double epsilon = layout == WeightLayout::kTimmClip ? 1e-5 : 1e-6;
   if (options.tower.block.layer_norm_eps != epsilon) {
     refuse_export("timm's " + std::string(layout == WeightLayout::kTimmClip ? "CLIP" : "ViT") +
-                      " has the layer_norm_eps " + Json(epsilon).dump() + ", and this model " +
+                      " has the layer_norm_eps " + Json(epsilon).dump() + ", but this model " +
                       Json(options.tower.block.layer_norm_eps).dump(),
                   "export it from a run with backbone.names: transformers");
   }
   if (layout == WeightLayout::kTimm && options.tower.block.hidden_act != Activation::kGelu) {
-    refuse_export("timm's ViT has the activation gelu, and this model quick_gelu",
+    refuse_export("timm's ViT has the activation gelu, but this model quick_gelu",
                   "export it from a run with backbone.names: transformers");
   }
 }
@@ -183,7 +183,8 @@ class Export {
     write_model(folder);
     write_json(folder / "preprocessor_config.json", preprocessor_config(transform_));
     readme_.remarks.push_back(moved_base_remark());
-    context.say("the weights below the adapter are written too, in base/: no library has them");
+    context.say(
+        "the weights below the adapter are written too, in base/, since no library has them");
   }
 
   void finish(const fs::path& folder) const {
@@ -237,7 +238,7 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
   } else if (clip) {
     const std::string names = fields.text("names");
     if (names == "timm" || fields.flag("head_inside"))
-      refuse_export("a CLIP of two towers has no form for that",
+      refuse_export("a CLIP model with two towers has no form for that",
                     "leave out --names and --head-inside");
     export_clip(folder.draft(), out, **loaded, *clip, what, context);
   } else {
@@ -319,7 +320,8 @@ class ClipExport {
     write_document(folder / "preprocessor_config.json", preprocessor_config(transform_));
     write_tokenizer(folder);
     readme_.remarks.push_back(moved_base_remark());
-    context.say("the weights below the adapter are written too, in base/: no library has them");
+    context.say(
+        "the weights below the adapter are written too, in base/, since no library has them");
   }
 
   /// Writes the tokenizer. It is omitted next to an adapter: if there is a tokenizer, peft resizes
@@ -363,7 +365,7 @@ void export_clip(const fs::path& folder, const fs::path& place, const Checkpoint
   if (what == "merged") return writer.merged(folder);
   if (what == "adapter") return writer.adapter(folder, place, context);
   throw StageError(ErrorCode::kOptionConflict,
-                   "a CLIP of two towers cannot be exported as one program")
+                   "a CLIP model with two towers cannot be exported as one program")
       .with_help("export it with --merged");
 }
 

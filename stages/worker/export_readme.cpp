@@ -289,9 +289,7 @@ std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
                        : "The backbone, as timm loads it, and the head that was trained on the "
                          "mean of its last map.\n";
   if (is_pair)
-    text +=
-        "\nIt tells two classes apart, of all that there are: its one logit is that of the "
-        "second.\n";
+    text += "\nIt distinguishes two of all the classes: its one logit is that of the second.\n";
   for (const std::string& remark : remarks) text += "\n" + remark + "\n";
   text += "\n```python\nimport json, torch\nimport timm\n";
   if (!head.empty()) text += "from safetensors.torch import load_file\n";
@@ -322,10 +320,9 @@ std::vector<std::string> remarks_on(const Checkpoint& checkpoint,
   std::vector<std::string> remarks = lost_in_preprocessor(transform);
   if (transform.preprocessing.does_anything()) {
     remarks.emplace_back(
-        "The training flattened or equalised each photograph before it was resized "
-        "(`flatten_sharpen`, `clahe`); the "
-        "program below does not, and what it says of a photograph is worth little: `retort "
-        "predict` does it all.");
+        "The training flattened or equalised each image before resizing it (`flatten_sharpen`, "
+        "`clahe`); the program below does not, so its predictions are unreliable: use `retort "
+        "predict`, which does it all.");
   }
   if (!checkpoint.weights.empty()) {
     remarks.push_back("These are the weights " +

@@ -20,10 +20,9 @@ namespace {
 ConvolutionalClassifierNetwork& network_with_maps(torch::nn::Module& network,
                                                   const Checkpoint& checkpoint) {
   if (auto* found = dynamic_cast<ConvolutionalClassifierNetwork*>(&network)) return *found;
-  throw runner::StageError(
-      runner::ErrorCode::kOptionConflict,
-      "the model of '" + checkpoint.model_stage +
-          "' has no feature maps that a picture of its reasons could be made of")
+  throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                           "the model of '" + checkpoint.model_stage +
+                               "' has no feature maps to explain its predictions with")
       .with_help(
           "leave out --explain; it is for convolutional networks: model.se_resnext and model.cnn");
 }

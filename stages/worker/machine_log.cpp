@@ -62,9 +62,8 @@ std::string kernels_text() {
 std::string allocator_text(c10::Device device) {
   const auto* const counter = CountingAllocator::innermost();
   std::string text = "allocator: ";
-  text += counter && counter->pool()
-              ? "a pool, which keeps what is let go until the cache is emptied"
-              : "malloc, which returns what is let go as it sees fit";
+  text += counter && counter->pool() ? "a pool, which keeps freed memory until the cache is emptied"
+                                     : "malloc, which returns freed memory when it chooses";
   if (device.is_cuda()) text += "; of the GPU: " + to_text(allocator_settings_in_force());
   for (const auto& [name, value] : allocator_variables()) text += ", " + name + "=" + value;
   return text;

@@ -57,7 +57,7 @@ class Checks {
   std::string variable(const char* name) const {
     // LibTorch reads its variables once per process, so each gets its own process.
     const pid_t child = fork();
-    if (child < 0) throw Failed("no process can be made to try it in");
+    if (child < 0) throw Failed("no process can be started to try it in");
     if (child == 0) {
       for (const char* const one : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) unsetenv(one);
       setenv(name, "expandable_segments:True", 1);
@@ -113,10 +113,10 @@ class Checks {
     }
     set(limit_before);
     allocator_->take_refused();
-    expect(is_refused, "1 byte beyond a budget of 1.0 MiB is given");
+    expect(is_refused, "1 byte beyond a budget of 1.0 MiB is granted");
     expect(is_given, "a budget of 1.0 MiB does not hold 1.0 MiB");
-    expect(after == live, "what is refused is counted");
-    return "1.0 MiB is given, and 1 byte more is refused";
+    expect(after == live, "refused allocations are counted");
+    return "1.0 MiB is granted, and 1 byte more is refused";
   }
 
   std::string replay() const {
@@ -126,8 +126,8 @@ class Checks {
     disturbed.run(kRefused, mechanisms_.replays);
     expect(allocator_->refusals() == refusals + 1, "no block was refused");
     expect(undisturbed.weights().equal(disturbed.weights()),
-           "the weights are not those of an undisturbed training");
-    return "a step that runs out of memory and is run again gives the same bits";
+           "the weights differ from those of an undisturbed training");
+    return "a step that is repeated after running out of memory gives the same bits";
   }
 
   std::string recovery() const {
@@ -163,8 +163,8 @@ class Checks {
     const SmallStep step(false);
     const at::Tensor kept = gradient_of(step, {});
     expect(kept.equal(gradient_of(step, {.activation_checkpointing = {.blocks = true}})),
-           "activations that are computed again give another gradient than those that were kept");
-    return "activations that are computed again give the same bits, with dropout";
+           "recomputed activations give another gradient than stored ones");
+    return "recomputed activations give the same bits, with dropout";
   }
 
   std::string gram() const {
@@ -188,7 +188,7 @@ class Checks {
              std::string("expandable_segments is not ") + (is_on ? "on" : "off") +
                  " when it is read back");
     }
-    return "expandable_segments is read back as it was set";
+    return "expandable_segments reads back as it was set";
   }
 
   std::string empty_cache() const {
@@ -199,19 +199,19 @@ class Checks {
       torch::empty({kSize}, at::device(at::kCUDA).dtype(torch::kByte));
       const std::int64_t held = gpu.use().reserved;
       c10::cuda::CUDACachingAllocator::emptyCache();
-      expect(gpu.use().reserved <= held - kSize, "64 MiB that nobody uses stay reserved");
-      return "64 MiB that nobody uses go back to the driver";
+      expect(gpu.use().reserved <= held - kSize, "64 MiB of unused memory stays reserved");
+      return "64 MiB of unused memory goes back to the driver";
     }
 #endif
     CpuPool* const pool = allocator_->pool();
-    if (!pool) return "nothing is kept: the tensors are from malloc";
+    if (!pool) return "nothing is kept: the tensors come from malloc";
     const auto resident = [] { return kilobytes_field("/proc/self/status", "VmRSS"); };
     torch::ones({kSize}, torch::kByte);
     const std::int64_t reserved = pool->reserved(), present = resident();
     pool->empty_cache();
-    expect(pool->reserved() <= reserved - kSize, "64 MiB that nobody uses stay reserved");
-    expect(resident() <= present - kSize / 2, "64 MiB that nobody uses stay resident");
-    return "64 MiB that nobody uses are returned to the system";
+    expect(pool->reserved() <= reserved - kSize, "64 MiB of unused memory stays reserved");
+    expect(resident() <= present - kSize / 2, "64 MiB of unused memory stays resident");
+    return "64 MiB of unused memory is returned to the system";
   }
 
  private:

@@ -163,7 +163,7 @@ ImageDatasetOptions preprocessing_next_to(const std::filesystem::path& weights) 
   } catch (const std::invalid_argument& why) {
     throw StageError(ErrorCode::kOptionConflict,
                      "'" + file.string() + "' cannot be used: " + why.what())
-        .with_help("give a model whose pictures are prepared as CLIP's are");
+        .with_help("give a model that prepares images as CLIP does");
   }
 }
 
@@ -206,7 +206,7 @@ ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {
     throw StageError(ErrorCode::kUnknownInput,
                      "the checkpoint '" + file +
                          "' does not say how an image becomes its input: " + error.what())
-        .with_help("use one that this version has trained");
+        .with_help("use a checkpoint that this version trained");
   }
 }
 

@@ -160,11 +160,10 @@ class Prediction {
   void report_unlike() const {
     const std::vector<std::string> names = pictures_->unlike();
     if (names.empty()) return;
-    context_.say(
-        std::to_string(names.size()) +
-        (names.size() == 1 ? " picture does not look like " : " pictures do not look like ") +
-        std::string(pictures_->subject()->what) +
-        ", so what is said of them means nothing: " + runner::listed(names, kNamedUnlike, "'"));
+    context_.say(std::to_string(names.size()) +
+                 (names.size() == 1 ? " image does not look like " : " images do not look like ") +
+                 std::string(pictures_->subject()->what) + ", so their predictions mean nothing: " +
+                 runner::listed(names, kNamedUnlike, "'"));
   }
 
   std::string name_of(std::int64_t label) const {
@@ -228,11 +227,11 @@ runner::Result<std::optional<SupportExamples>> support_of(const std::string& fol
     return runner::Diagnostic{ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
   };
   if (trained && folder.empty()) {
-    return refused("the network learnt to tell classes apart by examples, and there are none",
-                   "give a folder with a folder of photographs for each class: --support FOLDER");
+    return refused("the network learnt to distinguish classes by examples, but there are none",
+                   "give a folder with a folder of images for each class: --support FOLDER");
   }
   if (!trained && !folder.empty())
-    return refused("--support is for few-shot models, and this network has classes of its own",
+    return refused("--support is for few-shot models, but this network has its own classes",
                    "leave it out");
   if (!trained) return std::optional<SupportExamples>();
   auto examples = read_support(folder, *trained, transform, context.say);
@@ -250,7 +249,7 @@ runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::stri
     return runner::Diagnostic{ErrorCode::kUsage,
                               {},
                               "",
-                              "--labels is for models that read texts, and this one does not",
+                              "--labels is for models that read text, but this one does not",
                               "leave it out"};
   }
   if (labels.empty() && model->has_class_head()) return std::shared_ptr<TextLabels>();
@@ -406,14 +405,14 @@ runner::Result<SupportExamples> read_support(const std::string& folder, const Ep
         ErrorCode::kUsage,
         {},
         "",
-        "'" + classes.at("").front() + "' lies in no folder of a class",
+        "'" + classes.at("").front() + "' is in no class folder",
         "put the examples of each class into a folder of its name below '" + folder + "'"};
   }
   if (classes.size() < 2) {
     return Diagnostic{ErrorCode::kUsage,
                       {},
                       "",
-                      "'" + folder + "' has examples of one class alone",
+                      "'" + folder + "' has examples of only one class",
                       "give examples of two classes or more, each in a folder of its name"};
   }
   std::int64_t shots = trained.shots;
@@ -427,7 +426,7 @@ runner::Result<SupportExamples> read_support(const std::string& folder, const Ep
     left_out += std::ssize(files) - shots;
   }
   say(std::to_string(classes.size()) + " classes by " + std::to_string(shots) + " examples each" +
-      (left_out > 0 ? "; " + std::to_string(left_out) + " more are not looked at" : ""));
+      (left_out > 0 ? "; " + std::to_string(left_out) + " more are not used" : ""));
   const ImagesToPredict pictures(taken, transform, /*skip=*/false);
   std::vector<at::Tensor> images;
   for (std::int64_t index = 0; index < std::ssize(taken); ++index)

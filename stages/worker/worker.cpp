@@ -43,7 +43,7 @@ Diagnostic misunderstood(const std::string& what) {
           {},
           "",
           "retort's request cannot be understood: " + what,
-          "please report it"};
+          "this is a bug in Retort"};
 }
 
 WorkerSignals process_signals;  // a signal handler can only reach globals

@@ -111,16 +111,15 @@ TEST_F(WeightsAskedFor, AreRefusedWhereNothingWasAveraged) {
     const Ended ended = retort(verb + " --weights averaged", folder_.path());
     EXPECT_EQ(ended.exit, 78) << verb;
     EXPECT_EQ(ended.out, "");
-    EXPECT_THAT(
-        ended.err,
-        testing::MatchesRegex(
-            "(data: [^\n]*\n)?run/.retort/recipe.yaml:" + line +
-            ":8: error.E0314.: the training has kept no average of its weights ./train/ema.\n"
-            " *" +
-            line +
-            " .   ema: null\n"
-            " *.        .\n"
-            "  help: leave out --weights averaged\n"))
+    EXPECT_THAT(ended.err,
+                testing::MatchesRegex(
+                    "(data: [^\n]*\n)?run/.retort/recipe.yaml:" + line +
+                    ":8: error.E0314.: the training kept no average of its weights ./train/ema.\n"
+                    " *" +
+                    line +
+                    " .   ema: null\n"
+                    " *.        .\n"
+                    "  help: leave out --weights averaged\n"))
         << verb;
     EXPECT_FALSE(fs::exists(folder_ / "out")) << verb;
   }

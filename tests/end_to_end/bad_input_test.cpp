@@ -272,11 +272,10 @@ TEST_F(BadInput, VariablesOfTheEnvironmentThatMeanNothing) {
     EXPECT_EQ(ended.out, "") << verb;
     EXPECT_THAT(ended.err,
                 testing::StartsWith("error[E0501]: the environment variable OMP_NUM_THREADS is "
-                                    "'abc', which is no number of threads\n"
+                                    "'abc', which is not a number of threads\n"
                                     "  help: unset it, or set it to a number from 1 to 1024\n"
                                     "error[E0501]: the environment variable ONEDNN_MAX_CPU_ISA is "
-                                    "'AVX3', which is no set of "
-                                    "instructions that oneDNN knows\n"
+                                    "'AVX3', which is not an instruction set that oneDNN knows\n"
                                     "  help: unset it, or set it to DEFAULT, ALL, SSE41, "));
     EXPECT_FALSE(wrote_anything());
   }
@@ -287,12 +286,11 @@ TEST_F(BadInput, ThreadsOfTheEnvironmentGiveWayToTheRecipesAndThatIsSaid) {
                                 "/bin/retort run r.yaml run.dir=run threads=1",
                                 folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("override 2:1:9: warning[E0314]: OMP_NUM_THREADS=3 is not "
-                                   "obeyed: tensor operations use 1 thread "
-                                   "[/threads]\n"
+  EXPECT_THAT(ended.err, HasSubstr("override 2:1:9: warning[E0314]: OMP_NUM_THREADS=3 is ignored: "
+                                   "tensor operations use 1 thread [/threads]\n"
                                    "  1 | threads=1\n"
                                    "    |         ^\n"
-                                   "  help: for as many set threads=3\n"));
+                                   "  help: to use as many, set threads=3\n"));
   EXPECT_THAT(file_text(folder_ / "run/.retort/environment.json"), HasSubstr("\"threads\": 1"));
 }
 

@@ -88,9 +88,8 @@ TEST_F(ChangedRecord, MissingPhotographIsNotPassedOver) {
   const Ended refused = resume("run");
   EXPECT_EQ(refused.exit, 78);
   EXPECT_THAT(refused.err, HasSubstr("error[E0807]: the input /data/root was 24 files with "));
-  EXPECT_THAT(
-      refused.err,
-      HasSubstr("put back what was there, or add --force: the result may then be another one"));
+  EXPECT_THAT(refused.err,
+              HasSubstr("restore it, or add --force: the result may then be different"));
   EXPECT_FALSE(fs::exists(folder_ / "run/.retort/resume-1"));
 
   fs::rename(folder_ / "aside.jpg", photo);
@@ -171,7 +170,7 @@ TEST_F(ChangedRecord, CheckpointOfAnotherRunIsNotGoneOnFrom) {
            fs::copy_options::recursive);
   const Ended refused = resume("run");
   EXPECT_EQ(refused.exit, 78);
-  EXPECT_THAT(refused.err, HasSubstr("is not of this training: another one has saved it [/train]"));
+  EXPECT_THAT(refused.err, HasSubstr("belongs to another training [/train]"));
   const Ended forced = resume("run --force");
   EXPECT_EQ(forced.exit, 0) << forced.err;
   EXPECT_THAT(forced.err, HasSubstr("warning[E0807]: the checkpoint '"));
@@ -185,7 +184,7 @@ TEST_F(ChangedRecord, CheckpointOfAnotherRunIsNotGoneOnFrom) {
   for (const std::string& verb : verbs) {
     const Ended ended = retort(verb, folder_.path());
     EXPECT_EQ(ended.exit, 78) << verb;
-    EXPECT_THAT(ended.err, HasSubstr("name the one that is meant: --checkpoint FOLDER")) << verb;
+    EXPECT_THAT(ended.err, HasSubstr("name the one you mean: --checkpoint FOLDER")) << verb;
   }
   std::string best = file_text(folder_ / "other/nodes/train/checkpoints/latest");
   best.pop_back();
@@ -225,7 +224,7 @@ TEST_F(ChangedRecord, AnotherWorldIsSaidAndDoesNotStopAResume) {
   folder_.write("kinds/.retort/graph.json", graph.dump());
   const Ended refused = resume("kinds");
   EXPECT_EQ(refused.exit, 78);
-  EXPECT_THAT(refused.err, HasSubstr("had version 99 and has now version "));
+  EXPECT_THAT(refused.err, HasSubstr("had version 99 and now has version "));
 }
 
 TEST_F(ChangedRecord, PhotographThatChangesDuringATrainingFailsTheRunAndKeepsItsWeights) {
@@ -239,11 +238,11 @@ TEST_F(ChangedRecord, PhotographThatChangesDuringATrainingFailsTheRunAndKeepsIts
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err,
               HasSubstr("error[E0807]: the input /data/root has other files: 24 files with "));
-  EXPECT_THAT(ended.err, HasSubstr("it was changed while the run was at work"));
+  EXPECT_THAT(ended.err, HasSubstr("it was changed during the run"));
   EXPECT_EQ(json::parse(file_text(folder_ / "run/summary.json"))["status"], "failed");
   const Ended refused = resume("run");
   EXPECT_EQ(refused.exit, 78);
-  EXPECT_THAT(refused.err, HasSubstr("the input /data/root was changed while the run was at work"));
+  EXPECT_THAT(refused.err, HasSubstr("the input /data/root was changed during the run"));
   const Ended accepted = resume("run --force");
   EXPECT_EQ(accepted.exit, 0) << accepted.err;
   EXPECT_THAT(accepted.err, Not(HasSubstr("epoch ")));

@@ -147,13 +147,13 @@ TEST_F(ClipAdapters, AModelThatCannotPredictIsRefusedByText) {
   refused("run" + photo + "--model merged --labels car", 64,
           "both a run, 'run', and --model 'merged' are given", "leave one of them out");
   refused("--model merged" + photo, 64,
-          "--model has no classes of its own, and there are no --labels",
+          "--model has no classes of its own, but --labels is not given",
           "give the texts to choose among");
   refused("--model merged --labels car", 64, "no image given", "give images or folders of images");
   refused("--model merged" + photo + "--labels \"\"", 64, "the argument after '--labels' is empty",
           "leave it out");
   refused("--model merged --checkpoint best" + photo + "--labels car", 64,
-          "--checkpoint is for what a run has trained", "leave it out");
+          "--checkpoint is for the model of a run", "leave it out");
   refused("--model merged train.epochs=1" + photo + "--labels car", 64,
           "'train.epochs=1' has no effect", "device=");
   refused("--model nowhere" + photo + "--labels car", 66, "nowhere", "");
@@ -164,11 +164,11 @@ TEST_F(ClipAdapters, AModelThatCannotPredictIsRefusedByText) {
   folder_.write("merged/preprocessor_config.json", preprocessor);
   fs::remove(folder_ / "merged/merges.txt");
   refused("--model merged" + photo + "--labels car", 66,
-          "it has no merges.txt, without which no text can be read",
-          "it is one of the files that transformers saves with a CLIP");
+          "it has no merges.txt, which is needed to read text",
+          "transformers saves it with a CLIP model");
   folder_.write("merged/config.json", R"({"model_type": "vit"})");
   refused("--model merged" + photo + "--labels car", 78, "it describes a 'vit', not a 'clip'",
-          "a CLIP of two towers");
+          "a CLIP model with both towers");
 }
 
 }  // namespace

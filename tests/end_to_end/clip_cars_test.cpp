@@ -92,8 +92,7 @@ TEST_F(ClipCars, MicroBatchesAreComparedAsTheWholeBatchIs) {
   const Ended parts = run("parts", "batch_size=16 gradient_accumulation_steps=2");
   ASSERT_EQ(parts.exit, 0) << parts.err;
   EXPECT_THAT(parts.err, HasSubstr("train: Effective batch size: 32 (2 x 16)"));
-  EXPECT_THAT(parts.err,
-              HasSubstr("train: each image is compared with all others of the effective batch"));
+  EXPECT_THAT(parts.err, HasSubstr("train: each image is compared with all others of the batch"));
   const Ended apart =
       run("apart", "batch_size=16 gradient_accumulation_steps=2 train.loss.negatives=micro_batch");
   ASSERT_EQ(apart.exit, 0) << apart.err;
@@ -109,11 +108,11 @@ TEST_F(ClipCars, PublishedTrainingIsToldHowFewItCompares) {
           std::string(kSmallClip),
       folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(
-      ended.err,
-      HasSubstr("negatives: micro_batch: each image is compared with 15 others, those of its "
-                "micro-batch: this is another loss than that of the whole batch"));
-  EXPECT_THAT(ended.err, HasSubstr("within its class: the own caption is the nearest for "));
+  EXPECT_THAT(ended.err,
+              HasSubstr("negatives: micro_batch: each image is compared with 15 others, those of "
+                        "its micro-batch, which is not the loss of the whole batch"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("within its class: the image's own caption is the nearest for "));
 }
 
 TEST_F(ClipCars, PhotographsAreAskedAboutInWords) {
@@ -151,7 +150,7 @@ TEST_F(ClipCars, PhotographsAreAskedAboutInWords) {
       "epochs=1 batch_size=32 run.dir=plain",
       folder_.path());
   if (plain.exit != 0) ADD_FAILURE() << plain.err;
-  refused("plain", "--labels car", "--labels is for models that read texts, and this one does not");
+  refused("plain", "--labels car", "--labels is for models that read text, but this one does not");
 }
 
 TEST_F(ClipCars, WhatCannotBeReadIsRefusedBeforeAnythingRuns) {
@@ -160,16 +159,16 @@ TEST_F(ClipCars, WhatCannotBeReadIsRefusedBeforeAnythingRuns) {
                  "4 captions are longer than the 20 tokens of the text tower's context: 'a photo "
                  "of a AM General ");
   expect_refused("'data.caption=\"a {colour} car\"'", 78,
-                 "names {colour}, and there is no such field");
+                 "names {colour}, but there is no such field");
   folder_.write("merges.txt", "#version\na b</w>\n");
   folder_.write("vocab.json", R"({"a": 0})");
   expect_refused("model.tokenizer.merges=merges.txt model.tokenizer.vocabulary=vocab.json", 65,
-                 "'vocab.json' is no vocabulary of CLIP: it lacks the token '!' of the merges "
+                 "'vocab.json' is not a vocabulary of CLIP: it lacks the token '!' of the merges "
                  "[/model/tokenizer/vocabulary]");
   expect_refused("model.tokenizer.merges=nowhere.txt", 66,
                  "there is no file 'nowhere.txt' [/model/tokenizer/merges]");
   std::filesystem::remove(folder_ / "cars/cars_test_annos_withlabels.mat");
-  expect_refused("", 66, "which says the classes of the test images, is not there");
+  expect_refused("", 66, "which has the classes of the test images, is neither there nor in");
 }
 
 }  // namespace

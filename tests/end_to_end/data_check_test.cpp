@@ -47,7 +47,7 @@ class DataCheck : public testing::Test {
 TEST_F(DataCheck, OfGoodDataFindsNothing) {
   const Ended ended = check();
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(ended.out, StartsWith("data: 25 pictures, "));
+  EXPECT_THAT(ended.out, StartsWith("data: 25 images, "));
   EXPECT_THAT(
       ended.out,
       HasSubstr(
@@ -62,11 +62,11 @@ TEST_F(DataCheck, CopiesInTwoPartsEndWithTheCodeOfBadData) {
   const Ended ended = check();
   EXPECT_EQ(ended.exit, 65);
   EXPECT_THAT(ended.err,
-              HasSubstr("error[E0612]: 1 picture is in more than one part, byte for byte: "
+              HasSubstr("error[E0612]: 1 image is in more than one part, byte for byte: "
                         "'train/1/copy.jpg' (train) = 'test/1/00001.jpg' (test) [/data]"));
   const Ended dropped = check("data.duplicates=drop");
   EXPECT_EQ(dropped.exit, 0) << dropped.err;
-  EXPECT_THAT(dropped.err, HasSubstr("warning[E0612]: 1 picture is in more than one part"));
+  EXPECT_THAT(dropped.err, HasSubstr("warning[E0612]: 1 image is in more than one part"));
   const Ended json = check("--json");
   EXPECT_EQ(json.exit, 65);
   const auto document = nlohmann::json::parse(json.out);
@@ -79,15 +79,15 @@ TEST_F(DataCheck, PatientsAreKnownByTheNamesOfPublishedSets) {
   const auto rename = [&](const std::string& from, const std::string& to) {
     fs::rename(folder_ / "eyes" / from, folder_ / "eyes" / to);
   };
-  EXPECT_THAT(check().out, HasSubstr("; 25 names tell no patient\n"));
+  EXPECT_THAT(check().out, HasSubstr("; 25 names give no patient\n"));
   rename("train/0/00005.jpg", "train/0/14287_left-600-FA.jpg");
   rename("test/1/00001.jpg", "test/1/14287_right-600.jpg");
   const Ended ended = check();
-  EXPECT_THAT(ended.out, HasSubstr("; 1 patient; 23 names tell no patient\n"));
-  EXPECT_THAT(ended.err, HasSubstr("pictures of 1 patient are in more than one part: 14287"));
+  EXPECT_THAT(ended.out, HasSubstr("; 1 patient; 23 names give no patient\n"));
+  EXPECT_THAT(ended.err, HasSubstr("images of 1 patient are in more than one part: 14287"));
   rename("train/1/00004.jpg", "train/1/anna-1.jpg");
   EXPECT_THAT(check(R"('data.patient="^([a-z]+)-"')").out,
-              HasSubstr("; 1 patient; 24 names tell no patient\n"));
+              HasSubstr("; 1 patient; 24 names give no patient\n"));
   const Ended refused = check(R"('data.patient="^([a-z]+-"')");
   EXPECT_EQ(refused.exit, 78);
   EXPECT_THAT(refused.err, HasSubstr("missing closing parenthesis"));
@@ -119,7 +119,7 @@ TEST_F(DataCheck, KeptPhotographsChangeNoBit) {
   EXPECT_EQ(stored().size(), 0u);
   const Ended kept = run("memory", "");
   ASSERT_EQ(kept.exit, 0) << kept.err;
-  EXPECT_THAT(kept.err, HasSubstr("may be kept in memory, all that it could use"));
+  EXPECT_THAT(kept.err, HasSubstr("may be cached in memory, which is all that it can use"));
   EXPECT_EQ(stored().size(), 0u);
   ASSERT_EQ(run("disk", "data.cache_mib=0").exit, 0);
   EXPECT_EQ(stored().size(), 25u);
@@ -136,7 +136,7 @@ TEST_F(DataCheck, WhatCannotBeReadIsNamed) {
   std::ofstream(folder_ / "eyes/val/0/broken.png") << "no picture";
   const Ended ended = check();
   EXPECT_EQ(ended.exit, 65);
-  EXPECT_THAT(ended.err, HasSubstr("error[E0604]: 1 picture cannot be read: 'val/0/broken.png' ("));
+  EXPECT_THAT(ended.err, HasSubstr("error[E0604]: 1 image cannot be read: 'val/0/broken.png' ("));
   EXPECT_EQ(check("data.on_corrupt=skip").exit, 0);
 }
 
@@ -149,11 +149,11 @@ TEST_F(DataCheck, AllThatIsWrongIsSaidAtOnce) {
   for (const std::string& more : {"", "data.on_corrupt=skip"}) {
     const Ended ended = check(more);
     EXPECT_EQ(ended.exit, 65);
-    EXPECT_THAT(ended.out, HasSubstr("data: 27 pictures, "));
+    EXPECT_THAT(ended.out, HasSubstr("data: 27 images, "));
     EXPECT_THAT(ended.err, HasSubstr("the class has no images: 'nothing'"));
-    EXPECT_THAT(ended.err, HasSubstr("1 picture cannot be read: 'val/0/broken.png' ("));
+    EXPECT_THAT(ended.err, HasSubstr("1 image cannot be read: 'val/0/broken.png' ("));
     EXPECT_THAT(ended.err,
-                HasSubstr("1 picture is more than once there, byte for byte: 'test/1/00001.jpg' = "
+                HasSubstr("1 image appears more than once, byte for byte: 'test/1/00001.jpg' = "
                           "'test/1/copy.jpg'"));
     EXPECT_EQ(ended.err.find("unsupported format: 1 .gif") == std::string::npos, !more.empty())
         << ended.err;
@@ -162,10 +162,10 @@ TEST_F(DataCheck, AllThatIsWrongIsSaidAtOnce) {
   const Ended divided = check();
   EXPECT_EQ(divided.exit, 65);
   EXPECT_THAT(divided.err, HasSubstr("unsupported format: 1 .gif"));
-  EXPECT_THAT(divided.err, HasSubstr("1 picture cannot be read: 'val/0/broken.png' ("));
+  EXPECT_THAT(divided.err, HasSubstr("1 image cannot be read: 'val/0/broken.png' ("));
   EXPECT_THAT(
       divided.err,
-      HasSubstr("1 picture is more than once in one part, byte for byte: 'test/1/00001.jpg' = "
+      HasSubstr("1 image appears more than once in one part, byte for byte: 'test/1/00001.jpg' = "
                 "'test/1/copy.jpg'"));
 }
 
@@ -179,10 +179,8 @@ TEST_F(DataCheck, FoldersOfPicturesThatNoPartTakesAreNamed) {
   fs::copy_file(folder_ / "eyes/test/1/00001.jpg", folder_ / "eyes/train/1/more/c.jpg");
   const Ended ended = check();
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(
-      ended.err,
-      HasSubstr("warning[E0612]: 2 folders hold pictures that no part takes: 'holdout' (2), "
-                "'train/1/more' (1)"));
+  EXPECT_THAT(ended.err, HasSubstr("warning[E0612]: 2 folders of images belong to no part: "
+                                   "'holdout' (2), 'train/1/more' (1)"));
 }
 
 TEST_F(DataCheck, IsOfRecipes) {
@@ -219,11 +217,8 @@ TEST_F(DataCheck, APredictionOfWhatIsNoRetinaSaysSo) {
             0);
   const Ended ended = retort("predict run shapes eyes/test/0", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(
-      ended.err,
-      HasSubstr(
-          "2 pictures do not look like a photograph of a retina, so what is said of them means "
-          "nothing: 'shapes/"));
+  EXPECT_THAT(ended.err, HasSubstr("2 images do not look like a photograph of a retina, so their "
+                                   "predictions mean nothing: 'shapes/"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How a run's images are divided is recorded, and whoever goes on with the run or evaluates it
+// How a run's images are divided is recorded, and whoever continues with the run or evaluates it
 // divides them so, through the real programs.
 
 #include <algorithm>
@@ -86,9 +86,10 @@ TEST_F(DivisionOfARun, EvaluationTestsWhatTheRunKeptForItWhateverWasAdded) {
   const Ended ended = evaluate("a", "--force");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_EQ(tested(), predictions("a"));
-  EXPECT_THAT(ended.err,
-              HasSubstr("6 images are new since the run began, and in no part of its division: "));
-  EXPECT_THAT(ended.err, HasSubstr("trained on none of the 9 images that are tested"));
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr("6 images are new since the run started, and in no part of its division: "));
+  EXPECT_THAT(ended.err, HasSubstr("trained on none of the 9 tested images"));
 }
 
 TEST_F(DivisionOfARun, AnotherDivisionIsNotEvaluatedUnlessAllowed) {
@@ -110,7 +111,7 @@ TEST_F(DivisionOfARun, CopyOfItsImagesIsKnown) {
   fs::copy(folder_ / "photos", folder_ / "copy", fs::copy_options::recursive);
   const Ended all = evaluate("a", "data.root=copy");
   EXPECT_EQ(all.exit, 65) << all.err;
-  EXPECT_THAT(all.err, HasSubstr("trained on 27 of the 36 images that are tested"));
+  EXPECT_THAT(all.err, HasSubstr("trained on 27 of the 36 tested images"));
   const Ended test = evaluate("a", "data.root=copy data.split.test=0.25");
   EXPECT_EQ(test.exit, 0) << test.err;
   EXPECT_EQ(tested(), predictions("a"));
@@ -121,8 +122,7 @@ TEST_F(DivisionOfARun, WeightsThatItStartedFromHaveSeenImagesToo) {
   const std::string from_a = "train.warm_start=a ";
   const Ended same = train("same", "", from_a);
   ASSERT_EQ(same.exit, 0) << same.err;
-  EXPECT_THAT(same.err,
-              HasSubstr("the model has been trained on none of the 9 images that are tested"));
+  EXPECT_THAT(same.err, HasSubstr("the model has been trained on none of the 9 tested images"));
   const Ended other = train("other", "", from_a + "data.split.seed=7");
   EXPECT_EQ(other.exit, 65) << other.err;
   EXPECT_THAT(other.err, HasSubstr("error[E0612]: the model has been trained on "));

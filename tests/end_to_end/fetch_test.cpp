@@ -74,7 +74,7 @@ TEST_F(Fetch, ModelThatIsNotThere) {
   EXPECT_EQ(ended.exit, 66);
   EXPECT_EQ(ended.err, "error[E0631]: cannot fetch 'org/none': " + hub_.url() +
                            "/api/models/org/none/revision/main: the server answers 404, not found\n"
-                           "  help: check whether the name and the revision are right\n");
+                           "  help: check the name and the revision\n");
 }
 
 TEST_F(Fetch, KilledAtAnyPointItIsWholeTheNextTime) {

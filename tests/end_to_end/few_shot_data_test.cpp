@@ -90,9 +90,9 @@ TEST_F(FewShotData, SmallPicturesAreReadAsTheyArePublished) {
 TEST_F(FewShotData, ClassesThatAreTrainedOnAndTestedStopBeforeAnythingRuns) {
   const Ended ended = run("data.test=all.json data.validation=null");
   EXPECT_EQ(ended.exit, 65);
-  EXPECT_THAT(ended.err, testing::StartsWith(
-                             "override 2:1:11: error[E0612]: train, validation and test must share "
-                             "nothing: train and test both have the 6 classes '"));
+  EXPECT_THAT(ended.err,
+              testing::StartsWith("override 2:1:11: error[E0612]: train, validation and test must "
+                                  "not overlap: train and test both have the 6 classes '"));
   EXPECT_THAT(ended.err, HasSubstr("[/data/test]"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }

@@ -98,7 +98,7 @@ TEST_F(FewShot, PhotographsAreNamedByAFewExamplesOfEachClass) {
       0);
   const Ended asked = retort("predict run --support album album --top 3", folder_.path());
   ASSERT_EQ(asked.exit, 0) << asked.err;
-  EXPECT_THAT(asked.err, HasSubstr("3 classes by 2 examples each; 3 more are not looked at"));
+  EXPECT_THAT(asked.err, HasSubstr("3 classes by 2 examples each; 3 more are not used"));
   EXPECT_EQ(std::ranges::count(asked.out, '\n'), 10);
 
   const Ended without = retort("predict run album", folder_.path());
@@ -109,7 +109,7 @@ TEST_F(FewShot, PhotographsAreNamedByAFewExamplesOfEachClass) {
           std::filesystem::directory_iterator(folder_ / "album")->path().filename().string() +
           " album",
       folder_.path());
-  EXPECT_THAT(loose.err, HasSubstr("lies in no folder of a class"));
+  EXPECT_THAT(loose.err, HasSubstr("is in no class folder"));
 }
 
 TEST_F(FewShot, ATestOfTheTrainingClassesSeesThemUnchanged) {
@@ -157,7 +157,7 @@ TEST_F(FewShot, FeaturesOfAFixedBackboneAreKept) {
 
   const Ended refused = run("refused", "+features=kept");
   EXPECT_NE(refused.exit, 0);
-  EXPECT_THAT(refused.err, HasSubstr("'model' has no frozen part whose features could be kept"));
+  EXPECT_THAT(refused.err, HasSubstr("'model' has no frozen part with features to keep"));
   EXPECT_THAT(refused.err,
               HasSubstr("set backbone.trainable: false and backbone.batch_norm: running"));
 }

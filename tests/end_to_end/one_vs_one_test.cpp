@@ -229,9 +229,8 @@ TEST_F(OneVsOne, MissingPairIsRefusedBeforeAnythingRuns) {
   const Ended ended = run(
       "'train.foreach.pair=[[0,1],[0,2],[1,2],[0,3],[1,3],[2,3],[0,4],[1,4],[2,4]]' run.dir=nine");
   EXPECT_NE(ended.exit, 0);
-  EXPECT_THAT(
-      ended.err,
-      HasSubstr("the ensemble needs one network for each pair of classes; there is none for '"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("the ensemble needs one network for each class pair; there is none for '"));
   EXPECT_FALSE(fs::exists(folder_ / "nine"));
 }
 

@@ -136,7 +136,7 @@ TEST_F(Trained, EvaluationRefusesWhatTheWeightsDoNotFit) {
   const Ended size = retort("evaluate run data.image_size=36", folder_.path());
   EXPECT_EQ(size.exit, 78);
   EXPECT_THAT(size.err,
-              HasSubstr("'image' is [3,36,36] in the test set, and was [3,24,24] in training"));
+              HasSubstr("'image' is [3,36,36] in the test set, but was [3,24,24] in training"));
 }
 
 TEST_F(Trained, DamagedWeightsAreRefusedByAllAndMadeAgainByResume) {
@@ -242,7 +242,7 @@ TEST_F(Trained, UnreadablePicturesStopItOrAreSkippedAndListed) {
   EXPECT_EQ(stopped.exit, 65);
   EXPECT_THAT(stopped.err,
               HasSubstr("error[E0609]: image 'photos/aaa.jpg': it is not JPEG, PNG or WebP\n"
-                        "  help: add --skip-corrupt to leave out what cannot be read\n"));
+                        "  help: add --skip-corrupt to leave out unreadable images\n"));
   EXPECT_EQ(file_text(folder_ / "p.csv"), "as it was");
   const Ended skipped = retort("predict run photos --out p.csv --skip-corrupt", folder_.path());
   EXPECT_EQ(skipped.exit, 65);

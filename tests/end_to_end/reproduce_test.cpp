@@ -80,7 +80,7 @@ TEST_F(Reproduce, ChangedInputIsRefusedUnlessForced) {
   EXPECT_EQ(refused.exit, 78);
   EXPECT_THAT(refused.err,
               HasSubstr("error[E0807]: the input /data/root has other files: 12 files with "));
-  EXPECT_THAT(refused.err, HasSubstr("add --force: the result may then be another one"));
+  EXPECT_THAT(refused.err, HasSubstr("add --force: the result may then be different"));
   EXPECT_FALSE(fs::exists(folder_ / "b")) << "said before anything is written";
   const Ended forced = runs("rerun a run.dir=b --force");
   EXPECT_EQ(forced.exit, 0) << forced.err;
@@ -110,7 +110,7 @@ TEST_F(Reproduce, RecordsOfOtherKindsAreRefused) {
   folder_.write("a/.retort/graph.json", graph.dump());
   const Ended kinds = runs("reproduce a");
   EXPECT_EQ(kinds.exit, 78);
-  EXPECT_THAT(kinds.err, HasSubstr("'train.supervised' had version 99 and has now version "));
+  EXPECT_THAT(kinds.err, HasSubstr("'train.supervised' had version 99 and now has version "));
   json summary = json::parse(file_text(folder_ / "a/summary.json"));
   summary["status"] = "failed";
   folder_.write("a/summary.json", summary.dump());
@@ -130,7 +130,8 @@ TEST_F(Reproduce, RunResumedWithOtherOptionsFollowsFromBoth) {
   ASSERT_EQ(retort("resume a train.epochs=3 --force -q", folder_.path()).exit, 0);
   const Ended refused = runs("reproduce a");
   EXPECT_EQ(refused.exit, 78);
-  EXPECT_THAT(refused.err, HasSubstr("the run was resumed with other options than it began with"));
+  EXPECT_THAT(refused.err,
+              HasSubstr("the run was resumed with other options than it started with"));
 }
 
 TEST_F(Reproduce, NewRunIsComparedSampleBySample) {

@@ -210,7 +210,7 @@ TEST_F(Resume, RobustPolicyGetsAlongWithABlockThatIsRefused) {
 TEST_F(Resume, DeviceThatIsLostAgainAndAgainStopsTheRun) {
   const Ended ended = train("run", "retort-worker/step:1:lose", kRetries);
   EXPECT_EQ(ended.exit, 69);
-  EXPECT_THAT(ended.err, HasSubstr("train: the device failed: this step was to lose its GPU"));
+  EXPECT_THAT(ended.err, HasSubstr("train: the device failed: this step was set to lose its GPU"));
   EXPECT_THAT(ended.err, HasSubstr("restart 1\n"));
   EXPECT_THAT(ended.err, testing::Not(HasSubstr("restart 2")));
   EXPECT_THAT(ended.err, HasSubstr("error[E0712]: the device 'cpu' failed"));
@@ -228,10 +228,8 @@ TEST_F(Resume, WorkerThatIsKilledAgainAndAgainTriesWaysThatTakeLess) {
       ended.err,
       HasSubstr("train: continues with micro_batch 4 in place of the whole batch of 8, under which "
                 "workers were killed"));
-  EXPECT_THAT(
-      ended.err,
-      HasSubstr("error[E0706]: the worker was killed again and again, and no way takes less memory "
-                "than micro_batch 4"));
+  EXPECT_THAT(ended.err, HasSubstr("error[E0706]: the worker was killed repeatedly, and no way "
+                                   "needs less memory than micro_batch 4"));
 }
 
 TEST_F(Resume, WithoutRetriesAWorkerThatLosesItsGpuEndsTheRunWhichCanBeResumed) {
@@ -239,7 +237,7 @@ TEST_F(Resume, WithoutRetriesAWorkerThatLosesItsGpuEndsTheRunWhichCanBeResumed) 
   const Ended ended = train("run", "retort-worker/step:3:lose", "memory=as_written");
   EXPECT_EQ(ended.exit, 69);
   EXPECT_THAT(ended.err,
-              HasSubstr("help: set memory.max_retries for the run to be restarted by itself"));
+              HasSubstr("help: set memory.max_retries to restart the run automatically"));
   EXPECT_THAT(ended.err, HasSubstr("finished work is saved: continue with `retort resume run`"));
   EXPECT_EQ(resume("run").exit, 0);
   expect_whole("run", result("whole"));
@@ -313,8 +311,7 @@ TEST_F(Resume, ChangedRecipeIsClassedFieldByField) {
       refused.err,
       HasSubstr(
           "error[E0807]: 'train.epochs' was 2 and is now 3: the schedule 'one_cycle' spans all "
-          "epochs, so those that are done would have had other learning rates "
-          "[/train/epochs]"));
+          "epochs, so the epochs done so far would have had other learning rates [/train/epochs]"));
   EXPECT_THAT(refused.err,
               HasSubstr("and is now 32: the saved state does not fit that [/model/hidden_size]"));
   EXPECT_THAT(refused.err, testing::Not(HasSubstr("workers")));

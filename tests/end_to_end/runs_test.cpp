@@ -112,11 +112,10 @@ TEST_F(Runs, BestHasWeightsAndIsChosenByValidation) {
             0);
   const Ended plain = runs("best plain");
   EXPECT_EQ(plain.out, "plain/a\n");
-  EXPECT_THAT(
-      plain.err,
-      HasSubstr("no run here has been validated, so that test data choose: evaluate/top1 "));
+  EXPECT_THAT(plain.err,
+              HasSubstr("no run here has been validated, so test data decide: evaluate/top1 "));
   EXPECT_THAT(runs("best --metric accuracy").err,
-              testing::StartsWith("evaluate/top1 is of the test data: "));
+              testing::StartsWith("evaluate/top1 is measured on test data: "));
   for (const std::string seed : {"1", "2"}) {
     const Ended ended = retort(
         "run classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "

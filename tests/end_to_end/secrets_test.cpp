@@ -65,9 +65,10 @@ TEST_F(LostSecret, ThatIsNeededIsAskedForAgainByEachVerb) {
                                   std::string("evaluate run run.dir=out")}) {
     const Ended refused = retort(verb, folder_.path());
     EXPECT_EQ(refused.exit, 78) << verb;
-    EXPECT_THAT(refused.err,
-                HasSubstr("error[E0213]: a secret was here, which the record does not hold "
-                          "[/model/backbone/weights]\n"))
+    EXPECT_THAT(
+        refused.err,
+        HasSubstr(
+            "error[E0213]: a secret, which the record does not store [/model/backbone/weights]\n"))
         << verb;
     EXPECT_THAT(refused.err, HasSubstr("  help: give it again as an override\n")) << verb;
     EXPECT_FALSE(fs::exists(folder_ / "out")) << verb;
@@ -113,9 +114,10 @@ TEST_F(LostSecret, OtherOverridesOfAnExportAreRefused) {
   EXPECT_EQ(
       ended.err,
       "error[E0809]: 'seed=3' has no effect on an export\n"
-      "  help: an export takes no override but a secret that the run's record does not hold\n"
+      "  help: an export takes no override except a secret, which the run's record does not hold\n"
       "error[E0809]: 'vars.api_key=***' has no effect on an export\n"
-      "  help: an export takes no override but a secret that the run's record does not hold\n");
+      "  help: an export takes no override except a secret, which the run's record does not "
+      "hold\n");
 }
 
 /// A secret that every command finds: in variables, in options and in flags. It is searched in all
@@ -303,7 +305,7 @@ TEST_F(PlantedSecret, IsRefusedWhereItWouldBeShownToAll) {
   for (const std::string option : {"name=r_", "notice=", "run.dir=outputs/"}) {
     const Ended ended = shell("retort run " + base_ + "--smoke '" + option + kReads + "'");
     EXPECT_EQ(ended.exit, 78) << option << ended.err;
-    EXPECT_THAT(ended.err, HasSubstr("error[E0314]: this is made of a secret (")) << option;
+    EXPECT_THAT(ended.err, HasSubstr("error[E0314]: this comes from a secret (")) << option;
     expect_nowhere(option, ended);
   }
   const Ended seeded = shell("retort run " + base_ + "--smoke 'seed=${oc.env:MY_PIN_KEY}'");
@@ -314,7 +316,7 @@ TEST_F(PlantedSecret, IsRefusedWhereItWouldBeShownToAll) {
         "--launcher slurm 'sweep.launcher.setup=[\"export A=" + std::string(kReads) + "\"]'"}) {
     const Ended ended = shell("retort sweep " + base_ + "seed=1,2 " + option);
     EXPECT_EQ(ended.exit, 78) << option << ended.err;
-    EXPECT_THAT(ended.err, HasSubstr("error[E0314]: this is made of a secret (")) << option;
+    EXPECT_THAT(ended.err, HasSubstr("error[E0314]: this comes from a secret (")) << option;
     expect_nowhere(option, ended);
   }
 }

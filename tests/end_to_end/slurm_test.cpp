@@ -81,7 +81,7 @@ TEST_F(DeepSlurm, OfTwentyTrialsTwoAreKilledAndEachEndsOnce) {
       std::to_string(
           std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count()));
   ASSERT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("trial 3: its task is gone (FAILED); it is handed over again"));
+  EXPECT_THAT(ended.err, HasSubstr("trial 3: its task is gone (FAILED); it is resubmitted"));
   EXPECT_THAT(ended.err, HasSubstr("trial 7 stopped: its run was killed"));
   const json trials = results("s")["trials"];
   ASSERT_EQ(trials.size(), 20u);
@@ -128,7 +128,7 @@ TEST_F(DeepSlurm, FollowerThatIsKilledIsFollowedByAnother) {
   ASSERT_EQ(killed.exit, 137);
   const Ended resumed = shell(RETORT_BINARY_DIR "/bin/retort sweep resume s");
   ASSERT_EQ(resumed.exit, 0) << resumed.err;
-  EXPECT_THAT(resumed.err, HasSubstr("going on with Slurm job 1\n"));
+  EXPECT_THAT(resumed.err, HasSubstr("continuing with Slurm job 1\n"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "s/launch/2")) << "nothing was submitted twice";
   EXPECT_EQ(results("s")["trials"][1]["state"], "finished");
 }

@@ -116,8 +116,7 @@ TEST_F(Sweep, AutoTakesAsManySlotsAsFit) {
   EXPECT_THAT(listed.err, ContainsRegex("--slots auto: [0-9]+ trials? at a time"));
   EXPECT_THAT(sweep("s", "--slots many").err,
               HasSubstr("error[E0501]: --slots is 'many'\n  help: write a number from 1 to 1024, "
-                        "or auto: as many "
-                        "trials at a time as fit\n"));
+                        "or auto: as many trials at once as fit\n"));
   const Ended ended = sweep("s", "--slots auto");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   const Ended resumed = retort("sweep resume s --slots auto", folder_.path());
@@ -176,7 +175,7 @@ TEST_F(Sweep, OnlyASamplersSweepIsGoneOnWithByIt) {
   ASSERT_EQ(retort("sweep data.yaml seed=1,2 sweep.dir=s", folder_.path()).exit, 0);
   const Ended refused = retort("sweep ask-tell resume s", folder_.path());
   EXPECT_EQ(refused.exit, 64);
-  EXPECT_THAT(refused.err, HasSubstr("error[E0501]: no sampler has thought of the trials of '"));
+  EXPECT_THAT(refused.err, HasSubstr("error[E0501]: no sampler chose the trials of '"));
   EXPECT_EQ(retort("sweep ask-tell resume", folder_.path()).exit, 64);
   EXPECT_THAT(retort("sweep ask-tell resume nowhere", folder_.path()).err,
               HasSubstr("'nowhere' contains no sweep"));
@@ -309,7 +308,7 @@ TEST_F(Sweep, SamplerOutsideChoosesTheTrials) {
   EXPECT_THAT(file_text(folder_ / "s/recipes/1.yaml"), HasSubstr("\nseed: 3\n"));
   const Ended again = retort("sweep resume s", folder_.path());
   EXPECT_EQ(again.exit, 0) << again.err;
-  EXPECT_THAT(again.err, HasSubstr("its sampler goes on with `retort sweep ask-tell resume "));
+  EXPECT_THAT(again.err, HasSubstr("its sampler continues with `retort sweep ask-tell resume "));
 }
 
 TEST_F(Sweep, TrialsThatAreWorseStopEarly) {
@@ -366,11 +365,11 @@ TEST_F(Sweep, ResumeSaysWhatDiffers) {
   EXPECT_EQ(other.exit, 78);
   EXPECT_THAT(
       other.err,
-      HasSubstr("error[E0807]: this is not how the sweep was begun: there were 2 trials and would "
-                "now be 3, in trial 0 'train.epochs' was 1 and would now be 2, in trial 1 "));
-  EXPECT_THAT(other.err, HasSubstr("it was begun as `retort sweep classify data.root=photos "));
+      HasSubstr("error[E0807]: this is not how the sweep was started: there were 2 trials and "
+                "would now be 3, in trial 0 'train.epochs' was 1 and would now be 2, in trial 1 "));
+  EXPECT_THAT(other.err, HasSubstr("it was started as `retort sweep classify data.root=photos "));
   EXPECT_THAT(resume(begun + "train.epochs=2 train.warm_start=null,nowhere --slots 512").err,
-              HasSubstr("error[E0807]: this is not how the sweep was begun"))
+              HasSubstr("error[E0807]: this is not how the sweep was started"))
       << "which is seen before any trial is planned";
   const Ended same = resume(begun + "train.epochs=1 train.warm_start=null,nowhere --slots 4 -q");
   EXPECT_EQ(same.exit, 3) << same.err;
@@ -402,7 +401,7 @@ TEST_F(Sweep, SecretIsNotWrittenDown) {
   const Ended refused = sweep("s", "+vars.api_token=geheim '++train.warm_start=${vars.api_token}'");
   EXPECT_EQ(refused.exit, 78);
   EXPECT_THAT(refused.err,
-              HasSubstr("a trial needs a secret, which is not written into the sweep's folder"));
+              HasSubstr("a trial needs a secret, which is never written into the sweep's folder"));
   EXPECT_NE(run_shell("grep -r geheim s", folder_.path()).exit, 0);
 }
 

@@ -56,7 +56,8 @@ void add_runs(Invocation& verb, RunSelection& selection, const std::string& summ
   verb.add(
       {.name = "--all",
        .value = &selection.all,
-       .summary = "In a folder of runs, include those that failed, were stopped or are running"});
+       .summary =
+           "In a folder of runs, include those that failed, were stopped or are still running"});
 }
 
 Result<std::vector<RecordedRun>> selected_runs(const RunSelection& selection, Console& console) {
@@ -126,13 +127,14 @@ void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place) {
 }
 
 void add_grace(Invocation& verb, LogFlags& flags) {
-  verb.add({.name = "--grace",
-            .value = &flags.grace_seconds,
-            .summary = "Seconds that a worker which is asked to stop may take to save before it is "
-                       "killed; 0: any",
-            .type = "SECONDS",
-            .range = {0, 1000000},
-            .shows_default = true});
+  verb.add(
+      {.name = "--grace",
+       .value = &flags.grace_seconds,
+       .summary =
+           "Seconds a worker may take to save when asked to stop, before it is killed; 0: no limit",
+       .type = "SECONDS",
+       .range = {0, 1000000},
+       .shows_default = true});
 }
 
 ReuseOptions::Which ReuseFlags::which() const {

@@ -120,9 +120,8 @@ std::string overview() {
             std::string(command->summary) + '\n';
   }
   return text +
-         "\n  --help      This text; `retort VERB --help` says more\n  --version   Versions of "
-         "retort, LibTorch and "
-         "CUDA\n\nExample: retort run quickstart\n";
+         "\n  --help      This text; `retort VERB --help` explains a verb\n  --version   Versions "
+         "of retort, LibTorch and CUDA\n\nExample: retort run quickstart\n";
 }
 
 Diagnostic unknown_verb(const std::string& verb) {

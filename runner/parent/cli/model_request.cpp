@@ -32,29 +32,28 @@ bool is_file(const fs::path& path) {
 Result<Json> folder_options(const std::string& reference, const fs::path& weights) {
   const fs::path folder = weights.parent_path();
   const auto missing = [&](const std::string& file, const std::string& what) {
-    const std::string help =
-        is_hub_reference(reference)
-            ? "fetch it with the weights: retort data fetch " + reference
-            : "put it there: it is one of the files that transformers saves with a CLIP";
+    const std::string help = is_hub_reference(reference)
+                                 ? "fetch it with the weights: retort data fetch " + reference
+                                 : "put it there: transformers saves it with a CLIP model";
     return unusable_model(reference, ErrorCode::kMissingWeights, "it has no " + file + ", " + what,
                           help);
   };
   const auto config = config_next_to(weights);
   if (!config || config->file.filename() != "config.json")
-    return missing("config.json", "which says how large the model is");
+    return missing("config.json", "which gives the size of the model");
   Json options;
   try {
     options = clip_options(config->json);
   } catch (const std::invalid_argument& error) {
-    return unusable_model(reference, ErrorCode::kOptionConflict,
-                          std::string("of its config.json, ") + error.what(),
-                          "give a CLIP of two towers, such as hf:openai/clip-vit-base-patch32");
+    return unusable_model(
+        reference, ErrorCode::kOptionConflict, std::string("of its config.json, ") + error.what(),
+        "give a CLIP model with both towers, such as hf:openai/clip-vit-base-patch32");
   }
   constexpr std::array kMerges = {"merges.txt", "bpe_simple_vocab_16e6.txt.gz"};
   if (!is_file(folder / kMerges[0]) && !is_file(folder / kMerges[1]))
-    return missing("merges.txt", "without which no text can be read");
+    return missing("merges.txt", "which is needed to read text");
   if (!is_file(folder / "preprocessor_config.json"))
-    return missing("preprocessor_config.json", "which says how a picture becomes pixels");
+    return missing("preprocessor_config.json", "which says how an image becomes pixels");
   if (is_file(folder / "vocab.json"))
     options["tokenizer"]["vocabulary"] = (folder / "vocab.json").string();
   return options;
@@ -66,12 +65,11 @@ Result<WeightsRequest> model_request(std::string_view name, const std::string& r
                                      const std::vector<std::string>& overrides, Sources& sources) {
   for (const std::string& word : overrides) {
     if (is_of_machine(word)) continue;
-    return Diagnostic{
-        ErrorCode::kUsage,
-        {},
-        "",
-        "'" + word + "' has no effect on a prediction",
-        "a prediction takes only device=… and threads=…, and there is no file with that name"};
+    return Diagnostic{ErrorCode::kUsage,
+                      {},
+                      "",
+                      "'" + word + "' has no effect on a prediction",
+                      "a prediction takes only device=… and threads=…, and no file has that name"};
   }
   const bool is_path = !is_hub_reference(reference);
   const std::string weights =

@@ -176,7 +176,7 @@ void warn_of_unused_params(const std::string& recipe, Composition& composition) 
   composition.warnings.push_back({ErrorCode::kNeedsMultirun,
                                   params->where,
                                   "/sweep/params",
-                                  "sweep.params is not used: this is a single run",
+                                  "sweep.params is not used by a single run",
                                   "for several runs use `retort sweep " + recipe + "`",
                                   {},
                                   Severity::kWarning});

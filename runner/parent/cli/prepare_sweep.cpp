@@ -153,7 +153,7 @@ Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
   if (sweep && expected && (same_data(*sweep, *expected) || to_json(*sweep) == to_json(*expected)))
     return {};
   return {{ErrorCode::kBadSweep, (sweep ? sweep : expected)->where, "/sweep",
-           "'sweep' must be the same in all runs of a sweep, and it is not",
+           "'sweep' is not the same in all runs of the sweep",
            "do not sweep over a key that adds or changes a 'sweep': give it one value"}};
 }
 
@@ -399,10 +399,10 @@ Diagnostics run_folder_of_trial(const Value& recipe) {
   if (!dir || !dir->text()) return {};
   const Value* const of_sweep = at_key(recipe, "sweep.dir");
   if (!is_typed(dir->where) && of_sweep && of_sweep->text()) return {};
-  return {{ErrorCode::kBadSweep, dir->where, "/run/dir",
-           "run.dir is the folder of a single run, and each trial of a sweep has its own",
-           "name the folder of the sweep, in which those of its trials are: sweep.dir=" +
-               *dir->text()}};
+  return {
+      {ErrorCode::kBadSweep, dir->where, "/run/dir",
+       "run.dir is the folder of a single run, but each trial of a sweep has its own",
+       "name the folder of the sweep, which holds those of its trials: sweep.dir=" + *dir->text()}};
 }
 
 Diagnostics sweep_keys_of_single_run(const Composition& composition) {
@@ -411,7 +411,7 @@ Diagnostics sweep_keys_of_single_run(const Composition& composition) {
     if (override.kind == OverrideKind::kDelete || !is_sweep_key(own_key(override))) continue;
     errors.push_back(
         {ErrorCode::kNeedsMultirun, override.key_where, "",
-         "'" + override.key + "' is for a sweep, and this is a single run",
+         "'" + override.key + "' is for a sweep, but this is a single run",
          "leave it out; `retort sweep` runs several, and run.dir=DIR names the folder of one"});
   }
   return errors;
@@ -423,9 +423,9 @@ Diagnostics run_keys_of_resumed_run(const Composition& composition) {
     if (!is_below(own_key(override), "run")) continue;
     errors.push_back(
         {ErrorCode::kChangedRun, override.key_where, "/run/dir",
-         "a run that is resumed goes on in its own folder, so '" + override.key +
+         "a resumed run continues in its own folder, so '" + override.key +
              "' would change nothing",
-         "leave it out; `retort runs rerun RUN run.dir=DIR` is a new run of the same recipe"});
+         "leave it out; `retort runs rerun RUN run.dir=DIR` starts a new run of the same recipe"});
   }
   return errors;
 }

@@ -86,7 +86,7 @@ std::optional<Diagnostic> raise_stack_limit() {
       return Diagnostic{ErrorCode::kDeviceUnavailable,
                         {},
                         "",
-                        "the stack may have no more than " +
+                        "the stack is limited to " +
                             bytes_text(static_cast<std::int64_t>(stack.rlim_max)) + ", and " +
                             bytes_text(static_cast<std::int64_t>(kLeast)) + " are needed",
                         "raise the limit: `ulimit -s 8192`"};
@@ -110,7 +110,7 @@ void check(const std::string& what, std::string_view name, Diagnostics& errors) 
        {},
        "",
        what + " is not UTF-8 text: '" + with_escapes(name) + "'",
-       "rename it: `convmv -f latin1 -t utf8 --notest NAME` does it for names from older systems"});
+       "rename it; `convmv -f latin1 -t utf8 --notest NAME` converts names from older systems"});
 }
 
 /// True for an empty word, or a flag with an empty value: --out=
@@ -132,7 +132,7 @@ void check_filled(std::span<const std::string> words, std::size_t place, Diagnos
        {},
        "",
        (word.empty() ? "the argument" + before : "'" + printable(word) + "'") + " is empty",
-       "write what it is, or leave it out; in a script a variable may have no value"});
+       "give a value, or leave it out; in a script a variable may be empty"});
 }
 
 }  // namespace

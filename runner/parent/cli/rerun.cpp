@@ -70,11 +70,10 @@ Diagnostic not_a_run_of_its_own(const RecordedRun& run) {
 }  // namespace
 
 void add_rerun(Invocation& verb, RerunFlags& flags) {
-  verb.add(
-      {.name = "--force",
-       .value = &flags.force,
-       .summary =
-           "rerun, reproduce: run although inputs or kinds of stages are not those of the record"});
+  verb.add({.name = "--force",
+            .value = &flags.force,
+            .summary =
+                "rerun, reproduce: run even if inputs or kinds of stages differ from the record"});
   add_log_level(verb, flags.log, LogPlace::kFile);
   add_grace(verb, flags.log);
 }
@@ -85,9 +84,8 @@ Diagnostics Rerun::look_for_changes(const Json& environment, const Graph& graph,
   changes_ = changes_since_record(run_, environment, graph, old_recipe, recipe);
   if (was_changed(run_)) {
     changes_.push_back({Weight::kWhole, "recipe",
-                        "the run was resumed with other options than it began with: its result "
-                        "follows from both, and "
-                        "this run follows from the last ones alone",
+                        "the run was resumed with other options than it started with: its result "
+                        "depends on both, but this run uses only the last ones",
                         ""});
   }
   return reported_changes(changes_, run_, environment, flags_.force);

@@ -64,9 +64,8 @@ class SweepCheck {
                        " began with"
                  : "'" + file + "', the recipe of trial " + std::to_string(trial.number) +
                        ", cannot be read",
-          "put it back, or begin another sweep: trials of one sweep differ in what the journal "
-          "says, and in nothing "
-          "else");
+          "restore it, or start another sweep: trials of one sweep may differ only as the journal "
+          "says");
     }
   }
 
@@ -85,10 +84,10 @@ class SweepCheck {
       compare_trial(i, prepared->jobs[i], other);
     if (other.empty()) return;
     add(ErrorCode::kChangedRun,
-        "this is not how the sweep was begun: " + listed(other, kShownSettings),
-        "it was begun as `retort sweep " + journal_.plan().recipe + " " +
+        "this is not how the sweep was started: " + listed(other, kShownSettings),
+        "it was started as `retort sweep " + journal_.plan().recipe + " " +
             join(journal_.plan().overrides, " ") +
-            "`; resume it without a recipe, or begin another one in another sweep.dir");
+            "`; resume it without a recipe, or start another sweep in another sweep.dir");
   }
 
   void check_threads(std::int64_t slots) {
@@ -103,8 +102,8 @@ class SweepCheck {
         warn_of(std::to_string(slots) + " trials at a time with " + std::to_string(threads) +
                     " threads each are more than the " + std::to_string(cores) +
                     " of the processor",
-                "threads are part of the bits, so they stay as they were when the sweep began; "
-                "give fewer --slots");
+                "threads affect the bits, so they stay as they were when the sweep started; give "
+                "fewer --slots");
       return;
     }
   }
@@ -117,7 +116,7 @@ class SweepCheck {
       if (!run) continue;
       if (trial.state != TrialState::kFinished && is_recipe_edited(*run))
         add(ErrorCode::kDamagedRecord, edited_recipe_text(*run),
-            "put it back: the trial goes on by it");
+            "restore it: the trial continues from it");
       const auto text =
           real_file_system().read(run->recipe.parent_path() / RunRecord::kEnvironment, 64 << 20);
       const Json before = text ? parse_json<Json>(*text) : Json();
@@ -129,8 +128,7 @@ class SweepCheck {
         if (is_error) {
           add(ErrorCode::kChangedRun,
               "since trial " + std::to_string(trial.number) + " began, " + change.text,
-              "put back what was there, or add --force: trials before and after cannot be "
-              "compared");
+              "restore it, or add --force: trials before and after cannot be compared");
         } else {
           warn_of("since trial " + std::to_string(trial.number) + " began, " + change.text,
                   change.weight == Weight::kWhole
@@ -243,27 +241,26 @@ Diagnostics reported_changes(const std::vector<RecordChange>& changes, const Rec
   Diagnostics found;
   for (const RecordChange& change : changes) {
     const bool is_error = change.weight == Weight::kWhole && !force;
-    found.push_back(
-        {ErrorCode::kChangedRun,
-         {},
-         change.pointer,
-         change.text,
-         is_error ? "put back what was there, or add --force: the result may then be another one"
-         : change.weight == Weight::kWhole ? "the result may be another one"
-                                           : "the result may differ in its last digits",
-         {},
-         is_error ? Severity::kError : Severity::kWarning});
+    found.push_back({ErrorCode::kChangedRun,
+                     {},
+                     change.pointer,
+                     change.text,
+                     is_error ? "restore it, or add --force: the result may then be different"
+                     : change.weight == Weight::kWhole ? "the result may be different"
+                                                       : "the result may differ in its last digits",
+                     {},
+                     is_error ? Severity::kError : Severity::kWarning});
   }
   const Json before = recorded_json(run, RunRecord::kEnvironment);
   if (before.is_object() && !before.contains("inputs") && environment.contains("inputs")) {
-    found.push_back({ErrorCode::kChangedRun,
-                     {},
-                     "",
-                     "the record does not say what the input files were: whether they have changed "
-                     "is not known",
-                     "compare the results with those of the record",
-                     {},
-                     Severity::kWarning});
+    found.push_back(
+        {ErrorCode::kChangedRun,
+         {},
+         "",
+         "the record does not list the input files, so changes to them cannot be detected",
+         "compare the results with those of the record",
+         {},
+         Severity::kWarning});
   }
   return found;
 }

@@ -97,7 +97,7 @@ Result<std::string> metric_of_trials(const std::string& wanted, const TrialNodes
         "",
         "the metric '" + wanted + "' may be " +
             either(std::vector<std::string>(meant.begin(), meant.end()), kMetricsInHelp),
-        "write the whole name of the one that is meant"};
+        "write the full name of the one you mean"};
   }
   std::ranges::stable_sort(all, {}, interest);
   const std::string near = did_you_mean_path(wanted, all);
@@ -121,8 +121,8 @@ Result<std::string> monitored_metric(const Graph& graph) {
       {},
       "/sweep/asha/metric",
       metrics.empty()
-          ? "sweep.asha compares trials while they train, and these train nothing"
-          : "sweep.asha compares trials by what their training monitors, and each of these has " +
+          ? "sweep.asha compares trials while they train, but these train nothing"
+          : "sweep.asha compares trials by what their training monitors, but each of these has " +
                 std::to_string(metrics.size()) + " trainings",
       metrics.empty() ? "leave sweep.asha out"
                       : "name the metric: sweep.asha.metric=NODE:validation/loss"};

@@ -127,7 +127,7 @@ Result<SlotWish> slot_wish(const std::string& text) {
                     "",
                     "--slots is '" + text + "'",
                     "write a number from 1 to " + std::to_string(kMostSlots) +
-                        ", or auto: as many trials at a time as fit"};
+                        ", or auto: as many trials at once as fit"};
 }
 
 SlotMemory slot_memory(const SchemaSet& schemas, const ReuseFlags& reuse, const LogFlags& log,

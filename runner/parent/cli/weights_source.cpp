@@ -22,16 +22,15 @@ void add_weights_source(Invocation& verb, WeightsSource& source, bool is_require
             .value = &source.run,
             .summary = "The run's folder, as `retort run` printed it",
             .required = is_required});
-  verb.add({.name = "--checkpoint",
-            .value = &source.checkpoint,
-            .summary =
-                "best, latest, or a checkpoint's folder; default: the one that the training keeps",
-            .type = "WHICH"});
+  verb.add(
+      {.name = "--checkpoint",
+       .value = &source.checkpoint,
+       .summary = "best, latest, or a checkpoint's folder; default: the one kept by the training",
+       .type = "WHICH"});
   verb.add({.name = "--weights",
             .value = &source.weights,
-            .summary = "Of a training with train.ema: the average of its weights, or the weights "
-                       "as trained; default: "
-                       "what train.ema.result says",
+            .summary = "For a training with train.ema: the averaged weights, or the weights as "
+                       "trained; default: train.ema.result",
             .type = "WHICH",
             .choices = {"averaged", "trained"}});
 }
@@ -52,7 +51,7 @@ Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph
   });
   if (Diagnostics errors = foreign_checkpoints(run.folder, graph); !is_named && !errors.empty()) {
     for (Diagnostic& error : errors)
-      error.help = "remove it, or name the one that is meant: --checkpoint FOLDER";
+      error.help = "remove it, or name the one you mean: --checkpoint FOLDER";
     return errors;
   }
   if (source.weights.empty()) return trained;
@@ -82,9 +81,9 @@ Diagnostics without_effect(const std::vector<std::string>& overrides, const Valu
          "",
          "'" + without_secrets(word) + "' has no effect on " +
              (predicts ? "a prediction" : "an export"),
-         predicts
-             ? "a prediction takes only device=… and threads=…, and there is no file with that name"
-             : "an export takes no override but a secret that the run's record does not hold"});
+         predicts ? "a prediction takes only device=… and threads=…, and no file has that name"
+                  : "an export takes no override except a secret, which the run's record does not "
+                    "hold"});
   }
   return errors;
 }

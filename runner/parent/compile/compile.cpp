@@ -94,7 +94,7 @@ class Compiler {
               {ErrorCode::kBadForeach, place_of_foreach(stage),
                pointer_to("", stage.name) + "/foreach",
                "the node's name '" + draft.id.substr(0, 40) + "…' is longer than 120 characters",
-               "it becomes a folder's name: give foreach shorter values"});
+               "it becomes a folder name: give foreach shorter values"});
         }
         drafts_.push_back(std::move(draft));
       }

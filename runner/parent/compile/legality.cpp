@@ -165,22 +165,22 @@ class Legality {
   void check_in_backward(const Node& train, const Node& memory, bool is_in_parts) {
     const auto refuse = [&](const std::string& why, const std::string& help) {
       add(memory, "optimizer_in_backward",
-          "optimizer_in_backward steps each weight as soon as its own gradient is there, but " +
+          "optimizer_in_backward updates each weight as soon as its own gradient is ready, but " +
               why,
           help);
     };
     if (is_in_parts) {
       refuse("the batch of '" + train.stage +
-                 "' is split, and the gradients of its parts add up first",
+                 "' is split, and the gradients of its parts must add up first",
              "set optimizer_in_backward: false, or leave the batch whole");
     }
     const Value* clip = train.options.find("gradient_clip_norm");
     if (clip && !clip->is_null()) {
-      refuse("gradient_clip_norm of '" + train.stage + "' is by the norm of all gradients together",
+      refuse("gradient_clip_norm of '" + train.stage + "' needs the norm of all gradients together",
              "set optimizer_in_backward: false, or gradient_clip_norm: null");
     }
     if (uses_precision(memory, "fp16")) {
-      refuse("fp16 skips a step whose gradients overflow, which is known when all are there",
+      refuse("fp16 skips a step if its gradients overflow, which is known only once all are ready",
              "set precision: bf16, or optimizer_in_backward: false");
     }
   }

@@ -207,7 +207,7 @@ Diagnostics options_without_effect(const Value& resolved, const Graph& graph,
            written->where,
            pointer,
            "'" + option.name + "' has no effect: " + filled_in(missed->why, mapping.look),
-           "leave it out, or change what keeps it from having one",
+           "leave it out, or change what disables it",
            {},
            Severity::kWarning});
     }

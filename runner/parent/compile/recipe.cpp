@@ -89,9 +89,9 @@ class Settling {
         fail(weights_, error.code, error.what(), error.help);
     } catch (const std::invalid_argument& error) {
       fail(weights_, ErrorCode::kOptionConflict,
-           "the config.json beside '" + reference_ +
+           "the config.json next to '" + reference_ +
                "' describes an unsupported model: " + error.what(),
-           "give weights of a CLIP or ViT");
+           "give weights of a CLIP or ViT model");
     }
     return std::move(errors_);
   }
@@ -123,8 +123,8 @@ class Settling {
     } else if (!same_data(written, said.value) && !is_without_effect(written, said.option)) {
       fail(said.option, ErrorCode::kOptionConflict,
            said.option + " is " + describe(written) + ", but " + describe(said.value) +
-               " in the config.json beside the weights '" + reference_ + "'",
-           "leave it out: it is then taken from the weights");
+               " in the config.json next to the weights '" + reference_ + "'",
+           "leave it out to take it from the weights");
       errors_.back().notes.push_back({said.value.where, "the weights' config"});
     }
   }
@@ -168,9 +168,9 @@ void fill_in_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnost
       continue;
     }
     errors.push_back({ErrorCode::kOptionConflict, size->where, "/" + stage.key + "/image_size",
-                      "image_size is auto, and the networks' weights are for images of " +
+                      "image_size is auto, but the networks' weights are for images of " +
                           describe(said.front()) + " and of " + describe(*other) + " pixels",
-                      "write the size that all of them are to see"});
+                      "set the size that all of them should use"});
     errors.back().notes = {{said.front().where, "one of them"}, {other->where, "another"}};
   }
 }
@@ -297,17 +297,17 @@ class HomePaths {
     if (begins_with_home(text)) {
       std::string whole = with_home(text);
       if (whole == text)
-        fail(where, "'" + shown + "' begins with the home folder, and HOME is not set", "set HOME");
+        fail(where, "'" + shown + "' begins with the home folder, but HOME is not set", "set HOME");
       text = std::move(whole);
     } else if (std::string word(shell_word(text)); !word.empty()) {
       if (shown != text) word.resize(1);
       fail(where, "'" + shown + "' begins with '" + word + "', which only a shell understands",
            word[0] == '$'
                ? "write ~/ for the home folder, or ${oc.env:" + word.substr(1) + "}"
-               : "write the folder's whole path, or ./" + shown + " for one that is called so");
+               : "write the folder's full path, or ./" + shown + " for a folder with that name");
     } else if (is_made() && has_home_inside(text)) {
       fail(where, "'" + shown + "' would make a folder called '~'",
-           "begin it with ~/ for the home folder");
+           "start it with ~/ for the home folder");
     }
   }
 

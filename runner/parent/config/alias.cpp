@@ -24,7 +24,7 @@ Diagnostic bad_alias(const Value& value, const std::string& name, std::string me
           std::move(help)};
 }
 
-/// A text or a list of texts.
+/// A text or a list of strings.
 std::vector<std::string> texts(const Value& value) {
   if (value.text()) return {*value.text()};
   std::vector<std::string> result;

@@ -131,10 +131,10 @@ class Application {
                    "items are counted from 0");
     }
     if (is_interpolation(parent)) {
-      return error(code, found,
-                   "'" + dotted(found) + "' is the interpolation " + *parent.text() +
-                       " and has no key of its own",
-                   "override what it refers to");
+      return error(
+          code, found,
+          "'" + dotted(found) + "' is the interpolation " + *parent.text() + " and has no keys",
+          "override what it refers to");
     }
     const bool can_be_added = code != ErrorCode::kCannotDelete && keys_.may_add(recipe_, path_);
     if (!parent.map() && found > 0 && !parent.is_null()) {

@@ -126,7 +126,7 @@ class Cast {
         return sweep;
       case Sweep::Kind::kGlob:
       case Sweep::Kind::kZip:
-        fail_override(sweep.where, name_ + "() converts values, and this is a glob or a zip", "",
+        fail_override(sweep.where, name_ + "() converts values, but this is a glob or a zip", "",
                       ErrorCode::kBadFunctionCall);
     }
     return sweep;
@@ -179,7 +179,7 @@ class Cast {
     std::string text = *value.text();
     std::ranges::transform(text, text.begin(),
                            [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    if (text != "true" && text != "false") fail(value, "of texts it takes only true and false");
+    if (text != "true" && text != "false") fail(value, "of strings it accepts only true and false");
     return {text == "true", value.where};
   }
 
@@ -197,7 +197,7 @@ Element cast(FunctionCall call) {
   for (auto& [name, element] : call.named) {
     if (name != "value") {
       fail_override(element.where, call.name + "() has no argument '" + name + "'",
-                    "its only name is value", ErrorCode::kBadFunctionCall);
+                    "its only argument name is value", ErrorCode::kBadFunctionCall);
     }
     if (!call.arguments.empty()) {
       fail_override(element.where,

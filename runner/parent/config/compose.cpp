@@ -37,8 +37,8 @@ Diagnostic recipe_not_found(const std::string& recipe, const ConfigFiles& config
     return {ErrorCode::kRecipeNotFound,
             {},
             "",
-            "there is no recipe '" + recipe + "'; the file of that name has no ending",
-            "write './" + recipe + "' for that file, or give it the ending .yaml"};
+            "there is no recipe '" + recipe + "'; the file of that name has no extension",
+            "write './" + recipe + "' for that file, or give it the extension .yaml"};
   const std::vector<std::string> names = configs.options("");
   std::string help = did_you_mean(recipe, names);
   if (help.empty() && !names.empty()) {

@@ -198,7 +198,7 @@ std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const st
       }
       override_seen = override_seen || is_override;
       if (own && item.kind == DefaultsItem::Kind::kSelf) {
-        bad_item(item.where, "_self_ is twice in the defaults list", "remove one of the two");
+        bad_item(item.where, "_self_ appears twice in the defaults list", "remove one of the two");
       }
       items.push_back(std::move(item));
       if (items.back().kind == DefaultsItem::Kind::kSelf) own = &items.back();

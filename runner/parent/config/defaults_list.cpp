@@ -306,7 +306,8 @@ class Tree {
             "to change it, leave out the +: " + key + "=" + join(late.options, ","),
             {{early.where, "chosen here"}});
     } else {
-      error(ErrorCode::kBadDefaults, other.where, "'" + key + "' is twice in the defaults lists",
+      error(ErrorCode::kBadDefaults, other.where,
+            "'" + key + "' appears twice in the defaults lists",
             "to choose another option write '- override " + key + ": OPTION'",
             {{item.where, "first chosen here"}});
     }

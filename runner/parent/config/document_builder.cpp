@@ -208,7 +208,7 @@ void DocumentBuilder::alias(const Location& where, std::size_t anchor) {
   }
   if (aliased_bytes_ > kMaxAliasedBytes) {
     stop(ErrorCode::kAliasBomb, where, "aliases expand to more than 16 MiB of text",
-         "write fewer aliases of long texts");
+         "write fewer aliases of long strings");
   }
   check_depth(frames_.size() + size.depth, where);
   add(found->second, where, false);

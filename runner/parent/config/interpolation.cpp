@@ -129,7 +129,7 @@ void InterpolationPass::report_cycle(const Scope& scope) {
   for (auto step = start; step != active_.end(); ++step) chain += dotted_path(**step) + " -> ";
   const std::string name = dotted_path(**start);
   error(**start, ErrorCode::kInterpolationCycle, "'" + name + "' refers to itself: " + chain + name,
-        "give one of them a value of its own");
+        "give one of them its own value");
 }
 
 InterpolationPass::Resolved InterpolationPass::resolve_text(const Value& value, const Scope& scope,
@@ -181,7 +181,7 @@ InterpolationPass::Resolved InterpolationPass::join(const TextPieces& pieces, co
     } else if (value->list() || value->map()) {
       error(scope, ErrorCode::kInterpolationSyntax,
             quoted_reference(inner) + " is a " + std::string(type_name(*value)) +
-                " and cannot be inside a text",
+                " and cannot be inside a string",
             "name one of its values");
       failed = true;
     } else {
@@ -191,7 +191,7 @@ InterpolationPass::Resolved InterpolationPass::join(const TextPieces& pieces, co
     }
     if (text.size() > kMaxText) {
       error(scope, ErrorCode::kAliasBomb,
-            "the text is longer than a megabyte once its interpolations are resolved");
+            "the string is longer than a megabyte once its interpolations are resolved");
       return std::nullopt;
     }
   }

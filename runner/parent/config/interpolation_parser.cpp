@@ -203,7 +203,7 @@ class Reader {
     }
     if (at_interpolation() || (pieces[0].index() == 1 && at_ < text_.size() && !is_blank(peek()) &&
                                std::string_view(".[]}").find(peek()) == std::string_view::npos)) {
-      fail("a part of a key cannot be an interpolation; only a whole key can");
+      fail("an interpolation must be a whole key, not a part of one");
     }
     return pieces;
   }

@@ -46,12 +46,12 @@ Result<Interval> Interval::make(const Sweep& interval) {
   result.where_ = interval.where;
   for (const std::string& tag : interval.tags) {
     if (tag != "log")
-      return fail("an interval knows no tag '" + tag + "'", "tag(log,interval(start,end))");
+      return fail("an interval has no tag '" + tag + "'", "tag(log,interval(start,end))");
     result.is_logarithmic_ = true;
   }
   const auto start = bound_of(interval.start), stop = bound_of(interval.stop);
   if (!start || !stop)
-    return fail("an interval is drawn between finite numbers", "write interval(0.001,0.1)");
+    return fail("the ends of an interval must be finite numbers", "write interval(0.001,0.1)");
   result.start_ = *start;
   result.stop_ = *stop;
   result.is_integer_ = std::holds_alternative<std::int64_t>(interval.start.data) &&
@@ -62,10 +62,10 @@ Result<Interval> Interval::make(const Sweep& interval) {
                 "its end must be above its start");
   }
   if (result.is_logarithmic_ && *start <= 0)
-    return fail("an interval that is drawn by logarithms starts at " + scalar_text(interval.start),
+    return fail("a logarithmic interval starts at " + scalar_text(interval.start),
                 "start above 0, or leave tag(log,...) out");
   if (result.is_integer_ && std::max(std::abs(*start), std::abs(*stop)) > kLargestExact)
-    return fail("integers are drawn up to 9007199254740992", "give a smaller interval");
+    return fail("integers can be drawn up to 9007199254740992", "give a smaller interval");
   return result;
 }
 

@@ -131,7 +131,7 @@ void take(Element element, Override& result) {
   } else if (Sweep* sweep = element.sweep()) {
     if (sweep->kind == Sweep::Kind::kZip &&
         (result.kind != OverrideKind::kChange || result.package)) {
-      fail_override(result.where, "zip() needs a name of its own before it",
+      fail_override(result.where, "zip() needs its own name before it",
                     "write name=zip(a=[1,2],b.c=[3,4])");
     }
     result.sweep = std::move(*sweep);
@@ -249,8 +249,8 @@ Diagnostic needs_multirun(const Override& override) {
   const bool is_list = override.sweep->kind == Sweep::Kind::kSimpleChoice;
   return {
       ErrorCode::kNeedsMultirun, override.sweep->where, "",
-      "'" + key + "=" + override.value_text + "' lists several values, and this is a single run",
-      is_list ? "for a list write " + key + "=[" + override.value_text + "], for a text " + key +
+      "'" + key + "=" + override.value_text + "' lists several values, but this is a single run",
+      is_list ? "for a list write " + key + "=[" + override.value_text + "], for a string " + key +
                     "=\\'" + override.value_text + "\\'; for several runs use `retort sweep`"
               : "for several runs use `retort sweep`"};
 }

@@ -96,7 +96,7 @@ class Parameters {
   }
   Value number(Element& element) const {
     if (!element.value() || !is_number(*element.value())) {
-      fail_call(element.where, call_.name + "() takes numbers, and this is " + described(element));
+      fail_call(element.where, call_.name + "() takes numbers, but this is " + described(element));
     }
     return std::move(*element.value());
   }
@@ -158,7 +158,7 @@ Element glob(FunctionCall call) {
     Value* value = element.value();
     if (value && value->list()) return std::move(*value->list());
     if (!value || !is_text(*value))
-      fail_call(element.where, "glob() takes patterns, and this is " + described(element));
+      fail_call(element.where, "glob() takes patterns, but this is " + described(element));
     return {std::move(*value)};
   };
   Sweep result{.kind = Sweep::Kind::kGlob, .where = call.where};
@@ -178,14 +178,14 @@ Element tag(FunctionCall call) {
   for (Element& argument : call.arguments) {
     Value* value = argument.value();
     if (!value || !is_text(*value))
-      fail_call(argument.where, "tags are texts, and this is " + described(argument));
+      fail_call(argument.where, "tags are strings, but this is " + described(argument));
     if (std::ranges::find(tags, *value->text()) == tags.end())
       tags.push_back(std::move(*value->text()));
   }
   if (!sweep.sweep() || sweep.sweep()->kind == Sweep::Kind::kGlob ||
       sweep.sweep()->kind == Sweep::Kind::kZip) {
     fail_call(sweep.where,
-              "the last argument of tag() is a choice, a range or an interval, and this is " +
+              "the last argument of tag() must be a choice, a range or an interval, but this is " +
                   described(sweep));
   }
   sweep.sweep()->tags = std::move(tags);
@@ -205,7 +205,7 @@ Sweep simple_choice(FunctionCall& call) {
 Element* sole_argument(FunctionCall& call, const Parameters& parameters, bool takes_zip) {
   if (Element* list = parameters.optional("list")) {
     if (!list->value() || !list->value()->list())
-      fail_call(list->where, "list= takes a list, and this is " + described(*list));
+      fail_call(list->where, "list= takes a list, but this is " + described(*list));
     return list;
   }
   Element* sweep = parameters.optional("sweep");
@@ -222,7 +222,7 @@ Element* sole_argument(FunctionCall& call, const Parameters& parameters, bool ta
                      (takes_zip && sweep->sweep()->kind == Sweep::Kind::kZip));
   if (!fits)
     fail_call(sweep->where,
-              call.name + "() takes a choice or a range, and this is " + described(*sweep));
+              call.name + "() takes a choice or a range, but this is " + described(*sweep));
   return sweep;
 }
 
@@ -252,7 +252,7 @@ void sort_values(std::vector<Value>& values, bool reverse) {
     const auto order = compare(a, b);
     if (!order)
       fail_call(a.where, describe(a) + " and " + describe(b) + " have no order",
-                "sort numbers or texts");
+                "sort numbers or strings");
     return reverse ? *order > 0 : *order < 0;
   });
 }
@@ -272,7 +272,7 @@ Element sort(FunctionCall call) {
   if (const Element* named = parameters.find("reverse")) {
     const bool* flag = named->value() ? std::get_if<bool>(&named->value()->data) : nullptr;
     if (!flag)
-      fail_call(named->where, "reverse= takes true or false, and this is " + described(*named));
+      fail_call(named->where, "reverse= takes true or false, but this is " + described(*named));
     reverse = *flag;
   }
   Element* sole = sole_argument(call, parameters, false);
@@ -372,7 +372,7 @@ constexpr std::array kFunctions = {
   for (const Function& function : kFunctions) known.emplace_back(function.name);
   const std::string near_name = did_you_mean(call.name, known);
   fail_call(call.where, message,
-            near_name.empty() ? "to write a text with parentheses put it in quotes" : near_name);
+            near_name.empty() ? "to write a string with parentheses, put it in quotes" : near_name);
 }
 
 }  // namespace

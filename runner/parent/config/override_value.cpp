@@ -149,7 +149,7 @@ class Parser {
     const std::string_view rest = std::string_view(source_.contents).substr(token().start);
     const std::string found(1, rest[std::min(rest.find_first_not_of(" \t"), rest.size() - 1)]);
     if (kind() == TokenKind::kQuoted) {
-      fail_override(place, "a quoted text cannot be next to other text",
+      fail_override(place, "quoted text cannot be next to other text",
                     "put the whole value in quotes");
     }
     if (kind() == TokenKind::kIllegal && (found == "'" || found == "\"")) {

@@ -28,7 +28,7 @@ Resolved failed(ResolverContext& context, const std::string& message,
 bool is_string(const Value& value) { return value.text() && value.form != ScalarForm::kBigInteger; }
 
 Resolved environment(ResolverContext& context, std::vector<Value>& arguments) {
-  if (!is_string(arguments[0])) return failed(context, "the name of a variable must be a text");
+  if (!is_string(arguments[0])) return failed(context, "the name of a variable must be a string");
   const std::string& name = *arguments[0].reveal();
   if (auto value = context.environment(name)) {
     if (!invalid_utf8(*value)) return Value{*std::move(value), {}, {}, ScalarForm::kEnvironment};
@@ -47,12 +47,13 @@ Resolved environment(ResolverContext& context, std::vector<Value>& arguments) {
   Value& standby = arguments[1];
   if (standby.is_null()) return std::move(standby);
   if (standby.list() || standby.map())
-    return failed(context, "the default must be a text, not a " + std::string(type_name(standby)));
+    return failed(context,
+                  "the default must be a string, not a " + std::string(type_name(standby)));
   return Value{revealed_text(standby), {}, standby.secret_as, ScalarForm::kEnvironment};
 }
 
 Resolved select(ResolverContext& context, std::vector<Value>& arguments) {
-  if (!is_string(arguments[0])) return failed(context, "the key must be a text");
+  if (!is_string(arguments[0])) return failed(context, "the key must be a string");
   auto selected = context.select(*arguments[0].reveal());
   if (selected.failed) return std::nullopt;
   if (selected.value && (arguments.size() == 1 || !is_mandatory(*selected.value))) {
@@ -64,14 +65,14 @@ Resolved select(ResolverContext& context, std::vector<Value>& arguments) {
 Resolved decode(ResolverContext& context, std::vector<Value>& arguments) {
   if (arguments[0].is_null()) return std::move(arguments[0]);
   if (!is_string(arguments[0]))
-    return failed(context, "only a text can be decoded, not " + describe(arguments[0]));
+    return failed(context, "only a string can be decoded, not " + describe(arguments[0]));
   const std::string& text = *arguments[0].reveal();
   try {
     return context.evaluate(parse_written_value(text));
   } catch (const InterpolationSyntaxError& syntax) {
     const std::string why = arguments[0].secret_as.empty() ? ": " + syntax.message : "";
     return failed(context, "cannot read " + context.shown(arguments[0]) + " as a value" + why,
-                  "a text with special characters needs quotes of its own");
+                  "a string with special characters needs its own quotes");
   }
 }
 
@@ -91,7 +92,7 @@ Resolved create(ResolverContext& context, std::vector<Value>& arguments) {
   Value& written = arguments[0];
   if (written.is_null() || written.list() || written.map()) return std::move(written);
   if (!is_string(written))
-    return failed(context, "it takes a mapping, a list or a YAML text, not " + describe(written));
+    return failed(context, "it takes a mapping, a list or YAML text, not " + describe(written));
   const SourceText source{"", *written.reveal()};
   Result<Value> read = read_yaml(source);
   if (!read) {
@@ -147,8 +148,9 @@ Resolved dictionary_values(ResolverContext& context, std::vector<Value>& argumen
 
 Resolved deprecated(ResolverContext& context, std::vector<Value>& arguments) {
   const bool has_message = arguments.size() == 2;
-  if (!is_string(arguments[0])) return failed(context, "the key must be a text");
-  if (has_message && !is_string(arguments[1])) return failed(context, "the message must be a text");
+  if (!is_string(arguments[0])) return failed(context, "the key must be a string");
+  if (has_message && !is_string(arguments[1]))
+    return failed(context, "the message must be a string");
   auto selected = context.select(*arguments[0].reveal());
   if (selected.failed) return std::nullopt;
   if (!selected.value) {
@@ -166,7 +168,7 @@ Resolved deprecated(ResolverContext& context, std::vector<Value>& arguments) {
 Resolved now(ResolverContext& context, std::vector<Value>& arguments) {
   constexpr std::size_t kMaxFormat = 200;
   if (!is_string(arguments[0]) || arguments[0].reveal()->size() > kMaxFormat) {
-    return failed(context, "the format must be a text of at most 200 bytes");
+    return failed(context, "the format must be a string of at most 200 bytes");
   }
   const auto time = context.now();
   const auto seconds = std::chrono::floor<std::chrono::seconds>(time);

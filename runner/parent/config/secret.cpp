@@ -154,8 +154,7 @@ Diagnostics lost_secrets(const Value& options, const std::string& pointer) {
   };
   if (is_lost_secret(options))
     lost.push_back({ErrorCode::kMandatoryValue, options.where, pointer,
-                    "a secret was here, which the record does not hold",
-                    "give it again as an override"});
+                    "a secret, which the record does not store", "give it again as an override"});
   if (const auto* list = options.list()) {
     for (std::size_t i = 0; i < list->size(); ++i)
       add((*list)[i], pointer + "/" + std::to_string(i));
@@ -172,8 +171,8 @@ Diagnostics shown_secrets(const Value& resolved, std::initializer_list<std::stri
     if (!value.secret_as.empty()) {
       found.push_back(
           {ErrorCode::kOptionConflict, value.where, pointer,
-           "this is made of a secret (" + value.secret_as + "), and is shown to all",
-           "leave the secret out; a script reads a variable of the environment itself, as $NAME"});
+           "this comes from a secret (" + value.secret_as + "), but would be public",
+           "leave the secret out; a script can read an environment variable itself, as $NAME"});
       return;
     }
     if (const auto* list = value.list()) {

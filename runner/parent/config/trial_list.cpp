@@ -74,7 +74,7 @@ std::vector<Value> options_of(const Override& override, const ConfigFiles& confi
   if (!configs.is_group(override.key)) {
     bad_job(
         sweep.where,
-        "glob() chooses among the options of a group, and '" + override.key + "' is not a group",
+        "glob() chooses among the options of a group, but '" + override.key + "' is not a group",
         did_you_mean(override.key, configs.groups()));
   }
   std::vector<Value> values;
@@ -168,7 +168,7 @@ Result<TrialList> TrialList::make(std::span<const Override> overrides, const Con
         errors.push_back({ErrorCode::kBadSweep,
                           override.key_where,
                           "",
-                          "'" + target + "' is given twice, and one of the two is a sweep",
+                          "'" + target + "' is given twice, and one of them is a sweep",
                           "leave one of them out",
                           {{list.dimensions_[first].where, "given here too"}}});
       }
@@ -215,7 +215,7 @@ Diagnostics TrialList::draw(std::uint64_t seed, std::uint64_t samples) {
     return {{ErrorCode::kBadSweep,
              {},
              "/sweep/samples",
-             "sweep.samples draws from nothing: no key but 'seed' has several values",
+             "sweep.samples draws from nothing: no key other than 'seed' has several values",
              "give a key several, as in train.optimizer.learning_rate=interval(0.001,0.1)"}};
   }
   if (samples > combinations) {

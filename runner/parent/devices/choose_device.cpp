@@ -102,7 +102,7 @@ Result<MeantDevices> candidates(const DeviceWish& wish, const VisibleDevices& vi
   const auto count = static_cast<int>(visible.devices.size());
   if (named && *named < count && !visible.in_cuda_order && count > 1) {
     return no_such_gpu(
-        wish.select, "CUDA counts from the fastest GPU on, and which is which only CUDA knows",
+        wish.select, "CUDA counts from the fastest GPU, in an order known only to CUDA",
         "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or write device=auto");
   }
   const bool has_named = named && *named < count;
@@ -167,23 +167,24 @@ Diagnostic no_room(std::span<const DeviceFacts> candidates, const DeviceNeed& ne
   Diagnostic error{ErrorCode::kDeviceUnavailable, {}, "/device/select", "", ""};
   if (is_hopeless) {
     error.message = "no GPU here has " + bytes;
-    error.help = "`retort plan` shows what would need less; device.fallback=[cpu] allows the CPU";
+    error.help =
+        "`retort plan` shows what would need less memory; device.fallback=[cpu] allows the CPU";
   } else {
     const bool any_room = std::ranges::any_of(
         candidates, [&](const DeviceFacts& device) { return has_room(device, need.bytes); });
     error.message = any_room || need.bytes == 0 ? "every GPU that has room is in use"
                                                 : "no GPU has " + bytes + " free";
-    if (has_waited) error.message += " after all the time that device.wait_timeout_minutes gives";
+    if (has_waited) error.message += " after waiting for device.wait_timeout_minutes";
     error.help =
         has_waited
-            ? "wait longer by device.wait_timeout_minutes, or allow the CPU: device.fallback=[cpu]"
+            ? "raise device.wait_timeout_minutes, or allow the CPU: device.fallback=[cpu]"
             : "wait for one: device.wait_for_gpu=true; or allow the CPU: device.fallback=[cpu]";
   }
   for (const DeviceFacts& device : candidates) {
     const bool is_taken = std::ranges::count(taken, device.uuid) > 0;
     error.notes.push_back({{},
                            device_text(device) + ": " + state_text(device) +
-                               (is_taken ? "; another run of yours has it" : "")});
+                               (is_taken ? "; another run of yours uses it" : "")});
   }
   return error;
 }

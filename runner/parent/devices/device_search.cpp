@@ -232,7 +232,7 @@ Diagnostics DeviceSearch::look_again() {
     Diagnostic gone{ErrorCode::kDeviceUnavailable,
                     {},
                     "/device/select",
-                    "the GPUs that the run waited for have gone",
+                    "the GPUs that the run waited for are gone",
                     "`retort devices` shows what is left"};
     if (!reading.why_none.empty()) gone.message += ": " + reading.why_none;
     for (const std::string& problem : problems_) gone.notes.push_back({{}, problem});
@@ -253,7 +253,7 @@ void DeviceSearch::say_who_holds() {
   for (const DeviceFacts& device : candidates_.devices) {
     const bool is_taken = std::ranges::count(taken_, device.uuid) > 0;
     world_.say("  " + device_text(device) + ": " + state_text(device) +
-               (is_taken ? "; another run of yours has it" : ""));
+               (is_taken ? "; another run of yours uses it" : ""));
   }
 }
 
@@ -284,12 +284,12 @@ TakenDevice DeviceSearch::taken(Held held) const {
                     .is_only_visible = !is_named,
                     .lock = std::move(held.lock)};
   taken.why = is_named                   ? "the recipe names it"
-              : is_preferred             ? "the run was on it before"
-              : !wish_.preferred.empty() ? "the GPU that the run was on before is not to be had"
+              : is_preferred             ? "the run used it before"
+              : !wish_.preferred.empty() ? "the GPU that the run used before is not available"
               : candidates_.devices.size() == 1 ? "it is the only one"
               : taken_.empty() && need_->bytes == 0
                   ? "it has the most free memory"
-                  : "of those that have room and are not taken it has the most free memory";
+                  : "it has the most free memory of those that are free and large enough";
   world_.say(
       "device: " + device_text(*taken.device) + ", " + state_text(*taken.device) + "; " +
       (need_->bytes > 0 ? bytes_text(need_->bytes) + " needed (" + need_->from + "); " : "") +

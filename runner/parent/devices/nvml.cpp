@@ -78,22 +78,21 @@ class NvmlSession {
 /// Why the driver cannot be queried, and how to fix it.
 std::pair<std::string, std::string> why_not_begun(const NvmlLibrary& library, nvml::Return answer) {
   if (answer == nvml::kFunctionNotFound)
-    return {"the NVIDIA driver is too old to be asked", kTooOld};
+    return {"the NVIDIA driver is too old to be queried", kTooOld};
   if (answer == nvml::kDriverNotLoaded)
     return {"the NVIDIA driver is installed but not loaded",
-            "load it: `modprobe nvidia` as root, or start anew"};
+            "load it: `modprobe nvidia` as root, or restart the machine"};
   if (answer == nvml::kVersionMismatch)
-    return {"the NVIDIA driver that runs is not the one that is installed",
-            "start the machine anew"};
-  return {"the NVIDIA driver cannot be asked: " + library.words(answer),
-          "`nvidia-smi` may say more"};
+    return {"the running NVIDIA driver is not the installed one", "restart the machine"};
+  return {"the NVIDIA driver cannot be queried: " + library.words(answer),
+          "`nvidia-smi` may show more"};
 }
 
 std::string problem_text(const NvmlLibrary& library, nvml::Return answer) {
   if (answer == nvml::kGpuIsLost)
-    return "it is lost: it fell off the bus or broke; start the machine anew";
+    return "it is lost: it fell off the bus or broke; restart the machine";
   if (answer == nvml::kResetRequired) return "it must be reset: `nvidia-smi --gpu-reset` as root";
-  if (answer == nvml::kNoPermission) return "it may not be used by you";
+  if (answer == nvml::kNoPermission) return "you may not use it";
   return library.words(answer);
 }
 
@@ -159,7 +158,8 @@ class NvmlReader {
     }
     if (found == 0)
       reading.problems.push_back(
-          gpu_place(gpu) + ": MIG is on, and it has no instance: `nvidia-smi mig -cgi` makes them");
+          gpu_place(gpu) +
+          ": MIG is on, but it has no instance: `nvidia-smi mig -cgi` creates them");
   }
 
   /// Reads name, memory, utilisation and processes. A result other than kSuccess: the device is
@@ -244,7 +244,7 @@ DeviceReading Nvml::read() {
       return reading;
     }
     if (!loaded) {
-      reading.why_none = "the NVIDIA driver cannot be asked: " + loaded.errors().front().message;
+      reading.why_none = "the NVIDIA driver cannot be queried: " + loaded.errors().front().message;
       reading.help =
           "install the driver's NVML library; a container needs the driver's `utility` capability";
       return reading;

@@ -34,7 +34,7 @@ Diagnostic unusable(const DeviceWish& wish, const std::string& why, const std::s
           {},
           "/device/select",
           "device '" + wish.select + "' is not available: " + why,
-          help.empty() ? "use device=cpu; `retort doctor` says what this machine has" : help};
+          help.empty() ? "use device=cpu; `retort doctor` shows what this machine has" : help};
 }
 
 TakenDevice the_cpu(const DeviceWorld& world, const std::string& why) {
@@ -74,7 +74,7 @@ Result<MachineLook> look_at_devices(const DeviceWorld& world) {
                       ? "the NVIDIA driver finds no GPU"
                       : "no GPU can be used: " + join(look.reading.problems, "; ");
   if (!look.visible.remark.empty())
-    look.help = "`retort devices` lists what could stand in CUDA_VISIBLE_DEVICES";
+    look.help = "`retort devices` lists the entries that CUDA_VISIBLE_DEVICES may have";
   return look;
 }
 
@@ -108,7 +108,7 @@ TakenDevice as_named(const DeviceWish& wish, const MachineLook& look, const Devi
 }
 
 std::string why_nothing_is_left(const DeviceWish& wish, const VisibleDevices& visible) {
-  if (!wish.left.empty()) return "the run has been on every GPU that it may use";
+  if (!wish.left.empty()) return "the run has tried every GPU that it may use";
   const bool all_are_old = std::ranges::all_of(visible.devices, is_too_old);
   return all_are_old
              ? "LibTorch does not run on GPUs as old as " + device_text(visible.devices.front())

@@ -102,7 +102,7 @@ Diagnostic unknown_order(std::string_view list) {
           {},
           "/device/select",
           "CUDA_VISIBLE_DEVICES='" + printable(list) +
-              "' counts GPUs from the fastest on, and which is which only CUDA knows: they are of "
+              "' counts GPUs from the fastest, an order known only to CUDA, since they are of "
               "several models",
           "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or list UUIDs "
           "(`nvidia-smi -L`)"};

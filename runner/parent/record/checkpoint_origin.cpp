@@ -106,8 +106,7 @@ Diagnostics foreign_checkpoints(const fs::path& folder, const Graph& graph) {
         found.push_back({ErrorCode::kChangedRun,
                          {},
                          node.pointer,
-                         "the checkpoint '" + checkpoint.string() +
-                             "' is not of this training: another one has saved it",
+                         "the checkpoint '" + checkpoint.string() + "' belongs to another training",
                          ""});
       });
   return found;

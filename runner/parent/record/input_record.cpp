@@ -165,8 +165,8 @@ Json input_record(const std::vector<InputPath>& inputs, std::uintmax_t largest) 
 }
 
 std::string change_of_input(const Json& before, const Json& now) {
-  if (input_member(before, "changed") == true) return "was changed while the run was at work";
-  if (!now.is_object()) return "is no longer there: it was " + input_amount(before);
+  if (input_member(before, "changed") == true) return "was changed during the run";
+  if (!now.is_object()) return "no longer exists: it was " + input_amount(before);
   if (input_member(before, "names") != input_member(now, "names")) {
     const std::string was = input_amount(before), is = input_amount(now);
     return was == is ? "has other files: " + was + " as before, with other names or sizes"
@@ -178,8 +178,8 @@ std::string change_of_input(const Json& before, const Json& now) {
     return old_contents == contents ? "" : "has the same files with other contents";
   return input_member(before, "modified") == input_member(now, "modified")
              ? ""
-             : "may have changed: it has the same files with other times, and what they held is "
-               "not in the record";
+             : "may have changed: its files have other times, and the record does not hold their "
+               "contents";
 }
 
 std::vector<InputChange> input_changes(const Json& before, const Json& now) {
@@ -322,8 +322,8 @@ std::vector<RecordChange> kind_changes(const Json& before, const Graph& graph) {
     if (version == known->version || !said.insert(known->kind).second) continue;
     changes.push_back({Weight::kWhole, "kind " + known->kind,
                        "'" + known->kind + "' had version " + version.dump() +
-                           " and has now version " + std::to_string(known->version) +
-                           ": the same options mean something else",
+                           " and now has version " + std::to_string(known->version) +
+                           ", which gives the same options another meaning",
                        known->pointer});
   }
   return changes;

@@ -32,9 +32,9 @@ void require_own_file(const fs::path& path) {
   throw WriteError({ErrorCode::kDamagedRecord,
                     {},
                     "",
-                    "'" + path.string() + "' is no file of the run's own" +
+                    "'" + path.string() + "' is not a file of the run itself" +
                         (fs::is_symlink(status) ? ", but a link" : ""),
-                    "put the file back, or remove what is there"});
+                    "restore the file, or remove what is there"});
 }
 
 }  // namespace

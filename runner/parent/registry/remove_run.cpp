@@ -90,7 +90,7 @@ Diagnostic cannot_remove(const fs::path& path, Storage& storage) {
   storage.remove(stuck);
   return refused(ErrorCode::kCannotWrite,
                  "cannot remove '" + stuck.string() + "': " + std::strerror(errno),
-                 "the rest of the run is still marked as one: remove it again when that is mended");
+                 "the rest of the run still counts as a run: fix that, then remove it again");
 }
 
 }  // namespace
@@ -105,7 +105,7 @@ Result<RemovableRun> removable_run(const fs::path& folder, Lease::Options option
   if (!is_present(path))
     return refused(ErrorCode::kNoRun, "there is no folder " + shown, "`retort runs ls` lists runs");
   if (!is_own_folder(path)) {
-    return refused(ErrorCode::kNoRun, shown + " is no folder but a link or a file",
+    return refused(ErrorCode::kNoRun, shown + " is a link or a file, not a folder",
                    "name the folder of the run itself");
   }
   if (!has_mark(path) && !is_rest_of_run(path)) {

@@ -35,8 +35,8 @@ Json detail(const fs::path& path, Diagnostics& warnings) {
   warnings.push_back({.code = ErrorCode::kDamagedRecord,
                       .where = {},
                       .pointer = "",
-                      .message = "'" + path.string() + "' cannot be read, and is left out",
-                      .help = "the other files of the run are as they were",
+                      .message = "'" + path.string() + "' cannot be read and is left out",
+                      .help = "the other files of the run are intact",
                       .severity = Severity::kWarning});
   return Json::object();
 }

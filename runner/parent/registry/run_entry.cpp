@@ -194,8 +194,8 @@ Result<std::vector<std::string>> change_tags(const std::filesystem::path& folder
       return Diagnostic{ErrorCode::kUsage,
                         {},
                         "",
-                        "'" + printable_ascii(tag) + "' is no name for a tag",
-                        "letters, digits, '.', '_' and '-', up to 120 of them and no dot in front"};
+                        "'" + printable_ascii(tag) + "' is not a valid tag",
+                        "use letters, digits, '.', '_' and '-', at most 120, with no leading dot"};
     }
   }
   const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -204,8 +204,8 @@ Result<std::vector<std::string>> change_tags(const std::filesystem::path& folder
     return Diagnostic{ErrorCode::kRunBusy,
                       {},
                       "",
-                      "another process is at the tags of '" + folder.string() + "'",
-                      "try again when it has ended"};
+                      "another process is changing the tags of '" + folder.string() + "'",
+                      "try again once it has ended"};
   }
   const auto before = read_tags(folder);
   if (!before) return before.errors();

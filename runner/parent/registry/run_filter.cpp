@@ -136,7 +136,7 @@ class FilterReader {
   std::string quoted() {
     const std::size_t end = text_.find(text_[at_], at_ + 1);
     if (end == text_.npos) {
-      fail("this quote has no end");
+      fail("this quote is not closed");
       return "";
     }
     const std::string inside = text_.substr(at_ + 1, end - at_ - 1);

@@ -139,8 +139,8 @@ Diagnostic unusable(const fs::path& root, const fs::path& file, const std::strin
           .where = {},
           .pointer = "",
           .message = "the index of the runs in '" + root.string() + "' " + why +
-                     ", and is made anew: '" + file.string() + "'",
-          .help = "nothing is lost: it holds nothing that the folders of the runs do not",
+                     ", and will be rebuilt: '" + file.string() + "'",
+          .help = "nothing is lost: the folders of the runs hold all of it",
           .severity = Severity::kWarning};
 }
 

@@ -67,9 +67,8 @@ Diagnostic unknown_key(const std::string& key, std::vector<std::string> names) {
           {},
           "",
           "no run here has '" + key + "'",
-          near.empty() ? "a key is one of a run's recipe, such as model.kind, a metric, or one of "
-                         "run, recipe, status, "
-                         "started, seconds, device, smoke, tag and source"
+          near.empty() ? "use a key of the recipe, such as model.kind, a metric, or one of run, "
+                         "recipe, status, started, seconds, device, smoke, tag and source"
                        : near};
 }
 
@@ -78,7 +77,7 @@ Diagnostic ambiguous_key(const std::string& key, const std::vector<std::string>&
           {},
           "",
           "'" + key + "' may be " + either(meant, kNamedMeant),
-          "write the whole name of the one that is meant"};
+          "write the full name of the one you mean"};
 }
 
 /// What `name` means among the keys of all indexes: a fact, a recipe's key, or one metric.
@@ -113,7 +112,7 @@ Diagnostic gone_runs(const fs::path& root, const std::vector<std::string>& gone)
                  (is_one ? "a run is" : std::to_string(gone.size()) + " runs are") +
                      std::string(" no longer there: ") + names +
                      (gone.size() > kNamedGone ? " …" : ""),
-                 is_one ? "the index has forgotten it" : "the index has forgotten them");
+                 is_one ? "it was dropped from the index" : "they were dropped from the index");
 }
 
 /// The runs of one root, from its updated index.
@@ -152,11 +151,11 @@ class RootListing {
     try {
       return read();
     } catch (const DatabaseError& error) {  // in a part that had not been read before
-      warnings_.push_back(
-          warning(ErrorCode::kDamagedRecord,
-                  "the index of the runs in '" + root_.string() + "' is damaged (" + error.what() +
-                      "), and is made anew: '" + index_.file().string() + "'",
-                  "nothing is lost: it holds nothing that the folders of the runs do not"));
+      warnings_.push_back(warning(ErrorCode::kDamagedRecord,
+                                  "the index of the runs in '" + root_.string() + "' is damaged (" +
+                                      error.what() + ") and will be rebuilt: '" +
+                                      index_.file().string() + "'",
+                                  "nothing is lost: the folders of the runs hold all of it"));
       index_.clear();
       refreshed_keys();
       return read();
@@ -273,12 +272,11 @@ Result<RunListing> list_runs(const ListingWish& wish, const fs::path& indexes,
   });
   for (const ListedRun& run : listing.runs) {
     if (!run.entry.problem.empty())
-      warnings.push_back(
-          warning(ErrorCode::kDamagedRecord,
-                  "the record of '" + run.folder + "' is damaged: " + run.entry.problem,
-                  run.entry.status == "incomplete"
-                      ? "nothing is lost: remove it with `retort runs rm`"
-                      : "what it has left can be seen with `retort runs show`"));
+      warnings.push_back(warning(
+          ErrorCode::kDamagedRecord,
+          "the record of '" + run.folder + "' is damaged: " + run.entry.problem,
+          run.entry.status == "incomplete" ? "nothing is lost: remove it with `retort runs rm`"
+                                           : "`retort runs show` shows what is left of it"));
   }
   return listing;
 }

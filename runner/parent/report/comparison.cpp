@@ -57,7 +57,7 @@ Diagnostic not_evaluated(const RunReport& report) {
       "",
       "the run in '" + report.folder + "' was not evaluated: its status is '" + report.status + "'",
       "`retort resume " + report.folder + "` continues it, `retort evaluate " + report.folder +
-          "` evaluates what it has trained"};
+          "` evaluates what it trained"};
 }
 
 const Value* at_path(const Value& root, const std::vector<std::string>& path) {
@@ -181,7 +181,7 @@ std::string rows_text(const Comparison& comparison) {
 }
 
 std::string measures_text(const Comparison& comparison) {
-  std::vector<std::vector<std::string>> rows = {{"what else was measured"}};
+  std::vector<std::vector<std::string>> rows = {{"other measurements"}};
   for (const std::string& folder : comparison.folders)
     rows.front().push_back(shortened(folder, kLongestCell));
   for (const auto& [name, values] : comparison.measures) {

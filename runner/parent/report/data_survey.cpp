@@ -76,9 +76,10 @@ class Findings {
     const auto text = [&](const Json& group) { return group_text(group, relation); };
     if (across > 0)
       add(across_severity, ErrorCode::kBadAnnotations,
-          counted_word(across, "picture is", "pictures are") + " in more than one part, " + same +
+          counted_word(across, "image is", "images are") + " in more than one part, " + same +
               ": " + named(groups, across, text),
-          "what is tested would have been learned: keep one of each, or all of them in one part");
+          "the model would be tested on images that it learned: keep one of each, or all of them "
+          "in one part");
     if (count > across) {
       const bool is_divided = survey_["divided"].get<bool>();
       Json within = groups;  // those across splits come first
@@ -91,15 +92,15 @@ class Findings {
         return join(files, relation);
       };
       add(Severity::kWarning, ErrorCode::kBadAnnotations,
-          counted_word(count - across, "picture is", "pictures are") + " more than once" +
-              (is_divided ? " in one part, " : " there, ") + same + ": " +
+          counted_word(count - across, "image appears", "images appear") + " more than once" +
+              (is_divided ? " in one part, " : ", ") + same + ": " +
               named(within, count - across, names),
           "");
     }
     if (const auto several = groups["several_classes"].get<std::int64_t>(); several > 0)
       add(Severity::kWarning, ErrorCode::kBadAnnotations,
-          counted_word(several, "picture that is there more than once, " + same + ", has",
-                       "pictures that are there more than once, " + same + ", have") +
+          counted_word(several, "image that appears more than once, " + same + ", has",
+                       "images that appear more than once, " + same + ", have") +
               " more than one class: " + named(of_several_classes(groups), several, text),
           "one of the classes is wrong: keep the right one");
   }
@@ -113,7 +114,7 @@ class Findings {
 std::string side_text(const Json& sides) {
   if (sides[0] == sides[2]) return std::to_string(sides[0].get<int>());
   return std::to_string(sides[0].get<int>()) + " to " + std::to_string(sides[2].get<int>()) +
-         ", half of them at most " + std::to_string(sides[1].get<int>());
+         ", median " + std::to_string(sides[1].get<int>());
 }
 
 /// A row for each class, a column for each split.
@@ -139,15 +140,15 @@ std::string classes_text(const Json& survey) {
 
 std::string data_survey_text(const Json& survey) {
   std::string text = printable(survey["node"].get<std::string>()) + ": " +
-                     counted_word(survey["images"].get<std::int64_t>(), "picture", "pictures") +
-                     ", " + size_text(survey["bytes"].get<std::int64_t>());
+                     counted_word(survey["images"].get<std::int64_t>(), "image", "images") + ", " +
+                     size_text(survey["bytes"].get<std::int64_t>());
   text += "; widths " + side_text(survey["widths"]) + "; heights " + side_text(survey["heights"]);
   const auto patients = survey["patients"].get<std::int64_t>(),
              untold = survey["without_patient"].get<std::int64_t>();
   if (patients > 0) text += "; " + counted_word(patients, "patient", "patients");
-  if (untold > 0) text += "; " + counted_word(untold, "name tells", "names tell") + " no patient";
+  if (untold > 0) text += "; " + counted_word(untold, "name gives", "names give") + " no patient";
   if (survey["divided"].get<bool>()) return text + "\n\n" + classes_text(survey);
-  return text + "; which class and part they are of cannot be told\n";
+  return text + "; their classes and parts are unknown\n";
 }
 
 Diagnostics data_survey_findings(const Json& survey, const SurveyTolerance& tolerance) {
@@ -162,23 +163,22 @@ Diagnostics data_survey_findings(const Json& survey, const SurveyTolerance& tole
   }
   if (const auto folders = survey.find("not_taken"); folders != survey.end()) {
     if (const auto count = (*folders)["count"].get<std::int64_t>(); count > 0)
-      findings.add(
-          Severity::kWarning, ErrorCode::kBadAnnotations,
-          counted_word(count, "folder holds pictures that no part takes: ",
-                       "folders hold pictures that no part takes: ") +
-              named(*folders, count,
-                    [](const Json& one) {
-                      return "'" + printable(one["folder"].get<std::string>()) + "' (" +
-                             std::to_string(one["images"].get<std::int64_t>()) + ")";
-                    }),
-          "folders of parts are called train (training), validation (val, valid, dev) and test "
-          "(testing), and "
-          "hold a folder for each class; the pictures of a class lie directly in its folder");
+      findings.add(Severity::kWarning, ErrorCode::kBadAnnotations,
+                   counted_word(count, "folder of images belongs to no part: ",
+                                "folders of images belong to no part: ") +
+                       named(*folders, count,
+                             [](const Json& one) {
+                               return "'" + printable(one["folder"].get<std::string>()) + "' (" +
+                                      std::to_string(one["images"].get<std::int64_t>()) + ")";
+                             }),
+                   "folders of parts are called train (training), validation (val, valid, dev) and "
+                   "test (testing), and hold a folder for each class, which holds the images of "
+                   "that class directly");
   }
   const Json& unreadable = survey["unreadable"];
   if (const auto count = unreadable["count"].get<std::int64_t>(); count > 0)
     findings.add(severity(tolerance.unreadable), ErrorCode::kCorruptImage,
-                 counted_word(count, "picture cannot be read: ", "pictures cannot be read: ") +
+                 counted_word(count, "image cannot be read: ", "images cannot be read: ") +
                      named(unreadable, count,
                            [](const Json& one) {
                              return file_text(one) + " (" + one["why"].get<std::string>() + ")";
@@ -190,14 +190,13 @@ Diagnostics data_survey_findings(const Json& survey, const SurveyTolerance& tole
   if (const auto count = shared["count"].get<std::int64_t>(); count > 0)
     findings.add(
         Severity::kWarning, ErrorCode::kBadAnnotations,
-        "pictures of " + counted_word(count, "patient", "patients") +
-            " are in more than one part: " +
+        "images of " + counted_word(count, "patient", "patients") + " are in more than one part: " +
             named(shared, count, [](const Json& one) { return printable(one.get<std::string>()); }),
         "results may be too good: divide by patient");
   const Json& unlike = survey["strangers"];
   if (const auto count = unlike["count"].get<std::int64_t>(); count > 0)
     findings.add(Severity::kWarning, ErrorCode::kBadAnnotations,
-                 counted_word(count, "picture does not look like ", "pictures do not look like ") +
+                 counted_word(count, "image does not look like ", "images do not look like ") +
                      survey["subject"].get<std::string>() + ": " + named(unlike, count, file_text),
                  "");
   return findings.list;

@@ -42,7 +42,7 @@ Diagnostics problems(const Comparison& comparison) {
           {ErrorCode::kNoResults,
            {},
            "",
-           "'" + row.title + "' was not evaluated over episodes, so nothing of it can be paired",
+           "'" + row.title + "' was not evaluated over episodes, so it cannot be paired",
            "leave it out, or compare without --paired"});
     } else if (evaluation.episodes.size() < kLeastEpisodes) {
       errors.push_back({ErrorCode::kNoResults,

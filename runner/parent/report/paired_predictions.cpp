@@ -64,8 +64,8 @@ Result<std::vector<RecordedPrediction>> read_predictions(const std::filesystem::
     return Diagnostic{ErrorCode::kNoResults,
                       {},
                       "",
-                      "there is no '" + path.string() + "', so nothing of that run can be paired",
-                      "evaluate it with csv: true, which is the default of evaluations of classes"};
+                      "there is no '" + path.string() + "', so that run cannot be paired",
+                      "evaluate it with csv: true, the default for evaluations with classes"};
   }
   try {
     return predictions_from(*text);
@@ -177,8 +177,7 @@ Diagnostic other_samples(const std::string& run, const std::string& base, const 
           "",
           "'" + run + "' was evaluated on other samples than '" + base + "': " + how,
           "evaluate both on the same data with the same split; `retort evaluate RUN data.root=…` "
-          "does that with what "
-          "is trained"};
+          "does that with the trained weights"};
 }
 
 std::optional<Diagnostic> sample_mismatch(const std::string& run,
@@ -188,7 +187,7 @@ std::optional<Diagnostic> sample_mismatch(const std::string& run,
   for (std::size_t i = 0; i < std::min(mine.size(), others.size()); ++i) {
     if (mine[i].name != others[i].name)
       return other_samples(
-          run, base, "'" + std::min(mine[i].name, others[i].name) + "' is in one of them alone");
+          run, base, "'" + std::min(mine[i].name, others[i].name) + "' is in only one of them");
     if (mine[i].label != others[i].label)
       return other_samples(run, base,
                            "'" + mine[i].name + "' is labelled '" + mine[i].label +

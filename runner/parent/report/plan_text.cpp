@@ -151,14 +151,13 @@ std::string need_text(const MemoryPlan& plan) {
   if (!plan.held.empty()) text += ", " + held_text(plan) + ",";
   if (const auto cache = std::ranges::find(plan.terms, kCacheTerm, &NamedBytes::name);
       cache != plan.terms.end())
-    text +=
-        (plan.held.empty() ? ", " : " ") + size_text(cache->bytes) + " of it to keep pictures in,";
+    text += (plan.held.empty() ? ", " : " ") + size_text(cache->bytes) + " of it to cache images,";
   if (!plan.budget) return text + "; no budget is known";
   text += " of " + size_text(*plan.budget) + " (" + plan.budget_from + "): ";
   return plan.fits()
              ? text + "fits, " + size_text(*plan.budget - plan.predicted) + " to spare"
              : text + "does not fit, " + size_text(plan.predicted - *plan.budget) + " too much" +
-                   (plan.must_fit ? "" : "; it starts all the same (memory.on_oom_policy: legacy)");
+                   (plan.must_fit ? "" : "; it starts anyway (memory.on_oom_policy: legacy)");
 }
 
 std::string curve_text(const MemoryPlan& plan, const TextStyle& style) {
@@ -192,7 +191,7 @@ std::string options_text(const MemoryPlan& plan) {
   Rows rows = {{"saves", "option", ""}};
   for (const OptionEffect& effect : plan.options)
     rows.push_back({size_text(effect.bytes), effect.option + "=" + effect.value, effect.note});
-  return section("what the recipe's memory options save at the peak", rows);
+  return section("saved at the peak by the recipe's memory options", rows);
 }
 
 /// The number of bytes over or under the budget.
@@ -268,8 +267,9 @@ std::string plan_text(const MemoryPlan& plan, const TextStyle& style) {
   text += named_text("live at the peak", plan.owners);
   text += largest_text(plan);
   text += named_text(
-      "besides the tensors, an estimate for the backend (" + plan.terms_version + ")", plan.terms);
-  text += named_text("held by earlier nodes until their results have been used", plan.held);
+      "estimate for the backend, in addition to the tensors (" + plan.terms_version + ")",
+      plan.terms);
+  text += named_text("held by earlier nodes until their results are used", plan.held);
   text += options_text(plan);
   text += alternatives_text(plan);
   // Escapes control characters in the names of weights and stages.

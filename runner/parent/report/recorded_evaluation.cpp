@@ -140,7 +140,7 @@ template <typename Take>
 std::optional<Diagnostic> read(const fs::path& path, const fs::path& run, const Take& take) {
   try {
     const auto bytes = real_file_system().read(path, kLargestResults);
-    if (!bytes) throw Damage("it is too large, or may not be read");
+    if (!bytes) throw Damage("it is too large or cannot be read");
     const Json json = parse_json<Json>(*bytes);
     take(json);
     return std::nullopt;
@@ -296,12 +296,12 @@ std::string draw_roc(const RecordedEvaluation& evaluation, const std::string& na
 std::string draw_calibration(const RecordedEvaluation& evaluation, const std::string& name) {
   std::int64_t most = 0;
   for (const RecordedBin& bin : evaluation.bins) most = std::max(most, bin.count);
-  Drawing drawing(500, 600, "Calibration of " + name,
-                  "How often predictions are right by the probability they were given; expected "
-                  "calibration error " +
-                      percent(*evaluation.calibration_error) + " %");
+  Drawing drawing(
+      500, 600, "Calibration of " + name,
+      "How often predictions are right, by their probability; expected calibration error " +
+          percent(*evaluation.calibration_error) + " %");
   const Ticks shares = nice_ticks(0, 1, 8);
-  Plot rights(drawing, {80, 56, 380, 300}, {"", shares}, {"share that is right", shares},
+  Plot rights(drawing, {80, 56, 380, 300}, {"", shares}, {"share of right predictions", shares},
               "Calibration error " + percent(*evaluation.calibration_error) + " %");
   for (const RecordedBin& bin : evaluation.bins) {
     if (bin.count == 0) continue;

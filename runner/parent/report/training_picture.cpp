@@ -102,9 +102,10 @@ std::string draw_pairs(const RecordedEvaluation& evaluation, const std::string& 
   const double cell = std::clamp(520.0 / static_cast<double>(classes), 16.0, 72.0);
   const double side = cell * static_cast<double>(classes), left = 190, top = 50;
   Drawing drawing(
-      left + side + 30, top + side + 160, "Pair matrix of " + name,
-      "How often the network of each pair of classes is right, on the test samples of these two");
-  drawing.text({left + side / 2, 28}, "Accuracy of each pair's network", Align::kMiddle, "title");
+      left + side + 30, top + side + 160, "Class-pair matrix of " + name,
+      "How often the network of each class pair is right, on the test samples of the two classes");
+  drawing.text({left + side / 2, 28}, "Accuracy of the network of each class pair", Align::kMiddle,
+               "title");
   for (const auto& [pair, mean] : cells) {
     const auto& [first, second] = pair;
     const Point corner{left + cell * static_cast<double>(second),

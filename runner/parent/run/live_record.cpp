@@ -45,8 +45,11 @@ LiveRecord::LiveRecord(const RunRequest& request, const RunSurroundings& surroun
 void LiveRecord::open(const Ready& ready, const Json& versions,
                       const std::function<void(const Diagnostic&)>& report) {
   if (folder_ && !std::exchange(is_ready_again_allowed_, false))
-    throw CannotOpenRecord{
-        {{ErrorCode::kProtocol, {}, "", "the worker was ready twice", "please report it"}}};
+    throw CannotOpenRecord{{{ErrorCode::kProtocol,
+                             {},
+                             "",
+                             "the worker reported that it is ready twice",
+                             "this is a bug in Retort"}}};
   if (folder_) check_restart();
   else inputs_.look();
   environment_ = environment_of(ready, versions);
@@ -140,12 +143,11 @@ void LiveRecord::check_restart() const {
     errors.push_back({ErrorCode::kChangedRun,
                       {},
                       change.pointer,
-                      "since the run began, the input " + change.pointer + " " + change.text,
+                      "since the run started, the input " + change.pointer + " " + change.text,
                       ""});
   for (Diagnostic& error : errors)
     error.help =
-        "put back what was there and continue with `retort resume`; --force continues with what is "
-        "there now";
+        "restore it and continue with `retort resume`; --force continues with what is there now";
   if (!errors.empty()) throw CannotOpenRecord{std::move(errors)};
 }
 
@@ -324,23 +326,23 @@ Diagnostics LiveRecord::look_at_inputs_again() {
       found.push_back({ErrorCode::kChangedRun,
                        {},
                        change.pointer,
-                       what + ": files were added while the run was at work",
-                       "the run has not read them",
+                       what + ": files were added during the run",
+                       "the run did not read them",
                        {},
                        Severity::kWarning});
       continue;
     }
     inputs_.mark_changed(change.pointer);
     const bool is_evaluation = !request_.trained.empty();
-    found.push_back({ErrorCode::kChangedRun,
-                     {},
-                     change.pointer,
-                     what + ": it was changed while the run was at work, so the result follows "
-                            "from no single state of it",
-                     is_evaluation ? "put back what was there, and evaluate again"
-                                   : "put back what was there, and run it again; what was trained "
-                                     "is kept: `retort resume " +
-                                         folder() + " --force` accepts it"});
+    found.push_back(
+        {ErrorCode::kChangedRun,
+         {},
+         change.pointer,
+         what + ": it was changed during the run, so no single state of it explains the result",
+         is_evaluation
+             ? "restore it, and evaluate again"
+             : "restore it, and run again; the trained weights are kept: `retort resume " +
+                   folder() + " --force` accepts it"});
   }
   if (std::ranges::any_of(found,
                           [](const Diagnostic& one) { return one.severity == Severity::kError; }))

@@ -131,7 +131,7 @@ Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& 
                       {},
                       "",
                       std::string("the worker's answer is not valid: ") + error.what(),
-                      "please report it"};
+                      "this is a bug in Retort"};
   }
 }
 
@@ -168,7 +168,7 @@ WorkerReply reply_of_worker(const WorkerCommand& command, const nlohmann::ordere
   const bool says_why = reply.answer || exit_code(reply.diagnostics) != ExitCode::kDone;
   if (failures.empty() && !says_why)
     failures.push_back(
-        {ErrorCode::kProtocol, {}, "", "the worker did not answer", "please report it"});
+        {ErrorCode::kProtocol, {}, "", "the worker did not answer", "this is a bug in Retort"});
   if (!failures.empty()) reply.answer.reset();
   reply.diagnostics.insert(reply.diagnostics.end(), failures.begin(), failures.end());
   return reply;

@@ -69,12 +69,12 @@ Diagnostics check_change(const Value& before, const Value& after, bool force,
     errors.push_back(
         {ErrorCode::kChangedRun, change.after ? change.after->where : Location{},
          pointer_of(change.path),
-         change_in_words(change) +
-             (refused             ? ": the saved state does not fit that"
-              : !schedule.empty() ? ": the schedule '" + schedule +
-                                        "' spans all epochs, so those that are done would have "
-                                        "had other learning rates"
-                                  : ""),
+         change_in_words(change) + (refused ? ": the saved state does not fit that"
+                                    : !schedule.empty()
+                                        ? ": the schedule '" + schedule +
+                                              "' spans all epochs, so the epochs done so far would "
+                                              "have had other learning rates"
+                                        : ""),
          refused ? "leave it unchanged, or start a new run"
                  : "leave it unchanged, start a new run, or add --force: the result then matches "
                    "neither recipe"});

@@ -52,10 +52,9 @@ Diagnostics RestartRule::errors_of(const Ending& ending) const {
   if (ending.exit == ExitCode::kNeedsAnotherDevice && stranded_) return {stranded_->error};
   if (!is_lost(ending)) return {};
   Diagnostic error{ErrorCode::kDeviceLost, {}, "", "", ""};
-  error.message =
-      "the device '" + here() + "' failed, and nothing can be done on it in the same process";
+  error.message = "the device '" + here() + "' failed, and the same process cannot use it again";
   error.help = deaths_ > 0 ? "it failed again after the run was restarted: try another device"
-                           : "set memory.max_retries for the run to be restarted by itself";
+                           : "set memory.max_retries to restart the run automatically";
   return {error};
 }
 
@@ -119,7 +118,7 @@ std::optional<Restart> RestartRule::repeat(bool is_lost) {
   restart.line =
       (is_lost ? "the device '" + here() + "' failed" : std::string("the worker was killed")) +
       ": continues from the last checkpoint" +
-      (is_stuck ? ", in a way that takes less memory" : "") + count;
+      (is_stuck ? ", in a way that needs less memory" : "") + count;
   restart.recovery = {.cause = is_lost ? "device lost" : "killed", .from = here(), .to = here()};
   return restart;
 }

@@ -86,7 +86,7 @@ class Run {
       OwnDevice* const own = own_device();
       if (!own || !own->taken.device)
         return Diagnostic{
-            ErrorCode::kDeviceUnavailable, {}, "", "which one it is on only CUDA knows", ""};
+            ErrorCode::kDeviceUnavailable, {}, "", "only CUDA knows which one it is on", ""};
       left_.push_back(own->taken.device->uuid);
       own->taken.lock.reset();
       return surroundings_.next_gpu(left_);

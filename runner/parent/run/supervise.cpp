@@ -42,7 +42,7 @@ std::string advice_on(int number) {
     case SIGSEGV:
     case SIGSYS:
     case SIGTRAP:
-      return "this is a bug in Retort: please report it";
+      return "this is a bug in Retort";
     default:
       return "";
   }
@@ -122,7 +122,7 @@ class Supervision::Dialogue {
             {},
             "",
             "the worker sent a message that cannot be understood: " + what,
-            "please report it"};
+            "this is a bug in Retort"};
   }
 
   void give_up(Diagnostic error) {
@@ -186,7 +186,7 @@ class Supervision::Dialogue {
           "the worker ended with exit code " + std::to_string(end_->exit) + " before it was done";
       if (end_->exit == kCannotLoad && !greeted_)
         error.help =
-            "its libraries could not be loaded; a virtual environment gets them by `pip install "
+            "its libraries could not be loaded; in a virtual environment run `pip install "
             "'torch==2.11.*'`";
       return error;
     }

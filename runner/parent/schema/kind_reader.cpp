@@ -90,7 +90,7 @@ Kind read_kind(const std::string& path, const Json& document, Diagnostics& error
   kind.family = path.substr(0, path.find('/'));
   kind.summary = text("description");
   if (kind.summary.empty() || kind.summary.find('\n') != std::string::npos)
-    fail("/description", "a kind is described in one line");
+    fail("/description", "the description of a kind must be one line");
   if (document.value("type", Json()) != "object")
     fail("/type", "a kind's options are of type 'object'");
   const Json::json_pointer named("/properties/kind/const");

@@ -98,7 +98,7 @@ void loosen(Json& value) {
 Json defaults_list() {
   return Json::parse(R"json({
     "type": "array",
-    "description": "The configs that this one is composed of, in order; later ones win.",
+    "description": "The configs that this one is composed of, in order; later ones take precedence.",
     "items": {
       "anyOf": [
         {"type": "string", "minLength": 1, "description": "The name of a config, or _self_: this file."},
@@ -142,7 +142,8 @@ Json recipe_form(Publication& publication, const SchemaSet& schemas) {
 
 /// What a file of the group contains: a mapping with one of its kinds.
 Json group_form(Publication& publication, const std::string& group) {
-  Json form = {{"title", group}, {"description", "What a file of recipes/" + group + " may say."}};
+  Json form = {{"title", group},
+               {"description", "The keys that a file of recipes/" + group + " may say."}};
   form.update(publication.choice(group, "", [&](const std::string& path) {
     const bool is_stage = std::ranges::count(path, '/') == 1;
     Json kind = is_stage ? publication.stage(path) : publication.file(path);

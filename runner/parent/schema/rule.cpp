@@ -159,7 +159,7 @@ class Condition {
     }
     if (take("'")) {
       const std::size_t end = text_.find('\'', at_);
-      if (end == text_.npos) fail("a text has no end");
+      if (end == text_.npos) fail("a string is not closed");
       const std::string text(text_.substr(at_, end - at_));
       at_ = end + 1;
       return text;

@@ -25,7 +25,7 @@ class JsonText {
     if (const auto byte = invalid_utf8(text_)) fail("this is not UTF-8", *byte);
     Json root = value(0);
     skip_blanks();
-    if (at_ < text_.size()) fail("the end is expected", at_);
+    if (at_ < text_.size()) fail("expected the end", at_);
     return root;
   }
 
@@ -109,7 +109,8 @@ class JsonText {
       text += text_.substr(begin, at_ - begin);
       if (take('"')) return text;
       if (!take('\\'))
-        fail(at_ < text_.size() ? "a control character is written \\u00.." : "a text has no end",
+        fail(at_ < text_.size() ? "a control character is written \\u00.."
+                                : "a string is not closed",
              at_);
       add_escaped(text);
     }
@@ -119,7 +120,7 @@ class JsonText {
     constexpr std::string_view kLetters = "\"\\/bfnrt", kMeant = "\"\\/\b\f\n\r\t";
     if (take('u')) return add_character(code_unit(), text);
     const std::size_t found = at_ < text_.size() ? kLetters.find(text_[at_]) : kLetters.npos;
-    if (found == kLetters.npos) fail("no such character is written with '\\'", at_);
+    if (found == kLetters.npos) fail("'\\' cannot escape this character", at_);
     text += kMeant[found];
     ++at_;
   }
@@ -129,7 +130,7 @@ class JsonText {
     if (code >= 0xD800 && code < 0xE000) {
       const bool is_pair = code < 0xDC00 && take('\\') && take('u');
       const std::uint32_t low = is_pair ? code_unit() : 0;
-      if (low < 0xDC00 || low >= 0xE000) fail("half of a character", at_);
+      if (low < 0xDC00 || low >= 0xE000) fail("half of a surrogate pair", at_);
       code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     }
     const auto add = [&](std::uint32_t byte) { text += static_cast<char>(byte); };
@@ -145,14 +146,14 @@ class JsonText {
     const std::string_view digits = text_.substr(at_, 4);
     const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
     if (digits.size() < 4 || read.ptr != digits.data() + 4)
-      fail("\\u is followed by four hexadecimal digits", at_);
+      fail("\\u must be followed by four hexadecimal digits", at_);
     at_ += 4;
     return code;
   }
 
   Json number() {
     const std::size_t begin = at_;
-    if (next() != '-' && !is_digit(next())) fail("a value is expected", at_);
+    if (next() != '-' && !is_digit(next())) fail("expected a value", at_);
     const bool is_negative = take('-');
     bool is_whole = true;
     if (!take('0')) digits();
@@ -174,7 +175,7 @@ class JsonText {
   }
 
   void digits() {
-    if (!is_digit(next())) fail("a digit is expected", at_);
+    if (!is_digit(next())) fail("expected a digit", at_);
     while (is_digit(next())) ++at_;
   }
 

@@ -65,7 +65,7 @@ void SchemaReader::fail(std::string_view file, std::string pointer, const std::s
 }
 
 void SchemaReader::add_file(const SchemaFile& file) {
-  if (!texts_.emplace(file.path, file.text).second) fail(file.path, "", "the file is there twice");
+  if (!texts_.emplace(file.path, file.text).second) fail(file.path, "", "the file is listed twice");
 }
 
 void SchemaReader::read_all() {
@@ -149,7 +149,7 @@ void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std:
   const auto place = [&] { return pointer_to(node.pointer, key); };
   const KeywordRule* rule = keyword_rule(key);
   if (!rule)
-    return fail(node.file, place(), "the validator does not know the keyword '" + key + "'");
+    return fail(node.file, place(), "the validator does not support the keyword '" + key + "'");
   const auto need_other = [&] {
     fail(node.file, place(), "'" + key + "' must be " + std::string(phrase(rule->needs)));
   };
@@ -420,7 +420,7 @@ void SchemaReader::refuse_circles() {
     std::size_t steps = 0;
     for (const SchemaNode* at = &node; at->target && steps <= nodes.size(); at = at->target)
       ++steps;
-    if (steps > nodes.size()) return fail(node.file, node.pointer, "$ref leads back to itself");
+    if (steps > nodes.size()) return fail(node.file, node.pointer, "$ref refers to itself");
   }
   enum class Visit { kNew, kOpen, kDone };
   std::map<const SchemaNode*, Visit> visits;
@@ -428,7 +428,7 @@ void SchemaReader::refuse_circles() {
     Visit& state = visits[&node];
     if (state == Visit::kDone) return;
     if (state == Visit::kOpen)
-      return fail(node.file, node.pointer, "the schema leads back to itself without an end");
+      return fail(node.file, node.pointer, "the schema refers to itself endlessly");
     state = Visit::kOpen;
     if (node.target) self(self, *node.target);
     else {

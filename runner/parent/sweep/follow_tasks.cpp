@@ -54,7 +54,7 @@ class Following {
       if (std::ranges::none_of(trials_, &FollowedTrial::is_active)) break;
       if (!options_.waits) return leave();
       if (const auto signal = pass_time(wait)) {
-        report("the tasks go on without this process");
+        report("the tasks continue without this process");
         journal_.flush();
         return exit_code_of_stop(*signal, /*has_saved=*/true);
       }
@@ -86,7 +86,7 @@ class Following {
     if (has_handed_over_) return ExitCode::kDone;
     const auto left = std::ranges::count_if(trials_, &FollowedTrial::is_active);
     report(std::to_string(left) + (left == 1 ? " trial has" : " trials have") +
-           " not told that they ended");
+           " not reported an end");
     return ExitCode::kStoppedAfterSave;
   }
 
@@ -127,7 +127,7 @@ class Following {
       say(std::to_string(done_) + " of " + std::to_string(trials_.size()) +
           " trials have finished");
     for (const Submission& one : submissions_)
-      if (!one.is_refused && is_any_active(one)) say("going on with " + text_of(one));
+      if (!one.is_refused && is_any_active(one)) say("continuing with " + text_of(one));
     return {};
   }
 
@@ -206,7 +206,7 @@ class Following {
     const bool is_tried_again = !is_stopping_ && ++trial.failures <= options_.trials.retries;
     trial.is_given_up = !is_tried_again;
     report("trial " + std::to_string(number) + " failed" + own_settings(journal_.trials(), number) +
-           ": " + event.reason + (is_tried_again ? "; it is tried again" : ""));
+           ": " + event.reason + (is_tried_again ? "; it will be retried" : ""));
     for (const std::string& line : event.said)
       if (line != event.reason) report("    " + line);
     if (is_tried_again || !options_.trials.fail_fast || is_stopping_) return;
@@ -315,9 +315,9 @@ class Following {
     const bool is_cancelled = state.starts_with("CANCELLED") && !trial.is_of_earlier;
     trial.is_given_up = is_stopping_ || is_cancelled || trial.losses > options_.resubmissions;
     trial.is_of_earlier = false;
-    report("trial " + std::to_string(number) + ": " + why +
-           (trial.is_given_up ? ""
-                              : "; it is handed over again, and goes on from its last checkpoint"));
+    report(
+        "trial " + std::to_string(number) + ": " + why +
+        (trial.is_given_up ? "" : "; it is resubmitted, and continues from its last checkpoint"));
   }
 
   void say(const std::string& line) {

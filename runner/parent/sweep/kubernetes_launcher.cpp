@@ -42,11 +42,10 @@ class KubernetesQueue : public TaskQueue {
       return Diagnostic{ErrorCode::kClusterRefused,
                         {},
                         "",
-                        "'" + folder.string() + "' is not on the volume that pods have at '" +
+                        "'" + folder.string() + "' is not on the volume that pods mount at '" +
                             mount.string() + "'",
                         "set sweep.launcher.mount to a folder that holds both the sweep's folder "
-                        "and the one in which "
-                        "it was begun"};
+                        "and the one in which it was started"};
     }
     ClusterCommands commands;
     if (!needs_) needs_ = task_needs(settings_, journal_, surroundings_, commands);

@@ -113,7 +113,8 @@ class TaskAtWork {
       event.state = TrialState::kFinished;
     } else if (is_out_of_time_) {
       event.state = TrialState::kFailed;
-      event.reason = "its time of " + std::to_string(submission_.time_out_minutes) + " min was up";
+      event.reason =
+          "its time limit of " + std::to_string(submission_.time_out_minutes) + " min was reached";
     } else if (says_stopped(static_cast<ExitCode>(event.exit)) || stopped_by_) {
       event.state = TrialState::kInterrupted;
     } else {

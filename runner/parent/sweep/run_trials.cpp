@@ -151,7 +151,7 @@ class TrialPool {
     const std::string& wanted = journal_.plan().asha->metric;
     const std::string near = did_you_mean_path(wanted.substr(wanted.find(':') + 1), given);
     report("warning: trial " + std::to_string(number) + " has never measured '" + wanted +
-           "', by which sweep.asha compares trials; it has measured " +
+           "', by which sweep.asha compares trials; it measured " +
            (given.empty() ? "nothing" : listed(given, kNamedMetrics)) +
            (near.empty() ? "" : "; " + near));
   }
@@ -170,8 +170,8 @@ class TrialPool {
     }
     if (!has_finished_any) return true;
     report("error: no trial has measured '" + wanted +
-           "', so none was compared with another or stopped early; name what they do measure in "
-           "sweep.asha.metric");
+           "', so none was compared or stopped early; set sweep.asha.metric to a metric that they "
+           "measure");
     return false;
   }
 
@@ -243,8 +243,10 @@ class TrialPool {
                  duration_text(seconds) + progress());
     }
     if (trial.is_out_of_time) {
-      return fail(trial.number, seconds, exit,
-                  "its time of " + std::to_string(options_.time_out->count()) + " min was up", {});
+      return fail(
+          trial.number, seconds, exit,
+          "its time limit of " + std::to_string(options_.time_out->count()) + " min was reached",
+          {});
     }
     if (says_stopped(static_cast<ExitCode>(exit))) {
       journal_.ended(trial.number, TrialState::kInterrupted, exit, seconds);
@@ -262,7 +264,7 @@ class TrialPool {
     if (is_tried_again) waiting_.push_front(number);
     else has_failed_ = true;
     report("trial " + std::to_string(number) + " failed" + settings_of(number) + ": " + reason +
-           (is_tried_again ? "; it is tried again" : ""));
+           (is_tried_again ? "; it will be retried" : ""));
     const std::size_t first = said.size() > kShownLines ? said.size() - kShownLines : 0;
     for (std::size_t i = first; i < said.size(); ++i)
       if (said[i] != reason) report("    " + said[i]);
@@ -272,7 +274,7 @@ class TrialPool {
   void handle_signal(int number) {
     if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
       ask_to_stop(number);  // a second SIGINT ends them at once
-      if (!stopped_by_) report("stopping: trials at work save first");
+      if (!stopped_by_) report("stopping: running trials save first");
       if (!stopped_by_) stopped_by_ = number;
     } else if (number == SIGUSR1 || number == SIGUSR2) {
       for (const auto& [worker, trial] : running_) worker->signal(number);

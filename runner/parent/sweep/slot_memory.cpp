@@ -95,7 +95,7 @@ std::vector<SlotMemory::Load> SlotMemory::loads(std::int64_t slots) const {
 Diagnostics SlotMemory::check(std::int64_t slots) const {
   Diagnostics errors;
   const std::int64_t fit = fitting(slots);
-  const std::string fewer = fit == 1 ? "--slots 1 runs them one after the other"
+  const std::string fewer = fit == 1 ? "--slots 1 runs them one after another"
                                      : "--slots " + std::to_string(fit) + " fits";
   for (const Load& load : loads(slots)) {
     if (load.fits(gpus_)) continue;
@@ -134,7 +134,7 @@ std::int64_t SlotMemory::fitting(std::int64_t most) const {
 std::string SlotMemory::text(std::int64_t slots) const {
   std::vector<std::string> parts;
   for (const Load& load : loads(slots)) {
-    if (load.device == "cuda") parts.emplace_back("each on a GPU of its own");
+    if (load.device == "cuda") parts.emplace_back("each on its own GPU");
     else if (load.memory.bytes > 0)
       parts.push_back("together they need at most " + size_text(load.bytes) + " of " +
                       memory_with_size(load.memory) +
@@ -149,7 +149,7 @@ std::vector<std::string> SlotMemory::uncounted() const {
     const Result<TrialPeak>& plan = plans_.at(key);
     if (!plan) trials["cannot be planned: " + plan.errors().front().message].push_back(trial);
     else if (!plan->unplanned.empty())
-      trials["is planned but for a part: " + plan->unplanned].push_back(trial);
+      trials["is planned except for a part: " + plan->unplanned].push_back(trial);
   }
   std::vector<std::string> lines;
   for (const auto& [why, numbers] : trials) {

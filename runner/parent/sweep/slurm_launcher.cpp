@@ -57,8 +57,8 @@ Diagnostic damaged_launcher(const std::filesystem::path& path, const std::string
   return {ErrorCode::kDamagedRecord,
           {},
           "",
-          "'" + path.string() + "' does not say what runs the sweep's trials: " + why,
-          "write it as `retort explain sweep/launcher/slurm` says"};
+          "'" + path.string() + "' does not name a launcher for the sweep's trials: " + why,
+          "write it as `retort explain sweep/launcher/slurm` describes"};
 }
 
 }  // namespace
@@ -80,7 +80,8 @@ Result<std::unique_ptr<Launcher>> launcher_of(const std::filesystem::path& sweep
       !kept.contains("prefix") || !kept["prefix"].is_string())
     return damaged_launcher(path, "it has no 'launcher' and 'prefix'");
   if (!is_prefix(kept["prefix"].get<std::string>()))
-    return damaged_launcher(path, "its 'prefix' is not of small letters, digits and '-'");
+    return damaged_launcher(path,
+                            "its 'prefix' may contain only lower-case letters, digits and '-'");
   Value asked = from_json(kept["launcher"]);
   const Value* const kind = asked.find("kind");
   for (const auto& [name, make] : kLaunchers) {
@@ -233,7 +234,7 @@ class SlurmQueue : public TaskQueue {
             "",
             message,
             "nothing is lost: once Slurm answers, `retort sweep resume " +
-                journal_.folder().string() + "` goes on with what it has, and hands over the rest"};
+                journal_.folder().string() + "` collects what is done and submits the rest"};
   }
 
   const Settings& settings_;
@@ -362,8 +363,8 @@ std::optional<Diagnostic> unfit_for_script(const std::filesystem::path& path,
                     {},
                     "",
                     "the path of " + what + ", '" + printable(text) + "', has " + why +
-                        ", which a script for the cluster cannot hold",
-                    "give it another name, and begin the sweep there"};
+                        ", which a script for the cluster cannot contain",
+                    "give it another name, and start the sweep there"};
 }
 
 }  // namespace runner

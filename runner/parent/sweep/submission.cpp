@@ -72,8 +72,8 @@ Result<Submission> read_submission(const std::filesystem::path& folder) {
                       {},
                       "",
                       "'" + record_of(folder).string() + "': " + error.what(),
-                      "remove the folder once no task of it is at work, and continue with `retort "
-                      "sweep resume DIR`"};
+                      "remove the folder once none of its tasks is running, and continue with "
+                      "`retort sweep resume DIR`"};
   }
 }
 

@@ -177,7 +177,7 @@ void see_event(const std::string& line, SweepPlan& plan) {
   if (number < plan.trials.size() && fields.has("rung"))
     return add_rung(plan, number, fields.number("rung"));
   const auto state = trial_state_named(fields.text("state"));
-  if (number >= plan.trials.size() || !state) throw std::runtime_error("a line tells of no trial");
+  if (number >= plan.trials.size() || !state) throw std::runtime_error("a line names no trial");
   Trial& trial = plan.trials[number];
   trial.state = *state;
   if (*state == TrialState::kRunning) {
@@ -208,7 +208,7 @@ Result<ReadJournal> read_journal(const fs::path& folder) {
                       {},
                       "",
                       "'" + folder.string() + "' contains no sweep",
-                      "name the folder that `retort sweep` has printed; it holds sweep.jsonl"};
+                      "name the folder that `retort sweep` printed; it holds sweep.jsonl"};
   }
   ReadJournal journal;
   std::size_t number = 0;
@@ -223,8 +223,7 @@ Result<ReadJournal> read_journal(const fs::path& folder) {
           {},
           "",
           "'" + path.string() + "', line " + std::to_string(number) + ": " + error.what(),
-          "remove the line if somebody has edited the file; the runs beside it are whole by "
-          "themselves"};
+          "remove the line if the file was edited; the runs next to it do not depend on it"};
     }
     journal.text += line + "\n";
   }
@@ -241,7 +240,7 @@ Result<FolderLock> lock_sweep(const fs::path& folder, Lease::Options options = {
                           {ErrorCode::kRunBusy,
                            {},
                            "",
-                           "the sweep '" + folder.string() + "' is at work in another process{}",
+                           "the sweep '" + folder.string() + "' is running in another process{}",
                            "wait until it ends, or stop it: only one process may continue a sweep"},
                           std::move(options));
 }

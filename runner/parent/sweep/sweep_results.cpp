@@ -310,10 +310,9 @@ std::string results_text(const SweepResults& results) {
             four_digits(best->metrics.at(results.objective->metric)) + "\n";
     if (results.objective->is_of_test)
       text += std::string(results.objective->is_for_want
-                              ? "no trial has been validated, so that test data choose: "
+                              ? "no trial has been validated, so test data decide: "
                               : "chosen by test data: ") +
-              results.objective->metric +
-              " is no fair estimate any more of what the best is worth\n";
+              results.objective->metric + " is no longer a fair estimate of how good the best is\n";
   }
   if (!results.objective) return text;
   text += means_table("over seeds", results.objective->metric, results.over_seeds());

@@ -143,7 +143,7 @@ TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal&
   } else if (needs.gpus > 0) {
     if (surroundings.verbosity != Verbosity::kQuiet)
       surroundings.err
-          << "memory of a task: what the cluster gives by itself, as its trials compute on a GPU"
+          << "memory of a task: the cluster's default, since its trials compute on a GPU"
           << std::endl;
   } else {
     const std::vector<std::uint64_t> planned = spread(journal.trials().size());
@@ -152,7 +152,7 @@ TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal&
       const auto bytes = planned_bytes(layout.recipe(number), surroundings.program, commands);
       if (!bytes) {
         surroundings.err << "trial " << number
-                         << " cannot be planned here: the cluster decides about the memory\n";
+                         << " cannot be planned here: the cluster sets the memory\n";
         return needs;
       }
       most = std::max(most, *bytes);

@@ -161,7 +161,7 @@ Result<LockFolder> LockFolder::open(std::filesystem::path path) {
                           kOwnFolder);
   if ((status.st_mode & 077) != 0)
     return no_lock_folder(path, "can be used by others",
-                          "take it for yourself: chmod 700 '" + path.string() + "'");
+                          "restrict it to yourself: chmod 700 '" + path.string() + "'");
   return LockFolder(std::move(path), std::move(folder));
 }
 

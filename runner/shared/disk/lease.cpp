@@ -184,7 +184,7 @@ void wait_to_look(const Lease::Options& options, milliseconds time) {
 bool is_silent(const fs::path& folder, const Numbered& lease, const Lease::Options& options) {
   const std::string before = lease_text(lease.path);
   if (options.on_wait)
-    options.on_wait(shown_holder(holder_in(before)) + " was at work in '" +
+    options.on_wait(shown_holder(holder_in(before)) + " was working in '" +
                     folder.parent_path().string() + "': waiting " +
                     std::to_string(options.looks * options.beat.count() / 1000) +
                     " s for a sign of life");
@@ -303,7 +303,7 @@ class Lease::Beating {
     if (options_.on_lost) options_.on_lost(by);
     else
       end_without_lease("error: '" + folder_.string() + "' was taken over by " + by +
-                        ", since this process gave no sign of life; it ends here\n");
+                        ", since this process gave no sign of life; it ends now\n");
     return false;
   }
   /// If this fails, others see that the signs of life have stopped.

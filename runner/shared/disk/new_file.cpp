@@ -33,7 +33,7 @@ std::filesystem::path no_device(std::filesystem::path path) {
                            : type == Type::fifo ? "pipe"
                                                 : "socket") +
                           ", not a file",
-                      "give the name of a file; what goes to standard output can be redirected"});
+                      "give the name of a file; standard output can be redirected"});
   return path;
 }
 

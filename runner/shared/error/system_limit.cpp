@@ -29,14 +29,14 @@ std::optional<Diagnostic> limit_reached(const std::error_code& code, const std::
     return Diagnostic{ErrorCode::kDeviceUnavailable,
                       {},
                       "",
-                      "the system starts no more processes or threads" + where,
+                      "the system cannot start more processes or threads" + where,
                       "end others, or raise the limit: `ulimit -u`, or pids.max of the container"};
   if (code == std::errc::not_enough_memory)
     return Diagnostic{
         ErrorCode::kOutOfMemory,
         {},
         "",
-        "the system gives no more memory" + where,
+        "the system has no more memory to give" + where,
         "end other programs, or raise the limit: `ulimit -v`, or that of the container"};
   if (code == std::errc::no_space_on_device || code.value() == EDQUOT)
     return Diagnostic{ErrorCode::kDiskFull,
@@ -61,11 +61,11 @@ Diagnostic unexpected(const std::exception& error) {
               "",
               has_name ? "'" + of_file->path1().string() + "': " + of_file->code().message()
                        : of_file->what(),
-              has_name ? "look whether it is there and may be used"
-                       : "set TMPDIR to a folder that is there"};
+              has_name ? "check that it exists and that you may use it"
+                       : "set TMPDIR to a folder that exists"};
     }
   }
-  return {ErrorCode::kInternal, {}, "", error.what(), "this should not happen: please report it"};
+  return {ErrorCode::kInternal, {}, "", error.what(), "this is a bug in Retort"};
 }
 
 }  // namespace runner

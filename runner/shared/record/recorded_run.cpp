@@ -204,7 +204,7 @@ Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const 
         {},
         "",
         "'" + run.folder.string() + "' is an evaluation and has no weights of its own",
-        "name the run that it has evaluated: " + run.source};
+        "name the run that it evaluated: " + run.source};
   }
   const bool is_folder = !which.empty() && which != "best" && which != "latest";
   const WeightsChoice choice = which == "best"     ? WeightsChoice::kBest
@@ -224,7 +224,7 @@ Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const 
     return Diagnostic{ErrorCode::kNoCheckpoint,
                       {},
                       "",
-                      "the run in '" + run.folder.string() + "' has trained nothing",
+                      "the run in '" + run.folder.string() + "' trained nothing",
                       "its recipe has no train stage"};
   }
   if (!is_folder) return trained;

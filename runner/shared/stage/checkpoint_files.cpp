@@ -56,8 +56,8 @@ json read_manifest(const fs::path& folder) {
   if (!manifest.is_object() || !manifest.contains("schema"))
     damaged_checkpoint(folder, "manifest.json was not written by Retort");
   if (manifest["schema"] != kCheckpointSchema) {
-    damaged_checkpoint(folder, "manifest.json is of the version " + manifest["schema"].dump() +
-                                   ", this program reads 1");
+    damaged_checkpoint(folder, "manifest.json has version " + manifest["schema"].dump() +
+                                   ", but this program reads version 1");
   }
   const auto files = manifest.find("files");
   if (manifest.size() != 2 || files == manifest.end() || !files->is_object() ||

@@ -180,9 +180,10 @@ Diagnostics ConfigReader::finish() {
     const bool is_common =
         !is_section_ && std::ranges::find(kEveryStagesKeys, entry.key) != kEveryStagesKeys.end();
     if (is_common || read_.contains(entry.key)) continue;
-    errors.push_back({ErrorCode::kUnreadOption, entry.key_where, pointer_to(pointer_, entry.key),
-                      "nothing reads '" + entry.key + "'",
-                      "the schema promises an option that this stage ignores: please report it"});
+    errors.push_back(
+        {ErrorCode::kUnreadOption, entry.key_where, pointer_to(pointer_, entry.key),
+         "nothing reads '" + entry.key + "'",
+         "the schema declares an option that this stage ignores: this is a bug in Retort"});
   }
   for (const auto& section : sections_) {
     const Diagnostics found = section->finish();

@@ -88,8 +88,8 @@ T choice(ConfigReader& reader, std::string_view key,
   if (value && value->text()) {
     reader.fail(
         key, ErrorCode::kInternal,
-        "'" + std::string(key) + "' may be '" + word + "' by its schema, and no code handles it",
-        "this is a bug in Retort: please report it");
+        "'" + std::string(key) + "' may be '" + word + "' by its schema, but no code handles it",
+        "this is a bug in Retort");
   }
   return T{};
 }

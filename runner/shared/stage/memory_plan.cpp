@@ -188,7 +188,7 @@ Json run_peak(const MemoryPlan& plan) {
 
 std::string choice_text(const MemoryPlan& plan) {
   const PlanChoice& choice = plan.choice.value();
-  std::string text = !plan.fits()         ? "what needs the least of all that may be chosen: "
+  std::string text = !plan.fits()         ? "the choice that needs the least memory: "
                      : choice.is_replayed ? "chosen when the run started: "
                                           : "chosen: ";
   text += choice.summary;
@@ -198,7 +198,7 @@ std::string choice_text(const MemoryPlan& plan) {
   const long percent = std::lround(100 * (choice.relative_time - 1));
   text += percent >= 1 ? ", in about " + std::to_string(percent) + " % more time"
                        : ", in about the same time";
-  return text + (choice.exactness == "bit" ? "; every bit of the result stays"
+  return text + (choice.exactness == "bit" ? "; every bit of the result stays the same"
                                            : "; equal in exact arithmetic");
 }
 

@@ -95,7 +95,7 @@ std::vector<std::string> JsonFields<Json>::texts(std::string_view key) const {
   const Json& items = list(key);
   const bool fits = std::ranges::all_of(items, [](const Json& item) { return item.is_string(); });
   return fits ? items.template get<std::vector<std::string>>()
-              : (fail(key, "a list of texts"), std::vector<std::string>());
+              : (fail(key, "a list of strings"), std::vector<std::string>());
 }
 
 template <typename Json>

@@ -52,7 +52,7 @@ PretrainedConfig of_transformers(const json& config) {
   const std::string activation = word_at(config, "hidden_act");
   refuse_unless(
       activation.empty() || activation == kGelu || activation == kQuickGelu,
-      "its 'hidden_act' is '" + activation + "', and only gelu and quick_gelu are supported");
+      "its 'hidden_act' is '" + activation + "', but only gelu and quick_gelu are supported");
   if (!activation.empty()) result.hidden_act = activation;
   refuse_unless(config.value("num_channels", json(3)) == 3,
                 "its images do not have three channels");
@@ -81,9 +81,10 @@ PretrainedConfig of_timm(const json& config) {
   static const std::regex kName(
       R"(vit_(tiny|small|base|large)_patch(\d{1,4})(_clip)?(_quickgelu)?_(\d{1,4})(\..*)?)");
   std::smatch match;
-  refuse_unless(std::regex_match(architecture, match, kName),
-                "its 'architecture' is '" + architecture +
-                    "', and of timm's only vit_{tiny,small,base,large}_patch… are supported");
+  refuse_unless(
+      std::regex_match(architecture, match, kName),
+      "its 'architecture' is '" + architecture +
+          "', but of timm's models only vit_{tiny,small,base,large}_patch… are supported");
   PretrainedConfig result;
   for (const TimmSize& size : kTimmSizes) {
     if (match[1].str() != size.name) continue;
@@ -120,7 +121,7 @@ PretrainedConfig of_open_clip(const json& model) {
   const json& vision = model["vision_cfg"];
   refuse_unless(word_at(vision, "timm_model_name").empty() &&
                     (!vision.contains("layers") || vision["layers"].is_number()),
-                "its vision tower is not a transformer of CLIP's form");
+                "its vision tower is not a transformer like CLIP's");
   PretrainedConfig result;
   result.kind = kClipVision;
   result.hidden_size = 768, result.num_hidden_layers = 12;

@@ -67,9 +67,8 @@ fs::path find_in(const fs::path& folder) {
   const std::vector<std::string> others = other_weights(folder);
   throw StageError(ErrorCode::kMissingWeights,
                    "'" + folder.string() + "' holds no model.safetensors")
-      .with_help(others.empty()
-                     ? "name a folder that a model or adapter was saved to, or a file of weights"
-                     : "name the file: " + (folder / others.front()).string());
+      .with_help(others.empty() ? "name a folder with a saved model or adapter, or a weights file"
+                                : "name the file: " + (folder / others.front()).string());
 }
 
 /// How to download missing weights: those of a published CLIP, and of a timm network, by the name
@@ -80,7 +79,7 @@ std::string how_to_get(const fs::path& missing) {
   const std::string hub = is_named && name.starts_with("clip-vit-") ? "hf:openai/" + name
                           : is_named && name.ends_with("_in1k")     ? "hf:timm/" + name
                                                                     : "hf:ORG/NAME";
-  return "name a file of weights, a folder that a model was saved to, or " + hub +
+  return "name a weights file, a folder with a saved model, or " + hub +
          ", which `retort data fetch " + hub + "` fetches";
 }
 

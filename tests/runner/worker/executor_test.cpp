@@ -430,7 +430,7 @@ TEST_F(DryRunTest, EarlierPlanThatCannotBeReadIsMadeAnew) {
   ASSERT_EQ(all<Said>().size(), 1U);
   EXPECT_EQ(all<Said>()[0].node, "train");
   EXPECT_THAT(all<Said>()[0].line,
-              HasSubstr("cannot read how a step was computed before, so it is planned anew: "));
+              HasSubstr("the earlier plan cannot be read, so the step is planned again: "));
 }
 
 TEST_F(DryRunTest, WhatIsNotThereYetIsPlannedInTheRun) {
@@ -596,9 +596,9 @@ TEST_F(ExecutorTest, OperationWithoutDeterministicFormIsNamed) {
   EXPECT_EQ(run({node("train", 1, "nondeterministic")}), ExitCode::kRunFailed);
   testing::internal::GetCapturedStderr();
   EXPECT_EQ(only_error(),
-            "E0710 /train: the operation 'put_' has no deterministic form on this device | "
-            "determinism: warn continues "
-            "with a warning, determinism: off continues; on device=cpu most operations have one");
+            "E0710 /train: the operation 'put_' has no deterministic form on this device | set "
+            "determinism: warn to continue with a warning, or determinism: off; on device=cpu most "
+            "operations have one");
 }
 
 TEST_F(ExecutorTest, StageKnowsWhoLooksOn) {

@@ -53,8 +53,8 @@ TEST_F(LeftMemoryTest, AllIsGivenWhereItIsThereAndEveryPlanCountsIt) {
   EXPECT_EQ(nodes[1].plan->predicted, 90 * kMib);
   EXPECT_EQ(nodes[2].plan->predicted, 41 * kMib);
   EXPECT_EQ(nodes[1].plan->terms.back().name, "cache");
-  EXPECT_THAT(left_.text(0),
-              testing::ElementsAre("40.0 MiB may be kept in memory, all that it could use"));
+  EXPECT_THAT(left_.text(0), testing::ElementsAre(
+                                 "40.0 MiB may be cached in memory, which is all that it can use"));
   EXPECT_THAT(left_.text(1), testing::IsEmpty());
 }
 
@@ -78,7 +78,7 @@ TEST_F(LeftMemoryTest, WhatTheTightestPlanLeavesIsShared) {
   EXPECT_LE(train_->let + test_->let, 20 * kMib);
   EXPECT_THAT(
       left_.text(0),
-      testing::ElementsAre("20.0 MiB of the 40.0 MiB that it could use may be kept in memory"));
+      testing::ElementsAre("20.0 MiB of the 40.0 MiB that it could use may be cached in memory"));
 }
 
 TEST_F(LeftMemoryTest, APlanThatDoesNotFitLeavesNothingAndIsNotMadeWorse) {

@@ -33,8 +33,8 @@ Edge weights_edge(std::size_t from) {
   return {"checkpoint", from, "checkpoint", ArtifactType::kCheckpoint};
 }
 
-/// Data whose features two trainings take, of which the second goes on with the first; evaluated by
-/// the second.
+/// Data whose features two trainings take, of which the second continues with the first; evaluated
+/// by the second.
 Graph features_graph(const std::string& tested) {
   Graph graph;
   graph.nodes = {node_of("data", "data.image_folder"),

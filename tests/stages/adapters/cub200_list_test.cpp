@@ -93,8 +93,8 @@ TEST_F(Cub200List, BoxesAreReadWhereTheyAreUsed) {
       ElementsAre("E0612: 'ROOT/bounding_boxes.txt', line 1: it is not of the form IMAGE LEFT TOP "
                   "WIDTH HEIGHT",
                   "E0612: 'ROOT/bounding_boxes.txt', line 2: its box is empty",
-                  "E0612: 'ROOT/bounding_boxes.txt', line 3: a box is made of numbers of pixels",
-                  "E0612: 'ROOT/bounding_boxes.txt', line 4: a box is made of numbers of pixels"));
+                  "E0612: 'ROOT/bounding_boxes.txt', line 3: a box is given in pixels",
+                  "E0612: 'ROOT/bounding_boxes.txt', line 4: a box is given in pixels"));
 }
 
 TEST_F(Cub200List, FolderWithoutTheSet) {
@@ -135,8 +135,8 @@ TEST_F(Cub200List, LinesAreNamed) {
           "E0612: 'ROOT/image_class_labels.txt', line 3: classes.txt has no class 'x'",
           "E0612: 'ROOT/image_class_labels.txt', line 5: the image 7 comes twice",
           "E0612: 'ROOT/image_class_labels.txt', line 7: images.txt lists no image 13",
-          "E0612: 'ROOT/train_test_split.txt', line 2: an image is 1, for training, or 0, for the "
-          "test",
+          "E0612: 'ROOT/train_test_split.txt', line 2: the value must be 1 for training or 0 for "
+          "the test",
           "E0612: 'ROOT/train_test_split.txt', line 3: it is not of the form IMAGE 1, or 0 for the "
           "test"));
 }

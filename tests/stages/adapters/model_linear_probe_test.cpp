@@ -129,14 +129,13 @@ TEST(LinearProbe, ActivationIsTheConfigsAndNeverGuessed) {
                             features(small({{"weights", exact.file()}}))));
   EXPECT_EQ(refusal(small({{"weights", exact.file()}, {"hidden_act", "quick_gelu"}})),
             "/model/backbone/hidden_act: hidden_act is quick_gelu in the recipe, but gelu in the "
-            "config.json beside the "
-            "weights '" +
+            "config.json next to the weights '" +
                 exact.file() + "'");
   exact.forget_config();
   EXPECT_EQ(refusal(small({{"weights", exact.file()}})),
-            "/model/backbone/hidden_act: hidden_act is auto, and there is no config.json beside "
+            "/model/backbone/hidden_act: hidden_act is auto, but there is no config.json next to "
             "the weights '" +
-                exact.file() + "' that says it");
+                exact.file() + "' to give its value");
   EXPECT_EQ(
       refusal(small({{"weights", exact.file()}, {"hidden_act", "gelu"}, {"layer_norm_eps", 1e-5}})),
       "");
@@ -146,7 +145,7 @@ TEST(LinearProbe, ShapeThatContradictsTheConfigIsRefused) {
   const SavedTower saved;
   EXPECT_EQ(refusal(small({{"weights", saved.file()}, {"hidden_size", 16}})),
             "/model/backbone/hidden_size: hidden_size is 16 in the recipe, but 8 in the "
-            "config.json beside the weights '" +
+            "config.json next to the weights '" +
                 saved.file() + "'");
 }
 
@@ -163,8 +162,7 @@ TEST(LinearProbe, EverySizeThatContradictsTheConfigIsNamed) {
   EXPECT_EQ(
       refusal(small({{"weights", saved.file()}, {"hidden_size", 16}, {"num_hidden_layers", 1}})),
       "/model/backbone/hidden_size: hidden_size is 16 in the recipe, but 8; num_hidden_layers is 1 "
-      "in the recipe, "
-      "but 2 in the config.json beside the weights '" +
+      "in the recipe, but 2 in the config.json next to the weights '" +
           saved.file() + "'");
 }
 
@@ -288,7 +286,7 @@ TEST(LinearProbe, WeightsThatChangeDuringARunAreRefused) {
     FAIL();
   } catch (const StageError& error) {
     EXPECT_EQ(error.stage + error.option, "/model/backbone/weights");
-    EXPECT_THAT(error.what(), HasSubstr("has changed since the run began"));
+    EXPECT_THAT(error.what(), HasSubstr("has changed since the run started"));
   }
 }
 

@@ -154,7 +154,7 @@ TEST(EpisodeSet, WhatCannotBeReadIsReplaced) {
     for (std::int64_t index = 0; index < 20; ++index) set.sample(0, index);
     FAIL() << "an episode without samples";
   } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(), "of 'a' only 0 images can be read, and an episode takes 6");
+    EXPECT_STREQ(error.what(), "of 'a' only 0 images can be read, but an episode takes 6");
   }
 }
 
@@ -176,18 +176,16 @@ TEST(EpisodeSet, LoadersReadTheSameBitsInAnyNumberOfThreads) {
 TEST(EpisodeSet, DataThatDoNotSufficeAreRefused) {
   const auto data = std::make_shared<NumberedSamples>();
   EXPECT_EQ(refusal(data, {.ways = 7, .shots = 1, .queries = 1}),
-            "E0608 /ways: the training data has 6 classes, and an episode takes 7 | set ways to at "
-            "most 6, or give more "
-            "classes");
+            "E0608 /ways: the training data has 6 classes, but an episode takes 7 | set ways to at "
+            "most 6, or give more classes");
   EXPECT_THAT(refusal(data, {.ways = 2, .shots = 5, .queries = 6}),
-              HasSubstr("/queries: an episode takes 11 images of a class, 5 to support and 6 to "
-                        "ask for, and of the "
-                        "training data 'a' has 10, 'b' has 10, "));
+              HasSubstr("/queries: an episode takes 11 images of a class, 5 for support and 6 for "
+                        "queries, but of the training data 'a' has 10, 'b' has 10, "));
   EXPECT_EQ(refusal(data, {.ways = 6, .shots = 5, .queries = 5}), "taken");
   auto silent = std::make_shared<TinyDataset>(60);
   silent->tells_labels = false;
   EXPECT_THAT(refusal(silent, kSmall),
-              HasSubstr("the training data does not say the classes of its samples"));
+              HasSubstr("the training data does not give the classes of its samples"));
 }
 
 TEST(EpisodeSet, AtMostTenSmallClassesAreNamed) {

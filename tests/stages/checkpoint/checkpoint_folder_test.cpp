@@ -133,7 +133,7 @@ TEST_F(CheckpointFolderTest, FileThatIsMissingIsNamed) {
 
 TEST_F(CheckpointFolderTest, ManifestThatIsNotOursIsRefused) {
   EXPECT_EQ(refusal_of_manifest([](auto& m) { m["schema"] = 2; }),
-            "manifest.json is of the version 2, this program reads 1");
+            "manifest.json has version 2, but this program reads version 1");
   EXPECT_EQ(refusal_of_manifest([](auto& m) { m = nlohmann::json::array(); }),
             "manifest.json was not written by Retort");
   EXPECT_EQ(refusal_of_manifest([](auto& m) { m["files"]["../x"] = 1; }),

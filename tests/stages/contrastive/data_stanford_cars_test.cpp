@@ -82,7 +82,7 @@ TEST_F(StanfordCars, CropsToTheBox) {
 
 TEST_F(StanfordCars, UnknownFieldIsRefusedWithThoseThatAreThere) {
   EXPECT_THAT(errors({{"caption", "a {brand}"}}),
-              ElementsAre("E0304 /data/caption: the caption 'a {brand}' names {brand}, and there "
+              ElementsAre("E0304 /data/caption: the caption 'a {brand}' names {brand}, but there "
                           "is no such field"));
   EXPECT_EQ(create({{"caption", "a {brand}"}}).errors().front().help,
             "fields are {name}, {make}, {model}, {year}; a brace itself is {{ or }}");
@@ -97,13 +97,13 @@ TEST_F(StanfordCars, WithoutLabelsOfTheTestOnlyATestIsRefused) {
     EXPECT_EQ(error.code, runner::ErrorCode::kMissingAnnotations);
     EXPECT_EQ(error.option, "/root");
     EXPECT_THAT(error.what(),
-                testing::HasSubstr("cars_test_annos_withlabels.mat', which says the classes"));
+                testing::HasSubstr("cars_test_annos_withlabels.mat', which has the classes"));
   }
   context_.facts.wanted = {{"train", "validation"}};
   const auto outputs = run({{"image_size", 8}});
   EXPECT_EQ(part(outputs, "train")->describe().size, 36);
   EXPECT_EQ(part(outputs, "validation")->describe().size, 4);
-  EXPECT_THAT(context_.said, Contains(testing::StartsWith("no images for the test: ")));
+  EXPECT_THAT(context_.said, Contains(testing::StartsWith("no test images: ")));
 }
 
 }  // namespace

@@ -130,14 +130,13 @@ TEST_F(StanfordCarsList, WithoutTheLabelsOfTheTestTheRestIsThereAndItSaysWhy) {
   EXPECT_TRUE(found[Part::kTest].empty());
   ASSERT_TRUE(found.no_test);
   EXPECT_THAT(errors_below(folder_.path(), {*found.no_test}),
-              ElementsAre("E0611: no images for the test: 'ROOT/cars_test_annos_withlabels.mat', "
-                          "which says the classes "
-                          "of the test images, is not there, nor in devkit; cars_test_annos.mat "
-                          "has their boxes alone"));
+              ElementsAre("E0611: no test images: 'ROOT/cars_test_annos_withlabels.mat', which has "
+                          "the classes of the test images, is neither there nor in devkit; "
+                          "cars_test_annos.mat has only their boxes"));
   EXPECT_THAT(
       found.no_test->help,
       testing::HasSubstr(
-          "without it there are images for training and for validation, and a test can take "
+          "without it there are only images for training and validation, and a test can use "
           "the latter: evaluate.inputs: {test: data.validation}"));
 }
 
@@ -187,11 +186,9 @@ TEST_F(StanfordCarsList, NothingIsThere) {
       ElementsAre("E0601: Stanford Cars is not in 'ROOT': it has neither a folder devkit nor "
                   "stanford_cars"));
   write("cars_annos.mat", "");
-  EXPECT_THAT(
-      errors(),
-      ElementsAre("E0601: Stanford Cars is not in 'ROOT': it has neither a folder devkit nor "
-                  "stanford_cars; its cars_annos.mat is of another edition, whose images are in "
-                  "car_ims, and is not read"));
+  EXPECT_THAT(errors(), ElementsAre("E0601: Stanford Cars is not in 'ROOT': it has neither a "
+                                    "folder devkit nor stanford_cars; its cars_annos.mat belongs "
+                                    "to another edition, with images in car_ims, and is not read"));
 }
 
 TEST_F(StanfordCarsList, FilesOfTheDevkitThatAreNotThere) {
@@ -208,8 +205,8 @@ TEST_F(StanfordCarsList, FileOfAnotherDevkitIsNamed) {
                          {.fields = {"relative_im_path", "class", "test"}, .rows = {}}));
   EXPECT_THAT(
       errors(),
-      ElementsAre("E0612: 'ROOT/devkit/cars_meta.mat': it has no variable 'class_names'; is it of "
-                  "another devkit?",
+      ElementsAre("E0612: 'ROOT/devkit/cars_meta.mat': it has no variable 'class_names'; is it "
+                  "from another devkit?",
                   "E0612: 'ROOT/devkit/cars_train_annos.mat': its records lack 'fname'; they have "
                   "'relative_im_path', 'class', 'test'"));
 }
@@ -238,22 +235,20 @@ TEST_F(StanfordCarsList, FaultsOfRecordsAreTold) {
   EXPECT_THAT(
       errors(/*boxes=*/true),
       ElementsAre(
-          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 1, '1.jpg', is of the class 0, and "
-          "there are 1 "
-          "to 3",
-          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 2, '2.jpg', is of the class 4, and "
-          "there are 1 "
-          "to 3",
+          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 1, '1.jpg', is of the class 0, but "
+          "there are 1 to 3",
+          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 2, '2.jpg', is of the class 4, but "
+          "there are 1 to 3",
           "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 3 has no name of a file as its "
           "fname",
           "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 4 has no name of a file as its "
           "fname",
           "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 5, '3.jpg', has no box, or an "
           "empty one",
-          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 6, '3.jpg', is there twice",
+          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 6, '3.jpg', appears twice",
           "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 6, '3.jpg', has no box, or an "
           "empty one",
-          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 7, '3.jpg', is there twice"));
+          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 7, '3.jpg', appears twice"));
 }
 
 TEST_F(StanfordCarsList, FaultsOfNamesAreTold) {
@@ -264,7 +259,7 @@ TEST_F(StanfordCarsList, FaultsOfNamesAreTold) {
       ElementsAre(
           "E0612: 'ROOT/devkit/cars_meta.mat': the class 2, 'Audi TT', is not called MAKE "
           "MODEL YEAR",
-          "E0612: 'ROOT/devkit/cars_meta.mat': the class 3, 'Audi TT 2012', is there twice"));
+          "E0612: 'ROOT/devkit/cars_meta.mat': the class 3, 'Audi TT 2012', appears twice"));
 }
 
 TEST_F(StanfordCarsList, NoImageForTraining) {

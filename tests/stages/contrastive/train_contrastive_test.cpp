@@ -306,11 +306,11 @@ TEST(Contrastive, WhatDoesNotFitIsRefusedBeforeAnythingRuns) {
   Json clip = Json::parse(kTinyClip);
   clip["class_head"] = "none";
   head.model = model_of(kModelClip, clip);
-  head.expect_refused("monitor: accuracy is the class head's, and the model has none");
+  head.expect_refused("monitor: accuracy is the class head's, but the model has none");
   other_model.model =
       model_of(kModelClipVision, Json::parse(R"({"hidden_size": 8, "intermediate_size": 16,
       "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 4})"));
-  other_model.expect_refused("the model reads no captions");
+  other_model.expect_refused("the model does not read captions");
   const auto none = contrastive_stage(Json::parse(R"({"loss": {"contrastive_weight": 0}})"));
   ASSERT_FALSE(none);
   EXPECT_THAT(none.errors()[0].message, HasSubstr("the contrastive loss has weight 0"));

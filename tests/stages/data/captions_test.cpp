@@ -105,13 +105,11 @@ TEST(ReadCaptions, UnknownFieldIsRefusedWithThoseThatAreThere) {
       refusals(R"({"caption": ["a {name}", "a {maker} {modle} of {year}, a {maker}"]})",
                {"make", "model"}),
       ElementsAre(
-          "E0304 /data/caption: the caption 'a {name}' names {name}, and there is no such field | "
-          "did you "
-          "mean '{make}'? fields are {make}, {model}; a brace itself is {{ or }}",
+          "E0304 /data/caption: the caption 'a {name}' names {name}, but there is no such field | "
+          "did you mean '{make}'? fields are {make}, {model}; a brace itself is {{ or }}",
           "E0304 /data/caption: the caption 'a {maker} {modle} of {year}, a {maker}' names "
-          "{maker}, "
-          "{modle}, {year}, and there is no such field | did you mean '{make}'? fields are {make}, "
-          "{model}; a brace itself is {{ or }}"));
+          "{maker}, {modle}, {year}, but there is no such field | did you mean '{make}'? fields "
+          "are {make}, {model}; a brace itself is {{ or }}"));
 }
 
 TEST(ReadCaptions, BrokenBracesAreRefused) {

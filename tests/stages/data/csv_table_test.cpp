@@ -73,8 +73,8 @@ TEST_F(CsvTableTest, RowsOfAnotherLengthAreFaults) {
   EXPECT_THAT(rows("a,b\n1\n1,2\n1,2,3\n"), ElementsAre("3: 1|2"));
   EXPECT_THAT(
       faults_,
-      ElementsAre("E0612: 'ROOT/table.csv', line 2: it has 1 fields, and there are 2 columns",
-                  "E0612: 'ROOT/table.csv', line 4: it has 3 fields, and there are 2 columns"));
+      ElementsAre("E0612: 'ROOT/table.csv', line 2: it has 1 fields, but there are 2 columns",
+                  "E0612: 'ROOT/table.csv', line 4: it has 3 fields, but there are 2 columns"));
 }
 
 TEST_F(CsvTableTest, AfterABrokenQuoteTheNextLineIsRead) {

@@ -240,7 +240,7 @@ TEST_F(FeaturesTest, NothingIsKeptWhereThatIsNotWanted) {
 
 TEST_F(FeaturesTest, ModelWithoutAFrozenPartIsRefusedByName) {
   model_->is_frozen = false;
-  EXPECT_EQ(error(), "E0314 'probe' has no frozen part whose features could be kept");
+  EXPECT_EQ(error(), "E0314 'probe' has no frozen part with features to keep");
 }
 
 TEST_F(FeaturesTest, SkippedSamplesStaySkipped) {

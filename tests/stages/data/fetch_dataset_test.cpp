@@ -104,10 +104,10 @@ TEST_F(FetchDatasetTest, WhatIsThereIsLeftAlone) {
 
 TEST_F(FetchDatasetTest, PartOfADataSetIsNotWrittenOver) {
   folder_.write("data/toys/jpg/1.jpg", "mine");
-  EXPECT_EQ(failure_of([&] { fetch(); }), "E0610: '" + (folder_ / "data/toys").string() +
-                                              "' exists, and is not a complete copy of toys: of 3 "
-                                              "images it has 1 (remove it to have it fetched, or "
-                                              "choose another folder)");
+  EXPECT_EQ(failure_of([&] { fetch(); }),
+            "E0610: '" + (folder_ / "data/toys").string() +
+                "' exists, and is not a complete copy of toys: of 3 images it has 1 (remove it to "
+                "fetch it again, or choose another folder)");
   EXPECT_EQ(everything(), (std::set<std::string>{"toys", "toys/jpg", "toys/jpg/1.jpg"}));
   EXPECT_THAT(server_.seen(), IsEmpty());
 }
@@ -144,8 +144,7 @@ TEST_F(FetchDatasetTest, GivenFileOfAnotherSumIsRefused) {
             "E0632: '" + file.string() + "' is not one of the files of toys: its MD5 is " +
                 sum_of(runner::DigestKind::kMd5, "something") +
                 ", and the published ones are pictures.tgz " + archive_sum_ + ", labels.mat " +
-                labels_sum_ +
-                " (it may be damaged, or not the one that is published; fetch it again)");
+                labels_sum_ + " (it may be damaged, or not the published one; fetch it again)");
   EXPECT_THAT(server_.seen(), IsEmpty());
   EXPECT_EQ(failure_of([&] { fetch({.root = folder_ / "data", .files = {"no/such.tgz"}}); }),
             "E0634: cannot read 'no/such.tgz': No such file or directory");

@@ -407,7 +407,7 @@ TEST_F(ImageFolder, CaptionOfAnUnknownFieldIsRefused) {
   EXPECT_THAT(
       errors({{"caption", "a {nam}"}}),
       ElementsAre(
-          "E0304 /data/caption: the caption 'a {nam}' names {nam}, and there is no such field"));
+          "E0304 /data/caption: the caption 'a {nam}' names {nam}, but there is no such field"));
 }
 
 TEST_F(ImageFolder, WhatIsToBeMadeIsPlannedWithItsCaptions) {

@@ -53,8 +53,7 @@ TEST_F(ImageListTest, ClassesAndFilesAreSortedByByte) {
               ElementsAre("0 B/x.JpEg", "1 a/1.jpg", "2 b/10.PNG", "2 b/2.jpg"));
   EXPECT_EQ(list->not_taken.text(),
             "3 files ignored: 1 without an ending, 1 .jpg, 1 .txt; 1 hidden file; 1 folder not "
-            "searched; 1 hidden "
-            "folder");
+            "searched; 1 hidden folder");
 }
 
 TEST_F(ImageListTest, PartsKeepTheLabelsOfTrain) {
@@ -89,7 +88,7 @@ TEST_F(ImageListTest, TwoFoldersForOnePartAreRefused) {
   for (const char* const name : {"train/a/1.jpg", "val/a/1.jpg", "valid/a/1.jpg"}) touch(name);
   EXPECT_THAT(errors(root()), ElementsAre("E0612: '" + root() +
                                           "' has both a folder 'val' and a folder 'valid' (keep "
-                                          "one of them, or put the images of both into one)"));
+                                          "one of them, or move the images of both into one)"));
 }
 
 TEST_F(ImageListTest, ClassMayBeCalledAsAPartIs) {
@@ -105,7 +104,7 @@ TEST_F(ImageListTest, WithoutATestSaysWhatToDo) {
   const auto list = list_images(root(), false);
   ASSERT_TRUE(list && list->no_test);
   EXPECT_EQ(list->no_test->message,
-            "'" + root() + "' has no folder 'test' beside 'train' and 'val'");
+            "'" + root() + "' has no folder 'test' next to 'train' and 'val'");
 }
 
 TEST_F(ImageListTest, ClassesAreComparedHoweverTheirAccentsAreWritten) {
@@ -152,16 +151,15 @@ TEST_F(ImageListTest, ClassFoldersThatAreNoTextAreNamedOnce) {
 TEST_F(ImageListTest, ClassFoldersWhoseNamesATerminalObeysAreNamed) {
   touch("a\x1b[2J/1.jpg");
   touch("tea/1.jpg");
-  EXPECT_THAT(errors(root()), ElementsAre("E0612: the name of a class folder has characters that a "
-                                          "terminal obeys: 'a\\x1b[2J' (rename "
-                                          "it, since records and reports show it)"));
+  EXPECT_THAT(errors(root()),
+              ElementsAre("E0612: the name of a class folder has control characters of a terminal: "
+                          "'a\\x1b[2J' (rename it, since records and reports show it)"));
   touch("b\u202e/1.jpg");
   const auto found = errors(root());
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_THAT(
-      found.front(),
-      testing::StartsWith("E0612: the names of class folders have characters that a terminal "
-                          "obeys: 'a\\x1b[2J', 'b\\xe2\\x80\\xae' (rename them"));
+  EXPECT_THAT(found.front(),
+              testing::StartsWith("E0612: the names of class folders have control characters of a "
+                                  "terminal: 'a\\x1b[2J', 'b\\xe2\\x80\\xae' (rename them"));
 }
 
 TEST_F(ImageListTest, ClassesThatDifferInCaseAloneAreSaid) {
@@ -181,9 +179,8 @@ TEST_F(ImageListTest, FolderWithoutClasses) {
   touch("1.jpg");
   EXPECT_THAT(
       errors(root()),
-      ElementsAre(
-          "E0601: the folder '" + root() +
-          "/' holds no class folders (put the images of each class into a folder of its own)"));
+      ElementsAre("E0601: the folder '" + root() +
+                  "/' holds no class folders (put the images of each class into its own folder)"));
 }
 
 TEST_F(ImageListTest, EveryEmptyClassIsListed) {
@@ -197,7 +194,7 @@ TEST_F(ImageListTest, EveryEmptyClassIsListed) {
 TEST_F(ImageListTest, ClassThatTrainLacks) {
   for (const char* const name : {"train/a/1.jpg", "test/a/1.jpg", "test/z/1.jpg"}) touch(name);
   EXPECT_THAT(errors(root()), ElementsAre("E0606: 'train' has no such class: 'test/z' (classes are "
-                                          "known by the names of the folders in 'train')"));
+                                          "identified by the names of the folders in 'train')"));
 }
 
 TEST_F(ImageListTest, TestWithoutTrain) {

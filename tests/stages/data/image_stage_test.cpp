@@ -149,7 +149,7 @@ TEST_F(ImageStageOf, SeedMattersWhereItDivides) {
   EXPECT_FALSE((*made(one))->uses_seed());
 }
 
-/// A run whose data are divided, and what goes on with it.
+/// A run whose data are divided, and what continues with it.
 class DividedAsBefore : public ImageStageOf {
  protected:
   DividedAsBefore() {
@@ -223,14 +223,13 @@ TEST_F(DividedAsBefore, ImagesThatAreNewBelongToNoPart) {
   for (int i = 100; i < 107; ++i) add("rose/" + std::to_string(i));
   const auto again = stage();
   EXPECT_EQ(part_names(run(again)), parts_);
-  EXPECT_EQ(
-      context_.said.front(),
-      "7 images are new since the run began, and in no part of its division: 'rose/100.jpg', "
-      "'rose/101.jpg', "
-      "'rose/102.jpg', 'rose/103.jpg', 'rose/104.jpg' and 2 more; a new run divides them too");
+  EXPECT_EQ(context_.said.front(),
+            "7 images are new since the run started, and in no part of its division: "
+            "'rose/100.jpg', 'rose/101.jpg', 'rose/102.jpg', 'rose/103.jpg', 'rose/104.jpg' and 2 "
+            "more; a new run divides them too");
   EXPECT_EQ(again->fingerprint(), fingerprint_) << "what follows from the same images is the same";
   record();
-  EXPECT_EQ(part_names(run(stage())), parts_) << "whoever goes on with that run";
+  EXPECT_EQ(part_names(run(stage())), parts_) << "whoever continues with that run";
 }
 
 TEST_F(DividedAsBefore, ClassThatIsNewChangesNoLabelAndNoCaption) {
@@ -248,8 +247,7 @@ TEST_F(DividedAsBefore, ImageThatIsMissingIsNamed) {
   images_.erase("tulip/7.jpg");
   EXPECT_EQ(failure_of([&] { run(stage()); }),
             "E0807: 1 image of those that the run divided is not there any more: 'tulip/7.jpg' "
-            "(put them back; with "
-            "--force they are left out)");
+            "(restore them, or add --force to leave them out)");
   context_.facts.accepts_changes = true;
   const auto again = stage();
   for (auto& [part, names] : parts_) std::erase(names, "1 tulip/7.jpg");
@@ -267,8 +265,8 @@ TEST_F(DividedAsBefore, OtherSharesOrAnotherSeedAreDrawnAnewAndSaid) {
   const Parts other = part_names(run(stage()));
   EXPECT_NE(other.at("train"), parts_.at("train"));
   EXPECT_THAT(context_.said.front(),
-              testing::HasSubstr("not divided as in the run before, which went by shares 0.5, "
-                                 "0.2, 0.3 with seed 3, but by shares 0.5, 0.2, 0.3 with seed 4"));
+              testing::HasSubstr("not divided as in the previous run, which used shares 0.5, 0.2, "
+                                 "0.3 with seed 3, but by shares 0.5, 0.2, 0.3 with seed 4"));
 }
 
 TEST_F(DividedAsBefore, OtherImagesElsewhereAreDrawnAnew) {

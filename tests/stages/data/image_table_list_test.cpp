@@ -106,13 +106,10 @@ TEST_F(ImageTableList, ColumnOfPartsDividesTheImages) {
 TEST_F(ImageTableList, UnknownPartIsAFault) {
   table_.part = "part";
   write_table("image_path,make,part\na.jpg,Audi,val\nb.jpg,BMW,\n");
-  EXPECT_THAT(
-      errors(),
-      ElementsAre(
-          "/table E0612: 'ROOT/data/table.csv', line 2: its part is 'val', and parts are "
-          "train, validation and test",
-          "/table E0612: 'ROOT/data/table.csv', line 3: its part is '', and parts are train, "
-          "validation and test"));
+  EXPECT_THAT(errors(), ElementsAre("/table E0612: 'ROOT/data/table.csv', line 2: its part is "
+                                    "'val', but parts are train, validation and test",
+                                    "/table E0612: 'ROOT/data/table.csv', line 3: its part is '', "
+                                    "but parts are train, validation and test"));
 }
 
 TEST_F(ImageTableList, NoImageForTraining) {
@@ -209,7 +206,7 @@ TEST_F(ImageTableList, ColumnsThatAreNotThereAreNamed) {
           "/image E0304: 'ROOT/data/table.csv' has no column 'image_path'",
           "/label E0304: 'ROOT/data/table.csv' has no column 'make'",
           "/part E0304: 'ROOT/data/table.csv' has no column 'part'",
-          "/caption E0304: the caption 'a {maker}' names {maker}, and there is no such field"));
+          "/caption E0304: the caption 'a {maker}' names {maker}, but there is no such field"));
   EXPECT_THAT(help_, testing::HasSubstr("its columns are 'path', 'make_name', 'year'"));
 }
 

@@ -98,7 +98,7 @@ TEST_F(ImageParts, OneThatCannotBeReadStopsOrIsRememberedOnce) {
     ADD_FAILURE();
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.what(), "image '" + path("2.jpg") + "': it is not JPEG, PNG or WebP");
-    EXPECT_EQ(error.help, "add --skip-corrupt to leave out what cannot be read");
+    EXPECT_EQ(error.help, "add --skip-corrupt to leave out unreadable images");
     EXPECT_EQ(error.option, "");
   }
   const ImagesToPredict skipping(files, small(), /*skip=*/true);

@@ -121,7 +121,7 @@ TEST_F(ListedImagesTest, WhatIsNotOfThatForm) {
   EXPECT_THAT(faults("{\n\"image_names\": {}}"),
               ElementsAre("E0612: 'ROOT/list', line 2: its 'image_names' is not a list"));
   EXPECT_THAT(faults("{\"image_names\": [],\n\"image_names\": [], \"image_labels\": []}"),
-              ElementsAre("E0612: 'ROOT/list', line 2: 'image_names' is there twice"));
+              ElementsAre("E0612: 'ROOT/list', line 2: 'image_names' appears twice"));
   EXPECT_THAT(faults(R"({"image_labels": [0], "image_names": [7]})"),
               ElementsAre("E0612: 'ROOT/list', line 1: image_names[0] is 7 and not a text"));
   EXPECT_THAT(faults(R"({"image_labels": [[0]], "image_names": []})"),
@@ -162,7 +162,7 @@ TEST_F(ListedImagesTest, FaultsOfATable) {
       ElementsAre(
           "E0612: 'ROOT/list', line 1: it does not name the columns 'filename' and 'label'"));
   EXPECT_THAT(table_faults("filename,label\na.jpg\n\"b.jpg,cat\nc.jpg,../cat\nd.jpg,\n"),
-              ElementsAre("E0612: 'ROOT/list', line 2: it has 1 fields, and there are 2 columns",
+              ElementsAre("E0612: 'ROOT/list', line 2: it has 1 fields, but there are 2 columns",
                           "E0612: 'ROOT/list', line 3: its quotes do not match",
                           "E0612: 'ROOT/list', line 4: its label cannot be the name of a folder",
                           "E0612: 'ROOT/list', line 5: its label cannot be the name of a folder"));

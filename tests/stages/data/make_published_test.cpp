@@ -210,7 +210,7 @@ TEST(MakeMiniImagenet, EachPartNeedsAClass) {
   } catch (const runner::StageError& error) {
     EXPECT_STREQ(error.what(), "cannot make 2 classes of this form");
     EXPECT_EQ(error.help,
-              "each part has classes of its own: make at least three; 20 are enough for five ways");
+              "each part has its own classes: make at least three; 20 are enough for five ways");
   }
 }
 

@@ -148,7 +148,8 @@ TEST(MatRecords, RefusesByCause) {
   EXPECT_EQ(records_problem(cars_file(), "cars"), "it has no variable 'cars'");
   EXPECT_EQ(records_problem(names_file(), "class_names"),
             "its 'class_names' is not a list of records");
-  EXPECT_EQ(texts_problem(cars_file(), "annotations"), "its 'annotations' is not a list of texts");
+  EXPECT_EQ(texts_problem(cars_file(), "annotations"),
+            "its 'annotations' is not a list of strings");
   const std::string numbers = written_by_matio(MAT_COMPRESSION_NONE, [] {
     matvar_t* cells[] = {matio_text("Audi TT"), matio_number(3)};
     std::size_t size[2] = {1, 2};

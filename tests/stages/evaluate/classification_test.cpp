@@ -219,9 +219,8 @@ TEST_F(Classification, PolicyOfTheMemorySaysHowTheNetworkRuns) {
 TEST_F(Classification, SamplesOfAnotherShapeThanInTrainingAreRefused) {
   checkpoint_->inputs = {{"image", {4}, at::kFloat}};
   EXPECT_EQ(refusal(flowers()),
-            "E0314 'image' is [3] in the test set, and was [4] in training | give the data stage "
-            "the size it had in "
-            "training");
+            "E0314 'image' is [3] in the test set, but was [4] in training | give the data stage "
+            "the size it had in training");
 }
 
 TEST_F(Classification, SamplesPreparedDifferentlyFromTrainingAreReported) {
@@ -442,14 +441,12 @@ TEST_F(Classification, UnknownClassesAreRefusedWithSuggestions) {
   };
   EXPECT_EQ(with({"daisy", "roses", "tulip", "violet"}),
             "E0606 the test set has 2 classes that the network was not trained on: 'roses', "
-            "'violet' | did you mean "
-            "'rose' for 'roses'? take the others out of the test set");
+            "'violet' | did you mean 'rose' for 'roses'? remove the others from the test set");
   EXPECT_EQ(with({"daisy", "rose", "tulip", "violet"}),
-            "E0606 the test set has 1 class that the network was not trained on: 'violet' | take "
-            "them out of the test "
-            "set; the network knows 'daisy', 'rose', 'tulip'");
+            "E0606 the test set has 1 class that the network was not trained on: 'violet' | remove "
+            "them from the test set; the network knows 'daisy', 'rose', 'tulip'");
   EXPECT_EQ(with({"daisy", "rose", "rose"}),
-            "E0606 two classes of the test set are called 'rose' | classes are known by their "
+            "E0606 two classes of the test set are called 'rose' | classes are identified by their "
             "names: give each its own");
 }
 
@@ -470,9 +467,8 @@ TEST_F(Classification, DataWithoutLabelsAreRefused) {
 
 TEST_F(Classification, FlippingWhatIsNoImageIsRefused) {
   EXPECT_EQ(refusal(flowers(), R"({"test_time_flip": "horizontal"})"),
-            "E0314 test_time_flip mirrors images, and the test set has none | set test_time_flip: "
-            "none, or evaluate on "
-            "images");
+            "E0314 test_time_flip mirrors images, but the test set has none | set test_time_flip: "
+            "none, or evaluate on images");
 }
 
 TEST_F(Classification, WhereItDoesNotFitTheLargestBatchThatDoesIsNamed) {

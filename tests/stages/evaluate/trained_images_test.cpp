@@ -76,18 +76,16 @@ class TrainedImagesTest : public testing::Test {
 TEST_F(TrainedImagesTest, TestPartOfTheRunIsNotAmongThem) {
   EXPECT_EQ(refusal(root_.path(), {"8.jpg", "9.jpg", "new.jpg"}), "");
   EXPECT_THAT(context_.said,
-              ElementsAre("the model has been trained on none of the 3 images that are tested"));
+              ElementsAre("the model has been trained on none of the 3 tested images"));
 }
 
 TEST_F(TrainedImagesTest, ImagesOfTrainingAndValidationAreCountedAndRefused) {
   EXPECT_EQ(refusal(root_.path(), {"5.jpg", "6.jpg", "9.jpg"}),
-            "E0612 /allow_trained: the model has been trained on 2 of the 3 images that are "
-            "tested, or was chosen by "
-            "them: '5.jpg', '6.jpg'");
+            "E0612 /allow_trained: the model has been trained on 2 of the 3 tested images, or was "
+            "selected by them: '5.jpg', '6.jpg'");
   check_trained_images(NamedFiles(root_.path(), {"5.jpg", "9.jpg"}), /*allowed=*/true, context_);
-  EXPECT_THAT(context_.said,
-              ElementsAre("the model has been trained on 1 of the 2 images that are tested, or was "
-                          "chosen by them: '5.jpg'"));
+  EXPECT_THAT(context_.said, ElementsAre("the model has been trained on 1 of the 2 tested images, "
+                                         "or was selected by them: '5.jpg'"));
 }
 
 TEST_F(TrainedImagesTest, ManyAreNotAllNamed) {
@@ -109,8 +107,7 @@ TEST_F(TrainedImagesTest, CopyIsKnownByNameAndSizeEvenWhereTheFolderIsGone) {
   copy.add("1.jpg", 99, 31, 17);  // another picture of that name
   std::filesystem::remove_all(root_.path());
   EXPECT_THAT(refusal(copy.path(), {"0.jpg", "1.jpg"}),
-              HasSubstr("on 1 of the 2 images that are tested, or was chosen "
-                        "by them: '0.jpg'"));
+              HasSubstr("on 1 of the 2 tested images, or was selected by them: '0.jpg'"));
 }
 
 TEST_F(TrainedImagesTest, OtherPictureOfTheSameNameAndSizeIsAnother) {
@@ -136,7 +133,7 @@ TEST_F(TrainedImagesTest, PictureUnderAnotherNameIsKnownByItsBytes) {
   bytes[bytes.size() / 2] ^= 1;
   write_bytes(copy / "other.jpg", bytes);
   EXPECT_THAT(refusal(copy.path(), {"renamed.jpg", "other.jpg"}),
-              HasSubstr("1 of the 2 images that are tested"));
+              HasSubstr("1 of the 2 tested images"));
 }
 
 TEST_F(TrainedImagesTest, PartForTrainingIsKnownBeforeItIsDivided) {
@@ -147,7 +144,7 @@ TEST_F(TrainedImagesTest, PartForTrainingIsKnownBeforeItIsDivided) {
 TEST_F(TrainedImagesTest, RunThatRecordedNothingIsSaid) {
   context_.facts.trained_data = {{"no/run/nodes/data", {"train"}, /*is_earlier=*/true}};
   EXPECT_EQ(refusal(root_.path(), {"0.jpg"}), "");
-  EXPECT_THAT(context_.said, ElementsAre(HasSubstr("is not recorded in 'no/run/nodes/data'")));
+  EXPECT_THAT(context_.said, ElementsAre(HasSubstr("are not recorded in 'no/run/nodes/data'")));
 }
 
 TEST_F(TrainedImagesTest, NothingIsAskedOfWhatNobodyTrained) {

@@ -113,15 +113,13 @@ TEST_F(HubTest, DamagedWeightsAreNotTaken) {
 TEST_F(HubTest, UnknownModelAndFile) {
   EXPECT_EQ(failure_of([&] { fetch({.repository = "org/none"}); }),
             "E0631: cannot fetch 'org/none': " + hub_.url() +
-                "/api/models/org/none/revision/main: the server answers 404, not found (check "
-                "whether the name and the "
-                "revision are right)");
+                "/api/models/org/none/revision/main: the server answers 404, not found (check the "
+                "name and the revision)");
   EXPECT_EQ(failure_of([&] { fetch({.repository = "org/secret"}); }),
             "E0631: cannot fetch 'org/secret': " + hub_.url() +
                 "/api/models/org/secret/revision/main: the server answers 401, not allowed (check "
-                "whether the name is "
-                "right; a private model, or one whose terms must be accepted, needs your token in "
-                "HF_TOKEN)");
+                "the name; a private model, or one whose terms must be accepted, needs your token "
+                "in HF_TOKEN)");
   EXPECT_EQ(failure_of([&] { fetch({.repository = "", .files = {"none.bin"}}); }),
             "E0631: 'org/tower' has no 'none.bin' (it has README.md, config.json, "
             "model.safetensors, pytorch_model.bin, "
@@ -142,7 +140,7 @@ TEST_F(HubTest, ServerThatIsNotAHub) {
     const std::string text = failure_of([&] { fetch_hub(wish, {}); });
     return text.substr(std::min(text.find("does"), text.size()));
   };
-  const std::string help = " (check whether HF_ENDPOINT is right)";
+  const std::string help = " (check HF_ENDPOINT)";
   EXPECT_EQ(failure("<html>"), "does not answer as the Hugging Face Hub does: no commit" + help);
   EXPECT_EQ(failure(R"({"sha": "../.."})"),
             "does not answer as the Hugging Face Hub does: an invalid commit" + help);

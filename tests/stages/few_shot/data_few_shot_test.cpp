@@ -78,9 +78,8 @@ TEST_P(FewShotDivision, ClassesStayInTheirPartsWhateverIsAdded) {
   context_.said.clear();
   EXPECT_EQ(names_of(run(options)), before);
   EXPECT_EQ(context_.said.front(),
-            "1 image is new since the run began, and in no part of its division: "
-            "'Dataset/0_first/1.jpg'; a new run "
-            "divides them too");
+            "1 image is new since the run started, and in no part of its division: "
+            "'Dataset/0_first/1.jpg'; a new run divides them too");
 }
 
 TEST_F(FewShot, OtherNumbersThanThePublishedOnesAreSaid) {

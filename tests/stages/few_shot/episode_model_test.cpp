@@ -187,9 +187,8 @@ TEST(EpisodeModel, DataThatAreNoEpisodesAreRefused) {
   const DatasetDescription images{
       10, {{"image", {3, 32, 32}, at::kFloat}, {"label", {}, at::kLong}}, {"a", "b"}};
   EXPECT_EQ(build_refusal(*few_shot(), images),
-            "/model: this model learns from episodes, and the data gives single samples (train it "
-            "by train.episodic, "
-            "which makes episodes of the images of a data stage)");
+            "/model: this model learns from episodes, but the data gives single samples (train it "
+            "with train.episodic, which makes episodes from a data stage's images)");
   DatasetDescription uneven = episodes();
   uneven.tensors[0].shape[0] = 9;
   EXPECT_EQ(build_refusal(*few_shot(), uneven),
@@ -232,9 +231,8 @@ TEST(EpisodeModel, FrozenBackboneIsRunWithoutAGraphAndIsNoPartOfWhatIsSaved) {
   EXPECT_TRUE(network->named_parameters()[kFirst].equal(other->named_parameters()[kFirst]));
   EXPECT_THAT(
       model->notes(*network),
-      ElementsAre(
-          "features: 512 x 1 x 1, 512 for each image",
-          "the backbone has random weights and is not trained: its features are those of chance"));
+      ElementsAre("features: 512 x 1 x 1, 512 for each image",
+                  "the backbone has random weights and is not trained: its features are random"));
 }
 
 TEST(EpisodeModel, FrozenBackboneGivesWhatATrainableOneGivesAndStaysAsItIs) {

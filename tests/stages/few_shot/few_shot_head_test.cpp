@@ -254,11 +254,10 @@ TEST(FewShotHead, LearnedPrototypesAreOfOneShapeOfEpisode) {
   options.pointer = "/model";
   EpisodeFeatures other = golden_episode();
   other.supports = other.supports.slice(0, 0, 2).slice(1, 0, 1);
-  EXPECT_EQ(
-      refusal_of(golden_head(options), other),
-      "/model/prototype: the prototypes are learned for episodes of 3 ways of 2 shots, and these "
-      "have 2 ways of "
-      "1 shot (train and evaluate with the same ways and shots, or train with 'prototype: mean')");
+  EXPECT_EQ(refusal_of(golden_head(options), other),
+            "/model/prototype: the prototypes are learned for episodes of 3 ways of 2 shots, but "
+            "these have 2 ways of 1 shot (train and evaluate with the same ways and shots, or "
+            "train with 'prototype: mean')");
   options.learned_prototypes = false;
   EXPECT_EQ(golden_head(options).forward(other).sizes(), (std::vector<std::int64_t>{6, 2}));
 }
@@ -269,9 +268,8 @@ TEST(FewShotHead, FeaturesOfAnotherImageSizeAreRefused) {
   EpisodeFeatures other = golden_episode();
   other.map = {1, 2, 2};
   EXPECT_EQ(refusal_of(golden_head(options), other),
-            "/model: the model is made for features of 4 x 1 x 1, and these images give 1 x 2 x 2 "
-            "(train and evaluate "
-            "with images of the same size)");
+            "/model: the model is made for features of 4 x 1 x 1, but these images give 1 x 2 x 2 "
+            "(train and evaluate with images of the same size)");
 }
 
 TEST(FewShotHead, CosinesAndScoresStayInFloat32UnderAutocast) {

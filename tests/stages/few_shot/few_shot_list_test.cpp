@@ -229,10 +229,9 @@ TEST_F(FewShotList, FolderWithTooFewClassesToDivide) {
   for (const char* const image : {"a/1.jpg", "b/1.jpg", "c/1.jpg"}) write(image);
   FewShotSource few = source(".", "", ".");
   few.classes = FolderClasses::kAlternating;
-  EXPECT_THAT(
-      errors(few),
-      ElementsAre("/test E0608: of the 3 classes in 'ROOT/.' none is left for test (give it four "
-                  "classes at least, or set classes: all)"));
+  EXPECT_THAT(errors(few),
+              ElementsAre("/test E0608: of the 3 classes in 'ROOT/.' none is left for test (give "
+                          "it at least four classes, or set classes: all)"));
 }
 
 TEST_F(FewShotList, WhatIsNotThere) {
@@ -260,7 +259,7 @@ TEST_F(FewShotList, FormThatIsUnknown) {
   EXPECT_THAT(
       errors(source("base.mat", "", "novel.json")),
       ElementsAre(
-          "/train E0304: 'ROOT/base.mat' is no list of images that can be read (name a filelist "
+          "/train E0304: 'ROOT/base.mat' is not a readable list of images (name a filelist "
           "(.json), a split (.csv), names of classes (.txt), or a folder of class folders)"));
 }
 
@@ -281,7 +280,7 @@ TEST_F(FewShotList, ClassWithoutImages) {
         std::pair("empty.txt", "it names no class")}) {
     EXPECT_THAT(errors(source(list, "", "novel.json")),
                 ElementsAre(std::string("/train E0612: 'ROOT/") + list + "': " + what +
-                            " (correct the list, or write it anew)"));
+                            " (correct the list, or write it again)"));
   }
 }
 
@@ -295,12 +294,10 @@ TEST_F(FewShotList, AbsentFilesAreNamedUpToTen) {
       errors(source("pictures/train.csv", "", "novel.json")),
       ElementsAre(
           "/train E0603: 12 of 13 images are not in 'ROOT': 'pictures/a/10.jpg', "
-          "'pictures/a/11.jpg', "
-          "'pictures/a/12.jpg', 'pictures/a/13.jpg', 'pictures/a/14.jpg', 'pictures/a/15.jpg', "
-          "'pictures/a/16.jpg', 'pictures/a/17.jpg', 'pictures/a/18.jpg', 'pictures/a/19.jpg' and "
-          "2 more "
-          "(image paths count from the folder of their list: write them so, or put the images "
-          "there)"));
+          "'pictures/a/11.jpg', 'pictures/a/12.jpg', 'pictures/a/13.jpg', 'pictures/a/14.jpg', "
+          "'pictures/a/15.jpg', 'pictures/a/16.jpg', 'pictures/a/17.jpg', 'pictures/a/18.jpg', "
+          "'pictures/a/19.jpg' and 2 more (image paths are relative to the folder of their list: "
+          "correct them, or put the images there)"));
 }
 
 TEST_F(FewShotList, ClassWhoseFolderIsNotThere) {
@@ -309,17 +306,14 @@ TEST_F(FewShotList, ClassWhoseFolderIsNotThere) {
   write("train.txt", "a\nx\n../b\na\n");
   EXPECT_THAT(errors(source("train.txt", "", "novel.json")),
               ElementsAre("/train E0612: 'ROOT/train.txt', line 3: it cannot be the name of a "
-                          "folder (correct the list, "
-                          "or write it anew)",
+                          "folder (correct the list, or write it again)",
                           "/train E0612: 'ROOT/train.txt', line 4: the class is named in line 1, "
-                          "too (correct the list, "
-                          "or write it anew)"));
+                          "too (correct the list, or write it again)"));
   write("data/a/1.jpg");
   write("train.txt", "a\nx\n");
   EXPECT_THAT(errors(source("train.txt", "", "novel.json")),
               ElementsAre("/train E0612: 'ROOT/train.txt', line 2: there is no folder "
-                          "'ROOT/data/x' (correct the list, or "
-                          "write it anew)"));
+                          "'ROOT/data/x' (correct the list, or write it again)"));
 }
 
 TEST_F(FewShotList, ImagesOutsideOfTheRootAreTakenOnlyWhereAllowed) {
@@ -336,7 +330,7 @@ TEST_F(FewShotList, ImagesOutsideOfTheRootAreTakenOnlyWhereAllowed) {
           "/train E0607: 'ROOT/base.json' lists 2 of its 3 images outside 'ROOT': "
           "'../elsewhere/1.jpg', '" +
           (folder_ / "elsewhere/2.jpg").string() +
-          "' (write paths that count from the folder of the list, or set allow_outside: true)"));
+          "' (write paths relative to the folder of the list, or set allow_outside: true)"));
   folder_.add("elsewhere/2.jpg");
   outside.allow_outside = true;
   EXPECT_THAT(names(listed(outside), Part::kTrain),
@@ -380,7 +374,7 @@ TEST_F(FewShotList, PathsThatAreNoImagesOrComeTwice) {
         "{\"image_names\": [\"pictures/a/1.jpg\",\n\"pictures/./a/1.jpg\",\n\"passwd\", "
         "\"a\\u0000.jpg\"],"
         "\"image_labels\": [0, 1, 0, 0]}");
-  const char* const help = " (correct the list, or write it anew)";
+  const char* const help = " (correct the list, or write it again)";
   EXPECT_THAT(errors(source("base.json", "", "novel.json")),
               ElementsAre(std::string("/train E0612: 'ROOT/base.json', line 2: "
                                       "'pictures/./a/1.jpg' is listed twice, first in line 1") +
@@ -401,23 +395,18 @@ TEST_F(FewShotList, ClassesOfTwoPartsAreNamed) {
   write("other/d/3.jpg");
   write("other/e/3.jpg");
   const char* const help =
-      " (give each part classes of its own; classes: alternating divides one folder, and "
-      "validation: null leaves that "
-      "part out)";
-  EXPECT_THAT(
-      errors(source("pictures", "", "other")),
-      ElementsAre(
-          std::string(
-              "/test E0612: train, validation and test must share nothing: train and test both "
-              "have the 2 classes 'b', 'd'") +
-          help));
+      " (give each part its own classes; classes: alternating divides one folder, and validation: "
+      "null leaves that part out)";
+  EXPECT_THAT(errors(source("pictures", "", "other")),
+              ElementsAre(std::string("/test E0612: train, validation and test must not overlap: "
+                                      "train and test both have the 2 classes 'b', 'd'") +
+                          help));
   write("a.txt", "a");
   write("images/a/3.jpg");
   write("novel.json", R"({"image_names": ["other/e/3.jpg"], "image_labels": [0]})");
   EXPECT_THAT(errors(source("a.txt", "pictures", "novel.json")).front(),
-              std::string("/validation E0612: train, validation and test must share nothing: train "
-                          "and validation both "
-                          "have the class 'a'") +
+              std::string("/validation E0612: train, validation and test must not overlap: train "
+                          "and validation both have the class 'a'") +
                   help);
 }
 
@@ -438,10 +427,9 @@ TEST_F(FewShotList, ImagesOfTwoPartsAreNamedWhateverLeadsToThem) {
   const auto found = errors(source("pictures", "", "test"));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0],
-              testing::StartsWith(
-                  "/test E0612: train, validation and test must share nothing: train and test "
-                  "both have the 2 images 'test/x/"));
-  EXPECT_THAT(found[0], testing::EndsWith(" (take them out of one of the lists)"));
+              testing::StartsWith("/test E0612: train, validation and test must not overlap: train "
+                                  "and test both have the 2 images 'test/x/"));
+  EXPECT_THAT(found[0], testing::EndsWith(" (remove them from one of the lists)"));
 }
 
 const std::string kAccentAlone = "caf\xc3\xa9", kAccentAfter = "cafe\xcc\x81";

@@ -160,7 +160,7 @@ TEST(Episodic, TooFewClassesAreRefusedBeforeAnythingRuns) {
     training.plan("");
     FAIL() << "planned";
   } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(), "the validation data has 2 classes, and an episode takes 3");
+    EXPECT_STREQ(error.what(), "the validation data has 2 classes, but an episode takes 3");
   }
 }
 

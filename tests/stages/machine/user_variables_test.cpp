@@ -44,32 +44,27 @@ TEST(UserVariables, ThatAreObeyedAreNotSpokenOf) {
 
 TEST(UserVariables, ThatAreOverruledAreWarnedOf) {
   EXPECT_EQ(said_of({{"OMP_NUM_THREADS", "3"}}),
-            "warning E0314: OMP_NUM_THREADS=3 is not obeyed: tensor operations use 2 threads; for "
-            "as many set "
-            "threads=3\n");
+            "warning E0314: OMP_NUM_THREADS=3 is ignored: tensor operations use 2 threads; to use "
+            "as many, set threads=3\n");
   EXPECT_EQ(said_of({{"MKL_NUM_THREADS", "4"}}, 1),
-            "warning E0314: MKL_NUM_THREADS=4 is not obeyed: tensor operations use 1 thread; for "
-            "as many set "
-            "threads=4\n");
+            "warning E0314: MKL_NUM_THREADS=4 is ignored: tensor operations use 1 thread; to use "
+            "as many, set threads=4\n");
 }
 
 TEST(UserVariables, ThatMeanNothingAreErrorsAllAtOnce) {
-  EXPECT_EQ(said_of({{"OMP_NUM_THREADS", "abc"},
-                     {"ONEDNN_MAX_CPU_ISA", "AVX3"},
-                     {"ATEN_CPU_CAPABILITY", "AVX2"}}),
-            "error E0501: the environment variable OMP_NUM_THREADS is 'abc', which is no number of "
-            "threads; unset it, "
-            "or set it to a number from 1 to 1024\n"
-            "error E0501: the environment variable ONEDNN_MAX_CPU_ISA is 'AVX3', which is no set "
-            "of instructions that "
-            "oneDNN knows; unset it, or set it to DEFAULT, ALL, SSE41, AVX, AVX2, AVX2_VNNI, "
-            "AVX2_VNNI_2, AVX512_CORE, "
-            "AVX512_CORE_VNNI, AVX512_CORE_BF16, AVX512_CORE_FP16, AVX512_CORE_AMX, "
-            "AVX512_CORE_AMX_FP16, AVX10_1_512, "
-            "AVX10_1_512_AMX, AVX10_1_512_AMX_FP16, AVX10_2_512 or AVX10_2_512_AMX_2\n"
-            "error E0501: the environment variable ATEN_CPU_CAPABILITY is 'AVX2', which is no set "
-            "of instructions that "
-            "LibTorch knows; unset it, or set it to default, avx2 or avx512\n");
+  EXPECT_EQ(
+      said_of({{"OMP_NUM_THREADS", "abc"},
+               {"ONEDNN_MAX_CPU_ISA", "AVX3"},
+               {"ATEN_CPU_CAPABILITY", "AVX2"}}),
+      "error E0501: the environment variable OMP_NUM_THREADS is 'abc', which is not a number of "
+      "threads; unset it, or set it to a number from 1 to 1024\n"
+      "error E0501: the environment variable ONEDNN_MAX_CPU_ISA is 'AVX3', which is not an "
+      "instruction set that oneDNN knows; unset it, or set it to DEFAULT, ALL, SSE41, AVX, AVX2, "
+      "AVX2_VNNI, AVX2_VNNI_2, AVX512_CORE, AVX512_CORE_VNNI, AVX512_CORE_BF16, AVX512_CORE_FP16, "
+      "AVX512_CORE_AMX, AVX512_CORE_AMX_FP16, AVX10_1_512, AVX10_1_512_AMX, AVX10_1_512_AMX_FP16, "
+      "AVX10_2_512 or AVX10_2_512_AMX_2\n"
+      "error E0501: the environment variable ATEN_CPU_CAPABILITY is 'AVX2', which is not an "
+      "instruction set that LibTorch knows; unset it, or set it to default, avx2 or avx512\n");
 }
 
 }  // namespace

@@ -173,7 +173,7 @@ TEST(MemoryPolicy, BudgetOfMoreThanTheDeviceOrOfNoneOfItIsRefused) {
     EXPECT_THAT(
         errors_of(R"({"budget": ")" + std::string(share) + "\"}"),
         testing::ElementsAre("/memory/budget: a budget of " + std::string(share) +
-                             " is no share of a device | write more than 0% and at most 100%"));
+                             " is not a share of a device | write more than 0% and at most 100%"));
 }
 
 TEST(MemoryPolicy, BudgetThatIsNoSizeIsNotTakenForAuto) {

@@ -192,7 +192,7 @@ TEST_F(FirstAdapterTest, ItsHeadIsTakenWhereThereIsOne) {
   EXPECT_TRUE(taken->named_parameters()["class_head.weight"].equal(head.weight));
   const auto without = built(*adapted_clip({{"adapter", folder()}}, {{"class_head", "none"}}), 4);
   EXPECT_THAT(without->notes,
-              Contains("the head beside that adapter is left out: this model has none"));
+              Contains("the head of that adapter is left out: this model has none"));
 }
 
 }  // namespace

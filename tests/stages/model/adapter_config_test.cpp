@@ -111,7 +111,7 @@ TEST(AdapterConfigTest, TheTextIsPefts) {
 }
 
 TEST(AdapterConfigTest, VariantsAreRefusedByName) {
-  const std::string only = ", and only plain LoRA can be read";
+  const std::string only = ", but only plain LoRA can be read";
   for (const std::string key : {"use_dora", "lora_bias", "use_qalora", "a_key_of_tomorrow"})
     expect_refused_with(", \"" + key + "\": true", "it says '" + key + "': true" + only);
   expect_refused_with(R"(, "target_parameters": ["w"])",
@@ -125,7 +125,7 @@ TEST(AdapterConfigTest, VariantsAreRefusedByName) {
   expect_refused_with(R"(, "megatron_config": {"x": 1})",
                       R"(it says 'megatron_config': {"x":1})" + only);
   expect_refused(R"({"peft_type": "IA3"})",
-                 R"(it says 'peft_type': "IA3", and only LORA can be read)");
+                 R"(it says 'peft_type': "IA3", but only LORA can be read)");
   expect_refused_with(
       R"(, "init_lora_weights": "pissa_niter_16")",
       R"(it says 'init_lora_weights': "pissa_niter_16", which may have changed the weights below the )"

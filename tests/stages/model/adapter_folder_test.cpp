@@ -180,7 +180,7 @@ TEST_F(AdapterFolderTest, AllThatDoesNotFitIsListedAndNothingIsTaken) {
                               "base_layer.bias (7, not 8), "
                               "base_model.model.vision_model.encoder.layers.1.self_attn.q_proj."
                               "base_layer.bias (7, not 8)");
-  EXPECT_EQ(error.help, "it is for another network, or has been changed: nothing of it was taken");
+  EXPECT_EQ(error.help, "it is for another network, or was changed: nothing of it was used");
   expect_same_tensors(one.lora, other.lora);
 }
 
@@ -201,8 +201,8 @@ TEST_F(AdapterFolderTest, TheTextTowersPartIsLeftOutAndSaidToBe) {
   SavedAdapter saved = read_adapter(folder_);
   saved.tensors.set("text_model.encoder.layers.0.self_attn.q_proj.lora_A.weight", torch::ones({1}));
   EXPECT_THAT(load_adapter(one.lora, saved, clip_names),
-              ElementsAre("of the adapter in '" + folder_.string() +
-                          "' 1 tensor is left out: this model has no text tower of CLIP"));
+              ElementsAre("1 tensor of the adapter in '" + folder_.string() +
+                          "' is left out: this model has no text tower of CLIP"));
 }
 
 TEST_F(AdapterFolderTest, AnAdapterForAnotherNetworkIsRefusedByAModulesName) {
@@ -222,7 +222,7 @@ TEST_F(AdapterFolderTest, DamagedFoldersAreRefused) {
              R"({"peft_type": "LORA", "target_modules": ["q_proj"], "use_dora": true})");
   EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
             "'" + (folder_ / "adapter_config.json").string() +
-                "' cannot be used: it says 'use_dora': true, and only plain LoRA can be read");
+                "' cannot be used: it says 'use_dora': true, but only plain LoRA can be read");
   fs::remove(folder_ / "adapter_config.json");
   fs::create_directory(folder_ / "adapter_config.json");
   EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),

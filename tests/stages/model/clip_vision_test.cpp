@@ -207,8 +207,7 @@ TEST(ClipVision, ImagesThatAreNotWholePatchesAreRefused) {
 TEST(ClipVision, OblongImagesAreRefused) {
   EXPECT_EQ(refusal(*tiny(), flowers(8, 12)),
             "E0314 /image_size the data's images are 8 pixels high and 12 wide, the model takes "
-            "square ones | "
-            "let the data stage crop them square");
+            "square ones | let the data stage crop them to squares");
 }
 
 TEST(ClipVision, DataWithoutImagesAreRefused) {

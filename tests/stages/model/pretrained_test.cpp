@@ -262,9 +262,8 @@ TEST(Pretrained, IntegersWithoutAScaleAreRefused) {
     FAIL();
   } catch (const runner::StageError& error) {
     EXPECT_STREQ(error.what(),
-                 "the tensor 'layernorm.weight' holds integers (Char) in place of fractions, and "
-                 "nothing says what "
-                 "they are to be multiplied by");
+                 "the tensor 'layernorm.weight' holds integers (Char) in place of fractions, but "
+                 "their scale is missing");
   }
 }
 

@@ -49,36 +49,32 @@ TEST(ActivationCheckpointing, UnknownModuleNamesTheNearest) {
             "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers.2' names no "
             "module of the network of "
             "'model'; did you mean 'model.vision_model.encoder.layers.0'?");
-  EXPECT_EQ(refusal({"backbone"}),
-            "/memory/activation_checkpointing/0: 'backbone' names no module of the network of "
-            "'model'; a part is named "
-            "by its stage and its path in it, such as 'model.vision_model.encoder.layers.0'");
+  EXPECT_EQ(
+      refusal({"backbone"}),
+      "/memory/activation_checkpointing/0: 'backbone' names no module of the network of 'model'; "
+      "name a part by its stage and its path in it, such as 'model.vision_model.encoder.layers.0'");
 }
 
 TEST(ActivationCheckpointing, ModuleThatKeepsItsActivationsNamesTheOneAroundIt) {
-  EXPECT_EQ(
-      refusal({"model.vision_model.encoder.layers.0.mlp.fc1"}),
-      "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers.0.mlp.fc1' names "
-      "nothing that can "
-      "be recomputed by itself; name 'model.vision_model.encoder.layers.0.mlp', in which it is");
-  EXPECT_EQ(
-      refusal({"model.vision_model.encoder.layers.*.layer_norm1"}),
-      "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers.*.layer_norm1' names "
-      "nothing that "
-      "can be recomputed by itself; name 'model.vision_model.encoder.layers.*', in which it is");
-  EXPECT_EQ(
-      refusal({"model.head"}),
-      "/memory/activation_checkpointing/0: 'model.head' names nothing that can be recomputed by "
-      "itself; a part "
-      "is named by its stage and its path in it, such as 'model.vision_model.encoder.layers.0'");
+  EXPECT_EQ(refusal({"model.vision_model.encoder.layers.0.mlp.fc1"}),
+            "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers.0.mlp.fc1' "
+            "names nothing that can be recomputed on its own; name "
+            "'model.vision_model.encoder.layers.0.mlp', which contains it");
+  EXPECT_EQ(refusal({"model.vision_model.encoder.layers.*.layer_norm1"}),
+            "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers.*.layer_norm1' "
+            "names nothing that can be recomputed on its own; name "
+            "'model.vision_model.encoder.layers.*', which contains it");
+  EXPECT_EQ(refusal({"model.head"}),
+            "/memory/activation_checkpointing/0: 'model.head' names nothing that can be recomputed "
+            "on its own; name a part by its stage and its path in it, such as "
+            "'model.vision_model.encoder.layers.0'");
 }
 
 TEST(ActivationCheckpointing, ModuleOfBlocksNamesThem) {
-  EXPECT_EQ(
-      refusal({"model.vision_model.encoder.layers"}),
-      "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers' names nothing that "
-      "can be "
-      "recomputed by itself; name what is in it, such as 'model.vision_model.encoder.layers.0'");
+  EXPECT_EQ(refusal({"model.vision_model.encoder.layers"}),
+            "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers' names nothing "
+            "that can be recomputed on its own; name what is in it, such as "
+            "'model.vision_model.encoder.layers.0'");
 }
 
 TEST(ActivationCheckpointing, NetworkWithoutSuchParts) {
@@ -86,10 +82,10 @@ TEST(ActivationCheckpointing, NetworkWithoutSuchParts) {
             "/memory/activation_checkpointing: the network of 'model' has no blocks that can be "
             "recomputed; set "
             "activation_checkpointing: none");
-  EXPECT_EQ(refusal(ListeningNetwork(), {.modules = {"model.head"}}),
-            "/memory/activation_checkpointing/0: 'model.head' names nothing that can be recomputed "
-            "by itself; set "
-            "activation_checkpointing: none: no part of this network can be");
+  EXPECT_EQ(
+      refusal(ListeningNetwork(), {.modules = {"model.head"}}),
+      "/memory/activation_checkpointing/0: 'model.head' names nothing that can be recomputed on "
+      "its own; set activation_checkpointing: none: no part of this network can be recomputed");
 }
 
 TEST(ActivationCheckpointing, RecordSaysAllOfIt) {

@@ -51,8 +51,7 @@ TEST(PrecisionRules, UnknownModuleNamesTheNearest) {
             "'model.head'?");
   EXPECT_EQ(refusal("model.*.*.*.*"),
             "/memory/precision/model.*.*.*.*: 'model.*.*.*.*' names no module of the network of "
-            "'model'; a module is "
-            "named by its stage and its path in it, such as 'model.trunk'");
+            "'model'; name a module by its stage and its path in it, such as 'model.trunk'");
 }
 
 TEST(PrecisionRules, NameOfAnotherStageIsUnknown) {
@@ -64,17 +63,14 @@ TEST(PrecisionRules, NameOfAnotherStageIsUnknown) {
 
 TEST(PrecisionRules, ModuleWithoutAPrecisionOfItsOwnNamesTheOneAroundIt) {
   EXPECT_EQ(refusal("model.plain"),
-            "/memory/precision/model.plain: 'model.plain' cannot have a precision of its own; name "
-            "'model', in which "
-            "it runs");
+            "/memory/precision/model.plain: 'model.plain' cannot have its own precision; name "
+            "'model', which runs it");
   EXPECT_EQ(refusal("model.*"),
-            "/memory/precision/model.*: 'model.plain' cannot have a precision of its own; name "
-            "'model', in which it "
-            "runs");
+            "/memory/precision/model.*: 'model.plain' cannot have its own precision; name 'model', "
+            "which runs it");
   EXPECT_EQ(refusal("model.ignored"),
-            "/memory/precision/model.ignored: 'model.ignored' cannot have a precision of its own; "
-            "name 'model', in "
-            "which it runs");
+            "/memory/precision/model.ignored: 'model.ignored' cannot have its own precision; name "
+            "'model', which runs it");
 }
 
 TEST(PrecisionRules, NetworkOfTorchsOwnLayersTakesOnePrecision) {
@@ -83,7 +79,7 @@ TEST(PrecisionRules, NetworkOfTorchsOwnLayersTakesOnePrecision) {
     rules_for(*network, "model", {kBf16, {{"model.0", kFp32}}}, "/memory");
     ADD_FAILURE() << "taken";
   } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(), "'model.0' cannot have a precision of its own");
+    EXPECT_STREQ(error.what(), "'model.0' cannot have its own precision");
     EXPECT_EQ(error.help, "write one precision for the whole network, such as 'precision: bf16'");
   }
 }

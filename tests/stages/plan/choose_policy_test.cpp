@@ -237,7 +237,7 @@ TEST(ChoosePolicy, IsReplayedWhereItStillFits) {
   const PlannedStep third = planning.under(first.plan.predicted - 1);
   EXPECT_NE(third.plan.step, first.plan.step);
   EXPECT_THAT(third.plan.choice->summary,
-              HasSubstr("what was chosen when the run started no longer fits"));
+              HasSubstr("the choice made when the run started no longer fits"));
 }
 
 TEST(ChoosePolicy, SameTrainingGetsTheSamePlan) {

@@ -115,9 +115,9 @@ TEST_F(RowsAtOnceTest, SaysWhatWasAskedFor) {
     const at::Tensor half = torch::empty({512 << 10}, torch::kByte);
     torch::empty({1 << 20}, torch::kByte);
   });
-  EXPECT_THAT(context_.said, ElementsAre("evaluation: out of memory in phase 'evaluate' (1.0 MiB "
-                                         "were asked for while 512 KiB of 1.0 "
-                                         "MiB were taken): 1 row is repeated"));
+  EXPECT_THAT(context_.said,
+              ElementsAre("evaluation: out of memory in phase 'evaluate' (1.0 MiB were requested "
+                          "while 512 KiB of 1.0 MiB were taken): 1 row is repeated"));
   ASSERT_EQ(context_.recoveries.size(), 1);
   EXPECT_EQ(context_.recoveries[0].tried, 1 << 20);
   EXPECT_EQ(context_.recoveries[0].taken, 512 << 10);
@@ -135,7 +135,7 @@ TEST(DoWithRetry, DoesWorkOnceMore) {
   };
   do_with_retry(policy, at::kCPU, "saving a checkpoint", context, fail_once);
   EXPECT_EQ(calls, 2);
-  EXPECT_THAT(context.said, ElementsAre("saving a checkpoint: out of memory: done once more"));
+  EXPECT_THAT(context.said, ElementsAre("saving a checkpoint: out of memory: repeated"));
   EXPECT_THROW(do_with_retry(policy, at::kCPU, "saving", context, [] { throw std::bad_alloc(); }),
                std::bad_alloc);
   policy.recovery.max_retries = 0;

@@ -53,8 +53,7 @@ class RetriedLoaderTest : public testing::Test {
 
 TEST_F(RetriedLoaderTest, ReadsOnWithTheBatchThatMemoryRanOutIn) {
   EXPECT_THAT(read(), testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
-  EXPECT_THAT(context_.said,
-              testing::ElementsAre("reading a batch: out of memory: done once more"));
+  EXPECT_THAT(context_.said, testing::ElementsAre("reading a batch: out of memory: repeated"));
 }
 
 TEST_F(RetriedLoaderTest, CountsWhatBothHaveSkipped) {

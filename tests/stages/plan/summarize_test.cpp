@@ -180,7 +180,7 @@ TEST_F(SummarizeTest, TermsOfACpuAreNamed) {
   EXPECT_EQ(plan.terms[0].name, kMarginTerm);
   EXPECT_EQ(plan.terms[1].name, kKernelScratchTerm);
   EXPECT_EQ(plan.terms[1].note,
-            "what kernels take for themselves on any processor at most, with 1 thread");
+            "the most that kernels use themselves on any processor, with 1 thread");
   EXPECT_EQ(plan.terms[2].name, "allocator_rounding");
   EXPECT_EQ(plan.terms[2].bytes, plan.reserved - plan.live);
 }

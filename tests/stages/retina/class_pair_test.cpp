@@ -65,7 +65,7 @@ TEST(ClassPair, ClassWithoutSamplesIsNamed) {
       refusal([&] {
         ClassPair(data, {0, 1});
       }),
-      "a pair of classes needs the class of each sample, and the data does not give it in advance");
+      "a class pair needs the class of each sample, but the data does not give it in advance");
 }
 
 /// Is an incomplete last batch left out of 2 * `each` samples, where the loader says so?

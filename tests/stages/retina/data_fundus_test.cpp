@@ -36,7 +36,7 @@ TEST_F(Fundus, IsDividedByGradeAndSeed) {
   const auto first = run({{"layout", "aptos_2019"}, {"image_size", 8}});
   EXPECT_THAT(context_.said,
               Contains("5 classes; 70 images for training, 15 for validation, 15 for test"));
-  EXPECT_THAT(context_.said, Contains("photographs of the grades 0 to 4: train 14, 14, 14, 14, 14; "
+  EXPECT_THAT(context_.said, Contains("images of the grades 0 to 4: train 14, 14, 14, 14, 14; "
                                       "validation 3, 3, 3, 3, 3; test 3, 3, 3, 3, 3"));
   EXPECT_EQ(
       part(first, "train")->describe().classes,
@@ -63,7 +63,7 @@ TEST_F(Fundus, ACopyInAnotherPartStopsIsDroppedOrKept) {
   fs::copy_file(data() / "test/2/00001.jpg", data() / "train/2/copy.jpg");
   fs::copy_file(data() / "test/2/00001.jpg", data() / "train/3/copy.jpg");
   EXPECT_EQ(failure({}),
-            "E0612 /duplicates: 1 photograph is in more than one part, byte for byte: "
+            "E0612 /duplicates: 1 image is in more than one part, byte for byte: "
             "'train/2/copy.jpg' in train and "
             "'train/3/copy.jpg' in train and 'test/2/00001.jpg' in test");
   context_.said.clear();
@@ -72,13 +72,12 @@ TEST_F(Fundus, ACopyInAnotherPartStopsIsDroppedOrKept) {
   EXPECT_EQ(part(dropped, "test")->describe().size, 5);
   EXPECT_THAT(
       context_.said,
-      Contains("1 photograph is there more than once, byte for byte: 1 in more than one part, 1 "
+      Contains("1 image is present more than once, byte for byte: 1 in more than one part, 1 "
                "with more than one grade"));
-  EXPECT_THAT(context_.said,
-              Contains("left out of train: 2 photographs that a later part has too"));
+  EXPECT_THAT(context_.said, Contains("left out of train: 2 images that a later part has too"));
   EXPECT_EQ(part(run({{"duplicates", "keep"}}), "train")->describe().size, 22);
   EXPECT_THAT(context_.said,
-              Contains(HasSubstr("1 photograph is in more than one part, byte for byte: ")));
+              Contains(HasSubstr("1 image is in more than one part, byte for byte: ")));
 }
 
 TEST_F(Fundus, CopiesWithinAPartAreOnlyCounted) {
@@ -87,7 +86,7 @@ TEST_F(Fundus, CopiesWithinAPartAreOnlyCounted) {
   EXPECT_EQ(part(run({}), "train")->describe().size, 21);
   EXPECT_THAT(
       context_.said,
-      Contains("1 photograph is there more than once, byte for byte: 0 in more than one part, 0 "
+      Contains("1 image is present more than once, byte for byte: 0 in more than one part, 0 "
                "with more than one grade"));
 }
 
@@ -97,8 +96,10 @@ TEST_F(Fundus, APatientInTwoPublishedPartsIsTold) {
     folder_.add("data/" + std::string(name), name[6]);
   folder_.add("data/val/0/19_left.jpg", 77);
   run({});
-  EXPECT_THAT(context_.said, Contains("photographs of 1 patient are in more than one part, so that "
-                                      "the results may be too good: 17"));
+  EXPECT_THAT(
+      context_.said,
+      Contains(
+          "images of 1 patient are in more than one part, so the results may be too good: 17"));
 }
 
 TEST_F(Fundus, WhoOnlyTestsNeedsNoPartForTraining) {
@@ -111,7 +112,7 @@ TEST_F(Fundus, WhoOnlyTestsNeedsNoPartForTraining) {
     folder_.add(name, name[12]);
   EXPECT_EQ(part(run({}), "test")->describe().size, 2);
   context_.facts.wanted.reset();
-  EXPECT_EQ(failure({}), "E0608 /root: of 2 photographs none is left for 'train'");
+  EXPECT_EQ(failure({}), "E0608 /root: of 2 images none is left for 'train'");
 }
 
 TEST_F(Fundus, HowManyPatientsAreKnownIsSaid) {
@@ -119,7 +120,8 @@ TEST_F(Fundus, HowManyPatientsAreKnownIsSaid) {
   run({{"layout", "aptos_2019"}});
   EXPECT_THAT(
       context_.said,
-      Contains("patients: no file's name tells one, so photographs of one may be in two parts"));
+      Contains(
+          "patients: no file name contains one, so images of one patient may be in two parts"));
 }
 
 TEST_F(Fundus, EyesAndCopiesOfAPatientStayTogether) {
@@ -135,10 +137,9 @@ TEST_F(Fundus, EyesAndCopiesOfAPatientStayTogether) {
   // Images of other folders that are called the same are other pictures.
   folder_.add("data/0/img1.jpg", 100);
   const auto outputs = run({{"duplicates", "keep"}});
-  EXPECT_THAT(
-      context_.said,
-      Contains("patients: 30, by the names of 90 photographs; 61 names tell none; 30 photographs "
-               "are copies of another, by the names"));
+  EXPECT_THAT(context_.said,
+              Contains("patients: 30, by the names of 90 images; 61 names contain none; 30 images "
+                       "are copies of another, by the names"));
   std::map<std::string, std::set<std::string>> parts;
   for (const char* const port : {"train", "validation", "test"}) {
     for (const std::string& name : names(*part(outputs, port))) {
@@ -157,10 +158,8 @@ TEST_F(Fundus, CopiesInPublishedPartsAreTold) {
        {"train/0/a1.jpg", "test/0/a1_flip.jpg", "train/0/a2.jpg", "test/0/a2.jpg"})
     folder_.add("data/" + std::string(name), name[9] + name[1]);
   run({{"duplicates", "keep"}});
-  EXPECT_THAT(
-      context_.said,
-      Contains("photographs of 1 picture with copies are in more than one part, so that the "
-               "results may be too good: 'a1.jpg'"));
+  EXPECT_THAT(context_.said, Contains("images of 1 image with copies are in more than one part, so "
+                                      "the results may be too good: 'a1.jpg'"));
 }
 
 TEST_F(Fundus, APatternFindsPatients) {
@@ -170,7 +169,7 @@ TEST_F(Fundus, APatternFindsPatients) {
     folder_.add("data/" + std::string(name), ++seed);
   const Json shares = {{"train", 0.5}, {"validation", 0}, {"test", 0.5}};
   run({{"patient", "^([a-z]+)-\\d"}, {"split", shares}});
-  EXPECT_THAT(context_.said, Contains("patients: 4, by the names of 5 photographs"));
+  EXPECT_THAT(context_.said, Contains("patients: 4, by the names of 5 images"));
   EXPECT_THAT(
       errors({{"patient", "("}}),
       testing::ElementsAre(
@@ -179,7 +178,7 @@ TEST_F(Fundus, APatternFindsPatients) {
   EXPECT_THAT(
       errors({{"patient", "(\\d{4})"}}),
       testing::ElementsAre(
-          "E0307 /data/patient: it finds a patient in no file's name, such as '0/anna-1.jpg'"));
+          "E0307 /data/patient: it finds a patient in no file name, such as '0/anna-1.jpg'"));
   folder_.add("data/0/" + std::string(60, 'a') + "b.jpg", 99);
   EXPECT_THAT(errors({{"patient", "((a+)+)+$"}}),
               testing::ElementsAre(testing::StartsWith(
@@ -188,7 +187,7 @@ TEST_F(Fundus, APatternFindsPatients) {
 
 TEST_F(Fundus, APartWithAShareMustNotBeEmpty) {
   for (const char* const name : {"data/0/a.jpg", "data/0/b.jpg"}) folder_.add(name, name[7]);
-  EXPECT_EQ(failure({}), "E0608 /split: of 2 photographs none is left for 'validation'");
+  EXPECT_EQ(failure({}), "E0608 /split: of 2 images none is left for 'validation'");
   EXPECT_EQ(failure({{"split", {{"train", 0.5}, {"validation", 0}, {"test", 0.5}}}}), "");
 }
 

@@ -90,16 +90,15 @@ TEST(Ensemble, NetworksOfAnotherModelAreAnotherSet) {
   EXPECT_EQ(ensemble.name_of(ensemble.members[1]), "mild-severe.0");
   EXPECT_EQ(ensemble.name_of(ensemble.members[4]), "mild-severe.1");
   networks.pop_back();
-  EXPECT_EQ(refusal(networks),
-            "the ensemble needs one network for each pair of classes; there is none for "
-            "'moderate-severe.1'");
+  EXPECT_EQ(
+      refusal(networks),
+      "the ensemble needs one network for each class pair; there is none for 'moderate-severe.1'");
 }
 
 TEST(Ensemble, MissingAndRepeatedPairsAreNamed) {
-  EXPECT_EQ(
-      refusal({network(kOne, "mild", "severe"), network(kOne, "severe", "mild")}),
-      "the ensemble needs one network for each pair of classes; there is none for 'mild-moderate', "
-      "'moderate-severe'; there are several for 'mild-severe'");
+  EXPECT_EQ(refusal({network(kOne, "mild", "severe"), network(kOne, "severe", "mild")}),
+            "the ensemble needs one network for each class pair; there is none for "
+            "'mild-moderate', 'moderate-severe'; there are several for 'mild-severe'");
 }
 
 TEST(Ensemble, NetworkOfOtherClassesIsRefused) {
@@ -108,8 +107,8 @@ TEST(Ensemble, NetworkOfOtherClassesIsRefused) {
   auto whole = std::make_shared<Checkpoint>();
   whole->classes = kGrades;
   EXPECT_EQ(refusal({whole}),
-            "a network of the ensemble tells 3 classes apart by as many logits, and each has to "
-            "tell two apart by one");
+            "a network of the ensemble distinguishes 3 classes by as many logits, but each must "
+            "distinguish two by one");
 }
 
 TEST(Ensemble, AccuracyIsThatOfTheValidation) {

@@ -129,7 +129,7 @@ TEST(Grading, EachSampleHasALine) {
 TEST(Grading, NetworkOfTwoClassesIsRefused) {
   GradingRun run;
   run.network->pair_of = 3;
-  EXPECT_EQ(run.refusal(), "the network tells two classes apart by one logit");
+  EXPECT_EQ(run.refusal(), "the network distinguishes two classes by one logit");
 }
 
 TEST(Grading, GradeThatNobodyHasCannotBeReferable) {

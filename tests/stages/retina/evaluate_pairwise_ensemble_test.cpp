@@ -244,9 +244,9 @@ TEST(PairwiseEnsemble, IsRefusedBeforeAnythingRuns) {
   EnsembleRun run;
   PlanningContext planning;
   EXPECT_EQ(run.error(R"({"votes": ["seed_weighted"]})"),
-            "/votes: seed_weighted weighs five grades, and the test set has 3");
+            "/votes: seed_weighted weighs five grades, but the test set has 3");
   EXPECT_EQ(run.error(R"({"referable_from": 3})"),
-            "/referable_from: referable_from is 3, and the grades go from 0 to 2");
+            "/referable_from: referable_from is 3, but the grades go from 0 to 2");
   run.networks.pop_back();
   EXPECT_THROW(run.stage("{}")->plan(run.inputs(), planning), runner::StageError);
   EXPECT_THAT(run.error(), HasSubstr("there is none for 'b-c'"));

@@ -72,7 +72,7 @@ TEST_F(FundusListTest, FoldersThatAreNoGradeAreNamed) {
     write(name, "");
   EXPECT_THAT(errors(FundusLayout::kClassFolders),
               ElementsAre("E0612: 'ROOT' has both a folder 'val' and a folder 'validation'",
-                          "E0606: folders that are no grade: 'train/5', 'val/mild'"));
+                          "E0606: folders that are not a grade: 'train/5', 'val/mild'"));
 }
 
 TEST_F(FundusListTest, AFolderWithoutGradesOrParts) {
@@ -101,12 +101,12 @@ TEST_F(FundusListTest, EveryFaultOfATableIsNamedWithItsLine) {
   EXPECT_THAT(
       errors(FundusLayout::kAptos2019),
       ElementsAre(
-          "E0612: 'ROOT/train.csv', line 3: the diagnosis of 'b' is '5', and grades are 0 to 4",
-          "E0612: 'ROOT/train.csv', line 4: the diagnosis of 'c' is '', and grades are 0 to 4",
+          "E0612: 'ROOT/train.csv', line 3: the diagnosis of 'b' is '5', but grades are 0 to 4",
+          "E0612: 'ROOT/train.csv', line 4: the diagnosis of 'c' is '', but grades are 0 to 4",
           "E0612: 'ROOT/train.csv', line 5: its id_code, '../d', cannot be the name of a file",
           "E0612: 'ROOT/train.csv', line 6: 'a' is listed twice, first in line 2",
-          "E0612: 'ROOT/train.csv', line 7: the diagnosis of 'f' is '10', and grades are 0 to 4",
-          "E0612: 'ROOT/train.csv', line 8: it has 1 fields, and there are 2 columns"));
+          "E0612: 'ROOT/train.csv', line 7: the diagnosis of 'f' is '10', but grades are 0 to 4",
+          "E0612: 'ROOT/train.csv', line 8: it has 1 fields, but there are 2 columns"));
 }
 
 TEST_F(FundusListTest, PhotographsThatAreNotThereAreNamedUpToTen) {
@@ -117,7 +117,7 @@ TEST_F(FundusListTest, PhotographsThatAreNotThereAreNamedUpToTen) {
   const std::vector<std::string> found = errors(FundusLayout::kAptos2019);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_THAT(found[0], testing::StartsWith(
-                            "E0603: 12 of 13 photographs are not in 'ROOT': 'train_images/m0.png' "
+                            "E0603: 12 of 13 images are not in 'ROOT': 'train_images/m0.png' "
                             "(train.csv, line 3), 'train_images/m1.png' (train.csv, line 4), "));
   EXPECT_THAT(found[0], testing::EndsWith("'train_images/m9.png' (train.csv, line 12) and 2 more"));
 }
@@ -131,7 +131,7 @@ TEST_F(FundusListTest, ATableOfOtherColumnsOrWithoutRows) {
                           "columns are 'id', 'level'"));
   write("train.csv", "id_code,diagnosis\n");
   EXPECT_THAT(errors(FundusLayout::kAptos2019),
-              ElementsAre("E0612: 'ROOT/train.csv': it lists no photograph"));
+              ElementsAre("E0612: 'ROOT/train.csv': it lists no image"));
   write("train.csv", "");
   EXPECT_THAT(errors(FundusLayout::kAptos2019),
               ElementsAre("E0612: 'ROOT/train.csv': it is empty, or its first line is broken"));

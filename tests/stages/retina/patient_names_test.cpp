@@ -93,7 +93,7 @@ TEST(PatientNames, APatternWithoutAGroupOrOfAnotherFormIsRefused) {
     const PatientNames names("\\d+");
     FAIL();
   } catch (const std::invalid_argument& error) {
-    EXPECT_STREQ(error.what(), "it has no group: put what is the patient in parentheses");
+    EXPECT_STREQ(error.what(), "it has no group: put the patient in parentheses");
   }
   EXPECT_THROW(PatientNames("("), std::invalid_argument);
 }

@@ -56,8 +56,7 @@ TEST_F(RetinaRemarks, StrangersAreToldOnceAndCountedForWhoeverReadThem) {
     read(train);
     report_remarks({train.get(), nullptr}, 9, context_);
     EXPECT_THAT(context_.said,
-                ElementsAre("warning: 2 pictures do not look like a photograph of a retina: "
-                            "'" +
+                ElementsAre("warning: 2 images do not look like a photograph of a retina: '" +
                             files_[0] + "', '" + files_[1] + "'"));
     EXPECT_THAT(context_.values("data/strangers"), ElementsAre(2));
     report_remarks({train.get()}, 18, context_);
@@ -75,15 +74,14 @@ TEST_F(RetinaRemarks, APairTellsOfItsOwn) {
   read(validated);
   report_remarks({balanced.get(), validated.get()}, 5, context_);
   EXPECT_THAT(context_.said,
-              ElementsAre("warning: 2 pictures do not look like a photograph of a retina: "
-                          "'" +
+              ElementsAre("warning: 2 images do not look like a photograph of a retina: '" +
                           files_[1] + "', '" + files_[2] + "'"));
   EXPECT_THAT(context_.values("data/strangers"), ElementsAre(2));
   const auto other = std::make_shared<ClassPair>(train, std::array<std::int64_t, 2>{1, 3});
   read(other);
   report_remarks({other.get()}, 5, context_);
   EXPECT_EQ(context_.said.back(),
-            "warning: 1 picture does not look like a photograph of a retina: '" + files_[0] + "'");
+            "warning: 1 image does not look like a photograph of a retina: '" + files_[0] + "'");
   EXPECT_THAT(context_.values("data/strangers"), ElementsAre(2, 2));
 }
 

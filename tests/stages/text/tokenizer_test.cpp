@@ -87,10 +87,10 @@ TEST_F(TinyTokenizer, NamesTheFileThatIsWrong) {
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.errors().front().code, ErrorCode::kDamagedWeights);
   EXPECT_EQ(wrong.errors().front().pointer, "/merges");
-  EXPECT_EQ(wrong.errors().front().message,
-            "'" + merges.string() +
-                "' is no vocabulary of CLIP: line 3: it is not two tokens with a space "
-                "between them");
+  EXPECT_EQ(
+      wrong.errors().front().message,
+      "'" + merges.string() +
+          "' is not a vocabulary of CLIP: line 3: it is not two tokens with a space between them");
   EXPECT_EQ(wrong.errors().front().help, "use the file as published");
 
   const auto good = folder_.write("good.txt", kTinyMerges),
@@ -100,7 +100,7 @@ TEST_F(TinyTokenizer, NamesTheFileThatIsWrong) {
   EXPECT_EQ(other.errors().front().pointer, "/vocabulary");
   EXPECT_EQ(
       other.errors().front().message,
-      "'" + json.string() + "' is no vocabulary of CLIP: it lacks the token '!' of the merges");
+      "'" + json.string() + "' is not a vocabulary of CLIP: it lacks the token '!' of the merges");
 
   const auto missing = Tokenizer::read({.merges = folder_ / "none.txt"});
   ASSERT_FALSE(missing);

@@ -71,7 +71,7 @@ TEST(VocabularyText, NamesTheLineThatIsWrong) {
             "line 3: 'abc' is neither a byte nor made by a line before it");
   EXPECT_EQ(problem(kHead + "a b\na \u2014\n"),
             "line 3: '\u2014' is neither a byte nor made by a line before it");
-  EXPECT_EQ(problem(kHead + "a b\nb c\na b\n"), "line 4: 'ab' is a token already");
+  EXPECT_EQ(problem(kHead + "a b\nb c\na b\n"), "line 4: 'ab' is already a token");
   EXPECT_EQ(problem(kHead + "a b\na \xff\n"), "it is not UTF-8 at byte 21");
 }
 
@@ -133,7 +133,8 @@ TEST(VocabularyNumbers, MustFitTheMerges) {
             "the number of 'ab' is -1, and the 515 tokens have those from 0");
   json["ab"] = 64;
   EXPECT_EQ(problem(merges, json.dump()), "'ab' has the number of 'a'");
-  EXPECT_EQ(problem(merges, std::string("[]")), "it is no JSON object of tokens and their numbers");
+  EXPECT_EQ(problem(merges, std::string("[]")),
+            "it is not a JSON object of tokens and their numbers");
   EXPECT_EQ(problem(merges, std::string("{\"a\":")), "it is not JSON");
   EXPECT_EQ(problem(merges, std::string("{\"a\":1,\"a\":2}")), "the name 'a' appears twice");
   EXPECT_EQ(problem(merges, std::string("{\"a\":[[1]]}")), "it is nested too deeply");

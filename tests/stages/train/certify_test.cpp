@@ -39,12 +39,12 @@ TEST(CompareGradients, WaysThatAreExactHold) {
 TEST(CompareGradients, SaysWhatItHasCompared) {
   DroppingNet net(Drops::kAll), dropping_nothing(Drops::kNothing);
   EXPECT_EQ(compared(DroppingStep(), net, {}).compared,
-            "the same once more against the whole batch of 10, with dropout");
+            "the same again against the whole batch of 10, with dropout");
   EXPECT_EQ(compared(DroppingStep(), dropping_nothing,
                      {.micro_batch = 3, .activation_checkpointing = kBlocks})
                 .compared,
             "micro_batch 3, activation_checkpointing block against the whole batch of 10; the "
-            "network drops nothing");
+            "network has no dropout");
   EXPECT_EQ(compared(DroppingStep(), net,
                      {.micro_batch = 3,
                       .two_pass = true,
@@ -157,14 +157,14 @@ TEST(Certify, ModelThatCannotBeMadeSmallIsComparedAsItIs) {
   const Certificate certificate = certified(policy);
   EXPECT_TRUE(certificate.holds()) << certificate.refused << certificate.worst();
   EXPECT_EQ(certificate.compared,
-            "micro_batch 2 against the whole batch of 5; the network drops nothing");
+            "micro_batch 2 against the whole batch of 5; the network has no dropout");
 }
 
 TEST(Certify, MicroBatchThatCutsNoBatchIsTheWholeBatch) {
   MemoryPolicy policy;
   policy.micro_batch = 8;
   EXPECT_EQ(certified(policy).compared,
-            "the same once more against the whole batch of 5; the network drops nothing");
+            "the same again against the whole batch of 5; the network has no dropout");
 }
 
 TEST(Certify, PolicyThatIsNoneIsRefusedWithTheReason) {

@@ -181,10 +181,9 @@ TEST(ClassWeights, ThatDoNotSuitTheClassesAreRefused) {
   OptionRun not_validated(R"("class_weights": {"class1": 0})");
   for (std::int64_t i = 0; i < 12; ++i) not_validated.validation->relabelled[i] = 1;
   EXPECT_EQ(not_validated.error(),
-            "class_weights are 0 for every class that has validation samples: no loss tells which "
-            "epoch was best "
-            "[/class_weights] | set monitor: accuracy, or give the validation data samples of "
-            "other classes");
+            "class_weights are 0 for every class that has validation samples: no loss shows which "
+            "epoch was best [/class_weights] | set monitor: accuracy, or give the validation data "
+            "samples of other classes");
   OptionRun by_accuracy(R"("class_weights": {"class1": 0}, "monitor": "accuracy")");
   for (std::int64_t i = 0; i < 12; ++i) by_accuracy.validation->relabelled[i] = 1;
   EXPECT_EQ(by_accuracy.error(), "");
@@ -209,15 +208,15 @@ TEST(MixedSamples, AreNotValidated) {
 
 TEST(MixedSamples, ThatCannotBeAreRefused) {
   EXPECT_EQ(OptionRun(R"("cutmix": 1)").error(),
-            "cutmix cuts pixels out of images, and the training data has none [/cutmix] | use "
-            "mixup, which mixes numbers "
-            "of any kind");
+            "cutmix cuts pixels out of images, but the training data has none [/cutmix] | use "
+            "mixup, which mixes any kind of sample");
   try {
     OptionRun(R"("mixup": 1, "class_weights": "balanced")").run();
     ADD_FAILURE();
   } catch (const std::logic_error& error) {
-    EXPECT_STREQ(error.what(),
-                 "class_weights weigh samples of one class, and mixup and cutmix mix those of two");
+    EXPECT_STREQ(
+        error.what(),
+        "class_weights weigh samples of one class, but mixup and cutmix mix samples of two");
   }
 }
 
@@ -225,11 +224,10 @@ TEST(Sampling, BalancedWithBalancedWeightsIsSaid) {
   const auto says = [](const char* options) {
     OptionRun run(options);
     run.run();
-    return std::ranges::count(
-        run.context.said,
-        "sampling: balanced and class_weights: balanced both correct for rare classes: their "
-        "samples are drawn more often, and weigh more as well; turn one of the two off to correct "
-        "once");
+    return std::ranges::count(run.context.said,
+                              "sampling: balanced and class_weights: balanced both correct for "
+                              "rare classes: their samples are drawn more often and also weigh "
+                              "more; turn one of the two off to correct once");
   };
   EXPECT_EQ(says(R"("sampling": "balanced", "class_weights": "balanced")"), 1);
   EXPECT_EQ(says(R"("sampling": "balanced", "class_weights": [1, 2, 3])"), 0);
@@ -246,9 +244,8 @@ TEST(Patience, ThatKeepsTheLastWeightsIsSaid) {
     return found == run.context.said.end() ? "" : *found;
   };
   EXPECT_EQ(said(R"("patience": 2, "keep": "last")"),
-            "keep: last, with patience 2: a training that stops early keeps its last weights, "
-            "which are that many "
-            "validations past its best ones; keep: best keeps those");
+            "keep: last, with patience 2: a training that stops early keeps its last weights, that "
+            "many validations after the best ones; keep: best keeps the best");
   EXPECT_EQ(said(R"("patience": 2, "keep": "best")"), "");
   EXPECT_EQ(said(R"("patience": 2)"), "");
   EXPECT_EQ(said(R"("keep": "last")"), "");
@@ -257,10 +254,10 @@ TEST(Patience, ThatKeepsTheLastWeightsIsSaid) {
 TEST(Sampling, BalancedNeedsLabelsBeforehand) {
   OptionRun run(R"("sampling": "balanced")");
   run.train->tells_labels = false;
-  EXPECT_EQ(run.error(),
-            "sampling: balanced needs the class of each sample, and the training data does not "
-            "give it in advance "
-            "[/sampling] | set sampling: as_is; class_weights can balance the loss");
+  EXPECT_EQ(
+      run.error(),
+      "sampling: balanced needs the class of each sample, but the training data does not give it "
+      "in advance [/sampling] | set sampling: as_is; class_weights can balance the loss");
 }
 
 }  // namespace

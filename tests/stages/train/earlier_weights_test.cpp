@@ -323,7 +323,7 @@ TEST_P(EarlierAverage, EitherKindOfWeightsCanBeTaken) {
 
 TEST_F(EarlierWeightsFound, AverageThatWasNotKeptIsRefused) {
   context_.facts.trained->averaged = true;
-  EXPECT_THAT(error(), testing::EndsWith("the training has kept no average of its weights"));
+  EXPECT_THAT(error(), testing::EndsWith("the training kept no average of its weights"));
   context_.facts.trained->averaged = false;
   EXPECT_EQ(error(), "taken");
   EXPECT_TRUE(has_the_trained_weights());

@@ -36,7 +36,7 @@ OutOfMemory example() {
 TEST(OutOfMemory, TableTellsOwnersAndPhases) {
   EXPECT_THAT(live_table(example()),
               testing::ElementsAre("live when memory ran out in phase 'backward' of step 2: 61 "
-                                   "MiB, and 4.0 MiB more were asked for",
+                                   "MiB, and 4.0 MiB more were requested",
                                    "  made in forward 28 MiB: 2 of 12 MiB, 1 of 4.0 MiB",
                                    "  parameter 17 MiB: head.weight 16 MiB, head.bias 1.0 MiB",
                                    "  optimizer_state 16 MiB: head.weight.momentum 16 MiB"));
@@ -46,7 +46,7 @@ TEST(OutOfMemory, BetweenTwoStepsThereIsNoPhase) {
   OutOfMemory what = example();
   what.refused->phase = what.refused->alive[3].phase = StepPhase::kIdle;
   EXPECT_EQ(live_table(what)[0],
-            "live when memory ran out in step 2: 61 MiB, and 4.0 MiB more were asked for");
+            "live when memory ran out in step 2: 61 MiB, and 4.0 MiB more were requested");
   EXPECT_EQ(live_table(what)[4], "  made between steps 12 MiB: 1 of 12 MiB");
 }
 
@@ -87,8 +87,7 @@ TEST(OutOfMemory, MachineThatIsFullIsNotTheBudgetsFault) {
   what.can_be_cut = false;
   EXPECT_EQ(in_words(what),
             ": out of memory in phase 'backward' of step 2: tried | lower train.batch_size, which "
-            "is 64: this batch "
-            "cannot be cut without changing the training");
+            "is 64: this batch cannot be split without changing the training");
   what.refused.reset();
   what.can_be_cut = true;
   what.micro_batch = 1;

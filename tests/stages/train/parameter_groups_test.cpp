@@ -119,7 +119,8 @@ TEST(ParameterGroups, PatternOfWhichNothingIsLeftIsRefused) {
   TwoParts network;
   const Refusal refused = refusal({frozen({"**.bias"}), group({"head.bias"})}, network);
   EXPECT_EQ(refused.place, "/parameter_groups/head.bias");
-  EXPECT_EQ(refused.message, "earlier groups have taken all that the pattern 'head.bias' matches");
+  EXPECT_EQ(refused.message,
+            "earlier groups match everything that the pattern 'head.bias' matches");
   EXPECT_EQ(refused.help,
             "a parameter belongs to the first group that matches it: move this group up");
   EXPECT_EQ(trained_parameters(network).size(), 6);  // nothing was frozen

@@ -91,7 +91,7 @@ TEST(StepRecovery, ResumedTrainingGoesOnUnderThePlanInForce) {
   *resumed.policy.budget += 16 << 10;  // for what is read from the checkpoint
   run_on_after_a_shortage(resumed);
   EXPECT_TRUE(resumed.flat_weights().equal(whole.flat_weights()));
-  EXPECT_THAT(resumed.context.said, Contains("goes on with micro_batch 32 in place of the whole "
+  EXPECT_THAT(resumed.context.said, Contains("continues with micro_batch 32 in place of the whole "
                                              "batch of 64, as when memory had run out"));
   EXPECT_TRUE(resumed.context.recoveries.empty());
 }
@@ -247,8 +247,8 @@ TEST_F(Recovering, DoesNotGoBackAfterItsOwnBudgetRefused) {
   EXPECT_TRUE(recovery.retries(1));
   EXPECT_EQ(execution_.plan().micro_batch, 4);
   EXPECT_EQ(context_.said.front(),
-            "step 1: out of memory (200 B were asked for while 0 B of 100 B were taken): repeated "
-            "as it was, retry 1");
+            "step 1: out of memory (200 B were requested while 0 B of 100 B were taken): repeated "
+            "unchanged, retry 1");
   free_ = 5000;
   EXPECT_EQ(after_steps(recovery, 100), 4);
 }
@@ -284,7 +284,7 @@ TEST_F(Recovering, RetriesAreCountedForEachStep) {
   EXPECT_FALSE(recovery.retries(1));
   recovery.begin_step();
   EXPECT_TRUE(recovery.retries(2));
-  EXPECT_EQ(context_.said.back(), "step 2: out of memory: repeated as it was, retry 1 of 2");
+  EXPECT_EQ(context_.said.back(), "step 2: out of memory: repeated unchanged, retry 1 of 2");
 }
 
 TEST_F(Recovering, MakesRoomBeforeItAsksWhatIsFree) {
@@ -334,7 +334,7 @@ TEST_F(Recovering, AfterMoreKillsThanThereArePlansTheRunEnds) {
     EXPECT_EQ(error.code, runner::ErrorCode::kOutOfMemory);
     EXPECT_STREQ(
         error.what(),
-        "the worker was killed again and again, and no way takes less memory than micro_batch 1");
+        "the worker was killed repeatedly, and no way needs less memory than micro_batch 1");
   }
 }
 

@@ -271,8 +271,7 @@ TEST(StepsInBackward, StepIsRepeatedUnlessAWeightIsWritten) {
     EXPECT_EQ(refused.training.code, runner::ErrorCode::kOutOfMemory) << refused.error;
     EXPECT_THAT(refused.training.context.said,
                 Contains("step 3 has written some of the weights, as optimizer_in_backward does, "
-                         "so that it cannot be "
-                         "undone: what was saved last is what there is"));
+                         "so it cannot be undone: continue from the last checkpoint"));
     EXPECT_THAT(refused.training.context.said, Not(Contains(HasSubstr("saved after step"))));
     EXPECT_EQ(refused.training.context.flushes, 0) << "nothing is saved";
   }
@@ -295,22 +294,19 @@ std::string refusal(const std::function<void(TinyTraining&)>& change) {
 
 TEST(StepsInBackward, WhatNeedsAllGradientsTogetherIsRefused) {
   const std::string always =
-      "optimizer_in_backward steps each weight as soon as its own gradient is there, but ";
+      "optimizer_in_backward updates each weight as soon as its own gradient is ready, but ";
   EXPECT_EQ(refusal([](TinyTraining& one) { one.options.gradient_clip_norm = 1; }),
             always +
-                "gradient_clip_norm is by the norm of all gradients together; set "
-                "optimizer_in_backward: false, "
-                "or gradient_clip_norm: null");
-  EXPECT_EQ(
-      refusal([](TinyTraining& one) { one.policy.micro_batch = 3; }),
-      always +
-          "micro_batch 3 splits a batch of 8, and the gradients of its parts add up first; set "
-          "optimizer_in_backward: false, or micro_batch: auto");
+                "gradient_clip_norm needs the norm of all gradients together; set "
+                "optimizer_in_backward: false, or gradient_clip_norm: null");
+  EXPECT_EQ(refusal([](TinyTraining& one) { one.policy.micro_batch = 3; }),
+            always +
+                "micro_batch 3 splits a batch of 8, and the gradients of its parts must add up "
+                "first; set optimizer_in_backward: false, or micro_batch: auto");
   EXPECT_EQ(refusal([](TinyTraining& one) { one.policy.precision = Precision::kFp16; }),
             always +
-                "fp16 skips a step whose gradients overflow, which is known when all are there; "
-                "set precision: "
-                "bf16, or optimizer_in_backward: false");
+                "fp16 skips a step if its gradients overflow, which is known only once all are "
+                "ready; set precision: bf16, or optimizer_in_backward: false");
   EXPECT_EQ(refusal([](TinyTraining& one) { one.policy.micro_batch = 8; }), "")
       << "which does not split it";
 }

@@ -226,11 +226,10 @@ TEST(Supervised, LegacyHalvesTheBatchItselfAndBeginsAgain) {
   supervised.policy->recovery = {.max_retries = 3, .halves_batch = true};
   supervised.run(
       R"({"epochs": 1, "batch_size": 16, "log_every": 1, "optimizer": {"learning_rate": 0.05}})");
-  EXPECT_THAT(
-      supervised.context.said.front(),
-      testing::HasSubstr(
-          "the batch itself is halved and the training begins again, with the weights as they "
-          "are by then: this changes the training"));
+  EXPECT_THAT(supervised.context.said.front(),
+              testing::HasSubstr("the batch itself is halved and the training starts again from "
+                                 "the current weights, which "
+                                 "changes the training"));
   EXPECT_THAT(supervised.context.said,
               testing::IsSupersetOf(
                   {"out of memory: batch_size 8 in place of 16, from the first epoch on, retry 1",
@@ -265,7 +264,7 @@ TEST(Supervised, PlateauWithoutValidationDataIsRefused) {
   SupervisedRun supervised;
   supervised.validation = nullptr;
   EXPECT_EQ(supervised.error(R"({"schedule": {"kind": "plateau"}})"),
-            "the schedule plateau needs validation data, and there is none");
+            "the schedule plateau needs validation data, but there is none");
 }
 
 TEST(Supervised, TrainsAModelAndHandsItOn) {

@@ -309,10 +309,10 @@ TEST(Trainer, SkippedSamplesAreCounted) {
 TEST(Trainer, DataWithoutAReadableSampleIsAnError) {
   TinyTraining training;
   for (std::int64_t index = 0; index < 30; ++index) training.train_data->skipped.insert(index);
-  EXPECT_EQ(training.error(), "no sample of the training data could be read");
+  EXPECT_EQ(training.error(), "none of the training samples could be read");
   TinyTraining unvalidated;
   for (std::int64_t index = 0; index < 12; ++index) unvalidated.validation->skipped.insert(index);
-  EXPECT_EQ(unvalidated.error(), "no sample of the validation data could be read");
+  EXPECT_EQ(unvalidated.error(), "none of the validation samples could be read");
 }
 
 TEST(Trainer, SmokeIsTwoStepsAndTwoBatches) {
@@ -476,7 +476,7 @@ TEST(Trainer, PlateauWithoutValidationIsRefused) {
   TinyTraining training;
   training.validation = nullptr;
   training.options.schedule = PlateauSchedule{};
-  EXPECT_EQ(training.error(), "the schedule plateau needs validation data, and there is none");
+  EXPECT_EQ(training.error(), "the schedule plateau needs validation data, but there is none");
   EXPECT_EQ(training.code, runner::ErrorCode::kOptionConflict);
 }
 
@@ -517,7 +517,7 @@ TEST(Trainer, PatienceWithoutValidationIsRefused) {
   TinyTraining training;
   training.validation = nullptr;
   training.options.patience = 3;
-  EXPECT_EQ(training.error(), "patience needs validation data, and there is none");
+  EXPECT_EQ(training.error(), "patience needs validation data, but there is none");
   EXPECT_EQ(training.code, runner::ErrorCode::kOptionConflict);
 }
 

@@ -214,7 +214,7 @@ void refuse_every_block(const Case& one, int spoilt_step, std::int64_t stride = 
     EXPECT_THAT(spoilt.context.said,
                 testing::Contains(
                     AllOf(StartsWith("step " + std::to_string(spoilt_step) + ": out of memory"),
-                          EndsWith(": repeated as it was, retry 1 of 1"))));
+                          EndsWith(": repeated unchanged, retry 1 of 1"))));
     ASSERT_EQ(spoilt.context.recoveries.size(), 1);
     EXPECT_EQ(spoilt.context.recoveries[0].step, spoilt_step);
     EXPECT_EQ(spoilt.context.recoveries[0].from, spoilt.context.recoveries[0].to);
@@ -248,7 +248,7 @@ void refuse_every_block_twice(const Case& one, Allow allow, const std::string& w
     spoilt.policy.recovery.max_retries.reset();
     int refusals = 0;
     spoilt.context.on_say = [&](std::string_view line) {
-      if (!line.ends_with(": repeated as it was, retry 1")) return;
+      if (!line.ends_with(": repeated unchanged, retry 1")) return;
       refusals = 1;
       counter.refuse(std::max<std::int64_t>(1, block / 2));
     };
@@ -370,7 +370,7 @@ TEST(Transaction, LastingFaultEndsTheReplays) {
   error_in_second_step(training);
   training.context.said.resize(3);
   EXPECT_THAT(training.context.said,
-              ElementsAre("step 2: out of memory: repeated as it was, retry 1 of 2",
+              ElementsAre("step 2: out of memory: repeated unchanged, retry 1 of 2",
                           "step 2: out of memory: repeated with micro_batch 4 in place of the "
                           "whole batch of 8, retry "
                           "2 of 2",
@@ -387,7 +387,7 @@ TEST(Transaction, WithoutALimitItIsRetriedDownToTheFloor) {
   EXPECT_THAT(
       training.context.said,
       ElementsAre(
-          "step 2: out of memory: repeated as it was, retry 1",
+          "step 2: out of memory: repeated unchanged, retry 1",
           "step 2: out of memory: repeated with micro_batch 4 in place of the whole batch of 8, "
           "retry 2",
           "step 2: out of memory: repeated with micro_batch 2 in place of micro_batch 4, retry 3",

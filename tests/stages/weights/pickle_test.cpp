@@ -213,13 +213,13 @@ TEST(Pickle, ProgramThatGoesWrongIsRefused) {
       {program(""), "its pickle ends with more or less than one value"},
       {program("NN"), "its pickle ends with more or less than one value"},
       {program("(N"), "its pickle ends with more or less than one value"},
-      {program("0"), "its pickle takes a value that is not there"},
-      {program("N(0"), "its pickle takes a value that is not there"},
-      {program("\x86"), "its pickle takes a value that is not there"},
-      {program("N(\x85"), "its pickle takes a value that is not there"},
-      {program("t"), "its pickle takes a mark that is not there"},
-      {program("h\1"), "its pickle recalls a value that it has not kept"},
-      {program("Na"), "its pickle takes a value that is not there"},
+      {program("0"), "its pickle takes a value that does not exist"},
+      {program("N(0"), "its pickle takes a value that does not exist"},
+      {program("\x86"), "its pickle takes a value that does not exist"},
+      {program("N(\x85"), "its pickle takes a value that does not exist"},
+      {program("t"), "its pickle takes a mark that does not exist"},
+      {program("h\1"), "its pickle recalls a value that it never stored"},
+      {program("Na"), "its pickle takes a value that does not exist"},
       {program("NNa"), "its pickle has something else where a list belongs"},
       {program("NNNs"), "its pickle has something else where a dictionary belongs"},
       {program("}(Nu"), "its pickle sets a key to no value"},
@@ -264,7 +264,7 @@ TEST(Pickle, TensorOfSomethingElseIsRefused) {
   EXPECT_EQ(refusal(program(start + kStorage + "K\1)\x88\x85\x89NtR")),
             "its pickle has something else where a tensor's strides belongs");
   EXPECT_EQ(refusal(program(start + kStorage + "tR")),
-            "its pickle makes a tensor of too little or too much");
+            "its pickle builds a tensor from too few or too many values");
   EXPECT_EQ(refusal(program(start + kStorage + "K\1))\x89N}U\4conj\x88stR")),
             "it has a tensor that is to be conjugated or negated when it is read");
   std::string many = "(";

@@ -173,7 +173,7 @@ TEST(PickledWeights, WithoutATensorThereIsNothing) {
 }
 
 TEST(PickledWeights, DictionaryThatHoldsItselfIsRefused) {
-  const std::string endless = "its dictionaries hold one another without end";
+  const std::string endless = "its dictionaries contain each other endlessly";
   EXPECT_EQ(names("}q\1U\1ah\1s"), endless);
   EXPECT_EQ(names("}q\1U\5modelh\1s"), endless);
   // Four dictionaries, each a model in the one before a hundred times over.

@@ -378,7 +378,7 @@ TEST_F(SafetensorsTest, BooleanThatIsNeitherIsRefused) {
   std::string prefix(8, '\0');
   prefix[0] = static_cast<char>(header.size());
   put(prefix + header + "\x02");
-  EXPECT_EQ(refusal(), "the tensor 'a' holds what is neither true nor false");
+  EXPECT_EQ(refusal(), "the tensor 'a' holds values other than true and false");
 }
 
 TEST_F(SafetensorsTest, MetadataMustBeTexts) {

@@ -121,7 +121,7 @@ TEST_F(SavedWeightsTest, AllShardsComeIfTheyAreThoseOfTheDigest) {
     FAIL();
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.code, runner::ErrorCode::kDamagedWeights);
-    EXPECT_THAT(error.what(), testing::HasSubstr("has changed since the run began"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("has changed since the run started"));
   }
 }
 
@@ -186,14 +186,12 @@ TEST_F(SavedWeightsTest, AdapterIsReadWithItsOwnConfig) {
 
 TEST_F(SavedWeightsTest, WhatIsNotThereIsMissing) {
   EXPECT_EQ(refusal(at("none"), ErrorCode::kMissingWeights),
-            "there is no '@/none' | name a file of weights, a folder that a model was saved to, or "
-            "hf:ORG/NAME, which "
-            "`retort data "
-            "fetch hf:ORG/NAME` fetches");
+            "there is no '@/none' | name a weights file, a folder with a saved model, or "
+            "hf:ORG/NAME, which `retort data fetch hf:ORG/NAME` fetches");
   fs::create_directory(at("folder"));
   EXPECT_EQ(refusal(at("folder"), ErrorCode::kMissingWeights),
-            "'@/folder' holds no model.safetensors | "
-            "name a folder that a model or adapter was saved to, or a file of weights");
+            "'@/folder' holds no model.safetensors | name a folder with a saved model or adapter, "
+            "or a weights file");
   folder_.write("folder/ViT-B-32.pt", "");
   EXPECT_EQ(refusal(at("folder"), ErrorCode::kMissingWeights),
             "'@/folder' holds no model.safetensors | name the file: @/folder/ViT-B-32.pt");
@@ -215,13 +213,12 @@ TEST_F(SavedWeightsTest, FileOfSomethingElseIsRefused) {
             "itself: git lfs pull");
   folder_.write("a.bin", "<html>");
   EXPECT_EQ(refusal(at("a.bin"), ErrorCode::kDamagedWeights),
-            "'@/a.bin' is neither a safetensors file nor one that torch has written | "
-            "name a file of weights, and compare its checksum with the one published");
+            "'@/a.bin' is neither a safetensors file nor one written by torch | name a weights "
+            "file, and compare its checksum with the published one");
   folder_.write("a.safetensors", "<html>");
   EXPECT_EQ(refusal(at("a.safetensors"), ErrorCode::kDamagedWeights),
             "'@/a.safetensors' is not a valid safetensors file: it has 6 bytes, fewer than a "
-            "header's length | "
-            "fetch or write the file again");
+            "header's length | fetch or write the file again");
 }
 
 TEST_F(SavedWeightsTest, ShardsAreReadAsOne) {
@@ -250,25 +247,25 @@ TEST_F(SavedWeightsTest, IndexMustSayWhatItsShardsHold) {
   const std::string start = "'@/model.safetensors.index.json' does not fit its file ",
                     end = " | fetch or write the file again";
   write_shards(R"({"a": "1.safetensors", "c": "2.safetensors"})");
-  EXPECT_EQ(
-      refusal(at(""), ErrorCode::kDamagedWeights),
-      start +
-          "'1.safetensors': the tensor 'b' is in it, and the index has it elsewhere or not at all" +
-          end);
+  EXPECT_EQ(refusal(at(""), ErrorCode::kDamagedWeights),
+            start +
+                "'1.safetensors': the tensor 'b' is in it, but the index lists it elsewhere or not "
+                "at all" +
+                end);
   write_shards(R"({"a": "1.safetensors", "b": "2.safetensors", "c": "2.safetensors"})");
-  EXPECT_EQ(
-      refusal(at(""), ErrorCode::kDamagedWeights),
-      start +
-          "'1.safetensors': the tensor 'b' is in it, and the index has it elsewhere or not at all" +
-          end);
+  EXPECT_EQ(refusal(at(""), ErrorCode::kDamagedWeights),
+            start +
+                "'1.safetensors': the tensor 'b' is in it, but the index lists it elsewhere or not "
+                "at all" +
+                end);
   write_shards(
       R"({"a": "1.safetensors", "b": "1.safetensors", "c": "2.safetensors", "d": "2.safetensors"})");
   EXPECT_EQ(refusal(at(""), ErrorCode::kDamagedWeights),
             start + "'2.safetensors': the tensor 'd' is not in it" + end);
   write_shards(R"({"a": "1.safetensors", "b": "1.safetensors", "c": "3.safetensors"})");
   EXPECT_EQ(refusal(at(""), ErrorCode::kMissingWeights),
-            "'@/model.safetensors.index.json' names '3.safetensors', which is not beside it | "
-            "fetch the model again");
+            "'@/model.safetensors.index.json' names '3.safetensors', which is not in the same "
+            "folder | fetch the model again");
 }
 
 TEST_F(SavedWeightsTest, IndexThatIsNotSoundIsRefused) {
@@ -279,12 +276,13 @@ TEST_F(SavedWeightsTest, IndexThatIsNotSoundIsRefused) {
       {R"({"weight_map": {}})", "its weight_map is empty"},
       {R"({"weight_map": {"a": "x", "a": "y"}})", "the name 'a' appears twice"},
       {R"({"weight_map": {"a": "../x"}})",
-       R"(it has the tensor 'a' in "../x", which is not a file beside it)"},
+       R"(it has the tensor 'a' in "../x", which is not a file in the same folder)"},
       {R"({"weight_map": {"a": ".."}})",
-       R"(it has the tensor 'a' in "..", which is not a file beside it)"},
+       R"(it has the tensor 'a' in "..", which is not a file in the same folder)"},
       {R"({"weight_map": {"a": "/etc/passwd"}})",
-       R"(it has the tensor 'a' in "/etc/passwd", which is not a file beside it)"},
-      {R"({"weight_map": {"a": 1}})", "it has the tensor 'a' in 1, which is not a file beside it"},
+       R"(it has the tensor 'a' in "/etc/passwd", which is not a file in the same folder)"},
+      {R"({"weight_map": {"a": 1}})",
+       "it has the tensor 'a' in 1, which is not a file in the same folder"},
   };
   for (const auto& [index, why] : indices) {
     folder_.write("model.safetensors.index.json", index);

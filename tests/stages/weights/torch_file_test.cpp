@@ -217,8 +217,8 @@ TEST(TorchFile, ByteThatIsNotATruthValueIsRefused) {
     bytes[found + 9] = 2;
   }
   EXPECT_EQ(refusal(folder.write("a.pth", bytes)),
-            "is not a valid file of torch.save: the tensor 'torch.bool' holds what is neither true "
-            "nor false");
+            "is not a valid file of torch.save: the tensor 'torch.bool' holds values other than "
+            "true and false");
 }
 
 TEST(TorchFile, WhatTorchDidNotWriteIsRefused) {
@@ -226,11 +226,11 @@ TEST(TorchFile, WhatTorchDidNotWriteIsRefused) {
   const std::string no_file = "is not a valid file of torch.save: ";
   EXPECT_EQ(refusal(folder.write("a", "")), no_file + "its pickle ends early");
   EXPECT_EQ(refusal(folder.write("a", "\x80\x02}.")),
-            no_file + "it is a pickle, and not one that torch.save has written");
+            no_file + "it is a pickle that torch.save did not write");
   std::string tar(512, '\0');
   tar.replace(257, 5, "ustar");
   EXPECT_EQ(refusal(folder.write("a", tar)),
-            no_file + "it is a tar archive, as only the first versions of torch wrote them");
+            no_file + "it is a tar archive, which only the first versions of torch wrote");
   EXPECT_EQ(refusal(folder.path()), no_file + "it is not a regular file");
   EXPECT_THROW(
       {

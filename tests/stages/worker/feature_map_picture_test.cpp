@@ -48,9 +48,8 @@ TEST(FeatureMapPicture, NetworkWithoutMapsIsRefused) {
     class_activation(*network, checkpoint, torch::zeros({1, 3, 8, 8}), 0, 1);
     FAIL();
   } catch (const runner::StageError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "the model of 'model' has no feature maps that a picture of its reasons could be made of");
+    EXPECT_STREQ(error.what(),
+                 "the model of 'model' has no feature maps to explain its predictions with");
     EXPECT_THAT(error.help, testing::HasSubstr("leave out --explain"));
   }
 }

@@ -34,7 +34,7 @@ TEST(MemoryChecks, AllPassWhereAllIsWell) {
   const auto results = checked();
   EXPECT_EQ(results.size(), 10);
   EXPECT_THAT(failed(results), testing::IsEmpty());
-  EXPECT_EQ(results.at("budget").found, "1.0 MiB is given, and 1 byte more is refused");
+  EXPECT_EQ(results.at("budget").found, "1.0 MiB is granted, and 1 byte more is refused");
   EXPECT_EQ(counter.limit(), std::nullopt);
 }
 
@@ -43,7 +43,7 @@ TEST(MemoryChecks, AllPassOnAPool) {
   const CountingAllocator counter;
   const auto results = checked();
   EXPECT_THAT(failed(results), testing::IsEmpty());
-  EXPECT_EQ(results.at("budget").found, "1.0 MiB is given, and 1 byte more is refused");
+  EXPECT_EQ(results.at("budget").found, "1.0 MiB is granted, and 1 byte more is refused");
   EXPECT_EQ(pool.limit(), std::nullopt);
 }
 
@@ -57,7 +57,7 @@ TEST(MemoryChecks, NobodyCountsIsAFailureOfAll) {
 TEST(MemoryChecks, BudgetThatIsNotHeldIsFound) {
   CountingAllocator counter;
   EXPECT_THAT(failed(checked({.set_limit = [](std::optional<std::int64_t>) {}})),
-              testing::ElementsAre("budget: 1 byte beyond a budget of 1.0 MiB is given"));
+              testing::ElementsAre("budget: 1 byte beyond a budget of 1.0 MiB is granted"));
   EXPECT_THAT(failed(checked({.set_limit =
                                   [&](std::optional<std::int64_t> bytes) {
                                     counter.set_limit(bytes ? std::optional(*bytes - 1) : bytes);

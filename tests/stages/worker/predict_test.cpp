@@ -236,7 +236,7 @@ TEST_F(Predict, PictureThatCannotBeReadStopsIt) {
   EXPECT_EQ(
       error(),
       "E0609 image '" + path("photos/c0/3.jpg") +
-          "': it is not JPEG, PNG or WebP | add --skip-corrupt to leave out what cannot be read");
+          "': it is not JPEG, PNG or WebP | add --skip-corrupt to leave out unreadable images");
   EXPECT_THAT(files(), ElementsAre("c0/0.jpg", "c0/1.jpg", "c0/2.jpg"));  // the batch before
 }
 
@@ -306,7 +306,7 @@ TEST_F(Predict, RequestIsRefusedWithThePlaceOfWhatIsWrong) {
   };
   EXPECT_EQ(refusal("top", "5"), "the request has a 'top' that is not an integer");
   EXPECT_EQ(refusal("paths", Json::array({1})),
-            "the request has a 'paths' that is not a list of texts");
+            "the request has a 'paths' that is not a list of strings");
   EXPECT_EQ(refusal("skip_corrupt", 0), "the request has a 'skip_corrupt' that is not a boolean");
   EXPECT_EQ(refusal("tops", 5), "the request has an unknown 'tops'");
   request_.erase("node");
@@ -317,7 +317,7 @@ TEST_F(Predict, AverageThatTheTrainingHasNotKeptIsRefused) {
   request_["checkpoints"]["train"]["weights"] = "averaged";
   EXPECT_THAT(
       error(),
-      HasSubstr("the training has kept no average of its weights | leave out --weights averaged"));
+      HasSubstr("the training kept no average of its weights | leave out --weights averaged"));
   request_["checkpoints"]["train"]["weights"] = "trained";
   EXPECT_EQ(predict().dump(), R"({"images":16,"failed":0})");
 }

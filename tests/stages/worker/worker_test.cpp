@@ -200,7 +200,7 @@ TEST_F(WorkerTest, LogsAsMuchAsTheRequestWants) {
           StartsWith("debug : device: cpu, "),
           StartsWith("debug : threads: " + std::to_string(at::get_num_threads()) +
                      " for tensor operations"),
-          StartsWith("debug : allocator: malloc, which returns what is let go as it sees fit"),
+          StartsWith("debug : allocator: malloc, which returns freed memory when it chooses"),
           "debug a: plan: cannot be planned before others have run",
           "debug a: what the stage chose"));
   EXPECT_GT(logged("trace").size(), 7u);

@@ -51,8 +51,7 @@ Diagnostics gaps(const RunReport& report) {
   };
   if (report.damaged_metrics > 0) {
     add(ErrorCode::kDamagedRecord,
-        "metrics.jsonl has damaged lines, which are left out: " +
-            std::to_string(report.damaged_metrics),
+        "damaged lines of metrics.jsonl are left out: " + std::to_string(report.damaged_metrics),
         "the curves of the training may have gaps");
   }
   for (const RecordedEvaluation& evaluation : report.evaluations) {

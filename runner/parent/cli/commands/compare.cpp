@@ -56,7 +56,7 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
-                             "--seed is for --paired, whose bootstrap draws samples",
+                             "--seed is for --paired, which draws samples for its bootstrap",
                              "add --paired, or leave --seed out"}});
   }
   const auto runs = selected_runs(flags.runs, console);
@@ -65,7 +65,7 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
-                             "a comparison takes two or more runs",
+                             "a comparison needs two or more runs",
                              "name their folders, or one that holds them, as in `retort compare " +
                                  flags.runs.folders.front() + " outputs/…`"}});
   }
@@ -77,7 +77,7 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
     return report(console, {{ErrorCode::kNoResults,
                              {},
                              "",
-                             "none of the runs was evaluated by classes, so there is no accuracy "
+                             "none of the runs was evaluated on classes, so there is no accuracy "
                              "to sort, test or draw",
                              "leave --sort, --paired and --out out"}});
   }
@@ -126,12 +126,11 @@ Invocation declare_compare() {
             .choices = {"accuracy", "per_class", "loss", "time"}});
   verb.add({.name = "--paired",
             .value = &flags->paired,
-            .summary = "Test the differences to the first: of classifiers sample by sample, with "
-                       "McNemar's test, of "
-                       "few-shot models episode by episode"});
+            .summary = "Test the differences to the first run: classifiers sample by sample, with "
+                       "McNemar's test; few-shot models episode by episode"});
   verb.add({.name = "--seed",
             .value = &flags->seed,
-            .summary = "--paired: decides the samples that the bootstrap of the intervals draws",
+            .summary = "--paired: the seed of the bootstrap for the intervals",
             .type = "N",
             .shows_default = true});
   verb.add({.name = "--out",

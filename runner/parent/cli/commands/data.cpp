@@ -138,7 +138,7 @@ void report(const std::string& what, const Json& answer, Console& console) {
     for (const Json& file : answer["files"])
       console.out << "  " << printable(file["name"].get<std::string>()) << '\n';
   } else if (answer["was_there"].get<bool>()) {
-    console.out << what << " is there already: " << printable(folder) << '\n';
+    console.out << what << " already exists: " << printable(folder) << '\n';
   } else {
     console.out << what << " is in " << printable(folder) << ": " << answer["files"] << " files\n";
   }
@@ -177,15 +177,14 @@ Invocation declare_data() {
   verb.action = &flags->action;
   verb.add({.name = "what",
             .value = &flags->what,
-            .summary =
-                "image_folder, mini_imagenet, stanford_cars, aptos_2019, eyepacs_2015 or "
-                "fundus_folders (make), "
-                "flowers102 or cub200 (both), hf:ORG/NAME[@REVISION] (fetch), or a recipe (check)",
+            .summary = "make: image_folder, mini_imagenet, stanford_cars, aptos_2019, eyepacs_2015 "
+                       "or fundus_folders; make and fetch: flowers102 or cub200; fetch: "
+                       "hf:ORG/NAME[@REVISION]; check: a recipe",
             .type = "DATA",
             .required = true});
   verb.add({.name = "overrides",
             .value = &flags->overrides,
-            .summary = "check: key=value or group=option, as of `retort run`"});
+            .summary = "check: key=value or group=option, as for `retort run`"});
   verb.add({.name = "--out",
             .value = &flags->out,
             .summary = "make: the folder to write, which must not exist; fetch: the folder, "
@@ -207,9 +206,9 @@ Invocation declare_data() {
             .type = "URL"});
   verb.add({.name = "--classes",
             .value = &flags->classes,
-            .summary = "make: classes; for photographs of the retina, grades",
+            .summary = "make: number of classes, or of grades for fundus photographs",
             .range = {2, 24},
-            .assumed = "8, 20 of mini_imagenet, or 5 grades"});
+            .assumed = "8, 20 for mini_imagenet, 5 grades"});
   verb.add({.name = "--per-class",
             .value = &flags->per_class,
             .summary = "make: images of each class",
@@ -226,7 +225,7 @@ Invocation declare_data() {
             .shows_default = true});
   verb.add({.name = "--distance",
             .value = &flags->distance,
-            .summary = "check: how many of 256 bits may differ between pictures that look the same",
+            .summary = "check: how many of 256 bits may differ between images that look the same",
             .range = {0, 64},
             .shows_default = true});
   add_log_level(verb, flags->log, LogPlace::kStandardError);
@@ -244,7 +243,8 @@ Invocation declare_data() {
 
 const Command kDataCommand = {
     "data",
-    "Makes small data sets to try things out, fetches published data and weights, checks data.",
+    "Makes small data sets for trying things out, fetches published data and weights, and checks "
+    "data.",
     "retort data make image_folder --out shapes --classes 8 --per-class 100 --seed 1",
     declare_data};
 

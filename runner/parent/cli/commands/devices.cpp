@@ -178,7 +178,7 @@ Invocation declare_devices() {
            "Print the UUID of the GPU that `device: auto` would choose now, or cpu, and say why"});
   verb.add({.name = "--need",
             .value = &flags->need,
-            .summary = "The same, of GPUs with this much free: 12GiB, 8000MB",
+            .summary = "The same, among GPUs with this much free memory: 12GiB, 8000MB",
             .type = "SIZE"});
   verb.run = [flags](Console& console) { return show_devices(*flags, console); };
   return verb;
@@ -186,8 +186,9 @@ Invocation declare_devices() {
 
 }  // namespace
 
-const Command kDevicesCommand = {
-    "devices", "Lists this machine's GPUs: what is free, who holds it, which a run would get.",
-    "retort devices --best --need 12GiB", declare_devices};
+const Command kDevicesCommand = {"devices",
+                                 "Lists this machine's GPUs: free memory, which processes use it, "
+                                 "and which GPU a run would get.",
+                                 "retort devices --best --need 12GiB", declare_devices};
 
 }  // namespace runner

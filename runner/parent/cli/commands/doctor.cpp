@@ -85,16 +85,16 @@ Invocation declare_doctor() {
   Invocation verb;
   verb.add({.name = "check",
             .value = &flags->check,
-            .summary = "determinism: run the first steps of a recipe twice and compare every "
-                       "tensor; memory: try out "
-                       "the mechanisms of memory policies; default: look at this machine",
+            .summary =
+                "determinism: run the first steps of a recipe twice and compare every tensor; "
+                "memory: test the mechanisms of memory policies; default: check this machine",
             .choices = {"determinism", "memory"}});
   verb.action = &flags->check;
   verb.add_recipe(flags->recipe);
   verb.needs_recipe = [flags] { return flags->check == "determinism"; };
   verb.add({.name = "--steps",
             .value = &flags->steps,
-            .summary = "determinism: steps to compare, at most those of an epoch",
+            .summary = "determinism: number of steps to compare, at most one epoch",
             .type = "N",
             .range = {1, 1'000'000},
             .shows_default = true});

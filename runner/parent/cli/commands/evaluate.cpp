@@ -77,8 +77,8 @@ EvaluatedData data_to_evaluate(const Value& before, const Value& after,
     if (is_divided_by_folders(stage, working_folder / *root)) {
       result.lines.push_back(key + ": the folder 'test' of " + in_quotes + " is evaluated");
     } else if (const std::string column = option_text(stage, "part"); !column.empty()) {
-      result.lines.push_back(key + ": what the column '" + column + "' of '" +
-                             option_text(stage, "table") + "' gives to the test is evaluated");
+      result.lines.push_back(key + ": the part that the column '" + column + "' of '" +
+                             option_text(stage, "table") + "' assigns to the test is evaluated");
     } else if ((trained_on &&
                 is_same_folder(working_folder / *trained_on, working_folder / *root)) ||
                is_written(*split, written)) {
@@ -191,12 +191,10 @@ Invocation declare_evaluate() {
   add_grace(verb, flags->log);
   verb.add({.name = "overrides",
             .value = &flags->overrides,
-            .summary = "key=value: other data, other options of evaluate, device, run.dir"});
-  verb.add(
-      {.name = "--force",
-       .value = &flags->force,
-       .summary =
-           "Evaluate although input files, kinds of stages or the record are not what they were"});
+            .summary = "key=value: other data, other evaluation options, device, run.dir"});
+  verb.add({.name = "--force",
+            .value = &flags->force,
+            .summary = "Evaluate even if input files, kinds of stages or the record have changed"});
   verb.run = [flags](Console& console) { return evaluate(*flags, console); };
   return verb;
 }

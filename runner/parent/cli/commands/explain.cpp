@@ -229,7 +229,7 @@ Result<Explanation> explain(const SchemaSet& schemas, std::string_view what) {
       ErrorCode::kUsage,
       {},
       "",
-      "no key, kind or error is called " + in_quotes(what),
+      "there is no key, kind or error called " + in_quotes(what),
       near.empty()
           ? "`retort stages` lists the kinds, `retort explain train.supervised` the keys of one"
           : near};

@@ -74,17 +74,18 @@ Invocation declare_export() {
   add_weights_source(verb, flags->weights);
   verb.add({.name = "overrides",
             .value = &flags->overrides,
-            .summary = "key=value: a secret that the run's record does not hold, given again"});
-  verb.add({.name = "--merged",
-            .value = &flags->merged,
-            .summary = "The whole network, adapters merged into it, as transformers or timm save "
-                       "it; the default"});
+            .summary = "key=value: a secret, which the run's record does not hold"});
+  verb.add(
+      {.name = "--merged",
+       .value = &flags->merged,
+       .summary =
+           "The whole network with adapters merged, as transformers or timm save it; the default"});
   verb.add({.name = "--adapter",
             .value = &flags->adapter,
             .summary = "Only the adapters, as peft saves them"});
   verb.add({.name = "--torchscript",
             .value = &flags->torchscript,
-            .summary = "The whole network as a TorchScript program: from pixels to logits"});
+            .summary = "The whole network as a TorchScript program, from pixels to logits"});
   verb.add(
       {.name = "--out",
        .value = &flags->out,

@@ -43,7 +43,7 @@ std::string starting_recipe(const std::string& schema_file, const std::string& f
          "evaluate:\n"
          "  kind: evaluate.classification\n"
          "\n"
-         "# What could follow; `retort explain KEY` says more:\n"
+         "# Further options; `retort explain KEY` describes them:\n"
          "# data: {image_size: 48, split: {train: 0.8, validation: 0.1, test: 0.1}}\n"
          "# memory: {budget: 8GiB, precision: bf16}\n"
          "# run: {dir: \"outputs/${name}_${now:%Y-%m-%d_%H-%M}\"}\n"
@@ -67,14 +67,12 @@ bool is_plain(const std::string& file) {
 
 ExitCode init(const std::string& named, Console& console) {
   if (!is_plain(named))
-    return report(
-        console,
-        {{ErrorCode::kUsage,
-          {},
-          "",
-          "'" + printable(named) + "' cannot be the name of a recipe",
-          "use letters, digits, '.', '_' and '-': other characters mean something to a shell or to "
-          "a command line of retort"}});
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "'" + printable(named) + "' cannot be the name of a recipe",
+                             "use letters, digits, '.', '_' and '-': other characters have a "
+                             "meaning in a shell or for retort"}});
   const std::string file = recipe_file(named);
   const std::string text =
       starting_recipe((share_folder() / "schemas" / "editor" / "recipe.json").string(), file);
@@ -102,11 +100,12 @@ ExitCode init(const std::string& named, Console& console) {
 Invocation declare_init() {
   const auto file = std::make_shared<std::string>();
   Invocation verb;
-  verb.add({.name = "file",
-            .value = file.get(),
-            .summary = "The file to write, which must not exist; without an ending .yaml is added",
-            .is_written = true,
-            .assumed = kDefaultFile});
+  verb.add(
+      {.name = "file",
+       .value = file.get(),
+       .summary = "The file to write, which must not exist; .yaml is added if it has no extension",
+       .is_written = true,
+       .assumed = kDefaultFile});
   verb.run = [file](Console& console) {
     return init(file->empty() ? kDefaultFile : *file, console);
   };

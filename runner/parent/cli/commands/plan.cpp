@@ -51,7 +51,7 @@ Diagnostics too_old(const PlanRequest& request) {
            "",
            "the LibTorch of this build has no code for " + std::string((*model)->name) +
                ", which is a " + std::string((*model)->architecture) + ": it begins with Turing",
-           "the plan is for what such a GPU would need",
+           "the plan shows what such a GPU would need",
            {},
            Severity::kWarning}};
 }
@@ -143,9 +143,10 @@ std::string reuse_text(const PlannedRecipe& asked) {
   const std::set<std::string> computed = nodes_to_run(asked.prepared.graph, nodes);
   std::vector<std::vector<std::string>> rows = {{"node", "in a run", ""}};
   for (const NodeReuse& node : nodes) {
-    const char* what = node.state == "hit"            ? "is reused"
-                       : computed.contains(node.node) ? "runs"
-                                                      : "is not needed: what it feeds is reused";
+    const char* what = node.state == "hit" ? "is reused"
+                       : computed.contains(node.node)
+                           ? "runs"
+                           : "is not needed: the nodes that use it are reused";
     rows.push_back({printable(node.node), what, reuse_note(node)});
   }
   return table_text(rows) + "\n";
@@ -219,7 +220,7 @@ ExitCode certify(const PlanFlags& flags, Console& console) {
     return report(console, {{ErrorCode::kNothingCompared,
                              {},
                              "",
-                             "the recipe trains nothing: there is no gradient to compare",
+                             "the recipe trains nothing, so there is no gradient to compare",
                              "name a recipe that trains"}});
   }
   const bool all_hold = std::ranges::all_of(certificates, &Certificate::holds);
@@ -245,7 +246,7 @@ Invocation declare_plan() {
             .type = "SIZE"});
   verb.add({.name = "--gpu",
             .value = &flags->gpu,
-            .summary = "Plan for a GPU that this machine lacks: its name or part of it, such as "
+            .summary = "Plan for a GPU that this machine lacks, by its name or part of it, such as "
                        "L4; an unknown name lists all",
             .type = "GPU"});
   verb.add({.name = "--only",
@@ -260,7 +261,7 @@ Invocation declare_plan() {
   verb.add({.name = "--detailed-exitcode",
             .value = &flags->detailed_exitcode,
             .summary = "Exit with 2 if something would run, with 0 if everything is reused"});
-  add_reuse(verb, flags->reuse, "Plan what `run --reuse` would do");
+  add_reuse(verb, flags->reuse, "Plan as `run --reuse` would run");
   add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) { return plan(*flags, console); };
   return verb;

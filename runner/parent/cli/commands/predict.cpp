@@ -71,24 +71,24 @@ Result<PredictFlags> checked_flags(PredictFlags flags) {
     if (!source.run.empty() && !is_photograph) return flags;
     return predict_misused(
         "no model given: neither a run nor --model",
-        "give the folder of a run, or a CLIP that none has trained: --model FOLDER --labels TEXT…");
+        "give the folder of a run, or a CLIP model: --model FOLDER --labels TEXT…");
   }
   if (!source.run.empty() && read_run(source.run)) {
     return predict_misused(
         "both a run, '" + source.run + "', and --model '" + flags.model + "' are given",
-        "leave one of them out: either says which model predicts");
+        "leave one of them out: each names the model that predicts");
   }
   for (const auto& [flag, value] : {std::pair("--checkpoint", &source.checkpoint),
                                     {"--weights", &source.weights},
                                     {"--node", &source.node},
                                     {"--support", &flags.support}}) {
     if (!value->empty())
-      return predict_misused(std::string(flag) + " is for what a run has trained, not for --model",
+      return predict_misused(std::string(flag) + " is for the model of a run, not for --model",
                              "leave it out");
   }
   if (flags.labels.empty()) {
-    return predict_misused("--model has no classes of its own, and there are no --labels",
-                           "give the texts to choose among: --labels \"a red car\" \"a blue car\"");
+    return predict_misused("--model has no classes of its own, but --labels is not given",
+                           "give the texts to choose from: --labels \"a red car\" \"a blue car\"");
   }
   if (!source.run.empty()) flags.paths.insert(flags.paths.begin(), std::exchange(source.run, ""));
   return flags;
@@ -140,7 +140,7 @@ Result<Json> ask(const WorkerCommand& worker, const Json& request, const Predict
   display.clear();
   if (nonsense)
     return Diagnostic{
-        ErrorCode::kProtocol, {}, "", "the worker gave " + *nonsense, "please report it"};
+        ErrorCode::kProtocol, {}, "", "the worker gave " + *nonsense, "this is a bug in Retort"};
   return answer;
 }
 
@@ -277,7 +277,7 @@ Invocation declare_predict() {
   const auto flags = std::make_shared<PredictFlags>();
   Invocation verb;
   verb.json_summary =
-      "JSON lines: an object for each image as soon as it is predicted, and one last line with "
+      "JSON lines: an object per image as soon as it is predicted, and a last line with the "
       "errors";
   add_weights_source(verb, flags->weights, /*is_required=*/false);
   verb.add({.name = "paths",
@@ -285,7 +285,7 @@ Invocation declare_predict() {
             .summary = "Images and folders of images; also device=… and threads=…"});
   verb.add({.name = "--model",
             .value = &flags->model,
-            .summary = "Instead of a run: a CLIP as transformers saves it, a folder or "
+            .summary = "Instead of a run: a CLIP model saved by transformers, a folder or "
                        "hf:ORG/NAME; needs --labels",
             .type = "MODEL"});
   verb.add({.name = "--top",
@@ -302,33 +302,35 @@ Invocation declare_predict() {
             .shows_default = true});
   verb.add({.name = "--flip",
             .value = &flags->flip,
-            .summary = "Average over each image and its mirrors",
+            .summary = "Average over each image and its mirror images",
             .type = "HOW",
             .choices = {"none", "horizontal", "vertical", "both"},
             .shows_default = true});
-  verb.add({.name = "--support",
-            .value = &flags->support,
-            .summary =
-                "For a few-shot model: a folder with a folder of a few photographs for each class",
-            .type = "DIR"});
-  verb.add({.name = "--force",
-            .value = &flags->force,
-            .summary = "With --support: take examples from data of the training although it has "
-                       "changed since"});
+  verb.add(
+      {.name = "--support",
+       .value = &flags->support,
+       .summary =
+           "For a few-shot model: a folder that holds a folder with a few images for each class",
+       .type = "DIR"});
+  verb.add(
+      {.name = "--force",
+       .value = &flags->force,
+       .summary =
+           "With --support: use the training's data for examples even if it has changed since"});
   verb.add({.name = "--labels",
             .value = &flags->labels,
-            .summary = "For a CLIP: texts, of which the nearest to an image is its class, such as "
-                       "\"a red car\"",
+            .summary = "For a CLIP model: texts such as \"a red car\"; the text nearest to an "
+                       "image is its class",
             .type = "TEXT"});
   verb.add({.name = "--explain",
             .value = &flags->explain,
-            .summary = "For a convolutional network: a folder to draw into where it looked "
-                       "(Grad-CAM), over each image",
+            .summary = "For a convolutional network: draw where it looked (Grad-CAM) over each "
+                       "image, into this folder",
             .type = "DIR",
             .is_written = true});
   verb.add({.name = "--out",
             .value = &flags->out,
-            .summary = "The file to write when all images are done, instead of standard output",
+            .summary = "The file to write once all images are done, instead of standard output",
             .type = "FILE",
             .is_written = true});
   add_weights_node(verb, flags->weights);

@@ -58,7 +58,7 @@ Diagnostics broken_by_record(Diagnostics errors) {
   for (Diagnostic& error : errors)
     error.notes.push_back(
         {{},
-         "the run was begun by a version without this rule; an override may change the option"});
+         "the run was started by a version without this rule; an override may change the option"});
   return errors;
 }
 
@@ -66,17 +66,16 @@ Diagnostics broken_by_record(Diagnostics errors) {
 Diagnostics put_there(const RecordedRun& run, const Graph& graph, bool force) {
   Diagnostics found = foreign_checkpoints(run.folder, graph);
   for (Diagnostic& one : found)
-    one.help = force ? "the run goes on from it"
-                     : "remove it, or add --force: the run then goes on from it";
+    one.help = force ? "the run continues from it"
+                     : "remove it, or add --force: the run then continues from it";
   if (is_recipe_edited(run)) {
     found.push_back({ErrorCode::kChangedRun,
                      {},
                      "",
                      edited_recipe_text(run),
                      force ? "the result matches neither recipe"
-                           : "put back what was there, and give what is to be changed as "
-                             "key=value, or add --force: the "
-                             "result then matches neither recipe"});
+                           : "restore the recipe and write changes as key=value, or add --force: "
+                             "the result then matches neither recipe"});
   }
   for (Diagnostic& one : found) one.severity = force ? Severity::kWarning : Severity::kError;
   return found;
@@ -174,23 +173,23 @@ Invocation declare_resume() {
             .required = true});
   verb.add({.name = "overrides",
             .value = &flags->overrides,
-            .summary = "key=value: options to change from here on"});
+            .summary = "key=value: options to change from now on"});
   add_reuse(verb, flags->reuse);
   add_log_level(verb, flags->log, LogPlace::kFile);
   add_grace(verb, flags->log);
   verb.add({.name = "--force",
             .value = &flags->force,
-            .summary = "Accept changes after which the result matches neither recipe: options, "
-                       "input files, kinds of "
-                       "stages, an edited record, checkpoints of another run"});
+            .summary = "Accept changes that make the result match neither recipe: options, input "
+                       "files, kinds of stages, an edited record, checkpoints of another run"});
   verb.run = [flags](Console& console) { return resume(*flags, console); };
   return verb;
 }
 
 }  // namespace
 
-const Command kResumeCommand = {"resume",
-                                "Continues a run that was stopped or killed, to the same result.",
-                                "retort resume outputs/2026-01-31/12-00-00", declare_resume};
+const Command kResumeCommand = {
+    "resume",
+    "Continues a run that was stopped or killed, with the same result as without the stop.",
+    "retort resume outputs/2026-01-31/12-00-00", declare_resume};
 
 }  // namespace runner

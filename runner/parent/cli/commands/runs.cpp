@@ -108,7 +108,7 @@ ExitCode reset(const RunsFlags& flags, Console& console) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
-                             "runs reset needs the node whose results are to go",
+                             "runs reset needs the node that loses its results",
                              "name one: --node train.0-1; `retort runs status " + flags.run() +
                                  "` lists them"}});
   }
@@ -231,54 +231,47 @@ Invocation declare_runs() {
   for (const RunsAction& action : kActions) names.emplace_back(action.name);
   verb.add({.name = "action",
             .value = &flags->action,
-            .summary = "ls: lists runs; show: all of one; diff: in what two differ; best: the "
-                       "folder of the best; tag: "
-                       "tags one, or shows its tags; rm: removes runs; status: how far the "
-                       "trainings and evaluations "
-                       "of a run are; reset: removes one node's results; rerun: a new run from the "
-                       "record of one; "
-                       "reproduce: the same, and says whether it came out the same; reindex: makes "
-                       "the index of ls and best anew",
+            .summary =
+                "ls: list runs; show: show all about one; diff: show how two differ; best: print "
+                "the folder of the best; tag: tag one, or show its tags; rm: remove runs; status: "
+                "show the progress of a run's trainings and evaluations; reset: remove the results "
+                "of one node; rerun: start a new run from the record of one; reproduce: rerun, and "
+                "check that the result is the same; reindex: rebuild the index of ls and best",
             .choices = names,
             .required = true});
   verb.action = &flags->action;
   verb.add({.name = "runs",
             .value = &flags->words,
-            .summary = "The run's folder; of ls, best and reindex: folders that hold runs "
-                       "(default: outputs and "
-                       "multirun), and of ls and best a filter, such as 'accuracy>0.7 & "
-                       "model.kind=lora'; of tag: the "
-                       "run and tags; of rerun and reproduce: the run, and key=value for options "
-                       "that are to be others "
-                       "(run.dir=DIR is the new folder)"});
+            .summary = "The run's folder. ls, best, reindex: folders that hold runs (default: "
+                       "outputs and multirun); ls, best: also a filter, such as 'accuracy>0.7 & "
+                       "model.kind=lora'; tag: the run and its tags; rerun, reproduce: the run, "
+                       "and key=value for options to change (run.dir=DIR is the new folder)"});
   verb.add({.name = "--node",
             .value = &flags->node,
             .summary = "reset: the node, such as train.0-1",
             .type = "NODE"});
-  verb.add(
-      {.name = "--sort",
-       .value = &flags->sort,
-       .summary =
-           "ls: by this metric, the best first, or by another key, such as started or train.epochs",
-       .type = "RUNKEY"});
-  verb.add(
-      {.name = "--reverse", .value = &flags->is_reversed, .summary = "ls: the other way round"});
+  verb.add({.name = "--sort",
+            .value = &flags->sort,
+            .summary = "ls: sort by this metric, best first, or by another key, such as started or "
+                       "train.epochs",
+            .type = "RUNKEY"});
+  verb.add({.name = "--reverse", .value = &flags->is_reversed, .summary = "ls: reverse the order"});
   verb.add({.name = "--metric",
             .value = &flags->metric,
-            .summary = "best: by this metric; of a loss, an error or a rank the smallest is best. "
-                       "Without it: by the "
-                       "validation metric that most of the runs monitor",
+            .summary = "best: compare by this metric; for a loss, an error or a rank the smallest "
+                       "is best. Default: the validation metric that most runs monitor",
             .type = "RUNKEY"});
   verb.add(
       {.name = "--all",
        .value = &flags->all,
-       .summary = "best: include runs that failed, were stopped or are running, and smoke runs"});
-  verb.add({.name = "--remove", .value = &flags->removes, .summary = "tag: take these tags away"});
-  verb.add({.name = "--yes", .value = &flags->yes, .summary = "rm: do not ask"});
+       .summary =
+           "best: include smoke runs, and runs that failed, were stopped or are still running"});
+  verb.add({.name = "--remove", .value = &flags->removes, .summary = "tag: remove these tags"});
+  verb.add({.name = "--yes", .value = &flags->yes, .summary = "rm: do not ask for confirmation"});
   add_rerun(verb, flags->rerun);
   verb.add({.name = "--tolerance",
             .value = &flags->tolerance,
-            .summary = "reproduce: the relative difference up to which metrics count as near",
+            .summary = "reproduce: metrics count as near up to this relative difference",
             .type = "X",
             .assumed = "1e-3"});
   verb.run = [flags](Console& console) { return runs(*flags, console); };
@@ -295,8 +288,7 @@ RerunFlags RunsFlags::as_rerun() const {
 }
 
 const Command kRunsCommand = {
-    "runs",
-    "Lists, shows, compares, tags, repeats and removes runs, or has a part of one done again.",
+    "runs", "Lists, shows, compares, tags, repeats and removes runs, or resets a node of a run.",
     "retort runs ls 'accuracy>0.7 & model.kind=lora' --sort accuracy", declare_runs};
 
 ExitCode rerun_run(const RerunFlags& flags, Console& console) {
@@ -337,7 +329,7 @@ ExitCode tag_run(const RunsFlags& flags, Console& console) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
-                             "--remove needs the tags that are to go",
+                             "--remove needs the tags to remove",
                              "name them after the run"}});
   }
   try {

@@ -54,16 +54,16 @@ std::optional<Contest> contest_among(const std::vector<ListedRun>& runs) {
 
 std::string words_of(const Contest& contest) {
   if (contest.is_of_test)
-    return "no run here has been validated, so that test data choose: " + contest.metric +
-           " is no fair estimate any more of what the best is worth\n";
+    return "no run here has been validated, so test data decide: " + contest.metric +
+           " is no longer a fair estimate of how good the best is\n";
   if (is_of_test(contest.metric))
     return contest.metric +
-           " is of the test data: it is no fair estimate any more of what the best is worth\n";
+           " is measured on test data: it is no longer a fair estimate of how good the best is\n";
   if (contest.others == 0) return "";
   return std::to_string(contest.others) +
          (contest.others == 1 ? " other run is" : " other runs are") +
-         " not compared: trained otherwise, or by another metric; --metric NAME compares all that "
-         "have it\n";
+         " not compared: they were trained differently or monitor another metric; --metric NAME "
+         "compares all that have it\n";
 }
 
 Diagnostic no_winner(const RunsFlags& flags, const std::string& metric) {

@@ -165,7 +165,7 @@ ExitCode list_recorded_runs(const RunsFlags& flags, Console& console) {
     if (listing->runs.empty() && !console.is_quiet())
       console.err << (listing->all == 0 ? "there are no runs here\n"
                                         : "none of the " + std::to_string(listing->all) +
-                                              " runs fits the filter\n");
+                                              " runs matches the filter\n");
   }
   return ExitCode::kDone;
 }

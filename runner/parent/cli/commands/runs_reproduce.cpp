@@ -29,9 +29,9 @@ Diagnostic no_tolerance(const std::string& text) {
   return {ErrorCode::kUsage,
           {},
           "",
-          "'" + text + "' is no tolerance",
-          "give --tolerance a number from 0 on, such as 1e-3: the relative difference up to which "
-          "metrics count as near"};
+          "'" + text + "' is not a tolerance",
+          "give --tolerance a number of at least 0, such as 1e-3: metrics count as near up to this "
+          "relative difference"};
 }
 
 Diagnostic not_finished(const RecordedRun& run) {
@@ -43,7 +43,7 @@ Diagnostic not_finished(const RecordedRun& run) {
               "is '" +
               (run.status.empty() ? "unknown" : run.status) + "'",
           "finish it with `retort resume " + run.folder.string() +
-              "`, or run it anew with `retort runs rerun " + run.folder.string() + "`"};
+              "`, or start it again with `retort runs rerun " + run.folder.string() + "`"};
 }
 
 ExitCode exit_of(Verdict verdict) {
@@ -71,10 +71,11 @@ void print_verdict(const RecordedRun& run, const Rerun& rerun, const std::string
   console.out << reproduction_text(found) << printable(folder) << '\n';
   if (found.verdict == Verdict::kIdentical || console.is_quiet()) return;
   if (rerun.changes().empty()) {
-    console.err << "nothing that the record holds differs: `retort doctor determinism "
-                << run.recipe.string() << "` names the first tensor that is not the same twice\n";
+    console.err << "the record shows no other difference: `retort doctor determinism "
+                << run.recipe.string()
+                << "` names the first tensor that differs between two runs\n";
   } else {
-    console.err << "what differs from the record was said before the run started\n";
+    console.err << "the differences from the record were listed before the run started\n";
   }
 }
 
@@ -101,7 +102,7 @@ ExitCode reproduce_run(RerunFlags flags, const std::string& tolerance_text, Cons
                              {},
                              "",
                              "nothing was compared: the run in '" + run->folder.string() +
-                                 "' has left no results",
+                                 "' left no results",
                              "its recipe neither trains nor evaluates"}});
   }
   print_verdict(*run, rerun, folder, found, console);

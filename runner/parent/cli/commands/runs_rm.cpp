@@ -26,7 +26,7 @@ bool is_confirmed(const std::vector<RemovableRun>& runs, std::uintmax_t bytes, C
     console.err << "  " << printable(run.folder.string()) << '\n';
   console.err << "remove "
               << (runs.size() == 1 ? "this run" : "these " + std::to_string(runs.size()) + " runs")
-              << ", " << size_text(static_cast<std::int64_t>(bytes)) << ", for good? [y/N] "
+              << ", " << size_text(static_cast<std::int64_t>(bytes)) << " permanently? [y/N] "
               << std::flush;
   std::string answer;
   std::getline(std::cin, answer);
@@ -76,12 +76,12 @@ ExitCode remove_runs(const RunsFlags& flags, Console& console) {
                     {{ErrorCode::kUsage,
                       {},
                       "",
-                      "nobody can be asked whether " + size_text(static_cast<std::int64_t>(bytes)) +
-                          " of runs may go: " + listed(folders, kNamedRuns, "'"),
-                      "say --yes if they may"}});
+                      "removing " + size_text(static_cast<std::int64_t>(bytes)) +
+                          " of runs needs confirmation: " + listed(folders, kNamedRuns, "'"),
+                      "pass --yes to confirm without a terminal"}});
     }
     if (!is_confirmed(runs, bytes, console)) {
-      console.err << "nothing is removed\n";
+      console.err << "nothing was removed\n";
       return ExitCode::kDone;
     }
   }

@@ -33,11 +33,10 @@ Invocation declare_schema() {
       {.name = "kind",
        .value = &flags->kind,
        .summary = "A kind such as train.supervised or train/optimizer/adam; default: recipes"});
-  verb.add(
-      {.name = "--editor",
-       .value = &flags->editor,
-       .summary =
-           "The schema that an editor checks a file with: a recipe, or a group such as train"});
+  verb.add({.name = "--editor",
+            .value = &flags->editor,
+            .summary = "Print the schema by which an editor checks a file: a recipe, or a group "
+                       "such as train"});
   verb.run = [flags](Console& console) { return print_schema(*flags, console); };
   return verb;
 }

@@ -100,7 +100,7 @@ ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& con
   if (console.json || (*launcher)->has_results()) print_results(journal, flags.metric, console);
   // After kBadRecipe no trial has the metric, and a resumed sweep would end the same way.
   if (journal.plan().is_asked && !console.is_quiet())
-    console.err << "its sampler goes on with `retort sweep ask-tell resume "
+    console.err << "its sampler continues with `retort sweep ask-tell resume "
                 << printable(journal.folder().string()) << "`\n";
   if (code != ExitCode::kDone && code != ExitCode::kBadRecipe && !console.is_quiet())
     console.err << "continue with `retort sweep resume " << printable(journal.folder().string())
@@ -221,31 +221,28 @@ ExitCode sweep(SweepFlags flags, Console& console) {
                              {},
                              "",
                              "--force is for `retort sweep resume`",
-                             "leave it out: there is nothing yet that could have changed"}});
+                             "leave it out: a new sweep has nothing that could have changed"}});
   }
   if (action == "ask-tell") return ask_and_tell(flags, console);
   const std::size_t words = flags.recipe.overrides.size();
   const bool is_task = action == "task" && words == 2;
   if (action != "resume" && action != "show" && !is_task) return begin_sweep(flags, console);
   if (words == 0 || (words > 1 && action == "show")) {
-    return report(
-        console,
-        {{ErrorCode::kUsage,
-          {},
-          "",
-          "`retort sweep " + action + "` takes the folder of one sweep",
-          "its folder is what `retort sweep` printed last; `sweep resume DIR RECIPE key=value` "
-          "checks that these are what it was begun with"}});
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "`retort sweep " + action + "` takes the folder of one sweep",
+                             "`retort sweep` printed its folder last; `sweep resume DIR RECIPE "
+                             "key=value` checks that these are what the sweep was started with"}});
   }
   if (!flags.launcher.empty()) {
-    return report(
-        console,
-        {{ErrorCode::kUsage,
-          {},
-          "",
-          "`retort sweep " + action + "` takes no --launcher",
-          "a sweep goes on where it was begun; launch/launcher.json in its folder says where, and "
-          "without launch/ it goes on on this machine"}});
+    return report(console,
+                  {{ErrorCode::kUsage,
+                    {},
+                    "",
+                    "`retort sweep " + action + "` takes no --launcher",
+                    "a sweep continues where it was started: on the cluster of "
+                    "launch/launcher.json in its folder, or on this machine without launch/"}});
   }
   const std::filesystem::path folder = flags.recipe.overrides.front();
   try {
@@ -267,47 +264,44 @@ Invocation declare_sweep() {
             .summary = "List the trials without starting them"});
   verb.add({.name = "--slots",
             .value = &flags->slots_text,
-            .summary = "Trials at a time, whose plans must fit together; each has its part of the "
-                       "processor's threads. "
-                       "auto: as many as fit",
+            .summary = "Trials to run at once; their memory plans must fit together, and they "
+                       "share the processor's threads. auto: as many as fit",
             .type = "N",
             .shows_default = true});
   verb.add({.name = "--retries",
             .value = &flags->retries,
-            .summary = "Further attempts of a trial that fails, from its last checkpoint",
+            .summary = "How often to retry a failed trial, from its last checkpoint",
             .type = "N",
             .range = {0, 1000},
             .shows_default = true});
   verb.add({.name = "--timeout",
             .value = &flags->time_out_minutes,
-            .summary = "Minutes of an attempt, which then saves and counts as failed; 0: any",
+            .summary = "Time limit per attempt in minutes; the trial then saves and counts as "
+                       "failed; 0: no limit",
             .type = "MIN",
             .range = {0, 1000000},
             .shows_default = true});
   verb.add({.name = "--fail-fast",
             .value = &flags->fail_fast,
-            .summary = "Stop at the first trial that fails; otherwise the others go on"});
+            .summary = "Stop when a trial fails, instead of continuing with the others"});
   verb.add({.name = "--launcher",
             .value = &flags->launcher,
-            .summary = "What runs the trials, an option of the group launcher: slurm, or "
-                       "kubernetes, whose manifest is "
-                       "printed; otherwise this machine. `resume` keeps it",
+            .summary = "Run the trials by this option of the group launcher: slurm, or kubernetes, "
+                       "which prints a manifest; default: this machine. `resume` keeps it",
             .type = "NAME"});
   verb.add({.name = "--metric",
             .value = &flags->metric,
-            .summary = "The metric that trials are compared by, such as validation/loss; of a loss "
-                       "the smallest is best. "
-                       "auto: what the training monitors",
+            .summary = "Compare trials by this metric, such as validation/loss; for a loss, "
+                       "smaller is better. auto: what the training monitors",
             .type = "NAME",
             .shows_default = true});
   add_reuse(verb, flags->reuse,
-            "What trials share is computed once: reuse results for every stage, trainings "
-            "included; without it those "
-            "of cacheable stages, such as features");
-  verb.add({.name = "--force",
-            .value = &flags->force,
-            .summary =
-                "resume: go on although input files are not what they were when the sweep began"});
+            "Compute what trials share once, for every stage, trainings included; default: only "
+            "for cacheable stages, such as features");
+  verb.add(
+      {.name = "--force",
+       .value = &flags->force,
+       .summary = "resume: continue even if input files have changed since the sweep started"});
   add_log_level(verb, flags->log, LogPlace::kFile);
   add_grace(verb, flags->log);
   verb.run = [flags](Console& console) { return sweep(*flags, console); };
@@ -326,12 +320,12 @@ Diagnostics misused_on_cluster(const SweepFlags& flags, const PreparedSweep& swe
   };
   refuse(flags.slots.slots > 1 || flags.slots.is_auto, "",
          "--slots divides this machine, and the trials run on a cluster",
-         "limit the tasks at work by sweep.launcher.at_once");
+         "limit the running tasks with sweep.launcher.at_once");
   refuse(flags.reuse.all || flags.reuse.none, "",
-         "--reuse and --no-reuse are for trials on this machine, and these run on a cluster",
+         "--reuse and --no-reuse are for trials on this machine, but these run on a cluster",
          "leave them out");
   refuse(sweep.asha.has_value(), "/sweep/asha",
-         "sweep.asha stops trials of this machine early, and these run on a cluster",
+         "sweep.asha stops trials on this machine early, but these run on a cluster",
          "leave out sweep.asha (sweep.asha=null), or the launcher");
   const Value* const named = sweep.launcher.find("kind");
   const bool is_slurm = named && named->says("slurm");
@@ -400,7 +394,7 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
 }
 
 const Command kSweepCommand = {
-    "sweep", "Runs a recipe for every combination of some values; `sweep resume DIR` goes on.",
+    "sweep", "Runs a recipe for every combination of some values; `sweep resume DIR` continues.",
     "retort sweep classify data.root=photos train.epochs=5,10 'seed=range(0,3)' --slots 2",
     declare_sweep};
 

@@ -26,9 +26,8 @@ Result<PreparedSweep> prepare_one(const NamedRecipe& named, const SchemaSet& sch
       ErrorCode::kBadSweep,
       {},
       "",
-      "a key has several values, and which of them a trial has is for the sampler to say",
-      "give one value to each key on the command line, and ~sweep.params where the recipe has "
-      "some"};
+      "a key has several values, but the sampler chooses the values of a trial",
+      "give each key one value on the command line, and ~sweep.params if the recipe has some"};
 }
 
 /// Converts settings, {"train.epochs": 5, "model": "lora"}, to overrides.
@@ -196,18 +195,19 @@ ExitCode begin_asking(SweepFlags flags, Console& console) {
 /// `retort sweep ask-tell resume DIR`: uses the recipe and the overrides in the journal.
 ExitCode go_on_asking(SweepFlags flags, Console& console) {
   if (flags.recipe.overrides.size() != 2) {
-    return report(console,
-                  {ask_tell_misused(
-                      "`retort sweep ask-tell resume` takes the folder of one sweep",
-                      "it goes on with the recipe and the values that the sweep was begun with")});
+    return report(
+        console,
+        {ask_tell_misused(
+            "`retort sweep ask-tell resume` takes the folder of one sweep",
+            "it continues with the recipe and the values that the sweep was started with")});
   }
   auto journal = reopen_sweep(flags.recipe.overrides[1], console);
   if (!journal) return report(console, journal.errors());
   if (!journal->plan().is_asked) {
-    return report(
-        console, {ask_tell_misused(
-                     "no sampler has thought of the trials of '" + journal->folder().string() + "'",
-                     "continue with `retort sweep resume " + journal->folder().string() + "`")});
+    return report(console,
+                  {ask_tell_misused(
+                      "no sampler chose the trials of '" + journal->folder().string() + "'",
+                      "continue with `retort sweep resume " + journal->folder().string() + "`")});
   }
   flags.recipe.name = journal->plan().recipe;
   flags.recipe.overrides = journal->plan().overrides;

@@ -27,7 +27,7 @@ Result<SweepJournal> reopen_sweep(const std::filesystem::path& folder, Console& 
                       {},
                       "",
                       "the sweep was started in '" + journal->plan().folder.string() +
-                          "', where its relative paths stand, and that folder is not there",
+                          "', where its relative paths start, but that folder does not exist",
                       "put it back"};
   }
   return journal;
@@ -74,8 +74,8 @@ Diagnostics write_recipe(const PreparedTrial& job, const SweepLayout& layout, So
       return {{ErrorCode::kBadSweep,
                {},
                "",
-               "a trial needs a secret, which is not written into the sweep's folder",
-               "give it by a variable of the environment, as in vars.token=${oc.env:TOKEN}"}};
+               "a trial needs a secret, which is never written into the sweep's folder",
+               "pass it in an environment variable, as in vars.token=${oc.env:TOKEN}"}};
     }
   }
   NewFile(layout.recipe(job.number))

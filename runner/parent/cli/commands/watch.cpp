@@ -85,7 +85,7 @@ Result<WatchedFolder> look_at(const std::filesystem::path& folder,
                     {},
                     "",
                     "'" + folder.string() + "' contains neither a run nor a sweep",
-                    "name the folder that `retort run` or `retort sweep` has printed"};
+                    "name the folder that `retort run` or `retort sweep` printed"};
 }
 
 /// As a table or a line that may be redrawn in place.
@@ -137,15 +137,14 @@ ExitCode watch(const WatchFlags& flags, Console& console) {
 Invocation declare_watch() {
   const auto flags = std::make_shared<WatchFlags>();
   Invocation verb;
-  verb.json_summary = "How it stands now, as JSON on standard output";
-  verb.add(
-      {.name = "folder",
-       .value = &flags->folder,
-       .summary =
-           "The folder of a run or of a sweep, which another terminal or machine may have begun",
-       .type = "DIR",
-       .required = true});
-  verb.add({.name = "--once", .value = &flags->once, .summary = "Show how it stands now, and end"});
+  verb.json_summary = "Print the current state as JSON on standard output";
+  verb.add({.name = "folder",
+            .value = &flags->folder,
+            .summary = "The folder of a run or a sweep, even one started in another terminal or on "
+                       "another machine",
+            .type = "DIR",
+            .required = true});
+  verb.add({.name = "--once", .value = &flags->once, .summary = "Show the current state once"});
   verb.run = [flags](Console& console) { return watch(*flags, console); };
   return verb;
 }
@@ -153,7 +152,7 @@ Invocation declare_watch() {
 }  // namespace
 
 const Command kWatchCommand = {
-    "watch", "Shows how a run or a sweep goes, from any machine that shares its folder.",
+    "watch", "Shows the progress of a run or a sweep, from any machine that shares its folder.",
     "retort watch multirun/2026-01-31/12-00-00", declare_watch};
 
 }  // namespace runner

@@ -24,7 +24,7 @@ constexpr std::size_t kMaxRecipe =
     64u << 10;  // bytes of a recipe's file that are read, for its first sentence
 
 Candidates verbs() {
-  Candidates found = {{"--help", "What retort is"},
+  Candidates found = {{"--help", "What retort does"},
                       {"--version", "Versions of retort, LibTorch and CUDA"}};
   for (const Command* command : all_commands())
     found.push_back({std::string(command->name), std::string(command->summary)});

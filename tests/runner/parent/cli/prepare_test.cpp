@@ -72,14 +72,12 @@ TEST_F(HomePaths, HomeIsUnderstoodWhereverItIsWritten) {
 TEST_F(HomePaths, WhatOnlyAShellUnderstandsIsRefused) {
   EXPECT_EQ(prepared("run.dir", {}, "$HOME/out"),
             "E0314 /run/dir: '$HOME/out' begins with '$HOME', which only a shell understands | "
-            "write ~/ for the home "
-            "folder, or ${oc.env:HOME}");
+            "write ~/ for the home folder, or ${oc.env:HOME}");
   EXPECT_EQ(prepared("data.root", {"data.root=\"~anna/d\""}),
             "E0314 /data/root: '~anna/d' begins with '~anna', which only a shell understands | "
-            "write the folder's whole "
-            "path, or ./~anna/d for one that is called so");
+            "write the folder's full path, or ./~anna/d for a folder with that name");
   EXPECT_EQ(prepared("run.dir", {"run.dir=\"out/~/a\""}),
-            "E0314 /run/dir: 'out/~/a' would make a folder called '~' | begin it with ~/ for the "
+            "E0314 /run/dir: 'out/~/a' would make a folder called '~' | start it with ~/ for the "
             "home folder");
 }
 
@@ -118,7 +116,7 @@ TEST_F(PrepareRecorded, SettlesByTheWeightsInTheFolderOfTheRun) {
   const auto contradicted = prepared({"model.backbone.num_hidden_layers=4"});
   ASSERT_FALSE(contradicted);
   EXPECT_EQ(contradicted.errors().front().message,
-            "num_hidden_layers is 4, but 3 in the config.json beside the weights 'my_vit'");
+            "num_hidden_layers is 4, but 3 in the config.json next to the weights 'my_vit'");
 }
 
 TEST_F(PrepareRecorded, TakesAPathThatIsTypedFromTheCurrentFolder) {

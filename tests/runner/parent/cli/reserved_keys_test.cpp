@@ -30,17 +30,16 @@ TEST_F(ReservedKeys, OneRunHasNoUseForWhatIsOfASweep) {
   EXPECT_THAT(
       messages(sweep_keys_of_single_run(typed(
           {"sweep.dir=a", "train.epochs=2", "+sweep.params.seed=[1,2]", "hydra.sweep.dir=b"}))),
-      ElementsAre("'sweep.dir' is for a sweep, and this is a single run",
-                  "'sweep.params.seed' is for a sweep, and this is a single run",
-                  "'hydra.sweep.dir' is for a sweep, and this is a single run"));
+      ElementsAre("'sweep.dir' is for a sweep, but this is a single run",
+                  "'sweep.params.seed' is for a sweep, but this is a single run",
+                  "'hydra.sweep.dir' is for a sweep, but this is a single run"));
   EXPECT_THAT(sweep_keys_of_single_run(typed({"~sweep", "run.dir=a", "sweeper.x=1"})), IsEmpty());
 }
 
 TEST_F(ReservedKeys, RunThatIsResumedStaysInItsFolder) {
   EXPECT_THAT(
       messages(run_keys_of_resumed_run(typed({"run.dir=a", "train.epochs=2"}))),
-      ElementsAre(
-          "a run that is resumed goes on in its own folder, so 'run.dir' would change nothing"));
+      ElementsAre("a resumed run continues in its own folder, so 'run.dir' would change nothing"));
   EXPECT_THAT(run_keys_of_resumed_run(typed({"name=other", "runs.x=1"})), IsEmpty());
 }
 
@@ -67,7 +66,7 @@ TEST_F(ReservedKeys, TrialsFolderMayBeInAFileBesideThatOfSweeps) {
   EXPECT_EQ(run_folder_of_trial(recipe("r.yaml", false)).size(), 1u);
   EXPECT_EQ(run_folder_of_trial(recipe("override 1", true)).size(), 1u);
   EXPECT_EQ(run_folder_of_trial(recipe("override 1", true))[0].help,
-            "name the folder of the sweep, in which those of its trials are: sweep.dir=a");
+            "name the folder of the sweep, which holds those of its trials: sweep.dir=a");
 }
 
 }  // namespace

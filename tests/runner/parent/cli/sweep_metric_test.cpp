@@ -55,8 +55,7 @@ TEST(SweepMetric, MetricThatNoTrialCanHaveIsRefusedWithWhatThereIs) {
 TEST(SweepMetric, OfSeveralNodesTheOneThatIsMeantMustBeNamed) {
   EXPECT_EQ(meant("validation/auc", kPairs),
             "the metric 'validation/auc' may be train.0-1:validation/auc or "
-            "train.0-2:validation/auc; write the whole "
-            "name of the one that is meant");
+            "train.0-2:validation/auc; write the full name of the one you mean");
   EXPECT_EQ(meant("train.0-2:validation/auc", kPairs), "train.0-2:validation/auc");
   EXPECT_EQ(meant("majority_accuracy", kPairs), "evaluate/majority_accuracy");
   EXPECT_THAT(meant("loss", kOneTraining), HasSubstr("may be train/loss or validation/loss"));

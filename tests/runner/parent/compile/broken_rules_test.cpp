@@ -82,7 +82,7 @@ TEST(BrokenRules, TowersThatDoNotDivideAreFoundAtOnce) {
              R"({"hidden_size": 770, "image_size": 225, "features": "projected"})"),
       ElementsAre("/model/hidden_size: hidden_size 770 is not a multiple of num_attention_heads 12",
                   "/model/image_size: image_size 225 is not a multiple of patch_size 32",
-                  "/model/features: these features need a projection, and projection_dim is null"));
+                  "/model/features: these features need a projection, but projection_dim is null"));
   EXPECT_THAT(broken("model.clip_vision",
                      R"({"image_size": 224, "features": "projected", "projection_dim": 512})"),
               IsEmpty());
@@ -154,7 +154,7 @@ TEST(BrokenRules, SchedulesFitTheirOptimizer) {
       of_training(
           R"("schedule": {"kind": "one_cycle", "three_phase": true, "pct_start": 0.6, "base_momentum": 0.96})"),
       ElementsAre(
-          "/train/schedule/pct_start: pct_start 0.6 is above 0.5, and three_phase needs it twice",
+          "/train/schedule/pct_start: pct_start 0.6 is above 0.5, but three_phase needs it twice",
           "/train/schedule/base_momentum: base_momentum 0.96 is above max_momentum 0.95"));
 }
 
@@ -211,19 +211,16 @@ TEST(BrokenRules, GroupsOfParametersContradictNothing) {
 TEST(BrokenRules, WhatWaitsForAValidationNeedsOne) {
   EXPECT_THAT(
       broken("train.supervised", R"({"patience": 3, "schedule": {"kind": "plateau"}})", false),
-      ElementsAre(
-          "/train/patience: patience needs validation data, and nothing is wired to the input "
-          "'validation'",
-          "/train/schedule/kind: the schedule plateau needs validation data, and nothing is wired "
-          "to the input 'validation'"));
+      ElementsAre("/train/patience: patience needs validation data, but nothing is wired to the "
+                  "input 'validation'",
+                  "/train/schedule/kind: the schedule plateau needs validation data, but nothing "
+                  "is wired to the input 'validation'"));
   for (const char* kind : {"train.supervised", "train.contrastive"}) {
-    EXPECT_THAT(
-        broken(kind, R"({"patience": 3, "keep": "best"})", false),
-        ElementsAre(
-            "/train/patience: patience needs validation data, and nothing is wired to the input "
-            "'validation'",
-            "/train/keep: keep: best needs validation data, and nothing is wired to the input "
-            "'validation'"))
+    EXPECT_THAT(broken(kind, R"({"patience": 3, "keep": "best"})", false),
+                ElementsAre("/train/patience: patience needs validation data, but nothing is wired "
+                            "to the input 'validation'",
+                            "/train/keep: keep: best needs validation data, but nothing is wired "
+                            "to the input 'validation'"))
         << kind;
     EXPECT_THAT(broken(kind, R"({"keep": "auto"})", false), IsEmpty()) << kind;
   }
@@ -312,9 +309,8 @@ const std::string kEpisodes =
 TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
   EXPECT_THAT(wrong_with(kPhotos + kVision +
                          "train: {kind: train.supervised, mixup: 0.2, class_weights: {a: 2}}"),
-              ElementsAre("/train/class_weights: class_weights weigh samples of one class, and "
-                          "mixup and cutmix mix "
-                          "those of two"));
+              ElementsAre("/train/class_weights: class_weights weigh samples of one class, but "
+                          "mixup and cutmix mix samples of two"));
   EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.supervised, mixup: 0.2}"),
               IsEmpty());
   EXPECT_THAT(
@@ -323,20 +319,19 @@ TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
   EXPECT_THAT(
       wrong_with(kPhotos + "model: {kind: model.few_shot_transformer}\n" + kPolicy +
                  "train: {kind: train.supervised}\nevaluate: {kind: evaluate.classification}"),
-      ElementsAre("/model/kind: this model learns from episodes, and train.supervised gives it "
+      ElementsAre("/model/kind: this model learns from episodes, but train.supervised gives it "
                   "single samples"));
   EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.episodic}"),
-              ElementsAre("/model/kind: the model does not learn from episodes, and train.episodic "
-                          "gives it nothing "
-                          "else"));
+              ElementsAre("/model/kind: the model does not learn from episodes, but train.episodic "
+                          "gives it nothing else"));
   EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.contrastive}"),
-              ElementsAre("/model/kind: the model reads no captions",
+              ElementsAre("/model/kind: the model does not read captions",
                           "/data/caption: the training data has no captions"));
   EXPECT_THAT(
       wrong_with(kEpisodes + "train: {kind: train.episodic, shots: 5}\n"
                              "evaluate: {kind: evaluate.episodic, shots: 1}"),
       ElementsAre(
-          "/evaluate/shots: the prototypes are learned for episodes of 5 shots, and these have 1"));
+          "/evaluate/shots: the prototypes are learned for episodes of 5 shots, but these have 1"));
   EXPECT_THAT(wrong_with(kEpisodes + "train: {kind: train.episodic, shots: 5, ways: 3}\n"
                                      "evaluate: {kind: evaluate.episodic, shots: 5, ways: 3}"),
               IsEmpty());
@@ -345,20 +340,20 @@ TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
   EXPECT_THAT(
       wrong_with(kEpisodes +
                  "train: {kind: train.episodic}\nevaluate: {kind: evaluate.classification}"),
-      ElementsAre("/train/kind: the model was trained on episodes, and this evaluation gives it "
+      ElementsAre("/train/kind: the model was trained on episodes, but this evaluation gives it "
                   "single samples"));
   EXPECT_THAT(wrong_with(kPhotos + kVision +
                          "train: {kind: train.supervised}\nevaluate: {kind: evaluate.episodic}"),
               ElementsAre("/train/kind: the model was not trained on episodes"));
   EXPECT_THAT(wrong_with(kPhotos + kVision +
                          "train: {kind: train.supervised}\nevaluate: {kind: evaluate.zero_shot}"),
-              ElementsAre("/model/kind: the model reads no texts"));
+              ElementsAre("/model/kind: the model does not read text"));
   EXPECT_THAT(
       wrong_with(kCaptioned + "model: {kind: model.clip, class_head: none}\n" + kPolicy +
                  "train: {kind: train.contrastive, frozen_epochs: 1}"),
       ElementsAre(
-          "/train/frozen_epochs: frozen_epochs trains the class head alone, and the model has none",
-          "/train/monitor: monitor: accuracy is the class head's, and the model has none"));
+          "/train/frozen_epochs: frozen_epochs trains the class head alone, but the model has none",
+          "/train/monitor: monitor: accuracy is the class head's, but the model has none"));
   EXPECT_THAT(
       wrong_with(kPhotos +
                  "model: {kind: model.clip_vision}\nmemory: {kind: memory.policy, micro_batch: 4}\n"

@@ -110,11 +110,10 @@ TEST_F(GraphTest, TwoStagesForOnePortAreBothShown) {
 TEST_F(GraphTest, EveryUnwiredPortIsReported) {
   EXPECT_THAT(
       errors("train: {kind: train.fit}\n"),
-      ElementsAre(
-          "2:1: E0401 nothing feeds the input port 'train': no other stage outputs a dataset | "
-          "add one that does: `retort stages` lists the kinds with their outputs",
-          "2:1: E0401 nothing feeds the input port 'model': no other stage outputs a model | "
-          "add one that does: `retort stages` lists the kinds with their outputs"));
+      ElementsAre("2:1: E0401 nothing feeds the input port 'train': no other stage outputs a "
+                  "dataset | add one that does: `retort stages` lists the kinds with their outputs",
+                  "2:1: E0401 nothing feeds the input port 'model': no other stage outputs a model "
+                  "| add one that does: `retort stages` lists the kinds with their outputs"));
 }
 
 TEST_F(GraphTest, UnknownPortsAndStagesSuggestTheNearest) {

@@ -140,11 +140,11 @@ TEST_F(LegalityTest, AMicroBatchAboveTheBatchIsRefused) {
 }
 
 TEST_F(LegalityTest, AccumulatedPartsOfALossOverTheBatchAreRefused) {
-  EXPECT_THAT(errors("plain", "", "pairs, gradient_accumulation_steps: 4"),
-              ElementsAre("/train/gradient_accumulation_steps 4:57: gradient_accumulation_steps 4 "
-                          "builds the batch of 256 from "
-                          "parts, but its loss depends on the whole batch at once" +
-                          kWholeHelp));
+  EXPECT_THAT(
+      errors("plain", "", "pairs, gradient_accumulation_steps: 4"),
+      ElementsAre("/train/gradient_accumulation_steps 4:57: gradient_accumulation_steps 4 builds "
+                  "the batch of 256 from parts, but its loss depends on the whole batch at once" +
+                  kWholeHelp));
   EXPECT_THAT(errors("plain", ", two_pass: on", "pairs, gradient_accumulation_steps: 4"),
               IsEmpty());
   EXPECT_THAT(errors("plain", "", "samples, gradient_accumulation_steps: 4"), IsEmpty());
@@ -172,8 +172,7 @@ TEST_F(LegalityTest, LayersThatMixSamplesGetNoSingleOne) {
 TEST_F(LegalityTest, ALossThatComparesSamplesGetsNoSingleOne) {
   EXPECT_THAT(errors("plain", "", "pairs, batch_size: 1"),
               ElementsAre("/train/batch_size 4:40: a batch of 1 gives the loss of 'train' nothing "
-                          "to compare a sample "
-                          "with: it is always 0 | set batch_size: 2 or more"));
+                          "to compare a sample with: it is always 0 | set batch_size: 2 or more"));
   EXPECT_THAT(
       errors("plain", ", two_pass: on", "pairs, batch_size: 1, gradient_accumulation_steps: 4"),
       IsEmpty());
@@ -184,21 +183,21 @@ TEST_F(LegalityTest, OptimizerInTheBackwardPassWaitsForNoOtherGradient) {
   const std::string in_backward = ", optimizer_in_backward: true";
   const auto one = [](const std::string& why, const std::string& help) {
     return ElementsAre(testing::EndsWith(
-        ": optimizer_in_backward steps each weight as soon as its own gradient is there, but " +
+        ": optimizer_in_backward updates each weight as soon as its own gradient is ready, but " +
         why + " | " + help));
   };
   const auto split =
-      one("the batch of 'train' is split, and the gradients of its parts add up first",
+      one("the batch of 'train' is split, and the gradients of its parts must add up first",
           "set optimizer_in_backward: false, or leave the batch whole");
   EXPECT_THAT(errors("plain", in_backward, "samples"), IsEmpty());
   EXPECT_THAT(errors("plain", in_backward + ", micro_batch: 64", "samples"), IsEmpty());
   EXPECT_THAT(errors("plain", in_backward + ", micro_batch: 16", "samples"), split);
   EXPECT_THAT(errors("plain", in_backward, "samples, gradient_accumulation_steps: 2"), split);
   EXPECT_THAT(errors("plain", in_backward, "samples, gradient_clip_norm: 1.0"),
-              one("gradient_clip_norm of 'train' is by the norm of all gradients together",
+              one("gradient_clip_norm of 'train' needs the norm of all gradients together",
                   "set optimizer_in_backward: false, or gradient_clip_norm: null"));
   const auto half =
-      one("fp16 skips a step whose gradients overflow, which is known when all are there",
+      one("fp16 skips a step if its gradients overflow, which is known only once all are ready",
           "set precision: bf16, or optimizer_in_backward: false");
   EXPECT_THAT(errors("plain", in_backward + ", precision: fp16", "samples"), half);
   EXPECT_THAT(

@@ -79,8 +79,8 @@ std::vector<Idle> idle_options() {
        "/data/resize/crop_offset: 'crop_offset' has no effect: shape is square, which crops "
        "nothing"},
       {of_image_stage("loader: {prefetch: 4}"),
-       "/data/loader/prefetch: 'prefetch' has no effect: without workers nothing is prepared in "
-       "advance"},
+       "/data/loader/prefetch: 'prefetch' has no effect: no batch is prepared in advance without "
+       "workers"},
       {of_fundus("clahe: {clip_limit: 2}"),
        "/data/clahe/clip_limit: 'clip_limit' has no effect" + clahe},
       {of_fundus("clahe: {tiles: [4, 4]}"), "/data/clahe/tiles: 'tiles' has no effect" + clahe},
@@ -125,7 +125,7 @@ std::vector<Idle> idle_options() {
       {"model: {kind: model.clip, class_head: none, num_classes: 3}\n",
        "/model/num_classes: 'num_classes' has no effect: class_head is none"},
       {"model: {kind: model.clip, weights: w.safetensors, logit_scale: 1}\n",
-       "/model/logit_scale: 'logit_scale' has no effect: the weights have one of their own"},
+       "/model/logit_scale: 'logit_scale' has no effect: the weights contain their own"},
       {"model: {kind: model.lora, adapter: a, initialization: gaussian}\n",
        "/model/initialization: 'initialization' has no effect: the adapter brings its own weights"},
       {of_schedule("kind: one_cycle, cycle_momentum: false, base_momentum: 0.8"),
@@ -137,9 +137,8 @@ std::vector<Idle> idle_options() {
       {"data: {kind: data.fundus, root: x}\nmodel: {kind: model.cnn}\n" + kMemory +
            "train: {kind: train.binary, classes: [0, 1]}\n"
            "evaluate: {kind: evaluate.pairwise_ensemble, decide_by: majority, temperature: 2}\n",
-       "/evaluate/temperature: 'temperature' has no effect: decide_by is majority, and no vote "
-       "depends on it: only "
-       "probabilities and the other rules of votes follow it"},
+       "/evaluate/temperature: 'temperature' has no effect: decide_by is majority, which it does "
+       "not change: it acts on probabilities and the other rules of votes only"},
       {of_contrast("epochs: 1") + "evaluate: {kind: evaluate.zero_shot, class_head: false}\n",
        "/evaluate/class_head: 'class_head' has no effect" + head},
       {of_device("exclude: [1]"), "/device/exclude: 'exclude' has no effect" + cpu},

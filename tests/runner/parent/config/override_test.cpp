@@ -93,10 +93,10 @@ TEST(Override, SingleRunRefusesSweepsWithHydrasHints) {
   };
   EXPECT_EQ(
       said("lr=1,2"),
-      "override 1:1:4: error[E0217]: 'lr=1,2' lists several values, and this is a single run\n"
+      "override 1:1:4: error[E0217]: 'lr=1,2' lists several values, but this is a single run\n"
       "  1 | lr=1,2\n"
       "    |    ^\n"
-      "  help: for a list write lr=[1,2], for a text lr=\\'1,2\\'; for several runs use `retort "
+      "  help: for a list write lr=[1,2], for a string lr=\\'1,2\\'; for several runs use `retort "
       "sweep`\n");
   EXPECT_THAT(said("lr=range(1,3)"),
               testing::HasSubstr("help: for several runs use `retort sweep`"));
@@ -135,7 +135,7 @@ TEST(Override, ArgumentsAreChecked) {
     return all.substr(0, all.find('\n'));
   };
   EXPECT_EQ(said("a=range(1,'3')"),
-            "override 1:1:11: error[E0230]: range() takes numbers, and this is \"3\"");
+            "override 1:1:11: error[E0230]: range() takes numbers, but this is \"3\"");
   EXPECT_EQ(said("a=range(1,2,3,4)"),
             "override 1:1:15: error[E0230]: range() takes at most 3 arguments");
   EXPECT_EQ(said("a=range(stop=3)"),
@@ -146,11 +146,11 @@ TEST(Override, ArgumentsAreChecked) {
   EXPECT_EQ(said("a=choice(null)"), "override 1:1:10: error[E0230]: choice() does not take null");
   EXPECT_EQ(said("a=sort(b,1)"), "override 1:1:10: error[E0230]: 1 and \"b\" have no order");
   EXPECT_EQ(said("a=sort(1,2,reverse=1)"),
-            "override 1:1:20: error[E0230]: reverse= takes true or false, and this is 1");
+            "override 1:1:20: error[E0230]: reverse= takes true or false, but this is 1");
   EXPECT_EQ(said("a=tag(1,choice(2))"),
-            "override 1:1:7: error[E0230]: tags are texts, and this is 1");
+            "override 1:1:7: error[E0230]: tags are strings, but this is 1");
   EXPECT_EQ(said("a=shuffle(interval(1,2))"),
-            "override 1:1:11: error[E0230]: shuffle() takes a choice or a range, and this is an "
+            "override 1:1:11: error[E0230]: shuffle() takes a choice or a range, but this is an "
             "interval");
   EXPECT_EQ(said("a=insert(1)"),
             "override 1:1:3: error[E0230]: insert() needs an index and values");
@@ -189,8 +189,7 @@ TEST(Override, ZipSetsSeveralKeysARow) {
   EXPECT_THAT(errors_of("n=zip(a=[1,2],b=[1])"),
               testing::HasSubstr("'b' has 1 values and 'a' has 2"));
   EXPECT_THAT(errors_of("n=zip(a=1)"), testing::HasSubstr("the values of 'a' are not a list"));
-  EXPECT_THAT(errors_of("+n=zip(a=[1])"),
-              testing::HasSubstr("zip() needs a name of its own before it"));
+  EXPECT_THAT(errors_of("+n=zip(a=[1])"), testing::HasSubstr("zip() needs its own name before it"));
 }
 
 TEST(Override, CastsConvertAsPythonDoes) {
@@ -205,7 +204,7 @@ TEST(Override, CastsConvertAsPythonDoes) {
   EXPECT_THAT(errors_of("a=int('3.5')"), testing::HasSubstr("int() cannot convert \"3.5\""));
   EXPECT_THAT(errors_of("a=int(inf)"), testing::HasSubstr("int() cannot convert inf"));
   EXPECT_THAT(errors_of("a=bool(yes)"),
-              testing::HasSubstr("of texts it takes only true and false"));
+              testing::HasSubstr("of strings it accepts only true and false"));
   EXPECT_EQ(texts(override_of("a=int(choice(1.5,2.5))").sweep->choices),
             (std::vector<std::string>{"1", "2"}));
 }

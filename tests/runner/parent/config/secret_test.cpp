@@ -236,7 +236,7 @@ TEST(Secrets, AreRefusedWhereTheyWouldBeShownToAll) {
   const Diagnostics found = shown_secrets(recipe, {"name", "notice", "sweep"});
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].pointer, "/name");
-  EXPECT_EQ(found[0].message, "this is made of a secret (${oc.env:TOKEN}), and is shown to all");
+  EXPECT_EQ(found[0].message, "this comes from a secret (${oc.env:TOKEN}), but would be public");
   EXPECT_EQ(found[1].pointer, "/sweep/setup/1");
 }
 

@@ -74,18 +74,18 @@ TEST_F(JobListTest, RepeatedValueCountsAtTheFirstPlace) {
 
 TEST_F(JobListTest, SweepIsNeverOverwritten) {
   EXPECT_THAT(jobs({"a=1,2", "a=3"}),
-              ElementsAre("'a' is given twice, and one of the two is a sweep"));
+              ElementsAre("'a' is given twice, and one of them is a sweep"));
   EXPECT_THAT(jobs({"a=3", "a=1,2"}),
-              ElementsAre("'a' is given twice, and one of the two is a sweep"));
+              ElementsAre("'a' is given twice, and one of them is a sweep"));
   EXPECT_THAT(jobs({"p=zip(a=[1],b=[2])", "b=3"}),
-              ElementsAre("'b' is given twice, and one of the two is a sweep"));
+              ElementsAre("'b' is given twice, and one of them is a sweep"));
 }
 
 TEST_F(JobListTest, PrefixHidesNoRepeatedSweep) {
   EXPECT_THAT(jobs({"a=1,2", "++a=3"}),
-              ElementsAre("'a' is given twice, and one of the two is a sweep"));
+              ElementsAre("'a' is given twice, and one of them is a sweep"));
   EXPECT_THAT(jobs({"mixed=off,on", "+z=3"}),
-              ElementsAre("'z' is given twice, and one of the two is a sweep"));
+              ElementsAre("'z' is given twice, and one of them is a sweep"));
   EXPECT_THAT(jobs({"~a", "+a=1,2"}), ElementsAre("~a +a=1", "~a +a=2"));
   EXPECT_THAT(jobs({"a=1", "++a=2", "a=3", "++a=4"}), ElementsAre("a=3 ++a=4"));
 }
@@ -124,7 +124,7 @@ TEST_F(JobListTest, GlobChoosesAmongTheOptionsOfAGroup) {
               ElementsAre("no option of 'data' matches"));
   EXPECT_THAT(
       jobs({"date=glob(*)"}),
-      ElementsAre("glob() chooses among the options of a group, and 'date' is not a group"));
+      ElementsAre("glob() chooses among the options of a group, but 'date' is not a group"));
 }
 
 TEST_F(JobListTest, ShuffledOrderFollowsFromTheSeed) {
@@ -180,19 +180,19 @@ TEST_F(JobListTest, LogarithmsAreDrawnEvenly) {
 TEST_F(JobListTest, WhatCannotBeDrawnIsSaid) {
   EXPECT_THAT(
       drawn(2, {"a=1", "seed=1,2"}),
-      ElementsAre("sweep.samples draws from nothing: no key but 'seed' has several values"));
+      ElementsAre("sweep.samples draws from nothing: no key other than 'seed' has several values"));
   EXPECT_THAT(drawn(2, {"a=interval(1,1)"}), ElementsAre("the interval from 1.0 to 1.0 is empty"));
   EXPECT_THAT(drawn(2, {"a=interval(0,inf)"}),
-              ElementsAre("an interval is drawn between finite numbers"));
+              ElementsAre("the ends of an interval must be finite numbers"));
   EXPECT_THAT(drawn(2, {"a=tag(log,interval(0,1))"}),
-              ElementsAre("an interval that is drawn by logarithms starts at 0.0"));
+              ElementsAre("a logarithmic interval starts at 0.0"));
   EXPECT_THAT(drawn(2, {"a=tag(log,new,interval(1,2))"}),
-              ElementsAre("an interval knows no tag 'new'"));
+              ElementsAre("an interval has no tag 'new'"));
   EXPECT_THAT(drawn(2, {"a=int(interval(0,1e300))"}), testing::SizeIs(1));
   EXPECT_THAT(drawn(6000, {"a=interval(0,1)", "seed=1,2"}),
               ElementsAre("the sweep has more than 10000 runs"));
   EXPECT_THAT(drawn(2, {"a=1,2", "a=interval(0,1)"}),
-              ElementsAre("'a' is given twice, and one of the two is a sweep"));
+              ElementsAre("'a' is given twice, and one of them is a sweep"));
 }
 
 TEST_F(JobListTest, EverythingWrongIsSaidAtOnce) {

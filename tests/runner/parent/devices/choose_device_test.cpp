@@ -75,8 +75,8 @@ TEST_F(ChooseDeviceTest, NamedGpuThatOnlyCudaCanTellIsRefused) {
   const auto found = candidates(wish_, {.devices = machine_.now.devices, .in_cuda_order = false});
   ASSERT_FALSE(found);
   EXPECT_EQ(found.errors().front().message,
-            "device 'cuda:1' is not available: CUDA counts from the fastest GPU on, and which is "
-            "which only CUDA knows");
+            "device 'cuda:1' is not available: CUDA counts from the fastest GPU, in an order known "
+            "only to CUDA");
   EXPECT_EQ(found.errors().front().help,
             "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or write device=auto");
 }
@@ -102,7 +102,7 @@ TEST_F(ChooseDeviceTest, RefusalTellsWhatEachLacks) {
   ASSERT_EQ(error.notes.size(), 2U);
   EXPECT_EQ(error.notes[0].message, "GPU 0 (NVIDIA A100 80GB): 12 GiB of 80 GiB free");
   EXPECT_EQ(error.notes[1].message,
-            "GPU 1 (NVIDIA A100 80GB): 40 GiB of 80 GiB free; another run of yours has it");
+            "GPU 1 (NVIDIA A100 80GB): 40 GiB of 80 GiB free; another run of yours uses it");
   error =
       no_room(machine_.now.devices, {FakeMachine::gib(50), "device.min_gpu_memory_mb"}, {}, false);
   EXPECT_EQ(error.message, "no GPU has 50 GiB (device.min_gpu_memory_mb) free");

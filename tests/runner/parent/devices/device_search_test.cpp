@@ -47,12 +47,12 @@ TEST_F(DeviceSearchTest, WaitEndsAtItsTimeOut) {
   wish_.wait = true;
   wish_.timeout = 100s;
   const auto refused = take(12);
-  EXPECT_EQ(told(refused),
-            "no GPU has 12 GiB (the plan of train) free after all the time that "
-            "device.wait_timeout_minutes gives\n"
-            "GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free");
+  EXPECT_EQ(
+      told(refused),
+      "no GPU has 12 GiB (the plan of train) free after waiting for device.wait_timeout_minutes\n"
+      "GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free");
   EXPECT_EQ(help(refused),
-            "wait longer by device.wait_timeout_minutes, or allow the CPU: device.fallback=[cpu]");
+            "raise device.wait_timeout_minutes, or allow the CPU: device.fallback=[cpu]");
   EXPECT_EQ(machine_.time.time_since_epoch(), 100s);  // three intervals and a last look
 }
 
@@ -92,11 +92,11 @@ TEST_F(DeviceSearchTest, RunThatHasLeftAGpuTakesAnotherWhateverItsRecipeNames) {
   EXPECT_EQ(told(refused),
             "every GPU that has room is in use\n"
             "GPU 1 (NVIDIA A100 80GB): 20 GiB of 80 GiB free\n"
-            "GPU 2 (NVIDIA A100 80GB): 40 GiB of 80 GiB free; another run of yours has it")
+            "GPU 2 (NVIDIA A100 80GB): 40 GiB of 80 GiB free; another run of yours uses it")
       << "it falls back to memory.on_oom, not to device.fallback";
   wish_.left = {"GPU-aaaaaaaa-0000", "GPU-bbbbbbbb-0000", "GPU-cccccccc-0000"};
   EXPECT_EQ(told(take(1)),
-            "device 'cuda' is not available: the run has been on every GPU that it may use");
+            "device 'cuda' is not available: the run has tried every GPU that it may use");
 }
 
 TEST_F(DeviceSearchTest, LastLookOfAWaitCounts) {
@@ -124,11 +124,11 @@ TEST_F(DeviceSearchTest, DeviceThatVanishesEndsTheWait) {
   machine_.on_sleep = [&] {
     machine_.now.devices.clear();
     machine_.now.problems = {
-        "GPU 0: it is lost: it fell off the bus or broke; start the machine anew"};
+        "GPU 0: it is lost: it fell off the bus or broke; restart the machine"};
   };
   EXPECT_EQ(told(take(12)),
-            "the GPUs that the run waited for have gone\n"
-            "GPU 0: it is lost: it fell off the bus or broke; start the machine anew");
+            "the GPUs that the run waited for are gone\n"
+            "GPU 0: it is lost: it fell off the bus or broke; restart the machine");
 }
 
 TEST_F(DeviceSearchTest, WaitsForAnotherRunOfOnesOwnWhoseNeedIsNotKnownYet) {
@@ -144,7 +144,7 @@ TEST_F(DeviceSearchTest, WaitsForAnotherRunOfOnesOwnWhoseNeedIsNotKnownYet) {
   EXPECT_EQ(looks, 3);
   EXPECT_EQ(machine_.said[0], "device: waiting for a GPU, at most 1:00:00");
   EXPECT_EQ(machine_.said[1],
-            "  GPU 0 (NVIDIA A100 80GB): 80 GiB of 80 GiB free; another run of yours has it");
+            "  GPU 0 (NVIDIA A100 80GB): 80 GiB of 80 GiB free; another run of yours uses it");
 }
 
 TEST_F(DeviceSearchTest, WhoComesLaterLeavesItToThoseWhoWait) {
@@ -198,8 +198,8 @@ TEST_F(DeviceSearchTest, OncePlannedAWaitLeavesWhatIsTooSmallToOthers) {
     wish.wait = false;
     later.push_back(told(take_device(wish, needing(12), same.world(locks()))));
   };
-  EXPECT_THAT(told(take(50)),
-              HasSubstr("no GPU has 50 GiB (the plan of train) free after all the time"));
+  EXPECT_THAT(told(take(50)), HasSubstr("no GPU has 50 GiB (the plan of train) free after waiting "
+                                        "for device.wait_timeout_minutes"));
   ASSERT_EQ(later.size(), 5U);
   EXPECT_THAT(later.front(), HasSubstr("every GPU that has room is in use"))
       << "it may be what the first waits for";

@@ -77,8 +77,8 @@ TEST_F(NvmlTest, GpusThatCannotBeUsedAreNamed) {
   ASSERT_EQ(reading.devices.size(), 1U);
   EXPECT_EQ(reading.devices[0].index, 2);
   EXPECT_THAT(reading.problems,
-              ElementsAre("GPU 0: it is lost: it fell off the bus or broke; start the machine anew",
-                          "GPU 1: it may not be used by you",
+              ElementsAre("GPU 0: it is lost: it fell off the bus or broke; restart the machine",
+                          "GPU 1: you may not use it",
                           "GPU 3: it must be reset: `nvidia-smi --gpu-reset` as root",
                           "GPU 4: Unknown Error"));
 }
@@ -109,7 +109,7 @@ TEST_F(NvmlTest, DividedGpuIsItsInstances) {
   EXPECT_EQ(reading.devices[1].instance, 1);
   EXPECT_FALSE(reading.devices[1].free);  // that of the whole GPU says nothing of it
   EXPECT_THAT(reading.problems,
-              ElementsAre(StartsWith("GPU 1: MIG is on, and it has no instance")));
+              ElementsAre(StartsWith("GPU 1: MIG is on, but it has no instance")));
 }
 
 TEST_F(NvmlTest, ManyProcessesAreAskedForAgain) {
@@ -125,10 +125,10 @@ TEST_F(NvmlTest, DriverThatDoesNotAnswerSaysWhy) {
   DeviceReading reading = read(R"({"init": 9, "devices": []})");
   EXPECT_EQ(reading.why_none, "the NVIDIA driver is installed but not loaded");
   reading = read(R"({"init": 18, "devices": []})");
-  EXPECT_EQ(reading.why_none, "the NVIDIA driver that runs is not the one that is installed");
-  EXPECT_EQ(reading.help, "start the machine anew");
+  EXPECT_EQ(reading.why_none, "the running NVIDIA driver is not the installed one");
+  EXPECT_EQ(reading.help, "restart the machine");
   reading = read(R"({"init": 4, "devices": []})");
-  EXPECT_EQ(reading.why_none, "the NVIDIA driver cannot be asked: Insufficient Permissions");
+  EXPECT_EQ(reading.why_none, "the NVIDIA driver cannot be queried: Insufficient Permissions");
   EXPECT_THAT(reading.devices, IsEmpty());
 }
 
@@ -147,13 +147,13 @@ TEST(NvmlWithoutDriverTest, DriverWithoutItsLibraryIsNamed) {
   const DeviceReading reading = Nvml("/no/libnvidia-ml.so.1", "/").read();
   EXPECT_TRUE(reading.has_driver);
   EXPECT_THAT(reading.why_none,
-              HasSubstr("the NVIDIA driver cannot be asked: /no/libnvidia-ml.so.1: cannot open"));
+              HasSubstr("the NVIDIA driver cannot be queried: /no/libnvidia-ml.so.1: cannot open"));
   EXPECT_THAT(reading.help, HasSubstr("a container needs the driver's `utility` capability"));
 }
 
 TEST(NvmlWithoutDriverTest, LibraryWithoutWhatIsNeededIsTooOld) {
   const DeviceReading reading = Nvml("libm.so.6", "/").read();
-  EXPECT_EQ(reading.why_none, "the NVIDIA driver is too old to be asked");
+  EXPECT_EQ(reading.why_none, "the NVIDIA driver is too old to be queried");
   EXPECT_EQ(reading.help, "update the NVIDIA driver to 580 or later");
 }
 

@@ -24,9 +24,9 @@ TEST_F(TakeDeviceTest, AutoTakesTheGpuWithTheMostFreeMemoryForItsWorkerAlone) {
   EXPECT_EQ(taken->driver, "580.82.07");
   EXPECT_THAT(
       machine_.said,
-      ElementsAre("device: GPU 1 (NVIDIA A100 80GB), 70 GiB of 80 GiB free; 12 GiB needed "
-                  "(the plan of train); of those that have room and are not taken it has the "
-                  "most free memory"));
+      ElementsAre(
+          "device: GPU 1 (NVIDIA A100 80GB), 70 GiB of 80 GiB free; 12 GiB needed (the plan of "
+          "train); it has the most free memory of those that are free and large enough"));
 }
 
 TEST_F(TakeDeviceTest, AutoWithoutDriverIsTheCpuSaidOnce) {
@@ -54,13 +54,12 @@ TEST_F(TakeDeviceTest, CudaWithoutDriverIsLeftToTheWorkerOrFallsBack) {
 }
 
 TEST_F(TakeDeviceTest, DriverThatCannotBeAskedLeavesCudaToCuda) {
-  machine_.now = {.why_none = "the NVIDIA driver cannot be asked: no such file",
+  machine_.now = {.why_none = "the NVIDIA driver cannot be queried: no such file",
                   .has_driver = true};
   wish_.select = "cuda:1";
   EXPECT_EQ(told(take(12)), "taken: cuda:1");
-  EXPECT_THAT(machine_.said,
-              ElementsAre("device: cuda:1 as CUDA finds it, unchecked: the NVIDIA driver cannot be "
-                          "asked: no such file"));
+  EXPECT_THAT(machine_.said, ElementsAre("device: cuda:1 as CUDA finds it, unchecked: the NVIDIA "
+                                         "driver cannot be queried: no such file"));
   wish_.select = "auto";
   EXPECT_EQ(told(take(12)), "taken: cpu");
 }
@@ -107,13 +106,11 @@ TEST_F(TakeDeviceTest, HiddenGpusAreNotTaken) {
 }
 
 TEST_F(TakeDeviceTest, LostGpusAreNamed) {
-  machine_.now.problems = {
-      "GPU 0: it is lost: it fell off the bus or broke; start the machine anew"};
+  machine_.now.problems = {"GPU 0: it is lost: it fell off the bus or broke; restart the machine"};
   wish_.select = "cuda";
-  EXPECT_EQ(
-      told(take(12)),
-      "device 'cuda' is not available: no GPU can be used: GPU 0: it is lost: it fell off the bus "
-      "or broke; start the machine anew");
+  EXPECT_EQ(told(take(12)),
+            "device 'cuda' is not available: no GPU can be used: GPU 0: it is lost: it fell off "
+            "the bus or broke; restart the machine");
 }
 
 TEST_F(TakeDeviceTest, ExclusionOfAllIsAsIfThereWereNone) {
@@ -267,9 +264,8 @@ TEST_F(TakeDeviceTest, InstancesAreTakenOneByOne) {
   const auto one = take(12), other = take(12);
   EXPECT_EQ(one->device->uuid, "MIG-0");
   EXPECT_EQ(other->device->uuid, "MIG-1");
-  EXPECT_THAT(told(take(12)),
-              HasSubstr("GPU 0, MIG instance 1 (NVIDIA A100 80GB): 20 GiB of 20 GiB free; "
-                        "another run of yours has it"));
+  EXPECT_THAT(told(take(12)), HasSubstr("GPU 0, MIG instance 1 (NVIDIA A100 80GB): 20 GiB of 20 "
+                                        "GiB free; another run of yours uses it"));
 }
 
 TEST_F(TakeDeviceTest, DeviceOfBeforeIsPreferred) {
@@ -279,10 +275,10 @@ TEST_F(TakeDeviceTest, DeviceOfBeforeIsPreferred) {
   wish_.preferred = "GPU-bbbbbbbb-0000";
   const auto again = take(12);
   EXPECT_EQ(again->device->index, 1);
-  EXPECT_EQ(again->why, "the run was on it before");
+  EXPECT_EQ(again->why, "the run used it before");
   const auto other = take(12);
   EXPECT_EQ(other->device->index, 0);
-  EXPECT_EQ(other->why, "the GPU that the run was on before is not to be had");
+  EXPECT_EQ(other->why, "the GPU that the run used before is not available");
 }
 
 TEST_F(TakeDeviceTest, LockFolderOfOthersIsRefused) {

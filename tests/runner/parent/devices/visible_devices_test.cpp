@@ -101,9 +101,8 @@ TEST_F(VisibleDevicesTest, OrderOfDifferentGpusIsKnownToCudaAlone) {
   EXPECT_FALSE(in_cuda_order_);
   EXPECT_THAT(seen("1"), ElementsAre(-1));
   EXPECT_EQ(remark_,
-            "CUDA_VISIBLE_DEVICES='1' counts GPUs from the fastest on, and which is which only "
-            "CUDA knows: they are of "
-            "several models");
+            "CUDA_VISIBLE_DEVICES='1' counts GPUs from the fastest, an order known only to CUDA, "
+            "since they are of several models");
   EXPECT_THAT(seen("GPU-bbbb"), ElementsAre(1));
   EXPECT_TRUE(in_cuda_order_);
   EXPECT_THAT(seen("3,2,1,0"), ElementsAre(3, 2, 1, 0));  // whichever is which, all are seen

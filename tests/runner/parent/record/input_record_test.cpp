@@ -64,7 +64,7 @@ TEST_F(InputRecord, NewRenamedAndMissingFilesAreSeen) {
   folder_.write("photos/dog/3.jpg", "three");
   EXPECT_EQ(change_since(before), "was 2 files with 6 B and is now 3 files with 11 B");
   fs::remove_all(folder_ / "photos");
-  EXPECT_EQ(change_since(before), "is no longer there: it was 2 files with 6 B");
+  EXPECT_EQ(change_since(before), "no longer exists: it was 2 files with 6 B");
 }
 
 TEST_F(InputRecord, LargeInputsAreKnownByTheirTimes) {
@@ -74,9 +74,9 @@ TEST_F(InputRecord, LargeInputsAreKnownByTheirTimes) {
   EXPECT_EQ(change_since(before), "") << "one of both records is enough to be without contents";
   const fs::path file = folder_ / "photos/cat/1.jpg";
   fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(1));
-  EXPECT_EQ(change_since(before, 5),
-            "may have changed: it has the same files with other times, and what they held is not "
-            "in the record");
+  EXPECT_EQ(
+      change_since(before, 5),
+      "may have changed: its files have other times, and the record does not hold their contents");
 }
 
 TEST_F(InputRecord, WhatRunsLeaveAndWhatIsHiddenIsNoInput) {

@@ -81,11 +81,9 @@ TEST(RecordChanges, KindOfAnotherVersionIsAnotherResult) {
   const auto record = ordered_json::parse(
       R"({"nodes": [{"id": "train.0", "kind": "train.supervised", "version": 1},
                     {"id": "train.1", "kind": "train.supervised", "version": 1}, 7, {"id": "x"}]})");
-  EXPECT_THAT(
-      texts(kind_changes(record, graph)),
-      ElementsAre(
-          "WHOLE 'train.supervised' had version 1 and has now version 2: the same options mean "
-          "something else"));
+  EXPECT_THAT(texts(kind_changes(record, graph)),
+              ElementsAre("WHOLE 'train.supervised' had version 1 and now has version 2, which "
+                          "gives the same options another meaning"));
   for (Node& node : graph.nodes) node.version = 1;
   EXPECT_THAT(kind_changes(record, graph), IsEmpty());
 }

@@ -250,10 +250,10 @@ TEST_F(RunFolderTest, ReopenedItCopiesNothingOfOthers) {
       }
     };
     EXPECT_EQ(failure(),
-              "'" + (path / name).string() + "' is no file of the run's own, but a link");
+              "'" + (path / name).string() + "' is not a file of the run itself, but a link");
     fs::remove(path / name);
     ASSERT_EQ(mkfifo((path / name).c_str(), 0600), 0);
-    EXPECT_EQ(failure(), "'" + (path / name).string() + "' is no file of the run's own");
+    EXPECT_EQ(failure(), "'" + (path / name).string() + "' is not a file of the run itself");
     fs::remove(path / name);
     fs::rename(path / "own", path / name);
   }

@@ -88,11 +88,11 @@ TEST_F(TrainedRun, RunWithoutATrainingAndAnEvaluationHaveNoWeights) {
   source_ = "outputs/a";
   EXPECT_EQ(error(), "E0808 '" + folder_.path().string() +
                          "' is an evaluation and has no weights of its own | name the run that it "
-                         "has evaluated: outputs/a");
+                         "evaluated: outputs/a");
   source_.clear();
   graph_.nodes.erase(graph_.nodes.begin() + 2);
   EXPECT_EQ(error(), "E0808 the run in '" + folder_.path().string() +
-                         "' has trained nothing | its recipe has no train stage");
+                         "' trained nothing | its recipe has no train stage");
 }
 
 std::string chosen(const CheckpointSources& trained, const std::string& wanted) {

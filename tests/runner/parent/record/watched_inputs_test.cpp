@@ -80,7 +80,7 @@ TEST_F(WatchedInputsTest, WhatHasChangedOnceIsNoLongerTrusted) {
   inputs.mark_changed("/data/root");
   const auto changes = input_changes(inputs.record(), watch().record());
   ASSERT_EQ(changes.size(), 1u);
-  EXPECT_EQ(changes[0].text, "was changed while the run was at work");
+  EXPECT_EQ(changes[0].text, "was changed during the run");
 }
 
 TEST_F(WatchedInputsTest, WithoutInputsNothingIsRecorded) {

@@ -86,9 +86,9 @@ TEST_F(RemoveRun, RefusesWhatIsNoRun) {
             "E0501 '" + path + "/outputs/x/../run' has '..' in it");
   fs::create_directory_symlink(folder_ / "outputs/run", folder_ / "link");
   EXPECT_EQ(refusal(folder_ / "link"),
-            "E0806 '" + path + "/link' is no folder but a link or a file");
+            "E0806 '" + path + "/link' is a link or a file, not a folder");
   EXPECT_EQ(refusal(folder_ / "link/"),
-            "E0806 '" + path + "/link/' is no folder but a link or a file");
+            "E0806 '" + path + "/link/' is a link or a file, not a folder");
   EXPECT_TRUE(fs::exists(folder_ / "outputs/run/summary.json"));
 }
 

@@ -112,7 +112,7 @@ TEST(RunFilter, SaysWhereItCannotBeUnderstood) {
   EXPECT_EQ(mistake("a=1 & "), "7: expected a key, such as accuracy or model.kind");
   EXPECT_EQ(mistake("(a=1"), "5: expected ')'");
   EXPECT_EQ(mistake("a=1)"), "4: expected '&' or '|' between two comparisons");
-  EXPECT_EQ(mistake("a='x"), "3: this quote has no end");
+  EXPECT_EQ(mistake("a='x"), "3: this quote is not closed");
   EXPECT_EQ(mistake("=1"), "1: expected a key, such as accuracy or model.kind");
   EXPECT_EQ(mistake("a!1"), "2: expected =, !=, <, <=, > or >= after 'a'");
 }

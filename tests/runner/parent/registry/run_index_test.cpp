@@ -196,7 +196,7 @@ TEST_F(RunIndexTest, AnotherVersionIsMadeAnew) {
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_EQ(warnings_[0].severity, Severity::kWarning);
   EXPECT_EQ(warnings_[0].message, "the index of the runs in '" + root().string() +
-                                      "' is of version 7, not 2, and is made anew: '" +
+                                      "' is of version 7, not 2, and will be rebuilt: '" +
                                       file.string() + "'");
   EXPECT_THAT(folders(), ElementsAre("a"));
   EXPECT_EQ(warnings_.size(), 1u);
@@ -213,7 +213,7 @@ TEST_F(RunIndexTest, DamagedOneIsMadeAnew) {
     EXPECT_EQ(refresh_and_save().read, 1u);
     ASSERT_EQ(warnings_.size(), 1u) << text;
     EXPECT_THAT(warnings_[0].message,
-                HasSubstr("is damaged (file is not a database), and is made anew: '"));
+                HasSubstr("is damaged (file is not a database) and will be rebuilt: '"));
     EXPECT_THAT(folders(), ElementsAre("a"));
   }
 }

@@ -104,7 +104,7 @@ TEST_F(RunListingTest, ShortNameIsOneMetricOrRefused) {
     folder_.write(std::string("outputs/") + run + "/summary.json",
                   std::string(R"({"status": "finished", "metrics": {"n": {)") + more + "}}}");
   EXPECT_THAT(names(list("loss<3")), ElementsAre("'loss' may be train/loss or validation/loss",
-                                                 "write the whole name of the one that is meant"));
+                                                 "write the full name of the one you mean"));
   for (const std::string key : {"accuracy", "top1", "test_accuracy"}) {
     EXPECT_THAT(names(list(key + ">0")), ElementsAre("c"))
         << "the accuracy of a validation is not that of a test";
@@ -140,7 +140,7 @@ TEST_F(RunListingTest, UnknownKeyIsAnErrorWithTheNearest) {
               ElementsAre("no run here has 'statsu'", "did you mean 'status'?"));
   EXPECT_THAT(names(list("", {"train.epoch"})),
               ElementsAre("no run here has 'train.epoch'", "did you mean 'train.epochs'?"));
-  EXPECT_THAT(names(list("zzzzzzzz=1"))[1], HasSubstr("a key is one of a run's recipe"));
+  EXPECT_THAT(names(list("zzzzzzzz=1"))[1], HasSubstr("use a key of the recipe"));
 }
 
 TEST_F(RunListingTest, NoRunsAreNoError) {

@@ -39,10 +39,10 @@ TEST_F(RunTags, AreAddedRemovedAndSorted) {
 TEST_F(RunTags, NamesThatAreNoneAreRefused) {
   for (const std::string tag : {"../x", "", ".x", "a b", "a/b", "a=b", "\xc3\xa9"})
     EXPECT_THAT(mistake(change_tags(folder_ / "run", Tags{tag}, {})),
-                testing::EndsWith("is no name for a tag"))
+                testing::EndsWith("is not a valid tag"))
         << tag;
   EXPECT_EQ(mistake(change_tags(folder_ / "run", {}, Tags{"../x"})),
-            "E0501 '../x' is no name for a tag");
+            "E0501 '../x' is not a valid tag");
   EXPECT_EQ(mistake(change_tags(folder_ / "run", Tags{std::string(120, 'a')}, {})), "none");
   EXPECT_NE(mistake(change_tags(folder_ / "run", Tags{std::string(121, 'a')}, {})), "none");
 }
@@ -63,7 +63,7 @@ TEST_F(RunTags, TwoAtOnceDoNotLoseATag) {
   const Descriptor other(::open((folder_ / "run").c_str(), O_RDONLY | O_DIRECTORY));
   ASSERT_EQ(::flock(*other, LOCK_EX), 0);
   EXPECT_EQ(mistake(change_tags(folder_ / "run", Tags{"x"}, {})),
-            "E0805 another process is at the tags of '" + (folder_ / "run").string() + "'");
+            "E0805 another process is changing the tags of '" + (folder_ / "run").string() + "'");
 }
 
 }  // namespace

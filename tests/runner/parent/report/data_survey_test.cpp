@@ -36,9 +36,7 @@ std::vector<std::string> findings(const Json& survey, const SurveyTolerance& tol
 
 TEST(DataSurvey, TableHasAColumnForEachPart) {
   EXPECT_EQ(data_survey_text(clean_survey()),
-            "data: 5 pictures, 4.0 KiB; widths 10 to 30, half of them at most 20; heights 5 to 7, "
-            "half of them at most "
-            "6\n\n"
+            "data: 5 images, 4.0 KiB; widths 10 to 30, median 20; heights 5 to 7, median 6\n\n"
             "class  train  test\n"
             "No DR      1     0\n"
             "PDR        3     1\n"
@@ -52,10 +50,10 @@ TEST(DataSurvey, PatientsAndNamesThatTellNoneAreCounted) {
   EXPECT_THAT(data_survey_text(survey), testing::HasSubstr("; 2 patients\n"));
   survey["without_patient"] = 1;
   EXPECT_THAT(data_survey_text(survey),
-              testing::HasSubstr("; 2 patients; 1 name tells no patient\n"));
+              testing::HasSubstr("; 2 patients; 1 name gives no patient\n"));
   survey["patients"] = 0;
   survey["without_patient"] = 5;
-  EXPECT_THAT(data_survey_text(survey), testing::HasSubstr("at most 6; 5 names tell no patient\n"));
+  EXPECT_THAT(data_survey_text(survey), testing::HasSubstr("median 6; 5 names give no patient\n"));
 }
 
 TEST(DataSurvey, CopiesInTwoPartsAreAnErrorUnlessTheRecipeSaysWhatBecomesOfThem) {
@@ -66,16 +64,16 @@ TEST(DataSurvey, CopiesInTwoPartsAreAnErrorUnlessTheRecipeSaysWhatBecomesOfThem)
       [{"file": "c.png", "part": "train", "class": 0}, {"file": "d.png", "part": "train", "class": 0}]]})");
   const std::string
       across =
-          "E0612 /data: 1 picture is in more than one part, byte for byte: 'a.png' (train) = "
+          "E0612 /data: 1 image is in more than one part, byte for byte: 'a.png' (train) = "
           "'b.png' "
           "(test)",
       within =
-          "warning E0612 /data: 2 pictures are more than once in one part, byte for byte: 'c.png' "
+          "warning E0612 /data: 2 images appear more than once in one part, byte for byte: 'c.png' "
           "= 'd.png' "
           "and 1 more",
       several =
-          "warning E0612 /data: 1 picture that is there more than once, byte for byte, has more "
-          "than one class: 'a.png' (train) = 'b.png' (test)";
+          "warning E0612 /data: 1 image that appears more than once, byte for byte, has more than "
+          "one class: 'a.png' (train) = 'b.png' (test)";
   EXPECT_THAT(findings(survey), ElementsAre("error " + across, within, several));
   EXPECT_THAT(findings(survey, {.copies = true}),
               ElementsAre("warning " + across, within, several));
@@ -88,11 +86,9 @@ TEST(DataSurvey, PicturesThatCannotBeReadAreNamedUpToTen) {
     survey["unreadable"]["shown"].push_back(
         {{"file", std::to_string(i) + ".png"}, {"part", "train"}, {"class", 0}, {"why", "broken"}});
   const std::string text =
-      "E0604 /data: 12 pictures cannot be read: '0.png' (broken), '1.png' (broken), '2.png' "
-      "(broken), '3.png' "
-      "(broken), '4.png' (broken), '5.png' (broken), '6.png' (broken), '7.png' (broken), '8.png' "
-      "(broken), '9.png' "
-      "(broken) and 2 more";
+      "E0604 /data: 12 images cannot be read: '0.png' (broken), '1.png' (broken), '2.png' "
+      "(broken), '3.png' (broken), '4.png' (broken), '5.png' (broken), '6.png' (broken), '7.png' "
+      "(broken), '8.png' (broken), '9.png' (broken) and 2 more";
   EXPECT_THAT(findings(survey), ElementsAre("error " + text));
   EXPECT_THAT(findings(survey, {.unreadable = true}), ElementsAre("warning " + text));
 }
@@ -108,11 +104,11 @@ TEST(DataSurvey, WhatMayBeWrongIsAWarning) {
   EXPECT_THAT(
       findings(survey),
       ElementsAre(
-          "warning E0612 /data: 1 picture is in more than one part, looking the same: 'a.png' "
+          "warning E0612 /data: 1 image is in more than one part, looking the same: 'a.png' "
           "(train) ~ "
           "'b.jpg' (test)",
-          "warning E0612 /data: pictures of 2 patients are in more than one part: 17, 204",
-          "warning E0612 /data: 1 picture does not look like a photograph of a retina: 'cat.png'"));
+          "warning E0612 /data: images of 2 patients are in more than one part: 17, 204",
+          "warning E0612 /data: 1 image does not look like a photograph of a retina: 'cat.png'"));
 }
 
 }  // namespace

@@ -60,8 +60,7 @@ TEST(PairedComparison, WhatCannotBePairedIsSaid) {
     const auto paired = paired_differences(two(row("a", accuracies(0)), std::move(run)));
     return paired ? std::string("paired") : paired.errors()[0].message;
   };
-  EXPECT_EQ(refusal(row("b", {})),
-            "'b' was not evaluated over episodes, so nothing of it can be paired");
+  EXPECT_EQ(refusal(row("b", {})), "'b' was not evaluated over episodes, so it cannot be paired");
   EXPECT_EQ(refusal(row("b", {0.5, 0.25})),
             "'b' was evaluated over 2 episodes, too few to test a difference");
   EXPECT_EQ(refusal(row("b", accuracies(0), "other")),

@@ -127,7 +127,7 @@ TEST_F(PairedRuns, SamplesArePairedByName) {
 
 TEST_F(PairedRuns, OtherSamplesAreRefused) {
   EXPECT_EQ(refusal(kBase, "name,label,predicted\nx.jpg,cat,cat\nz.jpg,dog,dog\n"),
-            "'b' was evaluated on other samples than 'a': 'y,1.jpg' is in one of them alone");
+            "'b' was evaluated on other samples than 'a': 'y,1.jpg' is in only one of them");
   EXPECT_EQ(refusal(kBase, "name,label,predicted\nx.jpg,cat,cat\n"),
             "'b' was evaluated on other samples than 'a': there are 1 and 2");
   EXPECT_EQ(refusal(kBase, "name,label,predicted\nx.jpg,dog,cat\n\"y,1.jpg\",dog,dog\n"),
@@ -142,9 +142,8 @@ TEST_F(PairedRuns, FilesThatSayNothingAreNamed) {
   EXPECT_EQ(refusal(kBase, "name,label,predicted\nx,a\n"),
             "'/b/nodes/evaluate/predictions.csv' cannot be used: its row 2 has 2 fields, not 3");
   std::filesystem::remove_all(folder_ / "b");
-  EXPECT_EQ(
-      refusal(kBase, ""),
-      "there is no '/b/nodes/evaluate/predictions.csv', so nothing of that run can be paired");
+  EXPECT_EQ(refusal(kBase, ""),
+            "there is no '/b/nodes/evaluate/predictions.csv', so that run cannot be paired");
 }
 
 }  // namespace

@@ -34,11 +34,11 @@ TEST(PlanText, TellsEverything) {
     49.0 MiB  saved_activation  layer1.0.conv1  (16, 64, 112, 112)  float32  aten::convolution
      2.0 MiB  parameter         head.weight     (1000, 512)         float32
 
-  besides the tensors, an estimate for the backend (2.11.0-1)
+  estimate for the backend, in addition to the tensors (2.11.0-1)
        bytes  of
     80.0 MiB  kernel temporaries  2 threads
 
-  what the recipe's memory options save at the peak
+  saved at the peak by the recipe's memory options
     saves  option
       0 B  memory.empty_cache_every=50  it returns unused blocks, and lowers no peak
 
@@ -57,7 +57,7 @@ TEST(PlanText, WhatEarlierNodesHoldHasItsOwnLines) {
       text,
       HasSubstr(
           "needs 1.25 GiB, 128.0 MiB of it held by earlier nodes, of 8.00 GiB (memory.budget)"));
-  EXPECT_THAT(text, HasSubstr("  held by earlier nodes until their results have been used\n"
+  EXPECT_THAT(text, HasSubstr("  held by earlier nodes until their results are used\n"
                               "        bytes  of\n"
                               "    100.0 MiB  train.1.checkpoint\n"
                               "     28.0 MiB  train.2.checkpoint\n"));

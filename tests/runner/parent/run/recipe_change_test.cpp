@@ -36,7 +36,7 @@ std::vector<std::string> said(std::vector<std::string> overrides, const Check& c
   return result;
 }
 
-/// Of going on with it.
+/// Of continuing with it.
 std::vector<std::string> said(std::vector<std::string> overrides, bool force = false) {
   return said(std::move(overrides), [&](const Value& before, const Value& after) {
     return check_change(before, after, force, schemas());
@@ -58,11 +58,11 @@ TEST(RecipeChange, WhatLeavesTheBitsAloneIsSafe) {
 }
 
 TEST(RecipeChange, WhatMakesAResultOfNoRecipeNeedsForce) {
-  EXPECT_THAT(said({"train.epochs=77", "threads=1"}),
-              ElementsAre("/train/epochs: 'train.epochs' was 8 and is now 77: the schedule "
-                          "'one_cycle' spans all epochs, "
-                          "so those that are done would have had other learning rates",
-                          "/threads: 'threads' was \"auto\" and is now 1"));
+  EXPECT_THAT(
+      said({"train.epochs=77", "threads=1"}),
+      ElementsAre("/train/epochs: 'train.epochs' was 8 and is now 77: the schedule 'one_cycle' "
+                  "spans all epochs, so the epochs done so far would have had other learning rates",
+                  "/threads: 'threads' was \"auto\" and is now 1"));
   EXPECT_THAT(said({"train.epochs=77", "threads=1"}, true), IsEmpty());
 }
 

@@ -118,7 +118,7 @@ TEST_F(RestartRuleTest, NotMoreOftenThanTheRecipeSays) {
   ASSERT_EQ(errors.size(), 1);
   EXPECT_EQ(errors[0].code, ErrorCode::kDeviceLost);
   EXPECT_EQ(errors[0].message,
-            "the device 'cuda:0' failed, and nothing can be done on it in the same process");
+            "the device 'cuda:0' failed, and the same process cannot use it again");
   EXPECT_EQ(errors[0].help, "it failed again after the run was restarted: try another device");
 }
 
@@ -129,7 +129,7 @@ TEST_F(RestartRuleTest, WithoutRetriesOrReplanTheRunEnds) {
   EXPECT_FALSE(none.after(killed()));
   EXPECT_FALSE(none.after(lost()));
   EXPECT_EQ(none.errors_of(lost())[0].help,
-            "set memory.max_retries for the run to be restarted by itself");
+            "set memory.max_retries to restart the run automatically");
   allow("auto", {"stop"});
   RestartRule stop(graph_, other_gpu_);
   begin(stop, 0, 2);
@@ -200,7 +200,7 @@ TEST_F(RestartRuleTest, KillsOnACpuThatGetNoFurtherContinueUnderTheNextPlan) {
     plans.push_back(restart->restarts.plans);
     if (i == 1)
       EXPECT_EQ(restart->line,
-                "the worker was killed: continues from the last checkpoint, in a way that takes "
+                "the worker was killed: continues from the last checkpoint, in a way that needs "
                 "less memory, restart 2");
   }
   EXPECT_THAT(plans, testing::ElementsAre(0, 1, 2, 3));

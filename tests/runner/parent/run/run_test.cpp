@@ -311,7 +311,7 @@ TEST_F(RunTest, NextWorkerIsNotGivenOtherInputsOrCheckpoints) {
   inputs_ = {{"/data/root", folder_.path() / "photos"}};
   before_flush_ = [&] { folder_.write("photos/a.jpg", "another"); };
   EXPECT_EQ(run_script(killed), ExitCode::kBadRecipe);
-  EXPECT_THAT(err_.str(), HasSubstr("error[E0807]: since the run began, the input /data/root was "
+  EXPECT_THAT(err_.str(), HasSubstr("error[E0807]: since the run started, the input /data/root was "
                                     "1 file with 3 B and is now "));
   EXPECT_THAT(err_.str(), HasSubstr("continue with `retort resume"));
   EXPECT_EQ(summary()["status"], "failed");
@@ -324,8 +324,7 @@ TEST_F(RunTest, NextWorkerIsNotGivenOtherInputsOrCheckpoints) {
                   R"({"recipe_hash": "another", "seed": 3})");
   };
   EXPECT_EQ(run_script(killed), ExitCode::kBadRecipe);
-  EXPECT_THAT(err_.str(),
-              HasSubstr("step-00000007' is not of this training: another one has saved it"));
+  EXPECT_THAT(err_.str(), HasSubstr("step-00000007' belongs to another training"));
 }
 
 TEST_F(RunTest, InputsThatChangeWhileTheRunIsAtWorkFailItAndMarkItsRecord) {
@@ -335,21 +334,15 @@ TEST_F(RunTest, InputsThatChangeWhileTheRunIsAtWorkFailItAndMarkItsRecord) {
   inputs_ = {{"/data/root", folder_.path() / "photos"}};
   before_flush_ = [&] { folder_.write("photos/b.jpg", "new"); };
   EXPECT_EQ(run_script(acts), ExitCode::kDone);
-  EXPECT_THAT(
-      err_.str(),
-      HasSubstr(
-          "warning[E0807]: the input /data/root was 1 file with 3 B and is now 2 files with 6 "
-          "B: files were added while the run was at work"));
+  EXPECT_THAT(err_.str(), HasSubstr("warning[E0807]: the input /data/root was 1 file with 3 B and "
+                                    "is now 2 files with 6 B: files were added during the run"));
   EXPECT_EQ(summary()["status"], "finished");
 
   fs::remove_all(folder_.path() / "run");
   before_flush_ = [&] { folder_.write("photos/a.jpg", "another"); };
   EXPECT_EQ(run_script(acts), ExitCode::kBadRecipe);
-  EXPECT_THAT(
-      err_.str(),
-      HasSubstr(
-          "error[E0807]: the input /data/root was 2 files with 6 B and is now 2 files with 10 "
-          "B: it was changed while the run was at work"));
+  EXPECT_THAT(err_.str(), HasSubstr("error[E0807]: the input /data/root was 2 files with 6 B and "
+                                    "is now 2 files with 10 B: it was changed during the run"));
   EXPECT_EQ(summary()["status"], "failed");
   EXPECT_EQ(summary()["exit"], 78);
   EXPECT_EQ(nlohmann::json::parse(
@@ -414,8 +407,7 @@ TEST_F(RunTest, WorkersThatGetNoFurtherEndTheRun) {
   EXPECT_THAT(
       err_.str(),
       HasSubstr(
-          "error[E0712]: the device 'cuda:0' failed, and nothing can be done on it in the same "
-          "process"));
+          "error[E0712]: the device 'cuda:0' failed, and the same process cannot use it again"));
   EXPECT_THAT(err_.str(),
               HasSubstr("help: it failed again after the run was restarted: try another device"));
   EXPECT_EQ(summary()["status"], "failed");
@@ -651,9 +643,8 @@ TEST_F(RunTest, SecretsReachTheWorkerButNoRecord) {
 TEST_F(RunTest, SecretThatARecordDoesNotHoldMustBeGivenAgain) {
   graph_.nodes.at(0).options = Value{Value::List{{std::string("***"), {}}}, {}};
   EXPECT_EQ(run_script({"hello", "read", "finished:0"}), ExitCode::kBadRecipe);
-  EXPECT_THAT(
-      err_.str(),
-      HasSubstr("error[E0213]: a secret was here, which the record does not hold [/data/0]"));
+  EXPECT_THAT(err_.str(),
+              HasSubstr("error[E0213]: a secret, which the record does not store [/data/0]"));
   EXPECT_THAT(err_.str(), HasSubstr("help: give it again as an override"));
   EXPECT_FALSE(fs::exists(folder_.path() / "run"));
 }
@@ -736,8 +727,8 @@ TEST_F(RunTest, WorkerThatDiesBeforeTheStartWritesNothing) {
   EXPECT_EQ(run_script({"err:cannot load libtorch", "exit:127"}), ExitCode::kRunFailed);
   EXPECT_EQ(err_.str(),
             "error[E0704]: the worker ended with exit code 127 before it was done\n"
-            "  help: its libraries could not be loaded; a virtual environment gets them by "
-            "`pip install 'torch==2.11.*'`\n"
+            "  help: its libraries could not be loaded; in a virtual environment run `pip install "
+            "'torch==2.11.*'`\n"
             "  note: it printed: cannot load libtorch\n");
   EXPECT_TRUE(wrote_nothing());
 }

@@ -127,7 +127,7 @@ TEST_F(SuperviseTest, OnlySignalsThatAProgramBringsUponItselfAreOurMistakes) {
     return ending.errors.empty() ? "" : ending.errors[0].help;
   };
   for (const int number : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
-    EXPECT_EQ(advice(number), "this is a bug in Retort: please report it") << signal_name(number);
+    EXPECT_EQ(advice(number), "this is a bug in Retort") << signal_name(number);
   EXPECT_EQ(advice(SIGXCPU), "it reached the limit on processor time: raise it with `ulimit -t`");
   EXPECT_EQ(advice(SIGXFSZ), "a file reached the limit on file sizes: raise it with `ulimit -f`");
   for (const int number : {SIGALRM, SIGVTALRM, SIGPROF, SIGPIPE, SIGQUIT, SIGPOLL, SIGRTMIN})
@@ -146,7 +146,7 @@ TEST_F(SuperviseTest, WorkerWithoutItsLibrariesIsToldToGetThem) {
   const Ending ending = play({"exit:127"});
   EXPECT_EQ(only_error(ending), "E0704: the worker ended with exit code 127 before it was done");
   EXPECT_EQ(ending.errors[0].help,
-            "its libraries could not be loaded; a virtual environment gets them by `pip install "
+            "its libraries could not be loaded; in a virtual environment run `pip install "
             "'torch==2.11.*'`");
   EXPECT_EQ(play({"hello", "read", "exit:127"}).errors[0].help, "") << "that one was loaded";
 }

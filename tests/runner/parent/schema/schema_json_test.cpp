@@ -27,45 +27,47 @@ TEST(SchemaJson, ValuesAreReadAsTheLibraryReadsThem) {
 }
 
 TEST(SchemaJson, MistakeIsToldWithItsPlace) {
-  EXPECT_EQ(problem(""), "parse error at line 1, column 1: a value is expected");
+  EXPECT_EQ(problem(""), "parse error at line 1, column 1: expected a value");
   EXPECT_EQ(problem("{\"a\": 1,\n  \"b\" 2}"), "parse error at line 2, column 7: ':' is expected");
   EXPECT_EQ(problem("{\"a\": 1 \"b\": 2}"), "parse error at line 1, column 9: ',' is expected");
   EXPECT_EQ(problem("{a: 1}"), "parse error at line 1, column 2: '\"' is expected");
   EXPECT_EQ(problem("{\"a\": 1, \"a\": 2}"),
             "parse error at line 1, column 10: key 'a' appears twice");
-  EXPECT_EQ(problem("[1, 2,]"), "parse error at line 1, column 7: a value is expected");
+  EXPECT_EQ(problem("[1, 2,]"), "parse error at line 1, column 7: expected a value");
   EXPECT_EQ(problem("[1"), "parse error at line 1, column 3: ',' is expected");
   EXPECT_EQ(problem("[01]"), "parse error at line 1, column 3: ',' is expected");
-  EXPECT_EQ(problem("[1] 2"), "parse error at line 1, column 5: the end is expected");
-  EXPECT_EQ(problem("tru"), "parse error at line 1, column 1: a value is expected");
+  EXPECT_EQ(problem("[1] 2"), "parse error at line 1, column 5: expected the end");
+  EXPECT_EQ(problem("tru"), "parse error at line 1, column 1: expected a value");
 }
 
 TEST(SchemaJson, NumberThatIsNoneIsRefused) {
-  EXPECT_EQ(problem("-"), "parse error at line 1, column 2: a digit is expected");
-  EXPECT_EQ(problem("1."), "parse error at line 1, column 3: a digit is expected");
-  EXPECT_EQ(problem("1e+"), "parse error at line 1, column 4: a digit is expected");
+  EXPECT_EQ(problem("-"), "parse error at line 1, column 2: expected a digit");
+  EXPECT_EQ(problem("1."), "parse error at line 1, column 3: expected a digit");
+  EXPECT_EQ(problem("1e+"), "parse error at line 1, column 4: expected a digit");
   EXPECT_EQ(problem("[1e999]"), "parse error at line 1, column 2: the number is out of range");
 }
 
 TEST(SchemaJson, TextThatIsNoneIsRefused) {
-  EXPECT_EQ(problem("\"a"), "parse error at line 1, column 3: a text has no end");
+  EXPECT_EQ(problem("\"a"), "parse error at line 1, column 3: a string is not closed");
   EXPECT_EQ(problem("\"a\n\""),
             "parse error at line 1, column 3: a control character is written \\u00..");
   EXPECT_EQ(problem("\"\\x\""),
-            "parse error at line 1, column 3: no such character is written with '\\'");
+            "parse error at line 1, column 3: '\\' cannot escape this character");
   EXPECT_EQ(problem("\"\\u12g4\""),
-            "parse error at line 1, column 4: \\u is followed by four hexadecimal digits");
+            "parse error at line 1, column 4: \\u must be followed by four hexadecimal digits");
   EXPECT_EQ(problem("\"\\u-123\""),
-            "parse error at line 1, column 4: \\u is followed by four hexadecimal digits");
-  EXPECT_EQ(problem("\"\\ud800\""), "parse error at line 1, column 8: half of a character");
-  EXPECT_EQ(problem("\"\\ud800\\u0041\""), "parse error at line 1, column 14: half of a character");
-  EXPECT_EQ(problem("\"\\udc00\\ud800\""), "parse error at line 1, column 8: half of a character");
+            "parse error at line 1, column 4: \\u must be followed by four hexadecimal digits");
+  EXPECT_EQ(problem("\"\\ud800\""), "parse error at line 1, column 8: half of a surrogate pair");
+  EXPECT_EQ(problem("\"\\ud800\\u0041\""),
+            "parse error at line 1, column 14: half of a surrogate pair");
+  EXPECT_EQ(problem("\"\\udc00\\ud800\""),
+            "parse error at line 1, column 8: half of a surrogate pair");
   EXPECT_EQ(problem("\n\"\xff\""), "parse error at line 2, column 2: this is not UTF-8");
 }
 
 TEST(SchemaJson, TextNestedTooDeepIsRefused) {
   EXPECT_EQ(problem(std::string(1000, '[')),
-            "parse error at line 1, column 1001: a value is expected");
+            "parse error at line 1, column 1001: expected a value");
   EXPECT_EQ(problem(std::string(100000, '[')),
             "parse error at line 1, column 1002: this is nested too deep");
 }

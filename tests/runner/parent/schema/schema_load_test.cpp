@@ -24,7 +24,7 @@ std::vector<std::string> refused(std::string_view text, std::string_view path = 
 TEST(SchemaLoad, UnknownKeywordIsRefusedWithFileAndPointer) {
   EXPECT_THAT(refused(R"({"properties": {"a/b": {"minimun": 1}}})"),
               ElementsAre("/properties/a~1b/minimun: schemas/a.schema.json: the validator does not "
-                          "know the keyword 'minimun'"));
+                          "support the keyword 'minimun'"));
 }
 
 TEST(SchemaLoad, EveryMistakeIsReported) {
@@ -58,13 +58,11 @@ TEST(SchemaLoad, ReferenceThatGoesNowhereIsRefused) {
 
 TEST(SchemaLoad, CirclesAreRefused) {
   EXPECT_THAT(refused(R"({"$ref": "#"})"),
-              ElementsAre(": schemas/a.schema.json: $ref leads back to itself"));
-  EXPECT_THAT(
-      refused(R"({"allOf": [{"$ref": "#"}]})"),
-      ElementsAre(": schemas/a.schema.json: the schema leads back to itself without an end"));
-  EXPECT_THAT(
-      refused(R"({"properties": {"a": {"$ref": "#", "default": {}}}})"),
-      ElementsAre(": schemas/a.schema.json: the schema leads back to itself without an end"));
+              ElementsAre(": schemas/a.schema.json: $ref refers to itself"));
+  EXPECT_THAT(refused(R"({"allOf": [{"$ref": "#"}]})"),
+              ElementsAre(": schemas/a.schema.json: the schema refers to itself endlessly"));
+  EXPECT_THAT(refused(R"({"properties": {"a": {"$ref": "#", "default": {}}}})"),
+              ElementsAre(": schemas/a.schema.json: the schema refers to itself endlessly"));
   EXPECT_THAT(refused(R"({"properties": {"a": {"$ref": "#"}}})"), IsEmpty());
 }
 
@@ -79,8 +77,7 @@ TEST(SchemaLoad, OtherNamesThatNothingReadsAreRefused) {
 TEST(SchemaLoad, InvalidDefaultIsRefused) {
   EXPECT_THAT(refused(R"({"properties": {"a": {"type": "integer", "minimum": 1, "default": 0}}})"),
               ElementsAre("/properties/a/default: schemas/a.schema.json: the default is not valid: "
-                          "expected an integer "
-                          "of at least 1, got 0"));
+                          "expected an integer of at least 1, got 0"));
 }
 
 TEST(SchemaLoad, KeyWrittenTwiceIsRefused) {

@@ -139,7 +139,7 @@ TEST_F(FollowTasks, AnotherProcessGoesOnWithTheSameArray) {
                                signal_ = SIGINT;
                              }}),
               ExitCode::kStoppedAfterSave);
-    EXPECT_THAT(err_.str(), HasSubstr("the tasks go on without this process\n"));
+    EXPECT_THAT(err_.str(), HasSubstr("the tasks continue without this process\n"));
   }
   report(1, 1, {.state = TrialState::kInterrupted, .exit = 75, .seconds = 1});
   begin(1, 1);
@@ -157,7 +157,7 @@ TEST_F(FollowTasks, AnotherProcessGoesOnWithTheSameArray) {
   EXPECT_EQ(sweep->trials()[0].seconds, 2);
   EXPECT_EQ(sweep->trials()[1].attempts, 2);
   EXPECT_EQ(sweep->trials()[1].seconds, 3);
-  EXPECT_THAT(err_.str(), HasSubstr("going on with Slurm job 101\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("continuing with Slurm job 101\n"));
 }
 
 TEST_F(FollowTasks, TaskThatIsGoneIsHandedOverAgain) {
@@ -178,10 +178,8 @@ TEST_F(FollowTasks, TaskThatIsGoneIsHandedOverAgain) {
             ExitCode::kDone);
   EXPECT_THAT(submitted_, ElementsAre("sweep-1: 0 1", "sweep-2: 1"));
   EXPECT_EQ(sweep.trials()[1].attempts, 2);
-  EXPECT_THAT(
-      err_.str(),
-      HasSubstr("trial 1: its task is gone (NODE_FAIL); it is handed over again, and goes on from "
-                "its last checkpoint\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("trial 1: its task is gone (NODE_FAIL); it is resubmitted, and "
+                                    "continues from its last checkpoint\n"));
 }
 
 TEST_F(FollowTasks, TaskThatIsGoneAgainAndAgainIsGivenUp) {
@@ -237,7 +235,7 @@ TEST_F(FollowTasks, FailureIsToldAndTriedAgain) {
             ExitCode::kSomeTrialsFailed);
   EXPECT_EQ(submitted_.size(), 2u);
   EXPECT_THAT(err_.str(),
-              AllOf(HasSubstr("trial 0 failed: error[E0706]: out of memory; it is tried again\n"
+              AllOf(HasSubstr("trial 0 failed: error[E0706]: out of memory; it will be retried\n"
                               "    before it\n"),
                     HasSubstr("trial 0 failed: error[E0706]: out of memory\n")));
 }
@@ -274,7 +272,7 @@ TEST_F(FollowTasks, WhatNobodyKnowsToHaveBeenHandedOverIsLookedForByItsName) {
   queue_ = {{.submission = "sweep-1", .index = 0, .state = "RUNNING"}};
   EXPECT_EQ(follow(sweep, {[] {}, [] {}, [] {}, [] {}, [&] { finish(1, 0, 0); }}), ExitCode::kDone);
   EXPECT_THAT(submitted_, ElementsAre()) << "it had been handed over";
-  EXPECT_THAT(err_.str(), HasSubstr("going on with Slurm job 'sweep-1'\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("continuing with Slurm job 'sweep-1'\n"));
 }
 
 TEST_F(FollowTasks, SilentQueueIsEnduredAsLongAsPatienceLasts) {
@@ -296,7 +294,7 @@ TEST_F(FollowTasks, WithoutWaitingOnlyWhatIsKnownIsRead) {
   begin(1, 0);
   finish(1, 0, 0);
   EXPECT_EQ(follow(sweep, {}, {.waits = false}), ExitCode::kStoppedAfterSave);
-  EXPECT_THAT(err_.str(), testing::EndsWith("1 trial has not told that they ended\n"));
+  EXPECT_THAT(err_.str(), testing::EndsWith("1 trial has not reported an end\n"));
   EXPECT_THAT(states(sweep), ElementsAre("finished", "waiting"));
   finish(1, 1, 1);
   EXPECT_EQ(follow(sweep, {}, {.waits = false}), ExitCode::kDone);

@@ -99,7 +99,7 @@ TEST_F(KubernetesLauncherTest, PrintsTheManifestOnce) {
   EXPECT_EQ(out_.str(), folder_.read("launch/1/job.yaml"));
   EXPECT_EQ(run(folder_.path()), ExitCode::kStoppedAfterSave);
   EXPECT_EQ(out_.str(), "") << "its pods may be at work";
-  EXPECT_THAT(err_.str(), HasSubstr("1 trial has not told that they ended\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("1 trial has not reported an end\n"));
   folder_.write("0/summary.json", R"({"status": "finished"})");
   TaskAccount(folder_ / "launch/1/0.jsonl").add({.state = TrialState::kFinished});
   EXPECT_EQ(run(folder_.path()), ExitCode::kDone);
@@ -108,12 +108,10 @@ TEST_F(KubernetesLauncherTest, PrintsTheManifestOnce) {
 
 TEST_F(KubernetesLauncherTest, FolderThatPodsDoNotHaveIsRefused) {
   EXPECT_EQ(run("/elsewhere"), ExitCode::kDeviceUnavailable);
-  EXPECT_EQ(
-      err_.str(),
-      "error[E0721]: '" + folder_.path().string() +
-          "' is not on the volume that pods have at '/elsewhere'\n"
-          "  help: set sweep.launcher.mount to a folder that holds both the sweep's folder and the "
-          "one in which it was begun\n");
+  EXPECT_EQ(err_.str(), "error[E0721]: '" + folder_.path().string() +
+                            "' is not on the volume that pods mount at '/elsewhere'\n"
+                            "  help: set sweep.launcher.mount to a folder that holds both the "
+                            "sweep's folder and the one in which it was started\n");
   EXPECT_EQ(out_.str(), "");
 }
 

@@ -46,10 +46,11 @@ std::string refusal_of(const std::string& text) {
 TEST(Launcher, WhatSomebodyHasEditedIsChecked) {
   EXPECT_EQ(refusal_of(R"({"prefix": "a", "launcher": {"kind": "slurm", "partition": "gpu"}})"),
             "");
-  EXPECT_THAT(refusal_of(R"({"prefix": "a", "launcher": {"kind": "slurm", "partitoin": "gpu"}})"),
-              HasSubstr("does not say what runs the sweep's trials: unknown key 'partitoin'"));
+  EXPECT_THAT(
+      refusal_of(R"({"prefix": "a", "launcher": {"kind": "slurm", "partitoin": "gpu"}})"),
+      HasSubstr("does not name a launcher for the sweep's trials: unknown key 'partitoin'"));
   EXPECT_THAT(refusal_of(R"({"prefix": "a\n#SBATCH -w b", "launcher": {"kind": "slurm"}})"),
-              HasSubstr("its 'prefix' is not of small letters, digits and '-'"));
+              HasSubstr("its 'prefix' may contain only lower-case letters, digits and '-'"));
   EXPECT_THAT(
       refusal_of(
           R"({"prefix": "a", "launcher": {"kind": "slurm", "options": ["--a=b\ntouch c"]}})"),

@@ -100,7 +100,7 @@ TEST_F(RunTrials, FailureMayBeTriedAgain) {
   EXPECT_EQ(run(journal, {.retries = 1}), ExitCode::kDone);
   EXPECT_EQ(calls(), "0\n0\n1\n");
   EXPECT_EQ(journal.trials()[0].attempts, 2);
-  EXPECT_THAT(err_.str(), HasSubstr("trial 0 failed (seed=0): exit code 137; it is tried again"));
+  EXPECT_THAT(err_.str(), HasSubstr("trial 0 failed (seed=0): exit code 137; it will be retried"));
 }
 
 TEST_F(RunTrials, AttemptThatCannotGoOnIsSetAside) {
@@ -134,7 +134,7 @@ TEST_F(RunTrials, SignalHasTheTrialsSaveAndStop) {
   auto journal = SweepJournal::make(sweep(), plan(2));
   EXPECT_EQ(run(journal), ExitCode::kStoppedAfterSave);
   EXPECT_THAT(states(journal), ElementsAre("interrupted", "waiting"));
-  EXPECT_THAT(err_.str(), AllOf(HasSubstr("stopping: trials at work save first"),
+  EXPECT_THAT(err_.str(), AllOf(HasSubstr("stopping: running trials save first"),
                                 HasSubstr("trial 0 stopped")));
   does(0, "finish");
   EXPECT_EQ(run(journal), ExitCode::kDone);
@@ -198,12 +198,9 @@ TEST_F(RunTrials, TrialThatNeverGaveWhatIsComparedIsWarnedOf) {
   EXPECT_THAT(
       err_.str(),
       HasSubstr("warning: trial 1 has never measured 'accuracy', by which sweep.asha compares "
-                "trials; it has measured validation/accuracy; did you mean "
-                "'validation/accuracy'?\n"));
-  EXPECT_THAT(
-      err_.str(),
-      HasSubstr("warning: trial 2 has never measured 'accuracy', by which sweep.asha compares "
-                "trials; it has measured nothing\n"));
+                "trials; it measured validation/accuracy; did you mean 'validation/accuracy'?\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("warning: trial 2 has never measured 'accuracy', by which "
+                                    "sweep.asha compares trials; it measured nothing\n"));
   EXPECT_THAT(err_.str(), Not(HasSubstr("no trial")));
 }
 
@@ -214,10 +211,10 @@ TEST_F(RunTrials, SweepInWhichNoTrialGaveWhatIsComparedEndsWithAnError) {
   with_asha.asha = {.metric = "accuracy", .first = 1, .factor = 3, .last = {}};
   auto journal = SweepJournal::make(sweep(), with_asha);
   EXPECT_EQ(run(journal), ExitCode::kBadRecipe);
-  EXPECT_THAT(err_.str(),
-              testing::EndsWith(
-                  "error: no trial has measured 'accuracy', so none was compared with another "
-                  "or stopped early; name what they do measure in sweep.asha.metric\n"));
+  EXPECT_THAT(
+      err_.str(),
+      testing::EndsWith("error: no trial has measured 'accuracy', so none was compared or stopped "
+                        "early; set sweep.asha.metric to a metric that they measure\n"));
   EXPECT_EQ(run(journal), ExitCode::kBadRecipe) << "also of those that finished before";
 }
 

@@ -171,8 +171,7 @@ TEST(UnfitForScript, NamesWhatTheLanguageCannotHold) {
   }
   EXPECT_EQ(why("/a\nb", ScriptKind::kSlurm),
             "the path of the sweep's folder, '/a b', has a control character, such as a newline, "
-            "which a script for "
-            "the cluster cannot hold");
+            "which a script for the cluster cannot contain");
   EXPECT_NE(why("/a\\b", ScriptKind::kSlurm), "");
   EXPECT_EQ(why("/a\\b", ScriptKind::kKubernetes), "");
   EXPECT_NE(why("/a\xff", ScriptKind::kKubernetes), "");

@@ -48,9 +48,8 @@ TEST_F(SlotMemoryTest, WhatRunsAtATimeMustFitTogether) {
             "2 trials at a time may need 17.00 GiB of the machine's memory, 16.00 GiB: the plans "
             "of trials 1, 2 together");
   EXPECT_EQ(errors[0].help,
-            "--slots 1 runs them one after the other; smaller batches need less, and so do plans "
-            "that may choose "
-            "within memory.budget=8192MiB (memory=auto)");
+            "--slots 1 runs them one after another; smaller batches need less, and so do plans "
+            "that may choose within memory.budget=8192MiB (memory=auto)");
   EXPECT_EQ(memory_.fitting(3), 1);
 }
 
@@ -86,7 +85,7 @@ TEST_F(SlotMemoryTest, TrialsThatDifferInWhatNoPlanDependsOnShareOne) {
 TEST_F(SlotMemoryTest, GpusAreTakenOneByOneUnlessARecipeNamesOne) {
   for (std::uint64_t trial = 0; trial < 3; ++trial) add(trial, "{need: 12, device: cuda}");
   EXPECT_THAT(memory_.check(2), IsEmpty()) << "each has its own";
-  EXPECT_EQ(memory_.text(2), "each on a GPU of its own");
+  EXPECT_EQ(memory_.text(2), "each on its own GPU");
   const Diagnostics errors = memory_.check(3);
   ASSERT_EQ(errors.size(), 1u);
   EXPECT_EQ(errors[0].message, "3 trials at a time need a GPU each, and there are 2");
@@ -111,7 +110,7 @@ TEST_F(SlotMemoryTest, WhatCannotBePlannedIsSaidAndNotCounted) {
   EXPECT_THAT(memory_.uncounted(), ElementsAre("trial 0 cannot be planned: there is no folder "
                                                "'nowhere', and 1 more alike; that memory is "
                                                "not counted",
-                                               "trial 2 is planned but for a part: train.1: its "
+                                               "trial 2 is planned except for a part: train.1: its "
                                                "data are made; that memory is not counted"));
 }
 

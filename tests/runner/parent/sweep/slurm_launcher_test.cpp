@@ -144,9 +144,9 @@ TEST_F(SlurmLauncherTest, PathThatAScriptCannotHoldIsRefusedBeforeSlurmIsAsked) 
       slurm_launcher(settings())->run(*journal_, {}, {.program = folder_ / "a\nb", .err = err_}),
       ExitCode::kDeviceUnavailable);
   EXPECT_EQ(err_.str(), "error[E0721]: the path of this program, '" + (folder_ / "a b").string() +
-                            "', has a control character, such as a newline, which a script for "
-                            "the cluster cannot hold\n"
-                            "  help: give it another name, and begin the sweep there\n");
+                            "', has a control character, such as a newline, which a script for the "
+                            "cluster cannot contain\n"
+                            "  help: give it another name, and start the sweep there\n");
   EXPECT_EQ(slurm_.calls(), "");
 }
 

@@ -176,7 +176,7 @@ TEST_F(SweepJournalTest, OneProcessWritesIt) {
   const Diagnostic error = refusal();
   EXPECT_EQ(error.code, ErrorCode::kRunBusy);
   EXPECT_THAT(error.message, StartsWith("the sweep '" + folder_.path().string() +
-                                        "' is at work in another process (process " +
+                                        "' is running in another process (process " +
                                         std::to_string(getpid()) + " on '"));
   EXPECT_TRUE(SweepJournal::read(folder_.path())) << "whoever looks needs no lock";
 }
@@ -194,8 +194,8 @@ TEST_F(SweepJournalTest, WhatIsNoneIsRefusedWithItsLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"[]", "line 2: a line is not a JSON object"},
       {"{}", "line 2: a line has no 'trial'"},
-      {R"({"trial":2,"state":"running"})", "line 2: a line tells of no trial"},
-      {R"({"trial":0,"state":"tired"})", "line 2: a line tells of no trial"},
+      {R"({"trial":2,"state":"running"})", "line 2: a line names no trial"},
+      {R"({"trial":0,"state":"tired"})", "line 2: a line names no trial"},
       {R"({"trial":-1,"state":"running"})", "line 2: a line has a 'trial' that is not a count"},
       {R"({"trial":0,"state":"failed"})", "line 2: a line has no 'exit'"},
   };

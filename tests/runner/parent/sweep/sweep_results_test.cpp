@@ -156,9 +156,8 @@ TEST_F(SweepResultsTest, IsShownAsATable) {
             "    2  waiting      3              –        –\n"
             "\n"
             "best: trial 1, evaluate/top1 0.7500\n"
-            "no trial has been validated, so that test data choose: evaluate/top1 is no fair "
-            "estimate any more of what "
-            "the best is worth\n"
+            "no trial has been validated, so test data decide: evaluate/top1 is no longer a fair "
+            "estimate of how good the best is\n"
             "\n"
             "over seeds  trials  mean evaluate/top1  95 %\n"
             "all              1              0.7500     –\n");

@@ -58,7 +58,7 @@ TEST_F(TaskNeedsTest, TrialOnAGpuHasTheClustersMemory) {
   EXPECT_EQ(needs({{"cores", 1}, {"gpus", 1}, {"memory", "auto"}}, 1).memory_bytes, std::nullopt);
   EXPECT_EQ(folder_.read("planned"), "");
   EXPECT_EQ(err_.str(),
-            "memory of a task: what the cluster gives by itself, as its trials compute on a GPU\n");
+            "memory of a task: the cluster's default, since its trials compute on a GPU\n");
 }
 
 TEST_F(TaskNeedsTest, OfManyTrialsEightArePlanned) {
@@ -71,7 +71,7 @@ TEST_F(TaskNeedsTest, OfManyTrialsEightArePlanned) {
 
 TEST_F(TaskNeedsTest, WhatCannotBePlannedIsLeftToTheCluster) {
   EXPECT_EQ(needs(kAuto, 1, "echo 'error'; exit 1").memory_bytes, std::nullopt);
-  EXPECT_EQ(err_.str(), "trial 0 cannot be planned here: the cluster decides about the memory\n");
+  EXPECT_EQ(err_.str(), "trial 0 cannot be planned here: the cluster sets the memory\n");
 }
 
 Value recipe(const std::string& text) {

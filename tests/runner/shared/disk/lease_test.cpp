@@ -143,7 +143,7 @@ TEST_F(LeaseTest, OfAnotherMachineThatIsSilentIsTaken) {
   options.on_wait = [&](const std::string& line) { said += line; };
   EXPECT_TRUE(Lease::take(folder_.path(), options).lease);
   EXPECT_EQ(looks, 6);
-  EXPECT_THAT(said, StartsWith("process 12 on 'node7' was at work in '"));
+  EXPECT_THAT(said, StartsWith("process 12 on 'node7' was working in '"));
   EXPECT_THAT(said, testing::EndsWith("': waiting 30 s for a sign of life"));
 }
 

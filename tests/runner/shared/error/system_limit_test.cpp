@@ -23,14 +23,13 @@ TEST(Unexpected, LimitOfTheSystemIsNoBugOfOurs) {
             "E0801: no more files can be open at a time (fork: Too many open files) | raise the "
             "limit of open files: "
             "`ulimit -n 1024`");
-  EXPECT_EQ(told_of_system(std::errc::resource_unavailable_try_again),
-            "E0703: the system starts no more processes or threads (fork: Resource temporarily "
-            "unavailable) | end "
-            "others, or raise the limit: `ulimit -u`, or pids.max of the container");
+  EXPECT_EQ(
+      told_of_system(std::errc::resource_unavailable_try_again),
+      "E0703: the system cannot start more processes or threads (fork: Resource temporarily "
+      "unavailable) | end others, or raise the limit: `ulimit -u`, or pids.max of the container");
   EXPECT_EQ(told_of_system(std::errc::not_enough_memory),
-            "E0706: the system gives no more memory (fork: Cannot allocate memory) | end other "
-            "programs, or raise the "
-            "limit: `ulimit -v`, or that of the container");
+            "E0706: the system has no more memory to give (fork: Cannot allocate memory) | end "
+            "other programs, or raise the limit: `ulimit -v`, or that of the container");
   EXPECT_EQ(told_of_system(std::errc::no_space_on_device),
             "E0804: fork: No space left on device | free up space, then run again");
   EXPECT_EQ(unexpected(std::bad_alloc()).code, ErrorCode::kOutOfMemory);
@@ -39,8 +38,9 @@ TEST(Unexpected, LimitOfTheSystemIsNoBugOfOurs) {
 TEST(Unexpected, FileIsNamed) {
   const std::filesystem::filesystem_error error("temp_directory_path", "/tmp/missing",
                                                 std::make_error_code(std::errc::not_a_directory));
-  EXPECT_EQ(told(unexpected(error)),
-            "E0801: '/tmp/missing': Not a directory | look whether it is there and may be used");
+  EXPECT_EQ(
+      told(unexpected(error)),
+      "E0801: '/tmp/missing': Not a directory | check that it exists and that you may use it");
 }
 
 TEST(Unexpected, WhatIsKnownIsToldAsItIs) {
@@ -52,7 +52,7 @@ TEST(Unexpected, WhatIsKnownIsToldAsItIs) {
 TEST(Unexpected, AnythingElseIsABug) {
   EXPECT_EQ(unexpected(std::runtime_error("a")).code, ErrorCode::kInternal);
   EXPECT_EQ(told_of_system(std::errc::invalid_argument),
-            "E0901: fork: Invalid argument | this should not happen: please report it");
+            "E0901: fork: Invalid argument | this is a bug in Retort");
 }
 
 }  // namespace

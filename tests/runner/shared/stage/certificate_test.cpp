@@ -68,7 +68,7 @@ TEST(Certificate, WhatIsNoneSaysWhere) {
   EXPECT_EQ(refusal([](auto& json) { json["nodes"] = 1; }),
             "the certificate has an unknown 'nodes'");
   EXPECT_EQ(refusal([](auto& json) { json["changed"] = {1}; }),
-            "the certificate has a 'changed' that is not a list of texts");
+            "the certificate has a 'changed' that is not a list of strings");
   EXPECT_EQ(refusal([](auto& json) { json.erase("node"); }), "the certificate has no 'node'");
 }
 

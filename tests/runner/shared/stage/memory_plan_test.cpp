@@ -49,8 +49,7 @@ TEST(ChoiceText, SaysWhatItSavesAndWhatItCosts) {
   plan.choice->relative_time = 1.004;
   EXPECT_EQ(choice_text(plan),
             "chosen: micro_batch 16 (4 parts): 1.25 GiB instead of 2.00 GiB, in about the same "
-            "time; every bit of the "
-            "result stays");
+            "time; every bit of the result stays the same");
 }
 
 TEST(ChoiceText, NothingIsSavedByEqualNumbers) {
@@ -75,8 +74,7 @@ TEST(ChoiceText, SaysWhenItWasMadeAndWhereItDoesNotDo) {
   plan.choice->is_replayed = true;
   EXPECT_EQ(choice_text(plan), "chosen when the run started: micro_batch 16 (4 parts)");
   plan.budget = 1;
-  EXPECT_EQ(choice_text(plan),
-            "what needs the least of all that may be chosen: micro_batch 16 (4 parts)");
+  EXPECT_EQ(choice_text(plan), "the choice that needs the least memory: micro_batch 16 (4 parts)");
 }
 
 }  // namespace

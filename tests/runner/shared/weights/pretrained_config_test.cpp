@@ -72,13 +72,13 @@ TEST(PretrainedConfig, OpenClipsActivationIsGeluUnlessItSaysOtherwise) {
 
 TEST(PretrainedConfig, WhatCannotBeComputedIsRefused) {
   EXPECT_EQ(refusal(R"({"model_type": "vit", "hidden_act": "relu"})"),
-            "its 'hidden_act' is 'relu', and only gelu and quick_gelu are supported");
+            "its 'hidden_act' is 'relu', but only gelu and quick_gelu are supported");
   EXPECT_EQ(refusal(R"({"model_type": "vit", "hidden_size": -3})"),
             "its 'hidden_size' is -3, not a positive number");
   EXPECT_EQ(refusal(R"({"model_type": "vit", "qkv_bias": false})"),
             "its attention has no bias ('qkv_bias')");
   EXPECT_EQ(refusal(R"({"architecture": "resnet50"})"),
-            "its 'architecture' is 'resnet50', and of timm's only "
+            "its 'architecture' is 'resnet50', but of timm's models only "
             "vit_{tiny,small,base,large}_patch… are supported");
 }
 

@@ -41,7 +41,7 @@ TEST_F(DevicesTest, ListsWhatIsFreeAndWhoHoldsIt) {
             "GPU  cuda     free   total   use  name       UUID      held by\n"
             "  0     0  2.0 GiB  24 GiB  97 %  NVIDIA L4  GPU-aaaa  process 4711 (20 GiB)\n"
             "  1     1   20 GiB  24 GiB     -  NVIDIA L4  GPU-bbbb\n"
-            "GPU 2: it is lost: it fell off the bus or broke; start the machine anew\n");
+            "GPU 2: it is lost: it fell off the bus or broke; restart the machine\n");
 }
 
 TEST_F(DevicesTest, TellsWhichAreHidden) {
@@ -71,7 +71,8 @@ TEST_F(DevicesTest, DriverThatIsNotLoadedIsNamed) {
   const Ended ended = devices();
   EXPECT_EQ(ended.exit, 0);
   EXPECT_THAT(ended.out, HasSubstr("a run computes on the CPU: "));
-  EXPECT_THAT(ended.out, HasSubstr("help: load it: `modprobe nvidia` as root, or start anew\n"));
+  EXPECT_THAT(ended.out,
+              HasSubstr("help: load it: `modprobe nvidia` as root, or restart the machine\n"));
 }
 
 TEST_F(DevicesTest, OrderThatOnlyCudaKnowsIsRefused) {

@@ -110,17 +110,17 @@ TEST(Explain, CodeTellsCauseExampleAndRemedy) {
   EXPECT_EQ(
       told_of("e0302"),
       "E0302: a value has the wrong type\n"
-      "  A value has another type than the option: a text for a number, one value for a list.\n"
+      "  A value has the wrong type for its option: text for a number, a single value for a list.\n"
       "\n"
       "  For example:\n"
       "    train: {epochs: many}\n"
       "\n"
-      "  Write what is expected; \"5\" in quotes is a text, 5 is a number.\n"
+      "  Write what is expected; \"5\" in quotes is text, 5 is a number.\n"
       "  Exit code: 78.\n");
 }
 
 TEST(Explain, UnknownNameSuggestsTheNearestKeyKindOrCode) {
-  const std::string nothing = "E0501 : no key, kind or error is called ";
+  const std::string nothing = "E0501 : there is no key, kind or error called ";
   EXPECT_EQ(told_of("train.epoch"), nothing + "'train.epoch' (did you mean 'train.epochs'?)");
   EXPECT_EQ(told_of("epoch"), nothing + "'epoch' (did you mean 'train.epochs'?)");
   EXPECT_EQ(told_of("nestrov"), nothing + "'nestrov' (did you mean 'train.optimizer.nesterov'?)");

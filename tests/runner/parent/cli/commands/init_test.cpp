@@ -77,7 +77,7 @@ TEST_F(Init, FileWithoutAnEndingIsFoundAllTheSame) {
   const Ended ended = retort("validate mine", folder_.path());
   EXPECT_EQ(ended.exit, 66);
   EXPECT_THAT(ended.err,
-              HasSubstr("help: write './mine' for that file, or give it the ending .yaml\n"));
+              HasSubstr("help: write './mine' for that file, or give it the extension .yaml\n"));
 }
 
 }  // namespace
