@@ -8,8 +8,8 @@
 #include "stages/plan/step_profile.h"
 #include "stages/plan/trace_history.h"
 
-// What belongs to a CPU in a plan: its allocator, what its kernels take for themselves, its speed,
-// and the properties of the processor that memory_trace.h declares.
+// What belongs to a CPU in a plan: its allocator, what its kernels take for themselves, and its
+// speed.
 
 namespace stages {
 
