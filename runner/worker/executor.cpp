@@ -328,7 +328,7 @@ Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& 
   if (dry.plan) {
     if (dry.plan->choice) context.say(choice_text(*dry.plan));
     if (dry.plan->budget) {
-      context.say("needs " + size_text(dry.plan->predicted) + " according to the plan, of " +
+      context.say("needs " + size_text(dry.plan->needed) + " according to the plan, of " +
                   size_text(*dry.plan->budget) + " (" + dry.plan->budget_from + ")" +
                   (dry.plan->fits()
                        ? ""

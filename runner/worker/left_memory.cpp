@@ -36,7 +36,7 @@ std::string log_text(const DryNode& node) {
   std::string text = "runs";
   if (!node.why.empty()) text += ", although an earlier run finished it: " + node.why;
   if (!node.plan) return text;
-  text += "; needs " + size_text(node.plan->predicted);
+  text += "; needs " + size_text(node.plan->needed);
   if (!node.plan->held.empty()) text += ", " + held_text(*node.plan) + ",";
   if (node.plan->budget)
     text += " of " + size_text(*node.plan->budget) + " (" + node.plan->budget_from + ")";
@@ -46,7 +46,7 @@ std::string log_text(const DryNode& node) {
 const MemoryPlan* largest_plan(const std::vector<DryNode>& nodes) {
   const MemoryPlan* largest = nullptr;
   for (const DryNode& node : nodes) {
-    if (node.plan && (!largest || node.plan->predicted > largest->predicted)) largest = &*node.plan;
+    if (node.plan && (!largest || node.plan->needed > largest->needed)) largest = &*node.plan;
   }
   return largest;
 }
@@ -90,7 +90,7 @@ void LeftMemory::share(std::vector<DryNode>& planned, std::string_view device) {
   is_planned_for_ = device == "cpu";
   for (const DryNode& node : planned) {
     if (is_planned_for_ && node.plan && node.plan->budget)
-      left = std::min(left, std::max<std::int64_t>(*node.plan->budget - node.plan->predicted, 0));
+      left = std::min(left, std::max<std::int64_t>(*node.plan->budget - node.plan->needed, 0));
   }
   give(left);
   for (DryNode& node : planned) {
@@ -100,17 +100,17 @@ void LeftMemory::share(std::vector<DryNode>& planned, std::string_view device) {
 
 void LeftMemory::count_in(MemoryPlan& plan) {
   if (!is_planned_for_ || given() == 0) return;
-  if (plan.budget && given() > *plan.budget - plan.predicted)
-    give(std::max<std::int64_t>(*plan.budget - plan.predicted, 0));
+  if (plan.budget && given() > *plan.budget - plan.needed)
+    give(std::max<std::int64_t>(*plan.budget - plan.needed, 0));
   const std::int64_t bytes = given();
   if (bytes == 0) return;
-  plan.predicted += bytes;
+  plan.needed += bytes;
   plan.terms.push_back(
       {std::string(kCacheTerm), bytes, "kept in memory that the plans leave free"});
   for (PlanAlternative& other : plan.alternatives) {
     const std::int64_t left =
-        plan.budget ? std::max<std::int64_t>(*plan.budget - other.predicted, 0) : bytes;
-    other.predicted += std::min(bytes, left);
+        plan.budget ? std::max<std::int64_t>(*plan.budget - other.needed, 0) : bytes;
+    other.needed += std::min(bytes, left);
   }
 }
 

@@ -333,14 +333,14 @@ Lasting lasting(const MemoryPlan& plan) {
 const PlanAlternative* smallest(const MemoryPlan& plan) {
   const PlanAlternative* least = nullptr;
   for (const PlanAlternative& other : plan.alternatives) {
-    if (other.refused.empty() && (!least || other.predicted < least->predicted)) least = &other;
+    if (other.refused.empty() && (!least || other.needed < least->needed)) least = &other;
   }
   return least;
 }
 
 std::string advice(const MemoryPlan& plan) {
   if (const PlanAlternative* other = cheapest_that_fits(plan)) {
-    return override_text(other->overrides) + " fits: " + size_text(other->predicted) +
+    return override_text(other->overrides) + " fits: " + size_text(other->needed) +
            (other->relative_operations > kNoticed
                 ? ", and starts " + std::to_string(std::lround(other->relative_operations)) +
                       " times as many operations"
@@ -350,9 +350,9 @@ std::string advice(const MemoryPlan& plan) {
   if (const auto [names, bytes] = lasting(plan); bytes > *plan.budget)
     return names + " alone take " + size_text(bytes) +
            ": a larger budget, another device, or a smaller model";
-  if (const PlanAlternative* other = smallest(plan); other && other->predicted < plan.predicted) {
+  if (const PlanAlternative* other = smallest(plan); other && other->needed < plan.needed) {
     return "none of the alternatives fits; " + override_text(other->overrides) +
-           " comes closest: " + size_text(other->predicted);
+           " comes closest: " + size_text(other->needed);
   }
   return "a larger budget, another device, a smaller batch_size, or smaller images";
 }
@@ -399,7 +399,7 @@ Diagnostics stage_failures(const Node& node) {
 
 const PlanAlternative* cheapest_that_fits(const MemoryPlan& plan) {
   const auto fits = [&](const PlanAlternative& other) {
-    return other.refused.empty() && (!plan.budget || other.predicted <= *plan.budget);
+    return other.refused.empty() && (!plan.budget || other.needed <= *plan.budget);
   };
   const auto found = std::ranges::find_if(plan.alternatives, fits);
   return found == plan.alternatives.end() ? nullptr : &*found;
@@ -410,10 +410,10 @@ Diagnostic does_not_fit(const MemoryPlan& plan, std::string pointer) {
   Diagnostic refusal{ErrorCode::kOutOfMemory,
                      {},
                      std::move(pointer),
-                     "'" + plan.node + "' needs " + size_text(plan.predicted) + " at its peak, " +
+                     "'" + plan.node + "' needs " + size_text(plan.needed) + " at its peak, " +
                          (plan.held.empty() ? "" : held_text(plan) + ", ") + "and may use " +
                          size_text(*plan.budget) + " (" + plan.budget_from +
-                         "): " + size_text(plan.predicted - *plan.budget) + " too much",
+                         "): " + size_text(plan.needed - *plan.budget) + " too much",
                      advice(plan)};
   if (!plan.largest.empty())
     refusal.notes.push_back(

@@ -174,7 +174,7 @@ class Features final : public runner::Stage {
         table.tensors.set(spec.name,
                           torch::empty(rows, at::TensorOptions(spec.dtype).device(at::kMeta)));
       }
-      if (!plan || plan->predicted < planned.plan.predicted) plan = planned.plan;
+      if (!plan || plan->needed < planned.plan.needed) plan = planned.plan;
       const auto features = std::make_shared<FeatureDataset>(dataset, std::move(table));
       table_bytes += features->held().on_host;
       outputs[part] = features;

@@ -206,7 +206,7 @@ class WaySearch {
       if (!tried.traced) return;
       if (fits(tried)) low = bytes;
       else high = bytes_needed(without, with, *blocks);
-      const std::int64_t missing = tried.traced->plan.predicted - search_.budget;
+      const std::int64_t missing = tried.traced->plan.needed - search_.budget;
       bytes = low > 0 ? low + (high - low) / 2 : high - std::max<std::int64_t>(missing, 1);
     }
   }
@@ -214,7 +214,7 @@ class WaySearch {
   /// The bytes needed if the allocator lost nothing.
   static std::int64_t without_loss(const Tried& tried) {
     const MemoryPlan& plan = tried.traced->plan;
-    return plan.predicted - (plan.reserved - plan.live);
+    return plan.needed - (plan.reserved - plan.live);
   }
 
   /// What to do if a way is invalid. What is wrong with the whole batch is wrong with every way.
@@ -249,13 +249,13 @@ class WaySearch {
   }
 
   bool fits(const Tried& tried) const {
-    return tried.traced && tried.traced->plan.predicted <= search_.budget;
+    return tried.traced && tried.traced->plan.needed <= search_.budget;
   }
 
   const Tried* quickest_that_fits() const {
     const Tried* best = nullptr;
     const auto cost = [](const Tried& one) {
-      return std::tuple(one.seconds, one.traced->plan.predicted);
+      return std::tuple(one.seconds, one.traced->plan.needed);
     };
     for (const auto& [key, tried] : tried_) {
       if (fits(tried) && (!best || cost(tried) < cost(*best))) best = &tried;
@@ -266,7 +266,7 @@ class WaySearch {
   const Tried& smallest() const {
     const Tried* least = nullptr;
     for (const auto& [key, tried] : tried_) {
-      if (tried.traced && (!least || tried.traced->plan.predicted < least->traced->plan.predicted))
+      if (tried.traced && (!least || tried.traced->plan.needed < least->traced->plan.needed))
         least = &tried;
     }
     return *least;
@@ -300,7 +300,7 @@ class WaySearch {
         .overrides = overrides_between(written_, result.policy, search_.batch),
         .exactness = is_cut || tried.way.two_pass != written_.two_pass ? "exact" : "bit",
         .summary = summary(tried),
-        .whole = whole.traced ? whole.traced->plan.predicted : 0,
+        .whole = whole.traced ? whole.traced->plan.needed : 0,
         .relative_time = whole.traced && whole.seconds > 0 ? tried.seconds / whole.seconds : 1,
         .time_model = std::string(time_model_version())};
     for (const auto& [key, other] : tried_) {
@@ -312,7 +312,7 @@ class WaySearch {
     // Cheapest first; among ways with equal compute, the one with larger parts.
     std::ranges::stable_sort(result.plan.alternatives, {}, [](const runner::PlanAlternative& one) {
       return std::tuple(one.exactness == "declared", std::lround(20 * one.relative_flops),
-                        -one.predicted);
+                        -one.needed);
     });
     return result;
   }
@@ -323,7 +323,7 @@ class WaySearch {
     plan.alternatives.push_back(
         {.overrides = overrides_between(written_, policy, search_.batch),
          .exactness = exactness,
-         .predicted = other.predicted,
+         .needed = other.needed,
          .relative_flops = relative(other.flops, plan.flops),
          .relative_operations = relative(static_cast<double>(other.operations),
                                          static_cast<double>(plan.operations))});

@@ -63,9 +63,9 @@ runner::NamedBytes kernel_scratch(const MemoryTrace& trace, std::size_t first_ev
 
 void add_cpu_terms(runner::MemoryPlan& plan, const MemoryTrace& trace, std::size_t first_event) {
   runner::NamedBytes scratch = kernel_scratch(trace, first_event, plan);
-  plan.predicted += scratch.bytes;
-  const runner::NamedBytes margin = margin_of(plan.predicted, trace.storages());
-  plan.predicted += margin.bytes;
+  plan.needed += scratch.bytes;
+  const runner::NamedBytes margin = margin_of(plan.needed, trace.storages());
+  plan.needed += margin.bytes;
   plan.terms = {margin, std::move(scratch)};
 }
 

@@ -141,7 +141,7 @@ Replan search_again(PolicySearch search) {
   return [search = std::move(search)](const MemoryPolicy& failed,
                                       std::int64_t bytes) -> std::optional<MemoryPolicy> {
     try {
-      const std::int64_t needed = search.trace(failed).plan.predicted;
+      const std::int64_t needed = search.trace(failed).plan.needed;
       MemoryPolicy written = search.written;
       written.offloads_optimizer = failed.offloads_optimizer;
       written.offload_is_open = false;
@@ -150,7 +150,7 @@ Replan search_again(PolicySearch search) {
           std::min(memory_budget(search.written, runner::NamedBytes{"what is free", bytes})->bytes,
                    static_cast<std::int64_t>(kShrunk * static_cast<double>(needed)));
       PlannedStep other = choose_policy(again);
-      if (other.plan.predicted >= needed) return {};
+      if (other.plan.needed >= needed) return {};
       return std::move(other.policy);
     } catch (const runner::StageError&) {
       return {};  // the search does not contain, say, half of a part that the recipe wrote

@@ -24,12 +24,12 @@ PlannedStep resolve_policy(const PolicySearch& search, const std::string& model_
   }
   if (const auto earlier = replayed_policy(context.earlier_step(), search.written, model_stage)) {
     PlannedStep replayed{*earlier, search.trace(*earlier).plan};
-    if (replayed.plan.predicted <= search.budget) {
+    if (replayed.plan.needed <= search.budget) {
       replayed.plan.choice = {
           .overrides = overrides_between(search.written, *earlier, search.batch),
           .exactness = "exact",
           .summary = "as when the run started",
-          .whole = replayed.plan.predicted,
+          .whole = replayed.plan.needed,
           .time_model = std::string(time_model_version()),
           .is_replayed = true};
       return replayed;

@@ -79,7 +79,7 @@ struct Alternative {
 
 /// What is reported about a way.
 struct Outcome {
-  std::int64_t predicted = 0;
+  std::int64_t needed = 0;
   double flops = 0;
   std::int64_t operations = 0;
   std::string refused = {};  // why it is not possible; empty: it is
@@ -112,7 +112,7 @@ class Alternatives {
     }
     // Among ways with equal compute, within some per cent, the one with larger parts is faster.
     const auto cost = [](const PlanAlternative& one) {
-      return std::tuple(!one.refused.empty(), std::lround(20 * one.relative_flops), -one.predicted);
+      return std::tuple(!one.refused.empty(), std::lround(20 * one.relative_flops), -one.needed);
     };
     std::ranges::stable_sort(plan_.alternatives, {}, cost);
   }
@@ -125,7 +125,7 @@ class Alternatives {
       way.offloads = offloads;
       way.in_backward = in_backward;
       const Outcome& found = outcome(way);
-      if (found.refused.empty() && found.predicted < plan_.predicted) consider(way);
+      if (found.refused.empty() && found.needed < plan_.needed) consider(way);
     }
   }
 
@@ -148,7 +148,7 @@ class Alternatives {
     if (!is_new) return result;
     try {
       const MemoryPlan plan = under_(policy_of(way));
-      result = {.predicted = plan.predicted, .flops = plan.flops, .operations = plan.operations};
+      result = {.needed = plan.needed, .flops = plan.flops, .operations = plan.operations};
     } catch (const runner::StageError& error) {
       result.refused = error.what();
     }
@@ -159,7 +159,7 @@ class Alternatives {
   std::int64_t largest_that_fits(bool blocks, bool two_pass) {
     const auto fits = [&](std::int64_t size) {
       const Outcome& found = outcome({size, blocks, two_pass});
-      return found.refused.empty() && found.predicted <= *plan_.budget;
+      return found.refused.empty() && found.needed <= *plan_.budget;
     };
     std::int64_t fitting = 0, failing = units_;
     while (failing - fitting > 1) {
@@ -181,7 +181,7 @@ class Alternatives {
     const Outcome& other = outcome(way);
     alternative.refused = other.refused;
     if (other.refused.empty()) {
-      alternative.predicted = other.predicted;
+      alternative.needed = other.needed;
       alternative.relative_flops = plan_.flops > 0 ? other.flops / plan_.flops : 1;
       alternative.relative_operations =
           plan_.operations > 0
@@ -208,7 +208,7 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Memo
                               const MemoryPolicy& without) {
     runner::OptionEffect effect{option, value};
     try {
-      effect.bytes = under(without).predicted - plan.predicted;
+      effect.bytes = under(without).needed - plan.needed;
     } catch (const runner::StageError& error) {
       effect.note = std::string("cannot be left out: ") + error.what();
     }

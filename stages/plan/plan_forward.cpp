@@ -94,13 +94,13 @@ PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results,
   if (forward.policy.allow != Allow::kExact) {
     asked.plan.alternatives.push_back({.overrides = {forward.batch_option + "=" + size},
                                        .exactness = "exact",
-                                       .predicted = smaller->plan.predicted});
+                                       .needed = smaller->plan.needed});
     return asked;
   }
   smaller->plan.choice = {.overrides = {forward.batch_option + "=" + size},
                           .exactness = "exact",
                           .summary = "batches of " + size + " samples",
-                          .whole = asked.plan.predicted,
+                          .whole = asked.plan.needed,
                           .time_model = ""};
   return *std::move(smaller);
 }
@@ -135,7 +135,7 @@ Batch meta_batch(const DatasetDescription& data, std::int64_t units) {
 }
 
 void add_term(runner::MemoryPlan& plan, runner::NamedBytes term) {
-  plan.predicted += term.bytes;
+  plan.needed += term.bytes;
   plan.terms.push_back(std::move(term));
 }
 
@@ -162,7 +162,7 @@ void add_held_memory(runner::MemoryPlan& plan, const runner::PlanContext& contex
   if (bytes > 0 && at::Device(context.node().device).is_cpu())
     add_term(plan, {"data", bytes, "kept in memory"});
   plan.held = context.held();
-  plan.predicted += plan.held_bytes();
+  plan.needed += plan.held_bytes();
 }
 
 void set_budget(runner::MemoryPlan& plan, const MemoryPolicy& policy,

@@ -113,10 +113,10 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
   plan.terms_version = backend_terms_version();
   const bool is_gpu = backend.device == at::kCUDA;
   plan.reserved = is_gpu ? reserved_on_gpu(history, settings) : reserved_by_pool(history);
-  plan.predicted = plan.reserved;
+  plan.needed = plan.reserved;
   if (!is_gpu) add_cpu_terms(plan, trace, first_event);
   for (runner::NamedBytes& term : backend_terms(backend)) {
-    plan.predicted += term.bytes;
+    plan.needed += term.bytes;
     plan.terms.push_back(std::move(term));
   }
   std::int64_t casts = 0;

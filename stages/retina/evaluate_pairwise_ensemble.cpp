@@ -134,8 +134,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
       if (i > 0 && parts.ensemble.members[i - 1].set == member.set) continue;
       PlannedForward planned = parts.predictor(member, config_.predictor).planned(context);
       config_.predictor.batch_size = std::min(config_.predictor.batch_size, planned.batch_size);
-      if (!largest || planned.plan.predicted > largest->plan.predicted)
-        largest = std::move(planned);
+      if (!largest || planned.plan.needed > largest->plan.needed) largest = std::move(planned);
     }
     context.plan(std::move(largest->plan));
     return planned_results(parts.test->describe().size, std::ssize(parts.ensemble.classes));

@@ -297,7 +297,7 @@ std::int64_t planned_bytes_of(const Checkpoint& checkpoint, const ImagesToPredic
                              return pair_logits_of(checkpoint, request.flip, network, inputs);
                            }},
                       /*keeps_results=*/false, unseen)
-      .plan.predicted;
+      .plan.needed;
 }
 
 }  // namespace
@@ -336,7 +336,7 @@ runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestC
   const auto networks = networks_wired_to(graph, node, trained, device->str(),
                                           /*are_outlines=*/!plan_for.empty(), context);
   if (!networks) return networks.errors();
-  if (networks->empty()) return Json{{"predicted", 0}};
+  if (networks->empty()) return Json{{"needed", 0}};
   std::vector<std::shared_ptr<const Checkpoint>> checkpoints;
   for (const NodeNetwork& network : *networks) checkpoints.push_back(network.checkpoint);
   Ensemble ensemble = make_ensemble(checkpoints, classes_of(*networks));
@@ -354,7 +354,7 @@ runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestC
   auto pictures = std::make_shared<const ImagesToPredict>(std::move(found->files), transform,
                                                           asked.skip_corrupt);
   if (!plan_for.empty())
-    return Json{{"predicted", planned_bytes_of(*checkpoints.front(), *pictures, asked, plan_for)}};
+    return Json{{"needed", planned_bytes_of(*checkpoints.front(), *pictures, asked, plan_for)}};
   return EnsemblePrediction(std::move(ensemble), voting, std::move(pictures), transform, asked,
                             *device, context)
       .run();

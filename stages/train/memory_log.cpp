@@ -120,13 +120,13 @@ void MemoryLog::end_epoch(std::int64_t epoch, std::int64_t step) {
 void MemoryLog::end(std::int64_t step) {
   epoch_peak_ = std::max(epoch_peak_, peak_);
   say("at the end");
-  if (!options_.planned_peak || is_silent()) return;
-  const double share = static_cast<double>(peak_) / static_cast<double>(*options_.planned_peak);
+  if (!options_.planned_live || is_silent()) return;
+  const double share = static_cast<double>(peak_) / static_cast<double>(*options_.planned_live);
   context_.metric("memory/peak_by_plan", share, step);
   char percent[32];
   std::snprintf(percent, sizeof percent, "%.1f", 100 * share);
   context_.say("memory peak: " + runner::size_text(peak_) + " in tensors, " + percent +
-               " % of the " + runner::size_text(*options_.planned_peak) + " planned");
+               " % of the " + runner::size_text(*options_.planned_live) + " planned");
 }
 
 bool MemoryLog::is_silent() const {

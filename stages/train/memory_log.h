@@ -64,7 +64,7 @@ class MemoryLog {
     std::int64_t log_every = 1;  ///< number of steps between the metrics of single steps
     std::int64_t steps = 0;      ///< the last of which is logged too
     EmptyCacheEvery empty_cache_every;
-    std::optional<std::int64_t> planned_peak = {};  ///< bytes in tensors that the plan predicts
+    std::optional<std::int64_t> planned_live = {};  ///< live bytes by the plan
     /// Releases unused blocks; empty: as the allocator of `device` does, malloc not at all.
     std::function<void()> empty_cache = {};
   };

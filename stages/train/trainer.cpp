@@ -80,7 +80,7 @@ class Training {
              steady_seconds),
         memory_(
             context,
-            {device_, options.log_every, steps_, policy.empty_cache_every, options.planned_peak},
+            {device_, options.log_every, steps_, policy.empty_cache_every, options.planned_live},
             [this](std::int64_t live) {
               return bytes_by_owner(owned_tensors(network_, execution_.state_on_device()), live);
             }),
@@ -315,7 +315,7 @@ class Training {
     return {.replan = next,
             .plan_under = plan,
             .units = units,
-            .planned = options_.planned_need,
+            .planned = options_.planned_needed,
             .free_now = [this] { return memory_left(device_); }};
   }
 

@@ -102,8 +102,8 @@ struct TrainerOptions {
   std::string model_stage =
       "model";               ///< the stage that makes the network, as memory.precision names it
   bool begins_anew = false;  ///< do not resume anything that was saved before
-  std::optional<std::int64_t> planned_peak;  ///< bytes in tensors, as predicted by plan_training()
-  std::optional<std::int64_t> planned_need;  ///< bytes of the device in all, as predicted
+  std::optional<std::int64_t> planned_live;    ///< live bytes, by plan_training()
+  std::optional<std::int64_t> planned_needed;  ///< needed bytes, by plan_training()
   bool operator==(const TrainerOptions&) const = default;
 };
 

@@ -48,7 +48,7 @@ struct TrainingOptions {
 std::int64_t planned_for_tensors(const runner::MemoryPlan& plan, at::Device device) {
   if (!device.is_cpu()) return plan.live + plan.held_bytes();
   const auto margin = std::ranges::find(plan.terms, kMarginTerm, &runner::NamedBytes::name);
-  return plan.predicted - (plan.reserved - plan.live) -
+  return plan.needed - (plan.reserved - plan.live) -
          (margin == plan.terms.end() ? 0 : margin->bytes);
 }
 
@@ -204,8 +204,8 @@ class TrainingStage final : public runner::Stage {
     TrainerOptions options = options_.trainer;
     MemoryPolicy policy = *inputs.get<MemoryPolicy>("memory");
     options.model_stage = inputs.source("model");
-    options.planned_peak = planned_peak_;
-    options.planned_need = planned_need_;
+    options.planned_live = planned_live_;
+    options.planned_needed = planned_needed_;
     // The published program resolved no open choices before it failed.
     if (policy.recovery.halves_batch) policy.allow = Allow::kNothing;
     const std::int64_t times = options_.gradient_accumulation_steps;
@@ -271,8 +271,8 @@ class TrainingStage final : public runner::Stage {
     };
     PlannedStep planned = plan_training(under(policy), context);
     held_ = context.held();
-    planned_peak_ = planned_for_tensors(planned.plan, at::Device(context.node().device));
-    planned_need_ = planned.plan.predicted;
+    planned_live_ = planned_for_tensors(planned.plan, at::Device(context.node().device));
+    planned_needed_ = planned.plan.needed;
     context.plan(std::move(planned.plan));
     planned_policy_ = planned.policy;
     if (!context.dry().wants_certificate) return;
@@ -355,10 +355,10 @@ class TrainingStage final : public runner::Stage {
   const TrainingOptions options_;
   const TrainingKind kind_;
   // Set once it has been planned:
-  std::optional<std::int64_t> planned_peak_, planned_need_;  // bytes
-  std::optional<MemoryPolicy> planned_policy_;               // nullopt if the recipe leaves nothing
-                                                             // open
-  std::vector<runner::NamedBytes> held_;                     // by other nodes while this one runs
+  std::optional<std::int64_t> planned_live_, planned_needed_;  // bytes
+  std::optional<MemoryPolicy> planned_policy_;  // nullopt if the recipe leaves nothing
+                                                // open
+  std::vector<runner::NamedBytes> held_;        // by other nodes while this one runs
 };
 
 }  // namespace

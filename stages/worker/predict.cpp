@@ -214,7 +214,7 @@ std::int64_t planned_bytes(const Checkpoint& checkpoint, const ImagesToPredict& 
                        .batch_option = "--batch-size",
                        .forward = forward},
                       /*keeps_results=*/false, unseen)
-      .plan.predicted;
+      .plan.needed;
 }
 
 /// The examples in a folder; none if the path is empty. A few-shot model requires them.
@@ -344,7 +344,7 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
     return errors;
   const auto checkpoint = asked_network(request, graph, device->str(), !plan_for.empty(), context);
   if (!checkpoint) return checkpoint.errors();
-  if (!*checkpoint) return Json{{"predicted", 0}};
+  if (!*checkpoint) return Json{{"needed", 0}};
   ImageDatasetOptions transform = transform_of(**checkpoint);
   transform.loader.workers =
       std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
@@ -352,8 +352,8 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
   if (!asked) return asked.errors();
   auto pictures = std::make_shared<const ImagesToPredict>(std::move(found->files), transform, skip);
   if (!plan_for.empty())
-    return Json{{"predicted", planned_bytes(**checkpoint, *pictures, *asked, batch_size,
-                                            flip->second, plan_for)}};
+    return Json{{"needed", planned_bytes(**checkpoint, *pictures, *asked, batch_size, flip->second,
+                                         plan_for)}};
   const std::string explain = request.contains("explain") ? fields.text("explain") : "";
   Json answer = Prediction(**checkpoint, std::move(pictures), *std::move(asked), top, flip->second,
                            explain, context)

@@ -28,7 +28,7 @@ namespace stages {
 /// "message"}; then {"images", "failed"}, with "explain" also {"pictures"}, and "weights" as in
 /// export.h.
 ///
-/// With "plan_for", the name of a GPU, nothing is predicted: → {"predicted": the bytes that a
+/// With "plan_for", the name of a GPU, nothing is predicted: → {"needed": the bytes that a
 /// prediction would need there; 0: unknown}. Memory does not grow with the number of images, except
 /// for their names.
 runner::Result<nlohmann::ordered_json> answer_predict(const nlohmann::ordered_json& request,

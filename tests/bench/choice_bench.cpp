@@ -40,7 +40,7 @@ class Way {
                      (recomputed.is_string() ? recomputed.get<std::string>()
                                              : std::to_string(recomputed.size()))},
         {"step", plan.step},
-        {"bytes", plan.predicted},
+        {"bytes", plan.needed},
         {"predicted_seconds", predicted_seconds({plan.flops, plan.traffic,
                                                  static_cast<double>(plan.operations), plan.moved},
                                                 backend)}};
@@ -91,8 +91,8 @@ int main(int, char** arguments) {
         training.policy.activation_checkpointing.modules.push_back(
             "model.vision_model.encoder.layers." + std::to_string(layer));
       const PlannedStep planned = training.planned();
-      least = least == 0 ? planned.plan.predicted : std::min(least, planned.plan.predicted);
-      most = std::max(most, planned.plan.predicted);
+      least = least == 0 ? planned.plan.needed : std::min(least, planned.plan.needed);
+      most = std::max(most, planned.plan.needed);
       add(planned);
     }
   }

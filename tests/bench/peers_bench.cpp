@@ -62,8 +62,8 @@ class PeersBench {
       weights.set(item.key(), item.value().detach());
     write_safetensors(folder / "weights.safetensors", weights);
     write_safetensors(folder / "data.safetensors", {{"images", images_}, {"labels", labels_}});
-    return {{"whole", planned(std::int64_t{1} << 40).plan.predicted},
-            {"least", planned(1000).plan.predicted}};
+    return {{"whole", planned(std::int64_t{1} << 40).plan.needed},
+            {"least", planned(1000).plan.needed}};
   }
 
   nlohmann::json run(std::int64_t budget) {

@@ -66,7 +66,7 @@ def trained(line, folder, environment):
     reserved = max(one["value"] for one in metrics if one["node"] == "train" and one["name"] == "memory/reserved")
     nodes = {node["id"]: node["peak_memory_bytes"] for node in json.loads((folder / "summary.json").read_text())["nodes"]}
     scratch = sum(term["bytes"] for term in plan["terms"] if term["name"] == "kernel_scratch")
-    return {"planned": plan["predicted"], "scratch": scratch, "counted": max(reserved, nodes["train"])}
+    return {"planned": plan["needed"], "scratch": scratch, "counted": max(reserved, nodes["train"])}
 
 
 def plans(arguments, results):

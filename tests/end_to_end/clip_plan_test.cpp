@@ -42,7 +42,7 @@ class ClipPlan : public testing::Test {
   static json training(const Ended& ended) {
     return json::parse(ended.out).at("result").at("plans").at(0);
   }
-  static double needs(const json& plan) { return plan.at("predicted").get<double>() / kGibibyte; }
+  static double needs(const json& plan) { return plan.at("needed").get<double>() / kGibibyte; }
 };
 
 TEST_F(ClipPlan, WholeBatchDoesNotFitAndEveryByteIsNamed) {
@@ -60,7 +60,7 @@ TEST_F(ClipPlan, WholeBatchDoesNotFitAndEveryByteIsNamed) {
   }
   EXPECT_EQ(bytes, plan.at("live"));
   for (const json& term : plan.at("terms")) bytes += term.at("bytes").get<std::int64_t>();
-  EXPECT_EQ(bytes, plan.at("predicted"));
+  EXPECT_EQ(bytes, plan.at("needed"));
 }
 
 TEST_F(ClipPlan, RecomputedBlocksAloneMakeItFit) {

@@ -49,7 +49,7 @@ class FewShotPlan : public testing::Test {
   static json training(const Ended& ended) {
     return json::parse(ended.out).at("result").at("plans").at(0);
   }
-  static double needs(const json& plan) { return plan.at("predicted").get<double>() / kGib; }
+  static double needs(const json& plan) { return plan.at("needed").get<double>() / kGib; }
   static std::vector<json> matrices(const json& plan) {
     std::vector<json> found;
     std::ranges::copy_if(plan.at("largest"), std::back_inserter(found), [](const json& tensor) {

@@ -46,7 +46,7 @@ TEST_F(Memory, RunUnderABudgetThatItsPlanFillsEndsWell) {
                          folder_.path())
                       .out)
           .at("result");
-  const double needs = plan.at("plans").at(0).at("predicted").get<double>() / (1 << 20);
+  const double needs = plan.at("plans").at(0).at("needed").get<double>() / (1 << 20);
   const std::string budget = std::to_string(needs + 0.01);
   const Ended ended = run("memory.budget=" + budget.substr(0, budget.find('.') + 3) + "MiB");
   EXPECT_EQ(ended.exit, 0) << ended.err;
@@ -110,10 +110,10 @@ TEST_F(Memory, AResumedTrainingKeepsItsPlanThoughMoreWouldFit) {
                         .at("result")
                         .at("plans")
                         .at(0);
-  double least = plan.at("predicted").get<double>();
+  double least = plan.at("needed").get<double>();
   for (const json& other : plan.at("alternatives"))
-    least = std::min(least, other.at("predicted").get<double>());
-  const double budget = (plan.at("predicted").get<double>() + 2 * least) / 3;
+    least = std::min(least, other.at("needed").get<double>());
+  const double budget = (plan.at("needed").get<double>() + 2 * least) / 3;
   const std::string text = std::to_string(static_cast<std::int64_t>(budget) >> 20) + "MiB";
   const auto step = [&] {
     return json::parse(file_text(folder_ / "run/nodes/train/plan.json")).at("step");

@@ -37,7 +37,7 @@ class Plan : public testing::Test {
     return json::parse(plan("--json " + more).out).at("result");
   }
   std::int64_t needs(const std::string& more = "") {
-    return answer(more).at("plans").at(0).at("predicted");
+    return answer(more).at("plans").at(0).at("needed");
   }
   bool wrote_anything() const {
     return std::filesystem::exists(folder_ / "run") || std::filesystem::exists(folder_ / "outputs");
@@ -73,7 +73,7 @@ TEST_F(Plan, WhatIsOfferedCanBeHadAndNeedsWhatWasSaid) {
       std::string overrides = cut;
       for (const json& override : one.at("overrides"))
         overrides += " " + override.get<std::string>();
-      EXPECT_EQ(needs(overrides), one.at("predicted")) << overrides;
+      EXPECT_EQ(needs(overrides), one.at("needed")) << overrides;
     }
   }
 }
@@ -81,7 +81,7 @@ TEST_F(Plan, WhatIsOfferedCanBeHadAndNeedsWhatWasSaid) {
 TEST_F(Plan, WhatDoesNotFitIsRefusedWithWhatDoes) {
   const json alone = answer("memory.micro_batch=2");
   const std::string budget =
-      std::to_string(alone.at("plans").at(0).at("predicted").get<double>() / (1 << 20) + 0.1);
+      std::to_string(alone.at("plans").at(0).at("needed").get<double>() / (1 << 20) + 0.1);
   const std::string enough = budget.substr(0, budget.find('.') + 4) + "MiB";
   const Ended planned = plan("--budget " + enough);
   EXPECT_EQ(planned.exit, 1);
@@ -111,14 +111,14 @@ TEST_F(Plan, RunRecordsWhatItWasPlannedToNeed) {
   const Ended ended = retort("run r.yaml run.dir=run", folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   const json record = json::parse(file_text(folder_ / "run" / "nodes" / "train" / "plan.json"));
-  EXPECT_EQ(record.at("predicted"), needs());
+  EXPECT_EQ(record.at("needed"), needs());
 }
 
 TEST_F(Plan, DeviceThatIsNotHereIsPlannedForByItsName) {
   const json plan = answer("--gpu L4").at("plans").at(0);
   EXPECT_EQ(plan.at("device"), "NVIDIA L4");
   EXPECT_EQ(plan.at("budget_from"), "NVIDIA L4");
-  EXPECT_GT(plan.at("predicted").get<std::int64_t>(), plan.at("live").get<std::int64_t>());
+  EXPECT_GT(plan.at("needed").get<std::int64_t>(), plan.at("live").get<std::int64_t>());
 }
 
 /// What is planned for a GPU says nothing of the processor here: neither of its threads nor of its

@@ -14,8 +14,7 @@
 inline void expect_counted_as_planned(std::int64_t counted, const runner::MemoryPlan& plan,
                                       double share, const std::string& what = {}) {
   EXPECT_GE(counted, plan.live) << what;
-  EXPECT_LE(counted, plan.predicted) << what;
+  EXPECT_LE(counted, plan.needed) << what;
   const std::int64_t gaps = plan.reserved - plan.live;
-  EXPECT_GE(static_cast<double>(counted), share * static_cast<double>(plan.predicted - gaps))
-      << what;
+  EXPECT_GE(static_cast<double>(counted), share * static_cast<double>(plan.needed - gaps)) << what;
 }

@@ -11,7 +11,7 @@ inline runner::MemoryPlan memory_plan() {
   plan.threads = 2;
   plan.live = 1100 * kMiB;
   plan.reserved = 1200 * kMiB;
-  plan.predicted = 1280 * kMiB;
+  plan.needed = 1280 * kMiB;
   plan.budget = 8192 * kMiB;
   plan.budget_from = "memory.budget";
   plan.peak_phase = "backward";

@@ -60,7 +60,7 @@ class WholeRun {
     for (const runner::DryNode& dry : executor_.planned()) {
       if (dry.plan)
         result[dry.node] = {.tensors = dry.plan->live + dry.plan->held_bytes(),
-                            .needed = dry.plan->predicted};
+                            .needed = dry.plan->needed};
     }
     for (const auto& event : events_) {
       const auto* finished = std::get_if<runner::NodeFinished>(&event);
@@ -69,15 +69,15 @@ class WholeRun {
     }
     return result;
   }
-  std::int64_t predicted(const std::string& id) const {
+  std::int64_t needed(const std::string& id) const {
     const auto found = std::ranges::find(executor_.planned(), id, &runner::DryNode::node);
-    return found->plan->predicted;
+    return found->plan->needed;
   }
   /// Of the node that needs the most.
-  std::int64_t predicted() const {
+  std::int64_t needed() const {
     std::int64_t most = 0;
     for (const runner::DryNode& dry : executor_.planned())
-      most = std::max(most, dry.plan ? dry.plan->predicted : 0);
+      most = std::max(most, dry.plan ? dry.plan->needed : 0);
     return most;
   }
   std::vector<std::string> started() const {

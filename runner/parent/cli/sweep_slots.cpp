@@ -48,8 +48,8 @@ std::string unplanned_part(const Graph& graph, const PlanAnswer& answer) {
   return "";
 }
 
-Result<TrialPeak> planned_peak(const Value& resolved, const SchemaSet& schemas,
-                               const ReuseFlags& reuse, const LogFlags& log, Console& console) {
+Result<TrialPeak> needed_by_trial(const Value& resolved, const SchemaSet& schemas,
+                                  const ReuseFlags& reuse, const LogFlags& log, Console& console) {
   const auto recipe = make_recipe(resolved, schemas, &console.sources);
   if (!recipe) return recipe.errors();
   auto graph = compile(*recipe, schemas);
@@ -75,7 +75,7 @@ Result<TrialPeak> planned_peak(const Value& resolved, const SchemaSet& schemas,
   TrialPeak peak{.memory = answer->memory.value_or(NamedBytes{})};
   peak.unplanned = unplanned_part(request.graph, *answer);
   const MemoryPlan* const largest = answer->largest_plan();
-  if (largest) peak.bytes = largest->predicted;
+  if (largest) peak.bytes = largest->needed;
   if (request.graph.device != "cpu")
     peak.device = device_wish(resolved).index() ? recipe->device : "cuda";
   else if (largest) peak.bytes += kProcesses;
@@ -133,7 +133,7 @@ Result<SlotWish> slot_wish(const std::string& text) {
 SlotMemory slot_memory(const SchemaSet& schemas, const ReuseFlags& reuse, const LogFlags& log,
                        Console& console) {
   return SlotMemory(
-      [&](const Value& recipe) { return planned_peak(recipe, schemas, reuse, log, console); },
+      [&](const Value& recipe) { return needed_by_trial(recipe, schemas, reuse, log, console); },
       gpus_for_trials());
 }
 

@@ -197,13 +197,13 @@ Result<OwnDevice> taken_for(const DeviceUse& use, const DeviceWish& wish, const 
   NeedOf need =
       use.need ? use.need : [](const DeviceFacts&) { return Result<DeviceNeed>(DeviceNeed{}); };
   if (use.reuse) {
-    need = planned_need({.graph = use.graph,
-                         .worker = use.worker,
-                         .trained = use.trained,
-                         .reuse = *use.reuse,
-                         .is_resumed = use.is_resumed,
-                         .node_index = node_index_folder()},
-                        display);
+    need = needed_by_run({.graph = use.graph,
+                          .worker = use.worker,
+                          .trained = use.trained,
+                          .reuse = *use.reuse,
+                          .is_resumed = use.is_resumed,
+                          .node_index = node_index_folder()},
+                         display);
   }
   auto taken = take_device(wish, need, device_world(nvml, console, &wait));
   if (!taken) return placed(taken.errors(), use.recipe);

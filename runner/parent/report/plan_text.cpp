@@ -147,7 +147,7 @@ std::string section(const std::string& title, const Rows& rows) {
 }
 
 std::string need_text(const MemoryPlan& plan) {
-  std::string text = "needs " + size_text(plan.predicted);
+  std::string text = "needs " + size_text(plan.needed);
   if (!plan.held.empty()) text += ", " + held_text(plan) + ",";
   if (const auto cache = std::ranges::find(plan.terms, kCacheTerm, &NamedBytes::name);
       cache != plan.terms.end())
@@ -155,8 +155,8 @@ std::string need_text(const MemoryPlan& plan) {
   if (!plan.budget) return text + "; no budget is known";
   text += " of " + size_text(*plan.budget) + " (" + plan.budget_from + "): ";
   return plan.fits()
-             ? text + "fits, " + size_text(*plan.budget - plan.predicted) + " to spare"
-             : text + "does not fit, " + size_text(plan.predicted - *plan.budget) + " too much" +
+             ? text + "fits, " + size_text(*plan.budget - plan.needed) + " to spare"
+             : text + "does not fit, " + size_text(plan.needed - *plan.budget) + " too much" +
                    (plan.must_fit ? "" : "; it starts anyway (memory.on_oom_policy: legacy)");
 }
 
@@ -198,7 +198,7 @@ std::string options_text(const MemoryPlan& plan) {
 std::string margin_text(const PlanAlternative& other, const MemoryPlan& plan) {
   if (!other.refused.empty()) return "refused: " + other.refused;
   if (!plan.budget) return "";
-  const std::int64_t spare = *plan.budget - other.predicted;
+  const std::int64_t spare = *plan.budget - other.needed;
   return spare >= 0 ? "fits, " + size_text(spare) + " to spare" : size_text(-spare) + " too much";
 }
 
@@ -216,7 +216,7 @@ std::string alternatives_text(const MemoryPlan& plan) {
   Rows rows = {{"needs", "with", "result", "compute", "launches", ""}};
   for (const PlanAlternative& other : plan.alternatives) {
     const bool is_one = other.refused.empty();
-    rows.push_back({is_one ? size_text(other.predicted) : "–", brief_text(other.overrides),
+    rows.push_back({is_one ? size_text(other.needed) : "–", brief_text(other.overrides),
                     other.exactness, is_one ? decimal(other.relative_flops, 2) + "x" : "–",
                     is_one ? decimal(other.relative_operations, 2) + "x" : "–",
                     margin_text(other, plan)});
@@ -350,7 +350,7 @@ std::string draw_plan(const MemoryPlan& plan, const std::string& name) {
   const std::int64_t most = *std::ranges::max_element(plan.curve);
   std::string description = "live bytes over a step of " + plan.node + ", at most " +
                             size_text(most) + " in " + plan.peak_phase + "; " +
-                            size_text(plan.predicted) + " are needed";
+                            size_text(plan.needed) + " are needed";
   if (plan.budget) description += " of " + size_text(*plan.budget);
   Drawing drawing(kPictureWidth, kHeight, "Memory plan of " + name, description);
   draw_phases(drawing, plan);
@@ -363,7 +363,7 @@ std::string draw_plan(const MemoryPlan& plan, const std::string& name) {
       drawing, kFrame,
       {"a step, operation by operation", {.low = 0, .high = points, .values = {}, .labels = {}}},
       {unit.name, nice_ticks(0, std::max(1e-9, static_cast<double>(top) / unit.bytes), 8)},
-      plan.node + ": live " + size_text(most) + ", needs " + size_text(plan.predicted));
+      plan.node + ": live " + size_text(most) + ", needs " + size_text(plan.needed));
   plot.line(steps(plan.curve, unit.bytes), 1, Stroke::kPlain);
   std::vector<LegendEntry> lines = {{"live bytes", 1}};
   if (shows_budget) {

@@ -69,8 +69,8 @@ std::string model_of(const DeviceFacts& device) {
 
 }  // namespace
 
-NeedOf planned_need_of_prediction(const WorkerCommand& worker,
-                                  const nlohmann::ordered_json& request, ProgressDisplay& display) {
+NeedOf needed_by_prediction(const WorkerCommand& worker, const nlohmann::ordered_json& request,
+                            ProgressDisplay& display) {
   return [&worker, &request, &display](const DeviceFacts& device) -> Result<DeviceNeed> {
     nlohmann::ordered_json asked = request;
     asked["plan_for"] = model_of(device);
@@ -78,14 +78,13 @@ NeedOf planned_need_of_prediction(const WorkerCommand& worker,
         ask_worker(without_gpus(worker), asked, shown_conversation(display, "predict"));
     display.clear();
     if (!answer) return answer.errors();
-    const auto predicted = answer->find("predicted");
-    const bool is_known =
-        predicted != answer->end() && predicted->is_number_integer() && *predicted > 0;
-    return is_known ? DeviceNeed{*predicted, "the plan of the prediction"} : DeviceNeed{};
+    const auto needed = answer->find("needed");
+    const bool is_known = needed != answer->end() && needed->is_number_integer() && *needed > 0;
+    return is_known ? DeviceNeed{*needed, "the plan of the prediction"} : DeviceNeed{};
   };
 }
 
-NeedOf planned_need(const RunToPlan& run, ProgressDisplay& display) {
+NeedOf needed_by_run(const RunToPlan& run, ProgressDisplay& display) {
   return [run, &display](const DeviceFacts& device) -> Result<DeviceNeed> {
     PlanRequest request{.graph = run.graph,
                         .budget = std::nullopt,
@@ -108,7 +107,7 @@ NeedOf planned_need(const RunToPlan& run, ProgressDisplay& display) {
     if (!errors.empty() && !run.is_resumed) return errors;
     const MemoryPlan* const largest = answer->largest_plan();
     return largest && largest->must_fit
-               ? DeviceNeed{largest->predicted, "the plan of " + largest->node}
+               ? DeviceNeed{largest->needed, "the plan of " + largest->node}
                : DeviceNeed{};
   };
 }

@@ -60,11 +60,11 @@ struct RunToPlan {
 
 /// Asks a worker, with all GPUs hidden, what the prediction `request` needs on the given device.
 /// Everything is borrowed.
-NeedOf planned_need_of_prediction(const WorkerCommand& worker,
-                                  const nlohmann::ordered_json& request, ProgressDisplay& display);
+NeedOf needed_by_prediction(const WorkerCommand& worker, const nlohmann::ordered_json& request,
+                            ProgressDisplay& display);
 
 /// Asks a worker, with all GPUs hidden, for the plan of `run` on the given device; its errors end
 /// the search. `display` is borrowed.
-NeedOf planned_need(const RunToPlan& run, ProgressDisplay& display);
+NeedOf needed_by_run(const RunToPlan& run, ProgressDisplay& display);
 
 }  // namespace runner

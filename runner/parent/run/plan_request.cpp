@@ -92,7 +92,7 @@ std::set<std::string> nodes_to_run(const Graph& graph, std::span<const NodeReuse
 }
 
 const MemoryPlan* PlanAnswer::largest_plan() const {
-  const auto largest = std::ranges::max_element(plans, {}, &MemoryPlan::predicted);
+  const auto largest = std::ranges::max_element(plans, {}, &MemoryPlan::needed);
   return largest == plans.end() ? nullptr : &*largest;
 }
 

@@ -92,7 +92,7 @@ std::optional<std::int64_t> planned_bytes(const std::filesystem::path& recipe,
   const std::size_t begin = outcome.said.find('{');
   if (begin == outcome.said.npos) return std::nullopt;
   const auto json = parse_json<nlohmann::json>(outcome.said.substr(begin));
-  const nlohmann::json::json_pointer bytes("/result/run_peak/predicted");
+  const nlohmann::json::json_pointer bytes("/result/run_peak/needed");
   if (json.is_discarded() || !json.contains(bytes) || !json[bytes].is_number_integer())
     return std::nullopt;
   return json[bytes].get<std::int64_t>();

@@ -60,18 +60,22 @@ OptionEffect option_effect(const Json& json) {
 Json to_json(const PlanAlternative& alternative) {
   Json json = {{"overrides", alternative.overrides},
                {"exactness", alternative.exactness},
-               {"predicted", alternative.predicted},
+               {"needed", alternative.needed},
                {"relative_flops", alternative.relative_flops},
                {"relative_operations", alternative.relative_operations}};
   if (!alternative.refused.empty()) json["refused"] = alternative.refused;
   return json;
 }
 
+/// Earlier records call these "predicted".
+std::int64_t needed_bytes(const Fields& fields) {
+  return fields.integer(fields.has("predicted") ? "predicted" : "needed");
+}
+
 PlanAlternative alternative(const Json& json) {
   const Fields fields(json, "an alternative of the memory plan");
-  PlanAlternative result{fields.texts("overrides"), fields.text("exactness"),
-                         fields.integer("predicted"), fields.number("relative_flops"),
-                         text_or_none(fields, "refused")};
+  PlanAlternative result{fields.texts("overrides"), fields.text("exactness"), needed_bytes(fields),
+                         fields.number("relative_flops"), text_or_none(fields, "refused")};
   if (fields.has("relative_operations"))
     result.relative_operations = fields.number("relative_operations");
   return result;
@@ -121,7 +125,7 @@ Json to_json(const MemoryPlan& plan) {
                {"node", plan.node},
                {"device", plan.device},
                {"threads", plan.threads},
-               {"predicted", plan.predicted},
+               {"needed", plan.needed},
                {"live", plan.live},
                {"reserved", plan.reserved},
                {"budget", plan.budget ? Json(*plan.budget) : Json(nullptr)},
@@ -157,7 +161,7 @@ MemoryPlan memory_plan_from_json(const Json& json) {
   plan.threads = static_cast<int>(fields.integer("threads"));
   plan.live = fields.integer("live");
   plan.reserved = fields.integer("reserved");
-  plan.predicted = fields.integer("predicted");
+  plan.needed = needed_bytes(fields);
   if (!fields.at("budget").is_null()) plan.budget = fields.integer("budget");
   plan.budget_from = fields.text("budget_from");
   plan.must_fit = !fields.has("must_fit") || fields.flag("must_fit");
@@ -183,7 +187,7 @@ MemoryPlan memory_plan_from_json(const Json& json) {
 }
 
 Json run_peak(const MemoryPlan& plan) {
-  return {{"node", plan.node}, {"predicted", plan.predicted}, {"held", plan.held_bytes()}};
+  return {{"node", plan.node}, {"needed", plan.needed}, {"held", plan.held_bytes()}};
 }
 
 std::string choice_text(const MemoryPlan& plan) {
@@ -193,7 +197,7 @@ std::string choice_text(const MemoryPlan& plan) {
                                           : "chosen: ";
   text += choice.summary;
   if (choice.overrides.empty()) return text;
-  const std::string now = size_text(plan.predicted), whole = size_text(choice.whole);
+  const std::string now = size_text(plan.needed), whole = size_text(choice.whole);
   text += ": " + now + (now == whole ? ", as much as without it" : " instead of " + whole);
   const long percent = std::lround(100 * (choice.relative_time - 1));
   text += percent >= 1 ? ", in about " + std::to_string(percent) + " % more time"

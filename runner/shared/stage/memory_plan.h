@@ -42,7 +42,7 @@ struct PhaseMark {
 struct PlanAlternative {
   std::vector<std::string> overrides;  ///< overrides that select it, "memory.micro_batch=8"
   std::string exactness;               ///< "bit", "exact" or "declared"
-  std::int64_t predicted = 0;          ///< bytes, as MemoryPlan::predicted
+  std::int64_t needed = 0;             ///< bytes, as MemoryPlan::needed
   double relative_flops = 1;           ///< of a step, relative to the plan
   std::string refused = {};            ///< why it is not possible; empty: it is
   double relative_operations =
@@ -79,13 +79,14 @@ inline constexpr std::string_view kCacheTerm = "cache";
 /// alternatives. All sizes are bytes. Recorded as nodes/<id>/plan.json.
 struct MemoryPlan {
   std::string node;
-  std::string device;          ///< "cpu", "cuda:0", or the name of a device that is not present
-  int threads = 0;             ///< CPU threads, since the temporary memory of CPU kernels grows
-                               ///< with them
-  std::int64_t live = 0;       ///< peak of the bytes live in tensors
-  std::int64_t reserved = 0;   ///< peak of the bytes that the allocator reserves for them
-  std::int64_t predicted = 0;  ///< reserved bytes, the terms outside the allocator, and held bytes
-  std::optional<std::int64_t> budget;  ///< the limit for `predicted`; nullopt: unknown
+  std::string device;         ///< "cpu", "cuda:0", or the name of a device that is not present
+  int threads = 0;            ///< CPU threads, since the temporary memory of CPU kernels grows
+                              ///< with them
+  std::int64_t live = 0;      ///< peak of the bytes live in tensors
+  std::int64_t reserved = 0;  ///< peak of the bytes that the allocator reserves for them
+  std::int64_t needed =
+      0;  ///< reserved bytes, what kernels and loaders take, a margin, and held bytes
+  std::optional<std::int64_t> budget;  ///< the limit for `needed`; nullopt: unknown
   std::string budget_from;             ///< "memory.budget", "--budget", "the machine's memory", …
   bool must_fit = true;  ///< false: it runs even if it does not fit, as with memory.on_oom_policy:
                          ///< legacy
@@ -93,7 +94,7 @@ struct MemoryPlan {
   std::vector<NamedBytes>
       owners;  ///< of the live bytes at the peak: parameter, gradient, optimizer_state, …
   std::vector<NamedBytes>
-      terms;  ///< of `predicted`, by name; a note says which are part of `live` or `reserved`
+      terms;  ///< of `needed`, by name; a note says which are part of `live` or `reserved`
   std::string terms_version;  ///< version of the terms
   std::vector<NamedBytes>
       held;  ///< outputs of earlier nodes kept during this node: "train.1.checkpoint"
@@ -114,7 +115,7 @@ struct MemoryPlan {
                       ///< reused
 
   std::int64_t held_bytes() const;
-  bool fits() const { return !budget || predicted <= *budget; }
+  bool fits() const { return !budget || needed <= *budget; }
   bool may_run() const { return fits() || !must_fit; }
   bool operator==(const MemoryPlan&) const = default;
 };
@@ -123,7 +124,7 @@ nlohmann::ordered_json to_json(const MemoryPlan& plan);
 /// The inverse. Throws std::runtime_error for anything that to_json() has not made.
 MemoryPlan memory_plan_from_json(const nlohmann::ordered_json& json);
 
-/// {"node", "predicted", "held"}: for the node at which the run needs the most memory, and how much
+/// {"node", "needed", "held"}: for the node at which the run needs the most memory, and how much
 /// of that is held for other nodes.
 nlohmann::ordered_json run_peak(const MemoryPlan& plan);
 

@@ -168,7 +168,7 @@ class PlannedStage : public Stage {
       throw StageError(ErrorCode::kMissingFolder, "no folder 'x'").at("/root").with_help("make it");
     const bool has_input = inputs.find<Number>("in") != nullptr;
     MemoryPlan plan{
-        .predicted = needs_, .budget = 100, .budget_from = has_input ? "with input" : "alone"};
+        .needed = needs_, .budget = 100, .budget_from = has_input ? "with input" : "alone"};
     plan.step = context.earlier_step();
     if (needs_ < 50)
       plan.choice = PlanChoice{.exactness = "bit", .summary = "the whole batch at once"};
@@ -250,7 +250,7 @@ TEST_F(DryRunTest, PlansWhatNeedsMemoryAndRunsNone) {
   EXPECT_TRUE(executor->plan({}, {}, /*strict=*/true, "cpu").empty());
   ASSERT_TRUE(executor->planned()[1].plan);
   EXPECT_EQ(executor->planned()[1].plan->node, "train");
-  EXPECT_EQ(executor->planned()[1].plan->predicted, 60);
+  EXPECT_EQ(executor->planned()[1].plan->needed, 60);
   EXPECT_EQ(executor->planned()[1].plan->budget_from, "with input");
   EXPECT_EQ(executor->planned()[0].state, DryNode::State::kRuns);
   EXPECT_FALSE(executor->planned()[0].plan);
@@ -282,8 +282,8 @@ class HoldingStage : public Stage {
   explicit HoldingStage(std::int64_t budget) : budget_(budget) {}
   std::optional<Outputs> plan(const Inputs&, PlanContext& context) override {
     MemoryPlan plan{
-        .predicted = 40, .budget = budget_, .budget_from = "memory.budget", .held = context.held()};
-    plan.predicted += plan.held_bytes();
+        .needed = 40, .budget = budget_, .budget_from = "memory.budget", .held = context.held()};
+    plan.needed += plan.held_bytes();
     context.plan(std::move(plan));
     return Outputs{{"weights", std::make_shared<Weights>()}};
   }
@@ -333,7 +333,7 @@ class HeldTest : public ExecutorTest {
   static std::vector<std::int64_t> needs(Executor& executor) {
     EXPECT_TRUE(executor.plan({}, {}, /*strict=*/true, "cpu").empty());
     std::vector<std::int64_t> bytes;
-    for (const DryNode& node : executor.planned()) bytes.push_back(node.plan->predicted);
+    for (const DryNode& node : executor.planned()) bytes.push_back(node.plan->needed);
     return bytes;
   }
 };
@@ -378,7 +378,7 @@ TEST_F(HeldTest, ThePlanThatIsRecordedSaysWhereTheRunNeedsTheMost) {
   const auto plan = nlohmann::json::parse(std::ifstream(folder_ / "nodes/train.2/plan.json"));
   EXPECT_EQ(plan.at("held").at(0).at("name"), "train.1.weights");
   EXPECT_EQ(plan.at("run_peak"),
-            (nlohmann::json{{"node", "train.3"}, {"predicted", 100}, {"held", 60}}));
+            (nlohmann::json{{"node", "train.3"}, {"needed", 100}, {"held", 60}}));
 }
 
 TEST_F(DryRunTest, WhatItHasRunIsNotRunAgain) {

@@ -28,10 +28,10 @@ struct Keeping final : Artifact, Keeper {
   std::string elsewhere;
 };
 
-DryNode planned(std::int64_t predicted, std::optional<std::int64_t> budget) {
+DryNode planned(std::int64_t needed, std::optional<std::int64_t> budget) {
   DryNode node;
   node.plan.emplace();
-  node.plan->predicted = predicted;
+  node.plan->needed = needed;
   node.plan->budget = budget;
   return node;
 }
@@ -50,8 +50,8 @@ TEST_F(LeftMemoryTest, AllIsGivenWhereItIsThereAndEveryPlanCountsIt) {
   left_.share(nodes, "cpu");
   EXPECT_EQ(train_->let, 30 * kMib);
   EXPECT_EQ(test_->let, 10 * kMib);
-  EXPECT_EQ(nodes[1].plan->predicted, 90 * kMib);
-  EXPECT_EQ(nodes[2].plan->predicted, 41 * kMib);
+  EXPECT_EQ(nodes[1].plan->needed, 90 * kMib);
+  EXPECT_EQ(nodes[2].plan->needed, 41 * kMib);
   EXPECT_EQ(nodes[1].plan->terms.back().name, "cache");
   EXPECT_THAT(left_.text(0), testing::ElementsAre(
                                  "40.0 MiB may be cached in memory, which is all that it can use"));
@@ -61,12 +61,12 @@ TEST_F(LeftMemoryTest, AllIsGivenWhereItIsThereAndEveryPlanCountsIt) {
 TEST_F(LeftMemoryTest, AlternativesCountWhatTheyLeaveOfIt) {
   std::vector<DryNode> nodes = {planned(50 * kMib, 100 * kMib)};
   nodes[0].plan->alternatives = {
-      {.predicted = 30 * kMib}, {.predicted = 80 * kMib}, {.predicted = 120 * kMib}};
+      {.needed = 30 * kMib}, {.needed = 80 * kMib}, {.needed = 120 * kMib}};
   left_.share(nodes, "cpu");
   const auto& others = nodes[0].plan->alternatives;
-  EXPECT_EQ(others[0].predicted, 70 * kMib);
-  EXPECT_EQ(others[1].predicted, 100 * kMib) << "the rest of it is kept on disk or read again";
-  EXPECT_EQ(others[2].predicted, 120 * kMib);
+  EXPECT_EQ(others[0].needed, 70 * kMib);
+  EXPECT_EQ(others[1].needed, 100 * kMib) << "the rest of it is kept on disk or read again";
+  EXPECT_EQ(others[2].needed, 120 * kMib);
 }
 
 TEST_F(LeftMemoryTest, WhatTheTightestPlanLeavesIsShared) {
@@ -85,7 +85,7 @@ TEST_F(LeftMemoryTest, APlanThatDoesNotFitLeavesNothingAndIsNotMadeWorse) {
   std::vector<DryNode> nodes = {planned(101 * kMib, 100 * kMib), planned(1, 100 * kMib)};
   left_.share(nodes, "cpu");
   EXPECT_EQ(train_->let, 0);
-  EXPECT_EQ(nodes[0].plan->predicted, 101 * kMib);
+  EXPECT_EQ(nodes[0].plan->needed, 101 * kMib);
 }
 
 TEST_F(LeftMemoryTest, APlanThatIsMadeLaterTakesBackWhatItNeeds) {
@@ -102,7 +102,7 @@ TEST_F(LeftMemoryTest, OnAGpuThePlansSayNothingOfIt) {
   std::vector<DryNode> nodes = {planned(99 * kMib, 100 * kMib)};
   left_.share(nodes, "cuda:0");
   EXPECT_EQ(train_->let, 30 * kMib);
-  EXPECT_EQ(nodes[0].plan->predicted, 99 * kMib);
+  EXPECT_EQ(nodes[0].plan->needed, 99 * kMib);
 }
 
 TEST_F(LeftMemoryTest, WhatIsPutOutAnewIsLetNoMoreThanWasPlanned) {
@@ -128,7 +128,7 @@ TEST_F(LeftMemoryTest, WhatIsHandedOnCountsOnce) {
   left_.add(1, {{"train", train_}});
   std::vector<DryNode> nodes = {planned(10 * kMib, 200 * kMib)};
   left_.share(nodes, "cpu");
-  EXPECT_EQ(nodes[0].plan->predicted, 50 * kMib);
+  EXPECT_EQ(nodes[0].plan->needed, 50 * kMib);
   EXPECT_THAT(left_.text(1), testing::IsEmpty());
 }
 

@@ -69,7 +69,7 @@ TEST_F(Retrieval, CopiesOfACaptionAreOneCandidateAndOneQuery) {
 TEST_F(Retrieval, IsPlanned) {
   PlanningContext planning;
   stage(kEvaluateRetrieval, Json::object())->plan(inputs(), planning);
-  EXPECT_GT(planning.planned.value().predicted, 0);
+  EXPECT_GT(planning.planned.value().needed, 0);
 }
 
 TEST_F(Retrieval, ModelMustReadTexts) {

@@ -196,7 +196,7 @@ TEST_F(ZeroShot, NeedsNoMoreThanPlanned) {
   for (const bool within_class : {false, true}) {
     PlanningContext planning;
     stage(kEvaluateZeroShot, {{"within_class", within_class}})->plan(inputs(), planning);
-    EXPECT_GT(planning.planned.value().predicted, 0);
+    EXPECT_GT(planning.planned.value().needed, 0);
   }
 }
 

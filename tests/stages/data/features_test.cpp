@@ -135,9 +135,9 @@ TEST_F(FeaturesTest, WhatTheyHoldIsCountedWhereItIsPlannedFor) {
   constexpr std::int64_t kBytes = 7 * (1 + 8 * 4 + 8);
   EXPECT_EQ(features.held().on_host, kBytes);
   PlanningContext context;
-  runner::MemoryPlan plan{.predicted = 1000};
+  runner::MemoryPlan plan{.needed = 1000};
   add_held_memory(plan, context, {&features, train_.get(), nullptr});
-  EXPECT_EQ(plan.predicted, 1000 + kBytes);
+  EXPECT_EQ(plan.needed, 1000 + kBytes);
   EXPECT_EQ(plan.terms.at(0).name, "data");
   context.facts.device = "cuda:0";
   runner::MemoryPlan on_gpu;

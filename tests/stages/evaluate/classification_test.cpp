@@ -475,8 +475,7 @@ TEST_F(Classification, WhereItDoesNotFitTheLargestBatchThatDoesIsNamed) {
   const auto large = std::make_shared<LogitDataset>(torch::zeros({256, 20'000}),
                                                     std::vector<std::int64_t>(256), kFlowers);
   constexpr std::int64_t kEnough = std::int64_t{1} << 40;
-  const std::int64_t of_8 = plan(large, 8, kEnough).predicted,
-                     of_64 = plan(large, 64, kEnough).predicted;
+  const std::int64_t of_8 = plan(large, 8, kEnough).needed, of_64 = plan(large, 64, kEnough).needed;
   ASSERT_LT(of_8, of_64);
   const runner::MemoryPlan found = plan(large, 64, (of_8 + of_64) / 2);
   ASSERT_EQ(found.alternatives.size(), 1u);
@@ -495,7 +494,7 @@ TEST_F(Classification, WhereItDoesNotFitTheLargestBatchThatDoesIsNamed) {
   ASSERT_TRUE(chosen.choice);
   EXPECT_EQ(chosen.choice->overrides, std::vector{text});
   EXPECT_EQ(chosen.choice->summary, "batches of " + std::to_string(size) + " samples");
-  EXPECT_EQ(chosen.choice->whole, found.predicted);
+  EXPECT_EQ(chosen.choice->whole, found.needed);
   EXPECT_EQ(chosen.step.at("batch_size"), size);
 }
 

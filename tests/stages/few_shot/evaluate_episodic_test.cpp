@@ -104,7 +104,7 @@ TEST_F(EpisodicEvaluation, IsPlannedEpisodeByEpisode) {
   stage(R"({"episodes": 600})")->plan(inputs(), many);
   ASSERT_TRUE(few.planned && many.planned);
   EXPECT_EQ(few.planned->live, many.planned->live);
-  EXPECT_LT(few.planned->predicted, many.planned->predicted);  // by what is kept of each
+  EXPECT_LT(few.planned->needed, many.planned->needed);  // by what is kept of each
 }
 
 TEST_F(EpisodicEvaluation, ClassesThatWereTrainedOnAreSaid) {

@@ -116,13 +116,13 @@ TEST(Episodic, TwoFormsOfTheCovarianceAgreeAndDifferInMemory) {
                    other = flat_weights(*gram.run(options));
   EXPECT_LT((one - other).abs().max().item<double>(), 1e-5);
   const runner::MemoryPlan large = direct.plan(options), small = gram.plan(options);
-  EXPECT_LT(small.predicted, large.predicted);
-  EXPECT_EQ(automatic.plan(options).predicted, small.predicted);
+  EXPECT_LT(small.needed, large.needed);
+  EXPECT_EQ(automatic.plan(options).needed, small.needed);
   const auto offered =
       std::ranges::find(large.alternatives, std::vector<std::string>{"memory.loss_form=gram"},
                         &runner::PlanAlternative::overrides);
   ASSERT_NE(offered, large.alternatives.end());
-  EXPECT_EQ(offered->predicted, small.predicted);
+  EXPECT_EQ(offered->needed, small.needed);
   EXPECT_EQ(offered->exactness, "exact");
 }
 

@@ -291,7 +291,7 @@ TEST(RandomRecipes, AcceptedNeverRunOutOfMemoryAndRefusedSayTheirBytes) {
     {
       RunOfRecipe unlimited(recipe, std::nullopt);
       ASSERT_TRUE(unlimited.run.plan().empty()) << which;
-      needed = unlimited.run.predicted();
+      needed = unlimited.run.needed();
       ASSERT_GT(needed, 0) << which;
     }
     {

@@ -107,7 +107,7 @@ void expect_as_planned(const WholeRun& run) {
 TEST(WholeRun, EachItemIsEvaluatedAndFreedBeforeTheNextAndTakesWhatItWasPlannedTo) {
   RunOfItems run(five_items("auto", /*as_ensemble=*/false));
   ASSERT_TRUE(run.plan().empty());
-  EXPECT_EQ(run.predicted("train.5"), run.predicted("train.1"));
+  EXPECT_EQ(run.needed("train.5"), run.needed("train.1"));
   ASSERT_EQ(run.run(), runner::ExitCode::kDone);
   EXPECT_THAT(run.started(), ElementsAre("data", "model", "memory", "train.1", "evaluate.1",
                                          "train.2", "evaluate.2", "train.3", "evaluate.3",
@@ -131,7 +131,7 @@ TEST(WholeRun, WhatAnItemGivesDoesNotDependOnWhatRanBeforeIt) {
 TEST(WholeRun, NetworksThatStayAreCountedInEveryLaterPlan) {
   RunOfItems run(five_items("auto", /*as_ensemble=*/true));
   ASSERT_TRUE(run.plan().empty());
-  EXPECT_GT(run.predicted("train.5"), run.predicted("train.1") * 3 / 2);
+  EXPECT_GT(run.needed("train.5"), run.needed("train.1") * 3 / 2);
   ASSERT_EQ(run.run(), runner::ExitCode::kDone);
   expect_as_planned(run);
 }
@@ -139,7 +139,7 @@ TEST(WholeRun, NetworksThatStayAreCountedInEveryLaterPlan) {
 TEST(WholeRun, ABudgetThatTheLastItemWouldBreakIsRefusedBeforeTheFirst) {
   RunOfItems unlimited(five_items("auto", /*as_ensemble=*/true));
   unlimited.plan();
-  const double mib = static_cast<double>(unlimited.predicted("train.3")) / (1 << 20);
+  const double mib = static_cast<double>(unlimited.needed("train.3")) / (1 << 20);
   RunOfItems run(
       five_items(std::to_string(mib).substr(0, std::to_string(mib).find('.') + 4) + "MiB", true));
   const runner::Diagnostics errors = run.plan();

@@ -61,7 +61,7 @@ std::int64_t planned_bytes(const TowerTraining& training, int threads) {
   const Backend backend{.device = at::kCPU, .threads = threads, .model = {}};
   const MemoryTrace trace(backend);
   run(training, at::kMeta);
-  return summarize(trace, 0, backend, {}).predicted;
+  return summarize(trace, 0, backend, {}).needed;
 }
 
 /// RETORT_DEEP=1 tries 100, and a larger number so many.

@@ -126,7 +126,7 @@ struct Held {
   Counted counted;
   /// What is needed, by what is counted.
   double above() const {
-    return static_cast<double>(plan.predicted) / static_cast<double>(counted.reserved);
+    return static_cast<double>(plan.needed) / static_cast<double>(counted.reserved);
   }
 };
 
@@ -145,7 +145,7 @@ class AccuracyTest : public testing::TestWithParam<Case> {};
 TEST_P(AccuracyTest, NoLessIsCountedThanItsTensorsAndNoMoreThanIsNeeded) {
   const Held& one = held(GetParam());
   EXPECT_GE(one.counted.live, one.plan.live);
-  EXPECT_LE(one.counted.reserved, one.plan.predicted);
+  EXPECT_LE(one.counted.reserved, one.plan.needed);
 }
 
 INSTANTIATE_TEST_SUITE_P(Towers, AccuracyTest, testing::ValuesIn(cases()),
@@ -165,7 +165,7 @@ TEST(Accuracy, LittleMoreIsNeededThanIsCounted) {
 // What would be seen if scratch by threads were forgotten.
 TEST(Accuracy, MoreThreadsNeedMoreMemory) {
   const TowerTraining half{.batch = 2, .patch = 32, .precision = Precision::kBf16};
-  const std::int64_t of_one = plan_of({half, 1}).predicted, of_four = plan_of({half, 4}).predicted;
+  const std::int64_t of_one = plan_of({half, 1}).needed, of_four = plan_of({half, 4}).needed;
   if (this_processor().bf16) EXPECT_GT(of_four, of_one);
   else EXPECT_EQ(of_four, of_one) << "torch's own loops take nothing";
 }

@@ -30,7 +30,7 @@ struct OpenPlanning : TowerPlanning {
     return planned();
   }
   /// The bytes of the whole batch at once.
-  std::int64_t whole() { return under(std::int64_t{1} << 40).plan.predicted; }
+  std::int64_t whole() { return under(std::int64_t{1} << 40).plan.needed; }
 };
 
 double seconds_of(const runner::MemoryPlan& plan) {
@@ -115,7 +115,7 @@ TEST(ChoosePolicy, LossOverTheWholeBatchIsCutInTwoPassesAlone) {
                           .policy = planning.policy},
                          planning.context);
   };
-  const std::int64_t whole = under(std::int64_t{1} << 40).plan.predicted;
+  const std::int64_t whole = under(std::int64_t{1} << 40).plan.needed;
   const PlannedStep planned = under(whole - 1);
   EXPECT_TRUE(planned.policy.two_pass);
   EXPECT_GT(planned.policy.micro_batch.value_or(0), 0);
@@ -157,11 +157,11 @@ TEST_P(ChoosePolicyOnThreads, IsAsGoodAsAnExhaustiveSearch) {
   }
   double sum = 0;
   int count = 0;
-  const std::int64_t least = std::ranges::min(all, {}, &runner::MemoryPlan::predicted).predicted;
+  const std::int64_t least = std::ranges::min(all, {}, &runner::MemoryPlan::needed).needed;
   for (std::int64_t budget = least; budget <= whole; budget += (whole - least) / 23) {
     double quickest = 1e9;
     for (const runner::MemoryPlan& plan : all) {
-      if (plan.predicted <= budget) quickest = std::min(quickest, seconds_of(plan));
+      if (plan.needed <= budget) quickest = std::min(quickest, seconds_of(plan));
     }
     const PlannedStep planned = planning.under(budget);
     ASSERT_TRUE(planned.plan.fits()) << budget;
@@ -175,7 +175,7 @@ TEST_P(ChoosePolicyOnThreads, IsAsGoodAsAnExhaustiveSearch) {
       };
       const bool is_same = names(policies[i].activation_checkpointing) ==
                            names(planned.policy.activation_checkpointing);
-      if (!is_same || all[i].predicted > budget) continue;
+      if (!is_same || all[i].needed > budget) continue;
       EXPECT_LE(policies[i].micro_batch.value_or(16), planned.policy.micro_batch.value_or(16))
           << budget;
     }
@@ -185,7 +185,7 @@ TEST_P(ChoosePolicyOnThreads, IsAsGoodAsAnExhaustiveSearch) {
 
 TEST(ChoosePolicy, WhatIsChosenIsWhatTheTrainingNeeds) {
   OpenPlanning planning;
-  const std::int64_t whole = planning.whole(), least = planning.under(1000).plan.predicted;
+  const std::int64_t whole = planning.whole(), least = planning.under(1000).plan.needed;
   for (const double share : {0.9, 0.5, 0.1}) {
     const PlannedStep planned = planning.under(
         least + static_cast<std::int64_t>(share * static_cast<double>(whole - least)));
@@ -200,12 +200,12 @@ TEST(ChoosePolicy, WhereNothingFitsTheLeastIsPlanned) {
   const PlannedStep planned = planning.under(1000);
   EXPECT_FALSE(planned.plan.fits());
   for (const runner::PlanAlternative& other : planned.plan.alternatives)
-    EXPECT_TRUE(other.predicted >= planned.plan.predicted || other.exactness == "declared");
+    EXPECT_TRUE(other.needed >= planned.plan.needed || other.exactness == "declared");
 }
 
 TEST(ChoosePolicy, WhereNothingFitsAChangeOfTheTrainingThatWouldIsNamed) {
   OpenPlanning planning;
-  const std::int64_t least = planning.under(1000).plan.predicted;
+  const std::int64_t least = planning.under(1000).plan.needed;
   const PlannedStep planned = planning.under(least - 1);
   EXPECT_FALSE(planned.plan.fits());
   const auto half =
@@ -234,7 +234,7 @@ TEST(ChoosePolicy, IsReplayedWhereItStillFits) {
   EXPECT_EQ(second.plan.step, first.plan.step);
   EXPECT_TRUE(second.plan.choice->is_replayed);
   EXPECT_THAT(runner::choice_text(second.plan), HasSubstr("chosen when the run started: "));
-  const PlannedStep third = planning.under(first.plan.predicted - 1);
+  const PlannedStep third = planning.under(first.plan.needed - 1);
   EXPECT_NE(third.plan.step, first.plan.step);
   EXPECT_THAT(third.plan.choice->summary,
               HasSubstr("the choice made when the run started no longer fits"));
@@ -267,7 +267,7 @@ struct OpenOptimizer : TowerPlanning {
     written.policy.offload_is_open = written.policy.in_backward_is_open = false;
     written.policy.offloads_optimizer = offloads;
     written.policy.optimizer_in_backward = in_backward;
-    return written.plan().predicted;
+    return written.plan().needed;
   }
 };
 
@@ -333,7 +333,7 @@ TEST(ChoosePolicy, WaysOfTheOptimizerAreReplayed) {
 
 TEST(ChoosePolicy, MicroBatchesAreStillChosenWhereTheOptimizersWaysAreOpenToo) {
   OpenPlanning planning;
-  const std::int64_t least = planning.under(1).plan.predicted;
+  const std::int64_t least = planning.under(1).plan.needed;
   const PlannedStep before = planning.under(least);
   ASSERT_TRUE(before.plan.fits());
   ASSERT_GT(before.policy.micro_batch.value_or(0), 0);

@@ -143,7 +143,7 @@ TEST_F(MetaAutocastTest, ATrainingTakesWhatIsPlanned) {
   run.step();
   const runner::MemoryPlan plan = summarize(trace, 0, backend, {});
   EXPECT_GE(counted, plan.live);
-  EXPECT_LE(counted, plan.predicted);
+  EXPECT_LE(counted, plan.needed);
   // Besides its tensors, and gaps between them, no more is needed than its patches or the largest
   // product may take.
   constexpr std::int64_t kTokens = 4 * (14 * 14 + 1), kWidth = 96, kInner = 4 * kWidth;

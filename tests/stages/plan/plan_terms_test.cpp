@@ -29,7 +29,7 @@ constexpr std::int64_t kSampleBytes = 3 * 8 * 8 * 4 + 8;
 runner::MemoryPlan with_read_ahead(const LoaderOptions& loader, std::int64_t units,
                                    at::DeviceType device = at::kCPU) {
   runner::MemoryPlan plan;
-  plan.predicted = 1000;
+  plan.needed = 1000;
   add_read_ahead(plan, device, images(), loader, units);
   return plan;
 }
@@ -40,13 +40,13 @@ TEST(PlanTerms, ATermIsPredictedToo) {
   EXPECT_EQ(plan.terms,
             (std::vector<runner::NamedBytes>{
                 {"loader", bytes, "20 samples read ahead, and one for each of 3 workers"}}));
-  EXPECT_EQ(plan.predicted, 1000 + bytes);
+  EXPECT_EQ(plan.needed, 1000 + bytes);
 }
 
 TEST(PlanTerms, NoMoreIsReadAheadThanThereIs) {
-  EXPECT_EQ(with_read_ahead({.workers = 1, .prefetch = 8}, 40).predicted,
+  EXPECT_EQ(with_read_ahead({.workers = 1, .prefetch = 8}, 40).needed,
             1000 + (60 + 1) * kSampleBytes);
-  EXPECT_EQ(with_read_ahead({.workers = 1, .prefetch = 8, .drop_last = true}, 40).predicted,
+  EXPECT_EQ(with_read_ahead({.workers = 1, .prefetch = 8, .drop_last = true}, 40).needed,
             1000 + (40 + 1) * kSampleBytes);
 }
 
@@ -59,22 +59,22 @@ TEST(PlanTerms, AnEpisodeThatIsReadHasAnImageBesideIt) {
   const std::int64_t bytes = 4 * 6 * 48 + 8 * 6;
   runner::MemoryPlan plan;
   add_read_ahead(plan, at::kCPU, episodes, {.workers = 3, .prefetch = 2}, 1);
-  EXPECT_EQ(plan.predicted, 2 * bytes + 3 * (bytes + bytes / 6));
+  EXPECT_EQ(plan.needed, 2 * bytes + 3 * (bytes + bytes / 6));
   EXPECT_GE(bytes / 6, 4 * 48);
 }
 
 TEST(PlanTerms, WhatEarlierNodesKeepIsCountedBesideTheTerms) {
   PlanningContext context;
   context.kept_by_others = {{"train.1.checkpoint", 700}, {"train.2.checkpoint", 300}};
-  runner::MemoryPlan plan{.predicted = 50};
+  runner::MemoryPlan plan{.needed = 50};
   add_held_memory(plan, context, {});
-  EXPECT_EQ(plan.predicted, 1050);
+  EXPECT_EQ(plan.needed, 1050);
   EXPECT_EQ(plan.held_bytes(), 1000);
   EXPECT_TRUE(plan.terms.empty());
 }
 
 TEST(PlanTerms, NothingIsReadAheadWithoutWorkersOrOnAGpu) {
-  EXPECT_EQ(with_read_ahead({.workers = 0}, 10).predicted, 1000);
+  EXPECT_EQ(with_read_ahead({.workers = 0}, 10).needed, 1000);
   EXPECT_EQ(with_read_ahead({.workers = 3}, 10, at::kCUDA).terms.size(), 0u);
 }
 

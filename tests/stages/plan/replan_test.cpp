@@ -125,7 +125,7 @@ struct SearchingAgain : TowerPlanning {
     return policy_search(training, budget, context);
   }
   Replan replan() { return search_again(search()); }
-  std::int64_t needed(const MemoryPolicy& one) { return search().trace(one).plan.predicted; }
+  std::int64_t needed(const MemoryPolicy& one) { return search().trace(one).plan.needed; }
   MemoryPolicy whole() { return choose_policy(search()).policy; }
 
   const DatasetDescription description = data.describe();

@@ -118,7 +118,7 @@ TEST_F(SummarizeTest, AGpuReservesMore) {
   std::int64_t beside = 0;
   for (const NamedBytes& term : backend_terms(backend)) beside += term.bytes;
   EXPECT_GT(beside, 0);
-  EXPECT_EQ(plan.predicted, plan.reserved + beside);
+  EXPECT_EQ(plan.needed, plan.reserved + beside);
   EXPECT_EQ(plan.terms.back().name, "allocator_rounding");
   EXPECT_EQ(plan.terms.back().bytes, (2 << 20) - 100);
 }
@@ -140,7 +140,7 @@ TEST_F(SummarizeTest, OnACpuASmallShareIsPlannedBesides) {
   ASSERT_FALSE(plan.terms.empty());
   EXPECT_EQ(plan.terms.front().name, kMarginTerm);
   EXPECT_EQ(plan.terms.front().bytes, plan.reserved / 200 + BlockPool::kSmall);
-  EXPECT_EQ(plan.predicted, plan.reserved + plan.terms.front().bytes);
+  EXPECT_EQ(plan.needed, plan.reserved + plan.terms.front().bytes);
   const at::Tensor half = torch::empty({4}, at::TensorOptions(at::kMeta).dtype(at::kBFloat16));
   trace.own(half, Owner::kInput, "half");
   const runner::MemoryPlan of_halves = summarize(trace, 0, {}, {});
@@ -161,7 +161,7 @@ TEST_F(SummarizeTest, WhatAKernelMayTakeIsPlannedWhereItRaisesThePeak) {
   const runner::MemoryPlan alone = plan_with(0), beside_more = plan_with(64 << 20);
   EXPECT_EQ(alone.terms[1].name, kKernelScratchTerm);
   EXPECT_GT(alone.terms[1].bytes, alone.reserved / 2) << "the copies of a direct kernel";
-  EXPECT_EQ(alone.predicted, alone.reserved + alone.terms[0].bytes + alone.terms[1].bytes);
+  EXPECT_EQ(alone.needed, alone.reserved + alone.terms[0].bytes + alone.terms[1].bytes);
   EXPECT_LT(beside_more.terms[1].bytes, alone.terms[1].bytes) << "the peak is elsewhere";
 }
 

@@ -112,8 +112,8 @@ TEST(FitsFirstTime, WhatIsAcceptedRunsAndIsCutNoFurtherThanNeeded) {
   for (const GridRecipe& recipe : recipes()) {
     const ScopedThreads threads(recipe.threads);
     GridTraining training(recipe);
-    const std::int64_t whole = training.under(std::int64_t{1} << 40).plan.predicted;
-    const std::int64_t least = training.under(1000).plan.predicted;
+    const std::int64_t whole = training.under(std::int64_t{1} << 40).plan.needed;
+    const std::int64_t least = training.under(1000).plan.needed;
     ASSERT_LT(least, whole) << recipe.text();
     for (const double share : {0.0, 0.15, 0.35, 0.6, 0.85}) {
       const auto budget =

@@ -146,20 +146,20 @@ TEST(PlanTraining, ValidationAndTheBestWeightsAreCountedIn) {
 
 TEST(PlanTraining, AnythingThatDoesNotFitComesWithWhatDoes) {
   TowerPlanning planning;
-  const std::int64_t whole = planning.plan().predicted;
+  const std::int64_t whole = planning.plan().needed;
   planning.context.asked.budget = {"a test", whole - 1};
   const runner::MemoryPlan plan = planning.plan();
   EXPECT_FALSE(plan.fits());
   EXPECT_EQ(plan.budget_from, "a test");
   constexpr std::string_view kOption = "memory.micro_batch=";
   const auto fits = [&](const runner::PlanAlternative& one) {
-    return one.refused.empty() && one.predicted < whole && one.overrides.at(0).starts_with(kOption);
+    return one.refused.empty() && one.needed < whole && one.overrides.at(0).starts_with(kOption);
   };
   ASSERT_TRUE(std::ranges::any_of(plan.alternatives, fits));
   // The largest of all, which differs by processor.
   const std::string first = std::ranges::find_if(plan.alternatives, fits)->overrides.at(0);
   planning.policy.micro_batch = std::stoll(first.substr(kOption.size())) + 1;
-  EXPECT_GE(planning.plan().predicted, whole);
+  EXPECT_GE(planning.plan().needed, whole);
 }
 
 TEST(PlanTraining, NothingIsOfferedTwice) {
@@ -180,13 +180,13 @@ TEST(PlanTraining, NothingIsOfferedTwice) {
 
 TEST(PlanTraining, OptionsSayWhatTheySave) {
   TowerPlanning planning;
-  const std::int64_t whole = planning.plan().predicted;
+  const std::int64_t whole = planning.plan().needed;
   planning.policy.micro_batch = 4;
   planning.policy.empty_cache_every.steps = 10;
   const runner::MemoryPlan plan = planning.plan();
   ASSERT_EQ(plan.options.size(), 2U);
   EXPECT_EQ(plan.options[0].option, "memory.micro_batch");
-  EXPECT_EQ(plan.options[0].bytes, whole - plan.predicted);
+  EXPECT_EQ(plan.options[0].bytes, whole - plan.needed);
   EXPECT_GT(plan.options[0].bytes, 0);
   EXPECT_EQ(plan.options[1].option, "memory.empty_cache_every");
   EXPECT_EQ(plan.options[1].value, "{steps: 10}");
@@ -202,18 +202,18 @@ TEST(PlanTraining, CutThatWouldTrainSomethingElseIsRefused) {
 
 TEST(PlanTraining, BatchesReadAheadAreCountedIn) {
   TowerPlanning planning;
-  const std::int64_t alone = planning.plan().predicted;
+  const std::int64_t alone = planning.plan().needed;
   planning.data.options.workers = 2;
   planning.data.options.prefetch = 2;
   const std::int64_t sample = 3 * 32 * 32 * 4 + 8;
-  EXPECT_EQ(planning.plan().predicted, alone + (24 + 2) * sample);  // of 40 samples 16 are computed
+  EXPECT_EQ(planning.plan().needed, alone + (24 + 2) * sample);  // of 40 samples 16 are computed
   planning.data.options.prefetch = 1;
-  EXPECT_EQ(planning.plan().predicted, alone + (16 + 2) * sample);
+  EXPECT_EQ(planning.plan().needed, alone + (16 + 2) * sample);
   TowerPlanning dropping;
   dropping.data.options.drop_last = true;
-  const std::int64_t without_the_rest = dropping.plan().predicted;
+  const std::int64_t without_the_rest = dropping.plan().needed;
   dropping.data.options.workers = dropping.data.options.prefetch = 2;
-  EXPECT_EQ(dropping.plan().predicted, without_the_rest + (16 + 2) * sample);
+  EXPECT_EQ(dropping.plan().needed, without_the_rest + (16 + 2) * sample);
 }
 
 TEST(PlanTraining, SmallestBudgetHolds) {
@@ -280,7 +280,7 @@ TEST(PlanTraining, PeakWithTheOptimizerInTheBackwardPassIsThatOfTheTraining) {
   EXPECT_EQ(plan.step.at("optimizer_in_backward"), true);
   ASSERT_EQ(plan.options.size(), 2U);
   EXPECT_EQ(plan.options[1].option, "memory.optimizer_in_backward");
-  EXPECT_EQ(plan.options[1].bytes, at_once.predicted - plan.predicted);
+  EXPECT_EQ(plan.options[1].bytes, at_once.needed - plan.needed);
 }
 
 TEST(PlanTraining, OffloadedStateIsNotOnTheGpu) {
@@ -301,7 +301,7 @@ TEST(PlanTraining, OffloadedStateIsNotOnTheGpu) {
   EXPECT_EQ(away.step.at("offload"), "optimizer");
   ASSERT_EQ(away.options.size(), 2U);
   EXPECT_EQ(away.options[1].option, "memory.offload");
-  EXPECT_EQ(away.options[1].bytes, there.predicted - away.predicted);
+  EXPECT_EQ(away.options[1].bytes, there.needed - away.needed);
 }
 
 TEST(PlanTraining, OffloadingSavesNothingOnACpuAndIsSaidToSaveNothing) {
@@ -309,7 +309,7 @@ TEST(PlanTraining, OffloadingSavesNothingOnACpuAndIsSaidToSaveNothing) {
   const runner::MemoryPlan before = planning.plan();
   planning.policy.offloads_optimizer = true;
   const runner::MemoryPlan plan = planning.plan();
-  EXPECT_EQ(plan.predicted, before.predicted);
+  EXPECT_EQ(plan.needed, before.needed);
   EXPECT_FALSE(plan.step.contains("offload"));
   EXPECT_THAT(plan.options, ElementsAre(runner::OptionEffect{
                                 "memory.offload", "optimizer", 0,

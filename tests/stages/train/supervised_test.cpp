@@ -201,7 +201,7 @@ TEST(Supervised, OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan) {
   const runner::MemoryPlan whole = failing.plan(kOptions, std::int64_t{1} << 40);
   ASSERT_EQ(runner::choice_text(whole), "chosen: the whole batch at once");
   const runner::MemoryPlan less = failing.plan(
-      kOptions, static_cast<std::int64_t>(kShrunk * static_cast<double>(whole.predicted)));
+      kOptions, static_cast<std::int64_t>(kShrunk * static_cast<double>(whole.needed)));
   // Half the batch, or all blocks recomputed, is what a recovery tries that does not search.
   ASSERT_EQ(less.step.at("micro_batch"), 0);
   const std::size_t recomputed = less.step.at("activation_checkpointing").size();

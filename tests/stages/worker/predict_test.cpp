@@ -136,7 +136,7 @@ TEST_F(PredictLarge, PlanTellsWhatAGpuMustHaveAndPredictsNothing) {
     request_["plan_for"] = "NVIDIA L4";
     const Json answer = predict();
     EXPECT_EQ(answer.size(), 1) << answer;
-    return answer.value("predicted", std::int64_t{0});
+    return answer.value("needed", std::int64_t{0});
   };
   constexpr std::int64_t kPictures = 16, kPicture = 3 << 20;
   const std::int64_t one = planned(1), all = planned(kPictures);

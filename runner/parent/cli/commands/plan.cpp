@@ -161,8 +161,7 @@ std::string summary(const PlanAnswer& answer) {
     const auto fitting = std::ranges::count_if(answer.plans, &MemoryPlan::fits);
     const auto count = static_cast<std::ptrdiff_t>(answer.plans.size());
     text = fitting == count ? "fits" : "does not fit";
-    text +=
-        ": the run needs the most at " + printable(peak->node) + ": " + size_text(peak->predicted);
+    text += ": the run needs the most at " + printable(peak->node) + ": " + size_text(peak->needed);
     if (peak->budget) text += " of " + size_text(*peak->budget);
     if (!peak->held.empty()) text += ", " + held_text(*peak);
   }

@@ -260,7 +260,7 @@ ExitCode predict_images(const PredictFlags& given, Console& console) {
                        .graph = request->graph,
                        .worker = *worker,
                        .run = request->run ? &*request->run : nullptr,
-                       .need = planned_need_of_prediction(*worker, request->json, display)},
+                       .need = needed_by_prediction(*worker, request->json, display)},
                       console);
   if (!device) return report(console, device.errors());
   request->refresh_graph();

@@ -85,8 +85,8 @@ Result<DeviceNeed> need(std::vector<std::string> acts, bool is_resumed = false) 
   ProgressDisplay display(err, {});
   const Graph graph;
   const WorkerCommand worker{RETORT_FAKE_WORKER, std::move(acts)};
-  return planned_need({.graph = graph, .worker = worker, .trained = {}, .is_resumed = is_resumed},
-                      display)(kGpu);
+  return needed_by_run({.graph = graph, .worker = worker, .trained = {}, .is_resumed = is_resumed},
+                       display)(kGpu);
 }
 
 std::string answering(const Json& plans) {
@@ -99,7 +99,7 @@ TEST(PlannedNeed, IsThatOfTheLargestPlan) {
   const auto found =
       need({"hello", "read", answering(Json::array({to_json(memory_plan())})), "finished:0"});
   ASSERT_TRUE(found) << found.errors().front().message;
-  EXPECT_EQ(found->bytes, memory_plan().predicted);
+  EXPECT_EQ(found->bytes, memory_plan().needed);
   EXPECT_EQ(found->from, "the plan of train");
 }
 
@@ -109,7 +109,7 @@ TEST(PlannedNeed, IsKnownOfWhatDoesNotFit) {
   const auto found = need(
       {"hello", "read", answering(Json::array({to_json(memory_plan())})), refusal, "finished:1"});
   ASSERT_TRUE(found) << found.errors().front().message;
-  EXPECT_EQ(found->bytes, memory_plan().predicted);
+  EXPECT_EQ(found->bytes, memory_plan().needed);
 }
 
 TEST(PlannedNeed, NothingIsNeededWhereNothingIsPlanned) {
@@ -135,7 +135,7 @@ Result<DeviceNeed> need_of_prediction(std::vector<std::string> acts, std::string
   const WorkerCommand worker{
       RETORT_FAKE_WORKER, std::move(acts), LogLevel::kInfo, {"CUDA_VISIBLE_DEVICES=GPU-7"}};
   const Json request = {{"protocol", kProtocolVersion}, {"request", "predict"}, {"batch_size", 64}};
-  auto found = planned_need_of_prediction(worker, request, display)(kGpu);
+  auto found = needed_by_prediction(worker, request, display)(kGpu);
   if (said) *said = err.str();
   return found;
 }
@@ -144,7 +144,7 @@ TEST(PlannedNeed, OfAPredictionIsWhatAWorkerThatSeesNoGpuSays) {
   std::string said;
   const auto found =
       need_of_prediction({"hello", "echo", "variable:CUDA_VISIBLE_DEVICES",
-                          "line:" + to_line(Answer{{{"predicted", 5'000}}}), "finished:0"},
+                          "line:" + to_line(Answer{{{"needed", 5'000}}}), "finished:0"},
                          &said);
   ASSERT_TRUE(found) << found.errors().front().message;
   EXPECT_EQ(found->bytes, 5'000);
@@ -185,7 +185,7 @@ TEST(PlannedNeed, WorkerIsToldTheGpuAndSeesNone) {
   const WorkerCommand worker{
       RETORT_FAKE_WORKER,
       {"hello", "echo", "variable:CUDA_VISIBLE_DEVICES", answering(Json::array()), "finished:0"}};
-  ASSERT_TRUE(planned_need({.graph = graph, .worker = worker, .trained = trained}, display)(kGpu));
+  ASSERT_TRUE(needed_by_run({.graph = graph, .worker = worker, .trained = trained}, display)(kGpu));
   EXPECT_THAT(err.str(), testing::HasSubstr(
                              R"("checkpoints":{"train":{"folder":"/run/nodes/train/checkpoints")"));
   EXPECT_THAT(

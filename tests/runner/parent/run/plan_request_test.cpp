@@ -172,12 +172,12 @@ TEST(PlanRequest, WhatIsNotAnAnswerIsAProtocolError) {
     EXPECT_THAT(result.errors()[0].message, HasSubstr(missing));
   }
   Json json = answer();
-  json["plans"][0]["predicted"] = "much";
+  json["plans"][0]["needed"] = "much";
   const auto result = asked({"hello", "read", line(json), "finished:0"});
   ASSERT_FALSE(result);
   EXPECT_EQ(
       result.errors()[0].message,
-      "the worker's answer is not valid: the memory plan has a 'predicted' that is not an integer");
+      "the worker's answer is not valid: the memory plan has a 'needed' that is not an integer");
 }
 
 TEST(PlanRequest, TheWorkersErrorsAreHandedOn) {

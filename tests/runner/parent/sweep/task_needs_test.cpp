@@ -21,7 +21,7 @@ class TaskNeedsTest : public testing::Test {
  protected:
   TaskNeeds needs(
       const nlohmann::ordered_json& settings, std::uint64_t trials,
-      const std::string& plan = "echo '{\"result\": {\"run_peak\": {\"predicted\": 1024}}}'") {
+      const std::string& plan = "echo '{\"result\": {\"run_peak\": {\"needed\": 1024}}}'") {
     SweepPlan sweep{.recipe = "small", .overrides = {}, .folder = folder_.path(), .trials = {}};
     std::filesystem::create_directories(SweepLayout(folder_.path()).recipes());
     for (std::uint64_t number = 0; number < trials; ++number)
@@ -49,7 +49,7 @@ TEST_F(TaskNeedsTest, LargestPlanDecides) {
   const TaskNeeds asked =
       needs(kAuto, 3,
             "case $2 in */1.yaml) bytes=5000;; *) bytes=3000;; esac\n"
-            "echo \"{\\\"result\\\": {\\\"run_peak\\\": {\\\"predicted\\\": $bytes}}}\"");
+            "echo \"{\\\"result\\\": {\\\"run_peak\\\": {\\\"needed\\\": $bytes}}}\"");
   EXPECT_EQ(asked.memory_bytes, (std::int64_t{1} << 30) + 5000);
   EXPECT_EQ(err_.str(), "memory of a task: 1.00 GiB, by the plans of 3 of 3 trials\n");
 }

@@ -39,6 +39,17 @@ TEST(MemoryPlan, ChoiceSurvivesJson) {
   }
 }
 
+TEST(MemoryPlan, RecordOfAnEarlierVersionIsRead) {
+  MemoryPlan plan = chosen_plan();
+  plan.alternatives = {{.overrides = {"memory.micro_batch=8"}, .exactness = "exact", .needed = 7}};
+  nlohmann::ordered_json old = to_json(plan);
+  for (nlohmann::ordered_json* one : {&old, &old["alternatives"][0]}) {
+    (*one)["predicted"] = one->at("needed");
+    one->erase("needed");
+  }
+  EXPECT_EQ(memory_plan_from_json(old), plan);
+}
+
 TEST(ChoiceText, SaysWhatItSavesAndWhatItCosts) {
   MemoryPlan plan = chosen_plan();
   EXPECT_EQ(choice_text(plan),
@@ -54,7 +65,7 @@ TEST(ChoiceText, SaysWhatItSavesAndWhatItCosts) {
 
 TEST(ChoiceText, NothingIsSavedByEqualNumbers) {
   MemoryPlan plan = chosen_plan();
-  plan.choice->whole = plan.predicted + 1;
+  plan.choice->whole = plan.needed + 1;
   EXPECT_EQ(choice_text(plan),
             "chosen: micro_batch 16 (4 parts): 1.25 GiB, as much as without it, in about 7 % more "
             "time; equal in exact "
