@@ -55,7 +55,7 @@ Result<std::unique_ptr<Stage>> create_stage(const Node& node,
                                             std::span<const StageKind* const> kinds) {
   const auto kind = std::ranges::find(kinds, node.kind, &StageKind::name);
   if (kind == kinds.end()) {
-    return Diagnostic{ErrorCode::kNotBuiltYet,
+    return Diagnostic{ErrorCode::kUnavailableKind,
                       {},
                       pointer_to(node.pointer, "kind"),
                       "this worker cannot run stages of kind '" + node.kind + "'",

@@ -177,7 +177,7 @@ ImageSurvey survey_images(const std::vector<std::shared_ptr<const ImageDataset>>
     }
     widths.push_back(seen[i].width);
     heights.push_back(seen[i].height);
-    hashes.push_back(picture_hash(seen[i].thumbnail));
+    hashes.push_back(image_hash(seen[i].thumbnail));
     readable.push_back(i);
     if (seen[i].is_unlike) survey.unlike.push_back(picture(i));
   }
@@ -261,7 +261,7 @@ double mean_difference(const Thumbnail& one, const Thumbnail& other) {
   return static_cast<double>(sum) / static_cast<double>(one.size());
 }
 
-ImageHash picture_hash(const Thumbnail& seen) {
+ImageHash image_hash(const Thumbnail& seen) {
   ImageHash hash{};
   for (std::size_t bit = 0; bit < kHashBits; ++bit) {
     const std::size_t place = bit / kHashColumns * (kHashColumns + 1) + bit % kHashColumns;

@@ -52,7 +52,7 @@ bool is_across(const ImageSurvey::Group& group);
 
 /// Options of a survey.
 struct SurveyOptions {
-  /// The most bits, of 256, by which the hashes (picture_hash()) of images that look the same may
+  /// The most bits, of 256, by which the hashes (image_hash()) of images that look the same may
   /// differ. Their thumbnails must also differ by at most 1.5 grey levels on average: drawn images
   /// that are saved again differ by at most 0.7, and two different ones by at least 2.2.
   int most_bits = 20;
@@ -82,7 +82,7 @@ using ImageHash = std::array<std::uint64_t, 4>;
 
 /// The difference hash (Krawetz, "Kind of like that", 2013): a bit is set if a cell is brighter
 /// than the one to its left, by more than the noise of a black border.
-ImageHash picture_hash(const Thumbnail& seen);
+ImageHash image_hash(const Thumbnail& seen);
 
 /// How many bits differ.
 int distance(const ImageHash& one, const ImageHash& other);

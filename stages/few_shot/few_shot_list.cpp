@@ -30,7 +30,7 @@ constexpr std::size_t kNamedFiles = 10;
 constexpr const char* kListHelp = "correct the list, or write it again";
 constexpr const char* kMissingHelp =
     "image paths are relative to the folder of their list: correct them, or put the images there";
-constexpr std::array<const char*, 4> kPictureFolders = {"", "images", "Dataset", "data"};
+constexpr std::array<const char*, 4> kImageFolders = {"", "images", "Dataset", "data"};
 
 fs::path normal_form(const fs::path& path) {
   std::error_code error;
@@ -178,7 +178,7 @@ class FewShotLister {
   std::vector<fs::path> folders_near(const fs::path& list) const {
     std::vector<fs::path> folders;
     const auto add = [&](const fs::path& base) {
-      for (const char* const inner : kPictureFolders) folders.push_back(normal_form(base / inner));
+      for (const char* const inner : kImageFolders) folders.push_back(normal_form(base / inner));
     };
     fs::path base = normal_form(list.parent_path());
     const bool is_in_root = is_below(base, root_);

@@ -130,8 +130,8 @@ bool takes_onednn(const ConvolutionShape& shape) {
 std::int64_t blocked_input(const ConvolutionShape& shape) {
   if (!shape.may_be_copied()) return 0;
   // An RGB image is not padded, unless it is treated as a matrix.
-  const bool is_picture = shape.in == kColours && shape.groups == 1 && !shape.is_pointwise();
-  return shape.batch * (is_picture ? shape.in : in_vectors(shape.in)) * shape.in_area() *
+  const bool is_image = shape.in == kColours && shape.groups == 1 && !shape.is_pointwise();
+  return shape.batch * (is_image ? shape.in : in_vectors(shape.in)) * shape.in_area() *
          shape.element_bytes;
 }
 

@@ -189,7 +189,7 @@ void report_shared(const std::vector<std::string>& shared, const std::string& th
 
 void report_patients(const ImageList& list, runner::RunContext& context) {
   std::size_t patients = 0, named = 0, unnamed = 0, copies = 0;
-  std::vector<std::string> shared, shared_pictures;
+  std::vector<std::string> shared, shared_images;
   for (const auto& [owner, has] : by_owner(list)) {
     // Images with the same name in two folders are reported by check_copies() if they are copies.
     const bool has_copies = !has.is_patient && has.names.size() > 1;
@@ -198,7 +198,7 @@ void report_patients(const ImageList& list, runner::RunContext& context) {
     if (has_copies) copies += has.photographs - 1;
     if (has.parts.size() < 2) continue;
     if (has.is_patient) shared.emplace_back(owner);
-    else if (has_copies) shared_pictures.push_back("'" + std::string(*has.names.begin()) + "'");
+    else if (has_copies) shared_images.push_back("'" + std::string(*has.names.begin()) + "'");
   }
   std::string text =
       patients == 0
@@ -213,7 +213,7 @@ void report_patients(const ImageList& list, runner::RunContext& context) {
             " of another, by the names";
   context.say(text);
   report_shared(shared, "patient", context);
-  report_shared(shared_pictures, "image with copies", context);
+  report_shared(shared_images, "image with copies", context);
 }
 
 /// "'0/a.png' in train and '0/b.png' in test".

@@ -117,7 +117,7 @@ namespace fs = std::filesystem;
 using runner::Diagnostics;
 using runner::ErrorCode;
 
-constexpr std::size_t kNamedPhotographs = 10, kMaxTableBytes = std::size_t{64} << 20;
+constexpr std::size_t kNamedFundusImages = 10, kMaxTableBytes = std::size_t{64} << 20;
 constexpr std::array kGradeNames = {"No DR", "Mild NPDR", "Moderate NPDR", "Severe NPDR", "PDR"};
 static_assert(kGradeNames.size() == kGrades);
 constexpr const char* kGradeHelp =
@@ -193,7 +193,7 @@ class GradeFolders {
     }
     if (!others_.empty())
       fail(ErrorCode::kLabelOutOfRange,
-           "folders that are not a grade: " + runner::listed(others_, kNamedPhotographs, "'"),
+           "folders that are not a grade: " + runner::listed(others_, kNamedFundusImages, "'"),
            kGradeHelp);
     if (!errors_.empty()) return std::move(errors_);
     return std::move(list_);
@@ -307,7 +307,7 @@ class GradeTables {
     if (found != titles.end()) return static_cast<std::size_t>(found - titles.begin());
     files_.fault(table.file, csv.header_line(),
                  "it has no column '" + title + "'; its columns are " +
-                     runner::listed(titles, kNamedPhotographs, "'"));
+                     runner::listed(titles, kNamedFundusImages, "'"));
     return std::nullopt;
   }
 
@@ -350,7 +350,7 @@ class GradeTables {
         fundus_error(ErrorCode::kMissingImage,
                      std::to_string(missing.size()) + " of " + std::to_string(places_.size()) +
                          " images are not in '" + root_.string() +
-                         "': " + runner::listed(missing, kNamedPhotographs),
+                         "': " + runner::listed(missing, kNamedFundusImages),
                      "unpack the data set's archive again, or remove their rows from the table"));
   }
 

@@ -54,8 +54,8 @@ bool says(const runner::Node& node, const char* key, std::string_view word) {
 
 using ImageParts = std::vector<std::shared_ptr<const ImageDataset>>;
 
-ImageParts pictures_of(const runner::Node& node, const runner::Graph& graph, runner::Stage& stage,
-                       const RequestContext& context) {
+ImageParts surveyed_images(const runner::Node& node, const runner::Graph& graph,
+                           runner::Stage& stage, const RequestContext& context) {
   runner::NodeFacts facts{.seed = node.seed, .recipe_hash = graph.recipe_hash, .device = "cpu"};
   facts.wanted.emplace();  // a missing part is visible in the result
   CheckedContext checked(std::move(facts), context);
@@ -158,7 +158,7 @@ struct FoundImages {
 
 /// All images below the node's root, as one part with one class; none if there is no such folder.
 /// Images in other formats are a problem unless they are to be skipped.
-ImageParts pictures_below_root(const runner::Node& node, runner::Diagnostics& problems) {
+ImageParts images_below_root(const runner::Node& node, runner::Diagnostics& problems) {
   const runner::Value* const value = node.options.find("root");
   std::error_code error;
   if (!value || !value->text() || !std::filesystem::is_directory(*value->text(), error)) return {};
@@ -229,7 +229,7 @@ FoundImages find_images(runner::Node node, const runner::Graph& graph,
     const auto stage = runner::create_stage(tried, all_kinds());
     if (!stage) return stage.errors();
     try {
-      found.parts = pictures_of(tried, graph, **stage, context);
+      found.parts = surveyed_images(tried, graph, **stage, context);
       return runner::Diagnostics{};
     } catch (const StageError& error) {
       const std::string& place = error.stage.empty() ? node.pointer : error.stage;
@@ -243,7 +243,7 @@ FoundImages find_images(runner::Node node, const runner::Graph& graph,
   if (attempt(skipping).empty()) return found;
   found.is_divided = false;
   runner::Diagnostics others;
-  found.parts = pictures_below_root(node, others);
+  found.parts = images_below_root(node, others);
   for (runner::Diagnostic& problem : others) {
     problem.pointer = node.pointer + "/root";
     const auto is_reported = [&](const runner::Diagnostic& one) {

@@ -32,7 +32,7 @@ std::string hexadecimal(const Image& image) {
   return text;
 }
 
-Image recorded_picture(const nlohmann::json& json) {
+Image recorded_image(const nlohmann::json& json) {
   Image image(json.at("width"), json.at("height"));
   const std::string pixels = json.at("pixels");
   EXPECT_EQ(pixels.size(), 2 * image.pixels.size());
@@ -64,7 +64,7 @@ ImageChange recorded_change(const nlohmann::json& json) {
 void compare(const RecordedCase& recorded) {
   std::map<std::string, Image> pictures = {{"many_colors", of_many_colors()}};
   for (const nlohmann::json& json : recorded.json.at("pictures"))
-    pictures[json.at("name")] = recorded_picture(json);
+    pictures[json.at("name")] = recorded_image(json);
   for (const nlohmann::json& json : recorded.json.at("changes")) {
     const Image made = changed(pictures.at(json.at("picture")), recorded_change(json));
     nlohmann::json asked = json;

@@ -235,9 +235,9 @@ Diagnostics see_asha(const Value& recipe, const Graph& graph, const SchemaSet& s
 
 /// Composes, validates and compiles one trial; returns what is wrong. `first` is the composition
 /// from which the trials were listed, null if that has errors.
-Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Composition* first,
-                        PreparedTrial& job, Diagnostics& warnings, Sources& sources,
-                        std::int64_t slots, PreparedSweep& sweep) {
+Diagnostics prepare_trial(Composer& composer, const SchemaSet& schemas, const Composition* first,
+                          PreparedTrial& job, Diagnostics& warnings, Sources& sources,
+                          std::int64_t slots, PreparedSweep& sweep) {
   auto composition = composer.compose(job.overrides);
   if (!composition) return composition.errors();
   if (first) {
@@ -299,7 +299,7 @@ void warn_of_repeats(const std::vector<PreparedTrial>& jobs, Diagnostics& warnin
     }
   }
   if (repeats == 0) return;
-  warnings.push_back({ErrorCode::kRepeatedJob,
+  warnings.push_back({ErrorCode::kRepeatedTrial,
                       {},
                       "",
                       std::to_string(repeats) +
@@ -357,8 +357,8 @@ Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& s
   for (std::uint64_t number = 0; number < list->size(); ++number) {
     PreparedTrial job{.number = number, .overrides = (*list)[number], .recipe = {}, .hash = {}};
     Diagnostics warnings;
-    wrong.add(prepare_job(*composer, schemas, base ? &*base : nullptr, job, warnings, sources,
-                          slots, sweep),
+    wrong.add(prepare_trial(*composer, schemas, base ? &*base : nullptr, job, warnings, sources,
+                            slots, sweep),
               job);
     doubtful.add(warnings, job);
     sweep.jobs.push_back(std::move(job));

@@ -23,7 +23,7 @@ struct BadSweep {
   Diagnostic diagnostic;
 };
 
-[[noreturn]] void bad_job(const Location& where, std::string message, std::string help) {
+[[noreturn]] void bad_trial(const Location& where, std::string message, std::string help) {
   throw BadSweep{{ErrorCode::kBadSweep, where, "", std::move(message), std::move(help)}};
 }
 
@@ -51,14 +51,14 @@ std::uint64_t seed_of(std::uint64_t seed, const std::string& target) {
 }
 
 std::string too_many() {
-  return "the sweep has more than " + std::to_string(TrialList::kMaxJobs) + " runs";
+  return "the sweep has more than " + std::to_string(TrialList::kMaxTrials) + " runs";
 }
 
 std::vector<Value> numbers_of(const Sweep& sweep) {
   const auto range = NumberRange::make(sweep);
   if (!range) throw BadSweep{range.errors().front()};
-  if (range->size() > TrialList::kMaxJobs)
-    bad_job(sweep.where, too_many(), "sweep over fewer values at a time");
+  if (range->size() > TrialList::kMaxTrials)
+    bad_trial(sweep.where, too_many(), "sweep over fewer values at a time");
   std::vector<Value> values;
   for (std::uint64_t i = 0; i < range->size(); ++i) values.push_back((*range)[i]);
   return values;
@@ -72,7 +72,7 @@ bool matches(const std::vector<Value>& patterns, const std::string& name) {
 std::vector<Value> options_of(const Override& override, const ConfigFiles& configs) {
   const Sweep& sweep = *override.sweep;
   if (!configs.is_group(override.key)) {
-    bad_job(
+    bad_trial(
         sweep.where,
         "glob() chooses among the options of a group, but '" + override.key + "' is not a group",
         did_you_mean(override.key, configs.groups()));
@@ -85,7 +85,7 @@ std::vector<Value> options_of(const Override& override, const ConfigFiles& confi
       values.push_back({name, sweep.where});
   }
   if (values.empty())
-    bad_job(sweep.where, "no option of '" + override.key + "' matches", "options: " + all);
+    bad_trial(sweep.where, "no option of '" + override.key + "' matches", "options: " + all);
   return values;
 }
 
@@ -98,8 +98,8 @@ std::vector<Value> values_of(const Override& override, const ConfigFiles& config
     case Sweep::Kind::kGlob:
       return options_of(override, configs);
     case Sweep::Kind::kInterval:
-      bad_job(sweep.where, "an interval has no list of values to run",
-              "write range(start,stop,step), or values a,b,c; sweep.samples=20 draws from it");
+      bad_trial(sweep.where, "an interval has no list of values to run",
+                "write range(start,stop,step), or values a,b,c; sweep.samples=20 draws from it");
     default:
       return sweep.choices;
   }
@@ -112,8 +112,8 @@ std::vector<std::vector<Override>> rows_of(const Override& override, const Confi
   std::vector<std::vector<Override>> rows = override.sweep->rows;
   if (override.sweep->kind != Sweep::Kind::kZip) {
     std::vector<Value> values = values_of(override, configs);
-    if (values.size() > TrialList::kMaxJobs)
-      bad_job(override.sweep->where, too_many(), "sweep over fewer values at a time");
+    if (values.size() > TrialList::kMaxTrials)
+      bad_trial(override.sweep->where, too_many(), "sweep over fewer values at a time");
     Override one_value = override;  // copied for each value, so without the whole sweep
     one_value.sweep.reset();
     one_value.value_text.clear();
@@ -125,7 +125,7 @@ std::vector<std::vector<Override>> rows_of(const Override& override, const Confi
     }
   }
   if (rows.empty())
-    bad_job(override.sweep->where, "the sweep of '" + override.key + "' has no values", "");
+    bad_trial(override.sweep->where, "the sweep of '" + override.key + "' has no values", "");
   if (override.sweep->shuffle) SeededOrder(seed).shuffle(rows);
   return rows;
 }
@@ -159,9 +159,9 @@ Result<TrialList> TrialList::make(std::span<const Override> overrides, const Con
       const std::size_t next = list.dimensions_.size();
       for (const std::string& target : targets_of(dimension.values)) {
         if (dimension.is_sweep && target.starts_with("hydra.")) {
-          bad_job(override.where,
-                  "Sweeping over Hydra's configuration is not supported : '" + target + "'",
-                  "give it one value");
+          bad_trial(override.where,
+                    "Sweeping over Hydra's configuration is not supported : '" + target + "'",
+                    "give it one value");
         }
         const std::size_t first = target_at.try_emplace(target, next).first->second;
         if (first == next || !(list.dimensions_[first].is_sweep || dimension.is_sweep)) continue;
@@ -181,7 +181,7 @@ Result<TrialList> TrialList::make(std::span<const Override> overrides, const Con
     }
   }
   if (errors.empty() && choice.samples) errors = list.draw(choice.seed, *choice.samples);
-  if (errors.empty() && list.size() > kMaxJobs) {
+  if (errors.empty() && list.size() > kMaxTrials) {
     errors.push_back({ErrorCode::kBadSweep, list.dimensions_.front().where, "", too_many(),
                       "sweep over fewer values at a time"});
   }
@@ -208,7 +208,7 @@ Diagnostics TrialList::draw(std::uint64_t seed, std::uint64_t samples) {
       drawn.interval = *interval;
     }
     const std::uint64_t size = drawn.interval ? drawn.interval->size() : dimension.values.size();
-    combinations = size > kMaxJobs / combinations ? kMaxJobs + 1 : combinations * size;
+    combinations = size > kMaxTrials / combinations ? kMaxTrials + 1 : combinations * size;
     all.push_back(std::move(drawn));
   }
   if (all.empty()) {
@@ -255,7 +255,7 @@ std::uint64_t TrialList::size() const {
   for (const Dimension& dimension : dimensions_) {
     if (dimension.is_drawn && std::exchange(is_counted, true)) continue;
     size = std::min(size * dimension.values.size(),
-                    kMaxJobs + 1);  // no dimension is larger, so nothing overflows
+                    kMaxTrials + 1);  // no dimension is larger, so nothing overflows
   }
   return size;
 }

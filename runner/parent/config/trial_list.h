@@ -31,12 +31,12 @@ struct TrialChoice {
 /// samples do not depend on their number.
 class TrialList {
  public:
-  static constexpr std::uint64_t kMaxJobs = 10'000;
+  static constexpr std::uint64_t kMaxTrials = 10'000;
 
   /// glob() chooses from the options of a group in `configs`; shuffling depends only on `seed`. If
   /// a key is given twice, the last value counts, at the place of the first. Errors: a repeated key
   /// where one of the two is a sweep, a sweep without values, interval() if nothing is drawn, more
-  /// samples than combinations, a sweep over Hydra's own settings, and more than kMaxJobs trials.
+  /// samples than combinations, a sweep over Hydra's own settings, and more than kMaxTrials trials.
   static Result<TrialList> make(std::span<const Override> overrides, const ConfigFiles& configs,
                                 const TrialChoice& choice);
 

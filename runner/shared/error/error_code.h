@@ -47,7 +47,7 @@ enum class ErrorCode : int {
   kBadFunctionCall = 230,
   kNestedSweep = 231,
   kBadSweep = 232,
-  kRepeatedJob = 233,
+  kRepeatedTrial = 233,
   kBadEdit = 234,
   kDeprecatedKey = 235,
 
@@ -63,7 +63,7 @@ enum class ErrorCode : int {
   kNoAlternative = 310,
   kForbidden = 311,
   kBadName = 312,
-  kNotBuiltYet = 313,
+  kUnavailableKind = 313,
   kOptionConflict = 314,
   kUnreadOption = 315,
 

@@ -78,13 +78,13 @@ TEST_F(Cub200, TellsWhatItFoundAndWhetherTheSeedMatters) {
 }
 
 /// One picture, black but for a white box of 10 x 12 at 20, 5.
-Image boxed_picture() {
+Image boxed_image() {
   Image image(48, 40);
   for (int y = 5; y < 17; ++y) std::fill_n(image.row(y) + 3 * 20, 3 * 10, std::uint8_t{255});
   return image;
 }
 
-/// A set whose first image of one part is boxed_picture().
+/// A set whose first image of one part is boxed_image().
 class BoxedCub200 : public Cub200 {
  protected:
   std::shared_ptr<const Dataset> with_box(const std::string& port, const std::string& box,
@@ -95,7 +95,7 @@ class BoxedCub200 : public Cub200 {
                           {"augment", augment},
                           {"normalize", {{"mean", {0, 0, 0}}, {"std", {1, 1, 1}}}}};
     name_ = part(run(options), port)->sample_name(0);
-    const Image boxed = boxed_picture();
+    const Image boxed = boxed_image();
     write_bytes(set(name_), encode_png(boxed.width, boxed.height, boxed.pixels.data()));
     const std::string images = file_text(set("images.txt"));
     const std::string above =

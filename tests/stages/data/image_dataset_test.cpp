@@ -21,7 +21,7 @@ class ImageDatasetTest : public testing::Test {
  protected:
   ImageDatasetTest() {
     write_bytes(folder_.path() / "a.png",
-                encode_png(picture_.width, picture_.height, picture_.pixels.data()));
+                encode_png(image_.width, image_.height, image_.pixels.data()));
     options_.image_size = 24;
     options_.augment = {.horizontal_flip = 0.5,
                         .vertical_flip = 0.5,
@@ -57,7 +57,7 @@ class ImageDatasetTest : public testing::Test {
   }
 
   DrawingFolder folder_;
-  Image picture_ = picture(61, 45, 4);
+  Image image_ = picture(61, 45, 4);
   ImageDatasetOptions options_;
 };
 
@@ -79,7 +79,7 @@ TEST_F(ImageDatasetTest, ChangesTheWholePictureBeforeItIsResized) {
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
     const auto [cut, change] = drawn_for(options_, epoch, 61, 45);
     EXPECT_TRUE(image_of(*data, epoch)
-                    .equal(pixels(apply(cut, changed(picture_, change), Interpolation::kBicubic))));
+                    .equal(pixels(apply(cut, changed(image_, change), Interpolation::kBicubic))));
   }
 }
 
@@ -89,7 +89,7 @@ TEST_F(ImageDatasetTest, ChangesARandomCropOnceItIsResized) {
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
     const auto [cut, change] = drawn_for(options_, epoch, 61, 45);
     EXPECT_TRUE(image_of(*data, epoch)
-                    .equal(pixels(changed(apply(cut, picture_, Interpolation::kBicubic), change))));
+                    .equal(pixels(changed(apply(cut, image_, Interpolation::kBicubic), change))));
   }
 }
 
@@ -100,14 +100,14 @@ TEST_F(ImageDatasetTest, PlacesFirstChangesWhatIsResized) {
     auto [cut, change] = drawn_for(options_, epoch, 61, 45);
     change.steps = ChangeOrder::kPlacesFirst;
     EXPECT_TRUE(image_of(*data, epoch)
-                    .equal(pixels(changed(apply(cut, picture_, Interpolation::kBicubic), change))));
+                    .equal(pixels(changed(apply(cut, image_, Interpolation::kBicubic), change))));
   }
 }
 
 TEST_F(ImageDatasetTest, PreprocessesAtFullSizeInEveryPart) {
   options_.preprocessing.clahe = Clahe{};
   options_.augment = {};
-  const Image made = preprocessed(picture_, options_.preprocessing);
+  const Image made = preprocessed(image_, options_.preprocessing);
   const at::Tensor expected =
       pixels(apply(evaluation_cut(61, 45, 24, {}), made, Interpolation::kBicubic));
   for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
@@ -122,7 +122,7 @@ TEST_F(ImageDatasetTest, PreprocessesAtFullSizeInEveryPart) {
 TEST_F(ImageDatasetTest, OfAPictureWithABoxChangesTheBoxAlone) {
   const auto data = to_train_on(Box{10, 5, 40, 30});
   Image part(40, 30);
-  for (int row = 0; row < 30; ++row) std::copy_n(picture_.row(row + 5) + 30, 120, part.row(row));
+  for (int row = 0; row < 30; ++row) std::copy_n(image_.row(row + 5) + 30, 120, part.row(row));
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
     const auto [cut, change] = drawn_for(options_, epoch, 40, 30);
     EXPECT_TRUE(image_of(*data, epoch)
@@ -140,16 +140,16 @@ TEST_F(ImageDatasetTest, ChangesAreNewInEveryEpochAndTheSameFromTheCache) {
 }
 
 /// Counts the pictures that are decoded.
-class KeptPicturesTest : public ImageDatasetTest {
+class KeptImagesTest : public ImageDatasetTest {
  protected:
-  KeptPicturesTest() {
+  KeptImagesTest() {
     options_.change_order = ChangeOrder::kPlacesFirst;
     options_.look = [this](std::int64_t, const Image&) { ++decoded_; };
   }
   int decoded_ = 0;
 };
 
-TEST_F(KeptPicturesTest, APictureIsDecodedOnceAndCutOnceForAllWhoReadIt) {
+TEST_F(KeptImagesTest, APictureIsDecodedOnceAndCutOnceForAllWhoReadIt) {
   for (const Decode decode : {Decode::kExact, Decode::kFast}) {
     options_.decode = decode;
     if (decode == Decode::kExact) options_.preprocessing.clahe = Clahe{};
@@ -170,7 +170,7 @@ TEST_F(KeptPicturesTest, APictureIsDecodedOnceAndCutOnceForAllWhoReadIt) {
   }
 }
 
-TEST_F(KeptPicturesTest, APictureOfWhichTheCutIsDrawnIsKeptWhole) {
+TEST_F(KeptImagesTest, APictureOfWhichTheCutIsDrawnIsKeptWhole) {
   options_.augment.random_resized_crop = RandomResizedCrop{};
   const auto too_small = std::make_shared<ImageCache>(3 * 61 * 45 - 1),
              enough = std::make_shared<ImageCache>(3 * 61 * 45 + ImageCache::kOverhead);
@@ -182,7 +182,7 @@ TEST_F(KeptPicturesTest, APictureOfWhichTheCutIsDrawnIsKeptWhole) {
   }
 }
 
-TEST_F(KeptPicturesTest, APictureThatIsSmallerThanItsCutIsKeptAsItIs) {
+TEST_F(KeptImagesTest, APictureThatIsSmallerThanItsCutIsKeptAsItIs) {
   options_.image_size = 100;
   const auto data =
       to_train_on({}, std::make_shared<ImageCache>(3 * 61 * 45 + ImageCache::kOverhead));
@@ -191,7 +191,7 @@ TEST_F(KeptPicturesTest, APictureThatIsSmallerThanItsCutIsKeptAsItIs) {
   EXPECT_EQ(decoded_, 1 + 3);
 }
 
-TEST_F(KeptPicturesTest, WhatIsPlannedForIsWhatAllOfThemTake) {
+TEST_F(KeptImagesTest, WhatIsPlannedForIsWhatAllOfThemTake) {
   auto list = std::make_shared<ImageList>();
   list->root = folder_.path();
   (*list)[Part::kTrain] = {{"a.png", 0, {}}, {"a.png", 0, {}}};
@@ -208,7 +208,7 @@ TEST_F(KeptPicturesTest, WhatIsPlannedForIsWhatAllOfThemTake) {
 const ImageSubject kNothing = {
     .name = "nothing", .what = "nothing", .looks_alike = [](const Image&) { return false; }};
 
-TEST_F(KeptPicturesTest, WhatMemoryHasNoRoomForIsKeptOnTheDiskForLaterRuns) {
+TEST_F(KeptImagesTest, WhatMemoryHasNoRoomForIsKeptOnTheDiskForLaterRuns) {
   const ImageDataset plain = dataset();
   std::vector<at::Tensor> expected;
   for (std::int64_t epoch = 0; epoch < 3; ++epoch)
@@ -237,7 +237,7 @@ TEST_F(KeptPicturesTest, WhatMemoryHasNoRoomForIsKeptOnTheDiskForLaterRuns) {
   EXPECT_EQ(decoded_, 2);
 }
 
-TEST_F(KeptPicturesTest, WhatMemoryHoldsIsNotWrittenToTheDisk) {
+TEST_F(KeptImagesTest, WhatMemoryHoldsIsNotWrittenToTheDisk) {
   options_.store = std::make_shared<ImageStore>(1 << 20, "cut");
   options_.store->open(folder_.path(), "build");
   static_cast<void>(dataset(Part::kTrain, {}, std::make_shared<ImageCache>(1 << 20)).sample(0, 0));
@@ -261,7 +261,7 @@ TEST_F(ImageDatasetTest, WhoDoesNotTrainSeesNoPartChanged) {
   for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
     const ImageDataset data = dataset(part);
     EXPECT_FALSE(data.describe().augmented);
-    EXPECT_TRUE(image_of(data, 3).equal(pixels(apply(cut, picture_, Interpolation::kBicubic))));
+    EXPECT_TRUE(image_of(data, 3).equal(pixels(apply(cut, image_, Interpolation::kBicubic))));
   }
 }
 

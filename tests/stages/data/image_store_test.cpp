@@ -21,7 +21,7 @@ using std::chrono::hours;
 
 constexpr std::int64_t kPlenty = 1 << 20;
 
-class PictureStoreTest : public testing::Test {
+class ImageStoreTest : public testing::Test {
  protected:
   std::unique_ptr<ImageStore> opened(std::int64_t most = kPlenty, const std::string& how = "cut",
                                      const std::string& build = "1") const {
@@ -49,7 +49,7 @@ class PictureStoreTest : public testing::Test {
   DrawingFolder folder_;
 };
 
-TEST_F(PictureStoreTest, APictureComesBackAsItWas) {
+TEST_F(ImageStoreTest, APictureComesBackAsItWas) {
   opened()->put(key('a'), made(3));
   const auto another = opened();
   const auto found = another->find(key('a'));
@@ -62,7 +62,7 @@ TEST_F(PictureStoreTest, APictureComesBackAsItWas) {
   EXPECT_FALSE(another->find(key('b')));
 }
 
-TEST_F(PictureStoreTest, ADamagedEntryIsAsIfItHadNeverBeen) {
+TEST_F(ImageStoreTest, ADamagedEntryIsAsIfItHadNeverBeen) {
   opened()->put(key('a'), made(3));
   const std::vector<std::uint8_t> whole = file_bytes(entry('a'));
   for (const std::size_t place :
@@ -82,7 +82,7 @@ TEST_F(PictureStoreTest, ADamagedEntryIsAsIfItHadNeverBeen) {
   EXPECT_TRUE(opened()->find(key('a')));
 }
 
-TEST_F(PictureStoreTest, WhatWasNotUsedForLongestMakesRoom) {
+TEST_F(ImageStoreTest, WhatWasNotUsedForLongestMakesRoom) {
   opened()->put(key('a'), made(1));
   const auto one = static_cast<std::int64_t>(fs::file_size(entry('a')));
   for (const char letter : std::string("bc")) opened()->put(key(letter), made(2));
@@ -99,7 +99,7 @@ TEST_F(PictureStoreTest, WhatWasNotUsedForLongestMakesRoom) {
   EXPECT_EQ(there(), (std::set{'a', 'd', 'e'})) << "what is used now stays";
 }
 
-TEST_F(PictureStoreTest, AKeyIsOfTheContentTheBoxAndWhatIsDone) {
+TEST_F(ImageStoreTest, AKeyIsOfTheContentTheBoxAndWhatIsDone) {
   write_bytes(folder_ / "a.png", {1, 2, 3});
   const std::vector<std::uint8_t> bytes = {1, 2, 3}, other = {1, 2, 4};
   const auto one = opened();
@@ -112,7 +112,7 @@ TEST_F(PictureStoreTest, AKeyIsOfTheContentTheBoxAndWhatIsDone) {
   EXPECT_NE(rebuilt->key(folder_ / "a.png", {}, bytes), known);
 }
 
-TEST_F(PictureStoreTest, AFileThatIsAnotherIsReadAgain) {
+TEST_F(ImageStoreTest, AFileThatIsAnotherIsReadAgain) {
   write_bytes(folder_ / "a.png", {1, 2, 3});
   const auto one = opened();
   EXPECT_FALSE(one->known_key(folder_ / "a.png", {}));
@@ -127,7 +127,7 @@ TEST_F(PictureStoreTest, AFileThatIsAnotherIsReadAgain) {
   EXPECT_FALSE(one->known_key(folder_ / "a.png", {}));
 }
 
-TEST_F(PictureStoreTest, WhereNothingCanBeWrittenNothingIsKept) {
+TEST_F(ImageStoreTest, WhereNothingCanBeWrittenNothingIsKept) {
   for (const char* const fault :
        {"create:1:full", "write:1:fail", "rename:1:fail", "folder:1:fail"}) {
     runner::FaultyStorage storage(runner::disk(), runner::fault_from(fault));

@@ -19,9 +19,9 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-class PictureSurveyTest : public ImageStageTest {
+class ImageSurveyTest : public ImageStageTest {
  protected:
-  PictureSurveyTest() : ImageStageTest(kDataFundus) {}
+  ImageSurveyTest() : ImageStageTest(kDataFundus) {}
   void SetUp() override {
     make_fundus_folders(data(), {.classes = 5, .per_class = 6, .size = 64, .seed = 2});
   }
@@ -40,7 +40,7 @@ class PictureSurveyTest : public ImageStageTest {
   }
 };
 
-TEST_F(PictureSurveyTest, OfGoodDataFindsNothing) {
+TEST_F(ImageSurveyTest, OfGoodDataFindsNothing) {
   const ImageSurvey found = survey();
   EXPECT_THAT(found.counts[0], ElementsAre(4, 4, 4, 4, 4));
   EXPECT_THAT(found.counts[1], ElementsAre(1, 1, 1, 1, 1));
@@ -54,7 +54,7 @@ TEST_F(PictureSurveyTest, OfGoodDataFindsNothing) {
   EXPECT_EQ(found.without_patient, 30);
 }
 
-TEST_F(PictureSurveyTest, FindsCopiesAndPicturesSavedAgain) {
+TEST_F(ImageSurveyTest, FindsCopiesAndPicturesSavedAgain) {
   fs::copy_file(data() / "test/2/00001.jpg", data() / "train/2/copy.jpg");
   write_bytes(data() / "train/4/again.png",
               png_file(decode_image(file_bytes(data() / "val/4/00002.jpg"))));
@@ -66,7 +66,7 @@ TEST_F(PictureSurveyTest, FindsCopiesAndPicturesSavedAgain) {
   EXPECT_THAT(names(found.alike[0]), ElementsAre("train/4/again.png", "val/4/00002.jpg"));
 }
 
-TEST_F(PictureSurveyTest, FindsWhatCannotBeReadAndWhatIsNoRetina) {
+TEST_F(ImageSurveyTest, FindsWhatCannotBeReadAndWhatIsNoRetina) {
   std::vector<std::uint8_t> half = file_bytes(data() / "train/1/00006.jpg");
   half.resize(half.size() / 2);
   write_bytes(data() / "train/1/00006.jpg", half);
@@ -79,7 +79,7 @@ TEST_F(PictureSurveyTest, FindsWhatCannotBeReadAndWhatIsNoRetina) {
   EXPECT_THAT(found.widths, ElementsAre(50, 64, 64));
 }
 
-TEST_F(PictureSurveyTest, FindsPatientsOfTwoParts) {
+TEST_F(ImageSurveyTest, FindsPatientsOfTwoParts) {
   for (const char* const name :
        {"train/0/17_left.jpg", "train/0/17_right.jpg", "test/1/18_left.jpg"})
     fs::copy_file(data() / "train/0/00003.jpg", data() / name);
@@ -91,7 +91,7 @@ TEST_F(PictureSurveyTest, FindsPatientsOfTwoParts) {
   EXPECT_THAT(found.shared, ElementsAre("18"));
 }
 
-TEST_F(PictureSurveyTest, AnyNumberOfThreadsFindsTheSame) {
+TEST_F(ImageSurveyTest, AnyNumberOfThreadsFindsTheSame) {
   fs::copy_file(data() / "test/2/00001.jpg", data() / "train/2/copy.jpg");
   for (const int threads : {1, 7, 100}) {
     const ImageSurvey found = survey({.threads = threads});

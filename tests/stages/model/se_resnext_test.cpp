@@ -29,7 +29,7 @@ DatasetDescription photographs(std::int64_t size = 32,
 }
 
 /// A pair of five.
-DatasetDescription pair_of_photographs() {
+DatasetDescription pair_of_images() {
   DatasetDescription data = photographs(32, {"mild", "severe"});
   data.pair_of = 5;
   return data;
@@ -84,7 +84,7 @@ NamedTensors trained_on(const Model& model, torch::nn::Module& network, std::int
 }
 
 TEST(SeResNeXt, DefaultsAreThePublishedPairNetwork) {
-  const auto network = model_of(kModelSeResnext, Json::object())->outline(pair_of_photographs());
+  const auto network = model_of(kModelSeResnext, Json::object())->outline(pair_of_images());
   std::int64_t parameters = 0;
   std::vector<std::string> head;
   for (const auto& item : network->named_parameters()) {
@@ -105,7 +105,7 @@ TEST(SeResNeXt, HasALogitForEachClassAndOneForAPair) {
   const auto model = model_of(kModelSeResnext, small());
   EXPECT_THAT(logits_of(*model, photographs()).sizes().vec(), ElementsAre(2, 3));
   const auto of_five = model_of(kModelSeResnext, small({{"num_classes", 5}}));
-  EXPECT_THAT(logits_of(*of_five, pair_of_photographs()).sizes().vec(), ElementsAre(2, 1));
+  EXPECT_THAT(logits_of(*of_five, pair_of_images()).sizes().vec(), ElementsAre(2, 1));
   EXPECT_THAT(what_is_refused([&] { of_five->build(photographs(), 1); }),
               HasSubstr("num_classes is 5, the data has 3 classes"));
 }

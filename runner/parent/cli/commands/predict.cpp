@@ -67,8 +67,8 @@ Diagnostic predict_misused(std::string message, std::string help) {
 Result<PredictFlags> checked_flags(PredictFlags flags) {
   WeightsSource& source = flags.weights;
   if (flags.model.empty()) {
-    const bool is_photograph = flags.paths.empty() && std::filesystem::is_regular_file(source.run);
-    if (!source.run.empty() && !is_photograph) return flags;
+    const bool is_image = flags.paths.empty() && std::filesystem::is_regular_file(source.run);
+    if (!source.run.empty() && !is_image) return flags;
     return predict_misused(
         "no model given: neither a run nor --model",
         "give the folder of a run, or a CLIP model: --model FOLDER --labels TEXT…");

@@ -35,7 +35,7 @@ namespace {
 constexpr std::size_t kShownDigits = 10;  // digits of a hash
 
 /// One line for each trial: its number, the beginning of its hash, its settings.
-void print_jobs(const std::vector<PreparedTrial>& jobs, std::ostream& out) {
+void print_trials(const std::vector<PreparedTrial>& jobs, std::ostream& out) {
   const std::size_t width = std::to_string(jobs.size() - 1).size();
   for (const PreparedTrial& job : jobs) {
     const std::string number = std::to_string(job.number);
@@ -48,7 +48,7 @@ void print_jobs(const std::vector<PreparedTrial>& jobs, std::ostream& out) {
   }
 }
 
-nlohmann::ordered_json jobs_json(const std::vector<PreparedTrial>& jobs) {
+nlohmann::ordered_json trials_json(const std::vector<PreparedTrial>& jobs) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const PreparedTrial& job : jobs) {
     nlohmann::ordered_json overrides = nlohmann::ordered_json::array();
@@ -355,8 +355,8 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   if (!metric) return report(console, metric.errors());
   warn(console, prepared->warnings);
   if (flags.dry_run) {
-    if (console.json) print_result(console, "sweep/1", {{"runs", jobs_json(prepared->jobs)}});
-    else print_jobs(prepared->jobs, console.out);
+    if (console.json) print_result(console, "sweep/1", {{"runs", trials_json(prepared->jobs)}});
+    else print_trials(prepared->jobs, console.out);
     return ExitCode::kDone;
   }
   const auto here = std::filesystem::current_path();

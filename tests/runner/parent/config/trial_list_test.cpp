@@ -15,9 +15,9 @@ namespace {
 
 using testing::ElementsAre;
 
-class JobListTest : public testing::Test {
+class TrialListTest : public testing::Test {
  protected:
-  JobListTest() {
+  TrialListTest() {
     files.files = {
         {"a.yaml",
          "aliases: {both: [x, y], mixed: {'on': [x=1, z=2], 'off': [x=0]}, short: long.name}\n"},
@@ -57,22 +57,22 @@ class JobListTest : public testing::Test {
   Sources sources;
 };
 
-TEST_F(JobListTest, LastKeyVariesFastestAndSingleValuesStayInPlace) {
+TEST_F(TrialListTest, LastKeyVariesFastestAndSingleValuesStayInPlace) {
   EXPECT_THAT(
       jobs({"a=1,2", "~c", "+b=x", "d=3,4"}),
       ElementsAre("a=1 ~c +b=x d=3", "a=1 ~c +b=x d=4", "a=2 ~c +b=x d=3", "a=2 ~c +b=x d=4"));
 }
 
-TEST_F(JobListTest, WithoutASweepThereIsOneJob) {
+TEST_F(TrialListTest, WithoutASweepThereIsOneJob) {
   EXPECT_THAT(jobs({"a=1"}), ElementsAre("a=1"));
   EXPECT_THAT(jobs({}), ElementsAre(""));
 }
 
-TEST_F(JobListTest, RepeatedValueCountsAtTheFirstPlace) {
+TEST_F(TrialListTest, RepeatedValueCountsAtTheFirstPlace) {
   EXPECT_THAT(jobs({"a=1", "b=2", "a=4"}), ElementsAre("a=4 b=2"));
 }
 
-TEST_F(JobListTest, SweepIsNeverOverwritten) {
+TEST_F(TrialListTest, SweepIsNeverOverwritten) {
   EXPECT_THAT(jobs({"a=1,2", "a=3"}),
               ElementsAre("'a' is given twice, and one of them is a sweep"));
   EXPECT_THAT(jobs({"a=3", "a=1,2"}),
@@ -81,7 +81,7 @@ TEST_F(JobListTest, SweepIsNeverOverwritten) {
               ElementsAre("'b' is given twice, and one of them is a sweep"));
 }
 
-TEST_F(JobListTest, PrefixHidesNoRepeatedSweep) {
+TEST_F(TrialListTest, PrefixHidesNoRepeatedSweep) {
   EXPECT_THAT(jobs({"a=1,2", "++a=3"}),
               ElementsAre("'a' is given twice, and one of them is a sweep"));
   EXPECT_THAT(jobs({"mixed=off,on", "+z=3"}),
@@ -90,7 +90,7 @@ TEST_F(JobListTest, PrefixHidesNoRepeatedSweep) {
   EXPECT_THAT(jobs({"a=1", "++a=2", "a=3", "++a=4"}), ElementsAre("a=3 ++a=4"));
 }
 
-TEST_F(JobListTest, HydrasOwnSettingsAreNotSwept) {
+TEST_F(TrialListTest, HydrasOwnSettingsAreNotSwept) {
   EXPECT_THAT(
       jobs({"hydra.run.dir=a,b"}),
       ElementsAre("Sweeping over Hydra's configuration is not supported : 'hydra.run.dir'"));
@@ -98,12 +98,12 @@ TEST_F(JobListTest, HydrasOwnSettingsAreNotSwept) {
               ElementsAre("hydra.run.dir=a b=1", "hydra.run.dir=a b=2"));
 }
 
-TEST_F(JobListTest, ZipSetsItsKeysTogether) {
+TEST_F(TrialListTest, ZipSetsItsKeysTogether) {
   EXPECT_THAT(jobs({"p=zip(a=[1,2],b.c=[x,y])", "d=3,4"}),
               ElementsAre("a=1 b.c=x d=3", "a=1 b.c=x d=4", "a=2 b.c=y d=3", "a=2 b.c=y d=4"));
 }
 
-TEST_F(JobListTest, AliasOfSeveralKeysSweepsThemTogether) {
+TEST_F(TrialListTest, AliasOfSeveralKeysSweepsThemTogether) {
   EXPECT_THAT(jobs({"both=1,2"}), ElementsAre("x=1 y=1", "x=2 y=2"));
   EXPECT_THAT(jobs({"both=range(1,3)"}), ElementsAre("x=1 y=1", "x=2 y=2"));
   EXPECT_THAT(jobs({"mixed=on,off"}), ElementsAre("x=1 z=2", "x=0"));
@@ -112,13 +112,13 @@ TEST_F(JobListTest, AliasOfSeveralKeysSweepsThemTogether) {
               ElementsAre("long.name=1 x=1 z=2", "long.name=2 x=0"));
 }
 
-TEST_F(JobListTest, AliasOfSeveralKeysTakesOnlyValuesThatCanBeListed) {
+TEST_F(TrialListTest, AliasOfSeveralKeysTakesOnlyValuesThatCanBeListed) {
   EXPECT_THAT(jobs({"mixed=on,of"}), ElementsAre("'mixed' does not take the value 'of'"));
   EXPECT_THAT(jobs({"both=interval(0,1)"}),
               ElementsAre("'both' sets several keys, so its values must be listed"));
 }
 
-TEST_F(JobListTest, GlobChoosesAmongTheOptionsOfAGroup) {
+TEST_F(TrialListTest, GlobChoosesAmongTheOptionsOfAGroup) {
   EXPECT_THAT(jobs({"data=glob('b*')"}), ElementsAre("data=bees", "data=birds"));
   EXPECT_THAT(jobs({"data=glob('[!c]*',exclude='*s')"}),
               ElementsAre("no option of 'data' matches"));
@@ -127,14 +127,14 @@ TEST_F(JobListTest, GlobChoosesAmongTheOptionsOfAGroup) {
       ElementsAre("glob() chooses among the options of a group, but 'date' is not a group"));
 }
 
-TEST_F(JobListTest, ShuffledOrderFollowsFromTheSeed) {
+TEST_F(TrialListTest, ShuffledOrderFollowsFromTheSeed) {
   const auto first = jobs({"a=shuffle(range(0,9))"}, 1);
   EXPECT_EQ(first, jobs({"a=shuffle(range(0,9))"}, 1));
   EXPECT_NE(first, jobs({"a=shuffle(range(0,9))"}, 2));
   EXPECT_THAT(first, testing::UnorderedElementsAreArray(jobs({"a=range(0,9)"})));
 }
 
-TEST_F(JobListTest, SamplesTakeAValueOfEachKeyAndRunWithEachSeed) {
+TEST_F(TrialListTest, SamplesTakeAValueOfEachKeyAndRunWithEachSeed) {
   const auto samples = drawn(3, {"a=1,2,3", "b=0", "seed=7,8", "c=interval(0.5,2)"}, 5);
   ASSERT_THAT(samples, testing::SizeIs(6));
   for (std::size_t i = 0; i < 6; i += 2) {
@@ -145,7 +145,7 @@ TEST_F(JobListTest, SamplesTakeAValueOfEachKeyAndRunWithEachSeed) {
               testing::UnorderedElementsAre("a=1 b=3", "a=2 b=4"));
 }
 
-TEST_F(JobListTest, SamplesFollowFromTheSeedAndTheirKeys) {
+TEST_F(TrialListTest, SamplesFollowFromTheSeedAndTheirKeys) {
   const std::vector<std::string> sweep = {"a=interval(0,1)", "b=range(0,9)"};
   const auto six = drawn(6, sweep, 1);
   EXPECT_EQ(drawn(6, sweep, 1), six);
@@ -160,14 +160,14 @@ TEST_F(JobListTest, SamplesFollowFromTheSeedAndTheirKeys) {
         << "keys draw alike: " << text;
 }
 
-TEST_F(JobListTest, NoCombinationIsDrawnTwice) {
+TEST_F(TrialListTest, NoCombinationIsDrawnTwice) {
   const auto all = drawn(12, {"a=1,2,3", "b=int(interval(1,5))"});
   EXPECT_THAT(all, testing::UnorderedElementsAreArray(jobs({"a=1,2,3", "b=range(1,5)"})));
   EXPECT_THAT(drawn(13, {"a=1,2,3", "b=int(interval(1,5))"}),
               ElementsAre("sweep.samples is 13, and there are 12 combinations to draw from"));
 }
 
-TEST_F(JobListTest, LogarithmsAreDrawnEvenly) {
+TEST_F(TrialListTest, LogarithmsAreDrawnEvenly) {
   const auto rates = drawn(1000, {"lr=tag(log,interval(0.0001,1))"});
   for (const double bound : {0.001, 0.01, 0.1}) {
     const auto below = std::ranges::count_if(rates, [&](const std::string& rate) {
@@ -177,7 +177,7 @@ TEST_F(JobListTest, LogarithmsAreDrawnEvenly) {
   }
 }
 
-TEST_F(JobListTest, WhatCannotBeDrawnIsSaid) {
+TEST_F(TrialListTest, WhatCannotBeDrawnIsSaid) {
   EXPECT_THAT(
       drawn(2, {"a=1", "seed=1,2"}),
       ElementsAre("sweep.samples draws from nothing: no key other than 'seed' has several values"));
@@ -195,12 +195,12 @@ TEST_F(JobListTest, WhatCannotBeDrawnIsSaid) {
               ElementsAre("'a' is given twice, and one of them is a sweep"));
 }
 
-TEST_F(JobListTest, EverythingWrongIsSaidAtOnce) {
+TEST_F(TrialListTest, EverythingWrongIsSaidAtOnce) {
   EXPECT_THAT(jobs({"a=range(3,1)", "b=interval(0,1)", "c=range(0,1000000000000)", "d=choice()"}),
               testing::SizeIs(4));
 }
 
-TEST_F(JobListTest, TooManyJobsAreRefused) {
+TEST_F(TrialListTest, TooManyJobsAreRefused) {
   EXPECT_THAT(jobs({"a=range(0,10000)", "b=range(0,10000)", "c=range(0,10000)", "d=range(0,10000)",
                     "e=range(0,10000)"}),
               ElementsAre("the sweep has more than 10000 runs"));

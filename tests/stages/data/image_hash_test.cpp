@@ -34,11 +34,11 @@ TEST(ImageHash, HasABitWhereItBecomesBrighter) {
   for (int y = 0; y < 160; ++y)
     for (int x = 0; x < 170; ++x)
       std::fill_n(image.row(y) + 3 * x, 3, static_cast<std::uint8_t>(y < 80 ? x : 170 - x));
-  const ImageHash hash = picture_hash(thumbnail(image));
+  const ImageHash hash = image_hash(thumbnail(image));
   EXPECT_EQ(hash[0], ~std::uint64_t{0});
   EXPECT_EQ(hash[1] >> 32, 0xffffffffu);
   EXPECT_EQ(hash[3], 0u);
-  EXPECT_EQ(picture_hash(thumbnail(Image(40, 40))), ImageHash{});
+  EXPECT_EQ(image_hash(thumbnail(Image(40, 40))), ImageHash{});
 }
 
 TEST(ImageHash, OfAPictureThatIsSavedAgainIsNearAndOfAnotherFar) {
@@ -48,7 +48,7 @@ TEST(ImageHash, OfAPictureThatIsSavedAgainIsNearAndOfAnotherFar) {
     const Thumbnail seen = thumbnail(image),
                     again = thumbnail(decode_image(encode_jpeg(small, 60))),
                     other = thumbnail(draw_retina(0, 200, Random({i + 100})));
-    EXPECT_LE(distance(picture_hash(seen), picture_hash(again)), 20) << i;
+    EXPECT_LE(distance(image_hash(seen), image_hash(again)), 20) << i;
     EXPECT_LT(mean_difference(seen, again), 1) << i;
     EXPECT_GT(mean_difference(seen, other), 2) << i;
   }
