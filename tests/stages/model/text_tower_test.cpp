@@ -58,24 +58,5 @@ TEST(TextTower, TokenSeesNoLaterOne) {
   EXPECT_GT((one - other).narrow(1, 2, 2).abs().max().item<double>(), 1e-6);
 }
 
-TEST(TextTower, AttentionThatDropsNextToNothingIsThatOfEvaluation) {
-  const auto attention = std::make_shared<Attention>(
-      BlockOptions{
-          .hidden_size = 8, .num_attention_heads = 2, .attention_dropout = 1e-9, .is_causal = true},
-      torch::kDouble);
-  const torch::NoGradGuard no_graph;
-  std::uint64_t seed = 0;
-  for (at::Tensor& weight : attention->parameters())
-    weight.normal_(0, 1, at::detail::createCPUGenerator(++seed));
-  const at::Tensor x =
-      torch::empty({3, 5, 8}, torch::kDouble).normal_(0, 1, at::detail::createCPUGenerator(9));
-  attention->eval();
-  const at::Tensor evaluated = attention->forward(x);
-  attention->train();
-  const ScopedDropout dropout(*attention, {.seed = 1, .step = 0},
-                              std::vector<std::int64_t>{0, 1, 2});
-  EXPECT_LT((attention->forward(x) - evaluated).abs().max().item<double>(), 1e-6);
-}
-
 }  // namespace
 }  // namespace stages

@@ -11,11 +11,13 @@ namespace stages {
 namespace {
 
 TEST(TransformerBlock, AttentionThatDropsNextToNothingIsThatOfEvaluation) {
-  for (const bool fused : {false, true}) {
+  for (const auto& [fused, is_causal] :
+       {std::pair(false, false), std::pair(true, false), std::pair(false, true)}) {
     const auto attention = std::make_shared<Attention>(BlockOptions{.hidden_size = 8,
                                                                     .num_attention_heads = 2,
                                                                     .attention_dropout = 1e-9,
-                                                                    .fused_qkv = fused},
+                                                                    .fused_qkv = fused,
+                                                                    .is_causal = is_causal},
                                                        torch::kDouble);
     const torch::NoGradGuard no_graph;
     std::uint64_t seed = 0;

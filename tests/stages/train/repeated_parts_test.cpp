@@ -116,11 +116,11 @@ class RepeatedParts : public testing::Test {
     losses = step.losses;
     return result;
   }
-  /// The whole batch at once, micro-batches of as few as may be, some that leave a smaller last
+  /// The whole batch at once (0), micro-batches of as few as may be, some that leave a smaller last
   /// part, and some that do not.
-  void expect_the_same() { expect_the_same({0, model->mixes_samples() ? 2 : 1, 3, 4, 5}); }
-  void expect_the_same(const std::vector<int>& sizes) {
-    for (const int micro_batch : sizes) {
+  void expect_the_same(const std::vector<int>& sizes = {0, 1, 3}) {
+    for (int micro_batch : sizes) {
+      if (model->mixes_samples() && micro_batch == 1) micro_batch = 2;
       policy.micro_batch =
           micro_batch > 0 ? std::optional<std::int64_t>(micro_batch) : std::nullopt;
       options.accumulated_micro_batch.reset();
@@ -151,7 +151,7 @@ class RepeatedParts : public testing::Test {
   int losses = 0;  // that the last plan took
 };
 
-TEST_F(RepeatedParts, PlanIsTheSame) { expect_the_same(); }
+TEST_F(RepeatedParts, PlanIsTheSame) { expect_the_same({1, 3, 4, 5}); }
 
 TEST_F(RepeatedParts, PlanIsTheSameWithActivationCheckpointing) {
   policy.activation_checkpointing = {.blocks = true};
