@@ -8,7 +8,6 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
@@ -18,15 +17,13 @@
 #include "tests/support/model_of.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/stage_of.h"
 
 namespace stages {
 
 inline runner::Result<std::unique_ptr<runner::Stage>> contrastive_stage(
     const nlohmann::ordered_json& options) {
-  const runner::Value value = stage_options("train/contrastive", options.dump());
-  runner::ConfigReader reader(value, "/train");
-  return kTrainContrastive.create(reader);
+  return created(kTrainContrastive, options);
 }
 
 /// The stage of some options, run on CaptionedImages.
@@ -64,14 +61,6 @@ struct ContrastiveRun {
     planning->asked.wants_certificate = certifies;
     stage()->plan(inputs(), *planning);
     return planning;
-  }
-  void expect_refused(const std::string& message) {
-    try {
-      plan();
-      ADD_FAILURE() << "not refused: " << message;
-    } catch (const runner::StageError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr(message));
-    }
   }
 };
 

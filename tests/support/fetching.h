@@ -35,19 +35,6 @@ struct FetchListener {
   }
 };
 
-/// "E0630: what (help)" of what `work` throws; "cancelled"; "" where it throws nothing.
-inline std::string failure_of(const std::function<void()>& work) {
-  try {
-    work();
-    return "";
-  } catch (const runner::StageError& error) {
-    return runner::name(error.code) + ": " + error.what() +
-           (error.help.empty() ? "" : " (" + error.help + ")");
-  } catch (const runner::Cancelled&) {
-    return "cancelled";
-  }
-}
-
 inline std::string sum_of(runner::DigestKind kind, std::string_view bytes) {
   runner::Digest digest(kind);
   digest.update(bytes);

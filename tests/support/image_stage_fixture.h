@@ -8,13 +8,13 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/dataset.h"
 #include "stages/text/class_text.h"
 #include "tests/support/pictures.h"
 #include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/refused.h"
+#include "tests/support/stage_of.h"
 
 /// Tests of a data stage of images: makes stages of one kind, whose root is the folder data()
 /// unless their options say another, and runs them.
@@ -30,21 +30,11 @@ class ImageStageTest : public testing::Test {
   runner::Result<std::unique_ptr<runner::Stage>> create(const Json& options = Json::object()) {
     Json json = options.is_string() ? Json::parse(options.get<std::string>()) : options;
     if (!json.contains("root")) json["root"] = data().string();
-    std::string schema(kind_.name);
-    schema.replace(schema.find('.'), 1, "/");
-    value_ = stage_options(schema, json.dump());
-    runner::ConfigReader reader(value_, "/data");
-    return kind_.create(reader);
+    return created(kind_, json);
   }
 
-  /// "E0601 /data/root: there is no folder 'gone'" for each error.
-  std::vector<std::string> errors(const Json& options = Json::object()) {
-    const auto stage = create(options);
-    std::vector<std::string> result;
-    if (stage) return result;
-    for (const runner::Diagnostic& error : stage.errors())
-      result.push_back(runner::name(error.code) + " " + error.pointer + ": " + error.message);
-    return result;
+  runner::Diagnostics errors(const Json& options = Json::object()) {
+    return refusals_of([&] { return create(options); });
   }
 
   runner::Outputs run(const Json& options = Json::object()) {
@@ -113,5 +103,4 @@ class ImageStageTest : public testing::Test {
   const runner::StageKind& kind_;
   DrawingFolder folder_;
   RecordingContext context_;
-  runner::Value value_;
 };

@@ -2,6 +2,7 @@
 
 #include <png.h>
 
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runner/shared/error/diagnostic.h"
 #include "stages/data/image.h"
 #include "stages/data/image_writer.h"
 #include "stages/random/random.h"
@@ -51,6 +53,41 @@ inline std::vector<std::uint8_t> encode_png(int width, int height, const void* p
 inline std::vector<std::uint8_t> file_bytes(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// What is wrong with an image that `read` reads.
+template <typename Read>
+runner::Diagnostics image_faults(const Read& read) requires std::invocable<Read> {
+  try {
+    read();
+  } catch (const stages::ImageError& error) {
+    return {{error.code, {}, "", error.what(), ""}};
+  }
+  return {};
+}
+inline runner::Diagnostics image_faults(stages::Bytes file) {
+  return image_faults([&] { stages::decode_image(file); });
+}
+
+/// Damages a few bytes of `whole`, and at times cuts it off: how many of `rounds` such files are
+/// refused.
+inline int damaged_and_refused(const std::vector<std::uint8_t>& whole, std::uint64_t key,
+                               std::uint64_t rounds) {
+  int refused = 0;
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    stages::Random random({key, round});
+    auto file = whole;
+    const auto anywhere = [&] {
+      return static_cast<std::size_t>(random.below(static_cast<std::int64_t>(file.size())));
+    };
+    for (std::int64_t changes = 1 + random.below(4); changes > 0; --changes) {
+      std::uint8_t& changed = file[anywhere()];
+      changed = static_cast<std::uint8_t>(random.next());
+    }
+    if (round % 3 == 0) file.resize(anywhere());
+    refused += !image_faults(stages::Bytes(file)).empty();
+  }
+  return refused;
 }
 
 inline void write_bytes(const std::filesystem::path& path, const std::vector<std::uint8_t>& bytes) {

@@ -10,7 +10,6 @@
 #include <torch/utils.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/evaluate/text_classes.h"
@@ -20,7 +19,8 @@
 #include "tests/support/model_of.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/refused.h"
+#include "tests/support/stage_of.h"
 
 namespace stages {
 
@@ -39,13 +39,7 @@ class TextEvaluation : public testing::Test {
   }
   std::unique_ptr<runner::Stage> stage(const runner::StageKind& kind,
                                        const nlohmann::ordered_json& options) const {
-    const bool is_retrieval = &kind == &kEvaluateRetrieval;
-    const runner::Value value =
-        stage_options(is_retrieval ? "evaluate/retrieval" : "evaluate/zero_shot", options.dump());
-    runner::ConfigReader reader(value, "/evaluate");
-    auto made = kind.create(reader);
-    if (!made) throw std::logic_error(made.errors()[0].message);
-    return *std::move(made);
+    return stage_of(kind, options);
   }
   runner::Inputs inputs() const {
     return runner::Inputs(
@@ -56,15 +50,10 @@ class TextEvaluation : public testing::Test {
     std::ifstream file(context_.node().folder / "metrics.json");
     return nlohmann::json::parse(file);
   }
-  void expect_refused(const runner::StageKind& kind, const nlohmann::ordered_json& options,
-                      const std::string& message) {
-    try {
-      PlanningContext planning;
-      stage(kind, options)->plan(inputs(), planning);
-      ADD_FAILURE() << "not refused: " << message;
-    } catch (const runner::StageError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr(message));
-    }
+  runner::Diagnostics refusal(const runner::StageKind& kind) {
+    PlanningContext planning;
+    return refusals_of(
+        [&] { stage(kind, nlohmann::ordered_json::object())->plan(inputs(), planning); });
   }
   /// The embeddings of all images and of some texts.
   at::Tensor images() const {

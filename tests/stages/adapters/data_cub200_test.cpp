@@ -9,6 +9,7 @@
 #include "stages/stages.h"
 #include "tests/support/image_stage_fixture.h"
 #include "tests/support/program.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -129,15 +130,7 @@ TEST_F(BoxedCub200, AugmentationStaysInTheBox) {
 
 TEST_F(BoxedCub200, BoxOutsideThePictureStopsByName) {
   const auto test = with_box("test", "48.0 0.0 10.0 10.0");
-  try {
-    image(*test);
-    FAIL();
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.code, runner::ErrorCode::kBadAnnotations);
-    EXPECT_EQ(std::string(error.what()),
-              "image '" + name_ + "': its box, 10 x 10 at 48, 0, is outside its image of 48 x 40");
-    EXPECT_EQ(error.help, "correct the file that lists the boxes, or set crop_to_box: false");
-  }
+  EXPECT_REFUSED(image(*test), kBadAnnotations, "/data/root", name_, "10 x 10 at 48, 0", "48 x 40");
 }
 
 TEST_F(Cub200, GreyscaleFilesBecomeThreeEqualChannels) {

@@ -4,6 +4,7 @@
 #include "stages/adapters/made_datasets.h"
 #include "stages/stages.h"
 #include "tests/support/image_stage_fixture.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -68,7 +69,7 @@ TEST_F(Flowers102, TellsWhatItFoundAndWhetherTheSeedMatters) {
 
 TEST_F(Flowers102, ErrorsStandAtTheRoot) {
   std::filesystem::remove(folder_ / "data/flowers-102/setid.mat");
-  EXPECT_THAT(errors({}), testing::ElementsAre(testing::StartsWith("E0611 /data/root: ")));
+  EXPECT_REFUSED(errors({}), kMissingAnnotations, "/data/root");
 }
 
 TEST_F(Flowers102, CaptionsCallClassesByTheirNames) {

@@ -7,16 +7,16 @@
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/stages.h"
 #include "stages/weights/safetensors.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
+#include "tests/support/refused.h"
 #include "tests/support/saved_tower.h"
 #include "tests/support/small_backbone.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/stage_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace stages {
@@ -28,10 +28,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 runner::Result<std::unique_ptr<runner::Stage>> create(const Json& backbone) {
-  const runner::Value value =
-      stage_options("model/linear_probe", Json{{"backbone", backbone}}.dump());
-  runner::ConfigReader reader(value, "/model");
-  return kModelLinearProbe.create(reader);
+  return created(kModelLinearProbe, Json{{"backbone", backbone}});
 }
 
 std::shared_ptr<const Model> model(const Json& backbone, std::uint64_t seed = 7) {
@@ -43,35 +40,20 @@ std::shared_ptr<const Model> model(const Json& backbone, std::uint64_t seed = 7)
   return std::static_pointer_cast<const Model>(outputs.at("model"));
 }
 
-std::vector<std::string> complaints(const Json& backbone) {
-  std::vector<std::string> result;
-  const auto stage = create(backbone);
-  if (stage) return result;
-  for (const runner::Diagnostic& error : stage.errors())
-    result.push_back(error.pointer + " " + error.message);
-  return result;
-}
-
 /// "/model/backbone/weights: message" of what `model` or its building throws.
-std::string refusal(const Json& backbone, std::int64_t size = 8) {
-  try {
+runner::Diagnostics refusal(const Json& backbone, std::int64_t size = 8) {
+  return refusals_of([&] {
     model(backbone)->build({10, {{"image", {3, size, size}, at::kFloat}}, {"daisy", "rose"}}, 1);
-    return "";
-  } catch (const StageError& error) {
-    return error.stage + error.option + ": " + error.what();
-  }
+  });
 }
 
 /// The same of what planning the model's stage throws.
-std::string refusal_of_plan(const Json& backbone) {
+runner::Diagnostics refusal_of_plan(const Json& backbone) {
   PlanningContext context;
-  try {
+  return refusals_of([&] {
     const auto stage = create(backbone);
     (*stage)->plan(runner::Inputs({}), context);
-    return "";
-  } catch (const StageError& error) {
-    return error.stage + error.option + ": " + error.what();
-  }
+  });
 }
 
 TEST(LinearProbe, OnlyTheHeadIsTrainedAndSaved) {
@@ -127,43 +109,36 @@ TEST(LinearProbe, ActivationIsTheConfigsAndNeverGuessed) {
   };
   EXPECT_FALSE(torch::equal(features(small({{"weights", quick.file()}})),
                             features(small({{"weights", exact.file()}}))));
-  EXPECT_EQ(refusal(small({{"weights", exact.file()}, {"hidden_act", "quick_gelu"}})),
-            "/model/backbone/hidden_act: hidden_act is quick_gelu in the recipe, but gelu in the "
-            "config.json next to the weights '" +
-                exact.file() + "'");
+  EXPECT_REFUSED(refusal(small({{"weights", exact.file()}, {"hidden_act", "quick_gelu"}})),
+                 kOptionConflict, "/model/backbone/hidden_act", "quick_gelu", exact.file());
   exact.forget_config();
-  EXPECT_EQ(refusal(small({{"weights", exact.file()}})),
-            "/model/backbone/hidden_act: hidden_act is auto, but there is no config.json next to "
-            "the weights '" +
-                exact.file() + "' to give its value");
-  EXPECT_EQ(
+  EXPECT_REFUSED(refusal(small({{"weights", exact.file()}})), kOptionConflict,
+                 "/model/backbone/hidden_act", exact.file());
+  EXPECT_THAT(
       refusal(small({{"weights", exact.file()}, {"hidden_act", "gelu"}, {"layer_norm_eps", 1e-5}})),
-      "");
+      testing::IsEmpty());
 }
 
 TEST(LinearProbe, ShapeThatContradictsTheConfigIsRefused) {
   const SavedTower saved;
-  EXPECT_EQ(refusal(small({{"weights", saved.file()}, {"hidden_size", 16}})),
-            "/model/backbone/hidden_size: hidden_size is 16 in the recipe, but 8 in the "
-            "config.json next to the weights '" +
-                saved.file() + "'");
+  EXPECT_REFUSED(refusal(small({{"weights", saved.file()}, {"hidden_size", 16}})), kOptionConflict,
+                 "/model/backbone/hidden_size", "16 in the recipe", "8", saved.file());
 }
 
 TEST(LinearProbe, WeightsThatDoNotFitAreNamed) {
   const SavedTower saved;
-  EXPECT_EQ(refusal(small({{"weights", saved.file()}, {"num_hidden_layers", 1}})),
-            "/model/backbone/weights: the weights '" + saved.file() +
-                "' do not fit the backbone: num_hidden_layers is 1, and theirs 2");
+  EXPECT_REFUSED(refusal(small({{"weights", saved.file()}, {"num_hidden_layers", 1}})),
+                 kDamagedWeights, "/model/backbone/weights", saved.file(),
+                 "num_hidden_layers is 1, and theirs 2");
 }
 
 TEST(LinearProbe, EverySizeThatContradictsTheConfigIsNamed) {
   const SavedTower saved;
   saved.change_config({{"num_hidden_layers", 2}, {"patch_size", 4}});
-  EXPECT_EQ(
+  EXPECT_REFUSED(
       refusal(small({{"weights", saved.file()}, {"hidden_size", 16}, {"num_hidden_layers", 1}})),
-      "/model/backbone/hidden_size: hidden_size is 16 in the recipe, but 8; num_hidden_layers is 1 "
-      "in the recipe, but 2 in the config.json next to the weights '" +
-          saved.file() + "'");
+      kOptionConflict, "/model/backbone/hidden_size", "hidden_size is 16", "but 8",
+      "num_hidden_layers is 1", "but 2");
 }
 
 TEST(LinearProbe, SizesOfWeightsWithoutAConfigAreComparedByThePlan) {
@@ -175,18 +150,16 @@ TEST(LinearProbe, SizesOfWeightsWithoutAConfigAreComparedByThePlan) {
                 {"intermediate_size", 32},
                 {"num_hidden_layers", 3},
                 {"projection_dim", 4}});
-  EXPECT_EQ(refusal_of_plan(small(wrong)),
-            "/model/backbone/weights: the weights '" + saved.file() +
-                "' do not fit the backbone: hidden_size is 16, and theirs 8; intermediate_size is "
-                "32, and theirs 16; "
-                "num_hidden_layers is 3, and theirs 2; projection_dim is 4, and theirs 6");
-  EXPECT_EQ(refusal_of_plan(small(known)), "");
+  EXPECT_REFUSED(refusal_of_plan(small(wrong)), kDamagedWeights, "/model/backbone/weights",
+                 "hidden_size is 16, and theirs 8", "intermediate_size is 32, and theirs 16",
+                 "num_hidden_layers is 3, and theirs 2", "projection_dim is 4, and theirs 6");
+  EXPECT_THAT(refusal_of_plan(small(known)), testing::IsEmpty());
 }
 
 TEST(LinearProbe, MistakesOfTheRecipeAreFoundBeforeARun) {
-  EXPECT_THAT(complaints(small({{"weights", "none.safetensors"}})),
-              ElementsAre(HasSubstr("/model/backbone/weights there is no")));
-  EXPECT_THAT(complaints(small()), IsEmpty());
+  EXPECT_REFUSED(create(small({{"weights", "none.safetensors"}})), kMissingWeights,
+                 "/model/backbone/weights");
+  EXPECT_TRUE(create(small()));
 }
 
 TEST(LinearProbe, VitHasNoProjectionAndItsOwnDefaults) {
@@ -281,13 +254,8 @@ TEST(LinearProbe, WeightsThatChangeDuringARunAreRefused) {
   NamedTensors changed = saved.weights();
   changed.set("visual_projection.weight", torch::zeros({6, 8}));
   write_safetensors(saved.file(), changed);
-  try {
-    made->build(flowers(), 1);
-    FAIL();
-  } catch (const StageError& error) {
-    EXPECT_EQ(error.stage + error.option, "/model/backbone/weights");
-    EXPECT_THAT(error.what(), HasSubstr("has changed since the run started"));
-  }
+  EXPECT_REFUSED(made->build(flowers(), 1), kDamagedWeights, "/model/backbone/weights",
+                 "has changed");
 }
 
 }  // namespace

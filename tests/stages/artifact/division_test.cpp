@@ -6,6 +6,7 @@
 
 #include "runner/shared/stage/stage.h"
 #include "tests/support/pictures.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -25,13 +26,8 @@ Division flowers() {
 class DivisionFile : public testing::Test {
  protected:
   void write(const std::string& bytes) const { std::ofstream(file_, std::ios::binary) << bytes; }
-  std::string refusal() const {
-    try {
-      read_division(file_);
-    } catch (const runner::StageError& error) {
-      return runner::name(error.code);
-    }
-    return "";
+  runner::Diagnostics refusal() const {
+    return refusals_of([&] { read_division(file_); });
   }
   TemporaryFolder folder_;
   const std::filesystem::path file_ = folder_ / "division.gz";
@@ -52,19 +48,19 @@ TEST_F(DivisionFile, OfNothing) {
 }
 
 TEST_F(DivisionFile, OneThatIsCutOrChangedOrMissingIsDamaged) {
-  EXPECT_EQ(refusal(), "E0821");
+  EXPECT_REFUSED(refusal(), kDamagedRecord, "");
   const std::string bytes = to_gzip(flowers());
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{5}, bytes.size() / 2, bytes.size() - 1}) {
     write(bytes.substr(0, size));
-    EXPECT_EQ(refusal(), "E0821") << size;
+    EXPECT_REFUSED(refusal(), kDamagedRecord, "") << size;
   }
   std::string other = bytes;
   other[bytes.size() / 2] ^= 4;
   write(other);
-  EXPECT_EQ(refusal(), "E0821");
+  EXPECT_REFUSED(refusal(), kDamagedRecord, "");
   write("retort division 1\n");
-  EXPECT_EQ(refusal(), "E0821");
+  EXPECT_REFUSED(refusal(), kDamagedRecord, "");
 }
 
 }  // namespace

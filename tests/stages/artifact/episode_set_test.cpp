@@ -8,6 +8,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/loader.h"
 #include "stages/machine/counting_allocator.h"
+#include "tests/support/refused.h"
 #include "tests/support/tiny_dataset.h"
 
 namespace stages {
@@ -55,13 +56,8 @@ std::vector<float> numbers(const NamedTensors& episode) {
   return {first.const_data_ptr<float>(), first.const_data_ptr<float>() + first.numel()};
 }
 
-std::string refusal(std::shared_ptr<const Dataset> data, const EpisodeShape& shape) {
-  try {
-    EpisodeSet(std::move(data), {.shape = shape}, "the training data");
-  } catch (const runner::StageError& error) {
-    return runner::name(error.code) + " " + error.option + ": " + error.what() + " | " + error.help;
-  }
-  return "taken";
+runner::Diagnostics refusal(std::shared_ptr<const Dataset> data, const EpisodeShape& shape) {
+  return refusals_of([&] { EpisodeSet(std::move(data), {.shape = shape}, "the training data"); });
 }
 
 TEST(EpisodeSet, ReadingAnEpisodeHasOneImageBesideIt) {
@@ -175,22 +171,20 @@ TEST(EpisodeSet, LoadersReadTheSameBitsInAnyNumberOfThreads) {
 
 TEST(EpisodeSet, DataThatDoNotSufficeAreRefused) {
   const auto data = std::make_shared<NumberedSamples>();
-  EXPECT_EQ(refusal(data, {.ways = 7, .shots = 1, .queries = 1}),
-            "E0608 /ways: the training data has 6 classes, but an episode takes 7 | set ways to at "
-            "most 6, or give more classes");
-  EXPECT_THAT(refusal(data, {.ways = 2, .shots = 5, .queries = 6}),
-              HasSubstr("/queries: an episode takes 11 images of a class, 5 for support and 6 for "
-                        "queries, but of the training data 'a' has 10, 'b' has 10, "));
-  EXPECT_EQ(refusal(data, {.ways = 6, .shots = 5, .queries = 5}), "taken");
+  EXPECT_REFUSED(refusal(data, {.ways = 7, .shots = 1, .queries = 1}), kTooFewSamples, "/ways",
+                 "6 classes", "takes 7", "at most 6");
+  EXPECT_REFUSED(refusal(data, {.ways = 2, .shots = 5, .queries = 6}), kTooFewSamples, "/queries",
+                 "11 images", "'a' has 10, 'b' has 10");
+  EXPECT_THAT(refusal(data, {.ways = 6, .shots = 5, .queries = 5}), testing::IsEmpty());
   auto silent = std::make_shared<TinyDataset>(60);
   silent->tells_labels = false;
-  EXPECT_THAT(refusal(silent, kSmall),
-              HasSubstr("the training data does not give the classes of its samples"));
+  EXPECT_REFUSED(refusal(silent, kSmall), kTooFewSamples, "", "classes of its samples");
 }
 
 TEST(EpisodeSet, AtMostTenSmallClassesAreNamed) {
-  EXPECT_THAT(refusal(std::make_shared<TinyDataset>(36, 12), {.ways = 2, .shots = 2, .queries = 2}),
-              HasSubstr("'class9' has 3 and 2 more have too few | lower queries or shots"));
+  EXPECT_REFUSED(
+      refusal(std::make_shared<TinyDataset>(36, 12), {.ways = 2, .shots = 2, .queries = 2}),
+      kTooFewSamples, "/queries", "'class9' has 3 and 2 more");
 }
 
 TEST(EpisodeSet, LeavesCaptionsOut) {

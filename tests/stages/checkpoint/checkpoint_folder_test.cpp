@@ -7,6 +7,7 @@
 #include "runner/shared/disk/digest.h"
 #include "runner/shared/stage/stage.h"
 #include "tests/support/forwarding_storage.h"
+#include "tests/support/refused.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/training_states.h"
 
@@ -25,25 +26,17 @@ class CheckpointFolderTest : public testing::Test {
   }
 
   /// Why the checkpoint is refused.
-  std::string refusal() const {
-    try {
-      read_checkpoint(folder_.path());
-    } catch (const runner::StageError& error) {
-      const std::string start = "the checkpoint '" + folder_.path().string() + "' is damaged: ";
-      const std::string message = error.what();
-      EXPECT_TRUE(message.starts_with(start)) << message;
-      return message.substr(std::min(start.size(), message.size()));
-    }
-    return "it was read";
+  runner::Diagnostics refusal() const {
+    return refusals_of([&] { read_checkpoint(folder_.path()); });
   }
   /// The same after `change` to the manifest.
   template <typename Change>
-  std::string refusal_of_manifest(Change change) const {
+  runner::Diagnostics refusal_of_manifest(Change change) const {
     const std::string before = folder_.read("manifest.json");
     auto manifest = nlohmann::json::parse(before);
     change(manifest);
     folder_.write("manifest.json", manifest.dump());
-    const std::string found = refusal();
+    runner::Diagnostics found = refusal();
     folder_.write("manifest.json", before);
     return found;
   }
@@ -91,11 +84,11 @@ TEST_F(CheckpointFolderTest, EveryFlippedBitIsFound) {
     };
     for (std::size_t i = 0; i < whole.size(); ++i) {
       put(i, whole[i] ^ (1 << (i % 8)));
-      ASSERT_NE(refusal(), "it was read") << name << ", byte " << i;
+      ASSERT_FALSE(refusal().empty()) << name << ", byte " << i;
       put(i, whole[i]);
     }
   }
-  EXPECT_EQ(refusal(), "it was read");
+  EXPECT_THAT(refusal(), testing::IsEmpty());
 }
 
 TEST_F(CheckpointFolderTest, FileThatIsCutOffIsFound) {
@@ -104,7 +97,7 @@ TEST_F(CheckpointFolderTest, FileThatIsCutOffIsFound) {
     for (std::size_t size = 0; size + 1 < whole.size();
          size += 7) {  // without its last newline the manifest is whole
       folder_.write(name, whole.substr(0, size));
-      ASSERT_NE(refusal(), "it was read") << name << " of " << size << " bytes";
+      ASSERT_FALSE(refusal().empty()) << name << " of " << size << " bytes";
     }
     folder_.write(name, whole);
   }
@@ -113,40 +106,40 @@ TEST_F(CheckpointFolderTest, FileThatIsCutOffIsFound) {
 TEST_F(CheckpointFolderTest, DamageIsNamed) {
   const std::string model = folder_.read("model.safetensors");
   folder_.write("model.safetensors", model + "x");
-  EXPECT_EQ(refusal(), "model.safetensors has " + std::to_string(model.size() + 1) +
-                           " bytes, not " + std::to_string(model.size()));
+  EXPECT_REFUSED(refusal(), kDamagedWeights, "", "model.safetensors",
+                 std::to_string(model.size() + 1), std::to_string(model.size()));
   folder_.write("model.safetensors", model.substr(0, model.size() - 1) + "x");
-  EXPECT_EQ(refusal(), "model.safetensors is not what was written: its SHA-256 differs");
+  EXPECT_REFUSED(refusal(), kDamagedWeights, "", "model.safetensors", "SHA-256");
 }
 
 TEST_F(CheckpointFolderTest, FileThatIsMissingIsNamed) {
   for (const char* name : kFiles) {
     const std::string whole = folder_.read(name);
     fs::remove(folder_ / name);
-    EXPECT_EQ(refusal(), std::string("it has no ") + name);
+    EXPECT_REFUSED(refusal(), kDamagedWeights, "", name);
     fs::create_directory(folder_ / name);
-    EXPECT_NE(refusal(), "it was read");
+    EXPECT_FALSE(refusal().empty());
     fs::remove(folder_ / name);
     folder_.write(name, whole);
   }
 }
 
 TEST_F(CheckpointFolderTest, ManifestThatIsNotOursIsRefused) {
-  EXPECT_EQ(refusal_of_manifest([](auto& m) { m["schema"] = 2; }),
-            "manifest.json has version 2, but this program reads version 1");
-  EXPECT_EQ(refusal_of_manifest([](auto& m) { m = nlohmann::json::array(); }),
-            "manifest.json was not written by Retort");
-  EXPECT_EQ(refusal_of_manifest([](auto& m) { m["files"]["../x"] = 1; }),
-            "manifest.json was not written by Retort");
-  EXPECT_EQ(refusal_of_manifest([](auto& m) {
-              m["files"]["x"] = m["files"]["state.json"];
-              m["files"].erase("state.json");
-            }),
-            "manifest.json does not name state.json");
-  EXPECT_EQ(refusal_of_manifest([](auto& m) { m["files"]["state.json"]["size"] = -1; }),
-            "manifest.json does not say what state.json holds");
+  EXPECT_REFUSED(refusal_of_manifest([](auto& m) { m["schema"] = 2; }), kDamagedWeights, "",
+                 "manifest.json", "version 2", "reads 1");
+  EXPECT_REFUSED(refusal_of_manifest([](auto& m) { m = nlohmann::json::array(); }), kDamagedWeights,
+                 "", "manifest.json");
+  EXPECT_REFUSED(refusal_of_manifest([](auto& m) { m["files"]["../x"] = 1; }), kDamagedWeights, "",
+                 "manifest.json");
+  EXPECT_REFUSED(refusal_of_manifest([](auto& m) {
+                   m["files"]["x"] = m["files"]["state.json"];
+                   m["files"].erase("state.json");
+                 }),
+                 kDamagedWeights, "", "state.json");
+  EXPECT_REFUSED(refusal_of_manifest([](auto& m) { m["files"]["state.json"]["size"] = -1; }),
+                 kDamagedWeights, "", "state.json");
   folder_.write("manifest.json", std::string(65537, ' '));
-  EXPECT_EQ(refusal(), "manifest.json has 65537 bytes");
+  EXPECT_REFUSED(refusal(), kDamagedWeights, "", "65537 bytes");
 }
 
 TEST_F(CheckpointFolderTest, FileThatTheManifestVouchesForIsStillChecked) {
@@ -157,11 +150,9 @@ TEST_F(CheckpointFolderTest, FileThatTheManifestVouchesForIsStillChecked) {
     folder_.write("manifest.json", manifest.dump());
     return refusal();
   };
-  EXPECT_EQ(vouch("optimizer.safetensors", "short"),
-            "'" + (folder_ / "optimizer.safetensors").string() +
-                "' is not a valid safetensors file: it has 5 bytes, fewer than "
-                "a header's length");
-  EXPECT_EQ(vouch("state.json", "{}"), "its state.json has no 'step'");
+  EXPECT_REFUSED(vouch("optimizer.safetensors", "short"), kDamagedWeights, "",
+                 "optimizer.safetensors", "5 bytes");
+  EXPECT_REFUSED(vouch("state.json", "{}"), kDamagedWeights, "", "'step'");
 }
 
 TEST_F(CheckpointFolderTest, RoomIsNotUnderestimated) {

@@ -16,6 +16,7 @@
 #include "tests/support/durable_storage.h"
 #include "tests/support/forwarding_storage.h"
 #include "tests/support/power_cut_storage.h"
+#include "tests/support/refused.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/training_states.h"
 
@@ -29,18 +30,6 @@ using testing::AllOf;
 using testing::EndsWith;
 using testing::StartsWith;
 using Names = std::vector<std::string>;
-
-/// The message of the damage that `deed` finds.
-template <typename Action>
-std::string error(Action action) {
-  try {
-    action();
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.code, runner::ErrorCode::kDamagedWeights);
-    return error.what();
-  }
-  return "nothing";
-}
 
 class CheckpointsTest : public testing::Test {
  protected:
@@ -133,10 +122,9 @@ TEST_F(CheckpointsTest, DamagedOneIsRefusedByAllButATrainingThatContinues) {
   Checkpoints saved = checkpoints({.keep_last = 3});
   for (int step = 1; step <= 3; ++step) saved.save(training_state(step, 1.0 / step));
   damage("step-00000003");
-  const std::string damage = "the checkpoint '" + (folder() / "step-00000003").string() +
-                             "' is damaged: model.safetensors has 7";
-  EXPECT_THAT(error([&] { saved.load_latest(); }), StartsWith(damage));
-  EXPECT_THAT(error([&] { saved.load_best(); }), StartsWith(damage));
+  const std::string damaged = (folder() / "step-00000003").string();
+  EXPECT_REFUSED(saved.load_latest(), kDamagedWeights, "", damaged, "model.safetensors has 7");
+  EXPECT_REFUSED(saved.load_best(), kDamagedWeights, "", damaged, "model.safetensors has 7");
   EXPECT_EQ(saved.advice("--checkpoint "),
             "intact: step-00000002, step-00000001; to use one: --checkpoint " +
                 (folder() / "step-00000002").string());
@@ -144,8 +132,8 @@ TEST_F(CheckpointsTest, DamagedOneIsRefusedByAllButATrainingThatContinues) {
   const Continuation found = saved.load_to_continue();
   expect_same(found.from->state, training_state(2, 0.5));
   ASSERT_EQ(found.damaged.size(), 1);
-  EXPECT_THAT(found.damaged[0],
-              AllOf(StartsWith(damage), EndsWith("; it is now called damaged-step-00000003")));
+  EXPECT_THAT(found.damaged[0], AllOf(testing::HasSubstr(damaged),
+                                      EndsWith("; it is now called damaged-step-00000003")));
   EXPECT_EQ(entries(),
             (Names{"best", "damaged-step-00000003", "latest", "step-00000001", "step-00000002"}));
   EXPECT_EQ(pointer("latest"), "step-00000002\n");
@@ -207,7 +195,7 @@ TEST_F(CheckpointsTest, PointerThatNamesNoneIsRefusedAndSetAgainByATrainingThatC
       const auto load = [&] {
         name == std::string("best") ? saved.load_best() : saved.load_latest();
       };
-      EXPECT_EQ(error(load), wrong);
+      EXPECT_REFUSED(load(), kDamagedWeights, "", wrong);
       const Continuation found = saved.load_to_continue();
       EXPECT_EQ(found.from->state.step, 2);
       ASSERT_EQ(found.damaged.size(), 1);
@@ -218,7 +206,7 @@ TEST_F(CheckpointsTest, PointerThatNamesNoneIsRefusedAndSetAgainByATrainingThatC
   base_.write("checkpoints/latest", "step-00000007\n");
   const std::string wrong = "the checkpoint '" + (folder() / "step-00000007").string() +
                             "' is damaged: it has no manifest.json";
-  EXPECT_EQ(error([&] { saved.load_latest(); }), wrong);
+  EXPECT_REFUSED(saved.load_latest(), kDamagedWeights, "", wrong);
   const Continuation found = saved.load_to_continue();
   EXPECT_EQ(found.from->state.step, 2);
   EXPECT_EQ(found.damaged, (Names{wrong}));
@@ -230,18 +218,8 @@ TEST_F(CheckpointsTest, TooLittleRoomIsSaidBeforeAnythingIsWritten) {
     int create(const fs::path& path) override { return ++created, ForwardingStorage::create(path); }
     std::optional<std::uint64_t> free_bytes(const fs::path&) override { return 1000; }
   } small;
-  try {
-    checkpoints({}, small).save(training_state(1));
-    FAIL();
-  } catch (const runner::WriteError& error) {
-    EXPECT_EQ(error.code, runner::ErrorCode::kDiskFull);
-    const std::string message = error.what();
-    EXPECT_TRUE(
-        message.starts_with("cannot save a checkpoint in '" + folder().string() + "': it takes "))
-        << message;
-    EXPECT_NE(message.find(" bytes and 1000 are free, so "), message.npos) << message;
-    EXPECT_EQ(error.help, "free up space, or choose another place with run.dir");
-  }
+  EXPECT_REFUSED(checkpoints({}, small).save(training_state(1)), kDiskFull, "", folder().string(),
+                 " bytes and 1000 are free", "run.dir");
   EXPECT_EQ(small.created, 0);
   EXPECT_EQ(entries(), Names{});
 }

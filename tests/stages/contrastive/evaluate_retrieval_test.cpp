@@ -5,6 +5,7 @@
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/refused.h"
 #include "tests/support/text_evaluation.h"
 
 namespace stages {
@@ -76,7 +77,7 @@ TEST_F(Retrieval, ModelMustReadTexts) {
   checkpoint_->model =
       model_of(kModelClipVision, Json::parse(R"({"hidden_size": 8, "intermediate_size": 16,
       "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 4})"));
-  expect_refused(kEvaluateRetrieval, Json::object(), "the model does not read text");
+  EXPECT_REFUSED(refusal(kEvaluateRetrieval), kOptionConflict, "", "texts");
 }
 
 }  // namespace

@@ -8,6 +8,9 @@
 #include "stages/artifact/results.h"
 #include "stages/numerics/precision_map.h"
 #include "stages/weights/weights.h"
+#include "tests/support/forwarded_dataset.h"
+#include "tests/support/refused.h"
+#include "tests/support/stage_of.h"
 #include "tests/support/text_evaluation.h"
 
 namespace stages {
@@ -115,11 +118,12 @@ TEST_F(ZeroShot, WithinItsClassAnImageIsAskedForItsOwnCaption) {
 
 /// Images of three classes, each of which has three captions. No picture has the one at place
 /// `absent`.
-class ModelsOfMakes final : public Dataset {
+class ModelsOfMakes final : public ForwardedDataset {
  public:
-  explicit ModelsOfMakes(std::int64_t absent) : absent_(absent) {}
+  explicit ModelsOfMakes(std::int64_t absent)
+      : ForwardedDataset(std::make_shared<CaptionedImages>(60)), absent_(absent) {}
   DatasetDescription describe() const override {
-    DatasetDescription data = images_.describe();
+    DatasetDescription data = inner_->describe();
     data.captions.clear();
     for (const char* make : {"red", "green", "blue"}) {
       for (const char* model : {"one", "two", "three"})
@@ -128,16 +132,13 @@ class ModelsOfMakes final : public Dataset {
     return data;
   }
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override {
-    auto sample = images_.sample(epoch, index);
+    auto sample = inner_->sample(epoch, index);
     sample->set("caption", torch::tensor(caption(index)));
     return sample;
   }
-  std::string sample_name(std::int64_t index) const override { return images_.sample_name(index); }
-  LoaderOptions loader() const override { return {}; }
-  std::vector<std::int64_t> labels() const override { return images_.labels(); }
   std::vector<std::int64_t> captions() const override {
     std::vector<std::int64_t> all;
-    for (std::int64_t index = 0; index < images_.describe().size; ++index)
+    for (std::int64_t index = 0; index < inner_->describe().size; ++index)
       all.push_back(caption(index));
     return all;
   }
@@ -149,7 +150,6 @@ class ModelsOfMakes final : public Dataset {
   std::int64_t caption(std::int64_t index) const {
     return index % 3 * 3 + (absent_ + 1 + index / 3 % 2) % 3;
   }
-  const CaptionedImages images_{60};
   const std::int64_t absent_;
 };
 
@@ -201,15 +201,12 @@ TEST_F(ZeroShot, NeedsNoMoreThanPlanned) {
 }
 
 TEST_F(ZeroShot, WhatCannotBeMeasuredIsRefused) {
-  const runner::Value value = stage_options("evaluate/zero_shot", R"({"templates": ["a photo"]})");
-  runner::ConfigReader reader(value, "/evaluate");
-  const auto made = kEvaluateZeroShot.create(reader);
-  ASSERT_FALSE(made);
-  EXPECT_THAT(made.errors()[0].message, HasSubstr("the template 'a photo' has no {name}"));
+  EXPECT_REFUSED(created(kEvaluateZeroShot, R"({"templates": ["a photo"]})"), kOptionConflict,
+                 "/evaluate/templates", "\'a photo\'");
   checkpoint_->model =
       model_of(kModelClipVision, Json::parse(R"({"hidden_size": 8, "intermediate_size": 16,
       "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 4})"));
-  expect_refused(kEvaluateZeroShot, Json::object(), "the model does not read text");
+  EXPECT_REFUSED(refusal(kEvaluateZeroShot), kOptionConflict, "", "texts");
 }
 
 }  // namespace

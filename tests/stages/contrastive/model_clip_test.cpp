@@ -1,13 +1,13 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/stages.h"
 #include "tests/support/captioned_images.h"
 #include "tests/support/model_of.h"
 #include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/refused.h"
+#include "tests/support/stage_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace stages {
@@ -81,9 +81,7 @@ TEST(Clip, FilesOfTheTokenizerArePartOfItsFingerprint) {
   const TemporaryFolder folder;
   const std::string file = folder.write("merges.txt", "a b\n");
   const auto fingerprint = [](const std::string& options) {
-    const runner::Value value = stage_options("model/clip", options);
-    runner::ConfigReader reader(value, "/model");
-    return (*kModelClip.create(reader))->fingerprint();
+    return (*created(kModelClip, options))->fingerprint();
   };
   const std::string options = R"({"tokenizer": {"merges": ")" + file + "\"}}";
   const std::string before = fingerprint(options);
@@ -94,13 +92,9 @@ TEST(Clip, FilesOfTheTokenizerArePartOfItsFingerprint) {
 }
 
 TEST(Clip, WidthsThatHeadsDoNotDivideAreErrors) {
-  const runner::Value value =
-      stage_options("model/clip", R"({"text": {"hidden_size": 10, "num_attention_heads": 4}})");
-  runner::ConfigReader reader(value, "/model");
-  const auto made = kModelClip.create(reader);
-  ASSERT_FALSE(made);
-  EXPECT_THAT(made.errors()[0].message,
-              HasSubstr("hidden_size 10 is not a multiple of num_attention_heads 4"));
+  EXPECT_REFUSED(created(kModelClip, R"({"text": {"hidden_size": 10, "num_attention_heads": 4}})"),
+                 kOptionConflict, "/model/text/hidden_size", "hidden_size 10",
+                 "num_attention_heads 4");
 }
 
 }  // namespace

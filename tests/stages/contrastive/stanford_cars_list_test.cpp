@@ -9,6 +9,7 @@
 #include "stages/data/mat_file.h"
 #include "tests/support/image_lists.h"
 #include "tests/support/pictures.h"
+#include "tests/support/refused.h"
 #include "tests/support/shared_data.h"
 
 namespace stages {
@@ -65,15 +66,13 @@ class StanfordCarsList : public testing::Test {
     EXPECT_TRUE(list) << (list ? "" : list.errors().front().message);
     return list ? *std::move(list) : ImageList{};
   }
-  std::vector<std::string> errors(bool boxes = false) {
-    const auto list = list_stanford_cars(folder_.path(), CarLabels::kModel, boxes, false);
-    if (list) return {};
-    help_ = list.errors().front().help;
-    return errors_below(folder_.path(), list.errors());
+  runner::Diagnostics errors(bool boxes = false) const {
+    return refusals_of(
+        [&] { return list_stanford_cars(folder_.path(), CarLabels::kModel, boxes, false); });
   }
 
   DrawingFolder folder_;
-  std::string inner_, test_file_ = "cars_test_annos_withlabels.mat", help_;
+  std::string inner_, test_file_ = "cars_test_annos_withlabels.mat";
   bool is_nested_ = false;
 };
 
@@ -129,10 +128,8 @@ TEST_F(StanfordCarsList, WithoutTheLabelsOfTheTestTheRestIsThereAndItSaysWhy) {
   EXPECT_EQ(found[Part::kTrain].size(), 3u);
   EXPECT_TRUE(found[Part::kTest].empty());
   ASSERT_TRUE(found.no_test);
-  EXPECT_THAT(errors_below(folder_.path(), {*found.no_test}),
-              ElementsAre("E0611: no test images: 'ROOT/cars_test_annos_withlabels.mat', which has "
-                          "the classes of the test images, is neither there nor in devkit; "
-                          "cars_test_annos.mat has only their boxes"));
+  EXPECT_REFUSED(runner::Diagnostics{*found.no_test}, kMissingAnnotations, "",
+                 "cars_test_annos_withlabels.mat", "devkit; cars_test_annos.mat");
   EXPECT_THAT(
       found.no_test->help,
       testing::HasSubstr(
@@ -181,20 +178,15 @@ TEST(CarName, IsMakerModelAndYear) {
 }
 
 TEST_F(StanfordCarsList, NothingIsThere) {
-  EXPECT_THAT(
-      errors(),
-      ElementsAre("E0601: Stanford Cars is not in 'ROOT': it has neither a folder devkit nor "
-                  "stanford_cars"));
+  EXPECT_REFUSED(errors(), kMissingFolder, "", "devkit", "stanford_cars");
   write("cars_annos.mat", "");
-  EXPECT_THAT(errors(), ElementsAre("E0601: Stanford Cars is not in 'ROOT': it has neither a "
-                                    "folder devkit nor stanford_cars; its cars_annos.mat belongs "
-                                    "to another edition, with images in car_ims, and is not read"));
+  EXPECT_REFUSED(errors(), kMissingFolder, "", "cars_annos.mat");
 }
 
 TEST_F(StanfordCarsList, FilesOfTheDevkitThatAreNotThere) {
   write("devkit/README.txt", "");
-  EXPECT_THAT(errors(), ElementsAre("E0611: there is no file 'ROOT/devkit/cars_meta.mat'",
-                                    "E0611: there is no file 'ROOT/devkit/cars_train_annos.mat'"));
+  EXPECT_ALL_REFUSED(errors(), {kMissingAnnotations, "", {"devkit/cars_meta.mat"}},
+                     {kMissingAnnotations, "", {"devkit/cars_train_annos.mat"}});
 }
 
 TEST_F(StanfordCarsList, FileOfAnotherDevkitIsNamed) {
@@ -203,24 +195,18 @@ TEST_F(StanfordCarsList, FileOfAnotherDevkitIsNamed) {
   write("devkit/cars_train_annos.mat",
         mat_records_file("annotations",
                          {.fields = {"relative_im_path", "class", "test"}, .rows = {}}));
-  EXPECT_THAT(
-      errors(),
-      ElementsAre("E0612: 'ROOT/devkit/cars_meta.mat': it has no variable 'class_names'; is it "
-                  "from another devkit?",
-                  "E0612: 'ROOT/devkit/cars_train_annos.mat': its records lack 'fname'; they have "
-                  "'relative_im_path', 'class', 'test'"));
+  EXPECT_ALL_REFUSED(
+      errors(), {kBadAnnotations, "", {"cars_meta.mat", "'class_names'"}},
+      {kBadAnnotations,
+       "",
+       {"cars_train_annos.mat", "lack 'fname'", "'relative_im_path', 'class', 'test'"}});
 }
 
 TEST_F(StanfordCarsList, FileOfTheTestWithoutClassesIsNotTheOneWithLabels) {
   write_set();
   fs::copy_file(folder_ / "devkit/cars_test_annos.mat", folder_ / test_file_,
                 fs::copy_options::overwrite_existing);
-  EXPECT_THAT(
-      errors(),
-      ElementsAre(
-          "E0612: 'ROOT/cars_test_annos_withlabels.mat': its records lack 'class'; they have "
-          "'fname', 'bbox_y2', 'bbox_x2', 'bbox_y1', 'bbox_x1': it is the file for the "
-          "test without its classes"));
+  EXPECT_REFUSED(errors(), kBadAnnotations, "", "cars_test_annos_withlabels.mat", "lack 'class'");
 }
 
 TEST_F(StanfordCarsList, FaultsOfRecordsAreTold) {
@@ -232,40 +218,25 @@ TEST_F(StanfordCarsList, FaultsOfRecordsAreTold) {
                                              {1, "3.jpg", {5, 1, 4, 3}},
                                              {2, "3.jpg", {1, 4, 4, 3}},
                                              {2, "3.jpg"}});
-  EXPECT_THAT(
-      errors(/*boxes=*/true),
-      ElementsAre(
-          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 1, '1.jpg', is of the class 0, but "
-          "there are 1 to 3",
-          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 2, '2.jpg', is of the class 4, but "
-          "there are 1 to 3",
-          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 3 has no name of a file as its "
-          "fname",
-          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 4 has no name of a file as its "
-          "fname",
-          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 5, '3.jpg', has no box, or an "
-          "empty one",
-          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 6, '3.jpg', appears twice",
-          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 6, '3.jpg', has no box, or an "
-          "empty one",
-          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 7, '3.jpg', appears twice"));
+  EXPECT_ALL_REFUSED(
+      errors(/*boxes=*/true), {kBadAnnotations, "", {"'1.jpg'", "class 0", "1 to 3"}},
+      {kBadAnnotations, "", {"'2.jpg'", "class 4"}}, {kBadAnnotations, "", {"image 3", "fname"}},
+      {kBadAnnotations, "", {"image 4", "fname"}}, {kBadAnnotations, "", {"image 5", "box"}},
+      {kBadAnnotations, "", {"image 6, '3.jpg'", "twice"}},
+      {kBadAnnotations, "", {"image 6", "box"}}, {kBadAnnotations, "", {"image 7", "twice"}});
 }
 
 TEST_F(StanfordCarsList, FaultsOfNamesAreTold) {
   write_set();
   write_names({"Audi TT 2012", "Audi TT", "Audi TT 2012"});
-  EXPECT_THAT(
-      errors(),
-      ElementsAre(
-          "E0612: 'ROOT/devkit/cars_meta.mat': the class 2, 'Audi TT', is not called MAKE "
-          "MODEL YEAR",
-          "E0612: 'ROOT/devkit/cars_meta.mat': the class 3, 'Audi TT 2012', appears twice"));
+  EXPECT_ALL_REFUSED(errors(), {kBadAnnotations, "", {"class 2, 'Audi TT'"}},
+                     {kBadAnnotations, "", {"class 3, 'Audi TT 2012'"}});
 }
 
 TEST_F(StanfordCarsList, NoImageForTraining) {
   write_set();
   write_cars("devkit/cars_train_annos.mat", {});
-  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/devkit/cars_train_annos.mat': it has no image"));
+  EXPECT_REFUSED(errors(), kBadAnnotations, "", "devkit/cars_train_annos.mat");
 }
 
 TEST_F(StanfordCarsList, MissingImagesAreNamedUpToTen) {
@@ -273,15 +244,8 @@ TEST_F(StanfordCarsList, MissingImagesAreNamedUpToTen) {
   std::vector<Car> cars;
   for (int i = 0; i < 12; ++i) cars.push_back({1, "a" + std::to_string(10 + i) + ".jpg"});
   write_cars("devkit/cars_train_annos.mat", cars);
-  EXPECT_THAT(
-      errors(),
-      ElementsAre("E0603: 12 of 14 images are not in 'ROOT': 'cars_train/a10.jpg', "
-                  "'cars_train/a11.jpg', 'cars_train/a12.jpg', 'cars_train/a13.jpg', "
-                  "'cars_train/a14.jpg', 'cars_train/a15.jpg', 'cars_train/a16.jpg', "
-                  "'cars_train/a17.jpg', 'cars_train/a18.jpg', 'cars_train/a19.jpg' and 2 more"));
-  EXPECT_EQ(help_,
-            "unpack the archives of the images again: cars_train.tgz and cars_test.tgz make the "
-            "folders of these names");
+  EXPECT_REFUSED(errors(), kMissingImage, "", "12 of 14 images", "'cars_train/a10.jpg'",
+                 "'cars_train/a19.jpg' and 2 more", "cars_train.tgz and cars_test.tgz");
 }
 
 /// The published annotations; no images.
@@ -298,11 +262,8 @@ class PublishedCars : public testing::Test {
 
 TEST_F(PublishedCars, ImagesMustBeThere) {
   RETORT_NEEDS_SHARED(devkit_);
-  const auto found = list_stanford_cars(folder_.path(), CarLabels::kModel, /*boxes=*/true, false);
-  ASSERT_FALSE(found);
-  EXPECT_THAT(errors_below(folder_.path(), found.errors()),
-              ElementsAre(testing::StartsWith(
-                  "E0603: 8144 of 8144 images are not in 'ROOT': 'cars_train/00001.jpg', ")));
+  EXPECT_REFUSED(list_stanford_cars(folder_.path(), CarLabels::kModel, /*boxes=*/true, false),
+                 kMissingImage, "", "8144 of 8144 images", "'cars_train/00001.jpg', ");
 }
 
 TEST_F(PublishedCars, HaveTheNumbersThatArePublished) {

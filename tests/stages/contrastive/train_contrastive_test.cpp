@@ -9,6 +9,7 @@
 #include "stages/stages.h"
 #include "stages/weights/weights.h"
 #include "tests/support/contrastive_run.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -134,11 +135,11 @@ TEST(Contrastive, NoOtherPartsAreAnAlternativeToThoseThatAreComparedWithin) {
 TEST(Contrastive, AWarmUpThatIsLongerThanTheTrainingIsRefusedByAPlan) {
   ContrastiveRun training;
   training.options["schedule"] = {{"kind", "warmup_cosine"}, {"warmup_steps", 6}};
-  training.expect_refused("the warm-up takes 6 steps and the whole training only 6");
+  EXPECT_REFUSED(training.plan(), kOptionConflict, "/schedule/warmup_steps", "6 steps");
   training.options["schedule"]["warmup_steps"] = 5;
   training.plan();
   training.train = std::make_shared<CaptionedImages>(0);
-  training.expect_refused("the training data has no samples");
+  EXPECT_REFUSED(training.plan(), kTooFewSamples, "");
 }
 
 TEST(Contrastive, EveryCutIsCertified) {
@@ -301,22 +302,19 @@ TEST(Contrastive, LogitScaleStaysBelowItsLimit) {
 TEST(Contrastive, WhatDoesNotFitIsRefusedBeforeAnythingRuns) {
   ContrastiveRun long_captions, empty, head, other_model;
   long_captions.train->caption = "a photo that is taken on a rainy day of a ";
-  long_captions.expect_refused(
-      "3 captions are longer than the 32 tokens of the text tower's context");
+  EXPECT_REFUSED(long_captions.plan(), kBadAnnotations, "", "3 captions", "32 tokens");
   Json clip = Json::parse(kTinyClip);
   clip["class_head"] = "none";
   head.model = model_of(kModelClip, clip);
-  head.expect_refused("monitor: accuracy is the class head's, but the model has none");
+  EXPECT_REFUSED(head.plan(), kOptionConflict, "/monitor", "monitor: accuracy");
   other_model.model =
       model_of(kModelClipVision, Json::parse(R"({"hidden_size": 8, "intermediate_size": 16,
       "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 4})"));
-  other_model.expect_refused("the model does not read captions");
-  const auto none = contrastive_stage(Json::parse(R"({"loss": {"contrastive_weight": 0}})"));
-  ASSERT_FALSE(none);
-  EXPECT_THAT(none.errors()[0].message, HasSubstr("the contrastive loss has weight 0"));
-  const auto whole = contrastive_stage(Json::parse(R"({"loss": {"negatives": "micro_batch"}})"));
-  ASSERT_FALSE(whole);
-  EXPECT_THAT(whole.errors()[0].message, HasSubstr("gradient_accumulation_steps"));
+  EXPECT_REFUSED(other_model.plan(), kOptionConflict, "", "captions");
+  EXPECT_REFUSED(contrastive_stage(Json::parse(R"({"loss": {"contrastive_weight": 0}})")),
+                 kOptionConflict, "/train/loss/contrastive_weight", "weight 0");
+  EXPECT_REFUSED(contrastive_stage(Json::parse(R"({"loss": {"negatives": "micro_batch"}})")),
+                 kOptionConflict, "/train/loss/negatives", "gradient_accumulation_steps");
 }
 
 TEST(Contrastive, LongCaptionsAreCutWhereTheRecipeSaysSo) {

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/loader.h"
@@ -18,7 +17,8 @@
 #include "tests/support/frozen_model.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/refused.h"
+#include "tests/support/stage_of.h"
 #include "tests/support/tiny_dataset.h"
 
 namespace stages {
@@ -66,21 +66,13 @@ class FeaturesTest : public testing::Test {
                                    : std::static_pointer_cast<const Dataset>(found->second);
   }
   runner::Outputs run_all(const std::string& options = "{}") {
-    const runner::Value value = stage_options("data/features", options);
-    runner::ConfigReader reader(value, "/features");
-    auto stage = kDataFeatures.create(reader);
-    if (!stage) throw std::logic_error(stage.errors()[0].message);
+    const auto stage = stage_of(kDataFeatures, options);
     runner::Inputs::ByPort inputs = {
         {"train", {train_}}, {"test", {test_}}, {"model", {model_}}, {"memory", {policy_}}};
-    return (*stage)->run(runner::Inputs(inputs, {{"model", "probe"}}), context_);
+    return stage->run(runner::Inputs(inputs, {{"model", "probe"}}), context_);
   }
-  std::string error(const std::string& options = "{}") {
-    try {
-      run_all(options);
-    } catch (const runner::StageError& error) {
-      return runner::name(error.code) + " " + error.what();
-    }
-    return "";
+  runner::Diagnostics error(const std::string& options = "{}") {
+    return refusals_of([&] { run_all(options); });
   }
   fs::path file(const std::string& part) const {
     return context_.node().folder / (part + ".safetensors");
@@ -240,7 +232,7 @@ TEST_F(FeaturesTest, NothingIsKeptWhereThatIsNotWanted) {
 
 TEST_F(FeaturesTest, ModelWithoutAFrozenPartIsRefusedByName) {
   model_->is_frozen = false;
-  EXPECT_EQ(error(), "E0314 'probe' has no frozen part with features to keep");
+  EXPECT_REFUSED(error(), kOptionConflict, "", "probe");
 }
 
 TEST_F(FeaturesTest, SkippedSamplesStaySkipped) {
@@ -257,7 +249,7 @@ TEST_F(FeaturesTest, SkippedSamplesStaySkipped) {
   }
   for (std::int64_t index = 0; index < 7; ++index) test_->points.skipped.insert(index);
   context_.facts.reuses = false;
-  EXPECT_EQ(error(), "E0608 no sample of the part 'test' could be read");
+  EXPECT_REFUSED(error(), kTooFewSamples, "", "test");
 }
 
 TEST_F(FeaturesTest, SmokeRunComputesTwoBatchesAndKeepsNothing) {
@@ -306,20 +298,16 @@ TEST_F(FeaturesTest, HalfTheBytesWhereThatIsWanted) {
 
 TEST_F(FeaturesTest, BrokenFeatureNamesItsSample) {
   model_->is_broken = true;
-  EXPECT_EQ(error(), "E0701 the model gives a feature that is not a finite number for 'point0'");
+  EXPECT_REFUSED(error(), kStageFailed, "", "point0");
 }
 
 /// A training on what `data` gives, from the same first weights.
 std::shared_ptr<const Checkpoint> trained_on(std::shared_ptr<const Dataset> data,
                                              std::shared_ptr<const Model> model,
                                              RecordingContext& context) {
-  const runner::Value value =
-      stage_options("train/supervised",
-                    R"({"epochs": 5, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");
-  runner::ConfigReader reader(value, "/train");
-  auto stage = kTrainSupervised.create(reader);
-  if (!stage) throw std::logic_error(stage.errors()[0].message);
-  const runner::Outputs outputs = (*stage)->run(
+  const auto stage = stage_of(
+      kTrainSupervised, R"({"epochs": 5, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");
+  const runner::Outputs outputs = stage->run(
       runner::Inputs(
           {{"train", {data}}, {"model", {model}}, {"memory", {std::make_shared<MemoryPolicy>()}}}),
       context);
@@ -352,9 +340,7 @@ TEST_F(FeaturesTest, EvaluationOnThemIsEvaluationOnTheirImages) {
   const auto features = run("test");
   const auto checkpoint = trained_on(train_, model_, training);
   const auto evaluate = [&](std::shared_ptr<const Dataset> test, RecordingContext& context) {
-    const runner::Value value = stage_options("evaluate/classification", "{}");
-    runner::ConfigReader reader(value, "/evaluate");
-    auto stage = kEvaluateClassification.create(reader);
+    auto stage = created(kEvaluateClassification, "{}");
     (*stage)->run(runner::Inputs({{"test", {test}}, {"checkpoint", {checkpoint}}}), context);
     return context.values("evaluate/top1");
   };

@@ -16,6 +16,7 @@
 #include "tests/support/fetching.h"
 #include "tests/support/forwarding_storage.h"
 #include "tests/support/http_server.h"
+#include "tests/support/refused.h"
 #include "tests/support/tar_archive.h"
 #include "tests/support/temporary_folder.h"
 
@@ -104,10 +105,7 @@ TEST_F(FetchDatasetTest, WhatIsThereIsLeftAlone) {
 
 TEST_F(FetchDatasetTest, PartOfADataSetIsNotWrittenOver) {
   folder_.write("data/toys/jpg/1.jpg", "mine");
-  EXPECT_EQ(failure_of([&] { fetch(); }),
-            "E0610: '" + (folder_ / "data/toys").string() +
-                "' exists, and is not a complete copy of toys: of 3 images it has 1 (remove it to "
-                "fetch it again, or choose another folder)");
+  EXPECT_REFUSED(fetch(), kFolderExists, "", "data/toys", "of 3 images it has 1");
   EXPECT_EQ(everything(), (std::set<std::string>{"toys", "toys/jpg", "toys/jpg/1.jpg"}));
   EXPECT_THAT(server_.seen(), IsEmpty());
 }
@@ -117,9 +115,8 @@ TEST_F(FetchDatasetTest, OtherServerHasTheSameSums) {
   EXPECT_EQ(server_.seen().at(0).target, "/mirror/pictures.tgz");
   files_[1].md5 = archive_sum_;
   fs::remove_all(folder_ / "data");
-  EXPECT_THAT(failure_of([&] { fetch({.root = folder_ / "data", .url = server_.url("/mirror")}); }),
-              HasSubstr("E0632: 'labels.mat' from " + server_.url("/mirror/labels.mat") +
-                        ": its MD5 is " + labels_sum_ + " and should be " + archive_sum_));
+  EXPECT_REFUSED(fetch({.root = folder_ / "data", .url = server_.url("/mirror")}), kWrongChecksum,
+                 "", "'labels.mat'", server_.url("/mirror/labels.mat"), labels_sum_, archive_sum_);
   EXPECT_FALSE(fs::exists(folder_ / "data/toys"));
   EXPECT_EQ(everything(),
             (std::set<std::string>{".toys.fetch", ".toys.fetch/pictures.tgz"}));  // that was right
@@ -140,23 +137,18 @@ TEST_F(FetchDatasetTest, GivenFilesAreRecognisedByTheirSumsAndNotFetched) {
 
 TEST_F(FetchDatasetTest, GivenFileOfAnotherSumIsRefused) {
   const auto file = folder_.write("pictures.tgz", "something");
-  EXPECT_EQ(failure_of([&] { fetch({.root = folder_ / "data", .files = {file}}); }),
-            "E0632: '" + file.string() + "' is not one of the files of toys: its MD5 is " +
-                sum_of(runner::DigestKind::kMd5, "something") +
-                ", and the published ones are pictures.tgz " + archive_sum_ + ", labels.mat " +
-                labels_sum_ + " (it may be damaged, or not the published one; fetch it again)");
+  EXPECT_REFUSED(fetch({.root = folder_ / "data", .files = {file}}), kWrongChecksum, "",
+                 file.string(), sum_of(runner::DigestKind::kMd5, "something"), "pictures.tgz",
+                 archive_sum_, "labels.mat", labels_sum_);
   EXPECT_THAT(server_.seen(), IsEmpty());
-  EXPECT_EQ(failure_of([&] { fetch({.root = folder_ / "data", .files = {"no/such.tgz"}}); }),
-            "E0634: cannot read 'no/such.tgz': No such file or directory");
+  EXPECT_REFUSED(fetch({.root = folder_ / "data", .files = {"no/such.tgz"}}), kMissingFile, "",
+                 "no/such.tgz");
   EXPECT_THAT(everything(), IsEmpty());
 }
 
 TEST_F(FetchDatasetTest, ArchiveOfSomethingElseLeavesNothing) {
   dataset_.images = 4;
-  EXPECT_EQ(failure_of([&] { fetch(); }),
-            "E0633: the archive of toys does not hold the data set: of 4 images it has 3 (fetch it "
-            "again; nothing of "
-            "it was kept)");
+  EXPECT_REFUSED(fetch(), kBadArchive, "", "of 4 images it has 3");
   EXPECT_FALSE(fs::exists(folder_ / "data/toys"));
   EXPECT_FALSE(fs::exists(folder_ / "data/.toys.fetch/unpacked"));
 }
@@ -166,17 +158,15 @@ TEST_F(FetchDatasetTest, TwoAtOnceAreRefused) {
   fs::create_directories(work);
   auto other = runner::Lease::take(work, {});
   ASSERT_TRUE(other.lease);
-  EXPECT_EQ(failure_of([&] { fetch(); }),
-            "E0630: another process (" + runner::Lease::holder_of(work) +
-                ") is fetching toys into '" + (folder_ / "data").string() +
-                "' (wait for it, or choose another folder)");
+  EXPECT_REFUSED(fetch(), kDownloadFailed, "", runner::Lease::holder_of(work),
+                 (folder_ / "data").string());
   other.lease.reset();
-  EXPECT_EQ(failure_of([&] { fetch(); }), "");
+  EXPECT_NO_THROW(fetch());
 }
 
 TEST_F(FetchDatasetTest, StoppedWhileUnpackingKeepsTheArchive) {
   listener_.is_cancelled = [&] { return fs::exists(folder_ / "data/.toys.fetch/unpacked"); };
-  EXPECT_EQ(failure_of([&] { fetch(); }), "cancelled");
+  EXPECT_THROW(fetch(), runner::Cancelled);
   EXPECT_FALSE(fs::exists(folder_ / "data/toys"));
   listener_.is_cancelled = [] { return false; };
   EXPECT_EQ(fetch().received, 0);
@@ -192,11 +182,12 @@ TEST_F(FetchDatasetTest, NoFailureLeavesHalfADataSet) {
          count += action == runner::Fault::Action::kFull ? 4 : 1) {
       fs::remove_all(folder_ / "data");
       runner::FaultyStorage storage(runner::disk(), {runner::Fault::Point::kAny, count, action});
-      const std::string failure = failure_of([&] { fetch({}, storage); });
+      const runner::Diagnostics refused = refusals_of([&] { fetch({}, storage); });
       if (fs::exists(folder_ / "data/toys"))
         EXPECT_TRUE(is_whole(dataset_, folder_ / "data/toys")) << count;
-      EXPECT_THAT(failure, Not(HasSubstr("run.dir")));
-      EXPECT_EQ(failure_of([&] { fetch(); }), "") << count;
+      for (const runner::Diagnostic& error : refused)
+        EXPECT_THAT(error.help, Not(HasSubstr("run.dir")));
+      EXPECT_NO_THROW(fetch()) << count;
       EXPECT_EQ(folder_.read("data/toys/jpg/3.jpg"), "three") << count;
     }
   }
@@ -237,8 +228,8 @@ TEST(FetchDataset, DataThatIsNotThereIsFetched) {
   const ScopedVariable variable("https_proxy", proxy.url());
   const TemporaryFolder folder;
   FetchListener listener;
-  EXPECT_THAT(failure_of([&] { fetch_dataset("flowers102", folder.path(), listener.callbacks()); }),
-              HasSubstr("E0630: cannot fetch '102flowers.tgz': "));
+  EXPECT_REFUSED(fetch_dataset("flowers102", folder.path(), listener.callbacks()), kDownloadFailed,
+                 "", "102flowers.tgz");
   EXPECT_EQ(listener.said.at(0),
             "fetching flowers102, 329 MiB, into '" + (folder / "flowers-102").string() + "'");
   EXPECT_EQ(proxy.seen().at(0).target, "www.robots.ox.ac.uk:443");

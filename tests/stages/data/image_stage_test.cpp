@@ -13,6 +13,7 @@
 #include "tests/support/pictures.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -81,9 +82,8 @@ TEST_F(ImageStageOf, ProblemsAreKnownBeforeTheRun) {
 TEST_F(ImageStageOf, NothingIsFetchedToPlan) {
   const auto stage = made(absent());
   ASSERT_TRUE(stage);
-  EXPECT_EQ(failure_of([&] { (*stage)->plan(runner::Inputs({}), planning_); }),
-            "E0601: the data is not here yet, and planning does not fetch it "
-            "(`retort run` fetches it, and so does `retort data fetch`)");
+  EXPECT_REFUSED((*stage)->plan(runner::Inputs({}), planning_), kMissingFolder, "/root",
+                 "retort data fetch");
   EXPECT_EQ(lists_, 0);
 }
 
@@ -112,18 +112,15 @@ TEST_F(ImageStageOf, FetchedInTheRunAndListedThen) {
 TEST_F(ImageStageOf, ProblemOfWhatWasFetchedIsThrown) {
   fetch_succeeds_ = false;
   const auto stage = made(absent());
-  EXPECT_EQ(failure_of([&] { run(*stage); }), "E0601: no 'data' (look)");
+  EXPECT_REFUSED(run(*stage), kMissingFolder, "/root", "'data'", "look");
 }
 
 TEST_F(ImageStageOf, IsBlamedForAPictureThatWhoeverReadsItCannotRead) {
   has_data_ = true;
   const runner::Outputs outputs = run(*made(source()));
-  try {
-    dynamic_cast<const Dataset&>(*outputs.at("train")).sample(/*epoch=*/0, /*index=*/0);
-    FAIL() << "there is no such file";
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.stage + error.option, "/data/root");
-  }
+  EXPECT_REFUSED(
+      dynamic_cast<const Dataset&>(*outputs.at("train")).sample(/*epoch=*/0, /*index=*/0),
+      kMissingImage, "/data/root");
 }
 
 TEST_F(ImageStageOf, IsDividedWhereTheFoldersHaveNotDoneSo) {
@@ -245,9 +242,7 @@ TEST_F(DividedAsBefore, ClassThatIsNewChangesNoLabelAndNoCaption) {
 TEST_F(DividedAsBefore, ImageThatIsMissingIsNamed) {
   train();
   images_.erase("tulip/7.jpg");
-  EXPECT_EQ(failure_of([&] { run(stage()); }),
-            "E0807: 1 image of those that the run divided is not there any more: 'tulip/7.jpg' "
-            "(restore them, or add --force to leave them out)");
+  EXPECT_REFUSED(run(stage()), kChangedRun, "/root", "tulip/7.jpg");
   context_.facts.accepts_changes = true;
   const auto again = stage();
   for (auto& [part, names] : parts_) std::erase(names, "1 tulip/7.jpg");
@@ -299,8 +294,7 @@ TEST_F(DividedAsBefore, UnusedImagesStayUnused) {
 TEST_F(DividedAsBefore, RunThatDidNotRecordItsDivisionIsNotGoneOnWith) {
   context_.facts.earlier = earlier_.path();
   context_.facts.resuming = true;
-  EXPECT_THAT(failure_of([&] { run(stage()); }),
-              testing::HasSubstr("E0807: the run does not say how its images were "));
+  EXPECT_REFUSED(run(stage()), kChangedRun, "/split");
   context_.facts.accepts_changes = true;
   run(stage());
   EXPECT_THAT(context_.said.front(), testing::HasSubstr("divided anew"));
@@ -344,7 +338,7 @@ TEST_F(ImageStageOf, WhoWantsATestThatIsNotThereIsToldWhy) {
     return list;
   };
   const auto stage = made(one);
-  EXPECT_EQ(failure_of([&] { run(*stage); }), "E0611: no labels for the test (put them there)");
+  EXPECT_REFUSED(run(*stage), kMissingAnnotations, "/root", "put them there");
   context_.facts.wanted = {{"train"}};
   EXPECT_TRUE(run(*stage).contains("train"));
   EXPECT_EQ(context_.said.back(), "no labels for the test");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/image_lists.h"
+#include "tests/support/refused.h"
 #include "tests/support/temporary_folder.h"
 
 namespace stages {
@@ -16,14 +17,11 @@ class ListedImagesTest : public testing::Test {
  protected:
   ListedImages filelist(const std::string& text) { return read(text, &read_filelist); }
   ListedImages table(const std::string& text) { return read(text, &read_split_csv); }
-  /// What is wrong with it, with ROOT for the folder.
-  std::vector<std::string> faults(const std::string& text) {
-    read(text, &read_filelist);
-    return errors_below(folder_.path(), errors_);
+  runner::Diagnostics faults(const std::string& text) {
+    return read(text, &read_filelist), errors_;
   }
-  std::vector<std::string> table_faults(const std::string& text) {
-    read(text, &read_split_csv);
-    return errors_below(folder_.path(), errors_);
+  runner::Diagnostics table_faults(const std::string& text) {
+    return read(text, &read_split_csv), errors_;
   }
   ListedImages read(const std::string& text,
                     ListedImages (*read)(AnnotationFiles&, const std::string&)) {
@@ -76,74 +74,61 @@ TEST_F(ListedImagesTest, OtherKeysOfAnyFormArePassedOver) {
 }
 
 TEST_F(ListedImagesTest, TooFewNamesForTheLabels) {
-  EXPECT_THAT(
+  EXPECT_REFUSED(
       faults(
           R"({"label_names": ["ant"], "image_names": ["a.jpg", "b.jpg", "c.jpg"], "image_labels": [0, 1, 4]})"),
-      ElementsAre("E0612: 'ROOT/list': its 1 label_names do not fit its labels: 3 occur, the "
-                  "largest is 4"));
-  EXPECT_EQ(errors_.front().help, "correct the list");
+      kBadAnnotations, "", "1 label_names", "3 occur", "largest is 4", "correct the list");
 }
 
 TEST_F(ListedImagesTest, ListsOfDifferentLength) {
-  EXPECT_THAT(
-      faults(R"({"image_names": ["a.jpg", "b.jpg"], "image_labels": [0]})"),
-      ElementsAre(
-          "E0612: 'ROOT/list': it has 2 image_names and 1 image_labels: each image has one label"));
+  EXPECT_REFUSED(faults(R"({"image_names": ["a.jpg", "b.jpg"], "image_labels": [0]})"),
+                 kBadAnnotations, "", "2 image_names and 1 image_labels");
 }
 
 TEST_F(ListedImagesTest, LabelsThatAreNoWholeNumbersAreNamedWithTheirLines) {
-  EXPECT_THAT(faults("{\"image_names\": [\"a.jpg\"],\n\"image_labels\": [\n0,\n1.5\n, \"2\", "
-                     "-1,\nnull, 1e99999,"
-                     " 99999999999]}"),
-              ElementsAre("E0612: 'ROOT/list', line 4: image_labels[1] is 1.5, and a label is a "
-                          "whole number from 0 to "
-                          "1000000000",
-                          "E0612: 'ROOT/list', line 5: image_labels[2] is '2', and a label is a "
-                          "whole number from 0 to "
-                          "1000000000",
-                          "E0612: 'ROOT/list', line 5: image_labels[3] is -1, and a label is a "
-                          "whole number from 0 to "
-                          "1000000000",
-                          "E0612: 'ROOT/list', line 6: image_labels[4] is null, and a label is a "
-                          "whole number from 0 to "
-                          "1000000000",
-                          "E0612: 'ROOT/list', line 6: it is not JSON"));
+  EXPECT_ALL_REFUSED(
+      faults("{\"image_names\": [\"a.jpg\"],\n\"image_labels\": [\n0,\n1.5\n, \"2\", "
+             "-1,\nnull, 1e99999,"
+             " 99999999999]}"),
+      {kBadAnnotations, "", {"line 4: image_labels[1] is 1.5"}},
+      {kBadAnnotations, "", {"line 5: image_labels[2] is '2'"}},
+      {kBadAnnotations, "", {"line 5: image_labels[3] is -1"}},
+      {kBadAnnotations, "", {"line 6: image_labels[4] is null"}},
+      {kBadAnnotations, "", {"line 6: it is not JSON"}});
 }
 
 TEST_F(ListedImagesTest, WhatIsNotOfThatForm) {
-  const char* const form =
-      R"(it is not of the form {"label_names": [], "image_names": [], "image_labels": []})";
   for (const char* const text : {"[]", "3", "\"a\"", "null"})
-    EXPECT_THAT(faults(text), ElementsAre(std::string("E0612: 'ROOT/list', line 1: ") + form))
+    EXPECT_REFUSED(faults(text), kBadAnnotations, "", "line 1",
+                   R"({"label_names": [], "image_names": [], "image_labels": []})")
         << text;
-  EXPECT_THAT(faults("{}"), ElementsAre("E0612: 'ROOT/list', line 1: it has no 'image_names'",
-                                        "E0612: 'ROOT/list', line 1: it has no 'image_labels'"));
-  EXPECT_THAT(faults("{\n\"image_names\": {}}"),
-              ElementsAre("E0612: 'ROOT/list', line 2: its 'image_names' is not a list"));
-  EXPECT_THAT(faults("{\"image_names\": [],\n\"image_names\": [], \"image_labels\": []}"),
-              ElementsAre("E0612: 'ROOT/list', line 2: 'image_names' appears twice"));
-  EXPECT_THAT(faults(R"({"image_labels": [0], "image_names": [7]})"),
-              ElementsAre("E0612: 'ROOT/list', line 1: image_names[0] is 7 and not a text"));
-  EXPECT_THAT(faults(R"({"image_labels": [[0]], "image_names": []})"),
-              ElementsAre("E0612: 'ROOT/list', line 1: image_labels[0] is not a number"));
-  EXPECT_THAT(
+  EXPECT_ALL_REFUSED(faults("{}"), {kBadAnnotations, "", {"line 1", "image_names"}},
+                     {kBadAnnotations, "", {"line 1", "image_labels"}});
+  EXPECT_REFUSED(faults("{\n\"image_names\": {}}"), kBadAnnotations, "", "line 2",
+                 "'image_names' is not");
+  EXPECT_REFUSED(faults("{\"image_names\": [],\n\"image_names\": [], \"image_labels\": []}"),
+                 kBadAnnotations, "", "line 2", "'image_names' is there twice");
+  EXPECT_REFUSED(faults(R"({"image_labels": [0], "image_names": [7]})"), kBadAnnotations, "",
+                 "line 1", "image_names[0] is 7");
+  EXPECT_REFUSED(faults(R"({"image_labels": [[0]], "image_names": []})"), kBadAnnotations, "",
+                 "line 1", "image_labels[0]");
+  EXPECT_REFUSED(
       faults(R"({"label_names": ["a\nb"], "image_labels": [0], "image_names": ["a.jpg"]})"),
-      ElementsAre(
-          "E0612: 'ROOT/list', line 1: label_names[0] is not a name of 1 to 1000 printable bytes"));
-  EXPECT_THAT(
+      kBadAnnotations, "", "line 1", "label_names[0]", "1000");
+  EXPECT_REFUSED(
       faults(
           R"({"label_names": ["a", "a"], "image_labels": [0, 1], "image_names": ["a.jpg", "b.jpg"]})"),
-      ElementsAre("E0612: 'ROOT/list': the labels 0 and 1 are both called 'a'"));
+      kBadAnnotations, "", "labels 0 and 1", "'a'");
 }
 
 TEST_F(ListedImagesTest, BrokenJsonIsToldByItsLine) {
-  EXPECT_THAT(faults("{\"image_names\": [\n\"a.jpg\",\n"),
-              ElementsAre("E0612: 'ROOT/list', line 2: it is not JSON"));
-  EXPECT_THAT(faults(""), ElementsAre("E0612: 'ROOT/list', line 1: it is not JSON"));
-  EXPECT_THAT(faults("{\"image_names\": [\"\xff.jpg\"]}"),
-              ElementsAre("E0612: 'ROOT/list', line 1: it is not JSON"));
-  EXPECT_THAT(faults(R"({"other": )" + std::string(200'000, '[')),
-              ElementsAre("E0612: 'ROOT/list', line 1: it is nested too deeply"));
+  EXPECT_REFUSED(faults("{\"image_names\": [\n\"a.jpg\",\n"), kBadAnnotations, "", "line 2",
+                 "JSON");
+  EXPECT_REFUSED(faults(""), kBadAnnotations, "", "line 1", "JSON");
+  EXPECT_REFUSED(faults("{\"image_names\": [\"\xff.jpg\"]}"), kBadAnnotations, "", "line 1",
+                 "JSON");
+  EXPECT_REFUSED(faults(R"({"other": )" + std::string(200'000, '[')), kBadAnnotations, "", "line 1",
+                 "too deeply");
 }
 
 TEST_F(ListedImagesTest, TableHasItsColumnsInAnyOrderAndItsLabelsSorted) {
@@ -157,15 +142,13 @@ TEST_F(ListedImagesTest, TableHasItsColumnsInAnyOrderAndItsLabelsSorted) {
 }
 
 TEST_F(ListedImagesTest, FaultsOfATable) {
-  EXPECT_THAT(
-      table_faults("a.jpg,cat\nb.jpg,dog\n"),
-      ElementsAre(
-          "E0612: 'ROOT/list', line 1: it does not name the columns 'filename' and 'label'"));
-  EXPECT_THAT(table_faults("filename,label\na.jpg\n\"b.jpg,cat\nc.jpg,../cat\nd.jpg,\n"),
-              ElementsAre("E0612: 'ROOT/list', line 2: it has 1 fields, but there are 2 columns",
-                          "E0612: 'ROOT/list', line 3: its quotes do not match",
-                          "E0612: 'ROOT/list', line 4: its label cannot be the name of a folder",
-                          "E0612: 'ROOT/list', line 5: its label cannot be the name of a folder"));
+  EXPECT_REFUSED(table_faults("a.jpg,cat\nb.jpg,dog\n"), kBadAnnotations, "", "line 1", "filename",
+                 "label");
+  EXPECT_ALL_REFUSED(table_faults("filename,label\na.jpg\n\"b.jpg,cat\nc.jpg,../cat\nd.jpg,\n"),
+                     {kBadAnnotations, "", {"line 2", "has 1 fields"}},
+                     {kBadAnnotations, "", {"line 3", "quotes"}},
+                     {kBadAnnotations, "", {"line 4", "label"}},
+                     {kBadAnnotations, "", {"line 5", "label"}});
 }
 
 }  // namespace

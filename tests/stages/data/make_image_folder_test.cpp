@@ -16,19 +16,15 @@
 #include "tests/support/durable_storage.h"
 #include "tests/support/folder_contents.h"
 #include "tests/support/pictures.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string failure(const fs::path& folder, const MadeImages& images) {
-  try {
-    make_image_folder(folder, images);
-    return "";
-  } catch (const runner::StageError& error) {
-    return runner::name(error.code) + ": " + error.what() + " (" + error.help + ")";
-  }
+runner::Diagnostics failure(const fs::path& folder, const MadeImages& images) {
+  return refusals_of([&] { make_image_folder(folder, images); });
 }
 
 TEST(MakeImageFolder, MakesClassFoldersOfJpegs) {
@@ -77,22 +73,20 @@ TEST(MakeImageFolder, FolderWithSomethingInItIsLeftAlone) {
   const DrawingFolder folder;
   folder.add("full/a.jpg");
   const auto before = contents_of(folder.path());
-  EXPECT_EQ(failure(folder / "full", {}),
-            "E0610: '" + (folder / "full").string() +
-                "' already exists (choose another folder, or remove this one)");
-  EXPECT_EQ(failure(folder / "full/a.jpg", {}).substr(0, 6), "E0610:");
+  EXPECT_REFUSED(failure(folder / "full", {}), kFolderExists, "/root", "full");
+  EXPECT_REFUSED(failure(folder / "full/a.jpg", {}), kFolderExists, "/root");
   EXPECT_EQ(contents_of(folder.path()), before);
   fs::create_directory(folder / "empty");
-  EXPECT_EQ(failure(folder / "empty", {.classes = 1, .per_class = 1, .size = 16}), "");
+  EXPECT_THAT(failure(folder / "empty", {.classes = 1, .per_class = 1, .size = 16}),
+              testing::IsEmpty());
 }
 
 TEST(MakeImageFolder, MoreClassesThanShapesIsRefused) {
   const DrawingFolder folder;
-  EXPECT_EQ(failure(folder / "a", {.classes = 25}),
-            "E0304: cannot make 25 classes (there are 24 kinds of shapes)");
-  EXPECT_EQ(
-      failure(folder / "a", {.classes = 2, .per_class = 0}),
-      "E0304: cannot make 0 images of 64 pixels a class (make at least one, of 8 to 4096 pixels)");
+  EXPECT_REFUSED(failure(folder / "a", {.classes = 25}), kNotAllowedValue, "/make/classes", "25",
+                 "24");
+  EXPECT_REFUSED(failure(folder / "a", {.classes = 2, .per_class = 0}), kNotAllowedValue, "/make",
+                 "0 images of 64", "8 to 4096");
 }
 
 TEST(MakeImageFolder, CancelledLeavesNothing) {

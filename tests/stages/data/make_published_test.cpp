@@ -20,6 +20,7 @@
 #include "tests/support/folder_contents.h"
 #include "tests/support/pictures.h"
 #include "tests/support/program.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -30,13 +31,8 @@ using Make = void (*)(const fs::path&, const MadeImages&, const MakeCallbacks&);
 
 class MakePublished : public testing::TestWithParam<Make> {
  protected:
-  std::string failure(const MadeImages& images) const {
-    try {
-      GetParam()(folder_ / "a", images, {});
-      return "";
-    } catch (const runner::StageError& error) {
-      return runner::name(error.code) + ": " + error.what() + " (" + error.help + ")";
-    }
+  runner::Diagnostics failure(const MadeImages& images) const {
+    return refusals_of([&] { GetParam()(folder_ / "a", images, {}); });
   }
   DrawingFolder folder_;
 };
@@ -69,11 +65,11 @@ TEST_P(MakePublished, CancelledLeavesNothing) {
 
 TEST_P(MakePublished, NothingIsOverwrittenAndWhatCannotBeMadeIsRefused) {
   folder_.add("a/mine.jpg");
-  EXPECT_EQ(failure({.classes = 3, .per_class = 4, .size = 16}).substr(0, 6), "E0610:");
+  EXPECT_REFUSED(failure({.classes = 3, .per_class = 4, .size = 16}), kFolderExists, "/root");
   fs::remove_all(folder_ / "a");
-  EXPECT_EQ(failure({.classes = 25}).substr(0, 6), "E0304:");
-  EXPECT_EQ(failure({.classes = 3, .per_class = 0}).substr(0, 55),
-            "E0304: cannot make 0 images of 64 pixels a class (make ");
+  EXPECT_REFUSED(failure({.classes = 25}), kNotAllowedValue, "/make/classes");
+  EXPECT_REFUSED(failure({.classes = 3, .per_class = 0}), kNotAllowedValue, "/make",
+                 "0 images of 64");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MakePublished,
@@ -119,13 +115,8 @@ TEST(MakeFlowers102, IsReadAsThePublishedSetIs) {
 
 TEST(MakeFlowers102, MoreImagesThanTheListsCanCount) {
   const DrawingFolder folder;
-  try {
-    make_flowers102(folder / "a", {.classes = 10, .per_class = 7000, .size = 16});
-    FAIL();
-  } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(), "cannot make 70000 images");
-    EXPECT_EQ(error.help, "a set of this form has at most 65535");
-  }
+  EXPECT_REFUSED(make_flowers102(folder / "a", {.classes = 10, .per_class = 7000, .size = 16}),
+                 kNotAllowedValue, "/make", "70000", "65535");
 }
 
 TEST(MakeCub200, IsReadAsThePublishedSetIs) {
@@ -204,14 +195,8 @@ TEST(MakeMiniImagenet, IsReadAsThePublishedSetIs) {
 
 TEST(MakeMiniImagenet, EachPartNeedsAClass) {
   const DrawingFolder folder;
-  try {
-    make_mini_imagenet(folder / "a", {.classes = 2, .per_class = 4, .size = 16});
-    FAIL();
-  } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(), "cannot make 2 classes of this form");
-    EXPECT_EQ(error.help,
-              "each part has its own classes: make at least three; 20 are enough for five ways");
-  }
+  EXPECT_REFUSED(make_mini_imagenet(folder / "a", {.classes = 2, .per_class = 4, .size = 16}),
+                 kNotAllowedValue, "/make/classes", "2 classes", "three");
 }
 
 }  // namespace

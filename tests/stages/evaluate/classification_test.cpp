@@ -10,16 +10,17 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
 #include "stages/memory/policy.h"
 #include "stages/stages.h"
 #include "tests/support/listening_network.h"
+#include "tests/support/number_rows.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/refused.h"
+#include "tests/support/stage_of.h"
 #include "tests/support/tiny_dataset.h"
 
 namespace stages {
@@ -30,62 +31,6 @@ using runner::StageError;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-/// Samples whose "image" is the row of logits the network is to give. Sample i is "image<i>".
-class LogitDataset final : public Dataset {
- public:
-  LogitDataset(at::Tensor logits, std::vector<std::int64_t> labels,
-               std::vector<std::string> classes)
-      : logits_(std::move(logits)), labels_(std::move(labels)), classes_(std::move(classes)) {}
-
-  DatasetDescription describe() const override {
-    DatasetDescription description{static_cast<std::int64_t>(labels_.size()),
-                                   {{"image", {logits_.size(1)}, at::kFloat}},
-                                   classes_};
-    if (!classes_.empty()) description.tensors.push_back({"label", {}, at::kLong});
-    return description;
-  }
-  std::optional<NamedTensors> sample(std::int64_t, std::int64_t index) const override {
-    if (skipped.contains(index)) return std::nullopt;
-    read.push_back(index);
-    return NamedTensors{{"image", logits_[index]},
-                        {"label", torch::tensor(labels_[static_cast<std::size_t>(index)])}};
-  }
-  std::string sample_name(std::int64_t index) const override {
-    return "image" + std::to_string(index);
-  }
-  LoaderOptions loader() const override { return {}; }
-
-  std::set<std::int64_t> skipped;
-  mutable std::vector<std::int64_t> read;
-
- private:
-  const at::Tensor logits_;
-  const std::vector<std::int64_t> labels_;
-  const std::vector<std::string> classes_;
-};
-
-/// Gives back its "image", and remembers how it was run.
-class Echo final : public Model {
- public:
-  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&,
-                                           std::uint64_t) const override {
-    return torch::nn::Identity().ptr();
-  }
-  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override {
-    return build(data, 0);
-  }
-  NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
-    batches.push_back(inputs.at("image").size(0));
-    was_training |= network.is_training();
-    had_graph |= torch::GradMode::is_enabled();
-    return {{"logits", inputs.at("image")}};
-  }
-  bool mixes_samples() const override { return false; }
-
-  mutable std::vector<std::int64_t> batches;
-  mutable bool was_training = false, had_graph = false;
-};
 
 /// Runs a ListeningNetwork on the first two numbers of the "image".
 class ListeningModel final : public Model {
@@ -114,9 +59,9 @@ at::Tensor four_samples() {
                        at::kFloat);
 }
 
-std::shared_ptr<LogitDataset> flowers() {
-  return std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2},
-                                        kFlowers);
+std::shared_ptr<NumberRows> flowers() {
+  return std::make_shared<NumberRows>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2},
+                                      kFlowers);
 }
 
 std::string contents(const std::filesystem::path& path) {
@@ -138,9 +83,7 @@ class Classification : public testing::Test {
 
   runner::Outputs run(const std::shared_ptr<const Dataset>& test,
                       const std::string& options = "{}") {
-    const runner::Value value = stage_options("evaluate/classification", options);
-    runner::ConfigReader reader(value, "/evaluate");
-    const auto stage = kEvaluateClassification.create(reader);
+    const auto stage = created(kEvaluateClassification, options);
     EXPECT_TRUE(stage);
     runner::Inputs::ByPort ports = {{"test", {test}}, {"checkpoint", {checkpoint_}}};
     if (memory_) ports["memory"] = {memory_};
@@ -150,10 +93,8 @@ class Classification : public testing::Test {
   /// Its plan where so many bytes may be used.
   runner::MemoryPlan plan(const std::shared_ptr<const Dataset>& test, std::int64_t batch_size,
                           std::int64_t budget) {
-    const runner::Value value = stage_options(
-        "evaluate/classification", R"({"batch_size": )" + std::to_string(batch_size) + "}");
-    runner::ConfigReader reader(value, "/evaluate");
-    const auto stage = kEvaluateClassification.create(reader);
+    const auto stage =
+        created(kEvaluateClassification, R"({"batch_size": )" + std::to_string(batch_size) + "}");
     PlanningContext planning;
     runner::Inputs::ByPort inputs = {{"test", {test}}, {"checkpoint", {checkpoint_}}};
     if (memory_) inputs["memory"] = {memory_};
@@ -163,18 +104,12 @@ class Classification : public testing::Test {
   }
 
   /// "E0606 message | help" of what it throws.
-  std::string refusal(const std::shared_ptr<const Dataset>& test,
-                      const std::string& options = "{}") {
-    try {
-      run(test, options);
-    } catch (const StageError& error) {
-      EXPECT_EQ(error.option, options == "{}" ? "" : "/test_time_flip");
-      return runner::name(error.code) + " " + error.what() + " | " + error.help;
-    }
-    return "ran";
+  runner::Diagnostics refusal(const std::shared_ptr<const Dataset>& test,
+                              const std::string& options = "{}") {
+    return refusals_of([&] { run(test, options); });
   }
 
-  const std::shared_ptr<Echo> echo_ = std::make_shared<Echo>();
+  const std::shared_ptr<EchoModel> echo_ = std::make_shared<EchoModel>();
   const std::shared_ptr<Checkpoint> checkpoint_ = std::make_shared<Checkpoint>();
   std::shared_ptr<MemoryPolicy> memory_;
   RecordingContext context_;
@@ -183,8 +118,7 @@ class Classification : public testing::Test {
 TEST_F(Classification, NamesOfClassesAndSamplesNameNoFile) {
   const std::vector<std::string> hostile = {"../../up", "/tmp/evil.json", "metrics.json"};
   checkpoint_->classes = hostile;
-  run(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2},
-                                     hostile));
+  run(std::make_shared<NumberRows>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, hostile));
   std::set<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(context_.node().folder))
     files.insert(entry.path().lexically_relative(context_.node().folder));
@@ -218,9 +152,7 @@ TEST_F(Classification, PolicyOfTheMemorySaysHowTheNetworkRuns) {
 
 TEST_F(Classification, SamplesOfAnotherShapeThanInTrainingAreRefused) {
   checkpoint_->inputs = {{"image", {4}, at::kFloat}};
-  EXPECT_EQ(refusal(flowers()),
-            "E0314 'image' is [3] in the test set, but was [4] in training | give the data stage "
-            "the size it had in training");
+  EXPECT_REFUSED(refusal(flowers()), kOptionConflict, "", "[3]", "[4]");
 }
 
 TEST_F(Classification, SamplesPreparedDifferentlyFromTrainingAreReported) {
@@ -320,8 +252,8 @@ TEST_F(Classification, CsvOfPredictionsOnlyIfWanted) {
 
 TEST_F(Classification, ClassNamesThatAreNotUtf8AreStillWritten) {
   checkpoint_->classes = {"d\xE9j\xE0", "rose", "tulip"};
-  run(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2},
-                                     checkpoint_->classes));
+  run(std::make_shared<NumberRows>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2},
+                                   checkpoint_->classes));
   const auto json = nlohmann::json::parse(contents(context_.node().folder / "metrics.json"));
   EXPECT_EQ(json.at("per_class").at(0).at("class"), "d\uFFFDj\uFFFD");
   const auto results =
@@ -396,31 +328,27 @@ TEST_F(Classification, SkippedSamplesAreCountedAndTheRestKeepTheirNames) {
 TEST_F(Classification, SkippingEverySampleIsAnError) {
   const auto test = flowers();
   test->skipped = {0, 1, 2, 3};
-  EXPECT_EQ(refusal(test),
-            "E0608 the test set has no samples that can be read | "
-            "give the data stage more samples, or a larger share for testing");
+  EXPECT_REFUSED(refusal(test), kTooFewSamples, "", "no samples");
 }
 
 TEST_F(Classification, EmptyTestSetIsAnError) {
-  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(torch::zeros({0, 3}),
-                                                   std::vector<std::int64_t>{}, kFlowers)),
-            "E0608 the test set is empty | give the data stage samples for testing, or a share of "
-            "them, or leave the "
-            "evaluation out: ~evaluate");
+  EXPECT_REFUSED(refusal(std::make_shared<NumberRows>(torch::zeros({0, 3}),
+                                                      std::vector<std::int64_t>{}, kFlowers)),
+                 kTooFewSamples, "", "~evaluate");
 }
 
 TEST_F(Classification, ClassesAreKnownByTheirNamesWhateverTheirOrder) {
   const std::vector<std::string> others = {"daisy", "tulip", "rose"};
-  const auto outputs = run(std::make_shared<LogitDataset>(
-      four_samples(), std::vector<std::int64_t>{0, 2, 1, 1}, others));
+  const auto outputs = run(
+      std::make_shared<NumberRows>(four_samples(), std::vector<std::int64_t>{0, 2, 1, 1}, others));
   EXPECT_TRUE(std::static_pointer_cast<const Predictions>(outputs.at("predictions"))
                   ->labels.equal(torch::tensor({0, 1, 2, 2})));
 }
 
 TEST_F(Classification, AbsentClassesAreToldAndNotMeasured) {
-  const auto outputs = run(
-      std::make_shared<LogitDataset>(four_samples().slice(0, 1), std::vector<std::int64_t>{1, 0, 0},
-                                     std::vector<std::string>{"tulip", "rose"}));
+  const auto outputs = run(std::make_shared<NumberRows>(four_samples().slice(0, 1),
+                                                        std::vector<std::int64_t>{1, 0, 0},
+                                                        std::vector<std::string>{"tulip", "rose"}));
   EXPECT_THAT(
       context_.said,
       testing::Contains(
@@ -436,44 +364,38 @@ TEST_F(Classification, AbsentClassesAreToldAndNotMeasured) {
 
 TEST_F(Classification, UnknownClassesAreRefusedWithSuggestions) {
   const auto with = [&](std::vector<std::string> classes) {
-    return refusal(std::make_shared<LogitDataset>(four_samples(),
-                                                  std::vector<std::int64_t>{0, 1, 2, 2}, classes));
+    return refusal(std::make_shared<NumberRows>(four_samples(),
+                                                std::vector<std::int64_t>{0, 1, 2, 2}, classes));
   };
-  EXPECT_EQ(with({"daisy", "roses", "tulip", "violet"}),
-            "E0606 the test set has 2 classes that the network was not trained on: 'roses', "
-            "'violet' | did you mean 'rose' for 'roses'? remove the others from the test set");
-  EXPECT_EQ(with({"daisy", "rose", "tulip", "violet"}),
-            "E0606 the test set has 1 class that the network was not trained on: 'violet' | remove "
-            "them from the test set; the network knows 'daisy', 'rose', 'tulip'");
-  EXPECT_EQ(with({"daisy", "rose", "rose"}),
-            "E0606 two classes of the test set are called 'rose' | classes are identified by their "
-            "names: give each its own");
+  EXPECT_REFUSED(with({"daisy", "roses", "tulip", "violet"}), kLabelOutOfRange, "",
+                 "2 classes that", "'roses', 'violet'", "'rose' for 'roses'");
+  EXPECT_REFUSED(with({"daisy", "rose", "tulip", "violet"}), kLabelOutOfRange, "", "1 class that",
+                 "'violet'", "'daisy', 'rose', 'tulip'");
+  EXPECT_REFUSED(with({"daisy", "rose", "rose"}), kLabelOutOfRange, "", "two classes", "'rose'");
 }
 
 TEST_F(Classification, LabelWithoutAnOutputIsRefusedWithItsSample) {
-  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(
-                four_samples(), std::vector<std::int64_t>{0, 1, 3, 2}, kFlowers)),
-            "E0606 'image2' has label 3, the network 3 classes | evaluate on the classes the model "
-            "was trained on");
+  EXPECT_REFUSED(refusal(std::make_shared<NumberRows>(
+                     four_samples(), std::vector<std::int64_t>{0, 1, 3, 2}, kFlowers)),
+                 kLabelOutOfRange, "", "'image2' has label 3");
 }
 
 TEST_F(Classification, DataWithoutLabelsAreRefused) {
   checkpoint_->classes = {};
-  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(
-                four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, std::vector<std::string>{})),
-            "E0606 the test set has no labels | "
-            "evaluation compares predictions with labels: wire a labelled data set");
+  EXPECT_REFUSED(
+      refusal(std::make_shared<NumberRows>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2},
+                                           std::vector<std::string>{})),
+      kLabelOutOfRange, "", "no labels");
 }
 
 TEST_F(Classification, FlippingWhatIsNoImageIsRefused) {
-  EXPECT_EQ(refusal(flowers(), R"({"test_time_flip": "horizontal"})"),
-            "E0314 test_time_flip mirrors images, but the test set has none | set test_time_flip: "
-            "none, or evaluate on images");
+  EXPECT_REFUSED(refusal(flowers(), R"({"test_time_flip": "horizontal"})"), kOptionConflict,
+                 "/test_time_flip", "test_time_flip");
 }
 
 TEST_F(Classification, WhereItDoesNotFitTheLargestBatchThatDoesIsNamed) {
-  const auto large = std::make_shared<LogitDataset>(torch::zeros({256, 20'000}),
-                                                    std::vector<std::int64_t>(256), kFlowers);
+  const auto large = std::make_shared<NumberRows>(torch::zeros({256, 20'000}),
+                                                  std::vector<std::int64_t>(256), kFlowers);
   constexpr std::int64_t kEnough = std::int64_t{1} << 40;
   const std::int64_t of_8 = plan(large, 8, kEnough).needed, of_64 = plan(large, 64, kEnough).needed;
   ASSERT_LT(of_8, of_64);
@@ -499,8 +421,8 @@ TEST_F(Classification, WhereItDoesNotFitTheLargestBatchThatDoesIsNamed) {
 }
 
 TEST_F(Classification, LabelsAndCurvesOverAllSamplesArePlanned) {
-  const auto data = std::make_shared<LogitDataset>(torch::zeros({1000, 50}),
-                                                   std::vector<std::int64_t>(1000), kFlowers);
+  const auto data = std::make_shared<NumberRows>(torch::zeros({1000, 50}),
+                                                 std::vector<std::int64_t>(1000), kFlowers);
   const runner::MemoryPlan found = plan(data, 8, std::int64_t{1} << 40);
   const auto metrics = std::ranges::find(found.terms, "metrics", &runner::NamedBytes::name);
   ASSERT_NE(metrics, found.terms.end());
@@ -512,17 +434,16 @@ TEST_F(Classification, LabelsAndCurvesOverAllSamplesArePlanned) {
 TEST_F(Classification, NotANumberStopsTheRunWithItsSample) {
   const at::Tensor logits = four_samples();
   logits[1][2] = std::nan("");
-  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(logits, std::vector<std::int64_t>{0, 1, 2, 2},
-                                                   kFlowers)),
-            "E0701 the network gives a logit that is not a finite number for 'image1' | "
-            "the weights or the sample are damaged, or the training diverged: look at train/loss");
+  EXPECT_REFUSED(refusal(std::make_shared<NumberRows>(logits, std::vector<std::int64_t>{0, 1, 2, 2},
+                                                      kFlowers)),
+                 kStageFailed, "", "image1");
   EXPECT_TRUE(std::filesystem::is_empty(context_.node().folder));
 }
 
 TEST_F(Classification, OutputsBeyondTheClassesGetANumberForAName) {
   const at::Tensor logits = torch::eye(4).slice(0, 0, 4);
   const auto outputs =
-      run(std::make_shared<LogitDataset>(logits, std::vector<std::int64_t>{0, 1, 2, 2}, kFlowers));
+      run(std::make_shared<NumberRows>(logits, std::vector<std::int64_t>{0, 1, 2, 2}, kFlowers));
   EXPECT_THAT(std::static_pointer_cast<const Predictions>(outputs.at("predictions"))->classes,
               ElementsAre("daisy", "rose", "tulip", "output 3"));
 }

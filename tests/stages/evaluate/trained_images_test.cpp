@@ -12,6 +12,7 @@
 #include "tests/support/fetching.h"
 #include "tests/support/pictures.h"
 #include "tests/support/recording_context.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -60,13 +61,10 @@ class TrainedImagesTest : public testing::Test {
     context_.facts.trained_data = {{run_.path(), {"train", "validation"}, /*is_earlier=*/true}};
   }
 
-  std::string refusal(const std::filesystem::path& root, const std::vector<std::string>& names) {
-    try {
-      check_trained_images(NamedFiles(root, names), /*allowed=*/false, context_);
-    } catch (const runner::StageError& error) {
-      return runner::name(error.code) + " " + error.option + ": " + error.what();
-    }
-    return "";
+  runner::Diagnostics refusal(const std::filesystem::path& root,
+                              const std::vector<std::string>& names) {
+    return refusals_of(
+        [&] { check_trained_images(NamedFiles(root, names), /*allowed=*/false, context_); });
   }
 
   DrawingFolder root_, run_;
@@ -74,31 +72,30 @@ class TrainedImagesTest : public testing::Test {
 };
 
 TEST_F(TrainedImagesTest, TestPartOfTheRunIsNotAmongThem) {
-  EXPECT_EQ(refusal(root_.path(), {"8.jpg", "9.jpg", "new.jpg"}), "");
+  EXPECT_THAT(refusal(root_.path(), {"8.jpg", "9.jpg", "new.jpg"}), testing::IsEmpty());
   EXPECT_THAT(context_.said,
               ElementsAre("the model has been trained on none of the 3 tested images"));
 }
 
 TEST_F(TrainedImagesTest, ImagesOfTrainingAndValidationAreCountedAndRefused) {
-  EXPECT_EQ(refusal(root_.path(), {"5.jpg", "6.jpg", "9.jpg"}),
-            "E0612 /allow_trained: the model has been trained on 2 of the 3 tested images, or was "
-            "selected by them: '5.jpg', '6.jpg'");
+  EXPECT_REFUSED(refusal(root_.path(), {"5.jpg", "6.jpg", "9.jpg"}), kBadAnnotations,
+                 "/allow_trained", "2 of the 3 images", "'5.jpg', '6.jpg'");
   check_trained_images(NamedFiles(root_.path(), {"5.jpg", "9.jpg"}), /*allowed=*/true, context_);
   EXPECT_THAT(context_.said, ElementsAre("the model has been trained on 1 of the 2 tested images, "
                                          "or was selected by them: '5.jpg'"));
 }
 
 TEST_F(TrainedImagesTest, ManyAreNotAllNamed) {
-  const std::string text =
-      refusal(root_.path(), {"0.jpg", "1.jpg", "2.jpg", "3.jpg", "4.jpg", "5.jpg", "6.jpg"});
-  EXPECT_THAT(text, HasSubstr("on 7 of the 7 images"));
-  EXPECT_THAT(text, HasSubstr("and others"));
+  EXPECT_REFUSED(
+      refusal(root_.path(), {"0.jpg", "1.jpg", "2.jpg", "3.jpg", "4.jpg", "5.jpg", "6.jpg"}),
+      kBadAnnotations, "/allow_trained", "7 of the 7 images", "and others");
 }
 
 TEST_F(TrainedImagesTest, LinkToTheFolderIsTheFolder) {
   const TemporaryFolder elsewhere;
   std::filesystem::create_directory_symlink(root_.path(), elsewhere / "link");
-  EXPECT_THAT(refusal(elsewhere / "link", {"0.jpg"}), HasSubstr("1 of the 1"));
+  EXPECT_REFUSED(refusal(elsewhere / "link", {"0.jpg"}), kBadAnnotations, "/allow_trained",
+                 "1 of the 1");
 }
 
 TEST_F(TrainedImagesTest, CopyIsKnownByNameAndSizeEvenWhereTheFolderIsGone) {
@@ -106,8 +103,8 @@ TEST_F(TrainedImagesTest, CopyIsKnownByNameAndSizeEvenWhereTheFolderIsGone) {
   std::filesystem::copy(root_.path(), copy.path(), std::filesystem::copy_options::recursive);
   copy.add("1.jpg", 99, 31, 17);  // another picture of that name
   std::filesystem::remove_all(root_.path());
-  EXPECT_THAT(refusal(copy.path(), {"0.jpg", "1.jpg"}),
-              HasSubstr("on 1 of the 2 tested images, or was selected by them: '0.jpg'"));
+  EXPECT_REFUSED(refusal(copy.path(), {"0.jpg", "1.jpg"}), kBadAnnotations, "/allow_trained",
+                 "1 of the 2", "'0.jpg'");
 }
 
 TEST_F(TrainedImagesTest, OtherPictureOfTheSameNameAndSizeIsAnother) {
@@ -115,7 +112,7 @@ TEST_F(TrainedImagesTest, OtherPictureOfTheSameNameAndSizeIsAnother) {
   std::vector<std::uint8_t> bytes = file_bytes(root_ / "1.jpg");
   bytes[bytes.size() / 2] ^= 1;
   write_bytes(other / "1.jpg", bytes);
-  EXPECT_EQ(refusal(other.path(), {"1.jpg"}), "");
+  EXPECT_THAT(refusal(other.path(), {"1.jpg"}), testing::IsEmpty());
 }
 
 TEST_F(TrainedImagesTest, FewOfOneNameAndSizeAreNoFolderThatWasMoved) {
@@ -123,7 +120,8 @@ TEST_F(TrainedImagesTest, FewOfOneNameAndSizeAreNoFolderThatWasMoved) {
   for (int i = 0; i < 5; ++i) other.add(std::to_string(i) + ".jpg", 99, 31 + i, 17);
   fs::copy_file(root_ / "5.jpg", other / "5.jpg");
   fs::remove_all(root_.path());
-  EXPECT_EQ(refusal(other.path(), {"0.jpg", "1.jpg", "2.jpg", "3.jpg", "4.jpg", "5.jpg"}), "");
+  EXPECT_THAT(refusal(other.path(), {"0.jpg", "1.jpg", "2.jpg", "3.jpg", "4.jpg", "5.jpg"}),
+              testing::IsEmpty());
 }
 
 TEST_F(TrainedImagesTest, PictureUnderAnotherNameIsKnownByItsBytes) {
@@ -132,24 +130,25 @@ TEST_F(TrainedImagesTest, PictureUnderAnotherNameIsKnownByItsBytes) {
   std::vector<std::uint8_t> bytes = file_bytes(root_ / "1.jpg");
   bytes[bytes.size() / 2] ^= 1;
   write_bytes(copy / "other.jpg", bytes);
-  EXPECT_THAT(refusal(copy.path(), {"renamed.jpg", "other.jpg"}),
-              HasSubstr("1 of the 2 tested images"));
+  EXPECT_REFUSED(refusal(copy.path(), {"renamed.jpg", "other.jpg"}), kBadAnnotations,
+                 "/allow_trained", "1 of the 2");
 }
 
 TEST_F(TrainedImagesTest, PartForTrainingIsKnownBeforeItIsDivided) {
   context_.facts.trained_data = {{{}, {"train"}, /*is_earlier=*/false}};
-  EXPECT_THAT(refusal(root_.path(), {"0.jpg", "new.jpg"}), HasSubstr("on 2 of the 2 images"));
+  EXPECT_REFUSED(refusal(root_.path(), {"0.jpg", "new.jpg"}), kBadAnnotations, "/allow_trained",
+                 "2 of the 2");
 }
 
 TEST_F(TrainedImagesTest, RunThatRecordedNothingIsSaid) {
   context_.facts.trained_data = {{"no/run/nodes/data", {"train"}, /*is_earlier=*/true}};
-  EXPECT_EQ(refusal(root_.path(), {"0.jpg"}), "");
-  EXPECT_THAT(context_.said, ElementsAre(HasSubstr("are not recorded in 'no/run/nodes/data'")));
+  EXPECT_THAT(refusal(root_.path(), {"0.jpg"}), testing::IsEmpty());
+  EXPECT_THAT(context_.said, ElementsAre(HasSubstr("is not recorded in 'no/run/nodes/data'")));
 }
 
 TEST_F(TrainedImagesTest, NothingIsAskedOfWhatNobodyTrained) {
   context_.facts.trained_data.clear();
-  EXPECT_EQ(refusal(root_.path(), {"0.jpg"}), "");
+  EXPECT_THAT(refusal(root_.path(), {"0.jpg"}), testing::IsEmpty());
   EXPECT_THAT(context_.said, IsEmpty());
 }
 

@@ -12,6 +12,7 @@
 #include "stages/few_shot/make_mini_imagenet.h"
 #include "stages/stages.h"
 #include "tests/support/image_stage_fixture.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -191,14 +192,12 @@ TEST_F(FewShot, BirdsAreDividedByTheirFolders) {
 
 TEST_F(FewShot, ErrorsAreAtTheirOptions) {
   const std::string root = data().string();
-  EXPECT_THAT(
+  EXPECT_ALL_REFUSED(
       errors(
           {{"train", "all.json"}, {"test", "gone.json"}, {"validation", {"no.csv", "base.mat"}}}),
-      ElementsAre("E0611 /data/validation: there is no file or folder '" + root +
-                      "/no.csv', nor '" + root + "/base.mat'",
-                  "E0611 /data/test: there is no file or folder '" + root + "/gone.json'"));
-  EXPECT_THAT(errors({{"root", "gone"}}),
-              ElementsAre("E0601 /data/root: there is no folder 'gone'"));
+      {kMissingAnnotations, "/data/validation", {"no.csv", "base.mat"}},
+      {kMissingAnnotations, "/data/test", {"gone.json"}});
+  EXPECT_REFUSED(errors({{"root", "gone"}}), kMissingFolder, "/data/root", "gone");
 }
 
 TEST_F(FewShot, ImagesInOtherFormatsAreAnErrorUnlessSkipped) {
@@ -210,9 +209,8 @@ TEST_F(FewShot, ImagesInOtherFormatsAreAnErrorUnlessSkipped) {
                   {"train", "train"},
                   {"validation", nullptr},
                   {"test", "test"}};
-  EXPECT_THAT(errors(options),
-              ElementsAre("E0609 /data/train: '" + (folder_ / "photos/train").string() +
-                          "' holds 1 image in an unsupported format: 1 .gif"));
+  EXPECT_REFUSED(errors(options), kUnsupportedImage, "/data/train",
+                 (folder_ / "photos/train").string(), "1 .gif");
   options["on_corrupt"] = "skip";
   run(options);
   EXPECT_THAT(context_.said, testing::Contains("train: 2 files ignored: 1 .gif, 1 .txt"));

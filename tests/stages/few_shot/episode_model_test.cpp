@@ -15,6 +15,7 @@
 #include "tests/support/episodes.h"
 #include "tests/support/model_of.h"
 #include "tests/support/planning_context.h"
+#include "tests/support/refused.h"
 #include "tests/support/scoped_threads.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_training.h"
@@ -174,43 +175,29 @@ TEST(EpisodeModel, WeightsBeginAsPublished) {
 }
 
 /// What making a network for such data is refused with, and the advice.
-std::string build_refusal(const Model& model, const DatasetDescription& data) {
-  try {
-    model.outline(data);
-  } catch (const runner::StageError& error) {
-    return error.stage + error.option + ": " + error.what() + " (" + error.help + ")";
-  }
-  return "";
+runner::Diagnostics build_refusal(const Model& model, const DatasetDescription& data) {
+  return refusals_of([&] { model.outline(data); });
 }
 
 TEST(EpisodeModel, DataThatAreNoEpisodesAreRefused) {
   const DatasetDescription images{
       10, {{"image", {3, 32, 32}, at::kFloat}, {"label", {}, at::kLong}}, {"a", "b"}};
-  EXPECT_EQ(build_refusal(*few_shot(), images),
-            "/model: this model learns from episodes, but the data gives single samples (train it "
-            "with train.episodic, which makes episodes from a data stage's images)");
+  EXPECT_REFUSED(build_refusal(*few_shot(), images), kOptionConflict, "/model", "train.episodic");
   DatasetDescription uneven = episodes();
   uneven.tensors[0].shape[0] = 9;
-  EXPECT_EQ(build_refusal(*few_shot(), uneven),
-            "/model: an episode has 9 images, and 6 supports and 4 queries (give an image for each "
-            "of them)");
+  EXPECT_REFUSED(build_refusal(*few_shot(), uneven), kOptionConflict, "/model", "9 images",
+                 "6 supports and 4 queries");
   DatasetDescription grey = episodes();
   grey.tensors[0].shape[1] = 1;
-  EXPECT_EQ(build_refusal(*few_shot(), grey),
-            "/model: the episodes have no images of three channels (this model classifies colour "
-            "images: wire it to a "
-            "data stage that gives them)");
+  EXPECT_REFUSED(build_refusal(*few_shot(), grey), kOptionConflict, "/model", "three channels");
 }
 
 TEST(EpisodeModel, ImagesThatCannotBePooledAreRefused) {
-  EXPECT_EQ(build_refusal(*few_shot(), episodes(3, 2, 4, 15)),
-            "/model/backbone: images of 15 x 15 pixels are too small for this backbone, which "
-            "pools them (set the data "
-            "stage's image_size to 16 or more)");
-  EXPECT_EQ(build_refusal(*few_shot({{"kind", "resnet"}, {"stem", "feti"}}), episodes(3, 2, 4, 84)),
-            "/model/backbone: images of 84 x 84 pixels are too small for this backbone, which "
-            "pools them (set the data "
-            "stage's image_size to 99 or more)");
+  EXPECT_REFUSED(build_refusal(*few_shot(), episodes(3, 2, 4, 15)), kOptionConflict,
+                 "/model/backbone", "15 x 15", "16");
+  EXPECT_REFUSED(
+      build_refusal(*few_shot({{"kind", "resnet"}, {"stem", "feti"}}), episodes(3, 2, 4, 84)),
+      kOptionConflict, "/model/backbone", "84 x 84", "99");
 }
 
 TEST(EpisodeModel, FrozenBackboneIsRunWithoutAGraphAndIsNoPartOfWhatIsSaved) {
@@ -272,19 +259,8 @@ TEST(EpisodeModel, WeightsThatDoNotFitAreRefusedBeforeTheRun) {
   EXPECT_THAT(model->notes(*network), Contains("'" + file + "': 120 tensors of ResNet-18"));
   EXPECT_THAT(base_of(*network), HasSubstr("sha256 " + weights_sha256(file)));
   EXPECT_TRUE(network->named_parameters()["backbone.conv1.weight"].eq(0).all().item<bool>());
-  try {
-    few_shot({{"kind", "resnet"}, {"depth", 34}, {"weights", file}});
-    ADD_FAILURE() << "it was taken";
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.stage + error.option, "/model/backbone/weights");
-    EXPECT_EQ(std::string(error.what()), "the weights '" + file +
-                                             "' do not fit ResNet-34: 80 tensors are missing, of "
-                                             "layer1.2, layer2.2, layer2.3, layer3.2, "
-                                             "layer3.3, layer3.4, layer3.5, layer4.2");
-    EXPECT_EQ(error.help,
-              "give weights of this depth, or the backbone the depth of the weights: what is "
-              "missing would be random");
-  }
+  EXPECT_REFUSED(few_shot({{"kind", "resnet"}, {"depth", 34}, {"weights", file}}), kDamagedWeights,
+                 "/model/backbone/weights", file, "ResNet-34", "80 tensors", "layer1.2, layer2.2");
 }
 
 TEST(EpisodeModel, FeaturesOfAFixedBackboneStandForTheImages) {
@@ -319,13 +295,9 @@ TEST(EpisodeModel, OnlyAFixedBackboneHasFeaturesOfAnImageAlone) {
                    ->has_frozen_features());
   EXPECT_FALSE(few_shot({{"kind", "resnet"}})->has_frozen_features());
   EXPECT_TRUE(few_shot({{"kind", "resnet"}, {"batch_norm", "running"}})->has_frozen_features());
-  try {
-    few_shot({{"kind", "conv"}, {"trainable", false}})
-        ->build_frozen({.size = 1, .tensors = {{"image", {3, 8, 8}, at::kFloat}}});
-    ADD_FAILURE() << "images that cannot be pooled were taken";
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.help, "set the data stage's image_size to 16 or more");
-  }
+  EXPECT_REFUSED(few_shot({{"kind", "conv"}, {"trainable", false}})
+                     ->build_frozen({.size = 1, .tensors = {{"image", {3, 8, 8}, at::kFloat}}}),
+                 kOptionConflict, "/model/backbone", "16 or more");
 }
 
 TEST(EpisodeModel, IsMadeSmallForFeaturesToo) {

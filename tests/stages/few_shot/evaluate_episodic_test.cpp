@@ -7,7 +7,6 @@
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/artifact/model.h"
@@ -16,7 +15,8 @@
 #include "tests/support/planning_context.h"
 #include "tests/support/prototype_model.h"
 #include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/refused.h"
+#include "tests/support/stage_of.h"
 #include "tests/support/tiny_dataset.h"
 
 namespace stages {
@@ -41,9 +41,7 @@ class EpisodicEvaluation : public testing::Test {
     checkpoint_->step = 9;
   }
   std::unique_ptr<runner::Stage> stage(const std::string& options) const {
-    const runner::Value value = stage_options("evaluate/episodic", options);
-    runner::ConfigReader reader(value, "/evaluate");
-    return *kEvaluateEpisodic.create(reader);
+    return stage_of(kEvaluateEpisodic, options);
   }
   runner::Inputs inputs() const {
     return runner::Inputs({{"test", {data_}}, {"checkpoint", {checkpoint_}}});
@@ -117,12 +115,7 @@ TEST_F(EpisodicEvaluation, ClassesThatWereTrainedOnAreSaid) {
 
 TEST_F(EpisodicEvaluation, ModelThatWasNotTrainedOnEpisodesIsRefused) {
   checkpoint_->inputs = data_->describe().tensors;
-  try {
-    run("{}");
-    FAIL() << "ran";
-  } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(), "the model was not trained on episodes");
-  }
+  EXPECT_REFUSED(run("{}"), kOptionConflict, "", "episodes");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/numerics/precision_map.h"
 #include "tests/support/golden_episode.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -240,13 +241,8 @@ TEST(FewShotHead, OneQueryAndOneWayKeepTheirDimensions) {
 }
 
 /// What forward() is refused with, and the advice.
-std::string refusal_of(const FewShotHead& head, const EpisodeFeatures& features) {
-  try {
-    head.forward(features);
-  } catch (const runner::StageError& error) {
-    return error.stage + error.option + ": " + error.what() + " (" + error.help + ")";
-  }
-  return "";
+runner::Diagnostics refusal_of(const FewShotHead& head, const EpisodeFeatures& features) {
+  return refusals_of([&] { head.forward(features); });
 }
 
 TEST(FewShotHead, LearnedPrototypesAreOfOneShapeOfEpisode) {
@@ -254,10 +250,8 @@ TEST(FewShotHead, LearnedPrototypesAreOfOneShapeOfEpisode) {
   options.pointer = "/model";
   EpisodeFeatures other = golden_episode();
   other.supports = other.supports.slice(0, 0, 2).slice(1, 0, 1);
-  EXPECT_EQ(refusal_of(golden_head(options), other),
-            "/model/prototype: the prototypes are learned for episodes of 3 ways of 2 shots, but "
-            "these have 2 ways of 1 shot (train and evaluate with the same ways and shots, or "
-            "train with 'prototype: mean')");
+  EXPECT_REFUSED(refusal_of(golden_head(options), other), kOptionConflict, "/model/prototype",
+                 "3 ways of 2 shots", "2 ways of 1 shot");
   options.learned_prototypes = false;
   EXPECT_EQ(golden_head(options).forward(other).sizes(), (std::vector<std::int64_t>{6, 2}));
 }
@@ -267,9 +261,8 @@ TEST(FewShotHead, FeaturesOfAnotherImageSizeAreRefused) {
   options.pointer = "/model";
   EpisodeFeatures other = golden_episode();
   other.map = {1, 2, 2};
-  EXPECT_EQ(refusal_of(golden_head(options), other),
-            "/model: the model is made for features of 4 x 1 x 1, but these images give 1 x 2 x 2 "
-            "(train and evaluate with images of the same size)");
+  EXPECT_REFUSED(refusal_of(golden_head(options), other), kOptionConflict, "/model", "4 x 1 x 1",
+                 "1 x 2 x 2");
 }
 
 TEST(FewShotHead, CosinesAndScoresStayInFloat32UnderAutocast) {

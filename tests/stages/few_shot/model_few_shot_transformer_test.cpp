@@ -5,11 +5,11 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/shared/stage/config_reader.h"
 #include "stages/few_shot/model_few_shot_transformer.h"
 #include "stages/stages.h"
 #include "tests/support/episodes.h"
 #include "tests/support/model_of.h"
+#include "tests/support/stage_of.h"
 
 namespace stages {
 namespace {
@@ -71,11 +71,9 @@ TEST(FewShotTransformer, EachOptionOfItsComputationChangesTheLogits) {
 }
 
 TEST(FewShotTransformer, WeightsThatAreNotThereAreAnError) {
-  const runner::Value value =
-      stage_options("model/few_shot_transformer",
-                    R"({"backbone": {"kind": "resnet", "weights": "no/such/resnet18.pth"}})");
-  runner::ConfigReader reader(value, "/model");
-  const auto stage = kModelFewShotTransformer.create(reader);
+  const auto stage =
+      created(kModelFewShotTransformer,
+              R"({"backbone": {"kind": "resnet", "weights": "no/such/resnet18.pth"}})");
   ASSERT_FALSE(stage);
   ASSERT_EQ(stage.errors().size(), 1);
   EXPECT_EQ(stage.errors()[0].pointer, "/model/backbone/weights");

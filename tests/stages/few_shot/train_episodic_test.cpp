@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/artifact/model.h"
@@ -11,7 +10,8 @@
 #include "tests/support/planning_context.h"
 #include "tests/support/prototype_model.h"
 #include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/refused.h"
+#include "tests/support/stage_of.h"
 #include "tests/support/tiny_dataset.h"
 
 namespace stages {
@@ -36,13 +36,8 @@ struct EpisodicRun {
 
   EpisodicRun() { policy->pointer = "/memory"; }
   std::unique_ptr<runner::Stage> stage(const std::string& more) const {
-    const runner::Value value =
-        stage_options("train/episodic", "{" + std::string(kShape) + R"(, "optimizer": )" +
-                                            optimizer + (more.empty() ? "" : ", ") + more + "}");
-    runner::ConfigReader reader(value, "/train");
-    auto made = kTrainEpisodic.create(reader);
-    if (!made) throw std::logic_error(made.errors()[0].message);
-    return *std::move(made);
+    return stage_of(kTrainEpisodic, "{" + std::string(kShape) + R"(, "optimizer": )" + optimizer +
+                                        (more.empty() ? "" : ", ") + more + "}");
   }
   runner::Inputs inputs() const {
     return runner::Inputs({{"model", {model}},
@@ -146,22 +141,14 @@ TEST(Episodic, EpisodesFollowTheSeedOfTheRun) {
 }
 
 TEST(Episodic, LossWithoutTermsIsRefused) {
-  const runner::Value value = stage_options("train/episodic", R"({"loss": {"classification": 0}})");
-  runner::ConfigReader reader(value, "/train");
-  const auto stage = kTrainEpisodic.create(reader);
-  ASSERT_FALSE(stage);
-  EXPECT_THAT(stage.errors()[0].message, HasSubstr("all terms of the loss have weight 0"));
+  EXPECT_REFUSED(created(kTrainEpisodic, R"({"loss": {"classification": 0}})"), kOptionConflict,
+                 "/train/loss/classification");
 }
 
 TEST(Episodic, TooFewClassesAreRefusedBeforeAnythingRuns) {
   EpisodicRun training;
   training.validation = std::make_shared<TinyDataset>(40, 2);
-  try {
-    training.plan("");
-    FAIL() << "planned";
-  } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(), "the validation data has 2 classes, but an episode takes 3");
-  }
+  EXPECT_REFUSED(training.plan(""), kTooFewSamples, "/ways", "2 classes", "takes 3");
 }
 
 }  // namespace

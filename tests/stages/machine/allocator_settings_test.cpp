@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/shared/stage/stage.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -89,20 +90,11 @@ TEST_F(AllocatorConf, OfTwoValuesOfAVariableTheLastCounts) {
 
 TEST_F(AllocatorConf, WhatCannotBeTogetherIsRefusedWhereverItIsFrom) {
   c10::CachingAllocator::setAllocatorSettings("max_split_size_mb:128");
-  try {
-    apply_settings({.expandable_segments = true,
-                    .max_split_size_mb = {},
-                    .garbage_collection_threshold = {},
-                    .roundup_power2_divisions = {}});
-    FAIL() << "nothing was thrown";
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.code, runner::ErrorCode::kOptionConflict);
-    EXPECT_EQ(error.option, "/allocator");
-    EXPECT_STREQ(error.what(),
-                 "expandable_segments is in force together with max_split_size_mb 128, and one of "
-                 "them is from the "
-                 "environment");
-  }
+  EXPECT_REFUSED(apply_settings({.expandable_segments = true,
+                                 .max_split_size_mb = {},
+                                 .garbage_collection_threshold = {},
+                                 .roundup_power2_divisions = {}}),
+                 kOptionConflict, "/allocator", "max_split_size_mb 128");
 }
 
 TEST_F(AllocatorConf, VariablesThatAreSetAreFound) {

@@ -8,6 +8,7 @@
 
 #include "runner/shared/error/stage_error.h"
 #include "stages/machine/memory_meter.h"
+#include "tests/support/refused.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 
@@ -114,18 +115,7 @@ TEST(UseThreads, ThatTheSystemDoesNotStartAreRefusedBeforeLibTorchWaitsForThem) 
   const int before = at::get_num_threads();
   const FewAddresses few;
   EXPECT_LT(threads_that_start(400), 400);
-  try {
-    use_threads(200);
-    FAIL() << "200 threads were started";
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.code, runner::ErrorCode::kDeviceUnavailable);
-    EXPECT_EQ(error.option, "/threads");
-    EXPECT_THAT(
-        error.what(),
-        testing::StartsWith("the system does not start the threads that 200 threads of tensor "
-                            "operations need: "));
-    EXPECT_THAT(error.help, testing::HasSubstr("raise the limit of processes: `ulimit -u`"));
-  }
+  EXPECT_REFUSED(use_threads(200), kDeviceUnavailable, "/threads", "200 threads", "ulimit -u");
   EXPECT_EQ(at::get_num_threads(), before);
 }
 

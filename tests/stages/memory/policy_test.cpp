@@ -1,23 +1,19 @@
 #include <gmock/gmock.h>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/memory/policy.h"
 #include "stages/stages.h"
 #include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/refused.h"
+#include "tests/support/stage_of.h"
 
 namespace stages {
 namespace {
 
 std::shared_ptr<const MemoryPolicy> policy_of(const std::string& json) {
-  const runner::Value value = stage_options("memory/policy", json);
-  runner::ConfigReader reader(value, "/memory");
-  auto stage = kMemoryPolicy.create(reader);
-  EXPECT_TRUE(stage);
-  if (!stage) return std::make_shared<MemoryPolicy>();
+  const auto stage = stage_of(kMemoryPolicy, json);
   RecordingContext context;
-  const runner::Outputs outputs = (*stage)->run(runner::Inputs({}), context);
+  const runner::Outputs outputs = stage->run(runner::Inputs({}), context);
   return runner::Inputs({{"memory", {outputs.at("memory")}}}).get<MemoryPolicy>("memory");
 }
 
@@ -138,10 +134,8 @@ TEST(MemoryPolicy, AllocatorSettingsAreHandedOn) {
 }
 
 TEST(MemoryPolicy, WhatACpuHasNoUseForIsSaid) {
-  const runner::Value value = stage_options(
-      "memory/policy", R"({"allocator": {"expandable_segments": true}, "empty_cache_every": 10})");
-  runner::ConfigReader reader(value, "/memory");
-  auto stage = kMemoryPolicy.create(reader);
+  auto stage = created(kMemoryPolicy,
+                       R"({"allocator": {"expandable_segments": true}, "empty_cache_every": 10})");
   ASSERT_TRUE(stage);
   RecordingContext context;
   (*stage)->run(runner::Inputs({}), context);
@@ -150,44 +144,25 @@ TEST(MemoryPolicy, WhatACpuHasNoUseForIsSaid) {
                                    "B, it divides a GPU's memory"));
 }
 
-/// What is wrong with these options, each as "pointer: message | help".
-std::vector<std::string> errors_of(const std::string& json) {
-  const runner::Value value = stage_options("memory/policy", json);
-  runner::ConfigReader reader(value, "/memory");
-  std::vector<std::string> errors;
-  const auto stage = kMemoryPolicy.create(reader);
-  if (stage) return errors;
-  for (const auto& error : stage.errors())
-    errors.push_back(error.pointer + ": " + error.message + " | " + error.help);
-  return errors;
-}
-
 TEST(MemoryPolicy, BudgetOfNothingIsRefused) {
-  EXPECT_THAT(errors_of(R"({"budget": "0GiB"})"),
-              testing::ElementsAre("/memory/budget: a budget of 0 bytes holds no weight | give it "
-                                   "the size of a device, or auto"));
+  EXPECT_REFUSED(created(kMemoryPolicy, R"({"budget": "0GiB"})"), kOutOfRange, "/memory/budget",
+                 "0 bytes");
 }
 
 TEST(MemoryPolicy, BudgetOfMoreThanTheDeviceOrOfNoneOfItIsRefused) {
   for (const char* share : {"0%", "101%"})
-    EXPECT_THAT(
-        errors_of(R"({"budget": ")" + std::string(share) + "\"}"),
-        testing::ElementsAre("/memory/budget: a budget of " + std::string(share) +
-                             " is not a share of a device | write more than 0% and at most 100%"));
+    EXPECT_REFUSED(created(kMemoryPolicy, R"({"budget": ")" + std::string(share) + "\"}"),
+                   kOutOfRange, "/memory/budget", share);
 }
 
 TEST(MemoryPolicy, BudgetThatIsNoSizeIsNotTakenForAuto) {
-  EXPECT_THAT(errors_of(R"({"budget": "plenty"})"),
-              testing::ElementsAre(
-                  testing::StartsWith("/memory/budget: 'budget' may be 'plenty' by its schema")));
+  EXPECT_REFUSED(created(kMemoryPolicy, R"({"budget": "plenty"})"), kInternal, "/memory/budget",
+                 "'plenty'");
 }
 
 TEST(MemoryPolicy, OptionOfALaterFormIsNotIgnored) {
-  const runner::Value value = stage_options("memory/policy", R"({"of_a_later_form": 2})");
-  runner::ConfigReader reader(value, "/memory");
-  const auto stage = kMemoryPolicy.create(reader);
-  ASSERT_FALSE(stage);
-  EXPECT_EQ(stage.errors()[0].pointer, "/memory/of_a_later_form");
+  EXPECT_REFUSED(created(kMemoryPolicy, R"({"of_a_later_form": 2})"), kUnreadOption,
+                 "/memory/of_a_later_form");
 }
 
 TEST(MemoryPolicy, RecoveryIsHandedOn) {
@@ -220,18 +195,12 @@ TEST(MemoryPolicy, RetriesAreCountedAndNeedReplan) {
 }
 
 TEST(MemoryPolicy, OrderThatCannotBeObeyedIsRefused) {
-  EXPECT_THAT(
-      errors_of(R"({"on_oom": ["stop", "cpu"]})"),
-      testing::ElementsAre("/memory/on_oom: 'cpu' is never reached after 'stop' | put stop last"));
-  EXPECT_THAT(
-      errors_of(R"({"on_oom": ["gpu", "replan"]})"),
-      testing::ElementsAre(
-          "/memory/on_oom: 'replan' must come first: another device is tried once nothing else "
-          "fits on this one | put replan first"));
-  EXPECT_THAT(errors_of(R"({"on_oom_policy": "legacy", "max_retries": "auto"})"),
-              testing::ElementsAre(
-                  "/memory/max_retries: on_oom_policy: legacy needs a number of retries | set "
-                  "max_retries: 3, as the published program does"));
+  EXPECT_REFUSED(created(kMemoryPolicy, R"({"on_oom": ["stop", "cpu"]})"), kOptionConflict,
+                 "/memory/on_oom", "'cpu'", "'stop'");
+  EXPECT_REFUSED(created(kMemoryPolicy, R"({"on_oom": ["gpu", "replan"]})"), kOptionConflict,
+                 "/memory/on_oom", "'replan'");
+  EXPECT_REFUSED(created(kMemoryPolicy, R"({"on_oom_policy": "legacy", "max_retries": "auto"})"),
+                 kOptionConflict, "/memory/max_retries", "max_retries: 3");
 }
 
 TEST(MemoryPolicy, WhatTheOptimizerDoesIsHandedOn) {

@@ -12,6 +12,7 @@
 #include "stages/weights/weights.h"
 #include "tests/support/captioned_images.h"
 #include "tests/support/model_of.h"
+#include "tests/support/refused.h"
 #include "tests/support/temporary_folder.h"
 
 namespace stages {
@@ -51,14 +52,8 @@ void move_adapters(const AdaptedClip& network) {
     at::Tensor(layer.layer->adapter()->b()).fill_(0.5);
 }
 
-StageError refusal_of(const Json& lora) {
-  try {
-    built(*adapted_clip(lora));
-  } catch (const StageError& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {runner::ErrorCode::kInternal, ""};
+runner::Diagnostics refusal_of(const Json& lora) {
+  return refusals_of([&] { built(*adapted_clip(lora)); });
 }
 
 TEST(AdaptedClip, AdaptersOfBothTowersAndTheClassHeadAloneAreTrainedAndSaved) {
@@ -112,12 +107,9 @@ TEST(AdaptedClip, OutlineTrainsWhatTheNetworkTrains) {
 }
 
 TEST(AdaptedClip, OptionsThatNameNothingAreBlamed) {
-  const StageError error = refusal_of({{"targets", {"qproj"}}});
-  EXPECT_EQ(error.stage + error.option, "/model/adapters/targets");
-  EXPECT_EQ(std::string(error.what()), "no layer is called 'qproj'");
-  EXPECT_EQ(error.help, "did you mean 'q_proj'?");
-  const StageError missing = refusal_of({{"adapter", "/nowhere"}});
-  EXPECT_EQ(missing.stage + missing.option, "/model/adapters/adapter");
+  EXPECT_REFUSED(refusal_of({{"targets", {"qproj"}}}), kOptionConflict, "/model/adapters/targets",
+                 "'qproj'", "'q_proj'");
+  EXPECT_REFUSED(refusal_of({{"adapter", "/nowhere"}}), kMissingWeights, "/model/adapters/adapter");
 }
 
 class FirstAdapterTest : public testing::Test {
@@ -178,10 +170,8 @@ TEST_F(FirstAdapterTest, OfACLIPVisionModelIsTakenByEitherNames) {
 
 TEST_F(FirstAdapterTest, OfOtherLayersIsRefused) {
   save({{"targets", R"(text_model\..*\.v_proj)"}}, module_names(WeightLayout::kClip), whole_clip());
-  const StageError error = refusal_of({{"targets", {"v_proj"}}, {"adapter", folder()}});
-  EXPECT_THAT(error.what(),
-              HasSubstr("'vision_model.encoder.layers.0.self_attn.v_proj' has an adapter here"));
-  EXPECT_EQ(error.help, "write the adapter's own rank, alpha and targets into the recipe");
+  EXPECT_REFUSED(refusal_of({{"targets", {"v_proj"}}, {"adapter", folder()}}), kDamagedWeights,
+                 "/model/adapters/adapter", "'vision_model.encoder.layers.0.self_attn.v_proj'");
 }
 
 TEST_F(FirstAdapterTest, ItsHeadIsTakenWhereThereIsOne) {

@@ -8,6 +8,7 @@
 
 #include "runner/shared/stage/stage.h"
 #include "stages/weights/safetensors.h"
+#include "tests/support/refused.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_tower.h"
 
@@ -47,17 +48,6 @@ void expect_same_tensors(const AttachedLora& a, const AttachedLora& b) {
   const NamedTensors of_b = adapter_tensors(b, clip_names);
   for (const auto& [name, tensor] : adapter_tensors(a, clip_names))
     EXPECT_TRUE(tensor.equal(of_b.at(name))) << name;
-}
-
-template <typename Act>
-runner::StageError error_of(const Act& act) {
-  try {
-    act();
-  } catch (const runner::StageError& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {runner::ErrorCode::kInternal, ""};
 }
 
 class AdapterFolderTest : public testing::Test {
@@ -106,13 +96,10 @@ TEST_F(AdapterFolderTest, OneNamedAdapterInTheFolderIsTaken) {
   save_adapter(folder_ / "flowers", Adapted().lora, clip_names, kBase);
   EXPECT_EQ(read_adapter(folder_).folder, folder_ / "flowers");
   save_adapter(folder_ / "birds", Adapted().lora, clip_names, kBase);
-  EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
-            "'" + folder_.string() + "' holds several adapters: birds, flowers");
-  const auto none = error_of([&] { read_adapter(temporary_.path()); });
-  EXPECT_EQ(none.what(), "'" + temporary_.path().string() +
-                             "' holds no adapter: there is no adapter_config.json in it");
-  EXPECT_EQ(none.help, "give the folder that peft's save_pretrained has written");
-  EXPECT_EQ(none.option, "/adapter");
+  EXPECT_REFUSED(read_adapter(folder_), kMissingWeights, "/adapter", folder_.string(),
+                 "birds, flowers");
+  EXPECT_REFUSED(read_adapter(temporary_.path()), kMissingWeights, "/adapter",
+                 temporary_.path().string(), "adapter_config.json");
 }
 
 TEST_F(AdapterFolderTest, AHeadIsBesideTheAdapterWithItsClasses) {
@@ -125,13 +112,11 @@ TEST_F(AdapterFolderTest, AHeadIsBesideTheAdapterWithItsClasses) {
   EXPECT_TRUE(saved.head->bias.equal(head.bias));
   EXPECT_EQ(saved.head->classes, head.classes);
   write_text(folder_ / "classes.json", R"(["rose"])");
-  EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
-            "'" + (folder_ / "classes.json").string() +
-                "' cannot be used: it names 1 classes, and the head has 3");
+  EXPECT_REFUSED(read_adapter(folder_), kDamagedWeights, "/adapter", "classes.json", "1 classes",
+                 "has 3");
   write_text(folder_ / "classes.json", "{}");
-  EXPECT_EQ(
-      error_of([&] { read_adapter(folder_); }).what(),
-      "'" + (folder_ / "classes.json").string() + "' cannot be used: it is not a list of names");
+  EXPECT_REFUSED(read_adapter(folder_), kDamagedWeights, "/adapter", "classes.json",
+                 "list of names");
 }
 
 TEST_F(AdapterFolderTest, AHeadMayBeAModuleOfTheAdapter) {
@@ -151,10 +136,8 @@ TEST_F(AdapterFolderTest, AHeadMayBeAModuleOfTheAdapter) {
   EXPECT_EQ(saved.head->classes, head.classes);
   load_adapter(other.lora, saved, inner_names);
   expect_same_tensors(Adapted().lora, other.lora);
-  EXPECT_EQ(error_of([&] {
-              save_adapter_with_head(folder_, Adapted().lora, clip_names, kBase, head);
-            }).what(),
-            std::string("this layout has no module for a head"));
+  EXPECT_REFUSED(save_adapter_with_head(folder_, Adapted().lora, clip_names, kBase, head),
+                 kOptionConflict, "", "head");
 }
 
 TEST_F(AdapterFolderTest, AllThatDoesNotFitIsListedAndNothingIsTaken) {
@@ -170,29 +153,19 @@ TEST_F(AdapterFolderTest, AllThatDoesNotFitIsListedAndNothingIsTaken) {
                        torch::ones({1}));
   saved.tensors = NamedTensors(tensors);
   const Adapted other;
-  const auto error = error_of([&] { load_adapter(other.lora, saved, clip_names); });
-  EXPECT_EQ(error.what(), "'" + folder_.string() + "' cannot be used: 1 tensor missing: " + kFirst +
-                              "lora_A.weight; 1 tensor unexpected: "
-                              "base_model.model.vision_model.encoder.layers.9.self_attn.q_proj."
-                              "lora_A.weight; 2 tensors of another "
-                              "shape: " +
-                              kFirst +
-                              "base_layer.bias (7, not 8), "
-                              "base_model.model.vision_model.encoder.layers.1.self_attn.q_proj."
-                              "base_layer.bias (7, not 8)");
-  EXPECT_EQ(error.help, "it is for another network, or was changed: nothing of it was used");
+  EXPECT_REFUSED(load_adapter(other.lora, saved, clip_names), kDamagedWeights, "/adapter",
+                 "1 tensor missing: " + std::string(kFirst) + "lora_A.weight",
+                 "1 tensor unexpected: "
+                 "base_model.model.vision_model.encoder.layers.9.self_attn.q_proj.lora_A.weight",
+                 "2 tensors of another", std::string(kFirst) + "base_layer.bias (7, not 8)");
   expect_same_tensors(one.lora, other.lora);
 }
 
 TEST_F(AdapterFolderTest, AdaptersOfAnotherRankOrScalingAreRefused) {
   save_adapter(folder_, Adapted(5, 2).lora, clip_names, kBase);
-  const auto error =
-      error_of([&] { load_adapter(Adapted(5, 4).lora, read_adapter(folder_), clip_names); });
-  EXPECT_EQ(error.what(), "'" + folder_.string() +
-                              "' cannot be used: 'vision_model.encoder.layers.0.self_attn.q_proj' "
-                              "has rank 2 and scaling 2 "
-                              "there and rank 4 and scaling 1 here");
-  EXPECT_EQ(error.help, "write the adapter's own rank, alpha and targets into the recipe");
+  EXPECT_REFUSED(load_adapter(Adapted(5, 4).lora, read_adapter(folder_), clip_names),
+                 kDamagedWeights, "/adapter", "'vision_model.encoder.layers.0.self_attn.q_proj'",
+                 "rank 2 and scaling 2", "rank 4 and scaling 1");
 }
 
 TEST_F(AdapterFolderTest, TheTextTowersPartIsLeftOutAndSaidToBe) {
@@ -209,32 +182,23 @@ TEST_F(AdapterFolderTest, AnAdapterForAnotherNetworkIsRefusedByAModulesName) {
   const Adapted one;
   save_adapter(folder_, one.lora, clip_names, kBase);
   const std::vector<ModuleNames> libraries = {inner_names};
-  EXPECT_EQ(
-      error_of([&] { names_of_adapter(read_adapter(folder_), *one.network, libraries); }).what(),
-      "'" + folder_.string() +
-          "' cannot be used: it is for another network: this one has no module "
-          "'vision_model.encoder.layers.0.self_attn.q_proj'");
+  EXPECT_REFUSED(names_of_adapter(read_adapter(folder_), *one.network, libraries), kDamagedWeights,
+                 "/adapter", "'vision_model.encoder.layers.0.self_attn.q_proj'");
 }
 
 TEST_F(AdapterFolderTest, DamagedFoldersAreRefused) {
   save_adapter(folder_, Adapted().lora, clip_names, kBase);
   write_text(folder_ / "adapter_config.json",
              R"({"peft_type": "LORA", "target_modules": ["q_proj"], "use_dora": true})");
-  EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
-            "'" + (folder_ / "adapter_config.json").string() +
-                "' cannot be used: it says 'use_dora': true, but only plain LoRA can be read");
+  EXPECT_REFUSED(read_adapter(folder_), kDamagedWeights, "/adapter", "'use_dora': true");
   fs::remove(folder_ / "adapter_config.json");
   fs::create_directory(folder_ / "adapter_config.json");
-  EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
-            "'" + (folder_ / "adapter_config.json").string() +
-                "' cannot be used: it cannot be read as a file");
+  EXPECT_REFUSED(read_adapter(folder_), kDamagedWeights, "/adapter", "adapter_config.json");
   fs::remove_all(folder_);
   save_adapter(folder_, Adapted().lora, clip_names, kBase);
   write_safetensors(folder_ / "adapter_model.safetensors", {{"x.lora_A.weight", torch::ones({1})}});
-  EXPECT_EQ(
-      error_of([&] { read_adapter(folder_); }).what(),
-      "'" + (folder_ / "adapter_model.safetensors").string() +
-          "' cannot be used: the tensor 'x.lora_A.weight' does not begin with 'base_model.model.'");
+  EXPECT_REFUSED(read_adapter(folder_), kDamagedWeights, "/adapter", "'x.lora_A.weight'",
+                 "'base_model.model.'");
 }
 
 }  // namespace

@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/stages.h"
 #include "tests/support/chance.h"
 #include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/refused.h"
+#include "tests/support/stage_of.h"
 
 namespace stages {
 namespace {
@@ -22,21 +22,7 @@ constexpr std::string_view kTiny =
     R"("hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "patch_size": 4)";
 
 runner::Result<std::unique_ptr<runner::Stage>> create(const std::string& options) {
-  const runner::Value value = stage_options("model/clip_vision", "{" + options + "}");
-  runner::ConfigReader reader(value, "/model");
-  return kModelClipVision.create(reader);
-}
-
-/// "E0314 /model/hidden_size message | help" of each error.
-std::vector<std::string> complaints(const std::string& options) {
-  std::vector<std::string> result;
-  const auto stage = create(options);
-  if (stage) return result;
-  for (const runner::Diagnostic& error : stage.errors()) {
-    result.push_back(runner::name(error.code) + " " + error.pointer + " " + error.message + " | " +
-                     error.help);
-  }
-  return result;
+  return created(kModelClipVision, "{" + options + "}");
 }
 
 std::shared_ptr<const Model> model(const std::string& options, RecordingContext& context) {
@@ -61,17 +47,11 @@ DatasetDescription flowers(std::int64_t height = 8, std::int64_t width = 8) {
           {"daisy", "rose", "tulip"}};
 }
 
-/// The same form as complaints(), of what `model` throws for `data`.
-std::string refusal(const Model& model, const DatasetDescription& data) {
-  try {
-    model.build(data, 1);
-  } catch (const StageError& error) {
-    return runner::name(error.code) + " " + error.option + " " + error.what() + " | " + error.help;
-  }
-  return "built";
+runner::Diagnostics refusal(const Model& model, const DatasetDescription& data) {
+  return refusals_of([&] { model.build(data, 1); });
 }
 
-TEST(ClipVision, DefaultsAreAWholeModel) { EXPECT_THAT(complaints(""), IsEmpty()); }
+TEST(ClipVision, DefaultsAreAWholeModel) { EXPECT_TRUE(create("")); }
 
 TEST(ClipVision, DefaultsAreHfsB32) {
   RecordingContext context;
@@ -177,45 +157,37 @@ TEST(ClipVision, OutputsAreAsManyAsClasses) {
 }
 
 TEST(ClipVision, OtherThanAsManyOutputsAsClassesAreRefused) {
-  EXPECT_EQ(
-      refusal(*tiny(R"("num_classes": 7)"), flowers()),
-      "E0606 /num_classes num_classes is 7, the data has 3 classes | set 'num_classes: auto'");
-  EXPECT_EQ(
-      refusal(*tiny(R"("num_classes": 2)"), flowers()),
-      "E0606 /num_classes num_classes is 2, the data has 3 classes | set 'num_classes: auto'");
+  EXPECT_REFUSED(refusal(*tiny(R"("num_classes": 7)"), flowers()), kLabelOutOfRange,
+                 "/model/num_classes", "7", "3 classes");
+  EXPECT_REFUSED(refusal(*tiny(R"("num_classes": 2)"), flowers()), kLabelOutOfRange,
+                 "/model/num_classes", "2", "3 classes");
 }
 
 TEST(ClipVision, DataWithoutClassesAreRefused) {
   DatasetDescription data = flowers();
   data.classes.clear();
-  EXPECT_EQ(refusal(*tiny(), data),
-            "E0606 /num_classes the data has no classes | a classifier needs labelled data");
+  EXPECT_REFUSED(refusal(*tiny(), data), kLabelOutOfRange, "/model/num_classes", "no classes");
 }
 
 TEST(ClipVision, ImagesOfAnotherSizeAreRefused) {
-  EXPECT_EQ(refusal(*tiny(R"("image_size": 12)"), flowers()),
-            "E0314 /image_size the data's images are 8 pixels wide, the model takes 12 | "
-            "set 'image_size: auto', or the data stage's size");
+  EXPECT_REFUSED(refusal(*tiny(R"("image_size": 12)"), flowers()), kOptionConflict,
+                 "/model/image_size", "8 pixels", "takes 12");
 }
 
 TEST(ClipVision, ImagesThatAreNotWholePatchesAreRefused) {
-  EXPECT_EQ(refusal(*tiny(), flowers(10, 10)),
-            "E0314 /patch_size the data's image size 10 is not a multiple of patch_size 4 | "
-            "change one of them: an image is cut into whole patches");
+  EXPECT_REFUSED(refusal(*tiny(), flowers(10, 10)), kOptionConflict, "/model/patch_size", "size 10",
+                 "patch_size 4");
 }
 
 TEST(ClipVision, OblongImagesAreRefused) {
-  EXPECT_EQ(refusal(*tiny(), flowers(8, 12)),
-            "E0314 /image_size the data's images are 8 pixels high and 12 wide, the model takes "
-            "square ones | let the data stage crop them to squares");
+  EXPECT_REFUSED(refusal(*tiny(), flowers(8, 12)), kOptionConflict, "/model/image_size",
+                 "8 pixels high and 12 wide");
 }
 
 TEST(ClipVision, DataWithoutImagesAreRefused) {
   DatasetDescription data = flowers();
   data.tensors.erase(data.tensors.begin());
-  EXPECT_EQ(refusal(*tiny(), data),
-            "E0314  the data has no images of three channels | "
-            "this model classifies colour images: wire it to a data stage that gives them");
+  EXPECT_REFUSED(refusal(*tiny(), data), kOptionConflict, "/model", "three channels");
 }
 
 }  // namespace

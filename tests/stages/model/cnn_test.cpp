@@ -9,6 +9,7 @@
 #include "stages/artifact/model.h"
 #include "stages/stages.h"
 #include "tests/support/model_of.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -22,16 +23,7 @@ DatasetDescription photographs(std::int64_t size = 32,
           .classes = std::move(grades)};
 }
 
-std::string what_is_refused(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const runner::StageError& error) {
-    return error.option + " " + error.what() + " | " + error.help;
-  } catch (const std::logic_error& error) {
-    return error.what();
-  }
-  return "accepted";
-}
+runner::Diagnostics what_is_refused(const std::function<void()>& act) { return refusals_of(act); }
 
 TEST(Cnn, EveryArchitectureClassifies) {
   for (const char* name :
@@ -52,10 +44,10 @@ TEST(Cnn, EveryArchitectureClassifies) {
 }
 
 TEST(Cnn, FrozenModulesAreThoseOfTheArchitecture) {
-  EXPECT_THAT(what_is_refused([] {
-                model_of(kModelCnn, {{"architecture", "densenet121"}, {"frozen", {"layer1"}}});
-              }),
-              "densenet121 has no module 'layer1'");
+  EXPECT_REFUSED(what_is_refused([] {
+                   model_of(kModelCnn, {{"architecture", "densenet121"}, {"frozen", {"layer1"}}});
+                 }),
+                 kOptionConflict, "/model/frozen", "layer1");
   const auto model =
       model_of(kModelCnn, {{"architecture", "densenet121"}, {"frozen", {"features.denseblock1"}}});
   const auto network = model->outline(photographs());
@@ -66,10 +58,8 @@ TEST(Cnn, FrozenModulesAreThoseOfTheArchitecture) {
 
 TEST(Cnn, ImagesThatAreTooSmallAreRefused) {
   const auto model = model_of(kModelCnn, {{"architecture", "densenet121"}});
-  EXPECT_EQ(what_is_refused([&] { model->outline(photographs(28)); }),
-            " images of 28 x 28 pixels are too small for densenet121, which pools them | set the "
-            "data stage's "
-            "image_size to 29 or more");
+  EXPECT_REFUSED(what_is_refused([&] { model->outline(photographs(28)); }), kOptionConflict,
+                 "/model", "28 x 28", "29");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/shared/stage/stage.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -19,12 +20,8 @@ TEST(FittingClasses, PairHasOneLogitWhateverItIsChosenFrom) {
 }
 
 TEST(FittingClasses, NumberIsThatWhichThePairIsChosenFrom) {
-  try {
-    fitting_classes(pair_of_grades(), 2, "/model");
-    FAIL();
-  } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(), "num_classes is 2, the data has 5 classes");
-  }
+  EXPECT_REFUSED(fitting_classes(pair_of_grades(), 2, "/model"), kLabelOutOfRange,
+                 "/model/num_classes", "5 classes");
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/model/adapter_folder.h"
 #include "stages/model/adapter_layout.h"
@@ -17,7 +16,7 @@
 #include "tests/support/recording_context.h"
 #include "tests/support/saved_tower.h"
 #include "tests/support/small_backbone.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/stage_of.h"
 
 namespace stages {
 namespace {
@@ -44,15 +43,9 @@ DatasetDescription small_episodes() {
 std::shared_ptr<const Model> made(const SharedModel& shared, const SavedTower& saved) {
   Json options = shared.options;
   if (shared.has_weights) options["backbone"]["weights"] = saved.file();
-  std::string schema(shared.kind->name);
-  schema[schema.find('.')] = '/';
-  const runner::Value value = stage_options(schema, options.dump());
-  runner::ConfigReader reader(value, "/model");
-  auto stage = shared.kind->create(reader);
-  if (!stage) throw std::logic_error(stage.errors()[0].message);
+  const auto stage = stage_of(*shared.kind, options);
   RecordingContext context;
-  return std::static_pointer_cast<const Model>(
-      (*stage)->run(runner::Inputs({}), context).at("model"));
+  return std::static_pointer_cast<const Model>(stage->run(runner::Inputs({}), context).at("model"));
 }
 
 std::map<std::string, at::Tensor> values(const torch::nn::Module& network) {

@@ -11,6 +11,7 @@
 #include "stages/model/clip_network.h"
 #include "stages/model/vision_tower.h"
 #include "stages/weights/weights.h"
+#include "tests/support/refused.h"
 #include "tests/support/shared_data.h"
 
 namespace stages {
@@ -108,13 +109,9 @@ TEST(Pretrained, EverythingThatDoesNotFitIsSaidAndNothingIsTaken) {
 
 TEST(Pretrained, NamesOfNoKnownModelAreRefused) {
   ImageClassifier to = random_network(small(true, false), 2);
-  try {
-    load_pretrained(to, {{"layer1.0.conv1.weight", torch::ones({2})}}, PositionResize::kBicubic);
-    FAIL();
-  } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(),
-                 "the weights have no vision tower with known names: layer1.0.conv1.weight");
-  }
+  EXPECT_REFUSED(
+      load_pretrained(to, {{"layer1.0.conv1.weight", torch::ones({2})}}, PositionResize::kBicubic),
+      kDamagedWeights, "", "layer1.0.conv1.weight");
 }
 
 TEST(Pretrained, BiasOfTimmsProjectionCannotBeLost) {
@@ -243,28 +240,16 @@ TEST(Pretrained, TwoModelsInOneFileAreRefusedByName) {
     both.set("teacher." + name, tensor);
   }
   ImageClassifier network = random_network(small(false, false), 2);
-  try {
-    load_pretrained(network, both, PositionResize::kBicubic);
-    FAIL();
-  } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(),
-                 "the weights are those of several models, below 'student.', 'teacher.'");
-    EXPECT_EQ(error.help, "choose one: weights_entry=student");
-  }
+  EXPECT_REFUSED(load_pretrained(network, both, PositionResize::kBicubic), kOptionConflict, "",
+                 "'student.', 'teacher.'", "weights_entry=student");
 }
 
 TEST(Pretrained, IntegersWithoutAScaleAreRefused) {
   ImageClassifier network = random_network(small(false, false), 2);
   NamedTensors saved = in_layout(network, WeightLayout::kVitInner);
   saved.set("layernorm.weight", saved.at("layernorm.weight").to(torch::kChar));
-  try {
-    load_pretrained(network, saved, PositionResize::kBicubic);
-    FAIL();
-  } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(),
-                 "the tensor 'layernorm.weight' holds integers (Char) in place of fractions, but "
-                 "their scale is missing");
-  }
+  EXPECT_REFUSED(load_pretrained(network, saved, PositionResize::kBicubic), kDamagedWeights, "",
+                 "'layernorm.weight'", "Char");
 }
 
 /// The published training of cars saves its CLIP below "clip.", inside "module." where it ran on

@@ -12,6 +12,7 @@
 #include "stages/weights/safetensors.h"
 #include "tests/support/chance.h"
 #include "tests/support/model_of.h"
+#include "tests/support/refused.h"
 #include "tests/support/temporary_folder.h"
 
 namespace stages {
@@ -42,16 +43,7 @@ Json small(const Json& more = Json::object()) {
   return options;
 }
 
-std::string what_is_refused(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const runner::StageError& error) {
-    return error.option + " " + error.what() + " | " + error.help;
-  } catch (const std::logic_error& error) {
-    return error.what();
-  }
-  return "accepted";
-}
+runner::Diagnostics what_is_refused(const std::function<void()>& act) { return refusals_of(act); }
 
 at::Tensor values_of(const torch::nn::Module& network, const std::string& name) {
   const auto parameters = network.named_parameters();
@@ -106,8 +98,8 @@ TEST(SeResNeXt, HasALogitForEachClassAndOneForAPair) {
   EXPECT_THAT(logits_of(*model, photographs()).sizes().vec(), ElementsAre(2, 3));
   const auto of_five = model_of(kModelSeResnext, small({{"num_classes", 5}}));
   EXPECT_THAT(logits_of(*of_five, pair_of_images()).sizes().vec(), ElementsAre(2, 1));
-  EXPECT_THAT(what_is_refused([&] { of_five->build(photographs(), 1); }),
-              HasSubstr("num_classes is 5, the data has 3 classes"));
+  EXPECT_REFUSED(what_is_refused([&] { of_five->build(photographs(), 1); }), kLabelOutOfRange,
+                 "/model/num_classes", "5", "3 classes");
 }
 
 TEST(SeResNeXt, HeadIsReluBeforeNorm) {
@@ -221,27 +213,25 @@ TEST(SeResNeXt, WeightsThatDoNotFitAreNamed) {
     if (item.key() != "backbone.layer1.0.bn1.bias") saved.set(item.key(), item.value().detach());
   }
   write_safetensors(folder / "less.safetensors", saved);
-  EXPECT_THAT(what_is_refused([&] {
-                model_of(kModelSeResnext, small({{"weights", folder / "less.safetensors"}}));
-              }),
-              testing::AllOf(HasSubstr("/weights the weights '"),
-                             HasSubstr("do not fit SE-ResNeXt: "), HasSubstr("layer1.0.bn1.bias")));
+  EXPECT_REFUSED(what_is_refused([&] {
+                   model_of(kModelSeResnext, small({{"weights", folder / "less.safetensors"}}));
+                 }),
+                 kDamagedWeights, "/model/weights", "layer1.0.bn1.bias");
   NamedTensors cadene;
   cadene.set("layer0.conv1.weight", torch::ones({64, 3, 7, 7}));
   write_safetensors(folder / "cadene.safetensors", cadene);
-  EXPECT_THAT(what_is_refused([&] {
-                model_of(kModelSeResnext, small({{"weights", folder / "cadene.safetensors"}}));
-              }),
-              HasSubstr("have Cadene's names (layer0, se_module, last_linear), as timm's "
-                        "legacy_seresnext50_32x4d has"));
+  EXPECT_REFUSED(what_is_refused([&] {
+                   model_of(kModelSeResnext, small({{"weights", folder / "cadene.safetensors"}}));
+                 }),
+                 kDamagedWeights, "/model/weights", "Cadene", "legacy_seresnext50_32x4d");
 }
 
 TEST(SeResNeXt, DataWithoutPhotographsAreRefused) {
   const auto model = model_of(kModelSeResnext, small());
   DatasetDescription gray = photographs();
   gray.tensors[0].shape[0] = 1;
-  EXPECT_THAT(what_is_refused([&] { model->build(gray, 1); }),
-              HasSubstr("the data has no images of three channels"));
+  EXPECT_REFUSED(what_is_refused([&] { model->build(gray, 1); }), kOptionConflict, "/model",
+                 "three channels");
 }
 
 }  // namespace

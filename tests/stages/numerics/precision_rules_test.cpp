@@ -4,6 +4,7 @@
 
 #include "runner/shared/stage/stage.h"
 #include "tests/support/listening_network.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -15,14 +16,8 @@ PrecisionMap rules(std::vector<PrecisionRule> rules, const std::string& name = "
 }
 
 /// What is said of one rule: its place, the message and the help.
-std::string refusal(const std::string& rule, const std::string& name = "model") {
-  try {
-    rules({{rule, kFp32}}, name);
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.code, runner::ErrorCode::kUnknownKey);
-    return error.stage + error.option + ": " + error.what() + "; " + error.help;
-  }
-  return "";
+runner::Diagnostics refusal(const std::string& rule, const std::string& name = "model") {
+  return refusals_of([&] { rules({{rule, kFp32}}, name); });
 }
 
 TEST(PrecisionRules, AreTakenOutOfTheNameOfTheStage) {
@@ -41,47 +36,32 @@ TEST(PrecisionRules, NameOfTheStageIsNearerThanAStar) {
 }
 
 TEST(PrecisionRules, UnknownModuleNamesTheNearest) {
-  EXPECT_EQ(refusal("model.haed"),
-            "/memory/precision/model.haed: 'model.haed' names no module of the network of 'model'; "
-            "did you mean "
-            "'model.head'?");
-  EXPECT_EQ(refusal("modle.head"),
-            "/memory/precision/modle.head: 'modle.head' names no module of the network of 'model'; "
-            "did you mean "
-            "'model.head'?");
-  EXPECT_EQ(refusal("model.*.*.*.*"),
-            "/memory/precision/model.*.*.*.*: 'model.*.*.*.*' names no module of the network of "
-            "'model'; name a module by its stage and its path in it, such as 'model.trunk'");
+  EXPECT_REFUSED(refusal("model.haed"), kUnknownKey, "/memory/precision/model.haed",
+                 "'model.head'");
+  EXPECT_REFUSED(refusal("modle.head"), kUnknownKey, "/memory/precision/modle.head",
+                 "'model.head'");
+  EXPECT_REFUSED(refusal("model.*.*.*.*"), kUnknownKey, "/memory/precision/model.*.*.*.*",
+                 "such as 'model.trunk'");
 }
 
 TEST(PrecisionRules, NameOfAnotherStageIsUnknown) {
-  EXPECT_EQ(refusal("model.head", "student"),
-            "/memory/precision/model.head: 'model.head' names no module of the network of "
-            "'student'; did you mean "
-            "'student.head'?");
+  EXPECT_REFUSED(refusal("model.head", "student"), kUnknownKey, "/memory/precision/model.head",
+                 "'student.head'");
 }
 
 TEST(PrecisionRules, ModuleWithoutAPrecisionOfItsOwnNamesTheOneAroundIt) {
-  EXPECT_EQ(refusal("model.plain"),
-            "/memory/precision/model.plain: 'model.plain' cannot have its own precision; name "
-            "'model', which runs it");
-  EXPECT_EQ(refusal("model.*"),
-            "/memory/precision/model.*: 'model.plain' cannot have its own precision; name 'model', "
-            "which runs it");
-  EXPECT_EQ(refusal("model.ignored"),
-            "/memory/precision/model.ignored: 'model.ignored' cannot have its own precision; name "
-            "'model', which runs it");
+  EXPECT_REFUSED(refusal("model.plain"), kUnknownKey, "/memory/precision/model.plain",
+                 "'model.plain'", "name 'model'");
+  EXPECT_REFUSED(refusal("model.*"), kUnknownKey, "/memory/precision/model.*", "'model.plain'",
+                 "name 'model'");
+  EXPECT_REFUSED(refusal("model.ignored"), kUnknownKey, "/memory/precision/model.ignored",
+                 "'model.ignored'", "name 'model'");
 }
 
 TEST(PrecisionRules, NetworkOfTorchsOwnLayersTakesOnePrecision) {
   const torch::nn::Sequential network(torch::nn::Linear(2, 2));
-  try {
-    rules_for(*network, "model", {kBf16, {{"model.0", kFp32}}}, "/memory");
-    ADD_FAILURE() << "taken";
-  } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(), "'model.0' cannot have its own precision");
-    EXPECT_EQ(error.help, "write one precision for the whole network, such as 'precision: bf16'");
-  }
+  EXPECT_REFUSED(rules_for(*network, "model", {kBf16, {{"model.0", kFp32}}}, "/memory"),
+                 kUnknownKey, "/memory/precision/model.0", "'model.0'", "precision: bf16");
 }
 
 }  // namespace

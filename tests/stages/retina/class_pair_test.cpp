@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include "runner/shared/stage/stage.h"
+#include "tests/support/refused.h"
 #include "tests/support/tiny_dataset.h"
 
 namespace stages {
@@ -11,15 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 
-std::string refusal(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.option, "/classes");
-    return error.what();
-  }
-  return "";
-}
+runner::Diagnostics refusal(const std::function<void()>& work) { return refusals_of(work); }
 
 TEST(ClassPair, HasTheSamplesOfItsTwoClassesAlone) {
   const ClassPair pair(std::make_shared<TinyDataset>(11, /*classes=*/4), {1, 3});
@@ -45,27 +38,27 @@ TEST(ClassPair, ClassIsChosenByNumberOrName) {
   const std::vector<std::string> classes = {"mild", "moderate", "severe"};
   EXPECT_EQ(chosen_class(std::int64_t{2}, classes), 2);
   EXPECT_EQ(chosen_class("moderate", classes), 1);
-  EXPECT_EQ(refusal([&] { chosen_class(std::int64_t{3}, classes); }),
-            "the class 3 is not among the data's 3");
-  EXPECT_EQ(refusal([&] { chosen_class("sever", classes); }), "the data has no class 'sever'");
+  EXPECT_REFUSED(refusal([&] { chosen_class(std::int64_t{3}, classes); }), kLabelOutOfRange,
+                 "/classes", "class 3");
+  EXPECT_REFUSED(refusal([&] { chosen_class("sever", classes); }), kLabelOutOfRange, "/classes",
+                 "'sever'");
 }
 
 TEST(ClassPair, ClassWithoutSamplesIsNamed) {
   const auto data = std::make_shared<TinyDataset>(2);
-  EXPECT_EQ(refusal([&] {
-              ClassPair(data, {0, 2});
-            }),
-            "the data has no sample of the class 'class2'");
-  EXPECT_EQ(refusal([&] {
-              ClassPair(data, {0, 2}, 0, "validation data");
-            }),
-            "the validation data has no sample of the class 'class2'");
+  EXPECT_REFUSED(refusal([&] {
+                   ClassPair(data, {0, 2});
+                 }),
+                 kLabelOutOfRange, "/classes", "'class2'");
+  EXPECT_REFUSED(refusal([&] {
+                   ClassPair(data, {0, 2}, 0, "validation data");
+                 }),
+                 kLabelOutOfRange, "/classes", "validation data", "'class2'");
   data->tells_labels = false;
-  EXPECT_EQ(
-      refusal([&] {
-        ClassPair(data, {0, 1});
-      }),
-      "a class pair needs the class of each sample, but the data does not give it in advance");
+  EXPECT_REFUSED(refusal([&] {
+                   ClassPair(data, {0, 1});
+                 }),
+                 kLabelOutOfRange, "/classes", "in advance");
 }
 
 /// Is an incomplete last batch left out of 2 * `each` samples, where the loader says so?

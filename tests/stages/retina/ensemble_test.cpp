@@ -5,6 +5,7 @@
 
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
+#include "tests/support/refused.h"
 #include "tests/support/tiny_dataset.h"
 
 namespace stages {
@@ -21,13 +22,8 @@ std::shared_ptr<const Checkpoint> network(const std::shared_ptr<const Model>& mo
   return checkpoint;
 }
 
-std::string refusal(const std::vector<std::shared_ptr<const Checkpoint>>& networks) {
-  try {
-    make_ensemble(networks, kGrades);
-  } catch (const runner::StageError& error) {
-    return error.what();
-  }
-  return "";
+runner::Diagnostics refusal(const std::vector<std::shared_ptr<const Checkpoint>>& networks) {
+  return refusals_of([&] { make_ensemble(networks, kGrades); });
 }
 
 const auto kOne = std::make_shared<const TinyModel>(), kOther = std::make_shared<const TinyModel>();
@@ -90,25 +86,20 @@ TEST(Ensemble, NetworksOfAnotherModelAreAnotherSet) {
   EXPECT_EQ(ensemble.name_of(ensemble.members[1]), "mild-severe.0");
   EXPECT_EQ(ensemble.name_of(ensemble.members[4]), "mild-severe.1");
   networks.pop_back();
-  EXPECT_EQ(
-      refusal(networks),
-      "the ensemble needs one network for each class pair; there is none for 'moderate-severe.1'");
+  EXPECT_REFUSED(refusal(networks), kLabelOutOfRange, "", "'moderate-severe.1'");
 }
 
 TEST(Ensemble, MissingAndRepeatedPairsAreNamed) {
-  EXPECT_EQ(refusal({network(kOne, "mild", "severe"), network(kOne, "severe", "mild")}),
-            "the ensemble needs one network for each class pair; there is none for "
-            "'mild-moderate', 'moderate-severe'; there are several for 'mild-severe'");
+  EXPECT_REFUSED(refusal({network(kOne, "mild", "severe"), network(kOne, "severe", "mild")}),
+                 kLabelOutOfRange, "", "none for 'mild-moderate', 'moderate-severe'",
+                 "several for 'mild-severe'");
 }
 
 TEST(Ensemble, NetworkOfOtherClassesIsRefused) {
-  EXPECT_EQ(refusal({network(kOne, "mild", "awful")}),
-            "a network of the ensemble was trained on the class 'awful', which the test set lacks");
+  EXPECT_REFUSED(refusal({network(kOne, "mild", "awful")}), kLabelOutOfRange, "", "'awful'");
   auto whole = std::make_shared<Checkpoint>();
   whole->classes = kGrades;
-  EXPECT_EQ(refusal({whole}),
-            "a network of the ensemble distinguishes 3 classes by as many logits, but each must "
-            "distinguish two by one");
+  EXPECT_REFUSED(refusal({whole}), kLabelOutOfRange, "", "3 classes");
 }
 
 TEST(Ensemble, AccuracyIsThatOfTheValidation) {

@@ -6,12 +6,13 @@
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/stages.h"
+#include "tests/support/number_rows.h"
 #include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/refused.h"
+#include "tests/support/stage_of.h"
 
 namespace stages {
 namespace {
@@ -19,51 +20,18 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-/// A network whose logits are the numbers of its "image".
-class EchoModel final : public Model {
- public:
-  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&,
-                                           std::uint64_t) const override {
-    return std::make_shared<torch::nn::Module>();
-  }
-  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override {
-    return build(data, 0);
-  }
-  NamedTensors forward(torch::nn::Module&, const NamedTensors& inputs) const override {
-    return {{"logits", inputs.at("image")}};
-  }
-  bool mixes_samples() const override { return false; }
-};
-
 /// A sample for each grade that is given, whose logits are 3 for what is predicted.
-class GradedRows final : public Dataset {
- public:
-  explicit GradedRows(std::vector<std::pair<std::int64_t, std::int64_t>> rows)
-      : rows_(std::move(rows)) {}
-  DatasetDescription describe() const override {
-    return {std::ssize(rows_),
-            {{"image", {3}, at::kFloat}, {"label", {}, at::kLong}},
-            {"none", "mild", "severe"}};
+std::shared_ptr<NumberRows> graded(
+    const std::vector<std::pair<std::int64_t, std::int64_t>>& grades_and_predictions) {
+  std::vector<std::int64_t> grades;
+  const at::Tensor logits = torch::zeros({std::ssize(grades_and_predictions), 3});
+  for (const auto& [grade, predicted] : grades_and_predictions) {
+    logits[std::ssize(grades)][predicted] = 3;
+    grades.push_back(grade);
   }
-  std::optional<NamedTensors> sample(std::int64_t, std::int64_t index) const override {
-    const auto [grade, predicted] = rows_[static_cast<std::size_t>(index)];
-    at::Tensor logits = torch::zeros({3});
-    logits[predicted] = 3;
-    return NamedTensors{{"image", logits}, {"label", torch::tensor(grade)}};
-  }
-  std::string sample_name(std::int64_t index) const override {
-    return "eye" + std::to_string(index);
-  }
-  LoaderOptions loader() const override { return {}; }
-  std::vector<std::int64_t> labels() const override {
-    std::vector<std::int64_t> grades;
-    for (const auto& [grade, predicted] : rows_) grades.push_back(grade);
-    return grades;
-  }
-
- private:
-  const std::vector<std::pair<std::int64_t, std::int64_t>> rows_;
-};
+  return std::make_shared<NumberRows>(logits, grades,
+                                      std::vector<std::string>{"none", "mild", "severe"}, "eye");
+}
 
 struct GradingRun {
   GradingRun() {
@@ -72,14 +40,9 @@ struct GradingRun {
     network->network = network->model->build({}, 0);
   }
   json operator()(const std::string& options = "{}") {
-    const runner::Value value = stage_options("evaluate/grading", options);
-    runner::ConfigReader reader(value, "/evaluate");
-    auto stage = kEvaluateGrading.create(reader);
-    if (!stage) throw std::logic_error(stage.errors()[0].message);
-    const auto test =
-        std::make_shared<GradedRows>(std::vector<std::pair<std::int64_t, std::int64_t>>{
-            {0, 0}, {0, 0}, {1, 0}, {1, 1}, {2, 2}, {2, 0}});
-    (*stage)->run(runner::Inputs({{"test", {test}}, {"checkpoint", {network}}}), context);
+    const auto stage = stage_of(kEvaluateGrading, options);
+    const auto test = graded({{0, 0}, {0, 0}, {1, 0}, {1, 1}, {2, 2}, {2, 0}});
+    stage->run(runner::Inputs({{"test", {test}}, {"checkpoint", {network}}}), context);
     return json::parse(file("metrics.json"));
   }
   std::string file(const std::string& name) const {
@@ -88,13 +51,8 @@ struct GradingRun {
     text << stream.rdbuf();
     return text.str();
   }
-  std::string refusal(const std::string& options = "{}") {
-    try {
-      (*this)(options);
-    } catch (const runner::StageError& error) {
-      return error.what();
-    }
-    return "";
+  runner::Diagnostics refusal(const std::string& options = "{}") {
+    return refusals_of([&] { (*this)(options); });
   }
 
   std::shared_ptr<Checkpoint> network = std::make_shared<Checkpoint>();
@@ -129,12 +87,12 @@ TEST(Grading, EachSampleHasALine) {
 TEST(Grading, NetworkOfTwoClassesIsRefused) {
   GradingRun run;
   run.network->pair_of = 3;
-  EXPECT_EQ(run.refusal(), "the network distinguishes two classes by one logit");
+  EXPECT_REFUSED(run.refusal(), kOptionConflict, "", "one logit");
 }
 
 TEST(Grading, GradeThatNobodyHasCannotBeReferable) {
   GradingRun run;
-  EXPECT_THAT(run.refusal(R"({"referable_from": 3})"), HasSubstr("referable_from"));
+  EXPECT_REFUSED(run.refusal(R"({"referable_from": 3})"), kOptionConflict, "/referable_from");
 }
 
 }  // namespace

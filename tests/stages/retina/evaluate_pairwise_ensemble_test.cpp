@@ -6,15 +6,16 @@
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
 #include "stages/memory/policy.h"
 #include "stages/stages.h"
+#include "tests/support/number_rows.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/refused.h"
+#include "tests/support/stage_of.h"
 #include "tests/support/tiny_dataset.h"
 
 namespace stages {
@@ -51,31 +52,6 @@ class ColumnModel final : public Model {
   bool mixes_samples() const override { return false; }
 };
 
-/// Samples whose "image" is what the networks of 0-1, 0-2 and 1-2 are to say.
-class Rows final : public Dataset {
- public:
-  Rows(std::vector<std::vector<float>> rows, std::vector<std::int64_t> labels)
-      : rows_(std::move(rows)), labels_(std::move(labels)) {}
-  DatasetDescription describe() const override {
-    return {std::ssize(labels_),
-            {{"image", {3}, at::kFloat}, {"label", {}, at::kLong}},
-            {"a", "b", "c"}};
-  }
-  std::optional<NamedTensors> sample(std::int64_t, std::int64_t index) const override {
-    const auto i = static_cast<std::size_t>(index);
-    return NamedTensors{{"image", torch::tensor(rows_[i])}, {"label", torch::tensor(labels_[i])}};
-  }
-  std::string sample_name(std::int64_t index) const override {
-    return "image" + std::to_string(index);
-  }
-  LoaderOptions loader() const override { return {}; }
-  std::vector<std::int64_t> labels() const override { return labels_; }
-
- private:
-  const std::vector<std::vector<float>> rows_;
-  const std::vector<std::int64_t> labels_;
-};
-
 struct EnsembleRun {
   EnsembleRun() {
     const auto model = std::make_shared<ColumnModel>();
@@ -92,11 +68,7 @@ struct EnsembleRun {
     Column::most = 0;
   }
   std::unique_ptr<runner::Stage> stage(const std::string& options) const {
-    const runner::Value value = stage_options("evaluate/pairwise_ensemble", options);
-    runner::ConfigReader reader(value, "/evaluate");
-    auto stage = kEvaluatePairwiseEnsemble.create(reader);
-    if (!stage) throw std::logic_error(stage.errors()[0].message);
-    return *std::move(stage);
+    return stage_of(kEvaluatePairwiseEnsemble, options);
   }
   runner::Inputs inputs() const {
     return runner::Inputs({{"test", {test}}, {"checkpoint", {networks.begin(), networks.end()}}});
@@ -105,13 +77,8 @@ struct EnsembleRun {
     outputs = stage(options)->run(inputs(), context);
     record = json::parse(file("metrics.json"));
   }
-  std::string error(const std::string& options = "{}") {
-    try {
-      run(options);
-    } catch (const runner::StageError& error) {
-      return error.option + ": " + error.what();
-    }
-    return "";
+  runner::Diagnostics error(const std::string& options = "{}") {
+    return refusals_of([&] { run(options); });
   }
   std::string file(const std::string& name) const {
     std::ifstream stream(context.node().folder / name);
@@ -120,9 +87,11 @@ struct EnsembleRun {
     return text.str();
   }
 
-  std::shared_ptr<Rows> test = std::make_shared<Rows>(
-      std::vector<std::vector<float>>{{-3, -2, 1}, {2, 0.5, -1}, {-1, 2, 3}, {-1, 2, -1}},
-      std::vector<std::int64_t>{0, 1, 2, 1});
+  /// Whose "image" is what the networks of 0-1, 0-2 and 1-2 are to say.
+  std::shared_ptr<NumberRows> test = std::make_shared<NumberRows>(
+      torch::tensor({{-3.0, -2.0, 1.0}, {2.0, 0.5, -1.0}, {-1.0, 2.0, 3.0}, {-1.0, 2.0, -1.0}},
+                    at::kFloat),
+      std::vector<std::int64_t>{0, 1, 2, 1}, std::vector<std::string>{"a", "b", "c"});
   std::vector<std::shared_ptr<Checkpoint>> networks;
   RecordingContext context;
   runner::Outputs outputs;
@@ -223,8 +192,8 @@ TEST(PairwiseEnsemble, SamplesThatItAbstainsFromAreCounted) {
   EXPECT_EQ(run.record.at("samples"), 3);
   EXPECT_EQ(run.record.at("top1"), 1);
   EXPECT_THAT(run.file("predictions.csv"), HasSubstr("\nimage3,b,,true,0,"));
-  EXPECT_EQ(run.error(R"({"abstain_below": 1.0})"),
-            "/abstain_below: the ensemble abstains from every sample");
+  EXPECT_REFUSED(run.error(R"({"abstain_below": 1.0})"), kTooFewSamples, "/abstain_below",
+                 "every sample");
 }
 
 TEST(PairwiseEnsemble, RuleThatNeedsAccuraciesIsLeftOutWithoutThem) {
@@ -236,20 +205,19 @@ TEST(PairwiseEnsemble, RuleThatNeedsAccuraciesIsLeftOutWithoutThem) {
       run.context.said,
       Contains("accuracy_weighted weighs networks by their accuracy on validation data, and "
                "that of 'a-c' was not measured: it is left out"));
-  EXPECT_THAT(run.error(R"({"decide_by": "accuracy_weighted"})"),
-              HasSubstr("/decide_by: accuracy_weighted weighs"));
+  EXPECT_REFUSED(run.error(R"({"decide_by": "accuracy_weighted"})"), kOptionConflict, "/decide_by");
 }
 
 TEST(PairwiseEnsemble, IsRefusedBeforeAnythingRuns) {
   EnsembleRun run;
   PlanningContext planning;
-  EXPECT_EQ(run.error(R"({"votes": ["seed_weighted"]})"),
-            "/votes: seed_weighted weighs five grades, but the test set has 3");
-  EXPECT_EQ(run.error(R"({"referable_from": 3})"),
-            "/referable_from: referable_from is 3, but the grades go from 0 to 2");
+  EXPECT_REFUSED(run.error(R"({"votes": ["seed_weighted"]})"), kOptionConflict, "/votes",
+                 "seed_weighted", "five grades", "has 3");
+  EXPECT_REFUSED(run.error(R"({"referable_from": 3})"), kOptionConflict, "/referable_from", "is 3",
+                 "0 to 2");
   run.networks.pop_back();
   EXPECT_THROW(run.stage("{}")->plan(run.inputs(), planning), runner::StageError);
-  EXPECT_THAT(run.error(), HasSubstr("there is none for 'b-c'"));
+  EXPECT_REFUSED(run.error(), kLabelOutOfRange, "", "'b-c'");
 }
 
 TEST(PairwiseEnsemble, PlanIsThatOfOneNetwork) {

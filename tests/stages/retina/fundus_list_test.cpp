@@ -10,6 +10,7 @@
 #include "stages/retina/retina.h"
 #include "tests/support/image_lists.h"
 #include "tests/support/pictures.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -22,9 +23,8 @@ class FundusListTest : public testing::Test {
   void write(const std::string& name, const std::string& text) const {
     write_bytes(folder_ / name, {text.begin(), text.end()});
   }
-  std::vector<std::string> errors(FundusLayout layout) const {
-    const auto list = list_fundus(folder_.path(), layout, false);
-    return list ? std::vector<std::string>() : errors_below(folder_.path(), list.errors());
+  runner::Diagnostics errors(FundusLayout layout) const {
+    return refusals_of([&] { return list_fundus(folder_.path(), layout, false); });
   }
   static std::vector<std::string> names(const ImageList& list, Part part) {
     std::vector<std::string> names;
@@ -70,16 +70,14 @@ TEST_F(FundusListTest, FoldersThatAreNoGradeAreNamed) {
   for (const char* const name :
        {"train/0/a.png", "train/5/a.png", "val/mild/a.png", "validation/0/a.png"})
     write(name, "");
-  EXPECT_THAT(errors(FundusLayout::kClassFolders),
-              ElementsAre("E0612: 'ROOT' has both a folder 'val' and a folder 'validation'",
-                          "E0606: folders that are not a grade: 'train/5', 'val/mild'"));
+  EXPECT_ALL_REFUSED(errors(FundusLayout::kClassFolders),
+                     {kBadAnnotations, "", {"val", "validation"}},
+                     {kLabelOutOfRange, "", {"train/5", "val/mild"}});
 }
 
 TEST_F(FundusListTest, AFolderWithoutGradesOrParts) {
   write("cats/a.png", "");
-  EXPECT_THAT(
-      errors(FundusLayout::kClassFolders),
-      ElementsAre("E0601: 'ROOT' has neither a folder 'train' nor one for a grade, 0 to 4"));
+  EXPECT_REFUSED(errors(FundusLayout::kClassFolders), kMissingFolder, "", "'train'", "0 to 4");
 }
 
 TEST_F(FundusListTest, AnAptosTableInItsOrder) {
@@ -98,15 +96,12 @@ TEST_F(FundusListTest, AnAptosTableInItsOrder) {
 TEST_F(FundusListTest, EveryFaultOfATableIsNamedWithItsLine) {
   write("train.csv", "id_code,diagnosis\na,0\nb,5\nc,\n../d,1\na,2\nf,10\ne\n");
   write("train_images/a.png", "");
-  EXPECT_THAT(
-      errors(FundusLayout::kAptos2019),
-      ElementsAre(
-          "E0612: 'ROOT/train.csv', line 3: the diagnosis of 'b' is '5', but grades are 0 to 4",
-          "E0612: 'ROOT/train.csv', line 4: the diagnosis of 'c' is '', but grades are 0 to 4",
-          "E0612: 'ROOT/train.csv', line 5: its id_code, '../d', cannot be the name of a file",
-          "E0612: 'ROOT/train.csv', line 6: 'a' is listed twice, first in line 2",
-          "E0612: 'ROOT/train.csv', line 7: the diagnosis of 'f' is '10', but grades are 0 to 4",
-          "E0612: 'ROOT/train.csv', line 8: it has 1 fields, but there are 2 columns"));
+  EXPECT_ALL_REFUSED(
+      errors(FundusLayout::kAptos2019), {kBadAnnotations, "", {"line 3", "'b' is '5'"}},
+      {kBadAnnotations, "", {"line 4", "'c' is ''"}}, {kBadAnnotations, "", {"line 5", "'../d'"}},
+      {kBadAnnotations, "", {"line 6: 'a'", "line 2"}},
+      {kBadAnnotations, "", {"line 7", "'f' is '10'"}},
+      {kBadAnnotations, "", {"line 8", "1 fields"}});
 }
 
 TEST_F(FundusListTest, PhotographsThatAreNotThereAreNamedUpToTen) {
@@ -114,27 +109,21 @@ TEST_F(FundusListTest, PhotographsThatAreNotThereAreNamedUpToTen) {
   for (int i = 0; i < 12; ++i) table += "m" + std::to_string(i) + ",0\n";
   write("train.csv", table);
   write("train_images/there.png", "");
-  const std::vector<std::string> found = errors(FundusLayout::kAptos2019);
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_THAT(found[0], testing::StartsWith(
-                            "E0603: 12 of 13 images are not in 'ROOT': 'train_images/m0.png' "
-                            "(train.csv, line 3), 'train_images/m1.png' (train.csv, line 4), "));
-  EXPECT_THAT(found[0], testing::EndsWith("'train_images/m9.png' (train.csv, line 12) and 2 more"));
+  EXPECT_REFUSED(errors(FundusLayout::kAptos2019), kMissingImage, "", "12 of 13",
+                 "'train_images/m0.png' (train.csv, line 3), 'train_images/m1.png'",
+                 "'train_images/m9.png' (train.csv, line 12) and 2 more");
 }
 
 TEST_F(FundusListTest, ATableOfOtherColumnsOrWithoutRows) {
   write("train.csv", "id,level\na,1\n");
-  EXPECT_THAT(errors(FundusLayout::kAptos2019),
-              ElementsAre("E0612: 'ROOT/train.csv', line 1: it has no column 'id_code'; its "
-                          "columns are 'id', 'level'",
-                          "E0612: 'ROOT/train.csv', line 1: it has no column 'diagnosis'; its "
-                          "columns are 'id', 'level'"));
+  EXPECT_ALL_REFUSED(errors(FundusLayout::kAptos2019),
+                     {kBadAnnotations, "", {"line 1", "'id_code'", "'id', 'level'"}},
+                     {kBadAnnotations, "", {"'diagnosis'"}});
   write("train.csv", "id_code,diagnosis\n");
-  EXPECT_THAT(errors(FundusLayout::kAptos2019),
-              ElementsAre("E0612: 'ROOT/train.csv': it lists no image"));
+  EXPECT_REFUSED(errors(FundusLayout::kAptos2019), kBadAnnotations, "", "train.csv",
+                 "no photograph");
   write("train.csv", "");
-  EXPECT_THAT(errors(FundusLayout::kAptos2019),
-              ElementsAre("E0612: 'ROOT/train.csv': it is empty, or its first line is broken"));
+  EXPECT_REFUSED(errors(FundusLayout::kAptos2019), kBadAnnotations, "", "train.csv", "empty");
 }
 
 TEST_F(FundusListTest, EyepacsWithItsTest) {
@@ -154,11 +143,8 @@ TEST_F(FundusListTest, EyepacsWithItsTest) {
 TEST_F(FundusListTest, APatientOfBothTables) {
   write("trainLabels.csv", "image,level\n10_left,0\n");
   write("retinopathy_solution.csv", "image,level,Usage\n7_left,1,Private\n10_right,1,Public\n");
-  EXPECT_THAT(
-      errors(FundusLayout::kEyepacs2015),
-      ElementsAre("E0612: 'ROOT/retinopathy_solution.csv', line 3: the patient of '10_right' is in "
-                  "another part "
-                  "too, trainLabels.csv, line 2: both eyes of a patient must be in the same part"));
+  EXPECT_REFUSED(errors(FundusLayout::kEyepacs2015), kBadAnnotations, "", "line 3", "'10_right'",
+                 "trainLabels.csv, line 2");
 }
 
 TEST_F(FundusListTest, BothEyesOfAPatientGoToOnePart) {

@@ -6,7 +6,6 @@
 #include <torch/utils.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/machine/counting_allocator.h"
@@ -15,9 +14,11 @@
 #include "stages/retina/train_binary.h"
 #include "stages/stages.h"
 #include "stages/weights/weights.h"
+#include "tests/support/forwarded_dataset.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/refused.h"
+#include "tests/support/stage_of.h"
 #include "tests/support/tiny_dataset.h"
 
 namespace stages {
@@ -40,11 +41,7 @@ struct BinaryRun {
     options["learning_rate_factors"] = {{"backbone", 1.0}};
     if (!options.contains("classes")) options["classes"] = {1, 3};
     if (!options.contains("optimizer")) options["optimizer"] = {{"learning_rate", 0.05}};
-    const runner::Value value = stage_options("train/binary", options.dump());
-    runner::ConfigReader reader(value, "/train");
-    auto stage = kTrainBinary.create(reader);
-    if (!stage) throw std::logic_error(stage.errors()[0].message);
-    return *std::move(stage);
+    return stage_of(kTrainBinary, options);
   }
   runner::Inputs inputs() const {
     runner::Inputs::ByPort inputs = {{"model", {model}}, {"memory", {policy}}, {"train", {train}}};
@@ -58,13 +55,8 @@ struct BinaryRun {
     return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}})
         .get<Checkpoint>("checkpoint");
   }
-  std::string error(const std::string& options = "{}") {
-    try {
-      run(options);
-    } catch (const runner::StageError& error) {
-      return error.option + ": " + error.what();
-    }
-    return "";
+  runner::Diagnostics error(const std::string& options = "{}") {
+    return refusals_of([&] { run(options); });
   }
 };
 
@@ -103,24 +95,19 @@ TEST(Binary, StopsOnceTheAccuracyIsHighEnough) {
 }
 
 /// Points of which two are said to be of the other class.
-class Mislabelled final : public Dataset {
+class Mislabelled final : public ForwardedDataset {
  public:
-  DatasetDescription describe() const override { return points_.describe(); }
+  Mislabelled() : ForwardedDataset(std::make_shared<TinyDataset>(20, 4)) {}
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override {
-    auto sample = points_.sample(epoch, index);
+    auto sample = inner_->sample(epoch, index);
     sample->set("label", torch::tensor(labels()[static_cast<std::size_t>(index)]));
     return sample;
   }
-  std::string sample_name(std::int64_t index) const override { return points_.sample_name(index); }
-  LoaderOptions loader() const override { return {}; }
   std::vector<std::int64_t> labels() const override {
-    std::vector<std::int64_t> labels = points_.labels();
+    std::vector<std::int64_t> labels = inner_->labels();
     std::swap(labels[1], labels[3]);
     return labels;
   }
-
- private:
-  const TinyDataset points_{20, 4};
 };
 
 TEST(Binary, AreaIsMeasuredOverTheWholeValidation) {
@@ -155,8 +142,8 @@ TEST(Binary, SamplesOfAClassWeighAsTheRecipeSays) {
   EXPECT_NEAR(loss("[9, 2, 7, 2]"), loss(R"("none")"), 1e-6);
   EXPECT_NE(loss("[1, 1, 1, 5]"), loss("[1, 5, 1, 1]"));
   BinaryRun run;
-  EXPECT_EQ(run.error(R"({"class_weights": [1, 1]})"),
-            "/class_weights: class_weights lists 2 numbers for 4 classes");
+  EXPECT_REFUSED(run.error(R"({"class_weights": [1, 1]})"), kOptionConflict, "/class_weights",
+                 "2 numbers for 4 classes");
 }
 
 TEST(Binary, BalancedEpochsHaveAsManyOfBoth) {
@@ -199,11 +186,11 @@ TEST(Binary, ClassesAreGivenByNameToo) {
 
 TEST(Binary, WhatCannotBeTrainedIsRefused) {
   BinaryRun run;
-  EXPECT_EQ(run.error(R"({"classes": [1, 4]})"), "/classes: the class 4 is not among the data's 4");
-  EXPECT_EQ(run.error(R"({"classes": ["class1", 1]})"), "/classes: both classes are 'class1'");
+  EXPECT_REFUSED(run.error(R"({"classes": [1, 4]})"), kLabelOutOfRange, "/classes", "class 4");
+  EXPECT_REFUSED(run.error(R"({"classes": ["class1", 1]})"), kOptionConflict, "/classes",
+                 "'class1'");
   run.model->mixes = true;
-  EXPECT_THAT(run.error(R"({"batch_size": 1})"),
-              HasSubstr("/batch_size: a batch, or a part of one, would be a single"));
+  EXPECT_REFUSED(run.error(R"({"batch_size": 1})"), kOptionConflict, "/batch_size");
 }
 
 TEST(Binary, FocalLossIsRecordedByItsName) {

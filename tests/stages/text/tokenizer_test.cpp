@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/refused.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/temporary_folder.h"
 
@@ -55,21 +56,12 @@ TEST_F(TinyTokenizer, TakesMarksInATextAsItsCleaningDoes) {
 }
 
 TEST_F(TinyTokenizer, RefusesATextThatIsNotUtf8) {
-  const auto tokens = tokenizer().encode("caf\xe9");
-  ASSERT_FALSE(tokens);
-  EXPECT_EQ(tokens.errors().front().code, ErrorCode::kBadAnnotations);
-  EXPECT_EQ(tokens.errors().front().message, "the text 'caf?' is not UTF-8 at byte 4");
-  EXPECT_EQ(tokens.errors().front().help, "save the file that holds it as UTF-8");
+  EXPECT_REFUSED(tokenizer().encode("caf\xe9"), kBadAnnotations, "", "'caf?'", "byte 4");
 }
 
 TEST_F(TinyTokenizer, RefusesToRepairATextAsOpenai) {
-  const auto tokens = tokenizer(TextCleaning::kOpenai).encode("Tom &amp Jerry");
-  ASSERT_FALSE(tokens);
-  EXPECT_EQ(tokens.errors().front().message,
-            "the text 'Tom &amp Jerry' may need a repair that cleaning: openai does not do here: "
-            "U+0026 in it may begin "
-            "an HTML entity");
-  EXPECT_EQ(tokens.errors().front().help, "write it plainly, or set cleaning: transformers");
+  EXPECT_REFUSED(tokenizer(TextCleaning::kOpenai).encode("Tom &amp Jerry"), kBadAnnotations, "",
+                 "'Tom &amp Jerry'", "U+0026", "cleaning: transformers");
   EXPECT_TRUE(tokenizer().encode("Tom &amp Jerry"));
 }
 
@@ -83,31 +75,16 @@ TEST_F(TinyTokenizer, CutsWhatIsLongerThanTheContext) {
 
 TEST_F(TinyTokenizer, NamesTheFileThatIsWrong) {
   const auto merges = folder_.write("merges.txt", "#version: 0.2\na t</w>\nat\n");
-  const auto wrong = Tokenizer::read({.merges = merges});
-  ASSERT_FALSE(wrong);
-  EXPECT_EQ(wrong.errors().front().code, ErrorCode::kDamagedWeights);
-  EXPECT_EQ(wrong.errors().front().pointer, "/merges");
-  EXPECT_EQ(
-      wrong.errors().front().message,
-      "'" + merges.string() +
-          "' is not a vocabulary of CLIP: line 3: it is not two tokens with a space between them");
-  EXPECT_EQ(wrong.errors().front().help, "use the file as published");
+  EXPECT_REFUSED(Tokenizer::read({.merges = merges}), kDamagedWeights, "/merges", merges.string(),
+                 "line 3");
 
   const auto good = folder_.write("good.txt", kTinyMerges),
              json = folder_.write("vocab.json", "{}");
-  const auto other = Tokenizer::read({.merges = good, .vocabulary = json});
-  ASSERT_FALSE(other);
-  EXPECT_EQ(other.errors().front().pointer, "/vocabulary");
-  EXPECT_EQ(
-      other.errors().front().message,
-      "'" + json.string() + "' is not a vocabulary of CLIP: it lacks the token '!' of the merges");
+  EXPECT_REFUSED(Tokenizer::read({.merges = good, .vocabulary = json}), kDamagedWeights,
+                 "/vocabulary", json.string(), "'!'");
 
-  const auto missing = Tokenizer::read({.merges = folder_ / "none.txt"});
-  ASSERT_FALSE(missing);
-  EXPECT_EQ(missing.errors().front().code, ErrorCode::kMissingWeights);
-  EXPECT_EQ(missing.errors().front().pointer, "/merges");
-  EXPECT_EQ(missing.errors().front().message,
-            "there is no file '" + (folder_ / "none.txt").string() + "'");
+  EXPECT_REFUSED(Tokenizer::read({.merges = folder_ / "none.txt"}), kMissingWeights, "/merges",
+                 "none.txt");
 }
 
 TEST(PublishedTokenizer, GivesThePublishedTokens) {

@@ -4,12 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/refused.h"
 #include "tests/support/temporary_folder.h"
 
 namespace stages {
 namespace {
-
-using runner::ErrorCode;
 
 std::filesystem::path gzipped(const TemporaryFolder& folder, const std::string& text) {
   const auto path = folder / "packed";
@@ -19,13 +18,8 @@ std::filesystem::path gzipped(const TemporaryFolder& folder, const std::string& 
   return path;
 }
 
-std::string refusal_of(const std::filesystem::path& file,
-                       ErrorCode code = ErrorCode::kDamagedWeights) {
-  const auto text = read_vocabulary_file(file);
-  if (text) return "";
-  EXPECT_EQ(text.errors().front().code, code);
-  const std::string message = text.errors().front().message, name = "'" + file.string() + "' ";
-  return message.starts_with(name) ? message.substr(name.size()) : message;
+runner::Diagnostics refusal_of(const std::filesystem::path& file) {
+  return refusals_of([&] { return read_vocabulary_file(file); });
 }
 
 TEST(VocabularyFile, IsReadPlainAndCompressed) {
@@ -39,24 +33,23 @@ TEST(VocabularyFile, IsReadPlainAndCompressed) {
 
 TEST(VocabularyFile, IsRefusedWhereItIsNoneOrDamaged) {
   const TemporaryFolder folder;
-  EXPECT_EQ(refusal_of(folder / "none", ErrorCode::kMissingWeights),
-            "there is no file '" + (folder / "none").string() + "'");
-  EXPECT_EQ(refusal_of(folder.path()), "is not a file");
+  EXPECT_REFUSED(refusal_of(folder / "none"), kMissingWeights, "", (folder / "none").string());
+  EXPECT_REFUSED(refusal_of(folder.path()), kDamagedWeights, "", "not a file");
   const auto whole = gzipped(folder, "some text that is long enough to be cut off");
   const std::string bytes = folder.read("packed");
-  EXPECT_EQ(refusal_of(folder.write("cut", bytes.substr(0, bytes.size() - 12))),
-            "is damaged: it cannot be decompressed");
+  EXPECT_REFUSED(refusal_of(folder.write("cut", bytes.substr(0, bytes.size() - 12))),
+                 kDamagedWeights, "", "decompressed");
   std::string other = bytes;
   other[other.size() - 6] ^= 1;  // of its check sum
-  EXPECT_EQ(refusal_of(folder.write("other", other)), "is damaged: it cannot be decompressed");
+  EXPECT_REFUSED(refusal_of(folder.write("other", other)), kDamagedWeights, "", "decompressed");
 }
 
 TEST(VocabularyFile, IsBoundedInBothForms) {
   const TemporaryFolder folder;
-  EXPECT_EQ(refusal_of(folder.write("long", std::string(kMaxVocabularyBytes + 1, 'x'))),
-            "is longer than 16 MiB");
-  EXPECT_EQ(refusal_of(gzipped(folder, std::string(kMaxVocabularyBytes + 1, 'x'))),
-            "is longer than 16 MiB");
+  EXPECT_REFUSED(refusal_of(folder.write("long", std::string(kMaxVocabularyBytes + 1, 'x'))),
+                 kDamagedWeights, "", "16 MiB");
+  EXPECT_REFUSED(refusal_of(gzipped(folder, std::string(kMaxVocabularyBytes + 1, 'x'))),
+                 kDamagedWeights, "", "16 MiB");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "runner/shared/stage/stage.h"
+#include "tests/support/forwarded_dataset.h"
 #include "tests/support/tiny_dataset.h"
 
 namespace stages {
@@ -61,21 +62,14 @@ TEST(BalancedSamples, ASampleThatIsDrawnAgainIsAnother) {
 }
 
 /// Remembers for which epochs its samples were asked.
-class Asked final : public Dataset {
+class Asked final : public ForwardedDataset {
  public:
-  DatasetDescription describe() const override { return data_->describe(); }
+  Asked() : ForwardedDataset(unbalanced()) {}
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override {
     EXPECT_TRUE(seen.emplace(epoch, index).second) << "the same augmentation twice";
-    return data_->sample(epoch, index);
+    return inner_->sample(epoch, index);
   }
-  std::string sample_name(std::int64_t index) const override { return data_->sample_name(index); }
-  LoaderOptions loader() const override { return {}; }
-  std::vector<std::int64_t> labels() const override { return data_->labels(); }
-
   mutable std::set<std::pair<std::int64_t, std::int64_t>> seen;
-
- private:
-  const std::shared_ptr<TinyDataset> data_ = unbalanced();
 };
 
 TEST(BalancedSamples, NoDrawIsAugmentedAsAnother) {

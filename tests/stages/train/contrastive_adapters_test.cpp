@@ -7,6 +7,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/model/clip_network.h"
 #include "tests/support/contrastive_run.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -112,7 +113,7 @@ TEST(ContrastiveAdapters, AFactorOfOnePartAsksNothingOfPartsThatAreFrozen) {
   training.run();
   EXPECT_FALSE(training.context.values("train/learning_rate/class_head").empty());
   training.options["learning_rate_factors"] = {{"text", 10}};
-  training.expect_refused("the model trains no parameter of this group");
+  EXPECT_REFUSED(training.plan(), kOptionConflict, "/learning_rate_factors/text");
 }
 
 }  // namespace

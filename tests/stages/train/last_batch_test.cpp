@@ -10,6 +10,7 @@
 #include "stages/train/plan_training.h"
 #include "stages/train/trainer.h"
 #include "tests/support/distance.h"
+#include "tests/support/refused.h"
 #include "tests/support/tiny_training.h"
 
 namespace stages {
@@ -97,13 +98,9 @@ TEST(LastBatch, OfWhichOneSampleCanBeReadIsLeftOutLikewise) {
   const MixingTinyStep step;
   training.train_data = std::make_shared<TinyDataset>(8);
   training.train_data->skipped = all_but_one;
-  try {
-    train(step, *training.network, {training.train_data, training.validation}, training.options,
-          training.policy, training.context);
-    FAIL() << "nothing was learnt";
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.code, runner::ErrorCode::kTooFewSamples);
-  }
+  EXPECT_REFUSED(train(step, *training.network, {training.train_data, training.validation},
+                       training.options, training.policy, training.context),
+                 kTooFewSamples, "");
   EXPECT_TRUE(step.seen.empty());
   EXPECT_THAT(
       training.context.said,
@@ -115,14 +112,10 @@ TEST(LastBatch, OfWhichOneSampleCanBeReadIsLeftOutLikewise) {
 TEST(LastBatch, OneSampleMakesNoTrainingOfLayersThatMixThem) {
   TinyTraining training;
   training.train_data = std::make_shared<TinyDataset>(1);
-  try {
-    train(MixingTinyStep(), *training.network, {training.train_data, training.validation},
-          training.options, training.policy, training.context);
-    FAIL();
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(std::string(error.what()) + "; " + error.help,
-              "the training data has 1 samples, which make no batch of 8; give it more samples");
-  }
+  EXPECT_REFUSED(
+      train(MixingTinyStep(), *training.network, {training.train_data, training.validation},
+            training.options, training.policy, training.context),
+      kTooFewSamples, "/batch_size", "1 samples", "8");
 }
 
 }  // namespace

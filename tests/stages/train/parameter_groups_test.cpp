@@ -11,6 +11,7 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/weights/weights.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -92,37 +93,23 @@ TEST(ParameterGroups, FrozenOnesAskForNoGradientAndHaveNoState) {
   EXPECT_THAT(names(trained_parameters(network)), ElementsAre("head.weight", "head.bias"));
 }
 
-/// The code, place, text and help of what dividing throws.
-struct Refusal {
-  std::string place, message, help;
-};
-Refusal refusal(const std::vector<ParameterGroupOptions>& groups, torch::nn::Module& network) {
-  try {
-    divide_parameters(network, kAdam, groups);
-  } catch (const runner::StageError& error) {
-    return {error.option, error.what(), error.help};
-  }
-  return {};
+runner::Diagnostics refusal(const std::vector<ParameterGroupOptions>& groups,
+                            torch::nn::Module& network) {
+  return refusals_of([&] { divide_parameters(network, kAdam, groups); });
 }
 
 TEST(ParameterGroups, PatternThatMatchesNothingNamesTheNearest) {
   TwoParts network;
-  Refusal refused = refusal({group({"head"}), group({"tower.0.weight", "towr.**"})}, network);
-  EXPECT_EQ(refused.place, "/parameter_groups/tower.0.weight");
-  EXPECT_EQ(refused.message, "the pattern 'towr.**' matches no parameter of the model");
-  EXPECT_EQ(refused.help, "did you mean 'tower'?");
-  refused = refusal({group({"tower.0.wieght"})}, network);
-  EXPECT_EQ(refused.help, "did you mean 'tower.0.weight'?");
+  EXPECT_REFUSED(refusal({group({"head"}), group({"tower.0.weight", "towr.**"})}, network),
+                 kOptionConflict, "/parameter_groups/tower.0.weight", "'towr.**'", "'tower'");
+  EXPECT_REFUSED(refusal({group({"tower.0.wieght"})}, network), kOptionConflict,
+                 "/parameter_groups/tower.0.wieght", "'tower.0.weight'");
 }
 
 TEST(ParameterGroups, PatternOfWhichNothingIsLeftIsRefused) {
   TwoParts network;
-  const Refusal refused = refusal({frozen({"**.bias"}), group({"head.bias"})}, network);
-  EXPECT_EQ(refused.place, "/parameter_groups/head.bias");
-  EXPECT_EQ(refused.message,
-            "earlier groups match everything that the pattern 'head.bias' matches");
-  EXPECT_EQ(refused.help,
-            "a parameter belongs to the first group that matches it: move this group up");
+  EXPECT_REFUSED(refusal({frozen({"**.bias"}), group({"head.bias"})}, network), kOptionConflict,
+                 "/parameter_groups/head.bias", "'head.bias'", "this group up");
   EXPECT_EQ(trained_parameters(network).size(), 6);  // nothing was frozen
 }
 
@@ -130,22 +117,17 @@ TEST(ParameterGroups, GroupThatTheModelDoesNotTrainIsRefused) {
   TwoParts network;
   for (at::Tensor& parameter : network.named_children()["head"]->parameters())
     parameter.set_requires_grad(false);
-  const Refusal refused = refusal({group({"head"})}, network);
-  EXPECT_EQ(refused.place, "/parameter_groups/head");
-  EXPECT_EQ(refused.message, "the model trains no parameter of this group");
-  EXPECT_EQ(refusal({frozen({"head"})}, network).message, "");  // it is frozen, as was asked for
+  EXPECT_REFUSED(refusal({group({"head"})}, network), kOptionConflict, "/parameter_groups/head");
+  EXPECT_TRUE(refusal({frozen({"head"})}, network).empty());  // it is frozen, as was asked for
 }
 
 TEST(ParameterGroups, NothingToTrainIsRefused) {
   TwoParts network;
-  Refusal refused = refusal({frozen({"tower", "head"})}, network);
-  EXPECT_EQ(refused.place, "/parameter_groups");
-  EXPECT_EQ(refused.message, "all parameters are frozen, so there is nothing to train");
+  EXPECT_REFUSED(refusal({frozen({"tower", "head"})}, network), kOptionConflict,
+                 "/parameter_groups", "frozen");
   EXPECT_EQ(trained_parameters(network).size(), 6);
   for (at::Tensor& parameter : network.parameters()) parameter.set_requires_grad(false);
-  refused = refusal({}, network);
-  EXPECT_EQ(refused.place, "");
-  EXPECT_EQ(refused.message, "all parameters are frozen, so there is nothing to train");
+  EXPECT_REFUSED(refusal({}, network), kOptionConflict, "", "frozen");
 }
 
 struct ReadGroups {
@@ -231,9 +213,8 @@ TEST(ParameterGroups, FactorsOfAModelWithoutAHeadAreRefused) {
   torch::nn::Sequential network{torch::nn::Linear(2, 3)};
   const auto groups =
       read(R"({"kind": "train.supervised", "learning_rate_factors": {"backbone": 0.1}})").groups;
-  const Refusal refused = refusal(groups, *network);
-  EXPECT_EQ(refused.place, "/learning_rate_factors/head");
-  EXPECT_EQ(refused.message, "the pattern 'head' matches no parameter of the model");
+  EXPECT_REFUSED(refusal(groups, *network), kOptionConflict, "/learning_rate_factors/head",
+                 "'head'");
 }
 
 /// A part that is all frozen asks for no factor of its own, and where another part's is written
@@ -251,8 +232,8 @@ TEST(ParameterGroups, PartsWithoutAFactorMayBeFrozenOrMissing) {
   EXPECT_EQ(divide_parameters(network, kAdam, groups).size(), 1);
   groups[1].learning_rate_factor = 0.5;
   groups[1].may_be_empty = false;
-  EXPECT_EQ(refusal(groups, network).message,
-            "the pattern 'text' matches no parameter of the model");
+  EXPECT_REFUSED(refusal(groups, network), kOptionConflict, "/learning_rate_factors/backbone",
+                 "'text'");
 }
 
 }  // namespace

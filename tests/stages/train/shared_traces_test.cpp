@@ -4,11 +4,11 @@
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/stages.h"
 #include "tests/support/planning_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/refused.h"
+#include "tests/support/stage_of.h"
 #include "tests/support/tiny_dataset.h"
 
 namespace stages {
@@ -32,14 +32,11 @@ struct SharedPlans {
   std::string plan(Json options, PlanningContext& in) {
     options["learning_rate_factors"] = {{"backbone", 1.0}};
     options["optimizer"] = {{"learning_rate", 0.05}};
-    const runner::Value value = stage_options("train/binary", options.dump());
-    runner::ConfigReader reader(value, "/train");
-    auto stage = kTrainBinary.create(reader);
-    if (!stage) throw std::logic_error(stage.errors()[0].message);
+    const auto stage = stage_of(kTrainBinary, options);
     runner::Inputs::ByPort inputs = {{"model", {model}}, {"memory", {policy}}, {"train", {train}}};
     if (validation) inputs["validation"] = {validation};
     try {
-      (*stage)->plan(runner::Inputs(inputs, {{"model", "model"}}), in);
+      stage->plan(runner::Inputs(inputs, {{"model", "model"}}), in);
     } catch (const runner::StageError& error) {
       return std::string("refused: ") + error.what();
     }
@@ -142,13 +139,7 @@ TEST(SharedTraces, ARefusalIsSharedAsItIs) {
         .at("/micro_batch");
   };
   for (int i = 0; i < 2; ++i) {
-    try {
-      traces.of(as, refuse);
-      ADD_FAILURE();
-    } catch (const runner::StageError& error) {
-      EXPECT_STREQ(error.what(), "it mixes samples");
-      EXPECT_EQ(error.option, "/micro_batch");
-    }
+    EXPECT_REFUSED(traces.of(as, refuse), kOptionConflict, "/micro_batch", "it mixes samples");
   }
   EXPECT_EQ(asked, 1);
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/stage.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -33,15 +34,8 @@ MemoryPolicy policy(std::optional<std::int64_t> micro_batch) {
   return policy;
 }
 
-std::string refusal(const SomeStep& step, std::int64_t micro_batch, std::int64_t units) {
-  try {
-    make_step_plan(step, policy(micro_batch), units, {}, {});
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.code, runner::ErrorCode::kOptionConflict);
-    EXPECT_EQ(error.option, "/batch_size");
-    return std::string(error.what()) + "; " + error.help;
-  }
-  return "";
+runner::Diagnostics refusal(const SomeStep& step, std::int64_t micro_batch, std::int64_t units) {
+  return refusals_of([&] { make_step_plan(step, policy(micro_batch), units, {}, {}); });
 }
 
 TEST(StepPlan, AutoIsTheWholeBatch) {
@@ -59,53 +53,36 @@ TEST(StepPlan, SamplesAndGroupsMayBeCut) {
 TEST(StepPlan, GroupsOfSamplesAreCutBetweenThemAlone) {
   const SomeStep step(Coupling::kPerGroup, false, /*samples_in_group=*/16);
   EXPECT_EQ(make_step_plan(step, policy(32), 64, {}, {}).micro_batch, 32);
-  EXPECT_EQ(refusal(step, 24, 64),
-            "micro_batch 24 would split a batch of 64, but the loss 'second' is over groups of 16 "
-            "samples; set a multiple "
-            "of that, two_pass: on, or micro_batch: auto");
+  EXPECT_REFUSED(refusal(step, 24, 64), kOptionConflict, "/batch_size", "micro_batch 24",
+                 "'second'", "groups of 16", "two_pass: on");
   MemoryPolicy twice = policy(24);
   twice.two_pass = true;
   EXPECT_TRUE(make_step_plan(step, twice, 64, {}, {}).two_pass);
 }
 
 TEST(StepPlan, CoupledLossIsNotCut) {
-  EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch), 8, 64),
-            "micro_batch 8 would split a batch of 64, but the loss 'second' depends on the whole "
-            "batch at once; set "
-            "two_pass: on, which keeps the gradient, or micro_batch: auto");
+  EXPECT_REFUSED(refusal(SomeStep(Coupling::kWholeBatch), 8, 64), kOptionConflict, "/batch_size",
+                 "micro_batch 8", "'second'", "two_pass: on");
 }
 
-std::string refused_single(const SomeStep& step, std::optional<std::int64_t> micro_batch,
-                           std::int64_t units) {
-  try {
-    make_step_plan(step, policy(micro_batch), units, {}, {}, /*declares_cut=*/true);
-  } catch (const runner::StageError& error) {
-    return error.option + ": " + error.what() + "; " + error.help;
-  }
-  return "";
+runner::Diagnostics refused_single(const SomeStep& step, std::optional<std::int64_t> micro_batch,
+                                   std::int64_t units) {
+  return refusals_of(
+      [&] { make_step_plan(step, policy(micro_batch), units, {}, {}, /*declares_cut=*/true); });
 }
 
 TEST(StepPlan, LayersThatMixSamplesTakeNoSingleOne) {
-  const std::string refusal =
-      "/batch_size: a batch, or a part of one, would be a single sample, but the network's layers "
-      "mix the samples of a "
-      "batch (BatchNorm), and there would be no other to normalise it by; set batch_size: 2 or "
-      "more";
   const SomeStep mixes(Coupling::kPerSample, true);
-  EXPECT_EQ(refused_single(mixes, {}, 1), refusal);
-  EXPECT_EQ(refused_single(mixes, 1, 8), refusal);
-  EXPECT_EQ(refused_single(mixes, 2, 8), "");
-  EXPECT_EQ(refused_single(SomeStep(Coupling::kPerGroup, true), 1, 8), "");
-  EXPECT_EQ(refused_single(SomeStep(Coupling::kPerSample), 1, 8), "");
+  EXPECT_REFUSED(refused_single(mixes, {}, 1), kOptionConflict, "/batch_size", "BatchNorm");
+  EXPECT_REFUSED(refused_single(mixes, 1, 8), kOptionConflict, "/batch_size", "BatchNorm");
+  EXPECT_THAT(refused_single(mixes, 2, 8), testing::IsEmpty());
+  EXPECT_THAT(refused_single(SomeStep(Coupling::kPerGroup, true), 1, 8), testing::IsEmpty());
+  EXPECT_THAT(refused_single(SomeStep(Coupling::kPerSample), 1, 8), testing::IsEmpty());
 }
 
 TEST(StepPlan, LayersThatMixSamplesAreNotCut) {
-  EXPECT_EQ(refusal(SomeStep(Coupling::kPerSample, true), 8, 64),
-            "micro_batch 8 would split a batch of 64, but the network's layers mix the samples of "
-            "a batch (BatchNorm); set "
-            "micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: "
-            "block saves memory and "
-            "keeps every bit");
+  EXPECT_REFUSED(refusal(SomeStep(Coupling::kPerSample, true), 8, 64), kOptionConflict,
+                 "/batch_size", "micro_batch 8", "BatchNorm", "activation_checkpointing: block");
 }
 
 TEST(StepPlan, TwoPassesCutACoupledLossButNoLayersThatMixSamples) {
@@ -124,18 +101,9 @@ TEST(StepPlan, TwoPassesOfLayersThatMixSamplesAreRefusedAtTheirOption) {
   MemoryPolicy twice = policy({});
   twice.two_pass = true;
   twice.pointer = "/memory";
-  try {
-    make_step_plan(SomeStep(Coupling::kWholeBatch, true), twice, 64, {}, {});
-    ADD_FAILURE();
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.stage + error.option, "/memory/two_pass");
-    EXPECT_STREQ(error.what(),
-                 "two_pass would encode a batch in parts, but the network's layers mix the samples "
-                 "of a batch (BatchNorm)");
-    EXPECT_EQ(
-        error.help,
-        "set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
-  }
+  EXPECT_REFUSED(make_step_plan(SomeStep(Coupling::kWholeBatch, true), twice, 64, {}, {}),
+                 kOptionConflict, "/memory/two_pass", "BatchNorm",
+                 "activation_checkpointing: block");
 }
 
 TEST(StepPlan, GroupsAreCutBetweenThemThoughLayersMixTheirSamples) {
@@ -152,8 +120,8 @@ TEST(StepPlan, LayersThatMixSamplesAreCutWhereTheRecipeSaysSo) {
 }
 
 TEST(StepPlan, MicroBatchThatCutsNothingIsAllowed) {
-  EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch, true), 64, 64), "");
-  EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch, true), 100, 64), "");
+  EXPECT_THAT(refusal(SomeStep(Coupling::kWholeBatch, true), 64, 64), testing::IsEmpty());
+  EXPECT_THAT(refusal(SomeStep(Coupling::kWholeBatch, true), 100, 64), testing::IsEmpty());
 }
 
 TEST(StepPlan, NumericsAreHandedOn) {

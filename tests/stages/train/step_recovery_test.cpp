@@ -13,6 +13,7 @@
 #include "stages/machine/cpu_pool.h"
 #include "stages/train/step_execution.h"
 #include "tests/support/distance.h"
+#include "tests/support/refused.h"
 #include "tests/support/tiny_training.h"
 
 namespace stages {
@@ -327,15 +328,7 @@ TEST_F(Recovering, AfterKillsALaterPlanIsTakenUpAndKept) {
 
 TEST_F(Recovering, AfterMoreKillsThanThereArePlansTheRunEnds) {
   StepRecovery recovery = this->recovery();
-  try {
-    recovery.go_on_after_kills(4);  // 4, 2, 1
-    ADD_FAILURE() << "there is no fourth";
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.code, runner::ErrorCode::kOutOfMemory);
-    EXPECT_STREQ(
-        error.what(),
-        "the worker was killed repeatedly, and no way needs less memory than micro_batch 1");
-  }
+  EXPECT_REFUSED(recovery.go_on_after_kills(4), kOutOfMemory, "", "micro_batch 1");  // 4, 2, 1
 }
 
 TEST_F(Recovering, CheckpointKnowsAllThatWasChanged) {

@@ -9,6 +9,7 @@
 #include "stages/machine/counting_allocator.h"
 #include "stages/weights/weights.h"
 #include "tests/support/gradients.h"
+#include "tests/support/refused.h"
 #include "tests/support/tiny_training.h"
 
 namespace stages {
@@ -279,35 +280,22 @@ TEST(StepsInBackward, StepIsRepeatedUnlessAWeightIsWritten) {
   EXPECT_GT(given_up, 0);
 }
 
-std::string refusal(const std::function<void(TinyTraining&)>& change) {
+runner::Diagnostics refusal(const std::function<void(TinyTraining&)>& change) {
   TrainingInBackward training;
   change(training);
-  try {
-    training.run();
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.code, runner::ErrorCode::kOptionConflict);
-    EXPECT_EQ(error.stage + error.option, "/memory/optimizer_in_backward");
-    return std::string(error.what()) + "; " + error.help;
-  }
-  return "";
+  return refusals_of([&] { training.run(); });
 }
 
 TEST(StepsInBackward, WhatNeedsAllGradientsTogetherIsRefused) {
   const std::string always =
-      "optimizer_in_backward updates each weight as soon as its own gradient is ready, but ";
-  EXPECT_EQ(refusal([](TinyTraining& one) { one.options.gradient_clip_norm = 1; }),
-            always +
-                "gradient_clip_norm needs the norm of all gradients together; set "
-                "optimizer_in_backward: false, or gradient_clip_norm: null");
-  EXPECT_EQ(refusal([](TinyTraining& one) { one.policy.micro_batch = 3; }),
-            always +
-                "micro_batch 3 splits a batch of 8, and the gradients of its parts must add up "
-                "first; set optimizer_in_backward: false, or micro_batch: auto");
-  EXPECT_EQ(refusal([](TinyTraining& one) { one.policy.precision = Precision::kFp16; }),
-            always +
-                "fp16 skips a step if its gradients overflow, which is known only once all are "
-                "ready; set precision: bf16, or optimizer_in_backward: false");
-  EXPECT_EQ(refusal([](TinyTraining& one) { one.policy.micro_batch = 8; }), "")
+      "optimizer_in_backward steps each weight as soon as its own gradient is there, but ";
+  EXPECT_REFUSED(refusal([](TinyTraining& one) { one.options.gradient_clip_norm = 1; }),
+                 kOptionConflict, "/memory/optimizer_in_backward", "gradient_clip_norm: null");
+  EXPECT_REFUSED(refusal([](TinyTraining& one) { one.policy.micro_batch = 3; }), kOptionConflict,
+                 "/memory/optimizer_in_backward", "micro_batch 3", "micro_batch: auto");
+  EXPECT_REFUSED(refusal([](TinyTraining& one) { one.policy.precision = Precision::kFp16; }),
+                 kOptionConflict, "/memory/optimizer_in_backward", "precision: bf16");
+  EXPECT_THAT(refusal([](TinyTraining& one) { one.policy.micro_batch = 8; }), testing::IsEmpty())
       << "which does not split it";
 }
 

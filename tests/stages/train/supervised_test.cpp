@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <torch/nn/module.h>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/machine/counting_allocator.h"
@@ -16,7 +15,8 @@
 #include "stages/weights/weights.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/refused.h"
+#include "tests/support/stage_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_dataset.h"
 #include "tests/support/tower_planning.h"
@@ -36,11 +36,7 @@ struct SupervisedRun {
   RecordingContext context;
 
   std::unique_ptr<runner::Stage> stage(const std::string& options) const {
-    const runner::Value value = stage_options("train/supervised", options);
-    runner::ConfigReader reader(value, "/train");
-    auto stage = kTrainSupervised.create(reader);
-    if (!stage) throw std::logic_error(stage.errors()[0].message);
-    return *std::move(stage);
+    return stage_of(kTrainSupervised, options);
   }
   runner::Inputs inputs() const {
     runner::Inputs::ByPort inputs = {{"model", {greedy ? greedy : std::shared_ptr<Model>(model)}},
@@ -69,41 +65,23 @@ struct SupervisedRun {
     both->plan(inputs(), planning);
     both->run(inputs(), context);
   }
-  std::string error(const std::string& options = "{}") {
-    try {
-      run(options);
-    } catch (const runner::StageError& error) {
-      code = error.code;
-      return error.what();
-    }
-    return "";
-  }
-  runner::ErrorCode code{};
 };
-
-runner::Diagnostics errors_of(const std::string& options) {
-  const runner::Value value = stage_options("train/supervised", options);
-  runner::ConfigReader reader(value, "/train");
-  const auto stage = kTrainSupervised.create(reader);
-  return stage ? runner::Diagnostics{} : stage.errors();
-}
 
 TEST(Supervised, NamesTheStageOfTheModelAsTheRecipeDoes) {
   SupervisedRun supervised;
   supervised.model_stage = "student";
   EXPECT_EQ(supervised.run("{}")->model_stage, "student");
   supervised.policy->precision = {Precision::kFp32, {{"model.0", Precision::kBf16}}};
-  EXPECT_EQ(supervised.error(), "'model.0' names no module of the network of 'student'");
+  EXPECT_REFUSED(supervised.run("{}"), kUnknownKey, "/precision/model.0", "'model.0'", "'student'");
 }
 
 TEST(Supervised, DataWithoutSamplesIsRefused) {
   SupervisedRun supervised;
   supervised.train = std::make_shared<TinyDataset>(0);
-  EXPECT_EQ(supervised.error(), "the training data has no samples");
-  EXPECT_EQ(supervised.code, runner::ErrorCode::kTooFewSamples);
+  EXPECT_REFUSED(supervised.run("{}"), kTooFewSamples, "");
 }
 
-TEST(Supervised, EveryOptionOfTheSchemaIsRead) { EXPECT_TRUE(errors_of("{}").empty()); }
+TEST(Supervised, EveryOptionOfTheSchemaIsRead) { EXPECT_TRUE(created(kTrainSupervised, "{}")); }
 
 TEST(Supervised, GroupsOfParametersReachTheTraining) {
   SupervisedRun supervised;
@@ -112,8 +90,8 @@ TEST(Supervised, GroupsOfParametersReachTheTraining) {
        "frozen": false}]})");
   EXPECT_EQ(supervised.context.values("train/learning_rate").front(), 0.05);
   EXPECT_EQ(supervised.context.values("train/learning_rate/first").front(), 0.5);
-  EXPECT_EQ(supervised.error(R"({"learning_rate_factors": {"backbone": 0.1}})"),
-            "the pattern 'head' matches no parameter of the model");
+  EXPECT_REFUSED(supervised.run(R"({"learning_rate_factors": {"backbone": 0.1}})"), kOptionConflict,
+                 "/learning_rate_factors/head", "'head'");
 }
 
 TEST(Supervised, WarmStartReachesTheTraining) {
@@ -123,7 +101,8 @@ TEST(Supervised, WarmStartReachesTheTraining) {
             before.context.node().folder.string() + "\"}");
   EXPECT_NEAR(after.context.values("validation/loss").front(),
               before.context.values("validation/loss").back(), 1e-3);
-  EXPECT_EQ(after.error(R"({"warm_start": "nowhere"})"), "there is no 'nowhere'");
+  EXPECT_REFUSED(after.run(R"({"warm_start": "nowhere"})"), kMissingWeights, "/warm_start",
+                 "'nowhere'");
 }
 
 TEST(Supervised, WeightsThatItStartsFromArePartOfItsFingerprint) {
@@ -139,54 +118,38 @@ TEST(Supervised, WeightsThatItStartsFromArePartOfItsFingerprint) {
   EXPECT_NE(before, "");
 }
 
-/// Runs out of memory wherever more than so many samples go forward at once.
+/// Another model that runs out of memory where `fails` says so.
 class GreedyModel final : public Model {
  public:
+  GreedyModel(std::shared_ptr<const Model> inner, std::function<bool(const at::Tensor&)> fails)
+      : fails(std::move(fails)), inner_(std::move(inner)) {}
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
                                            std::uint64_t seed) const override {
-    return inner_.build(data, seed);
+    return inner_->build(data, seed);
   }
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override {
-    return inner_.outline(data);
+    return inner_->outline(data);
   }
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
-    if (inputs.at("image").size(0) > fitting) throw std::bad_alloc();
-    return inner_.forward(network, inputs);
-  }
-  bool mixes_samples() const override { return false; }
-  std::int64_t fitting = 4;
-
- private:
-  TinyModel inner_;
-};
-
-/// A tower of four blocks that runs out of memory so many times before it goes forward, dry runs
-/// apart.
-class FailingTower final : public Model {
- public:
-  explicit FailingTower(int failures) : failures_(failures) {}
-  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
-                                           std::uint64_t seed) const override {
-    return inner_.build(data, seed);
-  }
-  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override {
-    return inner_.outline(data);
-  }
-  NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
-    if (!inputs.at("image").is_meta() && failures_-- > 0) throw std::bad_alloc();
-    return inner_.forward(network, inputs);
+    if (fails(inputs.at("image"))) throw std::bad_alloc();
+    return inner_->forward(network, inputs);
   }
   bool mixes_samples() const override { return false; }
 
+  std::function<bool(const at::Tensor&)> fails;
+
  private:
-  mutable int failures_;
-  ClipVision inner_{planned_tower(4)};
+  const std::shared_ptr<const Model> inner_;
 };
 
 TEST(Supervised, OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan) {
   const auto with_failures = [](int failures) {
     SupervisedRun supervised;
-    supervised.greedy = std::make_shared<FailingTower>(failures);
+    supervised.greedy = std::make_shared<GreedyModel>(
+        std::make_shared<ClipVision>(planned_tower(4)),
+        [failures](const at::Tensor& image) mutable {  // dry runs apart
+          return !image.is_meta() && failures-- > 0;
+        });
     supervised.images = std::make_shared<NoiseImages>(48, 32);
     supervised.validation = nullptr;
     supervised.policy->pointer = "/memory";
@@ -221,7 +184,10 @@ TEST(Supervised, OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan) {
 TEST(Supervised, LegacyHalvesTheBatchItselfAndBeginsAgain) {
   SupervisedRun supervised;
   supervised.validation = nullptr;
-  const auto greedy = std::make_shared<GreedyModel>();
+  std::int64_t fitting = 4;
+  const auto greedy = std::make_shared<GreedyModel>(
+      std::make_shared<TinyModel>(),
+      [&](const at::Tensor& image) { return image.size(0) > fitting; });
   supervised.greedy = greedy;
   supervised.policy->recovery = {.max_retries = 3, .halves_batch = true};
   supervised.run(
@@ -241,12 +207,11 @@ TEST(Supervised, LegacyHalvesTheBatchItselfAndBeginsAgain) {
   EXPECT_EQ(supervised.context.recoveries[1].to, "batch_size 4");
 
   SupervisedRun gives_up;
-  greedy->fitting = 2;
+  fitting = 2;
   gives_up.validation = nullptr;
   gives_up.greedy = greedy;
   gives_up.policy->recovery = {.max_retries = 3, .halves_batch = true};
-  EXPECT_THAT(gives_up.error(R"({"batch_size": 16})"),
-              testing::StartsWith("out of memory in step 1"));
+  EXPECT_REFUSED(gives_up.run(R"({"batch_size": 16})"), kOutOfMemory, "", "step 1");
   EXPECT_EQ(gives_up.context.recoveries.size(), 2) << "one retry fewer than it says";
 }
 
@@ -263,8 +228,8 @@ TEST(Supervised, PlateauReachesTheTraining) {
 TEST(Supervised, PlateauWithoutValidationDataIsRefused) {
   SupervisedRun supervised;
   supervised.validation = nullptr;
-  EXPECT_EQ(supervised.error(R"({"schedule": {"kind": "plateau"}})"),
-            "the schedule plateau needs validation data, but there is none");
+  EXPECT_REFUSED(supervised.run(R"({"schedule": {"kind": "plateau"}})"), kOptionConflict,
+                 "/schedule", "plateau");
 }
 
 TEST(Supervised, TrainsAModelAndHandsItOn) {
@@ -338,15 +303,15 @@ TEST(Supervised, AccumulationIsALargerBatchInParts) {
 TEST(Supervised, AccumulationBesideANumericMicroBatchIsRefused) {
   SupervisedRun supervised;
   supervised.policy->micro_batch = 4;
-  EXPECT_EQ(supervised.error(R"({"gradient_accumulation_steps": 3})"),
-            "gradient_accumulation_steps is 3 together with micro_batch 4: both split the batch");
+  EXPECT_REFUSED(supervised.run(R"({"gradient_accumulation_steps": 3})"), kOptionConflict,
+                 "/gradient_accumulation_steps", "3", "micro_batch 4");
 }
 
 TEST(Supervised, AccumulationIsObeyedThoughLayersMixSamples) {
   SupervisedRun supervised;
   supervised.model->mixes = true;
-  EXPECT_EQ(supervised.error(R"({"epochs": 1, "batch_size": 4, "gradient_accumulation_steps": 3})"),
-            "");
+  EXPECT_NO_THROW(
+      supervised.run(R"({"epochs": 1, "batch_size": 4, "gradient_accumulation_steps": 3})"));
 }
 
 TEST(Supervised, LabelSmoothingRaisesTheLossOfCertainty) {
@@ -370,38 +335,33 @@ TEST(Supervised, BestEpochMayBeThatOfTheHighestAccuracy) {
 TEST(Supervised, LabelOutsideTheClassesIsNamed) {
   SupervisedRun supervised;
   supervised.train->relabelled = {{4, 3}};
-  EXPECT_EQ(supervised.error(), "'point4': the label 3 is outside the model's 3 classes");
-  EXPECT_EQ(supervised.code, runner::ErrorCode::kLabelOutOfRange);
+  EXPECT_REFUSED(supervised.run("{}"), kLabelOutOfRange, "", "'point4'", "label 3", "3 classes");
   supervised.train->relabelled = {{4, -100}};  // what torch would silently leave out
-  EXPECT_EQ(supervised.error(), "'point4': the label -100 is outside the model's 3 classes");
+  EXPECT_REFUSED(supervised.run("{}"), kLabelOutOfRange, "", "'point4'", "label -100");
 }
 
 TEST(Supervised, ValidationOnOtherClassesIsRefusedBeforeTraining) {
   SupervisedRun supervised;
   supervised.validation = std::make_shared<TinyDataset>(12, 4);
-  EXPECT_EQ(supervised.error(),
-            "the validation data has a class 'class3' that the training data lacks");
-  EXPECT_EQ(supervised.code, runner::ErrorCode::kLabelOutOfRange);
+  EXPECT_REFUSED(supervised.run("{}"), kLabelOutOfRange, "", "'class3'");
   supervised.validation = std::make_shared<TinyDataset>(12, 3);
   supervised.validation->class_names = {"class1", "class0"};
-  EXPECT_EQ(supervised.error(),
-            "the validation data numbers its classes differently from the training data");
+  EXPECT_REFUSED(supervised.run("{}"), kLabelOutOfRange, "", "validation data");
   EXPECT_TRUE(supervised.context.all_progress.empty());
 }
 
 TEST(Supervised, DataWithoutClassesIsRefused) {
   SupervisedRun supervised;
   supervised.train = std::make_shared<TinyDataset>(12, 0);
-  EXPECT_EQ(supervised.error(), "the training data has no classes");
+  EXPECT_REFUSED(supervised.run("{}"), kLabelOutOfRange, "", "no classes");
 }
 
 TEST(Supervised, ModelThatMixesSamplesIsNotCut) {
   SupervisedRun supervised;
   supervised.model->mixes = true;
   supervised.policy->micro_batch = 4;
-  EXPECT_EQ(supervised.error(),
-            "micro_batch 4 would split a batch of 30, but the network's layers mix the samples of "
-            "a batch (BatchNorm)");
+  EXPECT_REFUSED(supervised.run("{}"), kOptionConflict, "/batch_size", "micro_batch 4",
+                 "BatchNorm");
 }
 
 }  // namespace

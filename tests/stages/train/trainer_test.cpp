@@ -13,6 +13,7 @@
 #include "stages/weights/safetensors.h"
 #include "stages/weights/weights.h"
 #include "tests/support/distance.h"
+#include "tests/support/refused.h"
 #include "tests/support/tiny_training.h"
 
 namespace stages {
@@ -110,16 +111,9 @@ TEST(Trainer, EndlessOverflowIsAnError) {
   training.policy.precision = Precision::kFp16;
   training.options.epochs = 100;
   const at::Tensor before = training.flat_weights();
-  try {
-    train(step, *training.network, {training.train_data, nullptr}, training.options,
-          training.policy, training.context);
-    ADD_FAILURE() << "trained";
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.code, runner::ErrorCode::kLossNotFinite);
-    EXPECT_THAT(
-        error.what(),
-        testing::HasSubstr("the gradients overflow fp16 at step after step, up to step 100"));
-  }
+  EXPECT_REFUSED(train(step, *training.network, {training.train_data, nullptr}, training.options,
+                       training.policy, training.context),
+                 kLossNotFinite, "/optimizer", "step 100");
   EXPECT_TRUE(training.flat_weights().equal(before));
 }
 
@@ -135,9 +129,8 @@ TEST(Trainer, CoupledLossIsNotCutBehindYourBack) {
   TinyTraining training;
   training.step.coupling = Coupling::kWholeBatch;
   training.policy.micro_batch = 3;
-  EXPECT_EQ(training.error(),
-            "micro_batch 3 would split a batch of 8, but the loss 'cross_entropy' depends on the "
-            "whole batch at once");
+  EXPECT_REFUSED(training.run(), kOptionConflict, "/batch_size", "micro_batch 3", "batch of 8",
+                 "'cross_entropy'");
 }
 
 TEST(Trainer, TwoPassesTrainAndValidateACoupledLossAsAWhole) {
@@ -200,15 +193,10 @@ TEST(Trainer, InfiniteGradientOfAFiniteLossIsNotWritten) {
   TinyTraining training;
   training.options.gradient_clip_norm = 1.0;
   const at::Tensor before = training.flat_weights();
-  try {
-    train(SharpStep(), *training.network, {training.train_data, nullptr}, training.options,
-          training.policy, training.context);
-    FAIL();
-  } catch (const runner::StageError& error) {
-    EXPECT_THAT(error.what(),
-                testing::StartsWith("the gradient is not finite at step 1, in epoch 1, on 'point"));
-    EXPECT_EQ(error.help, "lower learning_rate, set gradient_clip_norm, or look at these samples");
-  }
+  EXPECT_REFUSED(train(SharpStep(), *training.network, {training.train_data, nullptr},
+                       training.options, training.policy, training.context),
+                 kLossNotFinite, "/optimizer", "step 1, in epoch 1, on 'point",
+                 "gradient_clip_norm");
   EXPECT_TRUE(training.flat_weights().equal(before));
 }
 
@@ -294,8 +282,7 @@ TEST(Trainer, TooFewSamplesForABatchAreSaidSo) {
   TinyTraining training;
   training.train_data = std::make_shared<TinyDataset>(5);
   training.train_data->options.drop_last = true;
-  EXPECT_EQ(training.error(), "the training data has 5 samples, which make no batch of 8");
-  EXPECT_EQ(training.code, runner::ErrorCode::kTooFewSamples);
+  EXPECT_REFUSED(training.run(), kTooFewSamples, "/batch_size", "5 samples", "batch of 8");
 }
 
 TEST(Trainer, SkippedSamplesAreCounted) {
@@ -309,7 +296,7 @@ TEST(Trainer, SkippedSamplesAreCounted) {
 TEST(Trainer, DataWithoutAReadableSampleIsAnError) {
   TinyTraining training;
   for (std::int64_t index = 0; index < 30; ++index) training.train_data->skipped.insert(index);
-  EXPECT_EQ(training.error(), "none of the training samples could be read");
+  EXPECT_REFUSED(training.run(), kTooFewSamples, "", "training data");
   TinyTraining unvalidated;
   for (std::int64_t index = 0; index < 12; ++index) unvalidated.validation->skipped.insert(index);
   EXPECT_EQ(unvalidated.error(), "none of the validation samples could be read");
@@ -476,8 +463,7 @@ TEST(Trainer, PlateauWithoutValidationIsRefused) {
   TinyTraining training;
   training.validation = nullptr;
   training.options.schedule = PlateauSchedule{};
-  EXPECT_EQ(training.error(), "the schedule plateau needs validation data, but there is none");
-  EXPECT_EQ(training.code, runner::ErrorCode::kOptionConflict);
+  EXPECT_REFUSED(training.run(), kOptionConflict, "/schedule", "plateau");
 }
 
 TEST(Trainer, GroupsOfParametersAreTrainedAtTheirOwnRates) {
@@ -517,8 +503,7 @@ TEST(Trainer, PatienceWithoutValidationIsRefused) {
   TinyTraining training;
   training.validation = nullptr;
   training.options.patience = 3;
-  EXPECT_EQ(training.error(), "patience needs validation data, but there is none");
-  EXPECT_EQ(training.code, runner::ErrorCode::kOptionConflict);
+  EXPECT_REFUSED(training.run(), kOptionConflict, "/patience", "patience");
 }
 
 /// Blocks that each epoch's last step takes from where its numbers are shown, before it writes a

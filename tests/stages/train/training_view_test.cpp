@@ -3,14 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/dataset.h"
 #include "stages/memory/policy.h"
 #include "stages/stages.h"
+#include "tests/support/forwarded_dataset.h"
 #include "tests/support/prototype_model.h"
 #include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/stage_of.h"
 #include "tests/support/tiny_dataset.h"
 
 namespace stages {
@@ -22,41 +22,35 @@ struct Reads {
 };
 
 /// A TinyDataset that knows who reads it.
-class WatchfulDataset final : public Dataset, public AugmentedDataset {
+class WatchfulDataset final : public ForwardedDataset, public AugmentedDataset {
  public:
   explicit WatchfulDataset(std::shared_ptr<Reads> reads, bool trains = false)
-      : reads_(std::move(reads)), trains_(trains) {}
-  DatasetDescription describe() const override { return points_.describe(); }
+      : ForwardedDataset(std::make_shared<TinyDataset>(48, 4)),
+        reads_(std::move(reads)),
+        trains_(trains) {}
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override {
     ++(trains_ ? reads_->by_training : reads_->otherwise);
-    return points_.sample(epoch, index);
+    return inner_->sample(epoch, index);
   }
-  std::string sample_name(std::int64_t index) const override { return points_.sample_name(index); }
-  LoaderOptions loader() const override { return points_.loader(); }
-  std::vector<std::int64_t> labels() const override { return points_.labels(); }
   std::shared_ptr<const Dataset> for_training() const override {
     return std::make_shared<WatchfulDataset>(reads_, /*trains=*/true);
   }
 
  private:
-  const TinyDataset points_{48, 4};
   const std::shared_ptr<Reads> reads_;
   const bool trains_;
 };
 
 /// Trains for one epoch on data that is validated on too.
-Reads reads_of(const runner::StageKind& kind, const std::string& schema, const std::string& options,
+Reads reads_of(const runner::StageKind& kind, const std::string& options,
                const std::shared_ptr<Model>& model) {
-  const runner::Value value = stage_options(schema, options);
-  runner::ConfigReader reader(value, "/train");
-  const auto stage = kind.create(reader);
-  if (!stage) throw std::logic_error(stage.errors()[0].message);
+  const auto stage = stage_of(kind, options);
   auto reads = std::make_shared<Reads>();
   const auto data = std::make_shared<WatchfulDataset>(reads);
   const auto policy = std::make_shared<MemoryPolicy>();
   policy->pointer = "/memory";
   RecordingContext context;
-  (*stage)->run(
+  stage->run(
       runner::Inputs(
           {{"model", {model}}, {"memory", {policy}}, {"train", {data}}, {"validation", {data}}},
           {{"model", "model"}}),
@@ -65,24 +59,24 @@ Reads reads_of(const runner::StageKind& kind, const std::string& schema, const s
 }
 
 TEST(TrainingView, OnlyTheTrainingItselfReadsIt) {
-  const Reads supervised = reads_of(kTrainSupervised, "train/supervised", R"({"epochs": 1})",
-                                    std::make_shared<TinyModel>());
+  const Reads supervised =
+      reads_of(kTrainSupervised, R"({"epochs": 1})", std::make_shared<TinyModel>());
   EXPECT_EQ(supervised.by_training, 48);
   EXPECT_EQ(supervised.otherwise, 48);
   const Reads binary =
-      reads_of(kTrainBinary, "train/binary",
+      reads_of(kTrainBinary,
                R"({"epochs": 1, "classes": [1, 3], "learning_rate_factors": {"backbone": 1.0}})",
                std::make_shared<TinyModel>());
   EXPECT_EQ(binary.by_training, 24);
   EXPECT_EQ(binary.otherwise, 24);
   const Reads balanced = reads_of(
-      kTrainBinary, "train/binary",
+      kTrainBinary,
       R"({"epochs": 1, "classes": [1, 3], "learning_rate_factors": {"backbone": 1.0}, "sampling": "balanced"})",
       std::make_shared<TinyModel>());
   EXPECT_EQ(balanced.by_training, 24);
   EXPECT_EQ(balanced.otherwise, 24);
   const Reads episodic =
-      reads_of(kTrainEpisodic, "train/episodic",
+      reads_of(kTrainEpisodic,
                R"({"epochs": 1, "ways": 3, "shots": 2, "queries": 3, "episodes": 4,
                                       "validation_episodes": 2})",
                std::make_shared<PrototypeModel>());

@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "stages/weights/safetensors.h"
+#include "tests/support/refused.h"
 #include "tests/support/tiny_training.h"
 
 namespace stages {
@@ -29,14 +30,8 @@ class WarmStart : public testing::Test {
     warm_start(*network, path, context_);
     return network;
   }
-  std::string error(const fs::path& path) {
-    try {
-      begun(path);
-    } catch (const runner::StageError& error) {
-      EXPECT_EQ(error.option, "/warm_start");
-      return runner::name(error.code) + " " + error.what();
-    }
-    return "begun";
+  runner::Diagnostics error(const fs::path& path) {
+    return refusals_of([&] { begun(path); });
   }
   bool is_trained(const torch::nn::Module& network) const {
     const NamedTensors wanted = weights(*before_.network);
@@ -72,22 +67,20 @@ TEST_F(WarmStart, SaysAllThatDoesNotFit) {
   write_safetensors(
       file,
       {{"0.weight", torch::zeros({8, 3})}, {"0.bias", torch::zeros(8)}, {"head", torch::zeros(1)}});
-  EXPECT_EQ(error(file), "E0314 the weights in '" + file.string() +
-                             "' do not fit the network: 2 missing (2.weight, 2.bias), 1 unexpected "
-                             "(head), 1 of another "
-                             "shape (0.weight [8, 3] for [8, 2])");
+  EXPECT_REFUSED(error(file), kOptionConflict, "/warm_start", file.string(),
+                 "2 missing (2.weight, 2.bias), 1 unexpected (head), 1 of another shape (0.weight "
+                 "[8, 3] for [8, 2])");
 }
 
 TEST_F(WarmStart, WhatIsNotATrainingIsRefused) {
-  EXPECT_EQ(error(run() / "x"), "E0621 there is no '" + (run() / "x").string() + "'");
-  EXPECT_EQ(error(run() / "nodes"),
-            "E0621 '" + (run() / "nodes").string() + "' holds no checkpoint");
+  EXPECT_REFUSED(error(run() / "x"), kMissingWeights, "/warm_start", (run() / "x").string());
+  EXPECT_REFUSED(error(run() / "nodes"), kMissingWeights, "/warm_start",
+                 (run() / "nodes").string());
   fs::copy(run() / "nodes/train", run() / "nodes/train.b", fs::copy_options::recursive);
-  EXPECT_EQ(error(run()),
-            "E0621 the run '" + run().string() + "' has several trainings: train, train.b");
+  EXPECT_REFUSED(error(run()), kMissingWeights, "/warm_start", "train, train.b");
   const fs::path file = context_.node().folder / "broken.safetensors";
   std::ofstream(file) << "no weights";
-  EXPECT_THAT(error(file), HasSubstr("E0620 "));
+  EXPECT_REFUSED(error(file), kDamagedWeights, "/warm_start");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "runner/shared/disk/digest.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/weights/safetensors.h"
+#include "tests/support/refused.h"
 #include "tests/support/temporary_folder.h"
 
 namespace stages {
@@ -23,19 +24,8 @@ fs::path golden(const std::string& name) {
 
 class SavedWeightsTest : public testing::Test {
  protected:
-  /// What reading `reference` is refused with, with "@" for the folder, and the help for it.
-  std::string refusal(const std::string& reference, ErrorCode code) const {
-    try {
-      read_saved_weights(reference);
-    } catch (const runner::StageError& error) {
-      EXPECT_EQ(runner::name(error.code), runner::name(code));
-      std::string text = std::string(error.what()) + " | " + error.help;
-      for (std::size_t at; (at = text.find(folder_.path().string())) != text.npos;) {
-        text.replace(at, folder_.path().string().size(), "@");
-      }
-      return text;
-    }
-    return "it was read";
+  runner::Diagnostics refusal(const std::string& reference) const {
+    return refusals_of([&] { read_saved_weights(reference); });
   }
   std::string at(const std::string& name) const { return folder_ / name; }
   /// Two shards, of `a` and `b` and of `c`, with their index.
@@ -87,12 +77,8 @@ TEST_F(SavedWeightsTest, NamesArePlainAndAPartOfThemMayBeChosen) {
                         .take = [&](const WeightPiece& piece) { seen.push_back(piece.tensor); }};
   read_saved_weights(at("a.safetensors"), chosen.sha256, sink, "teacher");
   EXPECT_EQ(seen, std::vector<std::string>{"w"});
-  try {
-    read_saved_weights(at("a.safetensors"), WeightContents::kShapes, "ema");
-    FAIL();
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(std::string(error.what()), "'" + at("a.safetensors") + "' has no tensor below 'ema'");
-  }
+  EXPECT_REFUSED(read_saved_weights(at("a.safetensors"), WeightContents::kShapes, "ema"),
+                 kOptionConflict, "", at("a.safetensors"), "'ema'");
 }
 
 TEST_F(SavedWeightsTest, SafetensorsFileIsReadWithTheConfigBesideIt) {
@@ -116,13 +102,7 @@ TEST_F(SavedWeightsTest, AllShardsComeIfTheyAreThoseOfTheDigest) {
   read_saved_weights(at(""), sha256, sink);
   EXPECT_EQ(seen, "bc");
   write_safetensors(at("2.safetensors"), {{"c", torch::zeros(3)}});
-  try {
-    read_saved_weights(at(""), sha256, sink);
-    FAIL();
-  } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.code, runner::ErrorCode::kDamagedWeights);
-    EXPECT_THAT(error.what(), testing::HasSubstr("has changed since the run started"));
-  }
+  EXPECT_REFUSED(read_saved_weights(at(""), sha256, sink), kDamagedWeights, "", "has changed");
 }
 
 TEST_F(SavedWeightsTest, ShapesOfShardsAreReadWithoutNumbersOrDigest) {
@@ -155,9 +135,7 @@ TEST_F(SavedWeightsTest, ConfigThatIsNotAnObjectIsRefused) {
       {R"({"a": 1, "a": 2})", "the name 'a' appears twice"}};
   for (const auto& [config, why] : configs) {
     folder_.write("config.json", config);
-    EXPECT_EQ(refusal(at("a.safetensors"), ErrorCode::kDamagedWeights),
-              std::string("'@/config.json' is not a valid description of a model: ") + why +
-                  " | fetch or write the file again");
+    EXPECT_REFUSED(refusal(at("a.safetensors")), kDamagedWeights, "", "/config.json'", why);
   }
 }
 
@@ -185,40 +163,27 @@ TEST_F(SavedWeightsTest, AdapterIsReadWithItsOwnConfig) {
 }
 
 TEST_F(SavedWeightsTest, WhatIsNotThereIsMissing) {
-  EXPECT_EQ(refusal(at("none"), ErrorCode::kMissingWeights),
-            "there is no '@/none' | name a weights file, a folder with a saved model, or "
-            "hf:ORG/NAME, which `retort data fetch hf:ORG/NAME` fetches");
+  EXPECT_REFUSED(refusal(at("none")), kMissingWeights, "", "/none'", "hf:ORG/NAME");
   fs::create_directory(at("folder"));
-  EXPECT_EQ(refusal(at("folder"), ErrorCode::kMissingWeights),
-            "'@/folder' holds no model.safetensors | name a folder with a saved model or adapter, "
-            "or a weights file");
+  EXPECT_REFUSED(refusal(at("folder")), kMissingWeights, "", "/folder'", "model.safetensors");
   folder_.write("folder/ViT-B-32.pt", "");
-  EXPECT_EQ(refusal(at("folder"), ErrorCode::kMissingWeights),
-            "'@/folder' holds no model.safetensors | name the file: @/folder/ViT-B-32.pt");
+  EXPECT_REFUSED(refusal(at("folder")), kMissingWeights, "", "folder/ViT-B-32.pt");
 }
 
 TEST_F(SavedWeightsTest, FolderOfAModelAndAnAdapterIsAmbiguous) {
   write_safetensors(at("model.safetensors"), {});
   write_safetensors(at("adapter_model.safetensors"), {});
-  EXPECT_EQ(
-      refusal(at("."), ErrorCode::kMissingWeights),
-      "'@/.' holds a model, 'model.safetensors', and an adapter, 'adapter_model.safetensors' | "
-      "name the file that you mean");
+  EXPECT_REFUSED(refusal(at(".")), kMissingWeights, "", "'model.safetensors'",
+                 "'adapter_model.safetensors'");
 }
 
 TEST_F(SavedWeightsTest, FileOfSomethingElseIsRefused) {
   folder_.write("a.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n");
-  EXPECT_EQ(refusal(at("a.bin"), ErrorCode::kDamagedWeights),
-            "'@/a.bin' is Git LFS's pointer to the weights, not the weights | fetch the file "
-            "itself: git lfs pull");
+  EXPECT_REFUSED(refusal(at("a.bin")), kDamagedWeights, "", "git lfs pull");
   folder_.write("a.bin", "<html>");
-  EXPECT_EQ(refusal(at("a.bin"), ErrorCode::kDamagedWeights),
-            "'@/a.bin' is neither a safetensors file nor one written by torch | name a weights "
-            "file, and compare its checksum with the published one");
+  EXPECT_REFUSED(refusal(at("a.bin")), kDamagedWeights, "", "/a.bin'", "checksum");
   folder_.write("a.safetensors", "<html>");
-  EXPECT_EQ(refusal(at("a.safetensors"), ErrorCode::kDamagedWeights),
-            "'@/a.safetensors' is not a valid safetensors file: it has 6 bytes, fewer than a "
-            "header's length | fetch or write the file again");
+  EXPECT_REFUSED(refusal(at("a.safetensors")), kDamagedWeights, "", "/a.safetensors'", "6 bytes");
 }
 
 TEST_F(SavedWeightsTest, ShardsAreReadAsOne) {
@@ -247,25 +212,14 @@ TEST_F(SavedWeightsTest, IndexMustSayWhatItsShardsHold) {
   const std::string start = "'@/model.safetensors.index.json' does not fit its file ",
                     end = " | fetch or write the file again";
   write_shards(R"({"a": "1.safetensors", "c": "2.safetensors"})");
-  EXPECT_EQ(refusal(at(""), ErrorCode::kDamagedWeights),
-            start +
-                "'1.safetensors': the tensor 'b' is in it, but the index lists it elsewhere or not "
-                "at all" +
-                end);
+  EXPECT_REFUSED(refusal(at("")), kDamagedWeights, "", "'1.safetensors'", "'b'");
   write_shards(R"({"a": "1.safetensors", "b": "2.safetensors", "c": "2.safetensors"})");
-  EXPECT_EQ(refusal(at(""), ErrorCode::kDamagedWeights),
-            start +
-                "'1.safetensors': the tensor 'b' is in it, but the index lists it elsewhere or not "
-                "at all" +
-                end);
+  EXPECT_REFUSED(refusal(at("")), kDamagedWeights, "", "'1.safetensors'", "'b'");
   write_shards(
       R"({"a": "1.safetensors", "b": "1.safetensors", "c": "2.safetensors", "d": "2.safetensors"})");
-  EXPECT_EQ(refusal(at(""), ErrorCode::kDamagedWeights),
-            start + "'2.safetensors': the tensor 'd' is not in it" + end);
+  EXPECT_REFUSED(refusal(at("")), kDamagedWeights, "", "'2.safetensors'", "'d'");
   write_shards(R"({"a": "1.safetensors", "b": "1.safetensors", "c": "3.safetensors"})");
-  EXPECT_EQ(refusal(at(""), ErrorCode::kMissingWeights),
-            "'@/model.safetensors.index.json' names '3.safetensors', which is not in the same "
-            "folder | fetch the model again");
+  EXPECT_REFUSED(refusal(at("")), kMissingWeights, "", "'3.safetensors'");
 }
 
 TEST_F(SavedWeightsTest, IndexThatIsNotSoundIsRefused) {
@@ -286,9 +240,7 @@ TEST_F(SavedWeightsTest, IndexThatIsNotSoundIsRefused) {
   };
   for (const auto& [index, why] : indices) {
     folder_.write("model.safetensors.index.json", index);
-    EXPECT_EQ(refusal(at(""), ErrorCode::kDamagedWeights),
-              std::string("'@/model.safetensors.index.json' is not a valid index of shards: ") +
-                  why + " | fetch or write the file again");
+    EXPECT_REFUSED(refusal(at("")), kDamagedWeights, "", "index.json'", why);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "stages/train/classification_loss.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/tiny_step.h"
 #include "tests/support/tiny_training.h"
 
 namespace stages {
@@ -18,19 +19,6 @@ namespace {
 
 using testing::ElementsAre;
 using Json = nlohmann::ordered_json;
-
-class TinyStep : public TrainingStep {
- public:
-  std::vector<LossTerm> terms() const override { return {{"cross_entropy", Coupling::kPerSample}}; }
-  bool mixes_samples() const override { return false; }
-  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
-    return model.forward(network, part.tensors());
-  }
-  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
-    return {{"cross_entropy", cross_entropy_sum(encoded.at("logits"), part["label"], 0)}};
-  }
-  TinyModel model;
-};
 
 /// A backward that adds what it is told to the gradient of what it passed on.
 struct Disturbed : torch::autograd::Function<Disturbed> {

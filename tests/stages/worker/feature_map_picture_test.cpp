@@ -6,6 +6,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/stages.h"
 #include "tests/support/model_of.h"
+#include "tests/support/refused.h"
 #include "tests/support/tiny_dataset.h"
 
 namespace stages {
@@ -44,14 +45,8 @@ TEST(FeatureMapPicture, NetworkWithoutMapsIsRefused) {
   const auto network = model.build(two_grades(), 1);
   Checkpoint checkpoint;
   checkpoint.model_stage = "model";
-  try {
-    class_activation(*network, checkpoint, torch::zeros({1, 3, 8, 8}), 0, 1);
-    FAIL();
-  } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(),
-                 "the model of 'model' has no feature maps to explain its predictions with");
-    EXPECT_THAT(error.help, testing::HasSubstr("leave out --explain"));
-  }
+  EXPECT_REFUSED(class_activation(*network, checkpoint, torch::zeros({1, 3, 8, 8}), 0, 1),
+                 kOptionConflict, "", "'model'", "--explain");
 }
 
 TEST(FeatureMapPicture, LiesInRedOverThePhotograph) {

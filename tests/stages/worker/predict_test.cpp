@@ -16,6 +16,7 @@
 #include "stages/stages.h"
 #include "tests/support/pictures.h"
 #include "tests/support/recording_context.h"
+#include "tests/support/refused.h"
 #include "tests/support/stage_options.h"
 
 namespace stages {
@@ -88,22 +89,14 @@ class Predict : public testing::Test {
   }
   std::string path(const std::string& below) const { return (pictures_ / below).string(); }
 
-  Json predict() {
+  Json predict() { return *answer(); }
+  runner::Result<Json> answer() {
     items_.clear();
     said_.clear();
     const RequestContext context{
         [](const runner::Progress&) {}, [&](std::string_view line) { said_.emplace_back(line); },
         [&] { return is_cancelled_; }, [&](const Json& item) { items_.push_back(item); }};
-    const auto answer = answer_predict(request_, context);
-    return answer ? *answer
-                  : Json(runner::name(answer.errors()[0].code) + " " + answer.errors()[0].message);
-  }
-  std::string error() {
-    try {
-      return predict().dump();
-    } catch (const runner::StageError& error) {
-      return runner::name(error.code) + " " + error.what() + " | " + error.help;
-    }
+    return answer_predict(request_, context);
   }
   std::vector<std::string> files() const {
     std::vector<std::string> result;
@@ -233,10 +226,7 @@ TEST_F(Predict, NeedsNeitherTheTrainingDataNorWritesAnywhere) {
 
 TEST_F(Predict, PictureThatCannotBeReadStopsIt) {
   std::ofstream(path("photos/c0/3.jpg")) << "broken";
-  EXPECT_EQ(
-      error(),
-      "E0609 image '" + path("photos/c0/3.jpg") +
-          "': it is not JPEG, PNG or WebP | add --skip-corrupt to leave out unreadable images");
+  EXPECT_REFUSED(answer(), kUnsupportedImage, "", path("photos/c0/3.jpg"), "--skip-corrupt");
   EXPECT_THAT(files(), ElementsAre("c0/0.jpg", "c0/1.jpg", "c0/2.jpg"));  // the batch before
 }
 
@@ -276,19 +266,16 @@ TEST_F(Predict, CheckpointThatDoesNotSayWhatItsInputIsIsRefused) {
     fs::remove_all(folder);
     fs::create_directories(folder);
     write_checkpoint(folder, state, runner::disk());
-    return error();
+    predict();
   };
-  EXPECT_EQ(rewritten(""), "E0622 the checkpoint '" + folder.string() +
-                               "' does not say how an image becomes its input | it was trained on "
-                               "something other than images");
-  EXPECT_THAT(rewritten(R"({"kind": "image"})"),
-              HasSubstr("becomes its input: its 'image_size' is missing"));
+  EXPECT_REFUSED(rewritten(""), kUnknownInput, "", folder.string());
+  EXPECT_REFUSED(rewritten(R"({"kind": "image"})"), kUnknownInput, "", "'image_size'");
 }
 
 TEST_F(Predict, NodeWithoutACheckpointIsRefused) {
   for (const char* node : {"model", "nobody"}) {
     request_["node"] = node;
-    EXPECT_EQ(error(), "E0808 '" + std::string(node) + "' has no checkpoint among its outputs | ");
+    EXPECT_REFUSED(answer(), kNoCheckpoint, "", std::string(node));
   }
 }
 
@@ -315,16 +302,14 @@ TEST_F(Predict, RequestIsRefusedWithThePlaceOfWhatIsWrong) {
 
 TEST_F(Predict, AverageThatTheTrainingHasNotKeptIsRefused) {
   request_["checkpoints"]["train"]["weights"] = "averaged";
-  EXPECT_THAT(
-      error(),
-      HasSubstr("the training kept no average of its weights | leave out --weights averaged"));
+  EXPECT_REFUSED(answer(), kOptionConflict, "/train/ema", "--weights averaged");
   request_["checkpoints"]["train"]["weights"] = "trained";
   EXPECT_EQ(predict().dump(), R"({"images":16,"failed":0})");
 }
 
 TEST_F(Predict, MissingPathIsReportedBeforeAnythingIsLoaded) {
   request_["paths"] = {"no/such.jpg"};
-  EXPECT_EQ(error(), "\"E0603 there is no file or folder 'no/such.jpg'\"");
+  EXPECT_REFUSED(answer(), kMissingImage, "", "no/such.jpg");
   EXPECT_TRUE(said_.empty());
 }
 
