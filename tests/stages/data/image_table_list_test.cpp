@@ -218,7 +218,7 @@ TEST_F(ImageTableList, AccentsOfPathsMayBeWrittenOtherwiseThanOnDisk) {
     write("data/table.csv", "image_path,make\n" + named + ",Audi\n");
     EXPECT_THAT(labelled_names(list()[Part::kTrain]), ElementsAre("0 " + there));
     write("data/table.csv", "image_path,make\n" + there + ",Audi\n" + named + ",Audi\n");
-    EXPECT_THAT(errors(), ElementsAre(testing::HasSubstr("is listed twice, first in line 2")));
+    EXPECT_REFUSED(errors(), kBadAnnotations, "/table", "listed twice", "line 2");
     fs::remove_all(folder_ / ("a" + std::string(disk)));
   }
 }
