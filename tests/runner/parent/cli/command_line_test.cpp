@@ -281,7 +281,7 @@ TEST(CommandLine, AddressAsAPlaceToWriteIsRefusedByEveryFlag) {
     for (const Parameter& parameter : verb.parameters) {
       const bool says_so = parameter.name == "--out" ||
                            parameter.summary.find(" to write") != std::string::npos ||
-                           parameter.summary.find("to draw into") != std::string::npos ||
+                           parameter.summary.find(" draw ") != std::string::npos ||
                            parameter.summary.starts_with("Draw ");
       EXPECT_EQ(parameter.is_written, says_so) << command->name << ' ' << parameter.name;
       if (!parameter.is_written) continue;

@@ -213,7 +213,7 @@ TEST_F(RunIndexTest, DamagedOneIsMadeAnew) {
     EXPECT_EQ(refresh_and_save().read, 1u);
     ASSERT_EQ(warnings_.size(), 1u) << text;
     EXPECT_THAT(warnings_[0].message,
-                HasSubstr("is damaged (file is not a database) and will be rebuilt: '"));
+                HasSubstr("is damaged (file is not a database), and will be rebuilt: '"));
     EXPECT_THAT(folders(), ElementsAre("a"));
   }
 }

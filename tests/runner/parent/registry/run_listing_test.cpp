@@ -177,7 +177,7 @@ TEST_F(RunListingTest, DamageInsideTheIndexIsFoundAndMended) {
   EXPECT_EQ(list()->all, 203u);
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_THAT(warnings_[0].message,
-              HasSubstr("is damaged (database disk image is malformed), and is made anew"));
+              HasSubstr("is damaged (database disk image is malformed) and will be rebuilt"));
   warnings_.clear();
   EXPECT_EQ(list()->all, 203u);
   EXPECT_THAT(warnings_, IsEmpty());

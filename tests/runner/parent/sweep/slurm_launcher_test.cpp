@@ -123,7 +123,7 @@ TEST_F(SlurmLauncherTest, TasksThatFailedWithoutAWordAreHandedOverAgain) {
   folder_.write("vanishes", "");
   EXPECT_EQ(run({{"resubmissions", 1}}), ExitCode::kSomeTrialsFailed);
   EXPECT_THAT(err_.str(), AllOf(HasSubstr("Slurm job 8: 2 trials\n"),
-                                HasSubstr("trial 0: its task is gone (FAILED); it is handed "),
+                                HasSubstr("trial 0: its task is gone (FAILED); it is resubmitted"),
                                 testing::EndsWith("trial 1: its task is gone (FAILED)\n")));
   std::filesystem::remove(folder_ / "vanishes");
   EXPECT_EQ(run(), ExitCode::kDone);
