@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <torch/library.h>
 #include <torch/types.h>
@@ -148,8 +149,31 @@ struct Cast {
       weight;  // keeps the address from being reused
   at::Tensor cast;
 };
-std::unordered_map<c10::TensorImpl*, Cast>& casts_of_thread() {
-  thread_local std::unordered_map<c10::TensorImpl*, Cast> casts;
+/// The casts of weights, in the order in which they were made. They are freed in that order, so a
+/// trace does not depend on addresses.
+class WeightCasts {
+ public:
+  const at::Tensor* find(const at::Tensor& weight) const {
+    const auto place = places_.find(weight.unsafeGetTensorImpl());
+    return place == places_.end() ? nullptr : &casts_[place->second].cast;
+  }
+  void add(const at::Tensor& weight, const at::Tensor& cast) {
+    places_.emplace(weight.unsafeGetTensorImpl(), casts_.size());
+    casts_.push_back({decltype(Cast::weight)(weight.getIntrusivePtr()), cast});
+  }
+  void clear() {
+    places_.clear();
+    for (Cast& each : casts_) each.cast.reset();
+    casts_.clear();
+  }
+
+ private:
+  std::unordered_map<c10::TensorImpl*, std::size_t> places_;
+  std::vector<Cast> casts_;
+};
+
+WeightCasts& casts_of_thread() {
+  thread_local WeightCasts casts;
   return casts;
 }
 
@@ -164,11 +188,10 @@ at::Tensor cast(const at::Tensor& x, at::ScalarType to) {
                          x.requires_grad() && x.is_leaf() && !x.is_view();
   if (!is_weight) return x.to(to);
   auto& casts = casts_of_thread();
-  const auto found = casts.find(x.unsafeGetTensorImpl());
-  if (found != casts.end()) return found->second.cast;
+  if (const at::Tensor* found = casts.find(x)) return *found;
   at::Tensor result = x.to(to);
   mark_cast(result);
-  casts.emplace(x.unsafeGetTensorImpl(), Cast{decltype(Cast::weight)(x.getIntrusivePtr()), result});
+  casts.add(x, result);
   return result;
 }
 

@@ -9,7 +9,6 @@
 #include "stages/data/image_writer.h"
 #include "stages/data/weighted_sums.h"
 #include "stages/random/random.h"
-#include "stages/retina/retina.h"
 #include "tests/support/pictures.h"
 
 namespace stages {
@@ -39,19 +38,6 @@ TEST(ImageHash, HasABitWhereItBecomesBrighter) {
   EXPECT_EQ(hash[1] >> 32, 0xffffffffu);
   EXPECT_EQ(hash[3], 0u);
   EXPECT_EQ(image_hash(thumbnail(Image(40, 40))), ImageHash{});
-}
-
-TEST(ImageHash, OfAPictureThatIsSavedAgainIsNearAndOfAnotherFar) {
-  for (std::uint64_t i = 0; i < 20; ++i) {
-    const Image image = draw_retina(static_cast<std::int64_t>(i % 5), 200, Random({i}));
-    const Image small = resize(image, 120, 120, Interpolation::kBicubic);
-    const Thumbnail seen = thumbnail(image),
-                    again = thumbnail(decode_image(encode_jpeg(small, 60))),
-                    other = thumbnail(draw_retina(0, 200, Random({i + 100})));
-    EXPECT_LE(distance(image_hash(seen), image_hash(again)), 20) << i;
-    EXPECT_LT(mean_difference(seen, again), 1) << i;
-    EXPECT_GT(mean_difference(seen, other), 2) << i;
-  }
 }
 
 const auto kAnyPair = [](std::size_t, std::size_t) { return true; };

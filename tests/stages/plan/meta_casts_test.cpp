@@ -92,6 +92,23 @@ TEST_F(MetaAutocastTest, AWeightIsCastOnceInAScope) {
   }
 }
 
+/// Addresses would give another order in each process, and with it another plan.
+TEST_F(MetaAutocastTest, CastsAreFreedInTheOrderInWhichTheyWereMade) {
+  MemoryTrace trace({});
+  const at::Tensor input = torch::empty({4, 8}, kMeta);
+  std::vector<at::Tensor> weights;
+  for (int i = 0; i < 40; ++i) weights.push_back(torch::empty({8, 8}, kMeta).requires_grad_(true));
+  {
+    const ScopedPrecision precision(Precision::kBf16, kMeta);
+    for (const at::Tensor& weight : weights) input.mm(weight);
+  }
+  std::vector<std::size_t> freed;
+  for (const TraceEvent& event : trace.events())
+    if (!event.is_birth && trace.storages()[event.storage].is_cast) freed.push_back(event.storage);
+  EXPECT_EQ(freed.size(), weights.size());
+  EXPECT_TRUE(std::ranges::is_sorted(freed));
+}
+
 TEST_F(MetaAutocastTest, AFrozenWeightIsCastAtEachUse) {
   MemoryTrace trace({});
   const at::Tensor weight = torch::empty({8, 8}, kMeta), input = torch::empty({4, 8}, kMeta);

@@ -6,6 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include "stages/data/image.h"
+#include "stages/data/image_survey.h"
+#include "stages/data/image_writer.h"
 #include "tests/support/pictures.h"
 
 namespace stages {
@@ -74,6 +77,19 @@ TEST(LooksLikeRetina, OtherPicturesDoNot) {
   for (std::size_t at = 0; at < square.pixels.size(); at += 3) square.pixels[at] = 200;
   EXPECT_FALSE(looks_like_retina(square));
   EXPECT_FALSE(looks_like_retina(Image(1, 1)));
+}
+
+TEST(DrawRetina, HashOfOneThatIsSavedAgainIsNearAndOfAnotherFar) {
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    const Image image = draw_retina(static_cast<std::int64_t>(i % 5), 200, Random({i}));
+    const Image small = resize(image, 120, 120, Interpolation::kBicubic);
+    const Thumbnail seen = thumbnail(image),
+                    again = thumbnail(decode_image(encode_jpeg(small, 60))),
+                    other = thumbnail(draw_retina(0, 200, Random({i + 100})));
+    EXPECT_LE(distance(image_hash(seen), image_hash(again)), 20) << i;
+    EXPECT_LT(mean_difference(seen, again), 1) << i;
+    EXPECT_GT(mean_difference(seen, other), 2) << i;
+  }
 }
 
 }  // namespace
