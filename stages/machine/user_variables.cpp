@@ -87,7 +87,7 @@ runner::Diagnostics check_user_variables(std::optional<int> threads, const UserV
     const auto wish = threads_in(*value);
     if (!wish) {
       found.push_back(
-          unknown_value(name, *value, "no number of threads", "a number from 1 to 1024"));
+          unknown_value(name, *value, "not a number of threads", "a number from 1 to 1024"));
     } else if (threads && *wish != *threads) {
       found.push_back({ErrorCode::kOptionConflict,
                        {},

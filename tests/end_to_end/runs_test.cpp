@@ -160,7 +160,8 @@ TEST_F(Runs, NothingIsLostByBadInput) {
                         "cannot be read"));
   for (const auto& entry : fs::directory_iterator(folder_ / "cache/runs"))
     std::ofstream(entry.path()) << "no index";
-  EXPECT_THAT(runs("ls").err, HasSubstr("is damaged (file is not a database), and will be rebuilt"));
+  EXPECT_THAT(runs("ls").err,
+              HasSubstr("is damaged (file is not a database), and will be rebuilt"));
 
   EXPECT_EQ(runs("rm outputs/0.5").exit, 64);
   EXPECT_EQ(runs("rm outputs/../outputs/0.5 --yes").exit, 64);

@@ -126,7 +126,7 @@ TEST_F(CheckpointFolderTest, FileThatIsMissingIsNamed) {
 
 TEST_F(CheckpointFolderTest, ManifestThatIsNotOursIsRefused) {
   EXPECT_REFUSED(refusal_of_manifest([](auto& m) { m["schema"] = 2; }), kDamagedWeights, "",
-                 "manifest.json", "version 2", "reads 1");
+                 "manifest.json", "version 2", "version 1");
   EXPECT_REFUSED(refusal_of_manifest([](auto& m) { m = nlohmann::json::array(); }), kDamagedWeights,
                  "", "manifest.json");
   EXPECT_REFUSED(refusal_of_manifest([](auto& m) { m["files"]["../x"] = 1; }), kDamagedWeights, "",

@@ -206,7 +206,7 @@ TEST_F(ZeroShot, WhatCannotBeMeasuredIsRefused) {
   checkpoint_->model =
       model_of(kModelClipVision, Json::parse(R"({"hidden_size": 8, "intermediate_size": 16,
       "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 4})"));
-  EXPECT_REFUSED(refusal(kEvaluateZeroShot), kOptionConflict, "", "texts");
+  EXPECT_REFUSED(refusal(kEvaluateZeroShot), kOptionConflict, "", "text");
 }
 
 }  // namespace

@@ -297,7 +297,7 @@ TEST_F(DividedAsBefore, RunThatDidNotRecordItsDivisionIsNotGoneOnWith) {
   EXPECT_REFUSED(run(stage()), kChangedRun, "/split");
   context_.facts.accepts_changes = true;
   run(stage());
-  EXPECT_THAT(context_.said.front(), testing::HasSubstr("divided anew"));
+  EXPECT_THAT(context_.said.front(), testing::HasSubstr("divided again"));
 }
 
 TEST(Download, NothingIsFetchedUnlessTheRecipeSaysSo) {

@@ -107,7 +107,7 @@ TEST_F(ListedImagesTest, WhatIsNotOfThatForm) {
   EXPECT_REFUSED(faults("{\n\"image_names\": {}}"), kBadAnnotations, "", "line 2",
                  "'image_names' is not");
   EXPECT_REFUSED(faults("{\"image_names\": [],\n\"image_names\": [], \"image_labels\": []}"),
-                 kBadAnnotations, "", "line 2", "'image_names' is there twice");
+                 kBadAnnotations, "", "line 2", "'image_names'");
   EXPECT_REFUSED(faults(R"({"image_labels": [0], "image_names": [7]})"), kBadAnnotations, "",
                  "line 1", "image_names[0] is 7");
   EXPECT_REFUSED(faults(R"({"image_labels": [[0]], "image_names": []})"), kBadAnnotations, "",

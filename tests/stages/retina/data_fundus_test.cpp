@@ -163,7 +163,7 @@ TEST_F(Fundus, APatternFindsPatients) {
     folder_.add("data/" + std::string(name), ++seed);
   const Json shares = {{"train", 0.5}, {"validation", 0}, {"test", 0.5}};
   run({{"patient", "^([a-z]+)-\\d"}, {"split", shares}});
-  EXPECT_THAT(context_.said, Contains("patients: 4, by the names of 5 photographs"));
+  EXPECT_THAT(context_.said, Contains("patients: 4, by the names of 5 images"));
   EXPECT_REFUSED(errors({{"patient", "("}}), kBadPattern, "/data/patient", "character 1");
   EXPECT_REFUSED(errors({{"patient", "(\\d{4})"}}), kBadPattern, "/data/patient", "0/anna-1.jpg");
   folder_.add("data/0/" + std::string(60, 'a') + "b.jpg", 99);

@@ -120,8 +120,7 @@ TEST_F(FundusListTest, ATableOfOtherColumnsOrWithoutRows) {
                      {kBadAnnotations, "", {"line 1", "'id_code'", "'id', 'level'"}},
                      {kBadAnnotations, "", {"'diagnosis'"}});
   write("train.csv", "id_code,diagnosis\n");
-  EXPECT_REFUSED(errors(FundusLayout::kAptos2019), kBadAnnotations, "", "train.csv",
-                 "no photograph");
+  EXPECT_REFUSED(errors(FundusLayout::kAptos2019), kBadAnnotations, "", "train.csv", "no image");
   write("train.csv", "");
   EXPECT_REFUSED(errors(FundusLayout::kAptos2019), kBadAnnotations, "", "train.csv", "empty");
 }

@@ -296,7 +296,7 @@ TEST(Trainer, SkippedSamplesAreCounted) {
 TEST(Trainer, DataWithoutAReadableSampleIsAnError) {
   TinyTraining training;
   for (std::int64_t index = 0; index < 30; ++index) training.train_data->skipped.insert(index);
-  EXPECT_REFUSED(training.run(), kTooFewSamples, "", "training data");
+  EXPECT_REFUSED(training.run(), kTooFewSamples, "", "training samples");
   TinyTraining unvalidated;
   for (std::int64_t index = 0; index < 12; ++index) unvalidated.validation->skipped.insert(index);
   EXPECT_EQ(unvalidated.error(), "none of the validation samples could be read");

@@ -358,7 +358,7 @@ TEST_F(SafetensorsTest, BooleanThatIsNeitherIsRefused) {
   std::string prefix(8, '\0');
   prefix[0] = static_cast<char>(header.size());
   put(prefix + header + "\x02");
-  EXPECT_REFUSED(refusal(), kDamagedWeights, "", "'a'", "neither true nor false");
+  EXPECT_REFUSED(refusal(), kDamagedWeights, "", "'a'", "true and false");
 }
 
 TEST_F(SafetensorsTest, MetadataMustBeTexts) {
