@@ -318,6 +318,8 @@ class GradeTables {
     if (image.empty() || image.find('/') != image.npos || !is_image_path(file.name))
       return files_.fault(table.file, line,
                           "its " + table.image + ", " + shown + ", cannot be the name of a file");
+    if (const fs::path there = disk_.called(root_ / file.name); there != root_ / file.name)
+      file.name = there.lexically_relative(root_).string();
     const auto grade = grade_in(text);
     if (!grade) {
       files_.fault(table.file, line,
@@ -359,6 +361,7 @@ class GradeTables {
   const PatientNames& names_;
   AnnotationFiles files_;
   ImageList list_;
+  NamesOnDisk disk_;
   std::unordered_map<std::string, Place> places_;    // by image
   std::unordered_map<std::string, Place> patients_;  // the place of each patient's first eye
 };

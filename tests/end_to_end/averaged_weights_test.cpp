@@ -19,15 +19,16 @@ using testing::HasSubstr;
 class WeightsAskedFor : public testing::Test {
  protected:
   void SetUp() override {
-    if (folder_.is_made()) return;
-    const Ended made = retort(
-        "data make image_folder --out photos --classes 3 --per-class 10 --size 32 --seed 5 -q",
-        folder_.path());
-    ASSERT_EQ(made.exit, 0) << made.err;
+    if (!folder_.is_made()) {
+      const Ended made = retort(
+          "data make image_folder --out photos --classes 3 --per-class 10 --size 32 --seed 5 -q",
+          folder_.path());
+      ASSERT_EQ(made.exit, 0) << made.err;
+      folder_.keep();
+    }
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / "photos")) {
       if (entry.path().extension() == ".jpg") image_ = entry.path().string();
     }
-    folder_.keep();
   }
   void train(const std::string& name, const std::string& more) {
     const Ended ran = retort(

@@ -148,7 +148,7 @@ TEST_F(ClipAdapters, AModelThatCannotPredictIsRefusedByText) {
           "both a run, 'run', and --model 'merged' are given", "leave one of them out");
   refused("--model merged" + photo, 64,
           "--model has no classes of its own, but --labels is not given",
-          "give the texts to choose among");
+          "give the texts to choose from");
   refused("--model merged --labels car", 64, "no image given", "give images or folders of images");
   refused("--model merged" + photo + "--labels \"\"", 64, "the argument after '--labels' is empty",
           "leave it out");
@@ -160,7 +160,7 @@ TEST_F(ClipAdapters, AModelThatCannotPredictIsRefusedByText) {
   const std::string preprocessor = file_text(folder_ / "merged/preprocessor_config.json");
   folder_.write("merged/preprocessor_config.json", R"({"resample": 0})");
   refused("--model merged" + photo + "--labels car", 78, "its 'resample' is 0, and only 2 or 3",
-          "as CLIP's are");
+          "as CLIP does");
   folder_.write("merged/preprocessor_config.json", preprocessor);
   fs::remove(folder_ / "merged/merges.txt");
   refused("--model merged" + photo + "--labels car", 66,

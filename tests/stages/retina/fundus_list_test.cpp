@@ -93,6 +93,17 @@ TEST_F(FundusListTest, AnAptosTableInItsOrder) {
   EXPECT_EQ(list->annotations.size(), 64u);
 }
 
+TEST_F(FundusListTest, AccentsOfATableMayBeWrittenOtherwiseThanOnDisk) {
+  const std::string composed = "zo\xc3\xab", decomposed = "zoe\xcc\x88";
+  write("train_images/" + composed + ".png", "");
+  write("train.csv", "id_code,diagnosis\n" + decomposed + ",2\n");
+  const auto list = list_fundus(folder_.path(), FundusLayout::kAptos2019, false);
+  ASSERT_TRUE(list) << list.errors().front().message;
+  EXPECT_THAT(names(*list, Part::kTrain), ElementsAre("train_images/" + composed + ".png"));
+  write("train.csv", "id_code,diagnosis\n" + decomposed + ",2\n" + composed + ",2\n");
+  EXPECT_REFUSED(errors(FundusLayout::kAptos2019), kBadAnnotations, "", "line 3", "twice");
+}
+
 TEST_F(FundusListTest, EveryFaultOfATableIsNamedWithItsLine) {
   write("train.csv", "id_code,diagnosis\na,0\nb,5\nc,\n../d,1\na,2\nf,10\ne\n");
   write("train_images/a.png", "");
