@@ -53,6 +53,12 @@ class DamagedOutputs : public testing::TestWithParam<RecordedFamily> {
     const Ended ran =
         shell("retort run " + std::string(family.recipe) + small + " run.dir=whole -q");
     ASSERT_EQ(ran.exit, 0) << ran.err;
+    ASSERT_EQ(shell("cp -r whole run").exit, 0);
+  }
+  /// Shell commands that bring a file of `run` back, and make it the first parameter.
+  static std::string restored(const std::string& file) {
+    return "set -- 'run/" + file + "'; rm -f \"$1\"; cp 'whole/" + file +
+           "' \"$1\"; chmod u+w \"$1\"; ";
   }
   Ended shell(const std::string& commands) const {
     return run_shell(
@@ -95,15 +101,14 @@ TEST_P(DamagedOutputs, AreUnderstoodByVerbsThatReadRecords) {
   for (const std::string& file : all) {
     std::string commands;
     for (std::size_t damage = 0; damage < std::size(kDamages); ++damage) {
-      commands += "rm -rf run; cp -r whole run; set -- 'run/" + file + "'; chmod u+w \"$1\"; " +
-                  kDamages[damage] + "\n";
+      commands += restored(file) + kDamages[damage] + "\n";
       for (std::size_t verb = 0; verb < verbs.size(); ++verb) {
         const std::string to = "said" + std::to_string(damage) + std::to_string(verb);
         commands += "rm -rf out; retort " + verbs[verb] + " >/dev/null 2>" + to + "; echo $? >" +
                     to + ".exit\n";
       }
     }
-    shell(commands);
+    shell(commands + restored(file));
     for (std::size_t damage = 0; damage < std::size(kDamages); ++damage) {
       for (std::size_t verb = 0; verb < verbs.size(); ++verb) {
         const std::string to = "said" + std::to_string(damage) + std::to_string(verb);
@@ -124,8 +129,9 @@ TEST_P(DamagedOutputs, OfAnEvaluationAreNamedByWhoReadsThem) {
         name != "metrics.json" && name != "pair_logits.csv" && name != "evaluation_results.json")
       continue;
     for (const char* damage : kDamages) {
-      const Ended ended = shell("rm -rf run out; cp -r whole run; set -- 'run/" + file + "'; " +
-                                damage + "\nretort analyze run --out out");
+      const Ended ended =
+          shell("rm -rf out\n" + restored(file) + damage +
+                "\nretort analyze run --out out; exit=$?; " + restored(file) + "exit $exit");
       expect_understood(ended, file);
       if (ended.exit == 0) continue;
       ++refused;
