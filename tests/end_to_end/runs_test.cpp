@@ -184,7 +184,7 @@ TEST_F(Runs, APersonIsAskedBeforeARunGoes) {
                          "/bin/retort runs rm outputs/0.5' /dev/null",
                      folder_.path());
   };
-  EXPECT_THAT(answered("n").out, HasSubstr("nothing is removed"));
+  EXPECT_THAT(answered("n").out, HasSubstr("nothing was removed"));
   EXPECT_TRUE(fs::exists(folder_ / "outputs/0.5/summary.json"));
   EXPECT_THAT(answered("y").out, HasSubstr("remove this run, "));
   EXPECT_FALSE(fs::exists(folder_ / "outputs/0.5"));
