@@ -11,8 +11,16 @@
 namespace runner {
 namespace {
 
-/// What raise_stack_limit() comes to in a process of these limits: 0 where there is then room, 1
-/// where it says that there is not.
+/// Uses 512 KiB of the stack. Not part of its caller, whose frame would then be as large before the
+/// limit is raised.
+[[gnu::noinline]] bool uses_stack() {
+  volatile char far[512 << 10];
+  far[0] = 1;
+  return far[0] == 1;
+}
+
+/// What raise_stack_limit() returns in a process with these limits: 0 if there is room afterwards,
+/// 1 if it says that there is not.
 int outcome_with(rlim_t soft, rlim_t hard) {
   const pid_t child = fork();
   if (child == 0) {
@@ -23,9 +31,7 @@ int outcome_with(rlim_t soft, rlim_t hard) {
       _exit(error->message == "the stack is limited to 512 KiB, and 1.0 MiB are needed" ? 1 : 2);
     rlimit now{};
     getrlimit(RLIMIT_STACK, &now);
-    volatile char far[512 << 10];  // which would not fit on what there was
-    far[0] = 1;
-    _exit(now.rlim_cur >= (1 << 20) && far[0] == 1 ? 0 : 3);
+    _exit(now.rlim_cur >= (1 << 20) && uses_stack() ? 0 : 3);
   }
   int status = 0;
   waitpid(child, &status, 0);
