@@ -153,8 +153,7 @@ std::optional<RecordedPart> Repetition::part(const Recorder& recorder, Before be
 }
 
 /// Autograd may save a tensor of the batch, which then counts as an activation. A part that
-/// describes another storage anew, or returns a tensor of before, is computed for each batch; and
-/// so is one with autocast's casts, which die in an order that depends on their addresses.
+/// describes another storage anew, or returns a tensor of before, is computed for each batch.
 void Repetition::note_described(const Recorder& recorder, const Before& before,
                                 RecordedPart& part) const {
   std::vector<std::size_t> of_batch;
@@ -166,7 +165,6 @@ void Repetition::note_described(const Recorder& recorder, const Before& before,
     if (!(then == now)) part.described.push_back({name, then, now});
   }
   part.is_repeatable =
-      std::ranges::none_of(part.stretch.storages, &TracedStorage::is_cast) &&
       std::ranges::all_of(part.given, [](const auto& left) { return left.survivor.has_value(); });
   for (std::size_t index = 0; index < before.owners.size(); ++index) {
     if (recorder.storages[index].owner == before.owners[index]) continue;
