@@ -33,7 +33,10 @@ const RecordedFamily kRecordedFamilies[] = {
     {"Retina", "fundus_folders --per-class 10 --size 48",
      "diabetic_retinopathy data.root=data data.image_size=32 data.loader.workers=0 "
      "model.weights=null 'model.layers=[1,1,1,1]' train.batch_size=8 memory.precision=fp32 "
-     "--smoke"}};
+     "--smoke"},
+    {"FineTuning", "flowers102 --classes 3 --per-class 26 --size 32",
+     "finetune model/backbone=tiny model.backbone.num_hidden_layers=1 data.root=data "
+     "data.image_size=28 data.loader.workers=0 epochs=1 train.batch_size=8"}};
 
 void PrintTo(const RecordedFamily& family, std::ostream* out) { *out << family.name; }
 
