@@ -83,9 +83,8 @@ inline constexpr std::size_t kMaxListBytes = std::size_t{128} << 20;
 /// and the result is then not usable; a list without images is not an error.
 ListedImages read_filelist(AnnotationFiles& files, const std::string& name);
 
-/// Reads a table whose header line has the columns `filename` and `label`, among others, as
-/// meta-learning-lstm has for miniImagenet. The classes are the labels, sorted bytewise. Reports
-/// errors in the same way.
+/// Reads a table whose header line has the columns `filename` and `label`, among others. The
+/// classes are the labels, sorted bytewise. Reports errors in the same way.
 ListedImages read_split_csv(AnnotationFiles& files, const std::string& name);
 
 }  // namespace stages
