@@ -18,7 +18,7 @@ fail() {
 
 cmake --install "$build" --prefix "$prefix" >/dev/null
 for part in bin/retort libexec/retort-worker share/retort/schemas/editor/recipe.json share/retort/recipes/classify.yaml \
-  share/retort/experiments/quickstart.yaml; do
+  share/retort/experiments/quickstart.yaml share/retort/python/retort/py.typed; do
   [ -e "$prefix/$part" ] || fail "$part is not installed"
 done
 if ldd "$prefix/libexec/retort-worker" | grep 'not found'; then fail "the worker does not find its libraries"; fi
@@ -30,3 +30,9 @@ retort="$prefix/bin/retort"
 # The worker and the recipes are found where they were installed: nothing else is here.
 "$retort" run quickstart --smoke run.dir=run
 [ -e run/summary.json ] || fail "the run has left no record"
+
+# The Python package finds the program of its own installation.
+if python=$(command -v python3); then
+  PYTHONPATH="$prefix/share/retort/python" "$python" -B -c 'import retort; print(retort.validate("quickstart"))' ||
+    fail "the Python package does not find the program"
+fi

@@ -59,8 +59,13 @@ check_rooms() {
 
 check_includes() {
   forbid "runner/ knows no tensor" "$(code '#include [<"](torch|ATen|c10|stages)/' runner)"
-  forbid "runner/ is divided into what both programs use, the parent and the worker" "$(
-    find runner -mindepth 1 -maxdepth 1 -type d | grep -vxE 'runner/(shared|parent|worker)' || true
+  forbid "runner/ is divided into what both programs use, the parent, the worker and the Python package" "$(
+    find runner -mindepth 1 -maxdepth 1 -type d | grep -vxE 'runner/(shared|parent|worker|python)' || true
+  )"
+  forbid "the Python package needs Python alone" "$(
+    find runner/python -name __pycache__ -prune -o -type f -print | grep -vE '^runner/python/retort/([a-z_]+\.py|py\.typed)$' || true
+    grep -rnE --include='*.py' '^(import|from) ' runner/python |
+      but_not ':(import|from) (\.|(__future__|collections|contextlib|csv|dataclasses|importlib|io|json|math|os|pathlib|re|shutil|signal|subprocess|sys|tempfile|typing|warnings)([ .]|$))'
   )"
   # shellcheck disable=SC2086
   check_rooms runner/shared $shared_rooms
@@ -285,7 +290,10 @@ self_test() {
   expect "runner/ knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>runner/shared/value/value.h'
   expect "runner/ knows no tensor" <<<'echo "#include \"stages/tensor/batch.h\"" >>runner/shared/graph/graph.cpp'
   expect "every folder of runner/shared/ is a room" <<<'mkdir runner/shared/misc; touch runner/shared/misc/more.h'
-  expect "runner/ is divided into what both programs use, the parent and the worker" <<<'mkdir runner/misc'
+  expect "runner/ is divided into what both programs use, the parent, the worker and the Python package" \
+    <<<'mkdir runner/misc'
+  expect "the Python package needs Python alone" <<<'echo "import numpy" >>runner/python/retort/record.py'
+  expect "the Python package needs Python alone" <<<'touch runner/python/retort/native.so'
   expect "a room of runner/parent/ does not include a later one: $parent_rooms" \
     <<<'echo "#include \"runner/parent/schema/schema.h\"" >>runner/parent/config/compose.h'
   expect "a room of stages/ does not include a later one: $stages_rooms" \

@@ -54,7 +54,7 @@ retort = metadata.distribution("retort")
 assert retort.requires == ["torch==2.11.*"], retort.requires
 for file in retort.files:
     if not file.hash:
-        assert file.name in ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json"), file
+        assert file.name in ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json") or file.suffix == ".pyc", file
         continue
     digest = hashlib.new(file.hash.mode, file.read_binary()).digest()
     assert base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == file.hash.value, file
@@ -66,12 +66,21 @@ done
 # Tests can make a program of the build folder fail; not this one.
 inside RETORT_FAULT=any:1:fail retort init recipe.yaml || fail "it obeys RETORT_FAULT"
 
+# The package runs the program that was installed with it, whatever Python's environment has on PATH.
+inside PATH= "$scratch/environment/bin/python" -c '
+import retort
+run = retort.run("quickstart", smoke=True, folder="from_python")
+assert run.summary.status == "finished", run.summary
+' || fail "the Python package does not run the program"
+
 # The archive over another environment is the same.
 mkdir "$scratch/unpacked"
 tar -C "$scratch/unpacked" --strip-components=1 -xf "$scratch"/once/*.tar.gz
 for folder in libexec share/retort share/man; do
-  diff -r "$scratch/unpacked/$folder" "$scratch/environment/$folder" || fail "the archive holds another $folder"
+  diff -r --exclude=python "$scratch/unpacked/$folder" "$scratch/environment/$folder" || fail "the archive holds another $folder"
 done
+diff -r --exclude=__pycache__ "$scratch/unpacked/share/retort/python/retort" "$packages/retort" ||
+  fail "the archive holds another Python package"
 cmp "$scratch/unpacked/bin/retort" "$scratch/environment/bin/retort" || fail "the archive holds another retort"
 
 # Without torch it says what is missing.

@@ -1,0 +1,101 @@
+"""Python values as overrides of a recipe: `{"train.epochs": 5}` is `train.epochs=5`."""
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Union
+
+Override = Union[str, Mapping[str, Any]]
+
+# Texts that mean themselves without quotes.
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*", re.ASCII)
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
+_WORDS = {"true", "false", "null", "nan", "inf"}
+
+
+class Choice:
+    """Values for one key of a sweep, made by `choice(a, b)`."""
+
+    def __init__(self, values: Iterable[Any]):
+        self.values = tuple(values)
+        if not self.values:
+            raise ValueError("choice() needs at least one value")
+
+    def __repr__(self) -> str:
+        return f"choice({', '.join(map(repr, self.values))})"
+
+
+def choice(*values: Any) -> Choice:
+    """Values that the trials of a sweep try: `retort.sweep("quickstart", seed=retort.choice(1, 2))`."""
+    return Choice(values)
+
+
+def rendered(overrides: Iterable[Override], values: Mapping[str, Any]) -> list[str]:
+    """Overrides as the command line takes them: texts as they are, then the values of mappings and keywords."""
+    words = []
+    for override in overrides:
+        if isinstance(override, str):
+            words.append(override)
+        elif isinstance(override, Mapping):
+            words += [_override(key, value) for key, value in override.items()]
+        else:
+            raise TypeError(f"an override is a text such as 'train.epochs=5' or a mapping, not {override!r}")
+    return words + [_override(key, value) for key, value in values.items()]
+
+
+def _override(key: str, value: Any) -> str:
+    if not isinstance(key, str) or not key or "=" in key:
+        raise ValueError(f"{key!r} is not a key")
+    return f"{key}={_swept(key, value)}"
+
+
+def _swept(key: str, value: Any) -> str:
+    if isinstance(value, Choice):
+        return f"choice({','.join(_value(key, one) for one in value.values)})"
+    if isinstance(value, range):
+        return f"range({value.start},{value.stop},{value.step})"
+    return _value(key, value)
+
+
+def plain_value(key: str, value: Any) -> Any:
+    """`value` as None, bool, int, float, str, list or dict, which recipes hold."""
+    if value is None or isinstance(value, (bool, int, float, str, list, tuple, Mapping)):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    if hasattr(value, "tolist"):  # an array, a tensor or a number of numpy or torch
+        return value.tolist()
+    raise TypeError(f"{key}: a recipe cannot hold a {type(value).__name__}")
+
+
+def _value(key: str, value: Any) -> str:
+    value = plain_value(key, value)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        return float.__repr__(value)
+    if isinstance(value, str):
+        return _text(value, _PLAIN)
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{_key(key, name)}:{_value(key, one)}" for name, one in value.items()) + "}"
+    return "[" + ",".join(_value(key, one) for one in value) + "]"
+
+
+def _key(key: str, name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{key}: the keys of a mapping are texts, not {name!r}")
+    return _text(name, _PLAIN_KEY)
+
+
+def _text(text: str, plain: re.Pattern[str]) -> str:
+    if "\0" in text:
+        raise ValueError("a text in an override cannot hold a null character")
+    if plain.fullmatch(text) and text.lower() not in _WORDS:
+        return text
+    # Backslashes before a quote, or at the end, count twice; elsewhere they are themselves.
+    return "'" + re.sub(r"(\\*)('|\Z)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), text) + "'"

@@ -1,0 +1,260 @@
+"""A run's folder: its record, and what can be done with its weights."""
+from __future__ import annotations
+
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypedDict, Union
+
+from .errors import DataError, Interrupted
+from .overrides import Override, rendered
+from .program import Answer, call, flags, number
+from .progress import progress_for
+from .record import Confusion, MetricPoint, missing, read_confusion, read_history, read_predictions
+from .table import Table
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A stage of a run, or one item of its `foreach`."""
+
+    node: str
+    state: str  # done, partial or missing
+    status: str  # as in summary.json: waiting, running or finished
+    seconds: float
+    peak_memory_bytes: int
+    epoch: int | None  # epochs done in the latest checkpoint
+    best: float | None  # the monitored metric of the best checkpoint
+    best_epoch: int | None
+    missing: str | None  # what keeps a node that has finished from being done
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a run went."""
+
+    recipe: str | None  # its name
+    status: str  # finished, failed, interrupted, running, worker died; empty without summary.json
+    exit: int | None
+    started: str
+    seconds: float
+    smoke: bool
+    device: str
+    threads: int
+    source: str | None  # of an evaluation: the folder of the run that trained the weights
+    tags: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    environment: dict[str, Any]  # versions, processor, input files
+
+
+@dataclass(frozen=True)
+class Export:
+    """What `Run.export()` has written."""
+
+    folder: pathlib.Path
+    files: tuple[str, ...]
+    weights: str | None  # averaged or trained, for a training with train.ema
+
+
+class ImagePrediction(TypedDict):
+    """The prediction for one image; of an ensemble also the program's `tied`, `margin`, `votes` and `pairs`."""
+
+    file: str
+    predicted: str | None  # None: an ensemble abstains
+    probability: float | None
+    classes: dict[str, float]  # the most likely classes with their probabilities
+
+
+class Run:
+    """A run, by its folder. Everything is read when it is asked for, so that it is what the folder holds then."""
+
+    def __init__(self, folder: Path):
+        self.folder = pathlib.Path(os.path.abspath(folder))
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r})"
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Run) and other.folder == self.folder
+
+    def __hash__(self) -> int:
+        return hash(self.folder)
+
+    @property
+    def summary(self) -> Summary:
+        shown = self._shown()
+        nodes = tuple(Node(**{**node, "best": number(node["best"])}) for node in shown["nodes"])
+        names = ("recipe", "status", "exit", "started", "seconds", "smoke", "device", "threads", "source", "environment")
+        return Summary(tags=tuple(shown["tags"]), nodes=nodes, **{name: shown[name] for name in names})
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """The resolved recipe with every default."""
+        return self._shown()["settings"]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The last value of each metric, by name, such as validation/loss; node:name if several nodes have it."""
+        points = self._shown()["metrics"]
+        names = [point["metric"] for point in points]
+        return {
+            point["metric"] if names.count(point["metric"]) == 1 else f"{point['node']}:{point['metric']}": number(
+                point["value"]
+            )
+            for point in points
+        }
+
+    def history(self, *names: str) -> Table[MetricPoint]:
+        """Every value of every metric in the order of measurement, or of the metrics that are named."""
+        if not (self.folder / "metrics.jsonl").exists():
+            self._shown()  # says so if this is no run
+        points = read_history(self.folder / "metrics.jsonl")
+        return Table((point for point in points if not names or point["name"] in names), points.columns)
+
+    def predictions(self, node: str | None = None) -> Table[dict[str, Any]]:
+        """What an evaluation predicted for each sample. `node`: which evaluation, if the run has several."""
+        return read_predictions(self._result("predictions.csv", node))
+
+    def confusion(self, node: str | None = None) -> Confusion:
+        """The confusion matrix of an evaluation."""
+        return read_confusion(self._result("confusion_matrix.csv", node))
+
+    def resume(self, *overrides: Override, force: bool = False, progress: bool | None = None, **values: Any) -> Run:
+        """Continues the run, with the result that it would have had without the stop."""
+        words = [str(self.folder), *rendered(overrides, values)]
+        return run_of(call("resume", flags(force=force), words, progress_for(progress)))
+
+    def evaluate(
+        self,
+        *overrides: Override,
+        folder: Path | None = None,
+        checkpoint: Path | None = None,
+        weights: str | None = None,
+        force: bool = False,
+        progress: bool | None = None,
+        **values: Any,
+    ) -> Run:
+        """Evaluates the weights on other data or with other metrics. The results are a run of their own, in `folder`."""
+        options = flags(checkpoint=checkpoint, weights=weights, force=force)
+        words = [str(self.folder), *rendered(overrides, values), *folder_word(folder)]
+        return run_of(call("evaluate", options, words, progress_for(progress)))
+
+    def predict(
+        self,
+        images: Path | Iterable[Path],
+        *,
+        top: int = 5,
+        device: str | None = None,
+        skip_corrupt: bool = False,
+        checkpoint: Path | None = None,
+        weights: str | None = None,
+        flip: str | None = None,
+        batch_size: int | None = None,
+        support: Path | None = None,
+        labels: Iterable[str] = (),
+        node: str | None = None,
+        progress: bool | None = None,
+    ) -> Table[ImagePrediction]:
+        """Predicts the classes of images and of folders of images; the options are those of `retort predict`."""
+        files = [images] if isinstance(images, (str, os.PathLike)) else list(images)
+        options = flags(
+            top=top, skip_corrupt=skip_corrupt, checkpoint=checkpoint, weights=weights, flip=flip, batch_size=batch_size,
+            support=support, labels=list(labels), node=node,
+        )  # fmt: skip
+        words = [str(self.folder), *map(_image_word, files), *([f"device={device}"] if device else [])]
+        answer = call("predict", options, words, progress_for(progress))
+        try:
+            answer.check()
+        except DataError:  # an image that cannot be read
+            if not skip_corrupt or answer.result is None:
+                raise
+        return Table(map(_image_prediction, answer.rows), ImagePrediction.__annotations__)
+
+    def export(
+        self,
+        format: str = "merged",
+        *overrides: Override,
+        out: Path | None = None,
+        checkpoint: Path | None = None,
+        weights: str | None = None,
+        names: str | None = None,
+        head_inside: bool = False,
+        node: str | None = None,
+    ) -> Export:
+        """Writes the network for transformers or timm (`merged`), peft (`adapter`) or as a program (`torchscript`)."""
+        if format not in ("merged", "adapter", "torchscript"):
+            raise ValueError(f"the format is merged, adapter or torchscript, not {format!r}")
+        options = ["--" + format, *flags(out=out, checkpoint=checkpoint, weights=weights, names=names, head_inside=head_inside, node=node)]
+        result = call("export", options, [str(self.folder), *rendered(overrides, {})]).check()
+        return Export(pathlib.Path(os.path.abspath(result["folder"])), tuple(result["files"]), result.get("weights"))
+
+    def model(
+        self, device: str = "cpu", *, checkpoint: Path | None = None, weights: str | None = None, node: str | None = None
+    ) -> Any:
+        """The network as a torch.nn.Module, from normalised pixels to logits: `export("torchscript")`, loaded.
+
+        Raises ModuleNotFoundError without torch. For layers to train further, export("merged") is what transformers and
+        timm load.
+        """
+        try:
+            import torch
+        except ImportError as error:
+            raise ModuleNotFoundError("Run.model() needs torch: pip install torch", name="torch") from error
+        with tempfile.TemporaryDirectory(prefix="retort-") as folder:
+            made = self.export("torchscript", out=os.path.join(folder, "model"), checkpoint=checkpoint, weights=weights, node=node)
+            return torch.jit.load(str(made.folder / "model.pt"), map_location=device)
+
+    def _shown(self) -> dict[str, Any]:
+        return call("runs", [], ["show", str(self.folder)]).check()
+
+    def _result(self, name: str, node: str | None) -> pathlib.Path:
+        """The file `name` of an evaluation."""
+        if node is not None:
+            return self.folder / "nodes" / node / name
+        found = sorted(self.folder.glob(f"nodes/*/{name}"))
+        if len(found) > 1:
+            raise ValueError(f"several nodes have {name}: name one of {', '.join(file.parent.name for file in found)}")
+        if not found:
+            self._shown()  # says so if this is no run
+            raise missing(f"the run in '{self.folder}' has no {name}", "evaluate it with csv: true")
+        return found[0]
+
+
+def run_of(answer: Answer) -> Run:
+    """The run that `run`, `resume` or `evaluate` has left, if it finished."""
+    folder = (answer.result or {}).get("folder")
+    run = Run(folder) if folder else None
+    if answer.is_interrupted:
+        raise Interrupted(f"stopped; {run!r}.resume() continues" if run else "stopped", run)
+    answer.check(run)
+    assert run is not None
+    return run
+
+
+def folder_word(folder: Path | None) -> list[str]:
+    return [] if folder is None else rendered([{"run.dir": os.fspath(folder)}], {})
+
+
+def _image_word(file: Path) -> str:
+    """A path that is not taken for an override."""
+    path = os.fspath(file)
+    return os.path.abspath(path) if "=" in path else path
+
+
+def _image_prediction(row: dict[str, Any]) -> ImagePrediction:
+    classes = {one["class"]: number(one["probability"]) for one in row.pop("classes", [])}
+    predicted = row.pop("prediction", next(iter(classes), None))
+    return {
+        "file": row.pop("file"),
+        "predicted": predicted,
+        "probability": classes.get(predicted),
+        "classes": classes,
+        **row,
+    }  # type: ignore[typeddict-item]

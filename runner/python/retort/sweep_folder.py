@@ -1,0 +1,134 @@
+"""A sweep's folder: its trials and what they show."""
+from __future__ import annotations
+
+import os
+import pathlib
+from dataclasses import dataclass
+from typing import Any, Union
+
+from .errors import Interrupted
+from .program import Answer, call, flags, number
+from .progress import progress_for
+from .run_folder import Run
+from .table import Table
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of a sweep."""
+
+    number: int  # counted from 0
+    state: str  # waiting, running, finished, failed or interrupted
+    overrides: tuple[str, ...]
+    attempts: int
+    seconds: float
+    metrics: dict[str, float]  # those of validations are of the weights that are kept
+    reason: str | None  # why the last attempt failed
+    run: Run
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The metric by which trials are compared."""
+
+    metric: str
+    best: str  # largest or smallest
+    of_test_data: bool
+
+
+@dataclass(frozen=True)
+class Means:
+    """The mean of the objective over trials that share settings; the interval is 95 %."""
+
+    settings: str
+    trials: int
+    mean: float
+    half_interval: float | None
+
+
+class Sweep:
+    """A sweep, by its folder; everything is read when it is asked for."""
+
+    def __init__(self, folder: Path):
+        self.folder = pathlib.Path(os.path.abspath(folder))
+
+    def __repr__(self) -> str:
+        return f"Sweep({str(self.folder)!r})"
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        return tuple(self._trial(trial) for trial in self._shown()["trials"])
+
+    @property
+    def best(self) -> Trial | None:
+        """The best trial; None if no trial has a result."""
+        shown = self._shown()
+        return next((self._trial(trial) for trial in shown["trials"] if trial["number"] == shown["best"]), None)
+
+    @property
+    def objective(self) -> Objective | None:
+        found = self._shown()["objective"]
+        return Objective(**found) if found else None
+
+    @property
+    def effects(self) -> tuple[Means, ...]:
+        """For each value of each key with several values, the mean over its trials."""
+        return self._means("effects")
+
+    @property
+    def over_seeds(self) -> tuple[Means, ...]:
+        """The means over seeds, if seed is swept."""
+        return self._means("over_seeds")
+
+    def table(self) -> Table[dict[str, Any]]:
+        """A row for each trial: number, state, overrides, seconds and every metric."""
+        trials = self.trials
+        metrics = sorted({name for trial in trials for name in trial.metrics})
+        return Table(
+            {
+                "number": trial.number,
+                "state": trial.state,
+                "overrides": " ".join(trial.overrides),
+                "seconds": trial.seconds,
+                **{name: trial.metrics.get(name) for name in metrics},
+            }
+            for trial in trials
+        )
+
+    def resume(self, *, slots: int | str | None = None, force: bool = False, progress: bool | None = None) -> Sweep:
+        """Continues interrupted trials and runs those that are missing."""
+        options = flags(slots=slots, force=force)
+        return sweep_of(call("sweep", options, ["resume", str(self.folder)], progress_for(progress)))
+
+    def _shown(self) -> dict[str, Any]:
+        return call("sweep", [], ["show", str(self.folder)]).check_result()
+
+    def _means(self, name: str) -> tuple[Means, ...]:
+        return tuple(
+            Means(one["settings"], one["trials"], number(one["mean"]), number(one["half_interval"]))
+            for one in self._shown()[name]
+        )
+
+    def _trial(self, json: dict[str, Any]) -> Trial:
+        return Trial(
+            json["number"],
+            json["state"],
+            tuple(json["overrides"]),
+            json["attempts"],
+            json["seconds"],
+            {name: number(value) for name, value in json["metrics"].items()},
+            json.get("reason"),
+            Run(self.folder / str(json["number"])),
+        )
+
+
+def sweep_of(answer: Answer) -> Sweep:
+    """The sweep that has run, if all of its trials finished."""
+    sweep = Sweep(answer.result["folder"]) if answer.result else None
+    if answer.is_interrupted:
+        raise Interrupted(f"stopped; {sweep!r}.resume() continues" if sweep else "stopped", sweep=sweep)
+    answer.check(sweep=sweep)
+    assert sweep is not None
+    return sweep
