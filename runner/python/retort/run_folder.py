@@ -101,7 +101,10 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The last value of each metric, by name, such as validation/loss; node:name if several nodes have it."""
+        """The last value of each metric by its name, such as validation/loss; node:name if several nodes have it.
+
+        Those of a validation are of the weights that are kept.
+        """
         points = self._shown()["metrics"]
         names = [point["metric"] for point in points]
         return {
