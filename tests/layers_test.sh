@@ -65,7 +65,7 @@ check_includes() {
   forbid "the Python package needs Python alone" "$(
     find runner/python -name __pycache__ -prune -o -type f -print | grep -vE '^runner/python/retort/([a-z_]+\.py|py\.typed)$' || true
     grep -rnE --include='*.py' '^(import|from) ' runner/python |
-      but_not ':(import|from) (\.|(__future__|collections|contextlib|csv|dataclasses|importlib|io|json|math|os|pathlib|re|shutil|signal|subprocess|sys|tempfile|typing|warnings)([ .]|$))'
+      but_not ':(import|from) (\.|(__future__|collections|contextlib|csv|dataclasses|importlib|io|json|math|os|pathlib|re|shutil|signal|subprocess|sys|tempfile|types|typing|warnings)([ .]|$))'
   )"
   # shellcheck disable=SC2086
   check_rooms runner/shared $shared_rooms

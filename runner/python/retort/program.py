@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import types
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,9 +32,9 @@ KNOWN_SCHEMAS = frozenset(
 def find_program() -> str:
     """The path of `retort`: the variable RETORT, else the one installed with this package, else from PATH."""
     if chosen := os.environ.get("RETORT"):
-        if not os.access(chosen, os.X_OK) or os.path.isdir(chosen):
-            raise ProgramError(f"the variable RETORT is {chosen!r}, which is no program")
-        return chosen
+        if found := shutil.which(chosen):
+            return found
+        raise ProgramError(f"the variable RETORT is {chosen!r}, which is no program")
     # Of lib/python3.x/site-packages/retort or share/retort/python/retort, the folder that has bin/; and pip's --target.
     above = pathlib.Path(__file__).parents
     for prefix in (above[min(4, len(above) - 1)], above[1], pathlib.Path(sys.prefix)):
@@ -169,7 +170,8 @@ def _read(text: str, code: int, said: str, temporary: str | None) -> Answer:
 
 def _frames_of_package() -> int:
     """How many frames on the stack, before the user's, are of this package; the first is the caller's."""
-    count, frame = 0, sys._getframe(1)
+    count = 0
+    frame: types.FrameType | None = sys._getframe(1)
     while frame and frame.f_globals.get("__name__", "").split(".")[0] == __name__.split(".")[0]:
         count, frame = count + 1, frame.f_back
     return count

@@ -1,12 +1,13 @@
 """A run's folder: its record, and what can be done with its weights."""
 from __future__ import annotations
 
+import importlib
 import os
 import pathlib
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypedDict, Union
+from typing import Any, TypedDict, Union, cast
 
 from .errors import DataError, Interrupted
 from .overrides import Override, rendered
@@ -97,7 +98,8 @@ class Run:
     @property
     def recipe(self) -> dict[str, Any]:
         """The resolved recipe with every default."""
-        return self._shown()["settings"]
+        settings: dict[str, Any] = self._shown()["settings"]
+        return settings
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -175,9 +177,9 @@ class Run:
         answer = call("predict", options, words, progress_for(progress))
         try:
             answer.check()
-        except DataError:  # an image that cannot be read
-            if not skip_corrupt or answer.result is None:
-                raise
+        except DataError:
+            if answer.result is None:
+                raise  # else images that cannot be read have been skipped
         return Table(map(_image_prediction, answer.rows), ImagePrediction.__annotations__)
 
     def export(
@@ -194,8 +196,9 @@ class Run:
         """Writes the network for transformers or timm (`merged`), peft (`adapter`) or as a program (`torchscript`)."""
         if format not in ("merged", "adapter", "torchscript"):
             raise ValueError(f"the format is merged, adapter or torchscript, not {format!r}")
-        options = ["--" + format, *flags(out=out, checkpoint=checkpoint, weights=weights, names=names, head_inside=head_inside, node=node)]
-        result = call("export", options, [str(self.folder), *rendered(overrides, {})]).check()
+        options = flags(out=out, checkpoint=checkpoint, weights=weights, names=names, head_inside=head_inside, node=node)
+        words = [str(self.folder), *rendered(overrides, {})]
+        result = call("export", ["--" + format, *options], words).check()
         return Export(pathlib.Path(os.path.abspath(result["folder"])), tuple(result["files"]), result.get("weights"))
 
     def model(
@@ -207,7 +210,7 @@ class Run:
         timm load.
         """
         try:
-            import torch
+            torch = importlib.import_module("torch")
         except ImportError as error:
             raise ModuleNotFoundError("Run.model() needs torch: pip install torch", name="torch") from error
         with tempfile.TemporaryDirectory(prefix="retort-") as folder:
@@ -215,7 +218,8 @@ class Run:
             return torch.jit.load(str(made.folder / "model.pt"), map_location=device)
 
     def _shown(self) -> dict[str, Any]:
-        return call("runs", [], ["show", str(self.folder)]).check()
+        shown: dict[str, Any] = call("runs", [], ["show", str(self.folder)]).check()
+        return shown
 
     def _result(self, name: str, node: str | None) -> pathlib.Path:
         """The file `name` of an evaluation."""
@@ -246,7 +250,7 @@ def folder_word(folder: Path | None) -> list[str]:
 
 
 def _image_word(file: Path) -> str:
-    """A path that is not taken for an override."""
+    """A path that is not taken for an override, even if nothing is there."""
     path = os.fspath(file)
     return os.path.abspath(path) if "=" in path else path
 
@@ -254,10 +258,5 @@ def _image_word(file: Path) -> str:
 def _image_prediction(row: dict[str, Any]) -> ImagePrediction:
     classes = {one["class"]: number(one["probability"]) for one in row.pop("classes", [])}
     predicted = row.pop("prediction", next(iter(classes), None))
-    return {
-        "file": row.pop("file"),
-        "predicted": predicted,
-        "probability": classes.get(predicted),
-        "classes": classes,
-        **row,
-    }  # type: ignore[typeddict-item]
+    told = {"file": row.pop("file"), "predicted": predicted, "probability": classes.get(predicted), "classes": classes}
+    return cast(ImagePrediction, {**told, **row})

@@ -103,7 +103,8 @@ class Sweep:
         return sweep_of(call("sweep", options, ["resume", str(self.folder)], progress_for(progress)))
 
     def _shown(self) -> dict[str, Any]:
-        return call("sweep", [], ["show", str(self.folder)]).check_result()
+        shown: dict[str, Any] = call("sweep", [], ["show", str(self.folder)]).check_result()
+        return shown
 
     def _means(self, name: str) -> tuple[Means, ...]:
         return tuple(

@@ -1,6 +1,7 @@
 """Rows that a method returns."""
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
@@ -9,7 +10,7 @@ Row = TypeVar("Row")
 
 
 class Table(list[Row], Generic[Row]):
-    """A list of rows, each a dict with the same keys. `to_pandas()` makes a DataFrame of it; a notebook shows it as one."""
+    """A list of rows, each a dict with the same keys. `to_pandas()` makes a DataFrame of it, as which notebooks show it."""
 
     def __init__(self, rows: Iterable[Row] = (), columns: Iterable[str] = ()):
         super().__init__(rows)
@@ -20,7 +21,8 @@ class Table(list[Row], Generic[Row]):
         return import_pandas().DataFrame(list(self), columns=list(self.columns))
 
     def _repr_html_(self) -> str | None:
-        return self.to_pandas()._repr_html_() if has_pandas() else None
+        html: str | None = self.to_pandas()._repr_html_() if has_pandas() else None
+        return html
 
 
 def has_pandas() -> bool:
@@ -30,6 +32,4 @@ def has_pandas() -> bool:
 def import_pandas() -> Any:
     if not has_pandas():
         raise ModuleNotFoundError("to_pandas() needs pandas: pip install pandas", name="pandas")
-    import pandas
-
-    return pandas
+    return importlib.import_module("pandas")

@@ -121,10 +121,11 @@ def runs(
 ) -> Table[RunRow]:
     """Lists runs, those in outputs and multirun without `folders`: `runs("accuracy>0.7 & model.kind=lora")`."""
     words = ["ls", *_folders(folders), *([filter] if filter else [])]
-    listed = call("runs", flags(sort=sort, reverse=reverse), words).check()["runs"]
-    return Table(
-        ({**row, "run": os.path.abspath(row["run"]), "value": number(row["value"])} for row in listed), RunRow.__annotations__
-    )
+    listed: list[RunRow] = call("runs", flags(sort=sort, reverse=reverse), words).check()["runs"]
+    for row in listed:
+        row["run"] = os.path.abspath(row["run"])
+        row["value"] = number(row["value"])
+    return Table(listed, RunRow.__annotations__)
 
 
 def _call_with_recipe(verb: str, options: list[str], recipe: Recipe, words: list[str], progress: bool | None) -> Answer:

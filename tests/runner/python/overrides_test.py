@@ -10,8 +10,8 @@ from retort.overrides import choice, rendered
 from retort.recipe import yaml_text
 
 TEXTS = [
-    "", " ", "a", "true", "NULL", "nan", "inf", "1", "1e3", "010", "yes", "1:30", "a b", "trailing ", "a,b", "[1]", "{a: 1}",
-    "it's", '"', "'\"", "\\", "\\'", "a\\\\'", "a\\n", "C:\\dir\\", "line\nbreak", "tab\t", "é", "日本", "😀", "\u2028", "\x85",
+    "", " ", "a", "true", "NULL", "nan", "inf", "1", "1e3", "010", "yes", "1:30", "a b", "trailing ", "a,b", "[1]",
+    "{a: 1}", "it's", '"', "'\"", "\\", "\\'", "a\\\\'", "a\\n", "C:\\dir\\", "line\nbreak", "tab\t", "é", "日本", "😀", "\u2028", "\x85",
     "\x7f", "=", "a=b", "a:b", "#x", "~", "~/x", "*", "&x", "!tag", "%", "@", "`", "|", ">", "- a", "? a", "choice(1,2)",
     "range(1,3)", "x/y.png", "$", "a$b", "a" * 5000,
 ]  # fmt: skip

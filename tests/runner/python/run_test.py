@@ -1,4 +1,5 @@
 """Runs: what they give, how they stop, and how they go on."""
+import json
 import os
 import signal
 import threading
@@ -6,7 +7,7 @@ import time
 import unittest
 import warnings
 
-from support import SCRATCH, SMALL, small_run, retort
+from support import SCRATCH, SMALL, fake_program, small_run, retort
 
 
 def interrupt_when(happened):
@@ -46,6 +47,14 @@ class Runs(unittest.TestCase):
         right = sum(confusion.counts[at][at] for at in range(3))
         self.assertEqual(right, sum(row["correct"] for row in rows))
 
+    def test_metrics_of_several_nodes_have_the_node_in_their_names(self):
+        metrics = [("train.0", "loss", 1.0), ("train.1", "loss", "nan"), ("train.1", "rate", "-inf")]
+        shown = {"metrics": [{"node": node, "metric": name, "value": value, "step": 1} for node, name, value in metrics]}
+        document = {"schema": "runs_show/1", "retort": "1", "result": shown, "warnings": []}
+        fake_program(self, f"cat <<'END'\n{json.dumps(document)}\nEND\n")
+        found = retort.Run("any").metrics
+        self.assertEqual(repr(found), "{'train.0:loss': 1.0, 'train.1:loss': nan, 'rate': -inf}")
+
     def test_a_mapping_is_a_recipe(self):
         recipe = {"schema": 1, "name": "mine", "defaults": ["quickstart", "_self_"], "data": {"root": "shapes"}, "device": "cpu"}
         run = retort.run(recipe, {"data.make": SMALL["data.make"]}, "threads=1", smoke=True, folder="of a mapping")
@@ -59,13 +68,17 @@ class Runs(unittest.TestCase):
         self.assertEqual(len(rows[0]["classes"]), 2)
 
     def test_an_image_that_cannot_be_read_is_an_error_or_left_out(self):
-        broken = SCRATCH / "name=value.png"  # and no override
-        broken.write_bytes(b"no image")
+        broken = "device=some.png"  # and no override
+        (SCRATCH / broken).write_bytes(b"no image")
         images = [broken, "shapes/disc/00000.jpg"]
         with self.assertRaises(retort.DataError) as caught:
             small_run().predict(images, device="cpu")
-        self.assertIn("name=value.png", str(caught.exception))
+        self.assertIn("device=some.png", str(caught.exception))
         self.assertEqual([row["file"] for row in small_run().predict(images, device="cpu", skip_corrupt=True)], images[1:])
+
+    def test_a_missing_image_is_no_override(self):
+        with self.assertRaises(retort.RetortError):
+            small_run().predict(["threads=1", "shapes/disc/00000.jpg"])
 
     def test_an_evaluation_is_a_run_of_its_own(self):
         other = small_run().evaluate({"evaluate.top_k": [1]}, {"evaluate.allow_trained": True}, folder="evaluated")
@@ -107,8 +120,10 @@ class Runs(unittest.TestCase):
         stopped = caught.exception.run
         self.assertEqual(stopped.summary.status, "interrupted")
         self.assertEqual(stopped.resume().summary.status, "finished")
-        values = lambda run: [(point["step"], point["value"]) for point in run.history("train/loss", "validation/loss")]
-        self.assertEqual(values(stopped), values(whole))
+        losses = [
+            [(point["step"], point["value"]) for point in run.history("train/loss", "validation/loss")] for run in (whole, stopped)
+        ]
+        self.assertEqual(losses[0], losses[1])
 
     def test_warnings_are_those_of_python(self):
         with warnings.catch_warnings(record=True) as said:
