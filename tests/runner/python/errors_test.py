@@ -1,9 +1,11 @@
 """What goes wrong is an exception that says it."""
+import json
 import os
 import shutil
 import unittest
 
 from support import ROOT, SCRATCH, SMALL, fake_program, small_run, retort
+from retort.program import KNOWN_SCHEMAS
 
 
 class WrongInput(unittest.TestCase):
@@ -109,6 +111,11 @@ class Programs(unittest.TestCase):
     def test_another_version_is_refused(self):
         fake_program(self, """echo '{"schema": "validate/2", "retort": "9.0", "result": {}, "warnings": []}'""")
         self.assert_program_error("is retort 9.0, which prints validate/2")
+
+    def test_the_versions_that_are_read_are_those_of_the_tree(self):
+        for name in KNOWN_SCHEMAS - {"errors/1"}:
+            schema = json.loads((ROOT / "schemas/output" / (name.split("/")[0] + ".json")).read_text())
+            self.assertEqual(schema["$id"], name)
 
     def test_an_answer_that_is_none(self):
         fake_program(self, "echo oops >&2; exit 1")
