@@ -24,9 +24,6 @@
 #include "stages/machine/memory_meter.h"
 #include "stages/machine/threads.h"
 
-#ifdef RETORT_LIBTORCH_CUDA
-#endif
-
 namespace stages {
 namespace {
 
@@ -64,6 +61,13 @@ Gpus find_gpus() {
 #else
   return {0, "this worker was built without LibTorch's CUDA part"};
 #endif
+}
+
+std::string gpu_model([[maybe_unused]] c10::Device device) {
+#ifdef RETORT_LIBTORCH_CUDA
+  if (device.is_cuda()) return at::cuda::getDeviceProperties(device.index())->name;
+#endif
+  return {};
 }
 
 runner::Result<c10::Device> choose_device(std::string_view text, const Gpus& gpus) {

@@ -23,6 +23,9 @@ struct Gpus {
 /// Queries LibTorch and the driver; initialises neither more than needed.
 Gpus find_gpus();
 
+/// The name of a GPU as its driver says it, "NVIDIA L4"; empty for a CPU.
+std::string gpu_model(c10::Device device);
+
 /// Parses a recipe's device.select: "cpu", "cuda" (the first GPU) or "cuda:K"; kDeviceUnavailable
 /// at /device/select if there is no such device.
 runner::Result<c10::Device> choose_device(std::string_view text, const Gpus& gpus);

@@ -17,9 +17,6 @@
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"
 
-#ifdef RETORT_LIBTORCH_CUDA
-#endif
-
 namespace stages {
 namespace {
 

@@ -49,7 +49,8 @@ class WaySearch {
   explicit WaySearch(const PolicySearch& search)
       : search_(search),
         written_(search.written),
-        as_written_{.recomputed = written_.activation_checkpointing,
+        as_written_{.two_pass = written_.two_pass && written_.micro_batch,
+                    .recomputed = written_.activation_checkpointing,
                     .offloads = written_.offloads_optimizer,
                     .in_backward = written_.optimizer_in_backward},
         whole_(as_written_) {}

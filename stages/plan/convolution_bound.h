@@ -4,8 +4,7 @@
 
 namespace stages::meta {
 
-/// A two-dimensional convolution on a CPU: the properties on which the memory of its kernels
-/// depends.
+/// A two-dimensional convolution: the properties on which the memory of its kernels depends.
 struct ConvolutionShape {
   std::int64_t batch = 0, in = 0, out = 0, groups = 1;  ///< channels in total
   std::int64_t kernel_height = 0, kernel_width = 0;
@@ -14,8 +13,8 @@ struct ConvolutionShape {
                out_width = 0;      ///< pixels of the input and of the result
   std::int64_t element_bytes = 4;  ///< 2: a half type, which is summed in float32
   bool channels_last = false;
-  std::int64_t threads = 1;
-  bool unfolds_images = true;  ///< for every shape (memory_trace.h)
+  std::int64_t threads = 1;    ///< of a CPU
+  bool unfolds_images = true;  ///< of a CPU, for every shape (memory_trace.h)
 
   std::int64_t kernel() const { return kernel_height * kernel_width; }
   std::int64_t in_area() const { return in_height * in_width; }

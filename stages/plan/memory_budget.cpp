@@ -13,30 +13,18 @@
 #include "stages/machine/device.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/memory/policy.h"
-#include "stages/plan/summarize.h"
-
-#ifdef RETORT_LIBTORCH_CUDA
-
-#endif
+#include "stages/plan/gpu_backend.h"
 
 namespace stages {
 namespace {
 
 #ifdef RETORT_LIBTORCH_CUDA
-/// The bytes that a plan counts for the context, which the caching allocator does not include.
-std::int64_t context_bytes() {
-  std::int64_t bytes = 0;
-  for (const runner::NamedBytes& term : backend_terms({.device = at::kCUDA})) {
-    if (term.name == kContextTerm) bytes += term.bytes;
-  }
-  return bytes;
-}
-
 /// What other processes leave of a GPU. The query creates this process's context.
 std::int64_t gpu_memory_left(c10::Device device) {
   at::globalContext().lazyInitDevice(at::kCUDA);
   const auto free = c10::cuda::CUDACachingAllocator::get()->getMemoryInfo(device.index()).first;
-  return static_cast<std::int64_t>(free) + MemoryMeter(device).use().reserved + context_bytes();
+  return static_cast<std::int64_t>(free) + MemoryMeter(device).use().reserved +
+         gpu_context(gpu_model(device)).at_start;
 }
 #endif
 
@@ -98,7 +86,7 @@ ScopedMemoryBudget::ScopedMemoryBudget(std::int64_t bytes, c10::Device device) :
     at::globalContext().lazyInitDevice(at::kCUDA);  // without it the allocator knows no GPU
     const auto all = static_cast<double>(MemoryMeter(device).available());
     share_before_ = getMemoryFraction(device.index());
-    const auto given = static_cast<double>(std::max<std::int64_t>(bytes - context_bytes(), 0));
+    const auto given = static_cast<double>(std::max<std::int64_t>(bytes - gpu_context(gpu_model(device)).in_all, 0));
     setMemoryFraction(std::min(given / all, 1.0), device.index());
   }
 #endif

@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include "stages/plan/convolution_bound.h"
+#include "stages/plan/gpu_scratch.h"
 #include "stages/plan/memory_trace.h"
 #include "stages/plan/meta_kernels.h"
 
@@ -40,13 +41,13 @@ at::MemoryFormat format_of(const Tensor& x, const Tensor& weight) {
   return format == at::MemoryFormat::Contiguous ? weight.suggest_memory_format() : format;
 }
 
-/// The shape of a two-dimensional convolution; nullopt if nothing is known about a CPU's kernels
-/// for it.
+/// The shape of a two-dimensional convolution; nullopt for another, of whose kernels nothing is
+/// known.
 std::optional<ConvolutionShape> shape_of(const Tensor& x, const Tensor& weight, IntArrayRef result,
                                          IntArrayRef stride, IntArrayRef padding,
                                          IntArrayRef dilation, bool transposed, std::int64_t groups,
                                          at::MemoryFormat format) {
-  if (!on_cpu() || transposed || x.dim() != 4) return {};
+  if (transposed || x.dim() != 4) return {};
   return ConvolutionShape{.batch = x.size(0),
                           .in = x.size(1),
                           .out = result[1],
@@ -164,11 +165,29 @@ Tensor convolution(const Tensor& input, const Tensor& kernel, const std::optiona
       result_shape(x, weight, stride, padding, dilation, transposed, output_padding, groups);
   const auto shape =
       shape_of(x, weight, sizes, stride, padding, dilation, transposed, groups, format);
-  Tensor y = !shape                    ? at::empty(sizes, x.options(), format)
+  Tensor y = !shape || !on_cpu()       ? at::empty(sizes, x.options(), format)
              : takes_onednn(*shape, x) ? onednn_convolution(*shape, x, sizes, format)
                                        : unfolding_convolution(*shape, x, sizes, format);
+  if (shape && !on_cpu()) kernel_bytes(gpu_forward_scratch(*shape), x);
   count_flops(product_flops(x, y, weight, transposed));
   return y;
+}
+
+/// The gradients on a GPU, one after another.
+Three gpu_gradients(const std::optional<ConvolutionShape>& shape, const Tensor& x,
+                    const Tensor& weight, const Tensor& dy, at::MemoryFormat format,
+                    const std::array<bool, 3>& wanted) {
+  Tensor dx, dweight, dbias;
+  if (wanted[0]) {
+    dx = at::empty_like(x, format);
+    if (shape) kernel_bytes(gpu_input_gradient_scratch(*shape), x);
+  }
+  if (wanted[1]) {
+    dweight = at::empty_like(weight, format);
+    if (shape) kernel_bytes(gpu_weight_gradient_scratch(*shape, traced_gpu()), x);
+  }
+  if (wanted[2]) dbias = at::empty({dy.size(1)}, weight.options());
+  return {dx, dweight, dbias};
 }
 
 Three convolution_backward(const Tensor& gradient, const Tensor& input, const Tensor& kernel,
@@ -181,6 +200,7 @@ Three convolution_backward(const Tensor& gradient, const Tensor& input, const Te
   count_flops((wanted[0] + wanted[1]) * product_flops(x, dy, weight, transposed));
   const auto shape =
       shape_of(x, weight, dy.sizes(), stride, padding, dilation, transposed, groups, format);
+  if (!on_cpu()) return gpu_gradients(shape, x, weight, dy, format, wanted);
   const bool is_onednn = shape && takes_onednn(*shape, x);
   Tensor dx, dweight, dbias;
   // With groups, the gradients of each are kept until all are concatenated.

@@ -4,10 +4,12 @@
 #include <array>
 #include <tuple>
 
+#include <ATen/ops/_softmax_backward_data_meta_dispatch.h>
 #include <ATen/ops/addmm_meta_dispatch.h>
 #include <ATen/ops/baddbmm_meta_dispatch.h>
 #include <ATen/ops/bmm_meta_dispatch.h>
 #include <ATen/ops/mm_meta_dispatch.h>
+#include <ATen/ops/sum_meta_dispatch.h>
 #include <torch/types.h>
 
 #include "stages/plan/memory_trace.h"
@@ -51,6 +53,7 @@ void register_meta_kernels() {
     meta::register_norms(meta);
     meta::register_attention(meta, above_autograd);
     meta::register_losses(meta);
+    meta::register_reductions(meta);
     meta::register_pointwise(meta);
     meta::register_optimizers(meta);
     static auto casting = MAKE_TORCH_LIBRARY_IMPL(aten, AutocastIPU);
@@ -75,6 +78,11 @@ std::int64_t threads() {
 const Processor& processor() {
   const Backend* backend = traced_backend();
   return backend ? backend->processor : this_processor();
+}
+
+GpuKernels traced_gpu() {
+  const Backend* backend = traced_backend();
+  return gpu_kernels(backend ? backend->model : "");
 }
 
 bool unfolds_images() {
@@ -148,6 +156,48 @@ void register_losses(torch::Library& meta) {
   meta.impl("_cdist_forward", distances);
   meta.impl("_cdist_backward", [](const Tensor&, const Tensor& a, const Tensor&, double,
                                   const Tensor&) { return at::empty_like(a); });
+}
+
+namespace {
+
+using at::Tensor;
+
+/// The number of leading dimensions that are summed, if these are all; 0 otherwise.
+std::int64_t leading_sums(const Tensor& x, at::OptionalIntArrayRef dimensions) {
+  if (!dimensions || dimensions->empty() || static_cast<std::int64_t>(dimensions->size()) >= x.dim())
+    return 0;
+  std::int64_t count = 0;
+  for (const std::int64_t dimension : *dimensions) {
+    if (dimension != count) return 0;
+    ++count;
+  }
+  return count;
+}
+
+Tensor sum_of_dimensions(const Tensor& x, at::OptionalIntArrayRef dimensions, bool keeps,
+                         std::optional<at::ScalarType> type) {
+  Tensor y = at::meta::sum(x, dimensions, keeps, type);
+  if (on_cpu()) return y;
+  std::int64_t rows = 1;
+  for (std::int64_t i = 0; i < leading_sums(x, dimensions); ++i) rows *= x.size(i);
+  if (rows > 1)
+    scratch({column_sum_scratch(rows, x.numel() / rows, traced_gpu())},
+            x.options().dtype(at::kByte));
+  return y;
+}
+
+/// A GPU first multiplies the result by its gradient.
+Tensor softmax_gradient(const Tensor& dy, const Tensor& y, std::int64_t dimension,
+                        at::ScalarType type) {
+  const Tensor product = on_cpu() ? Tensor() : scratch(y.sizes(), y.options());
+  return at::meta::_softmax_backward_data(dy, y, dimension, type);
+}
+
+}  // namespace
+
+void register_reductions(torch::Library& meta) {
+  meta.impl("sum.dim_IntList", sum_of_dimensions);
+  meta.impl("_softmax_backward_data", softmax_gradient);
 }
 
 namespace {
@@ -352,7 +402,14 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q
                                                   std::optional<double>) {
   count_flops(10.0 * static_cast<double>(q.numel() * k.size(2)));
   const Tensor dq = token_major(q), dk = token_major(k), dv = token_major(v);
-  if (!on_cpu()) return {dq, dk, dv};
+  if (!on_cpu()) {
+    const AttentionShape shape = {.rows = q.size(0) * q.size(1),
+                                  .tokens = std::max(q.size(2), k.size(2)),
+                                  .width = q.size(3),
+                                  .is_half = is_half(q)};
+    scratch({attention_backward_scratch(shape, traced_gpu())}, q.options().dtype(at::kByte));
+    return {dq, dk, dv};
+  }
   const auto [queries, keys] = tile(q, k);
   const Tensor sums = scratch({threads(), 2 * queries * keys + queries}, statistics_of(q));
   const Tensor narrowed =

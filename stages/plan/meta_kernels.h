@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
+#include "stages/plan/gpu_scratch.h"
 #include "stages/plan/memory_trace.h"
 
 namespace stages {
@@ -28,6 +29,7 @@ void register_products(torch::Library& meta);
 void register_norms(torch::Library& meta);
 void register_attention(torch::Library& meta, torch::Library& above_autograd);
 void register_losses(torch::Library& meta);
+void register_reductions(torch::Library& meta);
 void register_pointwise(torch::Library& meta);
 void register_optimizers(torch::Library& meta);
 /// Registers autocast of Meta tensors under a key of its own, and a fallthrough for all other
@@ -40,6 +42,8 @@ bool on_cpu();
 std::int64_t threads();
 /// The traced CPU.
 const Processor& processor();
+/// The traced GPU.
+GpuKernels traced_gpu();
 /// Whether its oneDNN unfolds images for all convolutions.
 bool unfolds_images();
 /// True if oneDNN computes convolutions and products of this type.

@@ -1,4 +1,5 @@
 #include <ATen/ops/add_meta_dispatch.h>
+#include <ATen/ops/index_add_meta_dispatch.h>
 #include <ATen/ops/mul_meta_dispatch.h>
 #include <torch/types.h>
 
@@ -52,10 +53,22 @@ Tensor index_select(const Tensor& x, std::int64_t dimension, const Tensor& index
   return at::empty(shape, x.options());
 }
 
-Tensor embedding_backward(const Tensor& gradient, const Tensor&, c10::SymInt rows, c10::SymInt,
-                          bool) {
+Tensor embedding_backward(const Tensor& gradient, const Tensor& indices, c10::SymInt rows,
+                          c10::SymInt, bool) {
   const Tensor dy = gradient.contiguous();
+  if (!on_cpu())
+    scratch({embedding_backward_scratch(dy.numel(), indices.numel())},
+            dy.options().dtype(at::kByte));
   return at::empty({rows.expect_int(), dy.size(-1)}, dy.options());
+}
+
+/// The gradient of index_select. On Meta it is a second tensor in addition to its zeros; a GPU that must give
+/// the same bits every time adds the rows to the zeros, by two sorted copies.
+Tensor index_add(const Tensor& zeros, std::int64_t dimension, const Tensor& index,
+                 const Tensor& rows, const Scalar& alpha) {
+  Tensor sum = at::meta::index_add(zeros, dimension, index, rows, alpha);
+  if (!on_cpu()) scratch({zeros.numel()}, zeros.options());
+  return sum;
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, IntArrayRef size) {
@@ -103,6 +116,7 @@ void register_pointwise(torch::Library& meta) {
     return out;
   });
   meta.impl("index_select", index_select);
+  meta.impl("index_add", index_add);
   meta.impl("embedding_dense_backward", embedding_backward);
   meta.impl("_adaptive_avg_pool2d", adaptive_avg_pool2d);
   meta.impl("_adaptive_avg_pool2d_backward", like_second_of_two);

@@ -11,7 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include "stages/artifact/episode_set.h"
+#include "stages/machine/device.h"
 #include "stages/numerics/prepared_network.h"
+#include "stages/plan/gpu_backend.h"
 #include "stages/plan/memory_budget.h"
 #include "stages/plan/meta_kernels.h"
 #include "stages/plan/summarize.h"
@@ -24,10 +26,11 @@ namespace {
 PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_size,
                              bool keeps_results, runner::PlanContext& context) {
   const at::Device device{context.node().device};
-  const Backend backend{device.type(), at::get_num_threads(), context.dry().device_model};
+  const Backend backend = planned_backend(context);
   const std::int64_t units = std::min(batch_size, forward.data.size);
 
   MemoryTrace trace(backend);
+  const std::vector<at::Tensor> workspaces = library_workspaces(trace);
   const std::shared_ptr<torch::nn::Module> network = forward.outline();
   const Numerics numerics =
       choose_numerics(forward.policy.numerics(), *network, forward.name, context);
@@ -58,7 +61,8 @@ PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_si
   }
   add_read_ahead(planned.plan, backend.device, forward.data, forward.loader, units);
   add_held_memory(planned.plan, context, {forward.dataset});
-  planned.plan.device = backend.model.empty() ? context.node().device : backend.model;
+  planned.plan.device =
+      context.dry().device_model.empty() ? context.node().device : context.dry().device_model;
   planned.plan.step = {{"batch_size", units}};
   planned.plan.step.update(to_json(numerics));
   if (forward.besides && device.is_cpu()) forward.besides(planned);
@@ -119,6 +123,14 @@ std::int64_t sample_bytes(const DatasetDescription& data) {
 }
 
 }  // namespace
+
+Backend planned_backend(const runner::PlanContext& context) {
+  const at::Device device{context.node().device};
+  return {.device = device.type(),
+          .threads = at::get_num_threads(),
+          .model = context.dry().device_model.empty() ? gpu_model(device)
+                                                      : context.dry().device_model};
+}
 
 Batch meta_batch(const DatasetDescription& data, std::int64_t units) {
   NamedTensors tensors;

@@ -15,6 +15,7 @@
 #include "stages/artifact/dataset.h"
 #include "stages/memory/policy.h"
 #include "stages/numerics/numerics.h"
+#include "stages/plan/memory_trace.h"
 #include "stages/tensor/batch.h"
 
 namespace stages {
@@ -59,6 +60,9 @@ PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results,
 /// `units` samples as `data` describes them, on the Meta device: shapes and types without values.
 /// Their indices are 0, 1, 2 …
 Batch meta_batch(const DatasetDescription& data, std::int64_t units);
+
+/// The device that a plan is for: this machine's, or the GPU that the caller of the plan names.
+Backend planned_backend(const runner::PlanContext& context);
 
 /// Adds a term to a `plan` made by summarize(), in addition to the trace. From then on only this
 /// and add_held_memory() change its prediction.

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <c10/core/ScalarType.h>
 
+#include "stages/machine/block_pool.h"
 #include "stages/plan/cpu_backend.h"
 #include "stages/plan/gpu_backend.h"
 #include "stages/plan/trace_history.h"
@@ -92,6 +94,36 @@ void draw(const TraceHistory& history, runner::MemoryPlan& plan) {
   }
 }
 
+/// Fractions of the planned bytes.
+constexpr double kShare = 0.005, kShareOfHalves = 0.01;
+/// Plus the largest small block: small tensors may be placed differently than in the plan. On a GPU
+/// plus two of the pieces in which its allocator's segments grow.
+constexpr std::int64_t kMisplaced = BlockPool::kSmall, kGpuPieces = 2 * (20 << 20);
+
+/// A small share of the planned bytes: gaps depend on where tensors lie, and kernels that take less
+/// than their bound may leave other gaps.
+runner::NamedBytes margin_of(std::int64_t planned, const std::vector<TracedStorage>& storages,
+                             bool is_gpu) {
+  const bool has_halves = std::ranges::any_of(
+      storages, [](const auto& one) { return at::isReducedFloatingType(one.dtype); });
+  const auto share = static_cast<std::int64_t>((has_halves ? kShareOfHalves : kShare) *
+                                               static_cast<double>(planned));
+  return {.name = std::string(kMarginTerm),
+          .bytes = share + (is_gpu ? kGpuPieces : kMisplaced),
+          .note = "for gaps between tensors that differ from the plan"};
+}
+
+/// What kernels may take for themselves, by how much more is reserved with it.
+runner::NamedBytes kernel_scratch(std::int64_t more, const Backend& backend) {
+  const std::string threads =
+      std::to_string(backend.threads) + (backend.threads == 1 ? " thread" : " threads");
+  return {.name = std::string(kKernelScratchTerm),
+          .bytes = std::max<std::int64_t>(more, 0),
+          .note = backend.device == at::kCUDA
+                      ? "the most that kernels use themselves, by shapes"
+                      : "the most that kernels use themselves on any processor, with " + threads};
+}
+
 }  // namespace
 
 runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
@@ -112,9 +144,16 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
 
   plan.terms_version = backend_terms_version();
   const bool is_gpu = backend.device == at::kCUDA;
-  plan.reserved = is_gpu ? reserved_on_gpu(history, settings) : reserved_by_pool(history);
-  plan.needed = plan.reserved;
-  if (!is_gpu) add_cpu_terms(plan, trace, first_event);
+  const auto reserved = [&](const TraceHistory& events) {
+    return is_gpu ? reserved_on_gpu(events, settings) : reserved_by_pool(events);
+  };
+  plan.reserved = reserved(history);
+  const TraceHistory with_scratch(trace, first_event, /*has_scratch=*/true);
+  runner::NamedBytes scratch = kernel_scratch(reserved(with_scratch) - plan.reserved, backend);
+  plan.needed = plan.reserved + scratch.bytes;
+  const runner::NamedBytes margin = margin_of(plan.needed, trace.storages(), is_gpu);
+  plan.needed += margin.bytes;
+  plan.terms = {margin, std::move(scratch)};
   for (runner::NamedBytes& term : backend_terms(backend)) {
     plan.needed += term.bytes;
     plan.terms.push_back(std::move(term));
@@ -134,11 +173,12 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
   return plan;
 }
 
-std::string_view backend_terms_version() { return "terms-2, LibTorch 2.11"; }
+std::string_view backend_terms_version() { return "terms-3, LibTorch 2.11"; }
 
 std::vector<runner::NamedBytes> backend_terms(const Backend& backend) {
   if (backend.device != at::kCUDA) return {};
-  return gpu_terms(backend.model);
+  const GpuContext context = gpu_context(backend.model);
+  return {{.name = std::string(kContextTerm), .bytes = context.in_all, .note = context.source}};
 }
 
 }  // namespace stages

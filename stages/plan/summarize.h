@@ -10,8 +10,8 @@
 
 namespace stages {
 
-/// Names of the terms for gaps between a CPU's tensors that differ from the plan, and for memory
-/// that its kernels may take.
+/// Names of the terms for gaps between tensors that differ from the plan, and for memory that
+/// kernels may take.
 inline constexpr std::string_view kMarginTerm = "margin", kKernelScratchTerm = "kernel_scratch";
 
 /// Summarizes the memory of a trace from event `first_event` on, including what was alive by then:
@@ -23,8 +23,8 @@ inline constexpr std::string_view kMarginTerm = "margin", kKernelScratchTerm = "
 ///   step(*network);
 ///   runner::MemoryPlan plan = summarize(trace, second_step, backend, policy.allocator);
 ///
-/// On a CPU a step takes at least `live`, which is its tensors, and at most `needed`, which
-/// includes an upper bound of what kernels take on any processor. Terms whose note begins with "in
+/// A step takes at least `live`, which is its tensors, and at most `needed`, which includes an upper
+/// bound of what kernels take: on any processor, or on a GPU. Terms whose note begins with "in
 /// live" or "in reserved" are parts of these; the others make up the difference between `needed`
 /// and `reserved`.
 runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
@@ -33,7 +33,7 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
 /// The version of these numbers: another version may give other numbers for the same plan.
 std::string_view backend_terms_version();
 
-/// The term of a GPU's context, which lies outside the tensor allocator.
+/// The term of a GPU's context and loaded kernels, which lie outside the tensor allocator.
 inline constexpr std::string_view kContextTerm = "context";
 
 /// The memory that a device needs in addition to the tensors of a program, by name and with the

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/stage.h"
+#include "stages/plan/gpu_backend.h"
 #include "stages/plan/meta_kernels.h"
 #include "stages/plan/recorder.h"
 #include "stages/plan/step_profile.h"
@@ -47,6 +48,7 @@ class TracedTraining {
         backend_(backend),
         context_(context),
         trace_(backend, micro_batches),
+        workspaces_(library_workspaces(trace_)),
         own_step_(training.step_under ? training.step_under(policy) : nullptr),
         step_(own_step_ ? *own_step_ : training.step),
         network_(training.model.outline(training.network_data)),
@@ -178,6 +180,7 @@ class TracedTraining {
   const Backend backend_;
   runner::PlanContext& context_;
   MemoryTrace trace_;
+  const std::vector<at::Tensor> workspaces_;
   const std::unique_ptr<TrainingStep> own_step_;  // null: the step is the same under every policy
   const TrainingStep& step_;
   const std::shared_ptr<torch::nn::Module> network_;
@@ -218,9 +221,7 @@ PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget,
                            runner::PlanContext& context, Repeated micro_batches) {
   register_meta_kernels();
   const TrainerOptions& options = training.options;
-  const Backend backend{.device = at::Device(context.node().device).type(),
-                        .threads = at::get_num_threads(),
-                        .model = context.dry().device_model};
+  const Backend backend = planned_backend(context);
   return {
       .written = training.policy,
       .batch = {.size = options.batch_size,

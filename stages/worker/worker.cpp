@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <stdexcept>
 
@@ -56,6 +57,14 @@ void ask_to_stop(int number) {
 }
 
 void ask_to_save(int) { process_signals.save = true; }
+
+/// Handlers run on a stack of their own: a product that oneDNN has generated may point the stack
+/// register into a buffer on the heap, and the frame of a handler would overwrite what lies below.
+void give_handlers_a_stack() {
+  alignas(64) static std::byte memory[64 << 10];
+  const stack_t stack = {.ss_sp = memory, .ss_flags = 0, .ss_size = sizeof memory};
+  sigaltstack(&stack, nullptr);
+}
 
 /// The additional options of `doctor determinism`: {"steps", "file", "compare"}; null if there are
 /// none.
@@ -131,14 +140,17 @@ void enter_working_folder(const Json& request) {
 }  // namespace
 
 WorkerSignals& watch_signals() {
+  give_handlers_a_stack();
   struct sigaction action {};
-  action.sa_handler =
-      ask_to_stop;  // without SA_RESTART, so that a worker that waits for its next request wakes up
+  action.sa_handler = ask_to_stop;
+  // Without SA_RESTART, so that a worker that waits for its next request wakes up.
+  action.sa_flags = SA_ONSTACK;
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
   action.sa_handler = ask_to_save;
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   for (const int number : {SIGUSR1, SIGUSR2}) sigaction(number, &action, nullptr);
   action.sa_handler = SIG_IGN;
+  action.sa_flags = 0;
   sigaction(SIGPIPE, &action, nullptr);
   return process_signals;
 }

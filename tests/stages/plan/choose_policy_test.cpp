@@ -99,6 +99,26 @@ TEST(ChoosePolicy, LayersThatMixSamplesAreNeverCut) {
   EXPECT_TRUE(planned.policy.activation_checkpointing.recomputes());
 }
 
+TEST(ChoosePolicy, TwoPassesThatTheRecipeWritesStayWithItsPart) {
+  OpenPlanning planning;
+  ClassifyingStep coupled(planning.model, Coupling::kWholeBatch);
+  planning.policy.micro_batch = 4;
+  planning.policy.two_pass = true;
+  planning.policy.two_pass_is_open = false;
+  planning.context.asked.budget = {"a test", std::int64_t{1} << 40};
+  const DatasetDescription data = planning.data.describe();
+  const PlannedStep planned = plan_training({.step = coupled,
+                                             .model = planning.model,
+                                             .data = data,
+                                             .network_data = data,
+                                             .loader = planning.data.loader(),
+                                             .options = planning.options,
+                                             .policy = planning.policy},
+                                            planning.context);
+  EXPECT_TRUE(planned.policy.two_pass);
+  EXPECT_EQ(planned.policy.micro_batch, 4);
+}
+
 TEST(ChoosePolicy, LossOverTheWholeBatchIsCutInTwoPassesAlone) {
   OpenPlanning planning;
   ClassifyingStep coupled(planning.model, Coupling::kWholeBatch);

@@ -117,7 +117,8 @@ constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
 
 /// A training whose policy leaves everything open, and the search for its plan.
 struct SearchingAgain : TowerPlanning {
-  explicit SearchingAgain(std::int64_t width = 64) : TowerPlanning(3, {40, 32}, width) {
+  explicit SearchingAgain(std::int64_t width = 64, std::int64_t pixels = 32)
+      : TowerPlanning(3, {40, pixels}, width) {
     policy.allow = Allow::kExact;
     policy.checkpointing_is_open = policy.two_pass_is_open = true;
   }
@@ -188,7 +189,7 @@ TEST(SearchAgain, StaysWithinWhatIsAllowed) {
 }
 
 TEST(SearchAgain, StateOfTheOptimizerStaysWhereItIs) {
-  SearchingAgain training(512);
+  SearchingAgain training(512, /*pixels=*/128);  // large for the pieces that a GPU is divided into
   training.context.facts.device = "cuda:0";
   training.context.asked.device_model = "NVIDIA L4";
   training.policy.allow = Allow::kBit;

@@ -1,0 +1,126 @@
+#include "stages/plan/gpu_scratch.h"
+
+#include <algorithm>
+#include <bit>
+#include <cctype>
+#include <initializer_list>
+#include <string_view>
+
+namespace stages::meta {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kFloat = 4;
+
+std::int64_t padded_to(std::int64_t number, std::int64_t to) {
+  return (number + to - 1) / to * to;
+}
+
+std::int64_t in_parts(std::int64_t number, std::int64_t by) { return (number + by - 1) / by; }
+
+struct GpuFamily {
+  std::initializer_list<std::string_view> words;
+  GpuKernels kernels;
+};
+
+}  // namespace
+
+GpuKernels gpu_kernels(std::string model) {
+  static const GpuFamily families[] = {
+      {{"h100", "h200", "h800", "h20", "gh200"}, {.multiprocessors = 132}},
+      {{"a100", "a800"}, {.multiprocessors = 108}},
+      {{"l40", "6000 ada"}, {.multiprocessors = 142}},
+      {{"l4"}, {.multiprocessors = 58}},
+      {{"a10", "a40", "a6000", "a5000", "a4000"}, {.multiprocessors = 84}},
+      {{"rtx 40"}, {.multiprocessors = 128}},
+      {{"rtx 30"}, {.multiprocessors = 84}},
+      {{"t4"}, {.multiprocessors = 40, .has_flash = false}},
+      {{"v100"}, {.multiprocessors = 80, .has_flash = false}},
+      {{"rtx 20", "titan rtx", "quadro rtx"}, {.multiprocessors = 72, .has_flash = false}},
+  };
+  std::ranges::transform(model, model.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const GpuFamily& family : families) {
+    if (std::ranges::any_of(family.words,
+                            [&](auto word) { return model.find(word) != model.npos; }))
+      return family.kernels;
+  }
+  return {.multiprocessors = 188};
+}
+
+std::int64_t column_sum_scratch(std::int64_t rows, std::int64_t columns, const GpuKernels& gpu) {
+  // Threads in blocks of at least 128, of which a multiprocessor runs 16; each sums up to four
+  // neighbouring columns. Rows are divided among blocks if each thread would read 256 or more.
+  constexpr std::int64_t kBlocks = 16, kWidth = 128, kHeight = 4, kFew = 16, kMany = 256;
+  if (columns == 0 || rows < kHeight * kMany) return 0;
+  const auto width = std::min<std::int64_t>(
+      kWidth, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(columns))));
+  const std::int64_t blocks = in_parts(columns, width);
+  const std::int64_t parts = std::max(std::min(in_parts(kBlocks * gpu.multiprocessors, blocks),
+                                               in_parts(rows, kHeight * kFew)),
+                                      in_parts(rows, kHeight * kMany));
+  return kFloat * columns * width * parts;
+}
+
+std::int64_t attention_backward_scratch(const AttentionShape& shape, const GpuKernels& gpu) {
+  const std::int64_t elements = shape.rows * shape.tokens * shape.width;
+  if (shape.is_half && gpu.has_flash) {
+    // The queries' gradient in float32, a sum for each of them, and copies of the result and its
+    // gradient.
+    const std::int64_t tokens = padded_to(shape.tokens, 128), width = padded_to(shape.width, 32);
+    return kFloat * shape.rows * tokens * (width + 1) + 2 * 2 * elements;
+  }
+  // The product of the result and its gradient in float32, then the gradients of keys and values
+  // that the kernel sums up.
+  const std::int64_t product = kFloat * elements * (shape.is_half ? 3 : 1);
+  const std::int64_t sums = kFloat * shape.rows *
+                            padded_to(shape.tokens, shape.width > 32 ? 64 : 128) * shape.width;
+  return std::max(product, sums) + 2 * kFloat * shape.rows * padded_to(shape.tokens, 32);
+}
+
+std::int64_t embedding_backward_scratch(std::int64_t elements, std::int64_t indices) {
+  constexpr std::int64_t kSorted = 256;  // for an index, sorted with its position
+  return kFloat * elements + kSorted * indices;
+}
+
+namespace {
+
+/// Bytes of the images, of the result and of the weight in groups of eight channels.
+std::int64_t copies(const ConvolutionShape& shape) {
+  constexpr std::int64_t kChannels = 8;
+  const std::int64_t in = padded_to(shape.in, kChannels), out = padded_to(shape.out, kChannels),
+                     of_group = padded_to(shape.in / shape.groups, kChannels);
+  const bool has_order =
+      shape.channels_last && shape.element_bytes == 2 && in == shape.in && out == shape.out;
+  if (has_order && (shape.groups > 1 || of_group == shape.in)) return 0;
+  return shape.element_bytes *
+         (shape.batch * (in * shape.in_area() + out * shape.area()) +
+          shape.out * of_group * shape.kernel());
+}
+
+/// With room for what kernels take apart from copies.
+std::int64_t with_room(std::int64_t bytes) { return bytes + bytes / 50 + kMiB; }
+
+}  // namespace
+
+std::int64_t gpu_forward_scratch(const ConvolutionShape& shape) {
+  return with_room(copies(shape)) + std::min(4 * kFloat * shape.weight_elements(), 4 * kMiB);
+}
+
+std::int64_t gpu_input_gradient_scratch(const ConvolutionShape& shape) {
+  // Some kernels for float32 transform the images.
+  const bool is_transformed = shape.element_bytes > 2 && shape.stride == 1 && shape.groups == 1 &&
+                              !shape.is_pointwise();
+  return with_room((is_transformed ? 2 : 1) * copies(shape)) +
+         std::min(kFloat * shape.weight_elements(), 2 * kMiB);
+}
+
+std::int64_t gpu_weight_gradient_scratch(const ConvolutionShape& shape, const GpuKernels& gpu) {
+  constexpr std::int64_t kLarge = 1 << 20, kMost = 48 * kMiB;  // of a weight; of sums in parts
+  const std::int64_t elements = shape.weight_elements(), whole = copies(shape);
+  const std::int64_t parts =
+      elements > kLarge ? 0 : std::min(gpu.multiprocessors * kFloat * elements, kMost);
+  return whole + whole / 10 + parts + 4 * kMiB;
+}
+
+}  // namespace stages::meta
