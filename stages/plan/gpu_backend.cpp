@@ -41,19 +41,21 @@ GpuContext gpu_context(std::string model) {
   constexpr std::int64_t kMebibyte = 1 << 20;
   std::ranges::transform(model, model.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  constexpr std::string_view kHopperAndBlackwell[] = {
-      "h100", "h200", "h800", "h20",  "gh200",     "b100",
-      "b200", "b300", "gb2",  "gb300", "blackwell", "rtx 50"};
+  constexpr std::string_view kHopperAndBlackwell[] = {"h100",  "h200",  "h800",      "h20",
+                                                      "gh200", "b100",  "b200",      "b300",
+                                                      "gb2",   "gb300", "blackwell", "rtx 50"};
   const auto is_named = [&](std::string_view word) { return model.find(word) != model.npos; };
   if (std::ranges::any_of(kHopperAndBlackwell, is_named))
     return {.at_start = 500 * kMebibyte,
             .in_all = 720 * kMebibyte,
-            .source = "as measured on an H100 with driver 580: 532 MiB before the first kernel, "
-                      "695 to 720 in trainings"};
+            .source =
+                "as measured on an H100 with driver 580: 532 MiB before the first kernel, "
+                "695 to 720 in trainings"};
   return {.at_start = 250 * kMebibyte,
           .in_all = 400 * kMebibyte,
-          .source = "kernels loaded lazily; https://github.com/pytorch/pytorch/issues/109888 says "
-                    "around 400 MB, older reports 290 to 670"};
+          .source =
+              "kernels loaded lazily; https://github.com/pytorch/pytorch/issues/109888 says "
+              "around 400 MB, older reports 290 to 670"};
 }
 
 std::vector<at::Tensor> library_workspaces(MemoryTrace& trace) {
@@ -63,10 +65,9 @@ std::vector<at::Tensor> library_workspaces(MemoryTrace& trace) {
   // The size is that of CUBLAS_WORKSPACE_CONFIG=:4096:8, which a deterministic run sets, and
   // Hopper's default; without it other GPUs take 8 MiB.
   std::vector<at::Tensor> workspaces;
-  for (const auto& [name, bytes] :
-       {std::pair("cuBLAS's workspace, forward", 32 * kMebibyte),
-        std::pair("cuBLAS's workspace, backward", 32 * kMebibyte),
-        std::pair("cuBLASLt's workspace", 1 * kMebibyte)}) {
+  for (const auto& [name, bytes] : {std::pair("cuBLAS's workspace, forward", 32 * kMebibyte),
+                                    std::pair("cuBLAS's workspace, backward", 32 * kMebibyte),
+                                    std::pair("cuBLASLt's workspace", 1 * kMebibyte)}) {
     workspaces.push_back(at::empty({bytes}, at::TensorOptions(at::kByte).device(at::kMeta)));
     trace.own(workspaces.back(), Owner::kBuffer, name);
   }

@@ -12,9 +12,7 @@ namespace {
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kFloat = 4;
 
-std::int64_t padded_to(std::int64_t number, std::int64_t to) {
-  return (number + to - 1) / to * to;
-}
+std::int64_t padded_to(std::int64_t number, std::int64_t to) { return (number + to - 1) / to * to; }
 
 std::int64_t in_parts(std::int64_t number, std::int64_t by) { return (number + by - 1) / by; }
 
@@ -56,9 +54,9 @@ std::int64_t column_sum_scratch(std::int64_t rows, std::int64_t columns, const G
   const auto width = std::min<std::int64_t>(
       kWidth, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(columns))));
   const std::int64_t blocks = in_parts(columns, width);
-  const std::int64_t parts = std::max(std::min(in_parts(kBlocks * gpu.multiprocessors, blocks),
-                                               in_parts(rows, kHeight * kFew)),
-                                      in_parts(rows, kHeight * kMany));
+  const std::int64_t parts = std::max(
+      std::min(in_parts(kBlocks * gpu.multiprocessors, blocks), in_parts(rows, kHeight * kFew)),
+      in_parts(rows, kHeight * kMany));
   return kFloat * columns * width * parts;
 }
 
@@ -73,8 +71,8 @@ std::int64_t attention_backward_scratch(const AttentionShape& shape, const GpuKe
   // The product of the result and its gradient in float32, then the gradients of keys and values
   // that the kernel sums up.
   const std::int64_t product = kFloat * elements * (shape.is_half ? 3 : 1);
-  const std::int64_t sums = kFloat * shape.rows *
-                            padded_to(shape.tokens, shape.width > 32 ? 64 : 128) * shape.width;
+  const std::int64_t sums =
+      kFloat * shape.rows * padded_to(shape.tokens, shape.width > 32 ? 64 : 128) * shape.width;
   return std::max(product, sums) + 2 * kFloat * shape.rows * padded_to(shape.tokens, 32);
 }
 
@@ -93,9 +91,8 @@ std::int64_t copies(const ConvolutionShape& shape) {
   const bool has_order =
       shape.channels_last && shape.element_bytes == 2 && in == shape.in && out == shape.out;
   if (has_order && (shape.groups > 1 || of_group == shape.in)) return 0;
-  return shape.element_bytes *
-         (shape.batch * (in * shape.in_area() + out * shape.area()) +
-          shape.out * of_group * shape.kernel());
+  return shape.element_bytes * (shape.batch * (in * shape.in_area() + out * shape.area()) +
+                                shape.out * of_group * shape.kernel());
 }
 
 /// With room for what kernels take apart from copies.
@@ -109,8 +106,8 @@ std::int64_t gpu_forward_scratch(const ConvolutionShape& shape) {
 
 std::int64_t gpu_input_gradient_scratch(const ConvolutionShape& shape) {
   // Some kernels for float32 transform the images.
-  const bool is_transformed = shape.element_bytes > 2 && shape.stride == 1 && shape.groups == 1 &&
-                              !shape.is_pointwise();
+  const bool is_transformed =
+      shape.element_bytes > 2 && shape.stride == 1 && shape.groups == 1 && !shape.is_pointwise();
   return with_room((is_transformed ? 2 : 1) * copies(shape)) +
          std::min(kFloat * shape.weight_elements(), 2 * kMiB);
 }
@@ -118,8 +115,8 @@ std::int64_t gpu_input_gradient_scratch(const ConvolutionShape& shape) {
 std::int64_t gpu_weight_gradient_scratch(const ConvolutionShape& shape, const GpuKernels& gpu) {
   constexpr std::int64_t kLarge = 1 << 20, kMost = 48 * kMiB;  // of a weight; of sums in parts
   // Seen once, in a training on 105 images of three channels: 1.0 GiB, for copies of 0.2.
-  const bool has_few_channels = shape.element_bytes > 2 && shape.stride == 1 && shape.in < 8 &&
-                                !shape.is_pointwise();
+  const bool has_few_channels =
+      shape.element_bytes > 2 && shape.stride == 1 && shape.in < 8 && !shape.is_pointwise();
   const std::int64_t elements = shape.weight_elements(),
                      whole = (has_few_channels ? 6 : 1) * copies(shape);
   const std::int64_t parts =

@@ -86,7 +86,8 @@ ScopedMemoryBudget::ScopedMemoryBudget(std::int64_t bytes, c10::Device device) :
     at::globalContext().lazyInitDevice(at::kCUDA);  // without it the allocator knows no GPU
     const auto all = static_cast<double>(MemoryMeter(device).available());
     share_before_ = getMemoryFraction(device.index());
-    const auto given = static_cast<double>(std::max<std::int64_t>(bytes - gpu_context(gpu_model(device)).in_all, 0));
+    const auto given = static_cast<double>(
+        std::max<std::int64_t>(bytes - gpu_context(gpu_model(device)).in_all, 0));
     setMemoryFraction(std::min(given / all, 1.0), device.index());
   }
 #endif

@@ -164,7 +164,8 @@ using at::Tensor;
 
 /// The number of leading dimensions that are summed, if these are all; 0 otherwise.
 std::int64_t leading_sums(const Tensor& x, at::OptionalIntArrayRef dimensions) {
-  if (!dimensions || dimensions->empty() || static_cast<std::int64_t>(dimensions->size()) >= x.dim())
+  if (!dimensions || dimensions->empty() ||
+      static_cast<std::int64_t>(dimensions->size()) >= x.dim())
     return 0;
   std::int64_t count = 0;
   for (const std::int64_t dimension : *dimensions) {

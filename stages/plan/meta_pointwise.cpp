@@ -62,8 +62,8 @@ Tensor embedding_backward(const Tensor& gradient, const Tensor& indices, c10::Sy
   return at::empty({rows.expect_int(), dy.size(-1)}, dy.options());
 }
 
-/// The gradient of index_select. On Meta it is a second tensor in addition to its zeros; a GPU that must give
-/// the same bits every time adds the rows to the zeros, by two sorted copies.
+/// The gradient of index_select. On Meta it is a second tensor in addition to its zeros; a GPU that
+/// must give the same bits every time adds the rows to the zeros, by two sorted copies.
 Tensor index_add(const Tensor& zeros, std::int64_t dimension, const Tensor& index,
                  const Tensor& rows, const Scalar& alpha) {
   Tensor sum = at::meta::index_add(zeros, dimension, index, rows, alpha);

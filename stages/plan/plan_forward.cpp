@@ -126,10 +126,10 @@ std::int64_t sample_bytes(const DatasetDescription& data) {
 
 Backend planned_backend(const runner::PlanContext& context) {
   const at::Device device{context.node().device};
-  return {.device = device.type(),
-          .threads = at::get_num_threads(),
-          .model = context.dry().device_model.empty() ? gpu_model(device)
-                                                      : context.dry().device_model};
+  return {
+      .device = device.type(),
+      .threads = at::get_num_threads(),
+      .model = context.dry().device_model.empty() ? gpu_model(device) : context.dry().device_model};
 }
 
 Batch meta_batch(const DatasetDescription& data, std::int64_t units) {

@@ -157,12 +157,13 @@ TEST(GpuScratch, IsTracedForBackwardPasses) {
               at::scaled_dot_product_attention(q, q, q).sum().backward();
             })),
             48.62);
-  EXPECT_GE(mib(traced_scratch(
-                [&] { meta_tensor({64, 12, 197, 197}).softmax(-1).sum().backward(); })),
+  EXPECT_GE(mib(traced_scratch([&] {
+              meta_tensor({64, 12, 197, 197}).softmax(-1).sum().backward();
+            })),
             113.6);
   EXPECT_GE(mib(traced_scratch([&] {
-              const at::Tensor ids = torch::empty(
-                  {128, 77}, at::TensorOptions(at::kMeta).dtype(at::kLong));
+              const at::Tensor ids =
+                  torch::empty({128, 77}, at::TensorOptions(at::kMeta).dtype(at::kLong));
               at::embedding(meta_tensor({49408, 512}), ids).sum().backward();
             })),
             21.6);
