@@ -39,10 +39,17 @@ stages::Batch images(std::int64_t number, std::int64_t side, stages::MemoryTrace
   return stages::Batch({{"image", std::move(images)}, {"label", std::move(labels)}}, number);
 }
 
+/// Without what kernels may take for themselves, of which only a bound is known.
 void finish(DryRun& run, const stages::MemoryTrace& trace) {
   run.storages = trace.storages();
-  run.events = trace.events();
   run.flops = trace.flops();
+  const std::vector<stages::TraceEvent> all = trace.events();
+  std::vector<std::size_t> kept_before = {0};
+  for (const stages::TraceEvent& event : all) {
+    if (!run.storages[event.storage].is_scratch) run.events.push_back(event);
+    kept_before.push_back(run.events.size());
+  }
+  for (std::size_t& begin : run.steps) begin = kept_before[begin];
   run.steps.push_back(run.events.size());
 }
 
