@@ -10,7 +10,7 @@ namespace stages::meta {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
-constexpr std::int64_t kFloat = 4;
+constexpr std::int64_t kSumBytes = 4;  // in float32
 
 std::int64_t padded_to(std::int64_t number, std::int64_t to) { return (number + to - 1) / to * to; }
 
@@ -57,7 +57,7 @@ std::int64_t column_sum_scratch(std::int64_t rows, std::int64_t columns, const G
   const std::int64_t parts = std::max(
       std::min(in_parts(kBlocks * gpu.multiprocessors, blocks), in_parts(rows, kHeight * kFew)),
       in_parts(rows, kHeight * kMany));
-  return kFloat * columns * width * parts;
+  return kSumBytes * columns * width * parts;
 }
 
 std::int64_t attention_backward_scratch(const AttentionShape& shape, const GpuKernels& gpu) {
@@ -66,19 +66,19 @@ std::int64_t attention_backward_scratch(const AttentionShape& shape, const GpuKe
     // The queries' gradient in float32, a sum for each of them, and copies of the result and its
     // gradient.
     const std::int64_t tokens = padded_to(shape.tokens, 128), width = padded_to(shape.width, 32);
-    return kFloat * shape.rows * tokens * (width + 1) + 2 * 2 * elements;
+    return kSumBytes * shape.rows * tokens * (width + 1) + 2 * 2 * elements;
   }
   // The product of the result and its gradient in float32, then the gradients of keys and values
   // that the kernel sums up.
-  const std::int64_t product = kFloat * elements * (shape.is_half ? 3 : 1);
+  const std::int64_t product = kSumBytes * elements * (shape.is_half ? 3 : 1);
   const std::int64_t sums =
-      kFloat * shape.rows * padded_to(shape.tokens, shape.width > 32 ? 64 : 128) * shape.width;
-  return std::max(product, sums) + 2 * kFloat * shape.rows * padded_to(shape.tokens, 32);
+      kSumBytes * shape.rows * padded_to(shape.tokens, shape.width > 32 ? 64 : 128) * shape.width;
+  return std::max(product, sums) + 2 * kSumBytes * shape.rows * padded_to(shape.tokens, 32);
 }
 
 std::int64_t embedding_backward_scratch(std::int64_t elements, std::int64_t indices) {
   constexpr std::int64_t kSorted = 256;  // for an index, sorted with its position
-  return kFloat * elements + kSorted * indices;
+  return kSumBytes * elements + kSorted * indices;
 }
 
 namespace {
@@ -101,7 +101,7 @@ std::int64_t with_room(std::int64_t bytes) { return bytes + bytes / 50 + kMiB; }
 }  // namespace
 
 std::int64_t gpu_forward_scratch(const ConvolutionShape& shape) {
-  return with_room(copies(shape)) + std::min(4 * kFloat * shape.weight_elements(), 4 * kMiB);
+  return with_room(copies(shape)) + std::min(4 * kSumBytes * shape.weight_elements(), 4 * kMiB);
 }
 
 std::int64_t gpu_input_gradient_scratch(const ConvolutionShape& shape) {
@@ -109,7 +109,7 @@ std::int64_t gpu_input_gradient_scratch(const ConvolutionShape& shape) {
   const bool is_transformed =
       shape.element_bytes > 2 && shape.stride == 1 && shape.groups == 1 && !shape.is_pointwise();
   return with_room((is_transformed ? 2 : 1) * copies(shape)) +
-         std::min(kFloat * shape.weight_elements(), 2 * kMiB);
+         std::min(kSumBytes * shape.weight_elements(), 2 * kMiB);
 }
 
 std::int64_t gpu_weight_gradient_scratch(const ConvolutionShape& shape, const GpuKernels& gpu) {
@@ -120,7 +120,7 @@ std::int64_t gpu_weight_gradient_scratch(const ConvolutionShape& shape, const Gp
   const std::int64_t elements = shape.weight_elements(),
                      whole = (has_few_channels ? 6 : 1) * copies(shape);
   const std::int64_t parts =
-      elements > kLarge ? 0 : std::min(gpu.multiprocessors * kFloat * elements, kMost);
+      elements > kLarge ? 0 : std::min(gpu.multiprocessors * kSumBytes * elements, kMost);
   return whole + whole / 10 + parts + 4 * kMiB;
 }
 
