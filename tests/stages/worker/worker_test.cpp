@@ -334,5 +334,25 @@ TEST(RealWorker, StartedByHandExplainsItself) {
   }
 }
 
+// A handler's frame must not lie below the stack register, which a generated kernel may have
+// pointed into the heap.
+TEST(WorkerSignals, HandlersHaveAStackOfTheirOwn) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(
+      {
+        watch_signals();
+        stack_t stack{};
+        bool is_so = sigaltstack(nullptr, &stack) == 0 && (stack.ss_flags & SS_DISABLE) == 0 &&
+                     static_cast<long>(stack.ss_size) >= sysconf(_SC_MINSIGSTKSZ);
+        for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
+          struct sigaction action {};
+          sigaction(number, nullptr, &action);
+          is_so = is_so && (action.sa_flags & SA_ONSTACK) != 0;
+        }
+        std::_Exit(is_so ? 3 : 4);
+      },
+      testing::ExitedWithCode(3), "");
+}
+
 }  // namespace
 }  // namespace stages
