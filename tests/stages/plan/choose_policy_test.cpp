@@ -29,6 +29,19 @@ struct OpenPlanning : TowerPlanning {
     context.asked.budget = {"a test", budget};
     return planned();
   }
+  /// The same for another step.
+  PlannedStep under(std::int64_t budget, const TrainingStep& other) {
+    context.asked.budget = {"a test", budget};
+    const DatasetDescription description = data.describe();
+    return plan_training({.step = other,
+                          .model = model,
+                          .data = description,
+                          .network_data = description,
+                          .loader = data.loader(),
+                          .options = options,
+                          .policy = policy},
+                         context);
+  }
   /// The bytes of the whole batch at once.
   std::int64_t whole() { return under(std::int64_t{1} << 40).plan.needed; }
 };
@@ -105,16 +118,7 @@ TEST(ChoosePolicy, TwoPassesThatTheRecipeWritesStayWithItsPart) {
   planning.policy.micro_batch = 4;
   planning.policy.two_pass = true;
   planning.policy.two_pass_is_open = false;
-  planning.context.asked.budget = {"a test", std::int64_t{1} << 40};
-  const DatasetDescription data = planning.data.describe();
-  const PlannedStep planned = plan_training({.step = coupled,
-                                             .model = planning.model,
-                                             .data = data,
-                                             .network_data = data,
-                                             .loader = planning.data.loader(),
-                                             .options = planning.options,
-                                             .policy = planning.policy},
-                                            planning.context);
+  const PlannedStep planned = planning.under(std::int64_t{1} << 40, coupled);
   EXPECT_TRUE(planned.policy.two_pass);
   EXPECT_EQ(planned.policy.micro_batch, 4);
 }
@@ -123,20 +127,8 @@ TEST(ChoosePolicy, LossOverTheWholeBatchIsCutInTwoPassesAlone) {
   OpenPlanning planning;
   ClassifyingStep coupled(planning.model, Coupling::kWholeBatch);
   planning.policy.checkpointing_is_open = false;
-  const DatasetDescription data = planning.data.describe();
-  const auto under = [&](std::int64_t budget) {
-    planning.context.asked.budget = {"a test", budget};
-    return plan_training({.step = coupled,
-                          .model = planning.model,
-                          .data = data,
-                          .network_data = data,
-                          .loader = planning.data.loader(),
-                          .options = planning.options,
-                          .policy = planning.policy},
-                         planning.context);
-  };
-  const std::int64_t whole = under(std::int64_t{1} << 40).plan.needed;
-  const PlannedStep planned = under(whole - 1);
+  const std::int64_t whole = planning.under(std::int64_t{1} << 40, coupled).plan.needed;
+  const PlannedStep planned = planning.under(whole - 1, coupled);
   EXPECT_TRUE(planned.policy.two_pass);
   EXPECT_GT(planned.policy.micro_batch.value_or(0), 0);
   EXPECT_THAT(runner::choice_text(planned.plan), HasSubstr("two passes"));
