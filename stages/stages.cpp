@@ -42,6 +42,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kModelFewShotTransformer,
       &kModelLinearProbe,
       &kModelLora,
+      &kModelPython,
       &kModelSeResnext,
       &kTrainBinary,
       &kTrainContrastive,

@@ -47,6 +47,7 @@ extern const runner::StageKind kModelCrossTransformer;
 extern const runner::StageKind kModelFewShotTransformer;
 extern const runner::StageKind kModelLinearProbe;
 extern const runner::StageKind kModelLora;
+extern const runner::StageKind kModelPython;
 extern const runner::StageKind kModelSeResnext;
 extern const runner::StageKind kTrainBinary;
 extern const runner::StageKind kTrainContrastive;

@@ -1,21 +1,13 @@
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <memory>
-#include <new>
 #include <optional>
 #include <string_view>
 
-#include "runner/shared/disk/fault.h"
 #include "runner/shared/error/exit_code.h"
-#include "stages/machine/counting_allocator.h"
-#include "stages/machine/cpu_pool.h"
-#include "stages/stages.h"
-#include "stages/worker/requests.h"
-#include "stages/worker/worker.h"
+#include "stages/run_worker.h"
 
 namespace {
 
@@ -28,16 +20,6 @@ std::optional<int> events_descriptor(int argc, char** argv) {
   return fcntl(number, F_SETFD, FD_CLOEXEC) == 0 ? std::optional(number) : std::nullopt;
 }
 
-/// Null if the process may have too little address space (ulimit -v): tensors then come from
-/// malloc.
-std::unique_ptr<stages::CpuPool> make_pool() {
-  try {
-    return std::make_unique<stages::CpuPool>();
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -47,11 +29,5 @@ int main(int argc, char** argv) {
                stderr);
     return static_cast<int>(runner::ExitCode::kUsage);
   }
-  stages::WorkerSignals& signals = stages::watch_signals();
-  const std::unique_ptr<stages::CpuPool> pool = make_pool();
-  stages::CountingAllocator allocator;  // enforces memory.budget on a CPU
-  allocator.refuse(runner::allocation_to_refuse());
-  stages::Worker worker(STDIN_FILENO, *events, stages::all_kinds(), stages::all_requests(),
-                        signals);
-  return static_cast<int>(worker.serve());
+  return stages::run_worker(*events);
 }

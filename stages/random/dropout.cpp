@@ -81,6 +81,10 @@ Dropout::Dropout(double probability, DropoutUnit unit) : probability_(probabilit
     throw std::invalid_argument("dropout: the probability is not in [0, 1]");
 }
 
+std::int64_t Dropout::rows() const {
+  return names_ && names_->samples.defined() ? names_->samples.size(0) : 0;
+}
+
 at::Tensor Dropout::forward(const at::Tensor& x) const {
   if (!is_active()) return x;
   if (!names_) throw std::logic_error("dropout: no ScopedDropout names the step and the samples");

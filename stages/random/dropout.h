@@ -44,6 +44,8 @@ class Dropout : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) const;
   /// True if forward() is not the identity.
   bool is_active() const { return probability_ > 0 && is_training(); }
+  /// The number of rows that the scope names; 0: none, or an input must be named first.
+  std::int64_t rows() const;
 
  private:
   friend class DropoutNames;

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <ATen/core/Tensor.h>
+#include <nlohmann/json_fwd.hpp>
+
+// The Python that hosts this worker: it has loaded the worker's library and does what the worker
+// asks. Requests and replies are JSON; tensors cross by name, through the operators retort::give
+// and retort::take, which stages/python/retort_host.py calls.
+
+namespace stages {
+
+/// Does a request: 0 if it was done. Python replies by reply_to_python_call().
+using PythonCall = int (*)(const char* request);
+
+/// Says who answers call_python() from now on; borrowed. Null: this worker has no Python.
+void set_python(PythonCall call);
+bool has_python();
+void reply_to_python_call(const char* reply);
+
+/// Has Python do a request. Throws runner::StageError, kStageFailed, with the last line of Python's
+/// traceback if it fails; the whole traceback goes to standard error, hence to the log.
+nlohmann::json call_python(const nlohmann::json& request);
+
+/// Tensors that Python may take, and those that it gave, until clear_python_tensors().
+void give_to_python(const std::string& name, at::Tensor tensor);
+/// Throws runner::StageError if Python has given none of that name.
+at::Tensor taken_from_python(const std::string& name);
+void clear_python_tensors();
+
+}  // namespace stages
