@@ -22,14 +22,14 @@ struct Ended {
   std::string out, err;
 };
 
-/// Runs a shell command in `folder` and waits for it. What it leaves for later runs to reuse is
-/// removed, unless the command sets RETORT_CACHE itself.
+/// Runs a shell command in `folder` and waits for it. What it leaves for later runs to reuse, and
+/// whom it trusts, is removed, unless the command sets RETORT_CACHE or XDG_CONFIG_HOME itself.
 inline Ended run_shell(const std::string& command, const std::filesystem::path& folder) {
   const TemporaryFolder streams;
-  const std::string line = "export RETORT_CACHE='" + streams.path().string() + "/cache'; cd '" +
-                           folder.string() + "' && { " + command + "\n} >'" +
-                           (streams / "out").string() + "' 2>'" + (streams / "err").string() +
-                           "' </dev/null";
+  const std::string line =
+      "export RETORT_CACHE='" + streams.path().string() + "/cache' XDG_CONFIG_HOME='" +
+      streams.path().string() + "/config'; cd '" + folder.string() + "' && { " + command +
+      "\n} >'" + (streams / "out").string() + "' 2>'" + (streams / "err").string() + "' </dev/null";
   const int status = std::system(line.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
           file_text(streams / "out"), file_text(streams / "err")};

@@ -35,11 +35,11 @@ void Invocation::add_recipe(NamedRecipe& target) {
 
 std::span<const Command* const> all_commands() {
   static constexpr std::array kCommands = {
-      &kRunCommand,     &kResumeCommand,  &kEvaluateCommand,   &kPredictCommand, &kExportCommand,
-      &kAnalyzeCommand, &kCompareCommand, &kRunsCommand,       &kSweepCommand,   &kWatchCommand,
-      &kPlanCommand,    &kCertifyCommand, &kValidateCommand,   &kGraphCommand,   &kConfigCommand,
-      &kStagesCommand,  &kSchemaCommand,  &kExplainCommand,    &kInitCommand,    &kDataCommand,
-      &kDevicesCommand, &kDoctorCommand,  &kCompletionCommand,
+      &kRunCommand,     &kResumeCommand,  &kEvaluateCommand, &kPredictCommand,    &kExportCommand,
+      &kAnalyzeCommand, &kCompareCommand, &kRunsCommand,     &kSweepCommand,      &kWatchCommand,
+      &kPlanCommand,    &kCertifyCommand, &kValidateCommand, &kGraphCommand,      &kConfigCommand,
+      &kStagesCommand,  &kSchemaCommand,  &kExplainCommand,  &kInitCommand,       &kDataCommand,
+      &kDevicesCommand, &kDoctorCommand,  &kTrustCommand,    &kCompletionCommand,
   };
   return kCommands;
 }
@@ -107,12 +107,18 @@ Result<LogLevel> LogFlags::chosen() const {
 }
 
 Result<WorkerCommand> LogFlags::worker() const {
-  const auto level = chosen();
+  const auto level = chosen();  // a wrong one is reported before a missing worker
   if (!level) return level.errors();
   auto program = find_worker(own_executable());
   if (!program) return program.errors();
+  return worker(*std::move(program));
+}
+
+Result<WorkerCommand> LogFlags::worker(std::filesystem::path program) const {
+  const auto level = chosen();
+  if (!level) return level.errors();
   return WorkerCommand{
-      .program = *std::move(program), .log = *level, .grace = std::chrono::seconds(grace_seconds)};
+      .program = std::move(program), .log = *level, .grace = std::chrono::seconds(grace_seconds)};
 }
 
 void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place) {

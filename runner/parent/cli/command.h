@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <span>
 #include <string>
@@ -115,6 +116,7 @@ extern const Command kInitCommand;
 extern const Command kDataCommand;
 extern const Command kDevicesCommand;
 extern const Command kDoctorCommand;
+extern const Command kTrustCommand;
 extern const Command kCompletionCommand;
 
 /// All verbs, in the order of `retort --help`.
@@ -158,6 +160,8 @@ struct LogFlags {
   /// The worker next to this program. It logs lines of that level and more severe ones, and is
   /// killed if it does not stop in time.
   Result<WorkerCommand> worker() const;
+  /// The same for another `program`.
+  Result<WorkerCommand> worker(std::filesystem::path program) const;
 };
 
 enum class LogPlace { kFile, kStandardError };

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/cli/sweep_check.h"
@@ -113,7 +114,7 @@ ExitCode Rerun::operator()(Console& console, OnEnd on_end) {
       recorded_part(prepared->graph, read_record(run_.recipe.parent_path() / RunRecord::kGraph));
   if (!part) return report(console, part.errors());
   Graph graph = *std::move(part);
-  auto worker = flags_.log.worker();
+  auto worker = worker_for(graph, recipe, schemas, flags_.log);
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 

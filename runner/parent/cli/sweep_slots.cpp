@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/compile/compile.h"
 #include "runner/parent/devices/choose_device.h"
@@ -55,7 +56,7 @@ Result<TrialPeak> needed_by_trial(const Value& resolved, const SchemaSet& schema
   auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();
   if (std::ranges::none_of(graph->nodes, is_planned)) return TrialPeak{};
-  auto worker = log.worker();
+  auto worker = worker_for(*graph, recipe->resolved, schemas, log);
   if (!worker) return worker.errors();
   PlanRequest request{.graph = *std::move(graph),
                       .budget = std::nullopt,

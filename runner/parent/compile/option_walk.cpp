@@ -219,6 +219,19 @@ Diagnostics options_without_effect(const Value& resolved, const Graph& graph,
     if (const SchemaNode* const schema = recipe && options ? recipe->property(key) : nullptr)
       visit_options_of(*options, *schema, pointer_to("", key), see);
   }
+  const Value* const python = resolved.find("python");
+  const bool has_code = std::ranges::any_of(graph.nodes, [&](const Node& node) {
+    const Kind* const kind = schemas.kind(node.kind);
+    return kind && kind->runs_python;
+  });
+  if (python && !has_code)
+    found.push_back({ErrorCode::kOptionConflict,
+                     python->where,
+                     "/python",
+                     "'python' has no effect: the recipe has no Python code",
+                     "leave it out",
+                     {},
+                     Severity::kWarning});
   return found;
 }
 

@@ -197,9 +197,9 @@ Diagnostics fill_in_from_weights(Value& recipe, const SchemaSet& schemas, Source
 
 namespace {
 
-constexpr std::array<std::string_view, 11> kReserved = {"schema",  "name",        "notice", "seed",
-                                                        "threads", "determinism", "device", "run",
-                                                        "sweep",   "vars",        "aliases"};
+constexpr std::array<std::string_view, 12> kReserved = {
+    "schema", "name",  "notice", "seed",    "threads", "determinism", "device",
+    "run",    "sweep", "vars",   "aliases", "python"};
 
 /// YAML reads an unquoted `off` as false.
 Determinism determinism_of(const Value& value) {

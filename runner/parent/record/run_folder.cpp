@@ -109,6 +109,13 @@ void RunFolder::record(std::string_view name, std::string_view text) {
   write(records_ / name, text);
 }
 
+void RunFolder::record_in(std::string_view folder, std::string_view name, std::string_view text) {
+  const fs::path path = records_ / folder;
+  if (storage_.make_folder(path) != 0 && errno != EEXIST)
+    throw WriteError(write_diagnostic(path, errno, ErrorCode::kCannotCreate));
+  write(path / name, text);
+}
+
 void RunFolder::record_json(std::string_view name, const Json& json) {
   record(name, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }

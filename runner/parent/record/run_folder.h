@@ -58,6 +58,8 @@ class RunFolder {
 
   /// Writes a file of .retort/, one of RunRecord; for a resumed run, of .retort/resume-N/.
   void record(std::string_view name, std::string_view text);
+  /// The same in a folder there.
+  void record_in(std::string_view folder, std::string_view name, std::string_view text);
   void record_json(std::string_view name, const nlohmann::ordered_json& json);
   /// Writes training_metrics.json of `node`, whose folder the worker has created.
   void record_history(const std::string& node, const nlohmann::ordered_json& json);

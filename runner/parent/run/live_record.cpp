@@ -28,6 +28,42 @@ std::string yaml_list(const std::vector<std::string>& texts) {
   return write_yaml({std::move(list), {}});
 }
 
+/// The inputs of the request, and the files of its Python code.
+std::vector<InputPath> inputs_of(const RunRequest& request) {
+  std::vector<InputPath> inputs = request.inputs;
+  for (const PythonFile& file : request.graph.python.entries)
+    inputs.push_back({file.pointer, file.path});
+  return inputs;
+}
+
+/// What the copy of each Python file that an entry names is called, by the file's path.
+std::map<std::string, std::string> copy_names(const PythonCode& code) {
+  std::map<std::string, std::string> names;
+  std::set<std::string> taken;
+  for (const PythonFile& file : code.entries) {
+    if (names.contains(file.path)) continue;
+    const std::filesystem::path path = file.path;
+    std::string name = path.filename();
+    for (int number = 2; !taken.insert(name).second; ++number)
+      name = path.stem().string() + "-" + std::to_string(number) + path.extension().string();
+    names[file.path] = std::move(name);
+  }
+  return names;
+}
+
+/// {"interpreter", "entries": {"/model/entry": {"file", "sha256", "copy"}}, "trusted": {file:
+/// sha256}}.
+Json python_record(const PythonCode& code, const WorkerCommand& worker) {
+  const auto names = copy_names(code);
+  Json entries = Json::object();
+  for (const PythonFile& file : code.entries)
+    entries[file.pointer] = {
+        {"file", file.path}, {"sha256", file.sha256}, {"copy", names.at(file.path)}};
+  return {{"interpreter", worker.program.string()},
+          {"entries", std::move(entries)},
+          {"trusted", code.files}};
+}
+
 }  // namespace
 
 LiveRecord::LiveRecord(const RunRequest& request, const RunSurroundings& surroundings,
@@ -38,7 +74,7 @@ LiveRecord::LiveRecord(const RunRequest& request, const RunSurroundings& surroun
       secrets_(request.recipe.resolved),
       start_(surroundings.display.clock()),
       variables_(surroundings.worker.variables),
-      inputs_(request.inputs) {
+      inputs_(inputs_of(request)) {
   if (request.device) device_choice_ = request.device->record;
 }
 
@@ -80,6 +116,10 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
   }
   folder_->record(RunRecord::kOverrides, yaml_list(request_.composition.typed));
   folder_->record(RunRecord::kRecipe, recipe_text());
+  for (const auto& [path, name] : copy_names(request_.graph.python))
+    folder_->record_in(
+        RunRecord::kPython, name,
+        std::ranges::find(request_.graph.python.entries, path, &PythonFile::path)->text);
   if (!request_.trained.empty()) {
     folder_->record_json(
         RunRecord::kSource,
@@ -151,9 +191,10 @@ void LiveRecord::check_restart() const {
   if (!errors.empty()) throw CannotOpenRecord{std::move(errors)};
 }
 
-/// Weights are read only when the run begins, data all the time.
+/// Weights and code are read only when the run begins, data all the time.
 std::vector<WatchedInputs::Change> LiveRecord::changed_data() const {
   return inputs_.changes([&](const std::string& pointer) {
+    if (request_.graph.python.has_entry(pointer)) return false;
     return std::ranges::any_of(request_.graph.nodes, [&](const Node& node) {
       return family_of(node.kind) == Family::kData && pointer.starts_with(node.pointer + "/");
     });
@@ -184,6 +225,8 @@ Json LiveRecord::environment_of(const Ready& ready, const Json& versions) const 
     environment["variables"][variable.substr(0, equals)] = variable.substr(equals + 1);
   }
   if (!device_choice_.is_null()) environment["device_choice"] = device_choice_;
+  if (surroundings_.worker.is_hosted)
+    environment["python"] = python_record(request_.graph.python, surroundings_.worker);
   if (!inputs_.record().is_null()) environment["inputs"] = inputs_.record();
   return environment;
 }

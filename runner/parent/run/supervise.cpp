@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/error/diagnostic.h"
+#include "runner/shared/text/printable.h"
+
 namespace runner {
 namespace {
 
@@ -61,10 +63,11 @@ std::optional<Milliseconds> earlier(std::optional<Milliseconds> one,
 /// The conversation with one worker, from its greeting to its end.
 class Supervision::Dialogue {
  public:
-  Dialogue(WorkerProcess& worker, Milliseconds grace, Json request, Conversation conversation,
-           OnEnd on_end)
+  Dialogue(WorkerProcess& worker, const WorkerCommand& command, Json request,
+           Conversation conversation, OnEnd on_end)
       : worker_(worker),
-        grace_(grace),
+        interpreter_(command.is_hosted ? command.program.string() : ""),
+        grace_(command.grace),
         request_(std::move(request)),
         conversation_(std::move(conversation)),
         on_end_(std::move(on_end)) {}
@@ -81,6 +84,7 @@ class Supervision::Dialogue {
             [&](const EventLine& line) { hear(line.text); },
             [&](const OverlongLine&) { give_up(protocol_error("a line of more than 16 MiB")); },
             [&](const OutputText& output) {
+              if (!interpreter_.empty() && !greeted_) keep(output.text);
               if (conversation_.on_output) conversation_.on_output(output.text);
             },
             [&](const WorkerExit& end) { end_ = end; },
@@ -179,7 +183,37 @@ class Supervision::Dialogue {
     return result;
   }
 
+  void keep(std::string_view text) {
+    constexpr std::size_t kMost = 64 << 10;
+    first_words_ += text;
+    if (first_words_.size() > kMost) first_words_.erase(0, first_words_.size() - kMost);
+  }
+
+  /// What the interpreter printed before it ended: the host's own error or, without one, the last
+  /// line, which in a traceback is the exception.
+  std::string reason_of_host() const {
+    constexpr std::string_view kMark = "retort_host: error: ";
+    std::string last;
+    for (std::size_t begin = 0; begin < first_words_.size();) {
+      const std::size_t end = std::min(first_words_.find('\n', begin), first_words_.size());
+      const std::string line = first_words_.substr(begin, end - begin);
+      if (line.starts_with(kMark)) return line.substr(kMark.size());
+      if (line.find_first_not_of(" \t\r") != line.npos) last = line;
+      begin = end + 1;
+    }
+    if (!last.empty()) return last;
+    return end_->signal ? "it was killed by " + signal_name(end_->signal)
+                        : "it ended with exit code " + std::to_string(end_->exit);
+  }
+
   Diagnostic death() const {
+    if (!interpreter_.empty() && !greeted_ && end_->signal != SIGKILL)
+      return {ErrorCode::kNoPython,
+              {},
+              "",
+              "'" + interpreter_ + "' cannot host the worker: " + printable(reason_of_host()),
+              "the worker needs torch " RETORT_LIBTORCH_VERSION
+              " there; python=PATH names another interpreter"};
     Diagnostic error{ErrorCode::kWorkerDied, {}, "", "", ""};
     if (end_->signal == 0) {
       error.message =
@@ -197,6 +231,7 @@ class Supervision::Dialogue {
   }
 
   WorkerProcess& worker_;
+  const std::string interpreter_;  // empty: the worker is a program of its own
   const Milliseconds grace_;
   const Json request_;
   const Conversation conversation_;
@@ -204,6 +239,7 @@ class Supervision::Dialogue {
   bool greeted_ = false;
   bool gave_up_ = false;
   bool was_deaf_ = false;
+  std::string first_words_;  // of an interpreter, before its greeting
   int stop_signal_ = 0;
   std::optional<int> finished_;
   std::optional<Clock::time_point>
@@ -221,7 +257,7 @@ Diagnostics Supervision::start(const WorkerCommand& command, Json request,
   const auto worker = workers_.start(command);
   if (!worker) return worker.errors();
   request["log"] = name(command.log);
-  dialogues_.push_back(std::make_unique<Dialogue>(**worker, command.grace, std::move(request),
+  dialogues_.push_back(std::make_unique<Dialogue>(**worker, command, std::move(request),
                                                   std::move(conversation), std::move(on_end)));
   return {};
 }

@@ -163,11 +163,11 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
   while ((size = ::read(*failure.read, &error, sizeof error)) < 0 && errno == EINTR) {
   }
   if (size == sizeof error) {
-    return Diagnostic{ErrorCode::kWorkerMissing,
-                      {},
-                      "",
-                      "cannot start '" + program + "': " + std::strerror(error),
-                      "install both programs together"};
+    const std::string message = "cannot start '" + program + "': " + std::strerror(error);
+    if (command.is_hosted)
+      return Diagnostic{
+          ErrorCode::kNoPython, {}, "", message, "python=PATH names another interpreter"};
+    return Diagnostic{ErrorCode::kWorkerMissing, {}, "", message, "install both programs together"};
   }
   for (Descriptor* end : {&requests.write, &events.read, &output.read}) make_nonblocking(*end);
   worker.requests_ = std::move(requests.write);

@@ -31,6 +31,9 @@ Result<std::filesystem::path> find_worker(const std::filesystem::path& own_execu
 struct WorkerCommand {
   std::filesystem::path program;
   std::vector<std::string> arguments = {"--events-fd", "3"};
+  /// `program` is a Python interpreter, which has to load the worker before it greets: if it ends
+  /// before that, the environment is to blame (kNoPython).
+  bool is_hosted = false;
   LogLevel log = LogLevel::kInfo;  ///< of the lines that it sends
   /// "NAME=value" of its environment, replacing those of this process.
   std::vector<std::string> variables = {};
@@ -69,8 +72,8 @@ inline constexpr std::size_t kMaxLine = 16 << 20;
 /// and calls collect() when a child has ended.
 class WorkerProcess {
  public:
-  /// Starts the worker; kWorkerMissing if that fails. SIGPIPE must be ignored meanwhile
-  /// (SignalSource).
+  /// Starts the worker; kWorkerMissing if that fails, kNoPython if it is hosted. SIGPIPE must be
+  /// ignored meanwhile (SignalSource).
   static Result<WorkerProcess> start(const WorkerCommand& command);
   WorkerProcess(WorkerProcess&&) noexcept = default;
   WorkerProcess& operator=(WorkerProcess&&) = delete;

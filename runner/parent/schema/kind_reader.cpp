@@ -102,6 +102,10 @@ Kind read_kind(const std::string& path, const Json& document, Diagnostics& error
   kind.outputs = read_ports(path, "x-outputs", document, errors);
   kind.metrics = read_metrics_of(document);
   kind.cacheable = document.value("x-cacheable", false);
+  kind.runs_python = document.value("x-python", false);
+  const Json::json_pointer entry("/properties/entry/type");
+  if (kind.runs_python && (!document.contains(entry) || document[entry] != "string"))
+    fail("/x-python", "a kind with x-python has an option 'entry' of type 'string'");
   kind.file = path;
   return kind;
 }

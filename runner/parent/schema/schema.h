@@ -50,6 +50,7 @@ struct Kind {
   int version = 1;      ///< incremented when results change
   std::vector<Port> inputs, outputs;
   bool cacheable = false;                    ///< x-cacheable: reused by default
+  bool runs_python = false;                  ///< x-python: its option `entry` names Python code
   std::vector<DeclaredMetric> metrics = {};  ///< x-metrics
   std::string file;                          ///< "train/supervised.schema.json"
 };
@@ -67,10 +68,10 @@ std::span<const SchemaFile> embedded_schemas();
 ///
 /// schema_keyword.cpp lists the supported subset of draft-07; schemas with any other keyword are
 /// rejected. Our own keywords: x-version, x-inputs, x-outputs, x-metrics, x-unit, x-cacheable,
-/// x-coupling, x-mixes-samples, x-spans-training, x-resume, x-rules, x-config (of a mapping: the
-/// option that names weights, whose config.json affects the others), x-file (of an option: what
-/// must exist at its path), x-effective-when (of an option: the conditions under which it has an
-/// effect), x-other-names (of a key of one of the recipe's own mappings, such as device:
+/// x-python, x-coupling, x-mixes-samples, x-spans-training, x-resume, x-rules, x-config (of a
+/// mapping: the option that names weights, whose config.json affects the others), x-file (of an
+/// option: what must exist at its path), x-effective-when (of an option: the conditions under which
+/// it has an effect), x-other-names (of a key of one of the recipe's own mappings, such as device:
 /// OtherName), and x-kinds, which validates a mapping by the schema that its `kind` names:
 /// `x-kinds: "*"` accepts stages (kind: train.supervised is the file train/supervised.schema.json),
 /// `x-kinds: "train/optimizer"` the files of that folder (kind: adamw is

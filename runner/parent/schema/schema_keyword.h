@@ -49,6 +49,7 @@ enum class Keyword {
   kMetrics,
   kUnit,
   kCacheable,
+  kPython,
   kCoupling,
   kMixesSamples,
   kSpansTraining,

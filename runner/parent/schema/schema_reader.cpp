@@ -335,7 +335,8 @@ void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std:
     case Keyword::kOutputs:
     case Keyword::kMetrics:
     case Keyword::kCacheable:  // in a kind's file: read there
-    case Keyword::kCoupling:   // checked together with a graph: compile/legality.cpp
+    case Keyword::kPython:
+    case Keyword::kCoupling:  // checked together with a graph: compile/legality.cpp
     case Keyword::kMixesSamples:
     case Keyword::kSpansTraining:
     case Keyword::kSchema:

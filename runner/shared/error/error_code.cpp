@@ -297,7 +297,9 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "far more than the data set.",
      "an archive that holds ../../.bashrc", "Fetch it again from where it is published."},
     {kMissingFile, ExitCode::kMissingInput, "a file does not exist or cannot be read",
-     "A file named on the command line does not exist, or cannot be read.",
+     "A file named on the command line, or by the entry of Python code, does not exist or cannot "
+     "be "
+     "read.",
      "retort data fetch cub200 --from-file no/such.tgz",
      "Correct the path: it is relative to the working directory."},
 
@@ -357,6 +359,17 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kTerminated, ExitCode::kTerminated, "the program was stopped by a signal",
      "Another program, or the system during shutdown, asked it to end.",
      "kill, or a cluster's time limit", "Look in the run folder for what was written before."},
+    {kUntrustedCode, ExitCode::kBadRecipe, "code is not trusted",
+     "A recipe names Python code, or commands of its own, that you have not allowed to run on this "
+     "machine, or that has changed since you allowed it. Such code may do anything that you may "
+     "do.",
+     "model.entry=my_net.py:make    (a file that was just downloaded)",
+     "Read it, then allow it: retort trust my_net.py. retort trust --list shows what is allowed."},
+    {kNoPython, ExitCode::kDeviceUnavailable, "Python cannot host the worker",
+     "A recipe names Python code, but there is no Python interpreter, or it has no torch, or "
+     "another version of it than Retort is built for.",
+     "python=venv/bin/python    (an environment without torch)",
+     "Install torch into that environment, or name another interpreter with python=…."},
     {kClusterSilent, ExitCode::kDeviceUnavailable, "the cluster's scheduler does not answer",
      "A command of the scheduler, such as squeue, is not installed here, failed, or did not end in "
      "time. Submitted tasks continue by themselves and leave their results in the sweep's folder.",

@@ -114,6 +114,8 @@ enum class ErrorCode : int {
   kNothingCompared = 711,
   kDeviceLost = 712,
   kTerminated = 713,
+  kUntrustedCode = 714,
+  kNoPython = 715,
   kClusterSilent = 720,
   kClusterRefused = 721,
 

@@ -47,6 +47,7 @@ Node node_from_json(const Json& json, std::size_t index) {
             .version = static_cast<int>(fields.integer("version")),
             .cacheable = fields.flag("cacheable"),
             .title = fields.text("title")};
+  if (json.contains("code")) node.code = fields.text("code");
   if (json.contains("key_options")) node.key_options = from_json(json["key_options"]);
   const bool is_name =
       !node.id.empty() && node.id.size() <= 120 && node.id[0] != '.' &&
@@ -82,15 +83,18 @@ Json to_json(const Graph& graph) {
                      {"cacheable", node.cacheable},
                      {"options", to_json(node.options, /*hide_secrets=*/false)}});
     if (node.key_options) nodes.back()["key_options"] = to_json(*node.key_options);
+    if (!node.code.empty()) nodes.back()["code"] = node.code;
   }
-  return {{"recipe", graph.recipe},
-          {"seed", graph.seed},
-          {"threads", graph.threads ? Json(*graph.threads) : Json(nullptr)},
-          {"determinism", name(graph.determinism)},
-          {"device", graph.device},
-          {"nodes", std::move(nodes)},
-          {"recipe_hash", graph.recipe_hash},
-          {"working_folder", graph.working_folder}};
+  Json json = {{"recipe", graph.recipe},
+               {"seed", graph.seed},
+               {"threads", graph.threads ? Json(*graph.threads) : Json(nullptr)},
+               {"determinism", name(graph.determinism)},
+               {"device", graph.device},
+               {"nodes", std::move(nodes)},
+               {"recipe_hash", graph.recipe_hash},
+               {"working_folder", graph.working_folder}};
+  if (!graph.python.files.empty()) json["python"] = {{"files", graph.python.files}};
+  return json;
 }
 
 Graph graph_from_json(const Json& json) {
@@ -106,6 +110,11 @@ Graph graph_from_json(const Json& json) {
   if (!determinism) refuse("its determinism is unknown");
   graph.determinism = *determinism;
   graph.working_folder = fields.text("working_folder");
+  if (json.contains("python")) {
+    const Json python = fields.object("python"), files = Fields(python, "python").object("files");
+    for (const auto& [path, sha256] : files.items())
+      graph.python.files[path] = Fields(files, "python.files").text(path.c_str());
+  }
   std::set<std::string> ids;
   for (const Json& node : fields.list("nodes")) {
     graph.nodes.push_back(node_from_json(node, graph.nodes.size()));
@@ -159,11 +168,11 @@ std::vector<std::string> node_keys(const Graph& graph) {
     nlohmann::json inputs = nlohmann::json::array();
     for (const Edge& edge : node.inputs)
       inputs.push_back({edge.input, keys[edge.from], edge.output});
-    const nlohmann::json all = {
-        {"kind", node.kind},
-        {"options", to_json(node.key_options ? *node.key_options : node.options)},
-        {"seed", node.seed},
-        {"inputs", std::move(inputs)}};
+    nlohmann::json all = {{"kind", node.kind},
+                          {"options", to_json(node.key_options ? *node.key_options : node.options)},
+                          {"seed", node.seed},
+                          {"inputs", std::move(inputs)}};
+    if (!node.code.empty()) all["code"] = node.code;
     keys.push_back(sha256(all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
   }
   return keys;

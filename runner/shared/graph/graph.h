@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/shared/error/diagnostic.h"
+#include "runner/shared/graph/python_code.h"
 #include "runner/shared/stage/determinism.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/value/value.h"
@@ -38,6 +39,7 @@ struct Node {
   /// The options that affect the result, as records have them (node_document.h); nullopt: all of
   /// `options`.
   std::optional<Value> key_options = {};
+  std::string code = {};  ///< SHA-256 of the Python files that its entry names; empty: none
 };
 
 /// A compiled recipe (compile.h): nodes in an order in which they can run (as written, if the edges
@@ -51,7 +53,8 @@ struct Graph {
   std::string recipe_hash = {};  ///< hash of the resolved recipe; see recipe.h
   Determinism determinism = Determinism::kStrict;
   std::string working_folder =
-      {};  ///< base of relative paths in options; empty: the current folder
+      {};                  ///< base of relative paths in options; empty: the current folder
+  PythonCode python = {};  ///< the worker receives `files` alone
 };
 
 /// The JSON that the worker receives; graph_from_json throws std::runtime_error on anything else.

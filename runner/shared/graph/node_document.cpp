@@ -54,6 +54,7 @@ void compare_nodes(const std::string& id, const json& before, const json& now,
     const json was = part_of(before, key), is = part_of(now, key);
     if (was == is) continue;
     if (key == "fingerprint") lines.push_back("the files of '" + id + "' have changed");
+    else if (key == "code") lines.push_back("the Python code of '" + id + "' has changed");
     else compare(key == "options" ? id : id + "." + key, was, is, lines);
   }
 }
@@ -78,6 +79,7 @@ json node_document(const Graph& graph, std::span<const StageFacts> facts, std::s
            {"version", node.version},
            {"options", to_json(node.key_options ? *node.key_options : node.options)},
            {"inputs", std::move(inputs)}};
+    if (!node.code.empty()) own["code"] = node.code;
     if (!facts[i].fingerprint.empty()) own["fingerprint"] = facts[i].fingerprint;
     if (facts[i].uses_seed) own["seed"] = node.seed;
   }

@@ -49,6 +49,8 @@ struct RunRecord {
   static constexpr std::string_view kOverrides = "overrides.yaml";  ///< as typed
   static constexpr std::string_view kRecipe = "recipe.yaml";        ///< resolved
   static constexpr std::string_view kGraph = "graph.json";          ///< compiled
+  static constexpr std::string_view kPython =
+      "python";  ///< a folder: copies of the Python files that its entries name
   static constexpr std::string_view kEnvironment =
       "environment.json";  ///< written last: it makes the record complete
 };

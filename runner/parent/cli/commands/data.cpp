@@ -12,6 +12,7 @@
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/console.h"
+#include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/report/data_survey.h"
@@ -280,7 +281,7 @@ ExitCode check_data(const NamedRecipe& recipe, std::int64_t distance, const LogF
     return report(
         console,
         {{ErrorCode::kUsage, {}, "", "the recipe has no data stage", "name one that has"}});
-  const auto worker = log.worker();
+  const auto worker = worker_for(graph, prepared->recipe.resolved, schemas, log);
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 

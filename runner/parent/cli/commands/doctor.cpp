@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
+#include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/record/run_summary.h"
@@ -251,7 +252,7 @@ ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, cons
   const SchemaSet& schemas = shipped_schemas();
   auto prepared = prepare(named, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
-  auto worker = log.worker();
+  auto worker = worker_for(prepared->graph, prepared->recipe.resolved, schemas, log);
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
   const auto device = take_own_device({.recipe = prepared->recipe.resolved,

@@ -1,4 +1,5 @@
 #include "runner/parent/cli/commands/evaluate.h"
+#include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/weights_source.h"
 
 #include <algorithm>
@@ -109,7 +110,7 @@ struct EvaluateFlags {
 /// other inputs.
 bool bears_on_evaluation(const RecordChange& change, const Graph& graph) {
   if (change.weight != RecordChange::Weight::kWhole) return false;
-  if (change.pointer.empty()) return true;
+  if (change.pointer.empty() || graph.python.has_entry(change.pointer)) return true;
   return std::ranges::any_of(graph.nodes, [&](const Node& node) {
     const bool is_of_node =
         change.pointer == node.pointer || change.pointer.starts_with(node.pointer + "/");
@@ -143,7 +144,7 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
   Graph& graph = prepared->graph;
   auto trained = checkpoint_sources(*run, graph, flags.weights);
   if (!trained) return report(console, trained.errors());
-  auto worker = flags.log.worker();
+  auto worker = worker_for(graph, prepared->recipe.resolved, schemas, flags.log);
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
   if (!console.is_quiet()) {

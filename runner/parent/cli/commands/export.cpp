@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
+#include "runner/parent/cli/graph_worker.h"
+#include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/run/plan_request.h"
 #include "runner/shared/stage/run_layout.h"
@@ -46,8 +48,9 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
   }
   auto request = weights_request("export", flags.weights, flags.overrides, console.sources);
   if (!request) return report(console, request.errors());
-  const auto worker = flags.log.worker();
+  const auto worker = worker_for(request->graph, request->recipe, shipped_schemas(), flags.log);
   if (!worker) return report(console, worker.errors());
+  request->refresh_graph();
   const std::string_view what = asked_for(flags);
   const std::string name = request->json["node"].get<std::string>() + "-" + std::string(what);
   const std::string out =

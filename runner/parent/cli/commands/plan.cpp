@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
+#include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/cli/weights_source.h"
@@ -77,7 +78,7 @@ Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sou
                       .node_index = node_index_folder()};
   if (Diagnostics errors = hold_against(request, flags.budget, flags.gpu); !errors.empty())
     return errors;
-  auto worker = flags.log.worker();
+  auto worker = worker_for(request.graph, prepared->recipe.resolved, schemas, flags.log);
   if (!worker) return worker.errors();
   warn(console, prepared->composition.warnings);
   warn(console, too_old(request));

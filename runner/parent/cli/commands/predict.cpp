@@ -11,6 +11,7 @@
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/command_line.h"
+#include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/model_request.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/sweep_check.h"
@@ -240,8 +241,9 @@ ExitCode predict_images(const PredictFlags& given, Console& console) {
   const Diagnostics changed = changed_support(flags, console);
   if (exit_code(changed) != ExitCode::kDone) return report(console, changed);
   warn(console, changed);
-  auto worker = flags.log.worker();
+  auto worker = worker_for(request->graph, request->recipe, shipped_schemas(), flags.log);
   if (!worker) return report(console, worker.errors());
+  request->refresh_graph();
   std::vector<std::string> paths;
   for (const std::string& path : words.paths) paths.push_back(path_for(request->graph, path));
   request->json.update({{"paths", paths},

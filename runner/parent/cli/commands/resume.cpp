@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
+#include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/cli/sweep_check.h"
@@ -81,8 +82,9 @@ Diagnostics put_there(const RecordedRun& run, const Graph& graph, bool force) {
   return found;
 }
 
-/// Once every training has saved, its starting point no longer affects it.
+/// Once every training has saved, its starting point no longer affects it, but its code does.
 bool is_behind(const RecordChange& change, const Graph& graph, const RecordedRun& run) {
+  if (graph.python.has_entry(change.pointer)) return false;
   const auto begins_from_it = [&](const Node& node) {
     return family_of(node.kind) == Family::kTrain && change.pointer.starts_with(node.pointer + "/");
   };
@@ -129,7 +131,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
   }
   if (!prepared->broken_rules.empty())
     return report(console, broken_by_record(prepared->broken_rules));
-  auto worker = flags.log.worker();
+  auto worker = worker_for(prepared->graph, new_recipe, schemas, flags.log);
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 

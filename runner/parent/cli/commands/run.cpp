@@ -8,6 +8,7 @@
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/commands/config.h"
 #include "runner/parent/cli/commands/sweep.h"
+#include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/cli/weights_source.h"
@@ -45,7 +46,7 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
     if (!part) return report(console, part.errors());
     prepared->graph = std::move(*part);
   }
-  auto worker = flags.log.worker();
+  auto worker = worker_for(prepared->graph, prepared->recipe.resolved, schemas, flags.log);
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
   show_notice(prepared->recipe.resolved, console);

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/cli/program.h"
@@ -359,6 +360,9 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
     else print_trials(prepared->jobs, console.out);
     return ExitCode::kDone;
   }
+  for (const PreparedTrial& job : prepared->jobs)
+    if (const auto errors = untrusted_code(job.recipe, schemas, sources); !errors.empty())
+      return report(console, errors);
   const auto here = std::filesystem::current_path();
   const auto folder = make_sweep_folder(prepared->dir);
   if (!folder) return report(console, folder.errors());

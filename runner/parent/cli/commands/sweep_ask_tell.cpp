@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/commands/sweep.h"
+#include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/cli/sweep_check.h"
@@ -64,7 +65,11 @@ Result<PreparedSweep> base_of_trials(SweepFlags& flags, const SchemaSet& schemas
                                      SlotMemory& memory, Console& console) {
   const std::int64_t most = flags.slots.is_auto ? slots_for_threads(1) : flags.slots.slots;
   auto base = prepare_one(flags.recipe, schemas, console.sources, most);
-  if (!base || !flags.slots.is_auto) return base;
+  if (!base) return base;
+  if (Diagnostics errors = untrusted_code(base->jobs.front().recipe, schemas, console.sources);
+      !errors.empty())
+    return errors;
+  if (!flags.slots.is_auto) return base;
   const Value* const threads = base->jobs.front().recipe.find("threads");
   const auto* const number = threads ? std::get_if<std::int64_t>(&threads->data) : nullptr;
   for (std::int64_t slot = 0; slot < most && most > 1; ++slot)

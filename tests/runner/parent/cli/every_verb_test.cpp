@@ -128,6 +128,9 @@ std::vector<GoodLine> good_lines() {
        answering(R"({"checks":[{"name":"x","passed":true,"found":"y"}],"passed":true})")},
       {"doctor", "doctor determinism quickstart",
        answering(R"({"steps":1,"tensors":1,"difference":null})")},
+      {"trust", "trust net.py timm"},
+      {"trust", "trust --list"},
+      {"trust", "trust --remove timm"},
       {"completion", "completion bash"},
   };
 }
@@ -214,6 +217,7 @@ class RecordedRuns {
       folder_.write(run + "/nodes/train/checkpoints/step-00000004/manifest.json", "{}");
     }
     std::filesystem::remove_all(folder_ / "measured/nodes");
+    folder_.write("net.py", "");
   }
 
   /// Runs `line`, with `more` after it, as a shell reads it.

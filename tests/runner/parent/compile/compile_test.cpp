@@ -284,6 +284,19 @@ TEST_F(GraphTest, TravelsAsJson) {
   EXPECT_EQ(to_json(graph_from_json(to_json(g))).dump(), to_json(g).dump());
 }
 
+TEST_F(GraphTest, WorkerIsToldWhichPythonFilesMayRun) {
+  Graph g = graph(kEnsemble);
+  EXPECT_FALSE(to_json(g).contains("python"));
+  g.python.files = {{"/a.py", "12"}};
+  g.python.entries = {{"/model/entry", "/a.py", "12", "its text"}};
+  g.nodes[0].code = "34";
+  const auto json = to_json(g);
+  EXPECT_EQ(json["python"].dump(), R"({"files":{"/a.py":"12"}})");
+  const Graph read = graph_from_json(json);
+  EXPECT_EQ(read.python.files, g.python.files);
+  EXPECT_EQ(read.nodes[0].code, "34");
+}
+
 TEST_F(GraphTest, JsonFromElsewhereIsChecked) {
   const auto good = to_json(graph(kWhole));
   const auto refused = [](nlohmann::ordered_json json) {

@@ -75,6 +75,8 @@ std::vector<Idle> idle_options() {
                         "the model's backbone is frozen (model.backbone.trainable: false), so ",
                     head = ": the model has no class head", cpu = ": device.select is cpu";
   std::vector<Idle> all = {
+      {kImages + "python: auto\n",
+       "/python: 'python' has no effect: the recipe has no Python code"},
       {of_image_stage("resize: {shape: square, crop_offset: round}"),
        "/data/resize/crop_offset: 'crop_offset' has no effect: shape is square, which crops "
        "nothing"},

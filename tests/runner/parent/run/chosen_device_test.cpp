@@ -132,8 +132,9 @@ TEST(PlannedNeed, OtherMistakesAreTold) {
 Result<DeviceNeed> need_of_prediction(std::vector<std::string> acts, std::string* said = nullptr) {
   std::ostringstream err;
   ProgressDisplay display(err, {});
-  const WorkerCommand worker{
-      RETORT_FAKE_WORKER, std::move(acts), LogLevel::kInfo, {"CUDA_VISIBLE_DEVICES=GPU-7"}};
+  const WorkerCommand worker{.program = RETORT_FAKE_WORKER,
+                             .arguments = std::move(acts),
+                             .variables = {"CUDA_VISIBLE_DEVICES=GPU-7"}};
   const Json request = {{"protocol", kProtocolVersion}, {"request", "predict"}, {"batch_size", 64}};
   auto found = needed_by_prediction(worker, request, display)(kGpu);
   if (said) *said = err.str();

@@ -74,6 +74,7 @@ class RunTest : public testing::Test {
     surroundings.display.verbosity = verbosity_;
     surroundings.worker.log = log_level_;
     surroundings.worker.variables = variables_;
+    surroundings.worker.is_hosted = is_hosted_;
     if (wall_clock_) surroundings.wall_clock = wall_clock_;
     if (clock_) surroundings.display.clock = clock_;
     return run(request, surroundings);
@@ -96,7 +97,7 @@ class RunTest : public testing::Test {
   std::function<void()> before_flush_;
   std::vector<std::string> variables_;
   WritingStorage::Write write_ = ::write;
-  bool json_ = false;
+  bool json_ = false, is_hosted_ = false;
   nlohmann::json ended_;
   Verbosity verbosity_ = Verbosity::kNormal;
   LogLevel log_level_ = LogLevel::kInfo;
@@ -348,6 +349,42 @@ TEST_F(RunTest, InputsThatChangeWhileTheRunIsAtWorkFailItAndMarkItsRecord) {
   EXPECT_EQ(nlohmann::json::parse(
                 folder_.read("run/.retort/environment.json"))["inputs"]["/data/root"]["changed"],
             true);
+}
+
+TEST_F(RunTest, PythonCodeIsPartOfTheRecord) {
+  const std::string folder = folder_.path().string();
+  folder_.write("net.py", "a = 1\n");
+  folder_.write("other/net.py", "b = 2\n");
+  graph_.python.entries = {{"/data/entry", folder + "/net.py", "12", "a = 1\n"},
+                           {"/other/entry", folder + "/other/net.py", "34", "b = 2\n"},
+                           {"/third/entry", folder + "/net.py", "12", "a = 1\n"}};
+  graph_.python.files = {
+      {folder + "/helper.py", "56"}, {folder + "/net.py", "12"}, {folder + "/other/net.py", "34"}};
+  is_hosted_ = true;
+  before_flush_ = [&] { folder_.write("net.py", "edited while the run is at work"); };
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kFlush, "read", kFinished,
+                        "finished:0"}),
+            ExitCode::kDone)
+      << err_.str();
+  EXPECT_EQ(folder_.read("run/.retort/python/net.py"), "a = 1\n");
+  EXPECT_EQ(folder_.read("run/.retort/python/net-2.py"), "b = 2\n");
+  const auto environment = nlohmann::json::parse(folder_.read("run/.retort/environment.json"));
+  const auto& python = environment["python"];
+  EXPECT_EQ(python["interpreter"], RETORT_FAKE_WORKER);
+  EXPECT_EQ(
+      python["entries"]["/other/entry"],
+      (nlohmann::json{{"file", folder + "/other/net.py"}, {"sha256", "34"}, {"copy", "net-2.py"}}));
+  EXPECT_EQ(python["entries"]["/third/entry"]["copy"], "net.py");
+  EXPECT_EQ(python["trusted"].size(), 3u);
+  EXPECT_EQ(environment["inputs"]["/data/entry"]["files"], 1);
+}
+
+TEST_F(RunTest, RunWithoutPythonCodeRecordsNone) {
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"}),
+            ExitCode::kDone);
+  EXPECT_FALSE(fs::exists(folder_ / "run/.retort/python"));
+  EXPECT_FALSE(
+      nlohmann::json::parse(folder_.read("run/.retort/environment.json")).contains("python"));
 }
 
 TEST_F(RunTest, InputsThatTheRunMakesAreRecordedOnceTheyAreThere) {

@@ -34,9 +34,11 @@ class SuperviseTest : public testing::Test {
     };
     conversation.on_output = [&](std::string_view text) { output_ += text; };
     conversation.on_resize = [&] { ++resizes_; };
-    const auto ending =
-        supervise({.program = RETORT_FAKE_WORKER, .arguments = std::move(acts), .grace = grace_},
-                  request, conversation);
+    const auto ending = supervise({.program = RETORT_FAKE_WORKER,
+                                   .arguments = std::move(acts),
+                                   .is_hosted = is_hosted_,
+                                   .grace = grace_},
+                                  request, conversation);
     EXPECT_TRUE(ending);
     return ending ? *ending : Ending();
   }
@@ -49,6 +51,7 @@ class SuperviseTest : public testing::Test {
   std::vector<std::string> said_;
   std::string output_;
   int resizes_ = 0;
+  bool is_hosted_ = false;
   std::chrono::milliseconds grace_ = std::chrono::seconds(60);
 };
 
@@ -149,6 +152,27 @@ TEST_F(SuperviseTest, WorkerWithoutItsLibrariesIsToldToGetThem) {
             "its libraries could not be loaded; in a virtual environment run `pip install "
             "'torch==2.11.*'`");
   EXPECT_EQ(play({"hello", "read", "exit:127"}).errors[0].help, "") << "that one was loaded";
+}
+
+TEST_F(SuperviseTest, InterpreterThatEndsBeforeItGreetsSaysWhy) {
+  is_hosted_ = true;
+  const std::string cannot = "E0715: '" RETORT_FAKE_WORKER "' cannot host the worker: ";
+  EXPECT_EQ(only_error(play(
+                {"out:loading", "err:retort_host: error: no torch here", "err:bye", "exit:69"})),
+            cannot + "no torch here");
+  EXPECT_EQ(only_error(play({"err:Traceback:", "err:ImportError: none\n", "exit:1"})),
+            cannot + "ImportError: none");
+  EXPECT_EQ(only_error(play({"exit:127"})), cannot + "it ended with exit code 127");
+  EXPECT_EQ(only_error(play({"die:11"})), cannot + "it was killed by SIGSEGV");
+  EXPECT_EQ(only_error(play({"flood:200000", "err:", "err:last", "exit:1"})), cannot + "last");
+}
+
+TEST_F(SuperviseTest, InterpreterThatHasGreetedDiesLikeAnyWorker) {
+  is_hosted_ = true;
+  EXPECT_EQ(only_error(play({"hello", "read", "err:chatter", "exit:1"})),
+            "E0704: the worker ended with exit code 1 before it was done");
+  EXPECT_EQ(only_error(play({"die:9"})), "E0704: the worker was killed by signal 9 (SIGKILL)")
+      << "memory may have run out while it loaded";
 }
 
 TEST_F(SuperviseTest, HalfALineBeforeDeathIsNotTakenForAnEvent) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/parent/schema/schema_node.h"
+#include "tests/support/python_schemas.h"
 #include "tests/support/schema_texts.h"
 
 namespace runner {
@@ -139,6 +140,19 @@ TEST(SchemaLoad, KindTellsPortsVersionAndSummary) {
   EXPECT_EQ(kind->outputs[0].type, ArtifactType::kCheckpoint);
   EXPECT_TRUE(kind->cacheable);
   EXPECT_EQ(kind->file, "train/fit.schema.json");
+}
+
+TEST(SchemaLoad, KindThatRunsPythonHasAnEntry) {
+  EXPECT_TRUE(python_schemas().kind("model.code")->runs_python);
+  EXPECT_FALSE(python_schemas().kind("model.plain")->runs_python);
+  EXPECT_THAT(
+      said(SchemaSet::load(schema_texts({{"model/code.schema.json",
+                                          R"({"title": "model.code", "description": "Makes.",
+            "x-python": true, "type": "object", "additionalProperties": false,
+            "properties": {"kind": {"const": "model.code"}}})"}})
+                               .files)),
+      ElementsAre("/x-python: schemas/model/code.schema.json: a kind with x-python has an option "
+                  "'entry' of type 'string'"));
 }
 
 TEST(SchemaLoad, KindsAreSortedAndSubKindsAreNotAmongThem) {

@@ -5,6 +5,7 @@
 
 #include "runner/parent/compile/compile.h"
 #include "runner/parent/config/yaml_reader.h"
+#include "runner/shared/graph/node_document.h"
 
 namespace runner {
 namespace {
@@ -55,6 +56,25 @@ TEST_F(KeyOptions, SecretsAreNoneOfThem) {
   const auto options = key_options(node, {}, schemas_);
   ASSERT_TRUE(options);
   EXPECT_EQ(*options->map()->front().value.text(), "${oc.env:KEY}");
+}
+
+TEST(NodeKeys, OtherPythonCodeIsAnotherResult) {
+  Graph graph;
+  graph.nodes.push_back({.id = "model",
+                         .stage = "model",
+                         .kind = "model.code",
+                         .options = {},
+                         .pointer = "/model",
+                         .inputs = {}});
+  const auto key = [&] { return node_keys(graph).front(); };
+  const auto document = [&] { return node_document(graph, std::vector<StageFacts>(1), 0, {}); };
+  const std::string none = key();
+  const nlohmann::json before = document();
+  EXPECT_FALSE(before["nodes"]["model"].contains("code"));
+  graph.nodes[0].code = "12";
+  EXPECT_NE(key(), none);
+  EXPECT_EQ(differences(before, document()),
+            std::vector<std::string>{"the Python code of 'model' has changed"});
 }
 
 TEST_F(KeyOptions, TravelWithTheGraph) {

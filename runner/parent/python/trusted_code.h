@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/shared/error/diagnostic.h"
+
+namespace runner {
+
+/// The code that this user allows to run, kept in trusted.json in the user's config folder: files
+/// by their real path and SHA-256, and installed modules by the name of their package. timm,
+/// torchvision and transformers are trusted unless the user has removed them.
+///
+///   auto trusted = TrustedCode::read();
+///   trusted->trust(path, sha256);
+///   trusted->save();
+class TrustedCode {
+ public:
+  enum class State {
+    kNever,    ///< the user has not allowed it
+    kChanged,  ///< the user has allowed a file of that name with other bytes
+    kTrusted,
+  };
+
+  /// Only what is trusted as shipped; `file` is where save() writes.
+  explicit TrustedCode(std::filesystem::path file);
+  /// Reads `file`, which need not exist. A damaged file is an error, since nothing may be trusted
+  /// by accident.
+  static Result<TrustedCode> read(std::filesystem::path file = standard_file());
+
+  State state(const std::filesystem::path& real, std::string_view sha256) const;
+  bool trusts_module(std::string_view name) const;
+
+  void trust(const std::filesystem::path& real, std::string sha256);
+  void trust_module(const std::string& name);
+  /// Forgets the file, or the files in that folder; returns them.
+  std::vector<std::string> forget(const std::filesystem::path& real);
+  /// False if it was not trusted.
+  bool forget_module(const std::string& name);
+
+  /// SHA-256 by real path, sorted.
+  const std::map<std::string, std::string>& files() const { return files_; }
+  std::vector<std::string> modules() const;
+
+  /// Replaces the file, which only its user may read. Throws WriteError.
+  void save() const;
+
+  /// retort/trusted.json in $XDG_CONFIG_HOME, else in .config in $HOME; empty if neither is set to
+  /// an absolute path.
+  static std::filesystem::path standard_file();
+
+ private:
+  std::filesystem::path file_;
+  std::map<std::string, std::string> files_;
+  std::map<std::string, bool> modules_;  // false: removed by the user
+};
+
+/// A file as it was when it was read, at once: these bytes have that digest.
+struct CodeFile {
+  std::filesystem::path real;  ///< without links
+  std::string sha256, text;
+};
+
+/// Nullopt if there is no regular file of that name, or it cannot be read or is larger than 64 MiB.
+std::optional<CodeFile> read_code(const std::filesystem::path& file);
+
+/// The Python files in `folder` and below it, sorted; none of hidden folders, and no links to
+/// folders are followed.
+std::vector<std::filesystem::path> python_files_below(const std::filesystem::path& folder);
+
+}  // namespace runner
