@@ -215,7 +215,7 @@ readonly reveals="shared/value/value\.(h|cpp)\
 |parent/config/(defaults_item|interpolation|interpolation_lookup|interpolation_parser|resolvers|scalar|secret)\.(h|cpp)\
 |parent/schema/(rule|schema|validator|validator_containers|validator_scalars)\.cpp\
 |parent/compile/(legality|missing_files|option_walk|recipe|wiring)\.cpp\
-|parent/record/input_record\.cpp|parent/devices/choose_device\.cpp|parent/run/(image_folders|plan_request)\.cpp\
+|parent/record/input_record\.cpp|parent/devices/choose_device\.cpp|parent/run/(hooks|image_folders|plan_request)\.cpp\
 |parent/cli/(prepare|prepare_sweep|commands/evaluate)\.cpp"
 
 # What comes from elsewhere, and what is to survive a power cut.

@@ -8,6 +8,7 @@
 #include "runner/parent/python/allowed_code.h"
 #include "runner/parent/python/python_entry.h"
 #include "runner/parent/python/python_host.h"
+#include "runner/parent/python/trusted_hooks.h"
 
 namespace runner {
 namespace {
@@ -41,6 +42,14 @@ Result<WorkerCommand> worker_for(Graph& graph, const Value& recipe, const Schema
   worker->is_hosted = true;
   worker->variables.emplace_back("PYTHONDONTWRITEBYTECODE=1");
   return worker;
+}
+
+Diagnostics refused_hooks(const Value& recipe, const Composition& composition,
+                          const PythonSurroundings& here) {
+  if (!has_hooks(recipe)) return {};
+  const auto trusted = TrustedCode::read(here.trusted);
+  if (!trusted) return trusted.errors();
+  return untrusted_hooks(recipe, composition.overrides, *trusted);
 }
 
 Diagnostics untrusted_code(const Value& recipe, const SchemaSet& schemas, Sources& sources,

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "runner/parent/cli/command.h"
+#include "runner/parent/config/compose.h"
 #include "runner/parent/python/interpreter.h"
 #include "runner/parent/python/trusted_code.h"
 #include "runner/parent/run/worker_process.h"
@@ -24,6 +25,10 @@ struct PythonSurroundings {
 /// (allow_code()). Nothing has started when it fails: kUntrustedCode, kNoPython, kWorkerMissing.
 Result<WorkerCommand> worker_for(Graph& graph, const Value& recipe, const SchemaSet& schemas,
                                  const LogFlags& log, const PythonSurroundings& here = {});
+
+/// What a run may not start of the commands that its recipe names (trusted_hooks.h).
+Diagnostics refused_hooks(const Value& recipe, const Composition& composition,
+                          const PythonSurroundings& here = {});
 
 /// What worker_for() would refuse to trust of a resolved recipe that is valid.
 Diagnostics untrusted_code(const Value& recipe, const SchemaSet& schemas, Sources& sources,

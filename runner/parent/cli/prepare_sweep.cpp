@@ -268,6 +268,16 @@ Diagnostics prepare_trial(Composer& composer, const SchemaSet& schemas, const Co
     sweep.launcher = *given;
   const auto cores = cores_of_task(job.recipe);
   erase(&job.recipe, "sweep");  // a trial is not itself a sweep
+  if (const Value* hooks = job.recipe.find("hooks")) {
+    warnings.push_back({ErrorCode::kOptionConflict,
+                        hooks->where,
+                        "/hooks",
+                        "'hooks' has no effect: the trials of a sweep run none",
+                        "leave it out",
+                        {},
+                        Severity::kWarning});
+    erase(&job.recipe, "hooks");
+  }
   share_threads(job.recipe, slots, cores);
   job.hash = recipe_hash(job.recipe);
   return {};

@@ -114,6 +114,8 @@ ExitCode Rerun::operator()(Console& console, OnEnd on_end) {
       recorded_part(prepared->graph, read_record(run_.recipe.parent_path() / RunRecord::kGraph));
   if (!part) return report(console, part.errors());
   Graph graph = *std::move(part);
+  if (const Diagnostics errors = refused_hooks(recipe, prepared->composition); !errors.empty())
+    return report(console, errors);
   auto worker = worker_for(graph, recipe, schemas, flags_.log);
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);

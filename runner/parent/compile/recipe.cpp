@@ -197,9 +197,9 @@ Diagnostics fill_in_from_weights(Value& recipe, const SchemaSet& schemas, Source
 
 namespace {
 
-constexpr std::array<std::string_view, 12> kReserved = {
+constexpr std::array<std::string_view, 13> kReserved = {
     "schema", "name",  "notice", "seed",    "threads", "determinism", "device",
-    "run",    "sweep", "vars",   "aliases", "python"};
+    "run",    "sweep", "vars",   "aliases", "python",  "hooks"};
 
 /// YAML reads an unquoted `off` as false.
 Determinism determinism_of(const Value& value) {

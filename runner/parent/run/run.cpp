@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/record/run_summary.h"
+#include "runner/parent/run/hooks.h"
 #include "runner/parent/run/live_record.h"
 #include "runner/parent/run/restart.h"
 #include "runner/parent/run/supervise.h"
@@ -26,6 +27,14 @@ std::string date_and_time(std::chrono::system_clock::time_point now) {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S%z", &parts)};
 }
 
+const Value kNoRecipe;  // for a run without hooks
+
+/// The shorter of two times, if any.
+std::optional<std::chrono::milliseconds> sooner(std::optional<std::chrono::milliseconds> one,
+                                                std::optional<std::chrono::milliseconds> other) {
+  return one && other ? std::min(*one, *other) : one ? one : other;
+}
+
 /// One run from the worker's hello to the summary.
 class Run {
  public:
@@ -40,7 +49,9 @@ class Run {
         output_([this](const std::string& line) {
           display_.detail(line);
           record_.log(LogLevel::kInfo, "", line);
-        }) {}
+        }),
+        hooks_(is_evaluation() ? kNoRecipe : request.recipe.resolved, surroundings.display.clock,
+               [this](const Diagnostic& warning) { report(placed(warning)); }) {}
 
   ExitCode operator()() {
     try {
@@ -103,7 +114,7 @@ class Run {
     };
     conversation.on_output = [&](std::string_view text) { output_.take(text); };
     conversation.on_resize = [&] { display_.resize(); };
-    conversation.tick = [&] { return display_.tick(); };
+    conversation.tick = [&] { return sooner(display_.tick(), hooks_.tick()); };
     return conversation;
   }
 
@@ -208,6 +219,7 @@ class Run {
     if (const auto* flush = std::get_if<Flush>(&event)) return put_on_disk(*flush, worker);
     restarts_.see(event);
     record_.see(event);
+    hooks_.see(event, record_.path());
     if (const auto* ready = std::get_if<Ready>(&event)) {
       record_.open(*ready, versions_,
                    [this](const Diagnostic& warning) { report(placed(warning)); });
@@ -272,7 +284,10 @@ class Run {
     summary_.exit = exit_;
     summary_.seconds = record_.seconds();
     sort_by_place(summary_.diagnostics(), request_.sources);
-    if (record_.is_open()) close_record();
+    if (record_.is_open()) {
+      close_record();
+      run_last_hooks();
+    }
     if (const std::string recovered = summary_.recovered_text(); !recovered.empty())
       display_.say("", recovered);
     for (const Diagnostic& diagnostic : summary_.diagnostics()) {
@@ -297,6 +312,13 @@ class Run {
     return *summary_.exit;
   }
 
+  /// Those of the end, which find a complete record.
+  void run_last_hooks() {
+    if (summary_.status == RunStatus::kInterrupted) return;
+    const bool is_finished = summary_.status == RunStatus::kFinished;
+    hooks_.finish(is_finished ? "after_run" : "on_failure", record_.path(), summary_.to_json());
+  }
+
   void close_record() {
     try {
       record_.close();
@@ -317,6 +339,7 @@ class Run {
   }
 
   bool is_resumed() const { return !request_.resume.empty(); }
+  bool is_evaluation() const { return !request_.trained.empty(); }
 
   const RunRequest& request_;
   const RunSurroundings& surroundings_;
@@ -328,6 +351,7 @@ class Run {
   std::vector<std::string> left_ = {};  // UUIDs of GPUs
   RestartRule restarts_;
   WorkerOutput output_;
+  Hooks hooks_;
   ExitCode exit_ = ExitCode::kDone;
   Json versions_;  // the worker's
   bool has_saved_ = false;

@@ -189,6 +189,11 @@ void WorkerProcess::send(std::string_view line) {
   write_requests();
 }
 
+void WorkerProcess::end_input() {
+  input_ends_ = true;
+  write_requests();
+}
+
 void WorkerProcess::signal(int number) {
   if (pid_.value != 0) kill(number == SIGKILL ? -pid_.value : pid_.value, number);
 }
@@ -217,6 +222,7 @@ void WorkerProcess::write_requests() {
   }
   unsent_.clear();
   sent_ = 0;
+  if (input_ends_) requests_.close();
 }
 
 void WorkerProcess::read_events(std::vector<WorkerNews>& news) {

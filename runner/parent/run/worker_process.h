@@ -82,6 +82,8 @@ class WorkerProcess {
   /// Queues one line for its stdin and adds the newline; serve() writes it as fast as the worker
   /// reads.
   void send(std::string_view line);
+  /// Closes its stdin once everything queued is written.
+  void end_input();
   /// Sends a signal to the worker alone; SIGKILL goes to its whole group.
   void signal(int number);
   /// Sends a signal to the worker and everything that it has started.
@@ -109,6 +111,7 @@ class WorkerProcess {
   Descriptor requests_, events_, output_;
   std::string unsent_, partial_line_;
   std::size_t sent_ = 0;  // bytes at the front of unsent_
+  bool input_ends_ = false;
 };
 
 /// Turns signals into something that poll() can wait for. While one lives, SIGINT, SIGTERM, SIGHUP,

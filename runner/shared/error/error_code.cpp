@@ -370,6 +370,11 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "another version of it than Retort is built for.",
      "python=venv/bin/python    (an environment without torch)",
      "Install torch into that environment, or name another interpreter with python=…."},
+    {kHookFailed, ExitCode::kRunFailed, "a command of hooks failed",
+     "A command of the recipe's hooks could not be started, ended with an error, or took longer "
+     "than hooks.timeout_seconds. The run itself goes on.",
+     "hooks: {after_run: [[./notify.sh]]}    (a script that is not executable)",
+     "Run the command yourself; it gets the event as JSON on its standard input."},
     {kClusterSilent, ExitCode::kDeviceUnavailable, "the cluster's scheduler does not answer",
      "A command of the scheduler, such as squeue, is not installed here, failed, or did not end in "
      "time. Submitted tasks continue by themselves and leave their results in the sweep's folder.",

@@ -116,6 +116,7 @@ enum class ErrorCode : int {
   kTerminated = 713,
   kUntrustedCode = 714,
   kNoPython = 715,
+  kHookFailed = 716,
   kClusterSilent = 720,
   kClusterRefused = 721,
 

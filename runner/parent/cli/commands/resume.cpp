@@ -131,6 +131,8 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
   }
   if (!prepared->broken_rules.empty())
     return report(console, broken_by_record(prepared->broken_rules));
+  if (const Diagnostics errors = refused_hooks(new_recipe, prepared->composition); !errors.empty())
+    return report(console, errors);
   auto worker = worker_for(prepared->graph, new_recipe, schemas, flags.log);
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);

@@ -46,6 +46,9 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
     if (!part) return report(console, part.errors());
     prepared->graph = std::move(*part);
   }
+  if (const auto errors = refused_hooks(prepared->recipe.resolved, prepared->composition);
+      !errors.empty())
+    return report(console, errors);
   auto worker = worker_for(prepared->graph, prepared->recipe.resolved, schemas, flags.log);
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);

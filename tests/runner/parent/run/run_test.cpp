@@ -379,6 +379,49 @@ TEST_F(RunTest, PythonCodeIsPartOfTheRecord) {
   EXPECT_EQ(environment["inputs"]["/data/entry"]["files"], 1);
 }
 
+TEST_F(RunTest, CommandsOfTheEndFindACompleteRecord) {
+  const std::string said = (folder_.path() / "said").string();
+  const auto word = [](const std::string& text) { return Value{text, {}}; };
+  const auto command = [&](const std::string& script) {
+    return Value{
+        Value::List{Value{Value::List{word("sh"), word("-c"), word(script), word(said)}, {}}}, {}};
+  };
+  Value hooks{Value::Map{}, {}};
+  hooks.map()->push_back(
+      {"after_run",
+       {},
+       command("cat \"${0%said}run/summary.json\" >/dev/null || exit 1; echo run >>\"$0\"")});
+  hooks.map()->push_back({"on_failure", {}, command("echo failure >>\"$0\"; exit 3")});
+  hooks.map()->push_back({"after_validation", {}, command("echo validation >>\"$0\"")});
+  recipe_.resolved.map()->push_back({"hooks", {}, hooks});
+  const std::string measured =
+      R"(line:{"event":"metric","node":"data","name":"validation/loss","value":1,"step":1})";
+  EXPECT_EQ(
+      run_script({"hello", "read", "ready", "read", kStarted, measured, kFinished, "finished:0"}),
+      ExitCode::kDone);
+  EXPECT_EQ(folder_.read("said"), "validation\nrun\n");
+  EXPECT_EQ(err_.str(), "");
+
+  fs::remove_all(folder_ / "run");
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kMissing, "finished:66"}),
+            ExitCode::kMissingInput);
+  EXPECT_EQ(folder_.read("said"), "validation\nrun\nfailure\n");
+  EXPECT_THAT(
+      err_.str(),
+      HasSubstr("warning[E0716]: the command 'sh' of hooks.on_failure ended with exit code 3"));
+
+  fs::remove_all(folder_ / "run");
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, "finished:130"}),
+            ExitCode::kInterrupted);
+  trained_["data"] = {};
+  source_ = "earlier";
+  fs::remove_all(folder_ / "run");
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"}),
+            ExitCode::kDone);
+  EXPECT_EQ(folder_.read("said"), "validation\nrun\nfailure\n")
+      << "neither of a run that was stopped, nor of an evaluation";
+}
+
 TEST_F(RunTest, RunWithoutPythonCodeRecordsNone) {
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"}),
             ExitCode::kDone);

@@ -61,7 +61,7 @@ TEST(SchemaKinds, MisspeltReservedKeyIsSuggested) {
       recipe(R"("wholly": 1)"),
       ElementsAre("E0301 /wholly: unknown key 'wholly' (reserved keys: schema, name, notice, seed, "
                   "threads, "
-                  "determinism, python, device, run, vars, "
+                  "determinism, python, hooks, device, run, vars, "
                   "aliases, sweep; every other top-level mapping is a stage and has a 'kind')"));
 }
 

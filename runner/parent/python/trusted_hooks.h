@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+
+#include "runner/parent/config/override.h"
+#include "runner/parent/python/trusted_code.h"
+#include "runner/shared/error/diagnostic.h"
+#include "runner/shared/value/value.h"
+
+namespace runner {
+
+/// True if the resolved recipe names commands that a run would start.
+bool has_hooks(const Value& recipe);
+
+/// A kUntrustedCode for each file that names commands in the recipe's `hooks` and is not trusted as
+/// it was read. What an override says, the user has typed.
+Diagnostics untrusted_hooks(const Value& recipe, std::span<const Override> overrides,
+                            const TrustedCode& trusted);
+
+}  // namespace runner
