@@ -25,7 +25,7 @@ using runner::StageError;
 struct PythonModelConfig {
   std::string pointer;                         ///< place in the recipe
   std::string entry;                           ///< "timm:create_model", "my_net.py:make"
-  nlohmann::json arguments = nlohmann::json::object();
+  nlohmann::ordered_json arguments = nlohmann::ordered_json::object();
   std::optional<std::string> class_argument;   ///< that gets the number of classes
   std::string input;                           ///< the samples' tensor that it gets
 };
@@ -58,9 +58,9 @@ class PythonModel final : public Model {
     return {"made in Python by " + config_.entry + ": " + std::to_string(weights) + " weights"};
   }
 
-  static nlohmann::json request(const PythonModelConfig& config, const char* device,
+  static nlohmann::ordered_json request(const PythonModelConfig& config, const char* device,
                                 std::uint64_t seed, std::int64_t classes) {
-    nlohmann::json arguments = config.arguments;
+    nlohmann::ordered_json arguments = config.arguments;
     if (config.class_argument) arguments[*config.class_argument] = classes;
     return {{"entry", config.entry},
             {"arguments", std::move(arguments)},
@@ -117,7 +117,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_python(runner::ConfigReade
   reader.read("class_argument", config.class_argument);
   reader.read("input", config.input);
   if (const runner::Value* const arguments = reader.raw("arguments"))
-    config.arguments = nlohmann::json(runner::to_json(*arguments, /*hide_secrets=*/false));
+    config.arguments = nlohmann::ordered_json(runner::to_json(*arguments, /*hide_secrets=*/false));
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<PythonStage>(std::move(config)));
 }

@@ -13,7 +13,7 @@
 namespace stages {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 using runner::ErrorCode;
 using runner::StageError;
 

@@ -22,7 +22,7 @@ void reply_to_python_call(const char* reply);
 
 /// Has Python do a request. Throws runner::StageError, kStageFailed, with the last line of Python's
 /// traceback if it fails; the whole traceback goes to standard error, hence to the log.
-nlohmann::json call_python(const nlohmann::json& request);
+nlohmann::ordered_json call_python(const nlohmann::ordered_json& request);
 
 /// Tensors that Python may take, and those that it gave, until clear_python_tensors().
 void give_to_python(const std::string& name, at::Tensor tensor);

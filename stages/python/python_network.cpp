@@ -17,7 +17,7 @@
 namespace stages {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 using runner::ErrorCode;
 using runner::StageError;
 
@@ -31,7 +31,8 @@ std::int64_t next_id() {
   return ++last;
 }
 
-class PythonModule : public torch::nn::Module {};
+/// A module of a network of Python, for its place and names.
+class PythonPart : public torch::nn::Module {};
 
 /// The module that holds what has this dotted name, and the name there; modules on the way are
 /// made.
@@ -45,7 +46,7 @@ std::pair<torch::nn::Module*, std::string> place_of(torch::nn::Module& root,
     const auto children = module->named_children();
     const std::shared_ptr<torch::nn::Module>* child = children.find(name);
     module = child ? child->get()
-                   : module->register_module(name, std::make_shared<PythonModule>()).get();
+                   : module->register_module(name, std::make_shared<PythonPart>()).get();
   }
   return {module, path.substr(begin)};
 }
@@ -72,7 +73,7 @@ PythonNetwork::PythonNetwork(const Json& request) : id_(next_id()) {
                    dropout.at("of_samples") ? DropoutUnit::kSample : DropoutUnit::kElement));
   }
   for (const Json& path : made.at("modules"))
-    add_module(*this, path, std::make_shared<PythonModule>());
+    add_module(*this, path, std::make_shared<PythonPart>());
   for (const Json& parameter : made.at("parameters")) {
     const std::string path = parameter;
     at::Tensor tensor = taken_from_python("parameter:" + path);

@@ -17,7 +17,7 @@ class PythonNetwork : public torch::nn::Module {
  public:
   /// Has Python make the network that `request` describes (retort_host.py, build). Throws
   /// runner::StageError if it fails, or if a parameter is not float32.
-  explicit PythonNetwork(const nlohmann::json& request);
+  explicit PythonNetwork(const nlohmann::ordered_json& request);
   ~PythonNetwork() override;
 
   void train(bool on = true) override;

@@ -24,6 +24,7 @@
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"
 #include "stages/plan/memory_budget.h"
+#include "stages/python/python_host.h"
 #include "stages/worker/determinism_check.h"
 #include "stages/worker/machine_log.h"
 
@@ -216,6 +217,7 @@ ExitCode Worker::run_or_plan(const Json& request) {
     return request.contains(key) && request[key] == true;
   };
 
+  if (has_python()) call_python({{"do", "allow"}, {"files", graph.python.files}});
   const bool is_plan = request["request"] == "plan";
   const runner::DryRunOptions dry = dry_run_options(request);
   Diagnostics errors;
