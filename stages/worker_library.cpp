@@ -1,5 +1,5 @@
 // The worker as a library, which Python loads where a recipe names Python code
-// (stages/python/retort_host.py).
+// (stages/python/retort_host).
 
 #include <fcntl.h>
 #include <torch/version.h>
@@ -16,8 +16,7 @@ const char* retort_worker_torch() { return TORCH_VERSION; }
 /// What the worker's program does, in a process that Python has started; `call` does the worker's
 /// requests to Python. Returns the exit code, with which the process must end at once.
 int retort_worker_serve(int events, stages::PythonCall call) {
-  if (fcntl(events, F_SETFD, FD_CLOEXEC) != 0)
-    return static_cast<int>(runner::ExitCode::kUsage);
+  if (fcntl(events, F_SETFD, FD_CLOEXEC) != 0) return static_cast<int>(runner::ExitCode::kUsage);
   stages::set_python(call);
   const int exit = stages::run_worker(events);
   stages::set_python(nullptr);

@@ -23,11 +23,11 @@ using runner::ErrorCode;
 using runner::StageError;
 
 struct PythonModelConfig {
-  std::string pointer;                         ///< place in the recipe
-  std::string entry;                           ///< "timm:create_model", "my_net.py:make"
+  std::string pointer;  ///< place in the recipe
+  std::string entry;    ///< "timm:create_model", "my_net.py:make"
   nlohmann::ordered_json arguments = nlohmann::ordered_json::object();
-  std::optional<std::string> class_argument;   ///< that gets the number of classes
-  std::string input;                           ///< the samples' tensor that it gets
+  std::optional<std::string> class_argument;  ///< that gets the number of classes
+  std::string input;                          ///< the samples' tensor that it gets
 };
 
 PythonNetwork& as_python(torch::nn::Module& network) {
@@ -59,7 +59,7 @@ class PythonModel final : public Model {
   }
 
   static nlohmann::ordered_json request(const PythonModelConfig& config, const char* device,
-                                std::uint64_t seed, std::int64_t classes) {
+                                        std::uint64_t seed, std::int64_t classes) {
     nlohmann::ordered_json arguments = config.arguments;
     if (config.class_argument) arguments[*config.class_argument] = classes;
     return {{"entry", config.entry},

@@ -228,14 +228,14 @@ void register_convolutions(torch::Library& meta) {
   meta.impl("convolution_backward_overrideable", convolution_backward);
   // Torch in Python has shape functions of its own for these two, which would come first.
   meta.impl("convolution", convolution);
-  meta.impl("convolution_backward",
-            [](const Tensor& gradient, const Tensor& input, const Tensor& kernel,
-               at::OptionalIntArrayRef, IntArrayRef stride, IntArrayRef padding,
-               IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
-               std::int64_t groups, std::array<bool, 3> wanted) {
-              return convolution_backward(gradient, input, kernel, stride, padding, dilation,
-                                          transposed, output_padding, groups, wanted);
-            });
+  meta.impl(
+      "convolution_backward",
+      [](const Tensor& gradient, const Tensor& input, const Tensor& kernel, at::OptionalIntArrayRef,
+         IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
+         IntArrayRef output_padding, std::int64_t groups, std::array<bool, 3> wanted) {
+        return convolution_backward(gradient, input, kernel, stride, padding, dilation, transposed,
+                                    output_padding, groups, wanted);
+      });
 }
 
 }  // namespace stages::meta

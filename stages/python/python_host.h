@@ -8,7 +8,7 @@
 
 // The Python that hosts this worker: it has loaded the worker's library and does what the worker
 // asks. Requests and replies are JSON; tensors cross by name, through the operators retort::give
-// and retort::take, which stages/python/retort_host.py calls.
+// and retort::take, which stages/python/retort_host calls.
 
 namespace stages {
 

@@ -45,8 +45,8 @@ std::pair<torch::nn::Module*, std::string> place_of(torch::nn::Module& root,
     begin = dot + 1;
     const auto children = module->named_children();
     const std::shared_ptr<torch::nn::Module>* child = children.find(name);
-    module = child ? child->get()
-                   : module->register_module(name, std::make_shared<PythonPart>()).get();
+    module =
+        child ? child->get() : module->register_module(name, std::make_shared<PythonPart>()).get();
   }
   return {module, path.substr(begin)};
 }
@@ -78,9 +78,9 @@ PythonNetwork::PythonNetwork(const Json& request) : id_(next_id()) {
     const std::string path = parameter;
     at::Tensor tensor = taken_from_python("parameter:" + path);
     if (tensor.scalar_type() != at::kFloat) {
-      throw StageError(ErrorCode::kStageFailed,
-                       "the network's parameter '" + path + "' is " +
-                           c10::toString(tensor.scalar_type()) + ", not float32")
+      throw StageError(ErrorCode::kStageFailed, "the network's parameter '" + path + "' is " +
+                                                    c10::toString(tensor.scalar_type()) +
+                                                    ", not float32")
           .with_help("make the network in float32; memory.precision chooses half precision");
     }
     const auto [holder, name] = place_of(*this, path);
@@ -126,8 +126,9 @@ NamedTensors PythonNetwork::forward(const at::Tensor& input) {
   if (is_watched && !before.equal(drawn())) {
     throw StageError(ErrorCode::kStageFailed,
                      "the network draws random numbers that no record can repeat")
-        .with_help("draw them in modules of type torch.nn.Dropout or DropPath, which Retort "
-                   "replaces by masks that a seed, a step and a sample determine");
+        .with_help(
+            "draw them in modules of type torch.nn.Dropout or DropPath, which Retort "
+            "replaces by masks that a seed, a step and a sample determine");
   }
   return outputs;
 }

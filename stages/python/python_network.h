@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
-#include <nlohmann/json_fwd.hpp>
 #include <torch/nn/module.h>
+#include <nlohmann/json_fwd.hpp>
 
 #include "stages/tensor/named_tensors.h"
 
@@ -15,7 +15,7 @@ namespace stages {
 /// computes. Its dropout layers are ours (stages/random/dropout.h).
 class PythonNetwork : public torch::nn::Module {
  public:
-  /// Has Python make the network that `request` describes (retort_host.py, build). Throws
+  /// Has Python make the network that `request` describes (retort_host/networks.py, build). Throws
   /// runner::StageError if it fails, or if a parameter is not float32.
   explicit PythonNetwork(const nlohmann::ordered_json& request);
   ~PythonNetwork() override;

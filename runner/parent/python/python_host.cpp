@@ -23,13 +23,13 @@ bool is_readable(const std::filesystem::path& file) { return access(file.c_str()
 
 Result<PythonHost> find_python_host(const std::filesystem::path& own_executable) {
   const auto folder = own_executable.parent_path(), root = folder.parent_path();
-  PythonHost host{.script = root / "share/retort/python_host/retort_host.py", .library = {}};
+  PythonHost host{.script = root / "share/retort/python_host/retort_host/__main__.py",
+                  .library = {}};
   const std::array libraries = {folder / "libretort_worker.so", root / "lib/libretort_worker.so",
                                 root / "lib/retort/libretort_worker.so"};
   Diagnostics missing;
   if (!is_readable(host.script))
-    missing.push_back(
-        missing_part("retort_host.py", "'" + host.script.parent_path().string() + "'"));
+    missing.push_back(missing_part("__main__.py", "'" + host.script.parent_path().string() + "'"));
   const auto library = std::ranges::find_if(libraries, is_readable);
   if (library != libraries.end()) host.library = *library;
   else

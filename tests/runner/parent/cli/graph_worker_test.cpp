@@ -27,7 +27,7 @@ class GraphWorkerTest : public testing::Test {
     graph_.working_folder = folder_.path();
     graph_.device = "cpu";
     folder_.write("my_net.py", "a = 1\n");
-    folder_.write("share/retort/python_host/retort_host.py", "");
+    folder_.write("share/retort/python_host/retort_host/__main__.py", "");
     folder_.write("lib/libretort_worker.so", "");
     here_.trusted = folder_ / "trusted.json";
     here_.executable = folder_ / "bin/retort";
@@ -109,8 +109,9 @@ TEST_F(GraphWorkerTest, InterpreterHostsTheWorkerAndIsToldWhatItMayRun) {
       supervise(*command, {{"request", "run"}, {"graph", to_json(graph_)}}, conversation);
   ASSERT_TRUE(ending);
   EXPECT_EQ(ending->exit, ExitCode::kDone);
-  EXPECT_EQ(output, (folder_ / "share/retort/python_host/retort_host.py").string() + " --library " +
-                        (folder_ / "lib/libretort_worker.so").string() + " --events-fd 3 1\n");
+  EXPECT_EQ(output, (folder_ / "share/retort/python_host/retort_host/__main__.py").string() +
+                        " --library " + (folder_ / "lib/libretort_worker.so").string() +
+                        " --events-fd 3 1\n");
   const auto request = nlohmann::json::parse(echoed);
   const std::string file = fs::canonical(folder_ / "my_net.py");
   EXPECT_EQ(request["graph"]["python"], (nlohmann::json{{"files", {{file, sha256("a = 1\n")}}}}));

@@ -17,7 +17,7 @@ class PythonHostTest : public testing::Test {
 };
 
 TEST_F(PythonHostTest, LibraryLiesNextToTheProgramOrInAFolderOfLibraries) {
-  const auto script = folder_.write("share/retort/python_host/retort_host.py", "");
+  const auto script = folder_.write("share/retort/python_host/retort_host/__main__.py", "");
   for (const char* place : {"lib/retort", "lib", "bin"}) {
     const auto library = folder_.write(place + std::string("/libretort_worker.so"), "");
     const auto host = find_python_host(executable_);
@@ -32,7 +32,7 @@ TEST_F(PythonHostTest, EachPartThatIsAbsentIsNamed) {
   ASSERT_FALSE(host);
   ASSERT_EQ(host.errors().size(), 2u);
   EXPECT_EQ(host.errors()[0].code, ErrorCode::kWorkerMissing);
-  EXPECT_THAT(host.errors()[0].message, HasSubstr("no file 'retort_host.py' in '"));
+  EXPECT_THAT(host.errors()[0].message, HasSubstr("no file '__main__.py' in '"));
   EXPECT_THAT(host.errors()[1].message, HasSubstr("no file 'libretort_worker.so' in '"));
 }
 

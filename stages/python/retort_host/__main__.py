@@ -1,0 +1,85 @@
+"""Serves a worker of Retort in this Python: loads its library, and makes and runs networks for it.
+
+retort starts it: python3 retort_host/__main__.py --library libretort_worker.so --events-fd 3
+"""
+
+import ctypes
+import json
+import os
+import sys
+import traceback
+
+# This file is run by its path; the folder of the package is searched in place of the package's own.
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[0] = os.path.dirname(HERE)
+from retort_host.entries import Entries
+from retort_host.networks import Networks
+
+NO_PYTHON_FOR_IT = 69
+
+
+def stop(message):
+    print(f"retort_host: error: {message}", file=sys.stderr, flush=True)
+    os._exit(NO_PYTHON_FOR_IT)
+
+
+def options():
+    words = sys.argv[1:]
+    return dict(zip(words[::2], words[1::2]))
+
+
+def last_line(error):
+    """"TypeError: …", and where in the user's code it was raised."""
+    said = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.dirname(frame.filename) != HERE]
+    return f"{said} ({frames[-1].filename}:{frames[-1].lineno})" if frames else said
+
+
+def main():
+    chosen = options()
+    try:
+        import torch
+    except ImportError as error:
+        stop(f"{sys.executable} has no torch ({error}): install it there, pip install torch==2.11.*, or set python: "
+             "to an interpreter that has it")
+    try:
+        library = ctypes.CDLL(chosen["--library"])
+    except OSError as error:
+        stop(f"torch {torch.__version__} of {sys.executable} does not suit this worker ({error}): install torch==2.11.*")
+    library.retort_worker_torch.restype = ctypes.c_char_p
+    built = library.retort_worker_torch().decode()
+    if torch.__version__.split("+")[0] != built:
+        stop(f"{sys.executable} has torch {torch.__version__}, and this worker needs {built}: pip install torch=={built}")
+
+    entries = Entries()
+    networks = Networks(torch, entries)
+
+    def allow(request):
+        entries.files.update(request["files"])
+        return {}
+
+    actions = {"build": networks.build, "train": networks.train, "forward": networks.forward,
+               "release": networks.release, "allow": allow}
+    sys.path.insert(0, "")  # the working folder, which the worker enters later
+
+    def answer(text):
+        try:
+            request = json.loads(text)
+            reply, failed = actions[request["do"]](request), 0
+        except BaseException as error:  # SystemExit and KeyboardInterrupt of the user's code too
+            traceback.print_exc()
+            sys.stderr.flush()
+            reply, failed = {"error": last_line(error)}, 1
+        library.retort_worker_reply(json.dumps(reply).encode())
+        return failed
+
+    callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)(answer)
+    exit_code = library.retort_worker_serve(int(chosen["--events-fd"]), callback)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Without Python's own clearing up: tensors of the network came from the worker's allocator.
+    os._exit(exit_code)
+
+
+if __name__ == "__main__":
+    main()
