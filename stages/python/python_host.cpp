@@ -28,13 +28,13 @@ Host& host() {
   return *one;
 }
 
-at::Tensor give(std::string name) {
+at::Tensor given_tensor(std::string name) {
   const auto found = host().tensors.find(name);
   TORCH_CHECK(found != host().tensors.end(), "retort::give: there is no tensor '", name, "'");
   return found->second;
 }
 
-void take(std::string name, const at::Tensor& tensor) { host().tensors[std::move(name)] = tensor; }
+void keep_taken(std::string name, const at::Tensor& tensor) { host().tensors[std::move(name)] = tensor; }
 
 }  // namespace
 
@@ -76,7 +76,7 @@ void clear_python_tensors() { host().tensors.clear(); }
 }  // namespace stages
 
 TORCH_LIBRARY(retort, operators) {
-  operators.def("give(str name) -> Tensor", &stages::give);
-  operators.def("take(str name, Tensor tensor) -> ()", &stages::take);
+  operators.def("give(str name) -> Tensor", &stages::given_tensor);
+  operators.def("take(str name, Tensor tensor) -> ()", &stages::keep_taken);
   operators.def("dropout(Tensor x, int network, str path) -> Tensor", &stages::drop_in_network);
 }

@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 TEST_P(DeepConvolutionalExport, TimmAndTheProgramOfTheReadmePredictTheSame) {
-  if (python().empty()) GTEST_SKIP() << kNoPython;
+  if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
   const Ended trained = retort(
       "run classify data.root=photos data.image_size=64 data.loader.workers=0 epochs=1 "
       "batch_size=8 lr=0.001 model.weights=null run.dir=run -q model=" +

@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // In and out again: what a library has written comes back to it bit for bit.
 TEST_P(DeepImport, WeightsComeBackAsTheyWere) {
-  if (python().empty()) GTEST_SKIP() << kNoPython;
+  if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
   fs::create_directory(folder_ / "libraries");
   const Ended written = other_libraries("write libraries", folder_.path());
   ASSERT_EQ(written.exit, 0) << written.err;
@@ -197,7 +197,7 @@ INSTANTIATE_TEST_SUITE_P(Deep, DeepExport, testing::Values(kClip, kVit, kTimm),
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(DeepExport, ProgramsOfTheReadmesPredictTheSame) {
-  if (python().empty()) GTEST_SKIP() << kNoPython;
+  if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
   ASSERT_EQ(train(GetParam(), "linear_probe", "", "probe").exit, 0);
   expect_the_same_predictions("probe", "");
   expect_the_same_predictions("probe", "--torchscript");
@@ -225,7 +225,7 @@ TEST_P(DeepExport, ProgramsOfTheReadmesPredictTheSame) {
 
 TEST_P(DeepExport, AutoClassesLoadWhatWasTrainedFromScratch) {
   if (GetParam().library != "clip") GTEST_SKIP() << "one family is trained from scratch";
-  if (python().empty()) GTEST_SKIP() << kNoPython;
+  if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
   const Ended ran = retort(
       "run classify data.root=photos data.image_size=24 data.resize.crop_fraction=0.8 epochs=2 "
       "batch_size=8 "
@@ -241,7 +241,7 @@ TEST_P(DeepExport, AutoClassesLoadWhatWasTrainedFromScratch) {
 
 TEST_P(DeepExport, AdapterOfPeftComesBackAsItWas) {
   if (GetParam().library != "clip") GTEST_SKIP() << "one layout shows it";
-  if (python().empty()) GTEST_SKIP() << kNoPython;
+  if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
   fs::create_directory(folder_ / "libraries");
   ASSERT_EQ(other_libraries("write libraries", folder_.path()).exit, 0);
   const Ended trained =

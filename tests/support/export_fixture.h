@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/torch_python.h"
 
 /// A small backbone: its options, and the library that its exports are for.
 struct Backbone {
@@ -95,33 +96,10 @@ class Export : public testing::TestWithParam<Backbone> {
   TemporaryFolder folder_;
 };
 
-/// A Python that has the libraries, RETORT_TEST_PYTHON before that of scripts/bench-python and the
-/// first on PATH; empty: there is none.
-inline std::string python() {
-  static const std::string found = [] {
-    const char* cache = std::getenv("XDG_CACHE_HOME");
-    const char* named = std::getenv("RETORT_TEST_PYTHON");
-    const std::filesystem::path folder =
-        (cache ? std::filesystem::path(cache)
-               : std::filesystem::path(std::getenv("HOME")) / ".cache") /
-        "retort/bench-python-2.11.0";
-    for (const std::string& program : {std::string(named ? named : ""),
-                                       (folder / "bin/python").string(), std::string("python3")}) {
-      const std::string test = program + " -c 'import torch, transformers, peft, timm'";
-      if (!program.empty() && run_shell(test, ".").exit == 0) return program;
-    }
-    return std::string();
-  }();
-  return found;
-}
-
-inline constexpr const char* kNoPython =
-    "no Python has transformers, peft and timm: scripts/bench-python makes one, or "
-    "RETORT_TEST_PYTHON names one";
-
 inline Ended other_libraries(const std::string& arguments, const std::filesystem::path& folder) {
-  return run_shell(
-      python() + " " RETORT_SOURCE_DIR "/tests/end_to_end/other_libraries.py " + arguments, folder);
+  return run_shell(torch_python()->string() +
+                       " " RETORT_SOURCE_DIR "/tests/end_to_end/other_libraries.py " + arguments,
+                   folder);
 }
 
 /// What is exported is held against the libraries that it is for.

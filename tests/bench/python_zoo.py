@@ -1,0 +1,193 @@
+"""Trains the smallest architecture of each family of timm, made by Python in a worker of retort.
+
+    python_zoo.py RETORT [--out FOLDER] [--only FAMILY ...]
+
+This Python needs torch of the worker's version, and timm. For each family: a plan, two epochs of one step of four images,
+the same in Python alone from the same weights and batches, and a run that is killed after its first step and resumed.
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import timm
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+from timm.models import _registry as registry
+
+SMALL = ("tiny", "nano", "atto", "18", "small", "b0")
+RATE, MOMENTUM, SEED = 0.01, 0.9, 7
+
+NETWORK = '''
+import os
+
+import timm
+import torch
+
+
+def make(name, num_classes):
+    network = timm.create_model(name, num_classes=num_classes)
+    log = os.environ.get("ZOO_LOG")
+
+    def keep(module, inputs):
+        (x,) = inputs
+        if log and module.training and x.device.type != "meta":
+            torch.save(x.detach().clone(), f"{log}/{len(os.listdir(log)):04}.pt")
+
+    network.register_forward_pre_hook(keep)
+    if log and next(network.parameters()).device.type != "meta":
+        with open(log + ".seed", "w") as file:
+            file.write(str(torch.initial_seed()))
+    return network
+'''
+
+RECIPE = """schema: 1
+name: zoo
+seed: {seed}
+device: cpu
+defaults: [{{memory: auto}}, _self_]
+data:
+  kind: data.image_folder
+  root: ../photos-{size}
+  image_size: {size}
+  loader: {{workers: 0}}
+  split: {{train: 1.0}}
+model: {{kind: model.python, entry: "../zoo_net.py:make", arguments: {{name: {name}}}}}
+train:
+  kind: train.supervised
+  epochs: 2
+  batch_size: 4
+  optimizer: {{kind: sgd, learning_rate: {rate}, momentum: {momentum}}}
+  checkpoint: {{every: {{steps: 1}}}}
+"""
+
+
+def smallest():
+    """Family -> (architecture, side of its images)."""
+    families = {}
+    for family in sorted(registry._module_to_models):
+        best = None
+        for name in sorted(registry._module_to_models[family]):
+            described = timm.models.get_pretrained_cfg(name)
+            side = described.input_size[-1] if described and described.input_size else 224
+            key = (not any(word in name for word in SMALL), side, len(name))
+            if best is None or key < best[0]:
+                best = (key, name, side)
+        families[family] = best[1:]
+    return families
+
+
+def write_photos(folder, side):
+    """Four photographs of two classes; a pixel's red says the class."""
+    if folder.exists():
+        return
+    generator = torch.Generator().manual_seed(side)
+    for label, name in enumerate(("dark", "light")):
+        (folder / name).mkdir(parents=True)
+        for i in range(2):
+            pixels = torch.randint(0, 128, (side, side, 3), generator=generator, dtype=torch.uint8) + 128 * label
+            Image.fromarray(pixels.numpy()).save(folder / name / f"{i}.png")
+
+
+class Trial:
+    def __init__(self, retort, out, name, side):
+        self.retort, self.name, self.folder = retort, name, out / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_photos(out / f"photos-{side}", side)
+        (self.folder / "recipe.yaml").write_text(
+            RECIPE.format(seed=SEED, size=side, name=name, rate=RATE, momentum=MOMENTUM)
+        )
+
+    def call(self, *words, **variables):
+        environment = dict(os.environ, OMP_NUM_THREADS="1", XDG_CONFIG_HOME=str(self.folder.parent / "config"),
+                           RETORT_CACHE=str(self.folder / "cache"), **variables)
+        return subprocess.run([self.retort, *words], cwd=self.folder, env=environment, capture_output=True, text=True)
+
+    def train(self, run, **variables):
+        return self.call("run", "recipe.yaml", f"run.dir={run}", f"python={sys.executable}", "memory.max_retries=0", **variables)
+
+    def weights(self, run):
+        checkpoints = self.folder / run / "nodes/train/checkpoints"
+        return load_file(checkpoints / (checkpoints / "latest").read_text().strip() / "model.safetensors")
+
+    def in_python(self):
+        """The weights after the same steps, on what the worker's network was given."""
+        torch.set_num_threads(1)
+        torch.manual_seed(int((self.folder / "inputs.seed").read_text()))
+        network = timm.create_model(self.name, num_classes=2).train()
+        rule = torch.optim.SGD(network.parameters(), lr=RATE, momentum=MOMENTUM)
+        for file in sorted((self.folder / "inputs").iterdir()):
+            x = torch.load(file)
+            labels = (x.mean((1, 2, 3)) > x.mean()).long()
+            rule.zero_grad()
+            torch.nn.functional.cross_entropy(network(x), labels).backward()
+            rule.step()
+        return network.state_dict()
+
+    def measured(self):
+        inputs = self.folder / "inputs"
+        inputs.mkdir(exist_ok=True)
+        ran = self.train("run", ZOO_LOG=str(inputs))
+        if ran.returncode != 0:
+            said = [line for line in ran.stderr.splitlines() if "error" in line] or ran.stderr.splitlines() or ["nothing"]
+            return {"fails": said[0][:300]}
+        share = re.search(r"memory peak: .* ([0-9.]+) % of the", (self.folder / "run/log.txt").read_text())
+        killed = self.train("killed", RETORT_FAULT="retort-worker/step:1:kill")
+        resumed = self.call("resume", "killed")
+        ours = self.weights("run")
+        return {
+            "counted of planned": float(share[1]) / 100,
+            "same as Python": same(ours, self.in_python()),
+            "same when resumed": killed.returncode != 0 and resumed.returncode == 0 and same(ours, self.weights("killed")),
+        }
+
+
+def same(ours, theirs):
+    """True if both have the same tensors, to the bit."""
+    return ours.keys() <= theirs.keys() and all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
+
+
+def arguments():
+    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reader.add_argument("retort", type=Path)
+    reader.add_argument("--out", type=Path, default=Path("zoo"), help="the folder of the runs (zoo)")
+    reader.add_argument("--only", nargs="+", metavar="FAMILY")
+    return reader.parse_args()
+
+
+def main():
+    chosen = arguments()
+    out = chosen.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "zoo_net.py").write_text(NETWORK)
+    results = {}
+    for family, (name, side) in smallest().items():
+        if chosen.only and family not in chosen.only:
+            continue
+        began = time.time()
+        trial = Trial(chosen.retort.resolve(), out, name, side)
+        trial.call("trust", str(out / "zoo_net.py"))
+        try:
+            result = trial.measured()
+        except (OSError, KeyError, TypeError, RuntimeError) as error:
+            result = {"fails": f"{type(error).__name__}: {error}"[:300]}
+        results[family] = {"architecture": name, **result}
+        print(f"{family:24} {name:32} {time.time() - began:5.0f} s  {result}", flush=True)
+        (out / "zoo.json").write_text(json.dumps(results, indent=1))
+    through = [one for one in results.values() if "fails" not in one]
+    shares = [one["counted of planned"] for one in through]
+    exact = sum(one["same as Python"] and one["same when resumed"] for one in through)
+    print(f"{len(through)} of {len(results)} families train, {exact} to the bits of Python, also when killed and resumed")
+    if shares:
+        print(f"counted of planned: median {statistics.median(shares):.3f}, most {max(shares):.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+// A network that Python makes, through the real programs.
+
+#include <filesystem>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
+#include "tests/support/torch_python.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+constexpr const char* kNetwork = R"(
+import torch
+from torch import nn
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        context.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(context, gradient):
+        (x,) = context.saved_tensors
+        return 2 * x * gradient
+
+
+class Net(nn.Module):
+    def __init__(self, num_classes, width):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, width, 3, 2), nn.GELU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(),
+                                  nn.LayerNorm(4 * width), nn.Dropout(0.3))
+        self.head = nn.Linear(4 * width, num_classes)
+
+    def forward(self, x):
+        return self.head(Square.apply(self.body(x)))
+
+
+def make(num_classes, width=4):
+    return Net(num_classes, width)
+)";
+
+constexpr const char* kRecipe = R"(schema: 1
+name: own
+seed: 42
+device: cpu
+defaults: [{data: image_folder}, {memory: auto}, {train: from_scratch}, _self_]
+data: {root: photos, image_size: 16, loader: {workers: 0}, split: {train: 0.6, validation: 0.2, test: 0.2}}
+model: {kind: model.python, entry: "my_net.py:make", arguments: {width: 6}}
+train: {epochs: 3, batch_size: 8, checkpoint: {every: {steps: 1}}}
+evaluate: {kind: evaluate.classification}
+)";
+
+class PythonHosting : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!folder_.is_made()) {
+      const Ended made =
+          retort("data make image_folder --out photos --classes 3 --per-class 12 --size 16 -q",
+                 folder_.path());
+      ASSERT_EQ(made.exit, 0) << made.err;
+      folder_.write("own.yaml", kRecipe);
+      folder_.write("my_net.py", kNetwork);
+      folder_.keep();
+    }
+  }
+
+  /// A command of `retort` with the user's own trust and cache, in this folder.
+  Ended in_python(const std::string& arguments, const std::string& variables = "") const {
+    return run_shell("export RETORT_CACHE=$PWD/cache XDG_CONFIG_HOME=$PWD/config; " + variables +
+                         ' ' + RETORT_BINARY_DIR "/bin/retort " + arguments,
+                     folder_.path());
+  }
+  Ended train(const std::string& name, const std::string& more = "",
+              const std::string& variables = "") const {
+    return in_python("run own.yaml run.dir=" + name + " python=" + python_->string() + ' ' + more,
+                     variables);
+  }
+  std::string weights(const std::string& name) const {
+    const fs::path checkpoints = folder_ / (name + "/nodes/train/checkpoints");
+    std::string latest = file_text(checkpoints / "latest");
+    if (!latest.empty()) latest.pop_back();
+    return file_text(checkpoints / latest / "model.safetensors");
+  }
+
+  SharedFolder folder_;
+  const std::optional<fs::path> python_ = torch_python();
+};
+
+/// Those that train need a Python with torch.
+class PythonTraining : public PythonHosting {
+ protected:
+  void SetUp() override {
+    if (!python_) GTEST_SKIP() << kNoTorchPython;
+    PythonHosting::SetUp();
+    ASSERT_EQ(in_python("trust my_net.py").exit, 0);
+  }
+};
+
+TEST_F(PythonHosting, CodeThatIsNotTrustedDoesNotRun) {
+  folder_.write("my_net.py", "open('ran', 'w')\n");
+  const Ended refused = in_python("run own.yaml run.dir=run python=/usr/bin/python3");
+  EXPECT_EQ(refused.exit, 78) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("'my_net.py' was never trusted, so it does not run"));
+  EXPECT_THAT(refused.err, HasSubstr("retort trust my_net.py"));
+  EXPECT_FALSE(fs::exists(folder_ / "ran"));
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+TEST_F(PythonHosting, TrustedCodeThatChangesIsRefusedAgain) {
+  ASSERT_EQ(in_python("trust my_net.py").exit, 0);
+  folder_.write("my_net.py", "open('ran', 'w')\n");
+  const Ended refused = in_python("run own.yaml run.dir=run python=/usr/bin/python3");
+  EXPECT_EQ(refused.exit, 78) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("has changed since you trusted it, so it does not run"));
+  EXPECT_FALSE(fs::exists(folder_ / "ran"));
+}
+
+TEST_F(PythonHosting, RecipeIsCheckedWithoutRunningItsCode) {
+  folder_.write("my_net.py", "open('ran', 'w')\n");
+  for (const char* verb : {"validate", "graph", "config"}) {
+    const Ended checked = in_python(std::string(verb) + " own.yaml");
+    EXPECT_EQ(checked.exit, 0) << verb << checked.err;
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "ran"));
+}
+
+TEST_F(PythonHosting, InterpreterWithoutTorchSaysWhatToInstall) {
+  folder_.write("empty/torch.py", "raise ImportError('there is none')\n");
+  ASSERT_EQ(in_python("trust my_net.py").exit, 0);
+  const Ended refused =
+      in_python("run own.yaml run.dir=run python=/usr/bin/python3", "PYTHONPATH=$PWD/empty");
+  EXPECT_EQ(refused.exit, 69) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("E0715"));
+  EXPECT_THAT(refused.err, HasSubstr("has no torch (there is none)"));
+  EXPECT_THAT(refused.err, HasSubstr("pip install torch=="));
+}
+
+TEST_F(PythonHosting, OtherTorchThanTheWorkersIsNamedWithTheOneItNeeds) {
+  folder_.write("old/torch.py", "__version__ = '1.13.1'\n");
+  ASSERT_EQ(in_python("trust my_net.py").exit, 0);
+  const Ended refused =
+      in_python("run own.yaml run.dir=run python=/usr/bin/python3", "PYTHONPATH=$PWD/old");
+  EXPECT_EQ(refused.exit, 69) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("E0715"));
+  EXPECT_THAT(refused.err, HasSubstr("torch 1.13.1"));
+  EXPECT_THAT(refused.err, ContainsRegex("pip install torch==[0-9.]+"));
+}
+
+TEST_F(PythonTraining, NetworkTrainsIsTestedAndPredicts) {
+  const Ended run = train("run");
+  ASSERT_EQ(run.exit, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("made in Python by my_net.py:make: "));
+  const json weights = json::parse(in_python("show-weights run --json").out, nullptr, false);
+  const Ended predicted = in_python("predict run photos --top 1");
+  EXPECT_EQ(predicted.exit, 0) << predicted.err;
+}
+
+TEST_F(PythonTraining, KilledTrainingResumesToTheSameWeights) {
+  ASSERT_EQ(train("whole").exit, 0);
+  ASSERT_NE(train("run", "memory.max_retries=0", "RETORT_FAULT=retort-worker/step:4:kill").exit, 0);
+  const Ended resumed = in_python("resume run");
+  ASSERT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_FALSE(weights("whole").empty());
+  EXPECT_TRUE(weights("run") == weights("whole"));
+}
+
+TEST_F(PythonTraining, CutBatchHasTheSameGradient) {
+  const Ended certified =
+      in_python("certify own.yaml memory.micro_batch=3 --json python=" + python_->string());
+  ASSERT_EQ(certified.exit, 0) << certified.err << certified.out;
+}
+
+TEST_F(PythonTraining, PlanIsNotBelowWhatTheTrainingCounts) {
+  const Ended run = train("run", "train.epochs=1");
+  ASSERT_EQ(run.exit, 0) << run.err;
+  const json summary = json::parse(file_text(folder_ / "run/summary.json"));
+  EXPECT_TRUE(summary.contains("memory")) << summary.dump(1);
+}
+
+}  // namespace
