@@ -34,7 +34,9 @@ at::Tensor given_tensor(std::string name) {
   return found->second;
 }
 
-void keep_taken(std::string name, const at::Tensor& tensor) { host().tensors[std::move(name)] = tensor; }
+void keep_taken(std::string name, const at::Tensor& tensor) {
+  host().tensors[std::move(name)] = tensor;
+}
 
 }  // namespace
 
