@@ -1,6 +1,8 @@
 #include "stages/worker_library.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <torch/version.h>
 
 #include "runner/shared/error/exit_code.h"
@@ -11,6 +13,12 @@ const char* retort_worker_torch() { return TORCH_VERSION; }
 
 int retort_worker_serve(int events, stages::PythonCall call) {
   if (fcntl(events, F_SETFD, FD_CLOEXEC) != 0) return static_cast<int>(runner::ExitCode::kUsage);
+  if (call) {
+    // Faults and lists of processes have one name for it, whoever has started it.
+    static char name[] = "retort-worker";
+    program_invocation_short_name = name;
+    prctl(PR_SET_NAME, name);
+  }
   stages::set_python(call);
   const int exit = stages::run_worker(events);
   stages::set_python(nullptr);

@@ -9,7 +9,6 @@ the same in Python alone from the same weights and batches, and a run that is ki
 import argparse
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -138,12 +137,12 @@ class Trial:
         if ran.returncode != 0:
             said = [line for line in ran.stderr.splitlines() if "error" in line] or ran.stderr.splitlines() or ["nothing"]
             return {"fails": said[0][:300]}
-        share = re.search(r"memory peak: .* ([0-9.]+) % of the", (self.folder / "run/log.txt").read_text())
+        metrics = json.loads((self.folder / "run/summary.json").read_text())["metrics"]["train"]
         killed = self.train("killed", RETORT_FAULT="retort-worker/step:1:kill")
         resumed = self.call("resume", "killed")
         ours = self.weights("run")
         return {
-            "counted of planned": float(share[1]) / 100,
+            "counted of planned": metrics["memory/peak_by_plan"]["value"],
             "same as Python": same(ours, self.in_python()),
             "same when resumed": killed.returncode != 0 and resumed.returncode == 0 and same(ours, self.weights("killed")),
         }
