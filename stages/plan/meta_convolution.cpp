@@ -2,6 +2,8 @@
 #include <array>
 #include <tuple>
 
+#include <ATen/ops/convolution_backward_compositeexplicitautograd_dispatch.h>
+#include <ATen/ops/convolution_compositeexplicitautograd_dispatch.h>
 #include <torch/types.h>
 
 #include "stages/plan/convolution_bound.h"
@@ -226,16 +228,10 @@ Three convolution_backward(const Tensor& gradient, const Tensor& input, const Te
 void register_convolutions(torch::Library& meta) {
   meta.impl("convolution_overrideable", convolution);
   meta.impl("convolution_backward_overrideable", convolution_backward);
-  // Torch in Python has shape functions of its own for these two, which would come first.
-  meta.impl("convolution", convolution);
-  meta.impl(
-      "convolution_backward",
-      [](const Tensor& gradient, const Tensor& input, const Tensor& kernel, at::OptionalIntArrayRef,
-         IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
-         IntArrayRef output_padding, std::int64_t groups, std::array<bool, 3> wanted) {
-        return convolution_backward(gradient, input, kernel, stride, padding, dilation, transposed,
-                                    output_padding, groups, wanted);
-      });
+  // Torch in Python registers shape functions of its own for these two. What torch does without
+  // them, on any device, reaches the two above.
+  meta.impl("convolution", at::compositeexplicitautograd::convolution);
+  meta.impl("convolution_backward", at::compositeexplicitautograd::convolution_backward);
 }
 
 }  // namespace stages::meta

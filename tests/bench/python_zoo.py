@@ -57,7 +57,7 @@ data:
   root: ../photos-{size}
   image_size: {size}
   loader: {{workers: 0}}
-  split: {{train: 1.0}}
+  split: {{train: 1.0, validation: 0.0, test: 0.0}}
 model: {{kind: model.python, entry: "../zoo_net.py:make", arguments: {{name: {name}}}}}
 train:
   kind: train.supervised
