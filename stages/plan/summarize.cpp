@@ -113,7 +113,7 @@ runner::NamedBytes margin_of(std::int64_t planned, const std::vector<TracedStora
           .note = "for gaps between tensors that differ from the plan"};
 }
 
-/// What kernels may take for themselves, by how much more is reserved with it.
+/// What kernels may take for themselves, by how much more is live at the peak with it.
 runner::NamedBytes kernel_scratch(std::int64_t more, const Backend& backend) {
   const std::string threads =
       std::to_string(backend.threads) + (backend.threads == 1 ? " thread" : " threads");
@@ -149,8 +149,9 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
   };
   plan.reserved = reserved(history);
   const TraceHistory with_scratch(trace, first_event, /*has_scratch=*/true);
-  runner::NamedBytes scratch = kernel_scratch(reserved(with_scratch) - plan.reserved, backend);
-  plan.needed = plan.reserved + scratch.bytes;
+  runner::NamedBytes scratch = kernel_scratch(with_scratch.peak_bytes() - plan.live, backend);
+  plan.needed = std::max(reserved(with_scratch), plan.reserved);
+  const std::int64_t rounding = plan.needed - plan.live - scratch.bytes;
   const runner::NamedBytes margin = margin_of(plan.needed, trace.storages(), is_gpu);
   plan.needed += margin.bytes;
   plan.terms = {margin, std::move(scratch)};
@@ -165,11 +166,11 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
                           .bytes = casts,
                           .note = "in live: weights in half precision that autocast keeps"});
   }
-  plan.terms.push_back(
-      {.name = "allocator_rounding",
-       .bytes = plan.reserved - plan.live,
-       .note = is_gpu ? "in reserved: sizes rounded to 512 bytes, and unused parts of segments"
-                      : "in reserved: the heads of blocks, whole pages, and gaps between blocks"});
+  plan.terms.push_back({.name = "allocator_rounding",
+                        .bytes = rounding,
+                        .note = is_gpu
+                                    ? "sizes rounded to 512 bytes, and unused parts of segments"
+                                    : "the heads of blocks, whole pages, and gaps between blocks"});
   return plan;
 }
 

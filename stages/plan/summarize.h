@@ -24,9 +24,8 @@ inline constexpr std::string_view kMarginTerm = "margin", kKernelScratchTerm = "
 ///   runner::MemoryPlan plan = summarize(trace, second_step, backend, policy.allocator);
 ///
 /// A step takes at least `live`, which is its tensors, and at most `needed`, which includes an
-/// upper bound of what kernels take: on any processor, or on a GPU. Terms whose note begins with
-/// "in live" or "in reserved" are parts of these; the others make up the difference between
-/// `needed` and `reserved`.
+/// upper bound of what kernels take: on any processor, or on a GPU. A term whose note begins with
+/// "in live" is a part of that; the others make up the difference between `needed` and `live`.
 runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
                              const Backend& backend, const AllocatorSettings& settings);
 

@@ -43,13 +43,10 @@ struct TrainingOptions {
   std::optional<std::string> warm_start;
 };
 
-/// The part of the needed bytes in `plan` that tensors take: on a CPU everything except the gaps
-/// between them and the margin, on a GPU what its allocator hands out.
-std::int64_t planned_for_tensors(const runner::MemoryPlan& plan, at::Device device) {
-  if (!device.is_cpu()) return plan.live + plan.held_bytes();
-  const auto margin = std::ranges::find(plan.terms, kMarginTerm, &runner::NamedBytes::name);
-  return plan.needed - (plan.reserved - plan.live) -
-         (margin == plan.terms.end() ? 0 : margin->bytes);
+/// The part of the needed bytes in `plan` that the allocator hands out: to tensors, and to kernels.
+std::int64_t planned_for_tensors(const runner::MemoryPlan& plan) {
+  const auto kernels = std::ranges::find(plan.terms, kKernelScratchTerm, &runner::NamedBytes::name);
+  return plan.live + plan.held_bytes() + (kernels == plan.terms.end() ? 0 : kernels->bytes);
 }
 
 class TrainingStage final : public runner::Stage {
@@ -271,7 +268,7 @@ class TrainingStage final : public runner::Stage {
     };
     PlannedStep planned = plan_training(under(policy), context);
     held_ = context.held();
-    planned_live_ = planned_for_tensors(planned.plan, at::Device(context.node().device));
+    planned_live_ = planned_for_tensors(planned.plan);
     planned_needed_ = planned.plan.needed;
     context.plan(std::move(planned.plan));
     planned_policy_ = planned.policy;

@@ -120,7 +120,7 @@ TEST_F(SummarizeTest, AGpuReservesMore) {
   EXPECT_GT(beside, 0);
   for (const NamedBytes& term : plan.terms)
     beside += term.name == kMarginTerm || term.name == kKernelScratchTerm ? term.bytes : 0;
-  EXPECT_EQ(plan.needed, plan.reserved + beside);
+  EXPECT_EQ(plan.needed, plan.reserved + beside);  // no kernel runs
   EXPECT_EQ(plan.terms.back().name, "allocator_rounding");
   EXPECT_EQ(plan.terms.back().bytes, (2 << 20) - 100);
 }
@@ -163,7 +163,8 @@ TEST_F(SummarizeTest, WhatAKernelMayTakeIsPlannedWhereItRaisesThePeak) {
   const runner::MemoryPlan alone = plan_with(0), beside_more = plan_with(64 << 20);
   EXPECT_EQ(alone.terms[1].name, kKernelScratchTerm);
   EXPECT_GT(alone.terms[1].bytes, alone.reserved / 2) << "the copies of a direct kernel";
-  EXPECT_EQ(alone.needed, alone.reserved + alone.terms[0].bytes + alone.terms[1].bytes);
+  EXPECT_EQ(alone.needed,
+            alone.live + alone.terms[0].bytes + alone.terms[1].bytes + alone.terms[2].bytes);
   EXPECT_LT(beside_more.terms[1].bytes, alone.terms[1].bytes) << "the peak is elsewhere";
 }
 
@@ -184,7 +185,20 @@ TEST_F(SummarizeTest, TermsOfACpuAreNamed) {
   EXPECT_EQ(plan.terms[1].note,
             "the most that kernels use themselves on any processor, with 1 thread");
   EXPECT_EQ(plan.terms[2].name, "allocator_rounding");
-  EXPECT_EQ(plan.terms[2].bytes, plan.reserved - plan.live);
+  EXPECT_EQ(plan.live + plan.terms[0].bytes + plan.terms[1].bytes + plan.terms[2].bytes,
+            plan.needed);
+}
+
+TEST_F(SummarizeTest, KernelsCountWhereTheyNeedTheMostWithTheTensorsOfThatTime) {
+  const at::Tensor weight = bytes(1 << 20);
+  { const at::Tensor other = bytes(3 << 20); }
+  {
+    const at::Tensor own = bytes(4 << 20);
+    mark_scratch(own);
+  }
+  const runner::MemoryPlan plan = summarize(trace, 0, {.threads = 1}, {});
+  EXPECT_EQ(plan.live, 4 << 20);
+  EXPECT_EQ(plan.terms[1].bytes, 1 << 20) << "5 MiB with the weight, in place of 4";
 }
 
 TEST(BackendTerms, EachHasASource) {
