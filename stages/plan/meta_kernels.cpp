@@ -4,6 +4,7 @@
 #include <array>
 #include <tuple>
 
+#include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <ATen/ops/_softmax_backward_data_meta_dispatch.h>
 #include <ATen/ops/addmm_meta_dispatch.h>
 #include <ATen/ops/baddbmm_meta_dispatch.h>
@@ -438,11 +439,25 @@ bool has_gpu_kernel(const Tensor& q) {
 }
 
 /// The conditions of torch's choice.
-bool takes_flash(const Tensor& q, const Tensor& k, const Tensor& v, double dropout) {
+bool takes_flash(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& mask,
+                 double dropout) {
   if (dropout != 0 || q.dim() != 4 || k.dim() != 4 || v.dim() != 4 || q.size(3) != v.size(3))
+    return false;
+  for (const std::int64_t dimension : {0, 1}) {
+    if (q.size(dimension) != k.size(dimension) || q.size(dimension) != v.size(dimension))
+      return false;
+  }
+  if (!sdp::check_attn_mask_shape({q, k, v, mask, dropout, /*is_causal=*/false, false},
+                                  /*debug=*/false))
     return false;
   return (on_cpu() || has_gpu_kernel(q)) && q.size(2) > 0 && k.size(2) > 0 && q.stride(3) == 1 &&
          k.stride(3) == 1 && v.stride(3) == 1;
+}
+
+/// A mask of bools as torch gives it to its kernels: what they add to the products.
+Maybe added_mask(const Maybe& mask, const Tensor& q) {
+  if (!mask || mask->scalar_type() != at::kBool) return mask;
+  return at::where(*mask, 0.0, at::empty({}, q.options()));
 }
 
 /// On Meta torch always computes attention by plain products; the traced device has its own
@@ -450,9 +465,9 @@ bool takes_flash(const Tensor& q, const Tensor& k, const Tensor& v, double dropo
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Maybe& mask, double dropout, bool causal,
                                     std::optional<double> scale, bool grouped) {
-  if (traced_backend() && takes_flash(q, k, v, dropout)) {
-    return std::get<0>(
-        at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, dropout, causal, mask, scale));
+  if (traced_backend() && takes_flash(q, k, v, mask, dropout)) {
+    return std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, dropout, causal,
+                                                                       added_mask(mask, q), scale));
   }
   return std::get<0>(
       at::_scaled_dot_product_attention_math(q, k, v, mask, dropout, causal, {}, scale, grouped));

@@ -1,13 +1,15 @@
 """Trains the smallest architecture of each family of timm, made by Python in a worker of retort.
 
-    python_zoo.py RETORT [--out FOLDER] [--only FAMILY ...]
+    python_zoo.py RETORT [--device cuda] [--jobs N] [--out FOLDER] [--only FAMILY ...]
 
 This Python needs torch of the worker's version, and timm. For each family: a plan, two epochs of one step of four images,
 the same in Python alone from the same weights and batches, and a run that is killed after its first step and resumed.
 """
 
 import argparse
+import concurrent.futures
 import json
+import multiprocessing
 import os
 import statistics
 import subprocess
@@ -50,7 +52,7 @@ def make(name, num_classes):
 RECIPE = """schema: 1
 name: zoo
 seed: {seed}
-device: cpu
+device: {device}
 defaults: [{{memory: auto}}, _self_]
 data:
   kind: data.image_folder
@@ -96,12 +98,11 @@ def write_photos(folder, side):
 
 
 class Trial:
-    def __init__(self, retort, out, name, side):
-        self.retort, self.name, self.folder = retort, name, out / name
+    def __init__(self, retort, out, device, name, side):
+        self.retort, self.device, self.name, self.folder = retort, device, name, out / name
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_photos(out / f"photos-{side}", side)
         (self.folder / "recipe.yaml").write_text(
-            RECIPE.format(seed=SEED, size=side, name=name, rate=RATE, momentum=MOMENTUM)
+            RECIPE.format(seed=SEED, device=self.device, size=side, name=name, rate=RATE, momentum=MOMENTUM)
         )
 
     def call(self, *words, **variables):
@@ -120,7 +121,7 @@ class Trial:
         """The weights after the same steps, on what the worker's network was given."""
         torch.set_num_threads(1)
         torch.manual_seed(int((self.folder / "inputs.seed").read_text()))
-        network = timm.create_model(self.name, num_classes=2).train()
+        network = timm.create_model(self.name, num_classes=2).to(self.device).train()
         rule = torch.optim.SGD(network.parameters(), lr=RATE, momentum=MOMENTUM)
         for file in sorted((self.folder / "inputs").iterdir()):
             x = torch.load(file)
@@ -128,7 +129,7 @@ class Trial:
             rule.zero_grad()
             torch.nn.functional.cross_entropy(network(x), labels).backward()
             rule.step()
-        return network.state_dict()
+        return {name: tensor.cpu() for name, tensor in network.state_dict().items()}
 
     def measured(self):
         inputs = self.folder / "inputs"
@@ -140,10 +141,11 @@ class Trial:
         metrics = json.loads((self.folder / "run/summary.json").read_text())["metrics"]["train"]
         killed = self.train("killed", RETORT_FAULT="retort-worker/step:1:kill")
         resumed = self.call("resume", "killed")
-        ours = self.weights("run")
+        ours, theirs = self.weights("run"), self.in_python()
         return {
             "counted of planned": metrics["memory/peak_by_plan"]["value"],
-            "same as Python": same(ours, self.in_python()),
+            "same as Python": same(ours, theirs),
+            "distance": distance(ours, theirs),
             "same when resumed": killed.returncode != 0 and resumed.returncode == 0 and same(ours, self.weights("killed")),
         }
 
@@ -153,12 +155,30 @@ def same(ours, theirs):
     return ours.keys() <= theirs.keys() and all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
 
 
+def distance(ours, theirs):
+    """Of all weights together, by their size."""
+    pairs = [(tensor.double(), theirs[name].double()) for name, tensor in ours.items() if tensor.is_floating_point()]
+    apart = sum(float((one - other).square().sum()) for one, other in pairs)
+    return (apart / sum(float(other.square().sum()) for _, other in pairs)) ** 0.5
+
+
 def arguments():
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("retort", type=Path)
     reader.add_argument("--out", type=Path, default=Path("zoo"), help="the folder of the runs (zoo)")
+    reader.add_argument("--device", default="cpu", help="cpu or cuda (cpu)")
+    reader.add_argument("--jobs", type=int, default=1, help="families at a time (1)")
     reader.add_argument("--only", nargs="+", metavar="FAMILY")
     return reader.parse_args()
+
+
+def tried(chosen, out, family, name, side):
+    began = time.time()
+    try:
+        result = Trial(chosen.retort.resolve(), out, chosen.device, name, side).measured()
+    except (OSError, KeyError, TypeError, RuntimeError) as error:
+        result = {"fails": f"{type(error).__name__}: {error}"[:300]}
+    return {"family": family, "architecture": name, "seconds": round(time.time() - began, 1), **result}
 
 
 def main():
@@ -166,26 +186,25 @@ def main():
     out = chosen.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     (out / "zoo_net.py").write_text(NETWORK)
-    results = {}
-    for family, (name, side) in smallest().items():
-        if chosen.only and family not in chosen.only:
-            continue
-        began = time.time()
-        trial = Trial(chosen.retort.resolve(), out, name, side)
-        trial.call("trust", str(out / "zoo_net.py"))
-        try:
-            result = trial.measured()
-        except (OSError, KeyError, TypeError, RuntimeError) as error:
-            result = {"fails": f"{type(error).__name__}: {error}"[:300]}
-        results[family] = {"architecture": name, **result}
-        print(f"{family:24} {name:32} {time.time() - began:5.0f} s  {result}", flush=True)
-        (out / "zoo.json").write_text(json.dumps(results, indent=1))
-    through = [one for one in results.values() if "fails" not in one]
+    wanted = {family: one for family, one in smallest().items() if not chosen.only or family in chosen.only}
+    for side in {side for _, side in wanted.values()}:
+        write_photos(out / f"photos-{side}", side)
+    trust = dict(os.environ, XDG_CONFIG_HOME=str(out / "config"))
+    subprocess.run([chosen.retort, "trust", out / "zoo_net.py", "-q"], env=trust, check=True)
+    results = []
+    with concurrent.futures.ProcessPoolExecutor(chosen.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        trials = [pool.submit(tried, chosen, out, family, *one) for family, one in wanted.items()]
+        for trial in concurrent.futures.as_completed(trials):
+            results.append(trial.result())
+            print(json.dumps(results[-1]), flush=True)
+            (out / "zoo.json").write_text(json.dumps(sorted(results, key=lambda one: one["family"]), indent=1))
+    through = [one for one in results if "fails" not in one]
     shares = [one["counted of planned"] for one in through]
-    exact = sum(one["same as Python"] and one["same when resumed"] for one in through)
-    print(f"{len(through)} of {len(results)} families train, {exact} to the bits of Python, also when killed and resumed")
+    exact = sum(one["same as Python"] for one in through)
+    resumed = sum(one["same when resumed"] for one in through)
+    print(f"{len(through)} of {len(results)} families train; {exact} to the bits of Python, {resumed} to the same bits when killed and resumed")
     if shares:
-        print(f"counted of planned: median {statistics.median(shares):.3f}, most {max(shares):.3f}")
+        print(f"counted of planned: median {statistics.median(shares):.3f}, least {min(shares):.3f}, most {max(shares):.3f}")
 
 
 if __name__ == "__main__":
