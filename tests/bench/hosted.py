@@ -1,0 +1,122 @@
+"""A network of Python, trained by the worker that Python hosts and by a loop in Python."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from sides import spread, table
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+STEPS, SKIPPED = 24, 4
+
+NETWORKS = '''
+import torch
+from torch import nn
+
+
+def resnet18(num_classes):
+    import timm
+    return timm.create_model("resnet18", num_classes=num_classes)
+
+
+def tiny(num_classes):
+    return nn.Sequential(nn.Conv2d(3, 16, 3, 2), nn.ReLU(), nn.Conv2d(16, 32, 3, 2), nn.ReLU(),
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, num_classes))
+'''
+
+RECIPE = """schema: 1
+name: hosted
+seed: 1
+device: cpu
+defaults: [{{memory: as_written}}, _self_]
+data:
+  kind: data.image_folder
+  root: photos
+  image_size: {side}
+  cache_mib: 512
+  loader: {{workers: 1}}
+  split: {{train: 1.0, validation: 0.0, test: 0.0}}
+model: {{kind: model.python, entry: "networks.py:{network}"}}
+train:
+  kind: train.supervised
+  epochs: 2
+  batch_size: {batch}
+  log_every: 1
+  optimizer: {{kind: sgd, learning_rate: 0.01, momentum: 0.9}}
+memory: {{layout: contiguous}}
+"""
+
+CASES = {"resnet18, 8 images of 128": ("resnet18", 128, 8), "two convolutions, 16 images of 32": ("tiny", 32, 16)}
+
+
+def hosted_steps(folder, network, side, batch, environment):
+    """Seconds between the records of two steps of the second epoch, whose images are in memory."""
+    run = Path(tempfile.mkdtemp(dir=folder))
+    (folder / "recipe.yaml").write_text(RECIPE.format(network=network, side=side, batch=batch))
+    command = [str(ROOT / "build/bin/retort"), "run", "recipe.yaml", f"run.dir={run}", f"python={sys.executable}", "-q", "--no-reuse"]
+    subprocess.run(command, cwd=folder, env=environment, check=True)
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    times = [line["time"] for line in lines if line["name"] == "train/loss"]
+    return [after - before for before, after in zip(times[STEPS:], times[STEPS + 1 :])]
+
+
+def python_steps(folder, network, side, batch, environment):
+    command = [sys.executable, __file__, json.dumps([network, side, batch])]
+    return json.loads(subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True).stdout)
+
+
+def loop(network, side, batch):
+    """The peer: what most people write."""
+    import torch
+
+    sys.path.insert(0, os.getcwd())
+    import networks
+
+    torch.manual_seed(1)
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    model = getattr(networks, network)(batch).train()
+    rule = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    images, labels = torch.rand(batch, 3, side, side), torch.arange(batch)
+    seconds = []
+    for _ in range(STEPS):
+        began = time.perf_counter()
+        rule.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(images), labels)
+        loss.backward()
+        rule.step()
+        loss.item()
+        seconds.append(time.perf_counter() - began)
+    print(json.dumps(seconds[SKIPPED + 1 :]))
+
+
+def hosted(arguments, results):
+    rows = [("", "hosted ms/step", "spread", "Python ms/step", "spread", "hosted / Python")]
+    results["hosted"] = {}
+    for title, case in CASES.items():
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            environment = dict(os.environ, OMP_NUM_THREADS=str(arguments.threads), XDG_CONFIG_HOME=str(folder / "config"))
+            (folder / "networks.py").write_text(NETWORKS)
+            subprocess.run([ROOT / "build/bin/retort", "trust", "networks.py", "-q"], cwd=folder, env=environment, check=True)
+            make = ["data", "make", "image_folder", "--out", "photos", "--classes", str(case[2]), "--per-class", str(STEPS), "--size", str(case[1]), "-q"]
+            subprocess.run([ROOT / "build/bin/retort", *make], cwd=folder, env=environment, check=True)
+            blocks = {"hosted": [], "Python": []}
+            for turn in range(arguments.blocks):
+                for name, steps in sorted({"hosted": hosted_steps, "Python": python_steps}.items(), reverse=turn % 2 == 0):
+                    blocks[name].append(1000 * statistics.median(steps(folder, *case, environment)))
+        medians = {name: statistics.median(values) for name, values in blocks.items()}
+        cells = [cell for name, values in blocks.items() for cell in (f"{medians[name]:.2f}", f"{spread(values):.0%}")]
+        rows.append((title, *cells, f"{medians['hosted'] / medians['Python']:.3f}"))
+        results["hosted"][title] = blocks
+    print(f"\nSteps of networks that Python makes, {arguments.threads} threads: {arguments.blocks} processes of {STEPS} steps each, in turns")
+    table(rows)
+
+
+if __name__ == "__main__":
+    loop(*json.loads(sys.argv[1]))
