@@ -1,15 +1,15 @@
 """Trains the smallest architecture of each family of timm, made by Python in a worker of retort.
 
-    python_zoo.py RETORT [--device cuda] [--jobs N] [--out FOLDER] [--only FAMILY ...]
+    python_zoo.py RETORT [--device cuda:0] [--jobs N] [--out FOLDER] [--only FAMILY ...] [--planned]
 
 This Python needs torch of the worker's version, and timm. For each family: a plan, two epochs of one step of four images,
-the same in Python alone from the same weights and batches, and a run that is killed after its first step and resumed.
+the same in Python alone from the same weights and batches, and a run that is killed after its first step and resumed;
+with --planned the first of these alone.
 """
 
 import argparse
 import concurrent.futures
 import json
-import multiprocessing
 import os
 import statistics
 import subprocess
@@ -20,7 +20,7 @@ from pathlib import Path
 import timm
 import torch
 from PIL import Image
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from timm.models import _registry as registry
 
 SMALL = ("tiny", "nano", "atto", "18", "small", "b0")
@@ -35,6 +35,11 @@ import torch
 
 def make(name, num_classes):
     network = timm.create_model(name, num_classes=num_classes)
+    for module in network.modules():  # masks of dropout are Retort's own
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        elif hasattr(module, "drop_prob"):
+            module.drop_prob = 0.0
     log = os.environ.get("ZOO_LOG")
 
     def keep(module, inputs):
@@ -54,6 +59,7 @@ name: zoo
 seed: {seed}
 device: {device}
 defaults: [{{memory: auto}}, _self_]
+memory: {{layout: contiguous}}
 data:
   kind: data.image_folder
   root: ../photos-{size}
@@ -118,20 +124,13 @@ class Trial:
         return load_file(checkpoints / (checkpoints / "latest").read_text().strip() / "model.safetensors")
 
     def in_python(self):
-        """The weights after the same steps, on what the worker's network was given."""
-        torch.set_num_threads(1)
-        torch.manual_seed(int((self.folder / "inputs.seed").read_text()))
-        network = timm.create_model(self.name, num_classes=2).to(self.device).train()
-        rule = torch.optim.SGD(network.parameters(), lr=RATE, momentum=MOMENTUM)
-        for file in sorted((self.folder / "inputs").iterdir()):
-            x = torch.load(file)
-            labels = (x.mean((1, 2, 3)) > x.mean()).long()
-            rule.zero_grad()
-            torch.nn.functional.cross_entropy(network(x), labels).backward()
-            rule.step()
-        return {name: tensor.cpu() for name, tensor in network.state_dict().items()}
+        """The weights after the same steps in a Python that knows nothing of retort."""
+        environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+        command = [sys.executable, __file__, "--replay", self.device, self.name]
+        subprocess.run(command, cwd=self.folder, env=dict(environment, OMP_NUM_THREADS="1"), check=True)
+        return load_file(self.folder / "python.safetensors")
 
-    def measured(self):
+    def measured(self, planned_alone):
         inputs = self.folder / "inputs"
         inputs.mkdir(exist_ok=True)
         ran = self.train("run", ZOO_LOG=str(inputs))
@@ -139,6 +138,8 @@ class Trial:
             said = [line for line in ran.stderr.splitlines() if "error" in line] or ran.stderr.splitlines() or ["nothing"]
             return {"fails": said[0][:300]}
         metrics = json.loads((self.folder / "run/summary.json").read_text())["metrics"]["train"]
+        if planned_alone:
+            return {"counted of planned": metrics["memory/peak_by_plan"]["value"]}
         killed = self.train("killed", RETORT_FAULT="retort-worker/step:1:kill")
         resumed = self.call("resume", "killed")
         ours, theirs = self.weights("run"), self.in_python()
@@ -148,6 +149,23 @@ class Trial:
             "distance": distance(ours, theirs),
             "same when resumed": killed.returncode != 0 and resumed.returncode == 0 and same(ours, self.weights("killed")),
         }
+
+
+def replay(device, name):
+    """The same steps, on what the worker's network was given."""
+    torch.set_num_threads(1)
+    torch.manual_seed(int(Path("inputs.seed").read_text()))
+    sys.path.insert(0, "..")
+    network = __import__("zoo_net").make(name, num_classes=2).to(device).train()
+    rule = torch.optim.SGD(network.parameters(), lr=RATE, momentum=MOMENTUM)
+    for file in sorted(Path("inputs").iterdir()):
+        x = torch.load(file)
+        labels = (x.mean((1, 2, 3)) > x.mean()).long()
+        rule.zero_grad()
+        torch.nn.functional.cross_entropy(network(x), labels).backward()
+        rule.step()
+    state = {**dict(network.named_parameters()), **dict(network.named_buffers())}
+    save_file({key: tensor.detach().cpu().clone() for key, tensor in state.items()}, "python.safetensors")
 
 
 def same(ours, theirs):
@@ -166,8 +184,9 @@ def arguments():
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("retort", type=Path)
     reader.add_argument("--out", type=Path, default=Path("zoo"), help="the folder of the runs (zoo)")
-    reader.add_argument("--device", default="cpu", help="cpu or cuda (cpu)")
+    reader.add_argument("--device", default="cpu", help="cpu or cuda:0 (cpu)")
     reader.add_argument("--jobs", type=int, default=1, help="families at a time (1)")
+    reader.add_argument("--planned", action="store_true", help="train once, and compare nothing")
     reader.add_argument("--only", nargs="+", metavar="FAMILY")
     return reader.parse_args()
 
@@ -175,8 +194,8 @@ def arguments():
 def tried(chosen, out, family, name, side):
     began = time.time()
     try:
-        result = Trial(chosen.retort.resolve(), out, chosen.device, name, side).measured()
-    except (OSError, KeyError, TypeError, RuntimeError) as error:
+        result = Trial(chosen.retort.resolve(), out, chosen.device, name, side).measured(chosen.planned)
+    except (OSError, KeyError, TypeError, RuntimeError, subprocess.CalledProcessError) as error:
         result = {"fails": f"{type(error).__name__}: {error}"[:300]}
     return {"family": family, "architecture": name, "seconds": round(time.time() - began, 1), **result}
 
@@ -192,7 +211,7 @@ def main():
     trust = dict(os.environ, XDG_CONFIG_HOME=str(out / "config"))
     subprocess.run([chosen.retort, "trust", out / "zoo_net.py", "-q"], env=trust, check=True)
     results = []
-    with concurrent.futures.ProcessPoolExecutor(chosen.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
         trials = [pool.submit(tried, chosen, out, family, *one) for family, one in wanted.items()]
         for trial in concurrent.futures.as_completed(trials):
             results.append(trial.result())
@@ -200,12 +219,17 @@ def main():
             (out / "zoo.json").write_text(json.dumps(sorted(results, key=lambda one: one["family"]), indent=1))
     through = [one for one in results if "fails" not in one]
     shares = [one["counted of planned"] for one in through]
-    exact = sum(one["same as Python"] for one in through)
-    resumed = sum(one["same when resumed"] for one in through)
-    print(f"{len(through)} of {len(results)} families train; {exact} to the bits of Python, {resumed} to the same bits when killed and resumed")
+    exact = sum(one.get("same as Python", False) for one in through)
+    resumed = sum(one.get("same when resumed", False) for one in through)
+    print(f"{len(through)} of {len(results)} families train")
+    if not chosen.planned:
+        print(f"{exact} to the bits of Python, {resumed} to the same bits when killed and resumed")
     if shares:
         print(f"counted of planned: median {statistics.median(shares):.3f}, least {min(shares):.3f}, most {max(shares):.3f}")
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--replay"]:
+        replay(*sys.argv[2:])
+    else:
+        main()
