@@ -47,6 +47,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kTrainBinary,
       &kTrainContrastive,
       &kTrainEpisodic,
+      &kTrainPython,
       &kTrainSupervised,
       // clang-format on
   };

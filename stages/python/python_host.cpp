@@ -9,6 +9,7 @@
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/value/parse_json.h"
 #include "stages/python/python_network.h"
+#include "stages/python/python_step.h"
 
 namespace stages {
 namespace {
@@ -51,15 +52,17 @@ Json call_python(const Json& request) {
     throw StageError(ErrorCode::kStageFailed, "this worker runs without Python")
         .with_help("this is a bug in Retort");
   host().reply.clear();
-  const int failed = host().call(request.dump().c_str());
-  const Json reply = runner::parse_json<Json>(host().reply);
-  if (failed != 0 || !reply.is_object()) {
-    const std::string why = reply.is_object() ? reply.value("error", "") : "";
-    throw StageError(ErrorCode::kStageFailed,
-                     why.empty() ? "Python failed and did not say why" : why)
-        .with_help("Python's traceback is in log.txt");
-  }
-  return reply;
+  // Names of classes and samples come from files, which need not be UTF-8.
+  const int failed =
+      host().call(request.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+  Json reply = runner::parse_json<Json>(host().reply);
+  if (failed == 0 && reply.is_object()) return reply;
+  clear_python_tensors();
+  if (!reply.is_object()) reply = Json::object();
+  const std::string why = reply.value("error", ""), advice = reply.value("advice", "");
+  if (reply.value("out_of_memory", false)) TORCH_CHECK_WITH(OutOfMemoryError, false, why);
+  throw StageError(ErrorCode::kStageFailed, why.empty() ? "Python failed and did not say why" : why)
+      .with_help(advice.empty() ? "Python's traceback is in log.txt" : advice);
 }
 
 void give_to_python(const std::string& name, at::Tensor tensor) {
@@ -81,4 +84,6 @@ TORCH_LIBRARY(retort, operators) {
   operators.def("give(str name) -> Tensor", &stages::given_tensor);
   operators.def("take(str name, Tensor tensor) -> ()", &stages::keep_taken);
   operators.def("dropout(Tensor x, int network, str path) -> Tensor", &stages::drop_in_network);
+  operators.def("run_network(str[] names, Tensor[] inputs) -> (str[], Tensor[])",
+                &stages::run_encoded_network);
 }

@@ -20,8 +20,9 @@ void set_python(PythonCall call);
 bool has_python();
 void reply_to_python_call(const char* reply);
 
-/// Has Python do a request. Throws runner::StageError, kStageFailed, with the last line of Python's
-/// traceback if it fails; the whole traceback goes to standard error, hence to the log.
+/// Has Python do a request. If it fails, forgets the tensors and throws runner::StageError,
+/// kStageFailed, with the last line of Python's traceback, the whole of which goes to standard
+/// error, hence to the log; or c10::OutOfMemoryError if memory did not suffice.
 nlohmann::ordered_json call_python(const nlohmann::ordered_json& request);
 
 /// Tensors that Python may take, and those that it gave, until clear_python_tensors().

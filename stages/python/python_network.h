@@ -26,6 +26,8 @@ class PythonNetwork : public torch::nn::Module {
   /// than by dropout layers.
   NamedTensors forward(const at::Tensor& input);
 
+  /// Its number among the networks that Python has made.
+  std::int64_t id() const { return id_; }
   /// True if layers of it normalise over the samples of a batch in training.
   bool mixes_samples() const { return mixes_samples_; }
 

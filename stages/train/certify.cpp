@@ -173,6 +173,15 @@ class ScopedGenerators {
   const GeneratorStates before_;
 };
 
+/// True if a batch may be cut although the plan leaves it whole.
+bool may_cut(const TrainingStep& step, const StepPlan& plan) {
+  const auto couples_all = [](const LossTerm& term) {
+    return term.coupling == Coupling::kWholeBatch;
+  };
+  return !step.mixes_samples() && !plan.optimizer_in_backward &&
+         std::ranges::none_of(step.terms(), couples_all);
+}
+
 /// The plan that the trainer would use, for the small network in float64.
 StepPlan plan_of(const TrainingToPlan& training, torch::nn::Module& network,
                  runner::RunContext& context) {
@@ -183,7 +192,9 @@ StepPlan plan_of(const TrainingToPlan& training, torch::nn::Module& network,
   StepPlan plan = assemble_step(training.step, network, training.data.size, training.options,
                                 policy, at::kCPU, context)
                       .plan();
-  if (plan.micro_batch > 0) plan.micro_batch = certified_part(training.step, plan);
+  const bool is_cut =
+      plan.micro_batch > 0 || (training.step.declares_couplings() && may_cut(training.step, plan));
+  if (is_cut) plan.micro_batch = certified_part(training.step, plan);
   return plan;
 }
 

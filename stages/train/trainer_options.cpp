@@ -38,7 +38,8 @@ bool read_higher_is_better(runner::ConfigReader& reader, std::span<const std::st
 TrainerOptions read_trainer_options(runner::ConfigReader& reader,
                                     std::span<const std::string_view> scores,
                                     std::string_view batch_option,
-                                    const std::vector<NetworkPart>& parts) {
+                                    const std::vector<NetworkPart>& parts,
+                                    std::optional<bool> higher_is_better) {
   TrainerOptions options;
   reader.read("epochs", options.epochs);
   options.batch_option = batch_option;
@@ -49,7 +50,8 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader,
   reader.read("patience", options.patience);
   reader.read("minimum_improvement", options.minimum_improvement);
   reader.read("monitor", options.monitor);
-  options.higher_is_better = read_higher_is_better(reader, scores);
+  options.higher_is_better =
+      higher_is_better ? *higher_is_better : read_higher_is_better(reader, scores);
   options.keep = runner::choice<Keep>(
       reader, "keep", {{"auto", Keep::kAuto}, {"best", Keep::kBest}, {"last", Keep::kLast}});
   reader.read("log_every", options.log_every);

@@ -109,12 +109,14 @@ struct TrainerOptions {
 
 /// Reads the options that every kind of training has, as defined in
 /// schemas/train/supervised.schema.json; contradictions become errors of `reader`. `scores` may be
-/// monitored in addition to the loss; `batch_option` names the option for the logical batch;
-/// `parts` can have learning rate factors.
+/// monitored in addition to the loss, where a higher value is better, or anything for which
+/// `higher_is_better` is given; `batch_option` names the option for the logical batch; `parts` can
+/// have learning rate factors.
 TrainerOptions read_trainer_options(runner::ConfigReader& reader,
                                     std::span<const std::string_view> scores,
                                     std::string_view batch_option,
-                                    const std::vector<NetworkPart>& parts);
+                                    const std::vector<NetworkPart>& parts,
+                                    std::optional<bool> higher_is_better = {});
 
 /// Messages for the user about option combinations with unexpected effects.
 std::vector<std::string> notes_of(const TrainerOptions& options);

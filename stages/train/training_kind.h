@@ -72,6 +72,10 @@ class TrainingStep {
   /// layers on one group after another.
   virtual bool mixes_samples() const = 0;
 
+  /// True if the couplings of its terms are what a recipe says of code that is not ours. A
+  /// certificate then cuts a batch even where the plan does not.
+  virtual bool declares_couplings() const { return false; }
+
   /// A string for everything that a dry run of the step depends on, except its model and the shapes
   /// of its data. Two steps with the same string run the same operations on tensors of the same
   /// sizes, whatever their values. nullopt: unknown.
@@ -156,6 +160,9 @@ struct TrainingKind {
   /// The scores of the step that the option `monitor` may name in addition to "loss". Higher is
   /// better.
   std::vector<std::string_view> scores = {};
+  /// Whether a higher value of the option `monitor`, any text, is better; nullopt: `scores` lists
+  /// what it may name.
+  std::optional<bool> higher_is_better = {};
   /// The parts of its models that can have a learning rate factor.
   std::vector<NetworkPart> parts = {{"head", {"head", "classifier"}}, {"backbone", {"**"}}};
   /// The part that is trained alone in the first epochs.

@@ -363,7 +363,8 @@ class TrainingStage final : public runner::Stage {
 runner::Result<std::unique_ptr<runner::Stage>> make_training_stage(runner::ConfigReader& reader,
                                                                    TrainingKind kind) {
   TrainingOptions options;
-  options.trainer = read_trainer_options(reader, kind.scores, kind.batch_option, kind.parts);
+  options.trainer = read_trainer_options(reader, kind.scores, kind.batch_option, kind.parts,
+                                         kind.higher_is_better);
   options.trainer.trained_first = kind.trained_first;
   options.trainer.enough_accuracy = kind.enough_accuracy;
   options.pointer = reader.pointer();

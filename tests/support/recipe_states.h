@@ -80,17 +80,22 @@ inline std::string recipe_with(const Kind& kind) {
   static const std::string kEpisodes = kFewShot + "train: {kind: train.episodic}\n";
   static const std::string kBinary = kImages + "model: {kind: model.cnn}\n" + kMemory +
                                      "train: {kind: train.binary, classes: [0, 1]}\n";
+  static const std::string kPython =
+      kSupervised + "train: {kind: train.python, entry: 'a.py:b', coupling: per_sample}\n";
   static const std::map<std::string, std::string> kOfKinds = {
       {"data.image_table", "data: {kind: data.image_table, root: x, table: t, label: l}\n"},
       {"data.features", kImages + "model: {kind: model.linear_probe}\n" + kMemory +
                             "features: {kind: data.features}\n"},
       {"memory.policy", kEpisodes},
+      {"model.python", "model: {kind: model.python, entry: 'a.py:b'}\n"},
+      {"train.python", kPython},
       {"train.supervised", kSupervised + "train: {kind: train.supervised}\n"},
       {"train.binary", kBinary},
       {"train.contrastive", kContrast},
       {"train.episodic", kEpisodes},
       {"evaluate.classification", kSupervised + "train: {kind: train.supervised}\nevaluate: {kind: "
                                                 "evaluate.classification}\n"},
+      {"evaluate.python", kPython + "evaluate: {kind: evaluate.python, entry: 'a.py:b'}\n"},
       {"evaluate.grading",
        kSupervised + "train: {kind: train.supervised}\nevaluate: {kind: evaluate.grading}\n"},
       {"evaluate.episodic", kEpisodes + "evaluate: {kind: evaluate.episodic}\n"},

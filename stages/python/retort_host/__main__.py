@@ -4,6 +4,7 @@ retort starts it: python3 retort_host/__main__.py --library libretort_worker.so 
 """
 
 import ctypes
+import gc
 import json
 import os
 import sys
@@ -13,7 +14,10 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[0] = os.path.dirname(HERE)
 from retort_host.entries import Entries
+from retort_host.failures import last_line, say_where_backward_fails
 from retort_host.networks import Networks
+from retort_host.refusal import Refusal
+from retort_host.steps import Steps
 
 NO_PYTHON_FOR_IT = 69
 
@@ -28,11 +32,14 @@ def options():
     return dict(zip(words[::2], words[1::2]))
 
 
-def last_line(error):
-    """"TypeError: …", and where in the user's code it was raised."""
-    said = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.dirname(frame.filename) != HERE]
-    return f"{said} ({frames[-1].filename}:{frames[-1].lineno})" if frames else said
+def reply_to(torch, error):
+    """What the worker gets to know of an exception."""
+    said = str(error) if isinstance(error, Refusal) else last_line(error)
+    return {
+        "error": said.encode("utf-8", "replace").decode(),
+        "advice": str(getattr(error, "retort_advice", "")),
+        "out_of_memory": isinstance(error, torch.OutOfMemoryError),
+    }
 
 
 def main():
@@ -51,15 +58,19 @@ def main():
     if torch.__version__.split("+")[0] != built:
         stop(f"{sys.executable} has torch {torch.__version__}, and this worker needs {built}: pip install torch=={built}")
 
+    say_where_backward_fails(torch)
     entries = Entries()
     networks = Networks(torch, entries)
+    steps = Steps(torch, entries, networks)
 
     def allow(request):
         entries.files.update(request["files"])
         return {}
 
     actions = {"build": networks.build, "train": networks.train, "forward": networks.forward,
-               "release": networks.release, "allow": allow}
+               "release": networks.release, "allow": allow,
+               "make_step": steps.make, "release_step": steps.release, "encode": steps.encode, "loss": steps.loss,
+               "score": steps.score}
     sys.path.insert(0, "")  # the working folder, which the worker enters later
 
     def answer(text):
@@ -67,9 +78,12 @@ def main():
             request = json.loads(text)
             reply, failed = actions[request["do"]](request), 0
         except BaseException as error:  # SystemExit and KeyboardInterrupt of the user's code too
-            traceback.print_exc()
-            sys.stderr.flush()
-            reply, failed = {"error": last_line(error)}, 1
+            if not isinstance(error, Refusal):
+                traceback.print_exc()
+                sys.stderr.flush()
+            reply, failed = reply_to(torch, error), 1
+        if failed:
+            gc.collect()  # the tensors of the frames that it came through
         library.retort_worker_reply(json.dumps(reply).encode())
         return failed
 

@@ -129,8 +129,8 @@ TEST(Schemas, KindsThatTrainOrEvaluateDeclareWhatTheyMeasure) {
   };
   for (const Kind& kind : schemas->kinds()) {
     if (kind.family != "train") continue;
-    const Json* document = schemas->document(kind.name);
-    for (const Json& score : (*document)["properties"]["monitor"]["enum"])
+    const Json& monitor = schemas->document(kind.name)->at("properties").at("monitor");
+    for (const Json& score : monitor.value("enum", Json::array()))
       EXPECT_TRUE(validated(kind, score)) << kind.name << " monitors " << score;
   }
 }

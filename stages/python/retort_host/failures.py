@@ -1,0 +1,34 @@
+"""Says in a line what failed in the user's code, and where."""
+
+import os
+import sys
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LONGEST = 400
+
+
+def last_line(error):
+    """"TypeError: …", and where in the user's code it was raised, or in what that called."""
+    said = traceback.format_exception_only(type(error), error)[-1].strip().splitlines()[0][:LONGEST]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.dirname(frame.filename) != HERE]
+    torch = os.path.dirname(sys.modules["torch"].__file__) + os.sep
+    own = [frame for frame in frames if not frame.filename.startswith((torch, "<"))] or frames
+    return f"{said} ({own[-1].filename}:{own[-1].lineno})" if own else said
+
+
+def say_where_backward_fails(torch):
+    """The backward pass of a torch.autograd.Function of the user's runs under the worker's, which gets the message of
+    an exception and nothing else."""
+    node = torch.autograd.function.BackwardCFunction
+    apply = node.apply
+
+    def apply_or_say(self, *gradients):
+        try:
+            return apply(self, *gradients)
+        except Exception as error:
+            traceback.print_exc()
+            sys.stderr.flush()
+            raise RuntimeError(last_line(error)) from error
+
+    node.apply = apply_or_say
