@@ -32,6 +32,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kEvaluateEpisodic,
       &kEvaluateGrading,
       &kEvaluatePairwiseEnsemble,
+      &kEvaluatePython,
       &kEvaluateRetrieval,
       &kEvaluateZeroShot,
       &kMemoryPolicy,

@@ -37,6 +37,7 @@ extern const runner::StageKind kEvaluateClassification;
 extern const runner::StageKind kEvaluateEpisodic;
 extern const runner::StageKind kEvaluateGrading;
 extern const runner::StageKind kEvaluatePairwiseEnsemble;
+extern const runner::StageKind kEvaluatePython;
 extern const runner::StageKind kEvaluateRetrieval;
 extern const runner::StageKind kEvaluateZeroShot;
 extern const runner::StageKind kMemoryPolicy;

@@ -51,7 +51,8 @@ void check(const at::Tensor& logits, bool are_classes, const at::Tensor& labels,
   const auto name_of = [&](std::int64_t row) {
     return names[static_cast<std::size_t>(row / rows_each)];
   };
-  const at::Tensor outside = labels.lt(0).logical_or(labels.ge(logits.size(1)));
+  const at::Tensor outside =
+      are_classes ? labels.lt(0).logical_or(labels.ge(logits.size(1))) : at::Tensor();
   if (are_classes && outside.any().item<bool>()) {
     const std::int64_t row = first_row(outside);
     throw StageError(ErrorCode::kLabelOutOfRange,
@@ -85,6 +86,18 @@ void add_metrics(PlannedForward& planned, std::int64_t samples) {
                           2 * kLabel * samples + std::max<std::int64_t>(shares - logits, 0) +
                               curve_bytes(samples, classes),
                           "labels, shares and curves over all samples and classes"});
+}
+
+/// Adds the memory for the targets of all samples, in addition to the outputs: those of each batch
+/// are joined at the end, and the outputs in float32.
+void add_targets(PlannedForward& planned, const std::string& target,
+                 const DatasetDescription& data) {
+  const auto spec = std::ranges::find(data.tensors, target, &TensorSpec::name);
+  std::int64_t bytes = static_cast<std::int64_t>(at::elementSize(spec->dtype));
+  for (const std::int64_t size : spec->shape) bytes *= size;
+  const std::int64_t outputs = planned.output.size(1) * static_cast<std::int64_t>(sizeof(float));
+  add_term(planned.plan, {"metrics", (2 * bytes + outputs) * data.size,
+                          "targets and outputs of all samples; what Python takes is not counted"});
 }
 
 /// The shape of one sample. An episode may have a different number of images than in training: this
@@ -183,7 +196,11 @@ PlannedForward Predictor::planned(runner::PlanContext& context) const {
                        ".batch_size",
        .forward = [&](torch::nn::Module& network,
                       const NamedTensors& inputs) { return logits(network, inputs); },
-       .besides = [&](PlannedForward& planned) { add_metrics(planned, data.size); }},
+       .besides =
+           [&](PlannedForward& planned) {
+             if (options_.target.empty()) add_metrics(planned, data.size);
+             else add_targets(planned, options_.target, data);
+           }},
       /*keeps_results=*/true, context);
 }
 
@@ -241,8 +258,10 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
       outputs.push_back(parts.size() == 1 ? parts.front() : torch::cat(parts));
     };
     run_or_go_elsewhere(*policy_, device, [&] { rows.run(batch->units(), forward); });
-    labels.push_back((*batch)["label"].to(at::kCPU, at::kLong).flatten());
-    check(outputs.back(), /*are_classes=*/!options_.outputs, labels.back(),
+    labels.push_back(options_.target.empty() ? (*batch)["label"].to(at::kCPU, at::kLong).flatten()
+                                             : (*batch)[options_.target].to(at::kCPU));
+    check(outputs.back(), /*are_classes=*/!options_.outputs && options_.target.empty(),
+          labels.back(),
           {result.names.begin() + static_cast<std::ptrdiff_t>(first), result.names.end()});
     context.progress(
         progress.after(done, static_cast<std::int64_t>(result.names.size()) * samples_each));

@@ -46,7 +46,7 @@ struct ClassifiedSamples {
   std::vector<std::string> names;  ///< of the samples
   at::Tensor logits;  ///< (n, classes) on the CPU, of the network's type; all finite. For episodes:
                       ///< the logits of their queries. Or the result of Options::outputs
-  at::Tensor labels;  ///< (n) int64 on the CPU, each in [0, classes)
+  at::Tensor labels;  ///< (n) int64 on the CPU, each in [0, classes). Or Options::target, (n, …)
   std::int64_t skipped = 0;  ///< samples the dataset skipped because it could not read them
   std::vector<std::int64_t> predicted =
       {};  ///< predicted class of each sample, if not the class of its largest logit
@@ -74,6 +74,8 @@ class Predictor {
     /// Computes what is kept of each row of a batch in place of the model's logits, (rows,
     /// columns). Null: the logits.
     std::function<at::Tensor(torch::nn::Module& network, const NamedTensors& inputs)> outputs = {};
+    /// The tensor of a sample that is kept as it is in place of class labels. Empty: the labels.
+    std::string target = {};
     /// Lines already reported by predictors that share this set; none repeats a line. Null: this
     /// predictor reports all of its own.
     std::shared_ptr<std::set<std::string>> told = {};

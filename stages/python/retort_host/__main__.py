@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[0] = os.path.dirname(HERE)
 from retort_host.entries import Entries
 from retort_host.failures import last_line, say_where_backward_fails
+from retort_host.measures import Measures
 from retort_host.networks import Networks
 from retort_host.refusal import Refusal
 from retort_host.steps import Steps
@@ -68,7 +69,7 @@ def main():
         return {}
 
     actions = {"build": networks.build, "train": networks.train, "forward": networks.forward,
-               "release": networks.release, "allow": allow,
+               "release": networks.release, "allow": allow, "measure": Measures(torch, entries).measure,
                "make_step": steps.make, "release_step": steps.release, "encode": steps.encode, "loss": steps.loss,
                "score": steps.score}
     sys.path.insert(0, "")  # the working folder, which the worker enters later

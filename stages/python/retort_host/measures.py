@@ -1,0 +1,69 @@
+"""Measures predictions by functions of the user's."""
+
+import collections.abc
+import math
+import random
+import re
+import sys
+import types
+
+from retort_host.refusal import Refusal
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}\Z")
+MOST = 1000
+
+
+class Measures:
+    def __init__(self, torch, entries):
+        self.torch, self.entries = torch, entries
+
+    def measure(self, request):
+        entry, operators = request["entry"], self.torch.ops.retort
+        samples = types.SimpleNamespace(
+            outputs=operators.give("outputs"),
+            targets=operators.give("targets"),
+            classes=request["classes"],
+            names=request["names"],
+        )
+        self.seed(request["seed"])
+        values = self.entries.find(entry)(samples, **request["arguments"])
+        if not isinstance(values, collections.abc.Mapping) or not values:
+            raise Refusal(
+                f"{entry} returned {'an empty mapping' if values == {} else type(values).__name__}, not metrics",
+                "return a dict of names and numbers, such as {'mae': 0.5}",
+            )
+        if len(values) > MOST:
+            raise Refusal(f"{entry} returned {len(values)} metrics", f"return at most {MOST}")
+        return {"metrics": [[self.name(entry, name), self.number(entry, name, value)] for name, value in values.items()]}
+
+    def seed(self, seed):
+        """What it draws is the same in each run."""
+        self.torch.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
+        random.seed(seed)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(seed & 0xFFFFFFFF)
+
+    def name(self, entry, name):
+        if isinstance(name, str) and NAME.match(name):
+            return name
+        raise Refusal(
+            f"{entry} returned a metric named {name!r:.200}", "name metrics by letters, digits and '_', such as top_1"
+        )
+
+    def number(self, entry, name, value):
+        number = None
+        if not isinstance(value, (bool, str, bytes)) and hasattr(value, "__float__"):
+            try:
+                number = float(value)
+            except (TypeError, ValueError, RuntimeError, OverflowError):
+                pass  # such as a tensor of several numbers
+        if number is None:
+            raise Refusal(
+                f"the metric '{name}' of {entry} is not a number but a {type(value).__name__}", "return a float for it"
+            )
+        if not math.isfinite(number):
+            raise Refusal(
+                f"the metric '{name}' of {entry} is {number}, which is no finite number",
+                "leave it out where it is not defined",
+            )
+        return number

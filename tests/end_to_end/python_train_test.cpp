@@ -1,0 +1,352 @@
+// Losses and metrics in Python, through the real programs and a Python that has torch.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
+#include "tests/support/torch_python.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr const char* kNetworks = R"(
+import torch
+from torch import nn
+
+
+class Small(nn.Module):
+    def __init__(self, outputs):
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, stride=2)
+        self.head = nn.Linear(8, outputs)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.first(x)).mean((2, 3)))
+
+
+class Embedding(Small):
+    def forward(self, x):
+        return {"embeddings": super().forward(x)}
+
+
+def make(outputs):
+    return Small(outputs)
+
+
+def embedding(width):
+    return Embedding(width)
+)";
+
+constexpr const char* kSteps = R"(
+import torch
+from torch.nn import functional as F
+
+
+def entropies(encoded, batch):
+    return F.cross_entropy(encoded["logits"], batch["label"], reduction="none")
+
+
+class Regression:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def loss(self, encoded, batch):
+        x = encoded["logits"]
+        return (x[:, 0] - self.scale * batch["label"].to(x.dtype)).square()
+
+    def score(self, encoded, batch):
+        return {"mae": (encoded["logits"][:, 0] - self.scale * batch["label"]).abs()}
+
+
+class MultiLabel:
+    def __init__(self, classes):
+        self.classes = classes
+
+    def targets(self, logits, batch):
+        labels = torch.arange(self.classes, device=logits.device)
+        return (labels <= batch["label"][:, None]).to(logits.dtype)
+
+    def loss(self, encoded, batch):
+        logits = encoded["logits"]
+        return F.binary_cross_entropy_with_logits(logits, self.targets(logits, batch), reduction="none").mean(1)
+
+    def score(self, encoded, batch):
+        logits = encoded["logits"]
+        return {"exact": ((logits > 0) == (self.targets(logits, batch) > 0)).all(1)}
+
+
+class Metric:
+    def encode(self, network, batch):
+        return {"embeddings": F.normalize(network(batch["image"])["embeddings"], dim=1)}
+
+    def loss(self, encoded, batch):
+        x = encoded["embeddings"]
+        same = batch["label"][:, None] == batch["label"][None]
+        other = 1 - torch.eye(len(x), dtype=x.dtype, device=x.device)
+        similar = 10 * x @ x.T
+        log = similar - (similar.exp() * other).sum(1, keepdim=True).log()
+        mine = same.to(x.dtype) * other
+        return -((mine * log).sum(1) / mine.sum(1).clamp_min(1)).mean()
+
+
+class Own:
+    def encode(self, network, batch):
+        return {"logits": network(image=batch["image"].flip(3))["logits"] + network(batch)["logits"]}
+
+    def loss(self, encoded, batch):
+        return entropies(encoded, batch)
+
+
+class Lie:
+    def loss(self, encoded, batch):
+        losses = entropies(encoded, batch)
+        return (losses - losses.mean()).square()
+
+
+class Item:
+    def loss(self, encoded, batch):
+        losses = entropies(encoded, batch)
+        return losses * 2 if losses.mean().item() > 1 else losses
+
+
+class Mask:
+    def loss(self, encoded, batch):
+        losses = entropies(encoded, batch)
+        return losses[losses > 1]
+
+
+class Draws:
+    def loss(self, encoded, batch):
+        return entropies(encoded, batch) * torch.rand_like(encoded["logits"][:, 0])
+
+
+class PythonDraws:
+    def loss(self, encoded, batch):
+        import random
+
+        return entropies(encoded, batch) * random.random()
+
+
+class Exit:
+    def loss(self, encoded, batch):
+        raise SystemExit(3)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise ValueError("there is no gradient")
+
+
+class FailsBackward:
+    def loss(self, encoded, batch):
+        return Doubled.apply(entropies(encoded, batch))
+
+
+class NoLoss:
+    pass
+
+
+class Weights(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proxies = torch.nn.Parameter(torch.zeros(3))
+
+    def loss(self, encoded, batch):
+        return entropies(encoded, batch)
+
+
+class Nothing:
+    def loss(self, encoded, batch):
+        pass
+)";
+
+constexpr const char* kMeasures = R"(
+import torch
+
+
+def mae(samples, scale):
+    errors = (samples.outputs[:, 0] - scale * samples.targets).abs()
+    return {"mae": errors.mean(), "samples": len(samples.names)}
+
+
+def drawn(samples):
+    return {"drawn": torch.rand(1)}
+
+
+def text(samples):
+    return {"mae": "0.5"}
+
+
+def undefined(samples):
+    return {"mae": float("nan")}
+
+
+def nothing(samples):
+    pass
+)";
+
+constexpr const char* kData =
+    "schema: 1\n"
+    "device: cpu\n"
+    "data: {root: photos, image_size: 24, loader: {workers: 0}}\n"
+    "train: {kind: train.python, coupling: per_sample, epochs: 2, batch_size: 8}\n";
+constexpr const char* kNetwork =
+    "defaults: [{data: image_folder}, {memory: as_written}, _self_]\n"
+    "model: {kind: model.python, entry: 'nets.py:make', class_argument: outputs}\n";
+constexpr const char* kOurNetwork =
+    "defaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, _self_]\n";
+
+class PythonTrain : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!python_) GTEST_SKIP() << kNoTorchPython;
+    if (folder_.is_made()) return;
+    const Ended made =
+        retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q",
+               folder_.path());
+    ASSERT_EQ(made.exit, 0) << made.err;
+    folder_.write("nets.py", kNetworks);
+    folder_.write("steps.py", kSteps);
+    folder_.write("measures.py", kMeasures);
+    const std::string data = kData + ("python: " + python_->string()) + "\n";
+    folder_.write("r.yaml", data + kNetwork);
+    folder_.write("ours.yaml", data + kOurNetwork);
+    folder_.write("measured.yaml", data + kNetwork + "evaluate: {kind: evaluate.python}\n");
+    const Ended trusted = with_trust("trust nets.py steps.py measures.py");
+    ASSERT_EQ(trusted.exit, 0) << trusted.err;
+    folder_.keep();
+  }
+  Ended with_trust(const std::string& arguments) const {
+    return run_shell("export XDG_CONFIG_HOME=config; " RETORT_BINARY_DIR "/bin/retort " + arguments,
+                     folder_.path());
+  }
+  Ended run(const std::string& overrides, const std::string& recipe = "r.yaml") const {
+    return with_trust("run " + recipe + " run.dir=run " + overrides);
+  }
+  /// What a training by a class of steps.py is refused with.
+  std::string refused(const std::string& step, const std::string& more = "") const {
+    const Ended ended = run("train.entry=steps.py:" + step + " " + more);
+    EXPECT_EQ(ended.exit, 1) << ended.err;
+    return ended.err;
+  }
+  json metrics(const std::string& node) const {
+    return json::parse(file_text(folder_ / ("run/nodes/" + node + "/metrics.json")));
+  }
+
+  const std::optional<std::filesystem::path> python_ = torch_python();
+  SharedFolder folder_;
+};
+
+TEST_F(PythonTrain, RegressionLearnsByALossAndAMetricInPython) {
+  const Ended ended =
+      run("train.entry=steps.py:Regression +train.arguments.scale=0.5 model.class_argument=null "
+          "+model.arguments.outputs=1 train.epochs=3 train.monitor=mae train.better=lower "
+          "evaluate.entry=measures.py:mae +evaluate.arguments.scale=0.5",
+          "measured.yaml");
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  const json measured = metrics("evaluate").at("metrics");
+  EXPECT_LT(measured.at("mae"), 0.6);
+  EXPECT_EQ(measured.at("samples"), metrics("evaluate").at("samples"));
+  EXPECT_THAT(file_text(folder_ / "run/metrics.jsonl"), HasSubstr("\"validation/mae\""));
+  EXPECT_THAT(file_text(folder_ / "run/nodes/evaluate/predictions.csv"),
+              HasSubstr("name,target,output\n"));
+}
+
+TEST_F(PythonTrain, MultiLabelTrainingInPartsIsExact) {
+  const std::string chosen =
+      "train.entry=steps.py:MultiLabel +train.arguments.classes=3 train.monitor=exact "
+      "memory.micro_batch=4 ";
+  const Ended certified = with_trust("certify r.yaml " + chosen);
+  EXPECT_EQ(certified.exit, 0) << certified.out << certified.err;
+  const Ended ended = run(chosen);
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(file_text(folder_ / "run/metrics.jsonl"), HasSubstr("\"validation/exact\""));
+}
+
+TEST_F(PythonTrain, MetricLearningOverTheBatchInTwoPassesIsExact) {
+  const std::string chosen =
+      "train.entry=steps.py:Metric train.coupling=whole_batch model.entry=nets.py:embedding "
+      "model.class_argument=null +model.arguments.width=4 memory.micro_batch=4 ";
+  const Ended cut = with_trust("plan r.yaml " + chosen);
+  EXPECT_EQ(cut.exit, 78) << cut.err;
+  EXPECT_THAT(cut.err, HasSubstr("its loss depends on the whole batch at once"));
+  const Ended certified = with_trust("certify r.yaml " + chosen + "memory.two_pass=on");
+  EXPECT_EQ(certified.exit, 0) << certified.out << certified.err;
+  EXPECT_THAT(certified.out, HasSubstr("two_pass on"));
+  const Ended ended = run(chosen + "memory.two_pass=on");
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+}
+
+TEST_F(PythonTrain, NetworkOfOursTrainsByAnEncodeInPython) {
+  const std::string chosen = "train.entry=steps.py:Own";
+  const Ended certified = with_trust("certify ours.yaml " + chosen);
+  EXPECT_EQ(certified.exit, 0) << certified.out << certified.err;
+  const Ended ended = run(chosen, "ours.yaml");
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+}
+
+TEST_F(PythonTrain, CouplingThatIsNotTrueIsFoundByTheCertificate) {
+  const Ended certified = with_trust("certify r.yaml train.entry=steps.py:Lie");
+  EXPECT_NE(certified.exit, 0) << certified.out;
+  EXPECT_THAT(certified.out + certified.err, HasSubstr("first.weight"));
+}
+
+TEST_F(PythonTrain, LossThatDependsOnValuesIsRefusedByThePlan) {
+  const std::string of_item = refused("Item");
+  EXPECT_THAT(of_item, HasSubstr("item()"));
+  EXPECT_THAT(of_item, HasSubstr("steps.py:"));
+  EXPECT_THAT(of_item, HasSubstr("torch.where"));
+  const std::string of_mask = refused("Mask");
+  EXPECT_THAT(of_mask, HasSubstr("nonzero"));
+  EXPECT_THAT(of_mask, HasSubstr("torch.where"));
+}
+
+TEST_F(PythonTrain, LossThatDrawsIsRefused) {
+  EXPECT_THAT(refused("Draws"),
+              HasSubstr("loss() of steps.py:Draws draws random numbers that no record can repeat"));
+  EXPECT_THAT(refused("PythonDraws"), HasSubstr("draws random numbers"));
+}
+
+TEST_F(PythonTrain, LossThatFailsIsSaidByItsLine) {
+  EXPECT_THAT(refused("Exit"), HasSubstr("SystemExit: 3 ("));
+  EXPECT_THAT(refused("FailsBackward"), HasSubstr("ValueError: there is no gradient ("));
+  EXPECT_THAT(refused("Nothing"), HasSubstr("loss() of steps.py:Nothing returned nothing"));
+}
+
+TEST_F(PythonTrain, StepThatIsNoneIsRefused) {
+  EXPECT_THAT(refused("NoLoss"), HasSubstr("made a NoLoss, which has no method loss"));
+  EXPECT_THAT(refused("Weights"), HasSubstr("weights in '_parameters'"));
+  EXPECT_THAT(refused("Missing"), HasSubstr("AttributeError"));
+}
+
+TEST_F(PythonTrain, MetricThatIsNoNumberIsRefusedAfterTheTraining) {
+  const Ended text =
+      run("train.entry=steps.py:MultiLabel +train.arguments.classes=3 train.epochs=1 "
+          "evaluate.entry=measures.py:text",
+          "measured.yaml");
+  EXPECT_EQ(text.exit, 1);
+  EXPECT_THAT(text.err,
+              HasSubstr("the metric 'mae' of measures.py:text is not a number but a str"));
+  const auto again = [&](const std::string& measure) {
+    return with_trust("evaluate run run.dir=again_" + measure +
+                      " evaluate.entry=measures.py:" + measure);
+  };
+  EXPECT_THAT(again("undefined").err, HasSubstr("is nan, which is no finite number"));
+  EXPECT_THAT(again("nothing").err, HasSubstr("returned NoneType, not metrics"));
+  EXPECT_EQ(again("drawn").exit, 0);
+}
+
+}  // namespace
