@@ -13,6 +13,7 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[0] = os.path.dirname(HERE)
 from retort_host.entries import Entries
+from retort_host.errors import last_line, name_errors_of_backward
 from retort_host.networks import Networks
 
 NO_PYTHON_FOR_IT = 69
@@ -26,13 +27,6 @@ def stop(message):
 def options():
     words = sys.argv[1:]
     return dict(zip(words[::2], words[1::2]))
-
-
-def last_line(error):
-    """"TypeError: …", and where in the user's code it was raised."""
-    said = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.dirname(frame.filename) != HERE]
-    return f"{said} ({frames[-1].filename}:{frames[-1].lineno})" if frames else said
 
 
 def main():
@@ -51,16 +45,14 @@ def main():
     if torch.__version__.split("+")[0] != built:
         stop(f"{sys.executable} has torch {torch.__version__}, and this worker needs {built}: pip install torch=={built}")
 
+    name_errors_of_backward(torch)
     entries = Entries()
     networks = Networks(torch, entries)
 
-    def allow(request):
-        entries.files.update(request["files"])
-        return {}
-
     actions = {"build": networks.build, "train": networks.train, "forward": networks.forward,
-               "release": networks.release, "allow": allow}
-    sys.path.insert(0, "")  # the working folder, which the worker enters later
+               "release": networks.release, "allow": entries.allow}
+
+    process = os.getpid()
 
     def answer(text):
         try:
@@ -70,6 +62,13 @@ def main():
             traceback.print_exc()
             sys.stderr.flush()
             reply, failed = {"error": last_line(error)}, 1
+            if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+                reply["out_of_memory"] = True
+        if os.getpid() != process:
+            os._exit(1)  # a process that the user's code has forked is no second worker
+        refused, entries.refused = entries.refused, None
+        if refused:  # also if the user's code went on without the module
+            reply, failed = {"error": str(refused), "help": refused.help, "untrusted": True}, 1
         library.retort_worker_reply(json.dumps(reply).encode())
         return failed
 
