@@ -50,6 +50,7 @@ def main():
     networks = Networks(torch, entries)
 
     actions = {"build": networks.build, "train": networks.train, "forward": networks.forward,
+               "probe": networks.probe, "run": networks.run, "forget": networks.forget,
                "release": networks.release, "allow": entries.allow}
 
     process = os.getpid()
