@@ -1,5 +1,6 @@
 #include "stages/model/adaptable_layer.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <vector>
 
@@ -16,14 +17,18 @@ std::vector<std::int64_t> factor_shape(std::int64_t outputs, at::IntArrayRef res
   return shape;
 }
 
+ConvolutionSteps steps_of_patches(const at::Tensor& weight) {
+  return {.stride = weight.sizes().slice(std::min<std::size_t>(2, weight.sizes().size())).vec()};
+}
+
 }  // namespace
 
 LoraFactor::LoraFactor(at::IntArrayRef shape, const at::TensorOptions& options)
     : weight(register_parameter("weight", torch::empty(shape, options))) {}
 
 LoraAdapter::LoraAdapter(const at::Tensor& layer_weight, std::int64_t rank, double scaling,
-                         double dropout)
-    : scaling_(scaling) {
+                         double dropout, std::optional<ConvolutionSteps> steps)
+    : scaling_(scaling), steps_(steps ? *std::move(steps) : steps_of_patches(layer_weight)) {
   if (rank < 1) throw std::invalid_argument("an adapter's rank must be at least 1");
   const auto options = at::TensorOptions(layer_weight.device())
                            .dtype(at::promote_types(layer_weight.scalar_type(), at::kFloat));
@@ -38,8 +43,11 @@ LoraAdapter::LoraAdapter(const at::Tensor& layer_weight, std::int64_t rank, doub
 at::Tensor LoraAdapter::forward(const at::Tensor& x) const {
   const at::Tensor kept = dropout_->forward(x.to(a().scalar_type()));
   // Scales the narrow tensor, not the wide one.
-  if (a().dim() == 4)
-    return torch::conv2d(torch::conv2d(kept, a(), {}, /*stride=*/a().size(2)) * scaling_, b());
+  if (a().dim() == 4) {
+    const at::Tensor narrow =
+        torch::conv2d(kept, a(), {}, steps_.stride, steps_.padding, steps_.dilation);
+    return torch::conv2d(narrow * scaling_, b());
+  }
   return torch::linear(torch::linear(kept, a()) * scaling_, b());
 }
 

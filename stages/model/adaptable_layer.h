@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include <torch/nn/module.h>
 
@@ -20,17 +21,24 @@ class LoraFactor : public torch::nn::Module {
   at::Tensor weight;
 };
 
+/// How a convolution moves over an image: rows, then columns.
+struct ConvolutionSteps {
+  std::vector<std::int64_t> stride, padding = {0, 0}, dilation = {1, 1};
+};
+
 /// A low-rank adapter (Hu et al. 2021, arXiv:2106.09685) of one layer: adds scaling · B(A(drop(x)))
 /// to the layer's output for x. Children: lora_A, lora_B, and lora_dropout. For a linear layer A is
-/// (rank, in) and B (out, rank). For a patch embedding A is a convolution of its size, (rank, 3,
-/// patch, patch), and B one of size 1, (out, rank, 1, 1).
+/// (rank, in) and B (out, rank). For a convolution A is one of its size and steps, (rank, in,
+/// height, width), and B one of size 1, (out, rank, 1, 1).
 ///
 /// Its weights are on the layer's device, in the layer's type or float32, whichever is wider:
 /// adapters of a half-precision layer are trained in float32. Both need a gradient.
 class LoraAdapter : public torch::nn::Module {
  public:
-  /// For a layer with that weight. Throws std::invalid_argument if the rank is below 1.
-  LoraAdapter(const at::Tensor& layer_weight, std::int64_t rank, double scaling, double dropout);
+  /// For a layer with that weight; `steps` are those of a convolution, by default those of a patch
+  /// embedding, which touches each pixel once. Throws std::invalid_argument if the rank is below 1.
+  LoraAdapter(const at::Tensor& layer_weight, std::int64_t rank, double scaling, double dropout,
+              std::optional<ConvolutionSteps> steps = {});
 
   /// The adapter's output for `x`, the layer's input, in the adapter's type.
   at::Tensor forward(const at::Tensor& x) const;
@@ -47,6 +55,7 @@ class LoraAdapter : public torch::nn::Module {
 
  private:
   const double scaling_;
+  const ConvolutionSteps steps_;  // of a convolution
   std::shared_ptr<LoraFactor> a_, b_;
   std::shared_ptr<Dropout> dropout_;
 };
@@ -70,6 +79,8 @@ class AdaptableLayer : public PrecisionModule {
   /// others that are not merged. The adapter then has no effect and gets no gradient. Does nothing
   /// if there is no adapter or it is already merged.
   void merge();
+  /// Of a convolution other than a patch embedding.
+  virtual std::optional<ConvolutionSteps> steps() const { return {}; }
 
   at::Tensor weight, bias;
 

@@ -161,7 +161,7 @@ AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
     const Named& named = modules[target.index];
     const auto adapter = std::make_shared<LoraAdapter>(
         named.layer->weight, target.rank, lora_scaling(options, target.rank, target.alpha),
-        options.dropout);
+        options.dropout, named.layer->steps());
     if (!named.layer->weight.is_meta()) initialize(named, *adapter, options.initialization, seed);
     named.layer->attach(adapter);
     lora.layers.push_back({named.ours, named.layer, target.alpha});

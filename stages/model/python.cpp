@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -12,9 +13,12 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/value/parse_json.h"
 #include "runner/shared/value/value.h"
 #include "stages/artifact/model.h"
-#include "stages/python/python_network.h"
+#include "stages/model/hosted_network.h"
+#include "stages/model/lora_targets.h"
 
 namespace stages {
 namespace {
@@ -26,20 +30,33 @@ struct PythonModelConfig {
   std::string pointer;  ///< place in the recipe
   std::string entry;    ///< "timm:create_model", "my_net.py:make"
   nlohmann::ordered_json arguments = nlohmann::ordered_json::object();
+  nlohmann::ordered_json shown_arguments = nlohmann::ordered_json::object();  ///< without secrets
   std::optional<std::string> class_argument;  ///< that gets the number of classes
   std::string input;                          ///< the samples' tensor that it gets
+  std::optional<LoraOptions> lora;
 };
 
-PythonNetwork& as_python(torch::nn::Module& network) {
-  auto* python = dynamic_cast<PythonNetwork*>(&network);
+HostedNetwork& as_python(torch::nn::Module& network) {
+  auto* python = dynamic_cast<HostedNetwork*>(&network);
   if (!python) throw std::logic_error("not a network made by PythonModel::build()");
   return *python;
 }
 
+nlohmann::ordered_json build_request(const PythonModelConfig& config, const char* device,
+                                     std::uint64_t seed, std::int64_t classes) {
+  nlohmann::ordered_json request = {
+      {"entry", config.entry}, {"arguments", config.arguments}, {"device", device}, {"seed", seed}};
+  if (config.class_argument) {
+    request["arguments"][*config.class_argument] = classes;
+    request["classes"] = classes;
+  }
+  return request;
+}
+
 class PythonModel final : public Model {
  public:
-  PythonModel(PythonModelConfig config, bool mixes_samples)
-      : config_(std::move(config)), mixes_samples_(mixes_samples) {}
+  PythonModel(PythonModelConfig config, bool mixes_samples, PythonNetwork::Draws draws)
+      : config_(std::move(config)), mixes_samples_(mixes_samples), draws_(std::move(draws)) {}
 
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
                                            std::uint64_t seed) const override {
@@ -49,31 +66,54 @@ class PythonModel final : public Model {
     return make(data, "meta", 0);
   }
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
-    return as_python(network).forward(inputs.at(config_.input));
+    HostedNetwork& hosted = as_python(network);
+    NamedTensors outputs = hosted.forward(inputs.at(config_.input));
+    try {
+      hosted.check_adapters();
+    } catch (StageError& error) {
+      throw std::move(error).in_stage(config_.pointer + "/adapters");
+    }
+    return outputs;
   }
-  bool mixes_samples() const override { return mixes_samples_; }
+  /// What it draws by itself depends on how a batch is split, as what BatchNorm computes does.
+  bool mixes_samples() const override { return mixes_samples_ || !draws_.places.empty(); }
   std::vector<std::string> notes(const torch::nn::Module& network) const override {
     std::int64_t weights = 0;
     for (const at::Tensor& parameter : network.parameters()) weights += parameter.numel();
-    return {"made in Python by " + config_.entry + ": " + std::to_string(weights) + " weights"};
-  }
-
-  static nlohmann::ordered_json request(const PythonModelConfig& config, const char* device,
-                                        std::uint64_t seed, std::int64_t classes) {
-    nlohmann::ordered_json arguments = config.arguments;
-    if (config.class_argument) arguments[*config.class_argument] = classes;
-    return {{"entry", config.entry},
-            {"arguments", std::move(arguments)},
-            {"device", device},
-            {"seed", seed}};
+    std::vector<std::string> lines = {"made in Python by " + config_.entry + ": " +
+                                      std::to_string(weights) + " weights"};
+    if (!draws_.places.empty()) {
+      lines.push_back(
+          "the network draws random numbers by itself, from torch's generator, which each step "
+          "sets: " +
+          runner::listed(draws_.places, kShownPlaces, "") +
+          "; a batch that is split would draw others");
+    }
+    if (const auto* hosted = dynamic_cast<const HostedNetwork*>(&network); hosted && hosted->lora())
+      add_notes(*hosted->lora(), network, lines);
+    return lines;
   }
 
  private:
+  static constexpr std::size_t kShownPlaces = 3;
+
+  static void add_notes(const AttachedLora& lora, const torch::nn::Module& network,
+                        std::vector<std::string>& lines) {
+    lines.push_back(trainable_line(network));
+    if (!lora.unused_targets.empty())
+      lines.push_back("targets that name no layer: " +
+                      runner::listed(lora.unused_targets, 10, "'"));
+    if (!lora.unused_patterns.empty())
+      lines.push_back("patterns that match no layer with an adapter: " +
+                      runner::listed(lora.unused_patterns, 10, "'"));
+    if (lora.options.modules_to_save.empty())
+      lines.emplace_back("no module is trained as a whole: modules_to_save names a new head");
+  }
+
   std::shared_ptr<torch::nn::Module> make(const DatasetDescription& data, const char* device,
                                           std::uint64_t seed) const {
-    const bool has_input = std::ranges::any_of(
-        data.tensors, [&](const TensorSpec& spec) { return spec.name == config_.input; });
-    if (!has_input) {
+    const auto input = std::ranges::find(data.tensors, config_.input, &TensorSpec::name);
+    if (input == data.tensors.end()) {
       throw StageError(ErrorCode::kOptionConflict,
                        "the data's samples have no tensor '" + config_.input + "'")
           .at("/input")
@@ -81,14 +121,76 @@ class PythonModel final : public Model {
           .with_help("name one that they have, such as image");
     }
     try {
-      return std::make_shared<PythonNetwork>(request(config_, device, seed, logits_for(data)));
+      if (!draws_.is_known && std::string_view(device) == "meta")
+        draws_ = HostedNetwork(request(device, seed, data), false, {}).find_draws(input->shape);
+      auto network = std::make_shared<HostedNetwork>(request(device, seed, data),
+                                                     !draws_.places.empty(), description(data));
+      check_pixels_of(network->pretrained(), data, *input);
+      if (config_.lora) attach(*network, seed);
+      return network;
     } catch (StageError& error) {
+      if (!error.stage.empty()) throw;
       throw std::move(error).at("/entry").in_stage(config_.pointer);
+    }
+  }
+
+  nlohmann::ordered_json request(const char* device, std::uint64_t seed,
+                                 const DatasetDescription& data) const {
+    auto request = build_request(config_, device, seed, logits_for(data));
+    request["own_modules"] = draws_.own_modules;
+    return request;
+  }
+
+  nlohmann::ordered_json description(const DatasetDescription& data) const {
+    nlohmann::ordered_json arguments = config_.shown_arguments;
+    if (config_.class_argument) arguments[*config_.class_argument] = logits_for(data);
+    return {{"entry", config_.entry}, {"arguments", std::move(arguments)}};
+  }
+
+  /// Refuses data whose pixels are not prepared as those that pretrained weights were trained on.
+  void check_pixels_of(const nlohmann::ordered_json& pretrained, const DatasetDescription& data,
+                       const TensorSpec& input) const {
+    if (pretrained.is_null()) return;
+    const auto refuse_pixels = [&](const std::string& theirs, const std::string& ours,
+                                   const std::string& help) {
+      throw StageError(ErrorCode::kOptionConflict, "the pretrained weights were trained on " +
+                                                       theirs + ", but the data has " + ours)
+          .at("/arguments")
+          .in_stage(config_.pointer)
+          .with_help(help);
+    };
+    const std::vector<std::int64_t> shape = pretrained.at("input_size");
+    if (pretrained.at("fixed") && shape != input.shape) {
+      refuse_pixels("images of the shape " + pretrained.at("input_size").dump() + " only",
+                    nlohmann::json(input.shape).dump(),
+                    "set data.image_size=" + std::to_string(shape.back()) +
+                        ", or an argument of the network that changes its size, such as img_size");
+    }
+    const auto transform = runner::parse_json<nlohmann::ordered_json>(data.transform);
+    if (!transform.is_object() || !transform.contains("normalize")) return;
+    for (const char* key : {"mean", "std"}) {
+      const std::vector<double> theirs = pretrained.at(key), ours = transform["normalize"].at(key);
+      if (std::ranges::equal(theirs, ours,
+                             [](double a, double b) { return std::abs(a - b) < 1e-3; }))
+        continue;
+      refuse_pixels("pixels with the " + std::string(key) + ' ' + pretrained.at(key).dump(),
+                    transform["normalize"].at(key).dump(),
+                    "set data.normalize: {mean: " + pretrained.at("mean").dump() +
+                        ", std: " + pretrained.at("std").dump() + "}");
+    }
+  }
+
+  void attach(HostedNetwork& network, std::uint64_t seed) const {
+    try {
+      network.attach(*config_.lora, seed);
+    } catch (StageError& error) {
+      throw std::move(error).in_stage(config_.pointer + "/adapters");
     }
   }
 
   const PythonModelConfig config_;
   const bool mixes_samples_;
+  mutable PythonNetwork::Draws draws_;  // until it is known, each outline tries to find it
 };
 
 class PythonStage final : public runner::Stage {
@@ -99,8 +201,11 @@ class PythonStage final : public runner::Stage {
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext&) override {
     try {
-      const PythonNetwork probe(PythonModel::request(config_, "meta", 0, /*classes=*/2));
-      return {{"model", std::make_shared<PythonModel>(config_, probe.mixes_samples())}};
+      const HostedNetwork probe(build_request(config_, "meta", 0, /*classes=*/2), false, {});
+      const bool has_images = config_.input == "image";
+      return {{"model", std::make_shared<PythonModel>(
+                            config_, probe.mixes_samples(),
+                            has_images ? probe.find_draws({}) : PythonNetwork::Draws())}};
     } catch (StageError& error) {
       throw std::move(error).at("/entry").in_stage(config_.pointer);
     }
@@ -116,8 +221,13 @@ runner::Result<std::unique_ptr<runner::Stage>> create_python(runner::ConfigReade
   reader.read("entry", config.entry);
   reader.read("class_argument", config.class_argument);
   reader.read("input", config.input);
-  if (const runner::Value* const arguments = reader.raw("arguments"))
+  if (const runner::Value* const arguments = reader.raw("arguments")) {
     config.arguments = nlohmann::ordered_json(runner::to_json(*arguments, /*hide_secrets=*/false));
+    config.shown_arguments =
+        nlohmann::ordered_json(runner::to_json(*arguments, /*hide_secrets=*/true));
+  }
+  const runner::Value* const adapters = reader.raw("adapters");
+  if (adapters && !adapters->is_null()) config.lora = read_lora_options(reader.section("adapters"));
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<PythonStage>(std::move(config)));
 }

@@ -26,6 +26,10 @@ namespace stages {
 /// A module that does not derive from this runs in its caller's format, and a recipe that names it
 /// is refused.
 class PrecisionModule : public torch::nn::Module {
+ public:
+  /// Whether a ScopedPrecisionMap gives it a format of its own.
+  bool has_format() const { return own_.has_value(); }
+
  private:
   friend class OwnPrecision;
   friend class ScopedPrecisionMap;
@@ -104,6 +108,8 @@ class RecomputableModule : public PrecisionModule {
   at::Tensor forward(const at::Tensor& x) const;
   /// True for the repeated parts of a network, each of which is recomputed by itself.
   virtual bool is_block() const { return false; }
+  /// Whether the innermost ScopedActivationCheckpointing recomputes it.
+  bool is_recomputed() const { return recomputed_ != nullptr; }
 
  protected:
   /// forward() for another function of `x` in this module, under the same conditions as compute().

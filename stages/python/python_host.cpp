@@ -1,5 +1,8 @@
 #include "stages/python/python_host.h"
 
+#include <array>
+#include <csignal>
+#include <cstddef>
 #include <map>
 #include <utility>
 
@@ -30,14 +33,36 @@ Host& host() {
 }
 
 at::Tensor given_tensor(std::string name) {
-  const auto found = host().tensors.find(name);
-  TORCH_CHECK(found != host().tensors.end(), "retort::give: there is no tensor '", name, "'");
-  return found->second;
+  auto found = host().tensors.extract(name);
+  TORCH_CHECK(!found.empty(), "retort::give: there is no tensor '", name, "'");
+  return std::move(found.mapped());
 }
 
 void keep_taken(std::string name, const at::Tensor& tensor) {
   host().tensors[std::move(name)] = tensor;
 }
+
+/// What to do on the signals by which a run is stopped or saved, put back at the end: the user's
+/// code may have set it.
+class KeptSignalActions {
+ public:
+  KeptSignalActions() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], nullptr, &before_[i]);
+  }
+  ~KeptSignalActions() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      struct sigaction now {};
+      sigaction(kSignals[i], nullptr, &now);
+      if (now.sa_handler != before_[i].sa_handler) sigaction(kSignals[i], &before_[i], nullptr);
+    }
+  }
+  KeptSignalActions(const KeptSignalActions&) = delete;
+  KeptSignalActions& operator=(const KeptSignalActions&) = delete;
+
+ private:
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE};
+  std::array<struct sigaction, kSignals.size()> before_ = {};
+};
 
 }  // namespace
 
@@ -52,16 +77,20 @@ Json call_python(const Json& request) {
     throw StageError(ErrorCode::kStageFailed, "this worker runs without Python")
         .with_help("this is a bug in Retort");
   host().reply.clear();
-  // Names of classes and samples come from files, which need not be UTF-8.
-  const int failed =
-      host().call(request.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+  const int failed = [&] {
+    const KeptSignalActions signals;
+    // Names of classes and samples come from files, which need not be UTF-8.
+    return host().call(request.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+  }();
   Json reply = runner::parse_json<Json>(host().reply);
   if (failed == 0 && reply.is_object()) return reply;
   clear_python_tensors();
   if (!reply.is_object()) reply = Json::object();
   const std::string why = reply.value("error", ""), advice = reply.value("advice", "");
   if (reply.value("out_of_memory", false)) TORCH_CHECK_WITH(OutOfMemoryError, false, why);
-  throw StageError(ErrorCode::kStageFailed, why.empty() ? "Python failed and did not say why" : why)
+  const auto code =
+      reply.value("untrusted", false) ? ErrorCode::kUntrustedCode : ErrorCode::kStageFailed;
+  throw StageError(code, why.empty() ? "Python failed and did not say why" : why)
       .with_help(advice.empty() ? "Python's traceback is in log.txt" : advice);
 }
 
@@ -70,10 +99,10 @@ void give_to_python(const std::string& name, at::Tensor tensor) {
 }
 
 at::Tensor taken_from_python(const std::string& name) {
-  const auto found = host().tensors.find(name);
-  if (found == host().tensors.end())
+  auto found = host().tensors.extract(name);
+  if (found.empty())
     throw StageError(ErrorCode::kStageFailed, "Python gave no tensor '" + name + "'");
-  return found->second;
+  return std::move(found.mapped());
 }
 
 void clear_python_tensors() { host().tensors.clear(); }
@@ -84,6 +113,8 @@ TORCH_LIBRARY(retort, operators) {
   operators.def("give(str name) -> Tensor", &stages::given_tensor);
   operators.def("take(str name, Tensor tensor) -> ()", &stages::keep_taken);
   operators.def("dropout(Tensor x, int network, str path) -> Tensor", &stages::drop_in_network);
+  operators.def("run(Tensor x, int network, str path, int call) -> Tensor",
+                &stages::run_in_network);
   operators.def("run_network(str[] names, Tensor[] inputs) -> (str[], Tensor[])",
                 &stages::run_encoded_network);
 }

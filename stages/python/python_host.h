@@ -20,12 +20,13 @@ void set_python(PythonCall call);
 bool has_python();
 void reply_to_python_call(const char* reply);
 
-/// Has Python do a request. If it fails, forgets the tensors and throws runner::StageError,
-/// kStageFailed, with the last line of Python's traceback, the whole of which goes to standard
-/// error, hence to the log; or c10::OutOfMemoryError if memory did not suffice.
+/// Has Python do a request. If it fails, forgets the tensors and throws runner::StageError with the
+/// last line of Python's traceback, the whole of which goes to standard error, hence to the log.
+/// kUntrustedCode: it came upon a file that the user has not trusted; kStageFailed: any other
+/// failure. Throws c10::OutOfMemoryError if memory did not suffice.
 nlohmann::ordered_json call_python(const nlohmann::ordered_json& request);
 
-/// Tensors that Python may take, and those that it gave, until clear_python_tensors().
+/// Tensors that Python may take, and those that it gave: each once, until clear_python_tensors().
 void give_to_python(const std::string& name, at::Tensor tensor);
 /// Throws runner::StageError if Python has given none of that name.
 at::Tensor taken_from_python(const std::string& name);

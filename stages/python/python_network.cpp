@@ -1,18 +1,20 @@
 #include "stages/python/python_network.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/error/stage_error.h"
+#include "stages/numerics/recomputable_module.h"
 #include "stages/python/python_host.h"
-#include "stages/random/dropout.h"
+#include "stages/random/generator_state.h"
 
 namespace stages {
 namespace {
@@ -26,6 +28,12 @@ std::map<std::int64_t, PythonNetwork*>& networks() {
   return all;
 }
 
+PythonNetwork& network_of(std::int64_t id) {
+  const auto found = networks().find(id);
+  TORCH_CHECK(found != networks().end(), "there is no network ", id);
+  return *found->second;
+}
+
 std::int64_t next_id() {
   static std::int64_t last = 0;
   return ++last;
@@ -33,6 +41,47 @@ std::int64_t next_id() {
 
 /// A module of a network of Python, for its place and names.
 class PythonPart : public torch::nn::Module {};
+
+/// A repeated block.
+class PythonBlock : public RecomputableModule, public HostedModule {
+ public:
+  bool is_block() const override { return true; }
+  bool is_active() const override { return is_recomputed() || has_format(); }
+  at::Tensor run(const at::Tensor& x, const InPython& in_python) override {
+    return forward_of(x, [this, in_python](const at::Tensor& input) {
+      if (!has_format()) return in_python(input);
+      at::Tensor output;
+      {
+        const OwnPrecision own(*this);
+        output = in_python(own(input));
+      }
+      return taken_in(current_precision(input.device()), output);
+    });
+  }
+
+ private:
+  at::Tensor compute(const at::Tensor&) const override {
+    throw std::logic_error("a block of Python is run by its network alone");
+  }
+};
+
+/// What Python keeps of a call of a hosted module, as long as this.
+class KeptCall {
+ public:
+  explicit KeptCall(std::int64_t call) : call_(call) {}
+  ~KeptCall() {
+    try {
+      call_python({{"do", "forget"}, {"call", call_}});
+    } catch (const StageError&) {
+      // Python keeps it then, until the worker ends.
+    }
+  }
+  KeptCall(const KeptCall&) = delete;
+  KeptCall& operator=(const KeptCall&) = delete;
+
+ private:
+  const std::int64_t call_;
+};
 
 /// The module that holds what has this dotted name, and the name there; modules on the way are
 /// made.
@@ -57,23 +106,78 @@ void add_module(torch::nn::Module& root, const std::string& path,
   if (!holder->named_children().contains(name)) holder->register_module(name, std::move(module));
 }
 
+/// `x` with one row for each sample, if its rows are pieces of samples, such as windows of an
+/// image.
+at::Tensor by_sample(const at::Tensor& x, std::int64_t samples) {
+  const bool is_in_pieces = samples > 0 && x.size(0) != samples && x.size(0) % samples == 0;
+  return is_in_pieces ? x.reshape({samples, -1}) : x;
+}
+
+at::Tensor drop_channels(const Dropout& dropout, const at::Tensor& x) {
+  const at::Tensor factors = dropout.forward(torch::ones({x.size(0), x.size(1)}, x.options()));
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
+  shape[0] = x.size(0);
+  shape[1] = x.size(1);
+  return x * factors.view(shape);
+}
+
 }  // namespace
 
-PythonNetwork::PythonNetwork(const Json& request) : id_(next_id()) {
+PythonNetwork::PythonNetwork(const Json& request, bool draws, const MakeHostedLayer& make_layer)
+    : id_(next_id()) {
   Json complete = request;
   complete["do"] = "build";
   complete["network"] = id_;
   const Json made = call_python(complete);
   networks()[id_] = this;
   mixes_samples_ = made.at("mixes_samples");
-  for (const Json& dropout : made.at("dropouts")) {
-    add_module(*this, dropout.at("path"),
-               std::make_shared<Dropout>(
-                   dropout.at("probability").get<double>(),
-                   dropout.at("of_samples") ? DropoutUnit::kSample : DropoutUnit::kElement));
+  for (const auto& [name, ours] : made.at("state").items()) state_.emplace_back(name, ours);
+  pretrained_ = std::make_shared<const Json>(made.at("pretrained"));
+  // In the order of Python's modules: dropout layers are numbered by it.
+  for (const Json& item : made.at("modules")) {
+    const std::string path = item;
+    const auto& layers = made.at("layers");
+    if (std::ranges::find(made.at("blocks"), item) != made.at("blocks").end())
+      add_hosted(path, std::make_shared<PythonBlock>());
+    else if (const auto layer = layers.find(path); layer != layers.end())
+      add_hosted(path, make_layer(*layer));
   }
+  add_dropouts(made);
   for (const Json& path : made.at("modules"))
     add_module(*this, path, std::make_shared<PythonPart>());
+  add_tensors(made);
+  if (draws) draws_ = register_module("retort_draws", std::make_shared<Dropout>(/*probability=*/1));
+  clear_python_tensors();
+}
+
+PythonNetwork::~PythonNetwork() {
+  networks().erase(id_);
+  try {
+    call_python({{"do", "release"}, {"network", id_}});
+  } catch (const StageError&) {
+    // Python keeps it then, until the worker ends.
+  }
+}
+
+void PythonNetwork::add_hosted(const std::string& path, std::shared_ptr<torch::nn::Module> module) {
+  auto* const hosted = dynamic_cast<HostedModule*>(module.get());
+  TORCH_CHECK(hosted, "a module that is run from here must be a HostedModule");
+  hosted_.emplace_back(path, hosted);
+  add_module(*this, path, std::move(module));
+}
+
+void PythonNetwork::add_dropouts(const Json& made) {
+  for (const Json& item : made.at("dropouts")) {
+    const std::string path = item.at("path"), unit = item.at("unit");
+    auto dropout =
+        std::make_shared<Dropout>(item.at("probability").get<double>(),
+                                  unit == "sample" ? DropoutUnit::kSample : DropoutUnit::kElement);
+    dropouts_[path] = {dropout, unit == "channel"};
+    add_module(*this, path, std::move(dropout));
+  }
+}
+
+void PythonNetwork::add_tensors(const Json& made) {
   for (const Json& parameter : made.at("parameters")) {
     const std::string path = parameter;
     at::Tensor tensor = taken_from_python("parameter:" + path);
@@ -92,16 +196,6 @@ PythonNetwork::PythonNetwork(const Json& request) : id_(next_id()) {
     const auto [holder, name] = place_of(*this, path);
     holder->register_buffer(name, taken_from_python("buffer:" + path));
   }
-  clear_python_tensors();
-}
-
-PythonNetwork::~PythonNetwork() {
-  networks().erase(id_);
-  try {
-    call_python({{"do", "release"}, {"network", id_}});
-  } catch (const StageError&) {
-    // Python keeps it then, until the worker ends.
-  }
 }
 
 void PythonNetwork::train(bool on) {
@@ -109,43 +203,95 @@ void PythonNetwork::train(bool on) {
   call_python({{"do", "train"}, {"network", id_}, {"on", on}});
 }
 
+std::vector<std::string> PythonNetwork::active() const {
+  std::vector<std::string> paths;
+  for (const auto& [path, module] : hosted_) {
+    if (module->is_active()) paths.push_back(path);
+  }
+  return paths;
+}
+
+void PythonNetwork::seed_generators(const at::Tensor& input) const {
+  const std::optional<std::uint64_t> seed = draws_->drawing_seed();
+  if (!seed) return;
+  for (const auto& entry : generator_states(input.device())) {
+    at::Generator generator = at::globalContext().defaultGenerator(entry.first);
+    const std::lock_guard lock(generator.mutex());
+    generator.set_current_seed(*seed);
+  }
+}
+
 NamedTensors PythonNetwork::forward(const at::Tensor& input) {
-  const bool is_watched = is_training() && input.device().type() != at::kMeta;
+  return run_forward(input, /*wants_maps=*/false).first;
+}
+
+std::pair<NamedTensors, at::Tensor> PythonNetwork::forward_with_maps(const at::Tensor& input) {
+  return run_forward(input, /*wants_maps=*/true);
+}
+
+std::pair<NamedTensors, at::Tensor> PythonNetwork::run_forward(const at::Tensor& input,
+                                                               bool wants_maps) {
+  const bool is_real = input.device().type() != at::kMeta;
+  const bool may_draw = draws_ && is_training();
   const auto drawn = [&] {
     return at::globalContext().defaultGenerator(input.device()).get_state();
   };
-  const at::Tensor before = is_watched ? drawn() : at::Tensor();
+  if (is_real && may_draw) seed_generators(input);
+  const at::Tensor before = is_real && !may_draw ? drawn() : at::Tensor();
   give_to_python("input", input);
-  const Json reply = call_python({{"do", "forward"}, {"network", id_}});
+  const Json reply = call_python(
+      {{"do", "forward"}, {"network", id_}, {"active", active()}, {"maps", wants_maps}});
   NamedTensors outputs;
   for (const Json& output : reply.at("outputs")) {
     const std::string name = output;
     outputs.set(name, taken_from_python("output:" + name));
   }
+  at::Tensor maps;
+  if (reply.at("has_maps")) maps = taken_from_python("maps");
   clear_python_tensors();
-  if (is_watched && !before.equal(drawn())) {
+  if (before.defined() && !before.equal(drawn())) {
     throw StageError(ErrorCode::kStageFailed,
-                     "the network draws random numbers that no record can repeat")
-        .with_help(
-            "draw them in modules of type torch.nn.Dropout or DropPath, which Retort "
-            "replaces by masks that a seed, a step and a sample determine");
+                     is_training() ? "the network draws random numbers that the plan did not find"
+                                   : "the network draws random numbers in evaluation, so its "
+                                     "predictions cannot be repeated")
+        .with_help(is_training()
+                       ? "draw them in modules of type torch.nn.Dropout or DropPath, which Retort "
+                         "replaces by masks that a seed, a step and a sample determine"
+                       : "draw only where self.training is true");
   }
-  return outputs;
+  return {std::move(outputs), std::move(maps)};
+}
+
+PythonNetwork::Draws PythonNetwork::find_draws(const std::vector<std::int64_t>& shape) const {
+  Json request = {{"do", "probe"}, {"network", id_}};
+  if (!shape.empty()) request["shape"] = shape;
+  const Json found = call_python(request);
+  if (found.empty()) return {};
+  return {.is_known = true, .places = found.at("draws"), .own_modules = found.at("own_modules")};
 }
 
 at::Tensor drop_in_network(const at::Tensor& x, std::int64_t id, std::string path) {
-  const auto found = networks().find(id);
-  TORCH_CHECK(found != networks().end(), "retort::dropout: there is no network ", id);
-  for (const auto& item : found->second->named_modules()) {
-    const auto* dropout = item.key() == path ? item.value()->as<Dropout>() : nullptr;
-    if (!dropout) continue;
-    const std::int64_t samples = dropout->rows();
-    const bool is_in_pieces =
-        samples > 0 && x.size(0) != samples && x.size(0) % samples == 0;  // windows of an image
-    if (!is_in_pieces) return dropout->forward(x);
-    return dropout->forward(x.reshape({samples, -1})).reshape(x.sizes());
-  }
-  TORCH_CHECK(false, "retort::dropout: the network has no dropout layer '", path, "'");
+  const PythonNetwork& network = network_of(id);
+  const auto found = network.dropouts_.find(path);
+  TORCH_CHECK(found != network.dropouts_.end(), "the network has no dropout layer '", path, "'");
+  const auto& [dropout, of_channels] = found->second;
+  if (!dropout->is_active()) return x;
+  if (of_channels) return drop_channels(*dropout, x);
+  return dropout->forward(by_sample(x, dropout->rows())).reshape(x.sizes());
+}
+
+at::Tensor run_in_network(const at::Tensor& x, std::int64_t id, std::string path,
+                          std::int64_t call) {
+  const PythonNetwork& network = network_of(id);
+  const auto hosted = std::ranges::find(
+      network.hosted_, path, [](const auto& one) -> const auto& { return one.first; });
+  TORCH_CHECK(hosted != network.hosted_.end(), "the network does not host '", path, "'");
+  const auto kept = call > 0 ? std::make_shared<KeptCall>(call) : nullptr;
+  return hosted->second->run(x, [id, path, call, kept](const at::Tensor& input) {
+    give_to_python("argument", input);
+    call_python({{"do", "run"}, {"network", id}, {"path", path}, {"call", call}});
+    return taken_from_python("result");
+  });
 }
 
 }  // namespace stages

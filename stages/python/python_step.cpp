@@ -117,6 +117,7 @@ NamedTensors PythonStep::encode(torch::nn::Module& network, const Batch& batch,
   const Json reply = call_python({{"do", "encode"},
                                   {"step", id_},
                                   {"network", python ? python->id() : 0},
+                                  {"active", python ? Json(python->active()) : Json::array()},
                                   {"device", batch.device().str()},
                                   {"batch", given.give("batch:", batch.tensors())}});
   given.refuse_changes();

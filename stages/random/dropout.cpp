@@ -68,6 +68,13 @@ at::Tensor numbers(const std::vector<std::int64_t>& samples, at::Device device) 
   return send_to(device, torch::tensor(samples, torch::kLong));
 }
 
+std::uint64_t digest_of(const std::vector<std::int64_t>& samples) {
+  std::uint64_t digest = 0;
+  for (const std::int64_t sample : samples)
+    digest = Random({digest, static_cast<std::uint64_t>(sample)}).next();
+  return digest;
+}
+
 /// The seed for an input's masks; for "" it is the step's own.
 std::uint64_t seed_of_input(std::uint64_t seed, std::string_view name) {
   for (const char letter : name) seed = Random({seed, static_cast<unsigned char>(letter)}).next();
@@ -83,6 +90,13 @@ Dropout::Dropout(double probability, DropoutUnit unit) : probability_(probabilit
 
 std::int64_t Dropout::rows() const {
   return names_ && names_->samples.defined() ? names_->samples.size(0) : 0;
+}
+
+std::optional<std::uint64_t> Dropout::drawing_seed() const {
+  if (!names_ || !names_->samples.defined()) return {};
+  return Random({names_->seed, static_cast<std::uint64_t>(names_->scope->key.step), names_->layer,
+                 names_->digest})
+      .next();
 }
 
 at::Tensor Dropout::forward(const at::Tensor& x) const {
@@ -120,13 +134,17 @@ ScopedDropout::ScopedDropout(torch::nn::Module& network, const StepKey& key, con
                                 " is not a number of 32 bits");
   auto scope = std::make_shared<Dropout::Scope>();
   scope->key = key;
-  for (const auto& [input, names] : rows)
+  for (const auto& [input, names] : rows) {
     scope->rows.emplace(input, numbers(names, device_of(network)));
+    scope->digests.emplace(input, digest_of(names));
+  }
   const auto all = scope->rows.find("");
-  const at::Tensor samples = all == scope->rows.end() ? at::Tensor() : all->second;
+  const bool names_all = all != scope->rows.end();
+  const at::Tensor samples = names_all ? all->second : at::Tensor();
+  const std::uint64_t digest = names_all ? scope->digests.at("") : 0;
   before_ = std::move(before);
   for (std::uint32_t number = 0; const auto& entry : before_)
-    entry.first->names_ = Dropout::Names{scope, number++, key.seed, samples};
+    entry.first->names_ = Dropout::Names{scope, number++, key.seed, digest, samples};
 }
 
 ScopedDropout::ScopedDropout(torch::nn::Module& network, const StepKey& key,
@@ -153,6 +171,7 @@ ScopedInput::ScopedInput(torch::nn::Module& network, std::string_view name) {
     const auto& rows = names->scope->rows;
     const auto own = rows.find(name);
     layer->names_->samples = own == rows.end() ? rows.find("")->second : own->second;
+    layer->names_->digest = names->scope->digests.at(own == rows.end() ? "" : std::string(name));
     layer->names_->seed = seed_of_input(names->scope->key.seed, name);
   }
 }

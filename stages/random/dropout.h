@@ -46,6 +46,9 @@ class Dropout : public torch::nn::Module {
   bool is_active() const { return probability_ > 0 && is_training(); }
   /// The number of rows that the scope names; 0: none, or an input must be named first.
   std::int64_t rows() const;
+  /// A number that is a function of the step, the rows' names and the layer's place, for code that
+  /// draws by itself; nullopt: no scope names the rows.
+  std::optional<std::uint64_t> drawing_seed() const;
 
  private:
   friend class DropoutNames;
@@ -55,12 +58,14 @@ class Dropout : public torch::nn::Module {
   struct Scope {
     StepKey key;
     std::map<std::string, at::Tensor, std::less<>> rows;
+    std::map<std::string, std::uint64_t, std::less<>> digests;  // of the names of these rows
   };
   struct Names {
     std::shared_ptr<const Scope> scope;
     std::uint32_t layer = 0;
     std::uint64_t seed = 0;  // the scope's, modified by the input's name
-    at::Tensor samples;      // undefined: no input is named yet, but one must be
+    std::uint64_t digest = 0;
+    at::Tensor samples;  // undefined: no input is named yet, but one must be
   };
   using Saved = std::vector<std::pair<Dropout*, std::optional<Names>>>;
   static Saved names_of(torch::nn::Module& module);

@@ -54,7 +54,8 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
         "fp16 skips a step if its gradients overflow, which is known only once all are ready",
         "set precision: bf16, or optimizer_in_backward: false");
   }
-  constexpr const char* kMixing = "the network's layers mix the samples of a batch (BatchNorm)";
+  constexpr const char* kMixing =
+      "the network's layers mix the samples of a batch (BatchNorm, or random numbers of their own)";
   if (policy.two_pass && step.mixes_samples()) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
                              std::string("two_pass would encode a batch in parts, but ") + kMixing)

@@ -21,6 +21,7 @@
 #include "stages/model/fine_tuned.h"
 #include "stages/model/torch_script.h"
 #include "stages/weights/safetensors.h"
+#include "stages/worker/export_hosted.h"
 #include "stages/worker/export_readme.h"
 #include "stages/worker/network_of_run.h"
 
@@ -227,12 +228,15 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
   auto* network = dynamic_cast<ImageClassifier*>((*loaded)->network.get());
   auto* clip = dynamic_cast<ClipNetwork*>((*loaded)->network.get());
   auto* convolutional = dynamic_cast<ConvolutionalClassifierNetwork*>((*loaded)->network.get());
-  if (!network && !clip && !convolutional) {
+  auto* hosted = dynamic_cast<HostedNetwork*>((*loaded)->network.get());
+  if (!network && !clip && !convolutional && !hosted) {
     refuse_export("other libraries cannot load a network of this kind",
                   "the weights of this run are in '" + (*loaded)->file.string() + "'");
   }
   const torch::NoGradGuard no_graph;
-  if (convolutional) {
+  if (hosted) {
+    export_hosted(folder.draft(), **loaded, *hosted, what);
+  } else if (convolutional) {
     const auto& model = dynamic_cast<const ConvolutionalClassifier&>(*(*loaded)->model);
     export_convolutional(folder.draft(), **loaded, model, *convolutional, what);
   } else if (clip) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include <torch/autograd.h>
 #include <torch/nn/module.h>
@@ -13,18 +14,50 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/data/image_writer.h"
 #include "stages/model/convolutional_classifier.h"
+#include "stages/model/hosted_network.h"
 
 namespace stages {
 namespace {
 
-ConvolutionalClassifierNetwork& network_with_maps(torch::nn::Module& network,
-                                                  const Checkpoint& checkpoint) {
-  if (auto* found = dynamic_cast<ConvolutionalClassifierNetwork*>(&network)) return *found;
+[[noreturn]] void refuse_without_maps(const Checkpoint& checkpoint) {
   throw runner::StageError(runner::ErrorCode::kOptionConflict,
                            "the model of '" + checkpoint.model_stage +
                                "' has no feature maps to explain its predictions with")
       .with_help(
-          "leave out --explain; it is for convolutional networks: model.se_resnext and model.cnn");
+          "leave out --explain; it is for convolutional networks: model.se_resnext, model.cnn, and "
+          "those of model.python that end in convolutions");
+}
+
+ConvolutionalClassifierNetwork& network_with_maps(torch::nn::Module& network,
+                                                  const Checkpoint& checkpoint) {
+  if (auto* found = dynamic_cast<ConvolutionalClassifierNetwork*>(&network)) return *found;
+  refuse_without_maps(checkpoint);
+}
+
+/// The last feature maps, and the gradient of a logit by them.
+std::pair<at::Tensor, at::Tensor> maps_and_gradient(torch::nn::Module& network,
+                                                    const Checkpoint& checkpoint,
+                                                    const at::Tensor& pixels, std::int64_t logit,
+                                                    double sign) {
+  const at::AutoGradMode with_graph(true);
+  if (auto* hosted = dynamic_cast<HostedNetwork*>(&network)) {
+    // Its weights may all be frozen.
+    const at::Tensor input = pixels.detach().clone().requires_grad_();
+    const auto [outputs, maps] = hosted->forward_with_maps(input);
+    if (!maps.defined() || !outputs.contains("logits")) refuse_without_maps(checkpoint);
+    const at::Tensor by_maps =
+        torch::autograd::grad({outputs.at("logits")[0][logit] * sign}, {maps}).front();
+    return {maps.detach().to(at::kFloat), by_maps.to(at::kFloat)};
+  }
+  ConvolutionalClassifierNetwork& classifier = network_with_maps(network, checkpoint);
+  at::Tensor maps;
+  {
+    const torch::NoGradGuard no_graph;
+    maps = classifier.backbone().forward(pixels);
+  }
+  maps = maps.detach().to(at::kFloat).requires_grad_();
+  const at::Tensor logits = classifier.head().forward(maps.mean({2, 3}));
+  return {maps, torch::autograd::grad({logits[0][logit] * sign}, {maps}).front()};
 }
 
 /// A number from 0 to 1 as a byte.
@@ -35,21 +68,13 @@ std::uint8_t to_byte(double share) {
 }  // namespace
 
 void check_feature_maps(torch::nn::Module& network, const Checkpoint& checkpoint) {
+  if (dynamic_cast<HostedNetwork*>(&network)) return;  // known once it runs
   network_with_maps(network, checkpoint);
 }
 
 at::Tensor class_activation(torch::nn::Module& network, const Checkpoint& checkpoint,
                             const at::Tensor& pixels, std::int64_t logit, double sign) {
-  ConvolutionalClassifierNetwork& classifier = network_with_maps(network, checkpoint);
-  at::Tensor maps;
-  {
-    const torch::NoGradGuard no_graph;
-    maps = classifier.backbone().forward(pixels);
-  }
-  maps = maps.detach().to(at::kFloat).requires_grad_();
-  const at::AutoGradMode with_graph(true);
-  const at::Tensor logits = classifier.head().forward(maps.mean({2, 3}));
-  const at::Tensor gradient = torch::autograd::grad({logits[0][logit] * sign}, {maps}).front();
+  const auto [maps, gradient] = maps_and_gradient(network, checkpoint, pixels, logit, sign);
   const at::Tensor weights = gradient.mean({2, 3}, /*keepdim=*/true);
   const at::Tensor activation = (weights * maps).sum(1).squeeze(0).relu().detach().to(at::kCPU);
   const double most = activation.max().item<double>();

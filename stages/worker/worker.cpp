@@ -138,6 +138,14 @@ void enter_working_folder(const Json& request) {
   if (folder != "") std::filesystem::current_path(folder.get<std::string>());
 }
 
+/// Says which code of the user the graph may run, where Python hosts this worker.
+void allow_python(const Json& request) {
+  const auto graph = request.find("graph");
+  if (!has_python() || graph == request.end() || !graph->is_object()) return;
+  const runner::PythonCode code = runner::graph_from_json(*graph).python;
+  call_python({{"do", "allow"}, {"files", code.files}, {"folders", code.folders}});
+}
+
 }  // namespace
 
 WorkerSignals& watch_signals() {
@@ -190,6 +198,7 @@ ExitCode Worker::answer(const Json& request) {
   if (protocol == request.end() || *protocol != runner::kProtocolVersion)
     return report({misunderstood("its protocol")});
   enter_working_folder(request);
+  allow_python(request);
   const auto name = request.find("request");
   if (name == request.end() || !name->is_string()) return report({misunderstood("no 'request'")});
   if (*name == "run" || *name == "plan") return run_or_plan(request);
@@ -217,7 +226,6 @@ ExitCode Worker::run_or_plan(const Json& request) {
     return request.contains(key) && request[key] == true;
   };
 
-  if (has_python()) call_python({{"do", "allow"}, {"files", graph.python.files}});
   const bool is_plan = request["request"] == "plan";
   const runner::DryRunOptions dry = dry_run_options(request);
   Diagnostics errors;

@@ -17,6 +17,7 @@
 #include "tests/support/car_listing.h"
 #include "tests/support/program.h"
 #include "tests/support/small_clip.h"
+#include "tests/support/torch_python.h"
 
 namespace {
 
@@ -43,6 +44,28 @@ std::vector<std::string> options_of(const std::string& group) {
   }
   std::ranges::sort(names);
   return names;
+}
+
+bool is_of_python(const std::string& recipe) {
+  return recipe == "timm" || recipe == "torchvision" || recipe == "transformers";
+}
+
+/// For a recipe of Python, after make_transformer_for().
+std::string small_in_python(const std::string& recipe) {
+  return std::string("data.image_size=32 ") + (recipe == "transformers" ? "vars.name=vit " : "") +
+         "python=" + torch_python().value_or("auto").string() + " ";
+}
+
+/// The recipe `transformers` gets a small network, as transformers saves it.
+void make_transformer_for(const std::string& recipe, const std::filesystem::path& folder) {
+  if (recipe != "transformers" || !torch_python()) return;
+  std::ofstream(folder / "make.py") << R"(
+from transformers import ViTConfig, ViTForImageClassification
+sizes = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
+ViTForImageClassification(ViTConfig(**sizes, image_size=32, patch_size=8)).save_pretrained('vit')
+)";
+  const Ended made = run_shell(torch_python()->string() + " make.py && rm make.py", folder);
+  ASSERT_EQ(made.exit, 0) << made.err;
 }
 
 class ShippedRecipe : public testing::TestWithParam<std::string> {
@@ -72,6 +95,7 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
           "data make fundus_folders --out retinas --per-class 10 --size 48 -q", folder_.path());
       ASSERT_EQ(retinas.exit, 0) << retinas.err;
     }
+    make_transformer_for(GetParam(), folder_.path());
     if (!GetParam().starts_with("finetune")) return;
     const Ended flowers =
         retort("data make flowers102 --out flowers --classes 3 --per-class 22 --size 32 -q",
@@ -86,6 +110,8 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
              "'model.layers=[1,1,1,1]' "
              "train.batch_size=8 memory.precision=fp32";
     }
+    if (is_of_python(GetParam()))
+      return GetParam() + " data.root=photos train.batch_size=4 " + small_in_python(GetParam());
     if (GetParam() == "quickstart") return GetParam();  // makes its own
     if (GetParam().starts_with("finetune"))
       return GetParam() + " data.root=flowers model/backbone=tiny data.image_size=28";
@@ -136,6 +162,7 @@ TEST_P(ShippedRecipe, ValidatesAndDraws) {
 }
 
 TEST_P(ShippedRecipe, RunsTwoSteps) {
+  if (is_of_python(GetParam()) && !torch_python()) GTEST_SKIP() << kNoTorchPython;
   const Ended ended = retort("run " + with_data() + " --smoke run.dir=run", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run/summary.json"));
@@ -232,6 +259,10 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
                            : "'data.caption=\"a photo of a {name} car\"' ");
     }
     make_folders("photos", 10, 9);
+    if (is_of_python(recipe)) {
+      make_transformer_for(recipe, folder_.path());
+      return kQuarters + small_in_python(recipe);
+    }
     return std::string("data.root=photos data.image_size=32 model.patch_size=8 ") + kQuarters;
   }
   bool is_few_shot() const { return GetParam().starts_with("fsct"); }
@@ -275,6 +306,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatchAndEveryVerbTakesIt) {
+  if (is_of_python(GetParam()) && !torch_python()) GTEST_SKIP() << kNoTorchPython;
   const std::string options = prepared();
   if (HasFatalFailure()) return;
   const std::string program = RETORT_BINARY_DIR "/bin/retort ";

@@ -83,6 +83,7 @@ inline std::string recipe_with(const Kind& kind) {
   static const std::string kPython =
       kSupervised + "train: {kind: train.python, entry: 'a.py:b', coupling: per_sample}\n";
   static const std::map<std::string, std::string> kOfKinds = {
+      {"model.python", "model: {kind: model.python, entry: 'timm:create_model'}\n"},
       {"data.image_table", "data: {kind: data.image_table, root: x, table: t, label: l}\n"},
       {"data.features", kImages + "model: {kind: model.linear_probe}\n" + kMemory +
                             "features: {kind: data.features}\n"},

@@ -183,7 +183,8 @@ class CodeCheck {
   /// What the user has trusted below the folders from which the code may import.
   void add_what_may_be_imported() {
     if (code_.entries.empty()) return;
-    std::ranges::copy(both_folders(), std::back_inserter(code_folders_));
+    for (const fs::path& folder : both_folders()) code_.folders.push_back(folder);
+    std::ranges::copy(code_.folders, std::back_inserter(code_folders_));
     for (const auto& trusted : trusted_.files()) {
       const std::string& path = trusted.first;
       const bool may_be = std::ranges::any_of(

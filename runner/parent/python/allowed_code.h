@@ -21,7 +21,8 @@ struct CodeFolders {
 /// that they name and, for a package, each Python file below it. A module is looked for in both
 /// folders first, since one that lies there would be run in place of the installed one.
 /// PythonCode::files also gets every other trusted file below these folders, which the code may
-/// import; nothing else may be.
+/// import; nothing else there may be. PythonCode::folders gets the folders, none if no file is
+/// named: an installed module has no business in them.
 ///
 /// Errors have the places of the entries: kUntrustedCode for what was never trusted or has changed
 /// since, kMissingFile, and kBadPattern for what is no entry.

@@ -93,7 +93,9 @@ Json to_json(const Graph& graph) {
                {"nodes", std::move(nodes)},
                {"recipe_hash", graph.recipe_hash},
                {"working_folder", graph.working_folder}};
-  if (!graph.python.files.empty()) json["python"] = {{"files", graph.python.files}};
+  if (!graph.python.files.empty()) {
+    json["python"] = {{"files", graph.python.files}, {"folders", graph.python.folders}};
+  }
   return json;
 }
 
@@ -114,6 +116,10 @@ Graph graph_from_json(const Json& json) {
     const Json python = fields.object("python"), files = Fields(python, "python").object("files");
     for (const auto& [path, sha256] : files.items())
       graph.python.files[path] = Fields(files, "python.files").text(path.c_str());
+    for (const Json& folder : Fields(python, "python").list("folders")) {
+      if (!folder.is_string()) refuse("a folder of its Python code is no text");
+      graph.python.folders.push_back(folder);
+    }
   }
   std::set<std::string> ids;
   for (const Json& node : fields.list("nodes")) {

@@ -54,7 +54,7 @@ struct Graph {
   Determinism determinism = Determinism::kStrict;
   std::string working_folder =
       {};                  ///< base of relative paths in options; empty: the current folder
-  PythonCode python = {};  ///< the worker receives `files` alone
+  PythonCode python = {};  ///< the worker receives no `entries`
 };
 
 /// The JSON that the worker receives; graph_from_json throws std::runtime_error on anything else.

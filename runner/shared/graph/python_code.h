@@ -21,6 +21,7 @@ struct PythonCode {
   std::vector<PythonFile> entries = {};
   std::map<std::string, std::string> files =
       {};  ///< SHA-256 by path: the entries, and what else they may import from their folders
+  std::vector<std::string> folders = {};  ///< where modules of the user are looked for, in order
 
   /// True if `pointer` is that of one of the entries.
   bool has_entry(std::string_view pointer) const {

@@ -17,7 +17,7 @@ from retort_host.entries import Entries
 from retort_host.failures import last_line, say_where_backward_fails
 from retort_host.measures import Measures
 from retort_host.networks import Networks
-from retort_host.refusal import Refusal
+from retort_host.refusal import Refusal, UntrustedCode
 from retort_host.steps import Steps
 
 NO_PYTHON_FOR_IT = 69
@@ -39,7 +39,8 @@ def reply_to(torch, error):
     return {
         "error": said.encode("utf-8", "replace").decode(),
         "advice": str(getattr(error, "retort_advice", "")),
-        "out_of_memory": isinstance(error, torch.OutOfMemoryError),
+        "out_of_memory": isinstance(error, (MemoryError, torch.OutOfMemoryError)),
+        "untrusted": isinstance(error, UntrustedCode),
     }
 
 
@@ -64,15 +65,13 @@ def main():
     networks = Networks(torch, entries)
     steps = Steps(torch, entries, networks)
 
-    def allow(request):
-        entries.files.update(request["files"])
-        return {}
-
-    actions = {"build": networks.build, "train": networks.train, "forward": networks.forward,
-               "release": networks.release, "allow": allow, "measure": Measures(torch, entries).measure,
+    actions = {"allow": entries.allow,
+               "build": networks.build, "train": networks.train, "forward": networks.forward, "probe": networks.probe,
+               "run": networks.run, "forget": networks.forget, "release": networks.release,
                "make_step": steps.make, "release_step": steps.release, "encode": steps.encode, "loss": steps.loss,
-               "score": steps.score}
-    sys.path.insert(0, "")  # the working folder, which the worker enters later
+               "score": steps.score,
+               "measure": Measures(torch, entries).measure}
+    process = os.getpid()
 
     def answer(text):
         try:
@@ -83,6 +82,11 @@ def main():
                 traceback.print_exc()
                 sys.stderr.flush()
             reply, failed = reply_to(torch, error), 1
+        if os.getpid() != process:
+            os._exit(1)  # a process that the user's code has forked is no second worker
+        refused, entries.refused = entries.refused, None
+        if refused:  # also if the user's code went on without the module
+            reply, failed = reply_to(torch, refused), 1
         if failed:
             gc.collect()  # the tensors of the frames that it came through
         library.retort_worker_reply(json.dumps(reply).encode())

@@ -1,12 +1,114 @@
-"""Finds random draws that no record can repeat."""
+"""Finds what code of the user draws at random, in addition to the dropout layers of a network."""
 
 import contextlib
+import os
 import random
 import sys
+import traceback
 
 from retort_host.refusal import Refusal
 
-ADVICE = "draw in modules of type torch.nn.Dropout or DropPath of the network, or leave the draws out"
+HERE = os.path.dirname(os.path.abspath(__file__))
+SAMPLES = 7  # divides hardly any number of pieces
+
+
+def python_generators():
+    """The states of the generators that torch does not know."""
+    numpy = sys.modules.get("numpy")
+    states = [random.getstate()]
+    if numpy is not None:
+        _, key, *rest = numpy.random.get_state(legacy=True)
+        states.append((key.tobytes(), *rest))
+    return states
+
+
+def draws_of(torch, made, shape):
+    """{"draws": what draws, and where; "own_modules": dropout layers whose input's rows are no samples, and blocks that do
+    not make one tensor from one}, or {} if the network takes no input of that shape. Without a shape, those of images are
+    tried."""
+    network, was_training = made.network, made.network.training
+    network.train(True)
+    try:
+        for one in [shape] if shape else likely_shapes(network):
+            watch = watch_of(torch)
+            made.watch, before = watch, python_generators()
+            try:
+                with watch, torch.random.fork_rng(devices=[]):
+                    network(torch.empty((SAMPLES, *one), device="meta"))
+            except Exception:
+                continue  # of another shape, or a network that Meta does not suit: the plan says why
+            finally:
+                made.watch = None
+            if python_generators() != before:
+                raise RuntimeError("the network draws from the generator of Python or numpy, which no record can repeat; "
+                                   "draw with torch")
+            return {"draws": watch.found, "own_modules": watch.unsuitable}
+    finally:
+        network.train(was_training)
+    return {}
+
+
+def likely_shapes(network):
+    config = getattr(network, "pretrained_cfg", None) or {}
+    if config.get("input_size"):
+        yield tuple(config["input_size"])
+    size = getattr(getattr(network, "config", None), "image_size", None) or getattr(network, "image_size", None)
+    if isinstance(size, int):
+        yield 3, size, size
+    for size in (224, 64, 32, 28, 299):
+        for channels in (3, 1):
+            yield channels, size, size
+
+
+def watch_of(torch):
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.found, self.unsuitable = [], []
+
+        def __torch_dispatch__(self, operator, types, inputs=(), named=None):
+            named = named or {}
+            if torch.Tag.nondeterministic_seeded in operator.tags and draws(operator, inputs, named):
+                self.add(operator.name())
+            return operator(*inputs, **named)
+
+        def dropped(self, path, x):
+            if x.dim() == 0 or x.shape[0] % SAMPLES != 0:
+                self.unsuitable.append(path)
+                self.add(f"the dropout layer '{path}'")
+
+        def called(self, path, original, inputs, named):
+            output = original(*inputs, **named)
+            if not is_of_one_tensor(torch, [*inputs, *named.values()], output) and path not in self.unsuitable:
+                self.unsuitable.append(path)
+            return output
+
+        def add(self, what):
+            frames = [frame for frame in traceback.extract_stack() if os.path.dirname(frame.filename) != HERE]
+            own = [frame for frame in frames if f"{os.sep}torch{os.sep}" not in frame.filename]
+            place = (own or frames)[-1]
+            text = f"{what} ({os.path.basename(place.filename)}:{place.lineno})"
+            if text not in self.found:
+                self.found.append(text)
+
+    return Watch()
+
+
+def is_of_one_tensor(torch, inputs, output):
+    if isinstance(output, (tuple, list)) and output and all(one is None for one in output[1:]):
+        output = output[0]
+    others = [one for one in inputs[1:] if isinstance(one, torch.Tensor)]
+    return (isinstance(output, torch.Tensor) and bool(inputs) and isinstance(inputs[0], torch.Tensor)
+            and not any(one.requires_grad for one in others))
+
+
+def draws(operator, inputs, named):
+    """False for an operator that would draw only with another probability."""
+    for place, argument in enumerate(operator._schema.arguments):
+        if argument.name == "dropout_p":
+            value = inputs[place] if place < len(inputs) else named.get("dropout_p", argument.default_value)
+            return value > 0
+    return True
 
 
 @contextlib.contextmanager
@@ -20,20 +122,13 @@ def no_draws(torch, device, who):
             found.append(torch.cuda.get_rng_state(device))
         return found
 
-    def slow_states():
-        numpy = sys.modules.get("numpy")
-        found = [random.getstate()]
-        if numpy is not None:
-            name, numbers, *place = numpy.random.get_state()
-            found.append((name, numbers.tobytes(), *place))
-        return found
-
     is_dry = device.type == "meta"
-    before, slow = states(), slow_states() if is_dry else []
+    before, slow = states(), python_generators() if is_dry else []
     yield
     # numpy may have been imported meanwhile; its state is then not compared.
     is_same = all(torch.equal(one, other) for one, other in zip(before, states()))
     if is_dry:
-        is_same = is_same and all(one == other for one, other in zip(slow, slow_states()))
+        is_same = is_same and all(one == other for one, other in zip(slow, python_generators()))
     if not is_same:
-        raise Refusal(f"{who} draws random numbers that no record can repeat", ADVICE)
+        raise Refusal(f"{who} draws random numbers that no record can repeat",
+                      "draw in modules of type torch.nn.Dropout or DropPath of the network, or leave the draws out")

@@ -1,17 +1,37 @@
-"""Finds the code that recipes name."""
+"""Finds the code that recipes name, and runs only what the user has trusted of it."""
 
 import hashlib
 import importlib
+import importlib.abc
+import importlib.machinery
 import os
+import shlex
+import site
 import sys
+import sysconfig
+
+from retort_host.refusal import UntrustedCode
 
 
 class Entries:
-    """What recipes name: "timm:create_model", or "my_net.py:make" relative to the working folder."""
+    """What recipes name: "timm:create_model", or "my_net.py:make" relative to the working folder.
+
+    A module that lies in one of the user's folders runs from the bytes that were trusted when the
+    run began; one that was not trusted does not run. Installed modules are as in any Python.
+    """
 
     def __init__(self):
         self.files = {}  # real path -> the hash that was allowed
-        self.modules = {}
+        self.folders = []  # where modules of the user are looked for
+        self.modules = {}  # of files that entries name
+        self.refused = None  # the first UntrustedCode
+        sys.meta_path.insert(sys.meta_path.index(importlib.machinery.PathFinder), TrustedFinder(self))
+
+    def allow(self, request):
+        self.files.update(request["files"])
+        for folder in reversed(request["folders"]):
+            self.search(folder)
+        return {}
 
     def find(self, entry):
         place, _, names = entry.rpartition(":")
@@ -21,17 +41,138 @@ class Entries:
         return found
 
     def file(self, place):
-        path = os.path.realpath(place)
+        path = os.path.realpath(os.path.expanduser(place))
         if path not in self.modules:
-            with open(path, "rb") as file:
-                text = file.read()
-            allowed = self.files.get(path)
-            if allowed is not None and hashlib.sha256(text).hexdigest() != allowed:
-                raise RuntimeError(f"{place} has changed since the run began")
-            module = type(sys)(os.path.splitext(os.path.basename(path))[0])
+            text = self.trusted_text(path)
+            name = os.path.splitext(os.path.basename(path))[0]
+            other = getattr(sys.modules.get(name), "__file__", None)
+            if other and other != path and self.is_users(other):
+                raise self.refusal(*two_of(name, [other, path]))
+            module = type(sys)(name)
             module.__file__ = path
-            sys.path.insert(0, os.path.dirname(path))
-            sys.modules.setdefault(module.__name__, module)
-            exec(compile(text, path, "exec"), module.__dict__)
+            self.search(os.path.dirname(path))
+            sys.modules.setdefault(name, module)
+            try:
+                exec(compile(text, path, "exec"), module.__dict__)
+            except BaseException:
+                if sys.modules.get(name) is module:
+                    del sys.modules[name]
+                raise
             self.modules[path] = module
         return self.modules[path]
+
+    def search(self, folder):
+        """Modules are looked for in that folder first."""
+        if folder in self.folders:
+            return
+        self.folders.insert(0, folder)
+        sys.path.insert(0, folder)
+
+    def trusted_text(self, path):
+        """The bytes of a file that may run."""
+        with open(path, "rb") as file:
+            text = file.read()
+        allowed = self.files.get(path)
+        if allowed == hashlib.sha256(text).hexdigest():
+            return text
+        name, command = shown(path), f"retort trust {shlex.quote(shown(path))}"
+        if allowed is None:
+            raise self.refusal(f"the Python file '{name}' was never trusted, or has changed since, so it does not run",
+                               f"read it, then allow it: {command}")
+        raise self.refusal(f"the Python file '{name}' has changed since the run began, so it does not run",
+                           f"read it, allow it: {command}, and start again")
+
+    def refusal(self, message, advice):
+        refused = UntrustedCode(message, advice)
+        self.refused = self.refused or refused
+        return refused
+
+    def is_users(self, path):
+        """True for a file below the user's folders that no folder of installed modules there holds."""
+        path = os.path.realpath(path)
+        own = max((len(folder) for folder in self.folders if is_below(path, folder)), default=0)
+        installed = max((len(folder) for folder in INSTALLED if is_below(path, folder)), default=0)
+        return own > installed
+
+
+class TrustedFinder(importlib.abc.MetaPathFinder):
+    """Finds the modules that lie in the user's folders, as Python would, for TrustedLoader."""
+
+    def __init__(self, entries):
+        self.entries = entries
+
+    def find_spec(self, name, path=None, target=None):
+        if not self.entries.folders:
+            return None
+        spec = self.users(name, path)
+        if spec is None:
+            return None
+        others = [spec.origin]
+        if path is None:  # a module of one name in two folders: which is meant?
+            for folder in self.entries.folders:
+                other = self.users(name, [folder])
+                if other and other.origin not in others:
+                    others.append(other.origin)
+        spec.loader = TrustedLoader(self.entries, spec, others)
+        spec.cached = None
+        return spec
+
+    def users(self, name, path):
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is None or not spec.has_location or not self.entries.is_users(spec.origin):
+            return None
+        spec.origin = os.path.realpath(spec.origin)
+        return spec
+
+
+class TrustedLoader(importlib.abc.Loader):
+    """Runs a module from its trusted bytes, never from a cached compilation."""
+
+    def __init__(self, entries, spec, places):
+        self.entries, self.places, self.path = entries, places, spec.origin
+        self.found = spec.loader
+
+    def create_module(self, spec):
+        if len(self.places) > 1:
+            raise self.entries.refusal(*two_of(spec.name, self.places))
+        self.text = self.entries.trusted_text(self.path)
+        return None if self.is_source() else self.found.create_module(spec)
+
+    def exec_module(self, module):
+        if self.is_source():
+            exec(compile(self.text, self.path, "exec"), module.__dict__)
+        else:
+            self.found.exec_module(module)
+
+    def is_source(self):
+        return isinstance(self.found, importlib.machinery.SourceFileLoader)
+
+    def get_source(self, name):  # for tracebacks and inspect
+        return importlib.util.decode_source(self.text) if self.is_source() else None
+
+    def is_package(self, name):
+        return self.found.is_package(name)
+
+
+def two_of(name, places):
+    files = " and ".join(f"'{shown(place)}'" for place in places)
+    return f"there are two Python modules called '{name}': {files}", "rename one of them, and what imports it"
+
+
+def shown(path):
+    """Relative to the working folder, if it lies below that."""
+    below = os.path.relpath(path)
+    return path if below.startswith("..") else below
+
+
+def is_below(path, folder):
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def installed_folders():
+    found = set(site.getsitepackages()) | {site.getusersitepackages()}
+    found |= {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return sorted({os.path.realpath(folder) for folder in found})
+
+
+INSTALLED = installed_folders()

@@ -26,7 +26,9 @@ def say_where_backward_fails(torch):
     def apply_or_say(self, *gradients):
         try:
             return apply(self, *gradients)
-        except Exception as error:
+        except torch.OutOfMemoryError:
+            raise
+        except BaseException as error:
             traceback.print_exc()
             sys.stderr.flush()
             raise RuntimeError(last_line(error)) from error

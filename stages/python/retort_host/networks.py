@@ -1,5 +1,9 @@
 """Makes networks for the worker, and runs them."""
 
+from retort_host.blocks import adaptable_layers, blocks
+from retort_host.draws import draws_of, python_generators
+from retort_host.maps import FeatureMaps
+
 
 class Networks:
     """The networks that the worker has asked for, by its numbers."""
@@ -7,75 +11,255 @@ class Networks:
     def __init__(self, torch, entries):
         self.torch, self.entries, self.made = torch, entries, {}
         self.operators = torch.ops.retort
+        self.calls, self.last_call = {}, 0  # what a block was called with besides its input
+        self.returned = None  # how the block that ran last returned its output
+        # In evaluation a fused operator would compute with a layer's weight without its forward().
+        torch.backends.mha.set_fastpath_enabled(False)
 
     def build(self, request):
         torch = self.torch
         make = self.entries.find(request["entry"])
-        torch.manual_seed(request["seed"] & 0x7FFFFFFFFFFFFFFF)
-        with torch.device(request["device"]):
-            network = make(**request["arguments"])
+        network = self.make(make, request)
         if not isinstance(network, torch.nn.Module):
             raise TypeError(f"{request['entry']} returned {type(network).__name__}, not a torch.nn.Module")
         number = request["network"]
-        self.made[number] = network
-        dropouts = self.replace_dropouts(network, number)
+        made = self.made[number] = Made(network, request)
+        dropouts = self.replace_dropouts(made, number)
+        found = [path for path in blocks(torch, network) if path not in made.own]
+        layers = adaptable_layers(torch, network)
+        for path in found + list(layers):
+            module = network.get_submodule(path)
+            module.forward = self.hosted(made, number, path, module.forward)
         parameters, buffers = dict(network.named_parameters()), dict(network.named_buffers())
         for name, tensor in parameters.items():
             self.operators.take("parameter:" + name, tensor)
         for name, tensor in buffers.items():
             self.operators.take("buffer:" + name, tensor)
+        names = {id(tensor): name for name, tensor in [*parameters.items(), *buffers.items()]}
+        state = network.state_dict(keep_vars=True)
         norms = torch.nn.modules.batchnorm._BatchNorm
         return {
             "modules": [path for path, _ in network.named_modules() if path],
             "parameters": list(parameters),
             "buffers": list(buffers),
             "dropouts": dropouts,
+            "blocks": found,
+            "layers": layers,
+            # Its own names for what it saves; tied weights have several.
+            "state": {name: names[id(tensor)] for name, tensor in state.items() if id(tensor) in names},
+            "pretrained": pretrained_of(network) if request["arguments"].get("pretrained") else None,
             "mixes_samples": any(isinstance(module, norms) for module in network.modules()),
         }
 
-    def replace_dropouts(self, network, number):
-        """Dropout and DropPath by the worker's own, whose masks a seed, a step and a sample determine."""
+    def make(self, make, request):
+        """What the entry returns. Code that cannot run on the Meta device, such as transformers' from_pretrained, runs on the
+        CPU, and its values are dropped."""
         torch = self.torch
+        torch.manual_seed(request["seed"] & 0x7FFFFFFFFFFFFFFF)
+        try:
+            with torch.device(request["device"]):
+                return make(**request["arguments"])
+        except Exception:
+            if request["device"] == "cpu":
+                raise
+        network = make(**request["arguments"])
+        return network.to(request["device"]) if isinstance(network, torch.nn.Module) else network
+
+    def replace_dropouts(self, made, number):
+        """Dropout and DropPath by the worker's own, whose masks a seed, a step and a sample determine."""
+        nn = self.torch.nn
         found = []
-        for path, module in network.named_modules():
+        for path, module in made.network.named_modules():
             kind = type(module)
-            if kind is torch.nn.Dropout:
-                probability, of_samples = module.p, False
+            if kind is nn.Dropout:
+                probability, unit = module.p, "element"
+            elif kind in (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d):
+                probability, unit = module.p, "channel"
             elif kind.__name__ == "DropPath" and hasattr(module, "drop_prob"):
-                probability, of_samples = module.drop_prob or 0.0, True
+                probability, unit = module.drop_prob or 0.0, "sample"
             elif kind.__name__ == "StochasticDepth" and getattr(module, "mode", "") == "row":
-                probability, of_samples = module.p, True
+                probability, unit = module.p, "sample"
             else:
                 continue
-            module.forward = self.dropped(number, path)
-            found.append({"path": path, "probability": float(probability), "of_samples": of_samples})
+            if path in made.own:
+                continue
+            module.forward = self.dropped(made, number, path)
+            found.append({"path": path, "probability": float(probability), "unit": unit})
         return found
 
-    def dropped(self, number, path):
+    def dropped(self, made, number, path):
         def forward(x):
-            return self.operators.dropout(x, number, path)
+            if made.watch is None:
+                return self.operators.dropout(x, number, path)
+            made.watch.dropped(path, x)
+            return x
 
         return forward
 
+    def probe(self, request):
+        """What a training forward pass on the Meta device draws at random, for samples of a shape."""
+        made = self.made[request["network"]]
+        return draws_of(self.torch, made, request.get("shape"))
+
+    def hosted(self, made, number, path, original):
+        """The forward of a module that the worker runs if it recomputes it, or gives it a number format or an adapter."""
+        made.forwards[path] = original
+
+        def forward(*inputs, **named):
+            if made.watch is not None:
+                return made.watch.called(path, original, inputs, named)
+            if path not in made.active:
+                return original(*inputs, **named)
+            if not inputs and named:  # called by keywords: the first is its input
+                name = next(iter(named))
+                inputs, place = (named.pop(name),), name
+            else:
+                place = None
+            if not inputs or not isinstance(inputs[0], self.torch.Tensor):
+                raise TypeError(f"'{path}' does not get a tensor as its first argument, so it cannot be recomputed, "
+                                "adapted or given a precision of its own")
+            call = 0
+            if inputs[1:] or named or place:
+                others = list(inputs[1:]) + list(named.values())
+                if any(isinstance(one, self.torch.Tensor) and one.requires_grad for one in others):
+                    raise TypeError(f"'{path}' gets several tensors that need a gradient, so it cannot be recomputed")
+                self.last_call += 1
+                call = self.last_call
+                self.calls[call] = (inputs[1:], named, place)
+            output = self.operators.run(inputs[0], number, path, call)
+            return output if self.returned is None else self.returned(output)
+
+        return forward
+
+    def run(self, request):
+        """The original forward of a hosted module, for the worker."""
+        made, path = self.made[request["network"]], request["path"]
+        inputs, named, place = self.calls.get(request["call"], ((), {}, None))
+        given = self.operators.give("argument")
+        if place is None:
+            output = made.forwards[path](given, *inputs, **named)
+        else:
+            output = made.forwards[path](**{place: given}, **named)
+        returned = None
+        if isinstance(output, (tuple, list)) and output and all(one is None for one in output[1:]):
+            rest = tuple(output[1:])
+            returned = lambda first: (first, *rest)
+            output = output[0]
+        if not isinstance(output, self.torch.Tensor):
+            raise TypeError(f"'{path}' returned {type(output).__name__}, not one tensor, so it cannot be recomputed, "
+                            "adapted or given a precision of its own")
+        self.operators.take("result", output)
+        self.returned = returned
+        return {}
+
+    def forget(self, request):
+        self.calls.pop(request["call"], None)
+        return {}
+
     def train(self, request):
-        self.made[request["network"]].train(request["on"])
+        self.made[request["network"]].network.train(request["on"])
         return {}
 
     def forward(self, request):
-        torch = self.torch
-        outputs = self.made[request["network"]](self.operators.give("input"))
+        torch, made = self.torch, self.made[request["network"]]
+        made.active = set(request["active"])
+        inputs = self.operators.give("input")
+        version, before = inputs._version, made.generators_to_watch()
+        weights = made.weight_versions()
+        maps = None
+        if request.get("maps"):
+            with FeatureMaps(torch, made.network) as found:
+                outputs = made.network(inputs)
+            maps = found.maps
+        else:
+            outputs = made.network(inputs)
         if isinstance(outputs, torch.Tensor):
             outputs = {"logits": outputs}
-        elif hasattr(outputs, "logits"):  # what transformers' networks return
+        elif isinstance(getattr(outputs, "logits", None), torch.Tensor):  # what transformers' networks return
             outputs = {"logits": outputs.logits}
         if not isinstance(outputs, dict) or not all(isinstance(one, torch.Tensor) for one in outputs.values()):
             raise TypeError(
                 f"the network returned {type(outputs).__name__}; it must return logits, or a mapping of named tensors"
             )
+        made.check(inputs, outputs)
+        if inputs._version != version:
+            raise RuntimeError("the network changes its input in place; it must make a new tensor")
+        if made.weight_versions() != weights:
+            raise RuntimeError("the network changes its parameters in its forward pass; only the optimizer may")
+        if before is not None and python_generators() != before:
+            raise RuntimeError("the network draws from the generator of Python or numpy, which no record can repeat; "
+                               "draw with torch")
         for name, tensor in outputs.items():
             self.operators.take("output:" + name, tensor)
-        return {"outputs": list(outputs)}
+        if maps is not None:
+            self.operators.take("maps", maps)
+        return {"outputs": list(outputs), "has_maps": maps is not None}
+
+    def opened(self, number, active):
+        """The network itself, for code that calls it; the worker runs the hosted modules `active`."""
+        made = self.made[number]
+        made.active = set(active)
+        return made.network
 
     def release(self, request):
         self.made.pop(request["network"], None)
         return {}
+
+
+class Made:
+    """A network, and what the worker knows of it."""
+
+    def __init__(self, network, request):
+        self.network, self.classes = network, request.get("classes")
+        self.own = set(request.get("own_modules", []))  # dropout layers and blocks that Python alone runs
+        self.active, self.forwards = set(), {}  # the hosted modules that the worker runs; all of them
+        self.watch, self.passes = None, 0
+        self.tables = []  # (a module's table of parameters or buffers, the names that are not saved, the number of others)
+        self.held = []  # (such a table, a name in it, the tensor, "parameter 'fc.weight'")
+        for path, module in network.named_modules():
+            for kind, table in (("parameter", module._parameters), ("buffer", module._buffers)):
+                unsaved = module._non_persistent_buffers_set
+                saved = [(name, tensor) for name, tensor in table.items() if name not in unsaved]
+                if kind == "parameter" or table:
+                    self.tables.append((table, unsaved, len(saved)))
+                for name, tensor in saved:
+                    self.held.append((table, name, tensor, f"{kind} '{path}.{name}'".replace("'.", "'")))
+        self.weights = list(network.parameters())
+
+    def generators_to_watch(self):
+        """Their states, in the first passes and in some later ones: to take them costs as much as a tiny network."""
+        self.passes += 1
+        return python_generators() if self.passes <= 3 or self.passes % 64 == 0 else None
+
+    def weight_versions(self):
+        return [weight._version for weight in self.weights]
+
+    def check(self, inputs, outputs):
+        """Refuses outputs that do not suit the inputs, and a network that has replaced its weights."""
+        for name, tensor in outputs.items():
+            if tensor.device != inputs.device:
+                raise ValueError(f"the network returned '{name}' on {tensor.device}, and its input is on {inputs.device}")
+        logits = outputs.get("logits")
+        if logits is not None:
+            if logits.dim() == 0 or logits.shape[0] != inputs.shape[0]:
+                raise ValueError(f"the network returned logits of the shape {tuple(logits.shape)} for "
+                                 f"{inputs.shape[0]} samples")
+            if self.classes is not None and logits.dim() == 2 and logits.shape[1] != self.classes:
+                raise ValueError(f"the network returned {logits.shape[1]} logits for each sample, and the data needs "
+                                 f"{self.classes}")
+        for table, name, tensor, called in self.held:
+            if table.get(name) is not tensor:
+                raise RuntimeError(f"the network has replaced its {called} by another tensor, which would not be saved; "
+                                   "change it in place")
+        if any(len(table.keys() - unsaved if unsaved else table) != size for table, unsaved, size in self.tables):
+            raise RuntimeError("the network has added a parameter or buffer, which would not be saved; "
+                               "make it in the constructor")
+
+
+def pretrained_of(network):
+    """For which pixels timm's weights were trained, as the network says."""
+    config = getattr(network, "pretrained_cfg", None)
+    if not isinstance(config, dict):
+        return None
+    known = {key: list(config[key]) for key in ("input_size", "mean", "std") if config.get(key)}
+    return {**known, "fixed": bool(config.get("fixed_input_size"))} if len(known) == 3 else None

@@ -7,3 +7,8 @@ class Refusal(Exception):
     def __init__(self, message, advice):
         super().__init__(message)
         self.retort_advice = advice
+
+
+class UntrustedCode(Refusal):
+    """A Python file of the user that may not run. Not an ImportError: code that does without a module if there is none is
+    not to do without this one unseen."""

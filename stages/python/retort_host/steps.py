@@ -48,7 +48,7 @@ class Steps:
         return {}
 
     def encode(self, request):
-        network = self.networks.made[request["network"]] if request["network"] else self.built_in
+        network = self.networks.opened(request["network"], request["active"]) if request["network"] else self.built_in
         encoded = self.run(request, "encode", network, self.given("batch:", request["batch"]))
         if isinstance(encoded, self.torch.Tensor):
             encoded = {"logits": encoded}

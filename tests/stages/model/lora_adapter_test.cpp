@@ -185,6 +185,19 @@ TEST(LoraAdapterTest, OfAPatchEmbeddingItIsThatOfALayerOverPatches) {
   expect_close(layer->forward(pixels), expected);
 }
 
+TEST(LoraAdapterTest, OfAConvolutionItMovesAsTheLayerDoes) {
+  const ConvolutionSteps steps{.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}};
+  const at::Tensor x = numbers({2, 3, 9, 9}, 1), weight = numbers({5, 3, 3, 3}, 2);
+  const LoraAdapter adapter(weight, 2, kScaling, 0, steps);
+  const torch::NoGradGuard no_graph;
+  at::Tensor(adapter.a()).copy_(numbers({2, 3, 3, 3}, 3));
+  at::Tensor(adapter.b()).copy_(numbers({5, 2, 1, 1}, 4));
+  const auto moved = [&](const at::Tensor& by) {
+    return torch::conv2d(x, by, {}, steps.stride, steps.padding, steps.dilation);
+  };
+  expect_close(moved(weight) + adapter.forward(x), moved(weight + adapter.product()));
+}
+
 TEST(LoraAdapterTest, ARankBelowOneIsRefused) {
   EXPECT_THROW(LoraAdapter(torch::ones({4, 5}), 0, 1, 0), std::invalid_argument);
 }

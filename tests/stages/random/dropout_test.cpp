@@ -165,6 +165,24 @@ TEST(Dropout, WhatCannotBeNamedIsRefused) {
   EXPECT_THROW(net.forward(torch::ones({2, 6}, torch::kDouble)), std::invalid_argument);
 }
 
+TEST(Dropout, DrawingSeedIsThatOfTheStepTheRowsAndTheInput) {
+  Dropout layer(1);
+  EXPECT_EQ(layer.drawing_seed(), std::nullopt);
+  const auto seed = [&](const StepKey& key, const RowNames& rows, const char* input) {
+    const ScopedDropout dropout(layer, key, rows);
+    const ScopedInput view(layer, input);
+    return layer.drawing_seed().value();
+  };
+  const std::uint64_t one = seed({7, 3}, {{"", {4, 5}}}, "");
+  EXPECT_EQ(seed({7, 3}, {{"", {4, 5}}}, ""), one);
+  EXPECT_NE(seed({8, 3}, {{"", {4, 5}}}, ""), one);
+  EXPECT_NE(seed({7, 4}, {{"", {4, 5}}}, ""), one);
+  EXPECT_NE(seed({7, 3}, {{"", {4}}}, ""), one);
+  EXPECT_NE(seed({7, 3}, {{"", {4, 5}}}, "view"), one);
+  EXPECT_NE(seed({7, 3}, {{"view", {4, 5}}, {"query", {6}}}, "query"),
+            seed({7, 3}, {{"view", {4, 5}}, {"query", {7}}}, "query"));
+}
+
 TEST(ScopedInput, EachInputHasItsOwnMasksWhateverTheRowsOfOthers) {
   Net net;
   const at::Tensor x = torch::ones({2, 50});

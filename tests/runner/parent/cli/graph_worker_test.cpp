@@ -114,7 +114,9 @@ TEST_F(GraphWorkerTest, InterpreterHostsTheWorkerAndIsToldWhatItMayRun) {
                         " --events-fd 3 1\n");
   const auto request = nlohmann::json::parse(echoed);
   const std::string file = fs::canonical(folder_ / "my_net.py");
-  EXPECT_EQ(request["graph"]["python"], (nlohmann::json{{"files", {{file, sha256("a = 1\n")}}}}));
+  const auto python = request["graph"]["python"];
+  EXPECT_EQ(python["files"], (nlohmann::json{{file, sha256("a = 1\n")}}));
+  EXPECT_EQ(python["folders"][0], fs::canonical(folder_.path()).string());
 }
 
 TEST_F(GraphWorkerTest, HostThatCannotLoadTheWorkerSaysWhy) {

@@ -288,12 +288,14 @@ TEST_F(GraphTest, WorkerIsToldWhichPythonFilesMayRun) {
   Graph g = graph(kEnsemble);
   EXPECT_FALSE(to_json(g).contains("python"));
   g.python.files = {{"/a.py", "12"}};
+  g.python.folders = {"/work", "/recipes"};
   g.python.entries = {{"/model/entry", "/a.py", "12", "its text"}};
   g.nodes[0].code = "34";
   const auto json = to_json(g);
-  EXPECT_EQ(json["python"].dump(), R"({"files":{"/a.py":"12"}})");
+  EXPECT_EQ(json["python"].dump(), R"({"files":{"/a.py":"12"},"folders":["/work","/recipes"]})");
   const Graph read = graph_from_json(json);
   EXPECT_EQ(read.python.files, g.python.files);
+  EXPECT_EQ(read.python.folders, g.python.folders);
   EXPECT_EQ(read.nodes[0].code, "34");
 }
 

@@ -177,6 +177,16 @@ TEST_F(AllowedCodeTest, TrustedNeighboursMayBeImportedAndNoOthers) {
   EXPECT_THAT(graph_.python.entries, SizeIs(1));
 }
 
+TEST_F(AllowedCodeTest, ModulesAreLookedForInBothFoldersUnlessAllAreInstalled) {
+  folder_.write("my_net.py", "");
+  trust("my_net.py");
+  EXPECT_THAT(allow("my_net.py:make"), IsEmpty());
+  EXPECT_THAT(graph_.python.folders,
+              ElementsAre(fs::canonical(folder_.path()).string(), real("recipes")));
+  EXPECT_THAT(allow("timm:create_model"), IsEmpty());
+  EXPECT_THAT(graph_.python.folders, IsEmpty());
+}
+
 TEST_F(AllowedCodeTest, EveryUntrustedEntryIsReported) {
   folder_.write("a.py", "");
   graph_.nodes = {node_with_entry("model", "model.code", "a.py:make"),

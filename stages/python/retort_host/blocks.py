@@ -1,0 +1,39 @@
+"""Finds the modules of a network that the worker may run: blocks to recompute, and layers for adapters."""
+
+
+def blocks(torch, network):
+    """The paths of repeated blocks: members of one type in a Sequential or ModuleList, the innermost such. A type counts
+    that occurs twice there, or alone, and has modules with weights in it."""
+    nn = torch.nn
+    found = []
+    for path, module in network.named_modules():
+        if type(module) not in (nn.Sequential, nn.ModuleList):
+            continue
+        kinds = [type(one) for one in module.children()]
+        for name, one in module.named_children():
+            is_repeated = kinds.count(type(one)) > 1 or len(kinds) == 1
+            if is_repeated and not isinstance(one, (nn.Sequential, nn.ModuleList)) and is_made_of_layers(one):
+                found.append(f"{path}.{name}" if path else name)
+    known = {path for path, _ in network.named_modules()}  # a module that is there twice has one path
+    return [path for path in found if path in known and not any(other.startswith(path + ".") for other in found)]
+
+
+def is_made_of_layers(module):
+    return any(next(child.parameters(), None) is not None for child in module.children())
+
+
+def adaptable_layers(torch, network):
+    """The linear layers and convolutions, by path, that compute nothing but their product; the steps of convolutions."""
+    nn = torch.nn
+    found = {}
+    for path, module in network.named_modules():
+        kind = type(module)
+        if not path or not isinstance(module._parameters.get("weight"), nn.Parameter):
+            continue
+        if kind is nn.Linear:
+            found[path] = {}
+        elif (kind is nn.Conv2d and module.groups == 1 and module.padding_mode == "zeros"
+              and not isinstance(module.padding, str)):
+            found[path] = {"stride": list(module.stride), "padding": list(module.padding),
+                           "dilation": list(module.dilation)}
+    return found

@@ -1,0 +1,79 @@
+#include "stages/worker/export_hosted.h"
+
+#include <torch/types.h>
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/error/stage_error.h"
+#include "stages/data/preprocessor_config.h"
+#include "stages/weights/safetensors.h"
+#include "stages/worker/network_of_run.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+void write_readable(const fs::path& file, const Json& json) {
+  runner::write_atomically(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+/// What Python saves of the network, by its own names.
+NamedTensors state_dict(const HostedNetwork& network) {
+  NamedTensors here, state;
+  for (const auto& weights : {network.named_parameters(), network.named_buffers()}) {
+    for (const auto& item : weights) here.set(item.key(), item.value());
+  }
+  // Tied weights have several names, and each gets a copy.
+  for (const auto& [name, ours] : network.state())
+    state.set(name, here.at(ours).detach().cpu().contiguous());
+  return state;
+}
+
+std::string readme_of_hosted(const Checkpoint& checkpoint, const HostedNetwork& network) {
+  const std::string entry = network.description().at("entry");
+  const std::size_t colon = entry.rfind(':');
+  std::string module = entry.substr(0, colon);
+  const bool is_file = module.ends_with(".py");
+  if (is_file) module = fs::path(module).stem();
+  std::string text = "# Trained by Retort\n\nThe state dict of the network that `" + entry +
+                     "` makes with the arguments in network.json.\n";
+  if (network.lora()) text += "\nThe adapters are merged into the weights.\n";
+  if (is_file) text += "\nThe program needs that file on its path; the run's folder has a copy.\n";
+  if (!checkpoint.weights.empty()) {
+    text += "\nThese are the weights ";
+    text += checkpoint.weights == "averaged" ? "averaged over the steps of the training.\n"
+                                             : "as trained, not their average.\n";
+  }
+  return text + "\n```python\nimport json\nimport " + module +
+         "\nfrom safetensors.torch import load_file\n\nfolder = \".\"\nwith open("
+         "f\"{folder}/network.json\") as file:\n    arguments = json.load(file)[\"arguments\"]\n"
+         "network = " +
+         module + "." + entry.substr(colon + 1) +
+         "(**arguments)\nnetwork.load_state_dict(load_file(f\"{folder}/model.safetensors\"))\n"
+         "network.eval()\n```\n";
+}
+
+}  // namespace
+
+void export_hosted(const fs::path& folder, const Checkpoint& checkpoint, HostedNetwork& network,
+                   const std::string& what) {
+  if (what != "merged") {
+    throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                             what == "adapter"
+                                 ? "the adapters of a network of Python have no format of their own"
+                                 : "a network of Python cannot be exported as one program")
+        .with_help("export it with --merged");
+  }
+  if (network.lora()) merge_lora(network);
+  write_safetensors(folder / "model.safetensors", state_dict(network), {{"format", "pt"}});
+  write_readable(folder / "network.json", network.description());
+  if (!checkpoint.transform.empty())
+    write_readable(folder / "preprocessor_config.json",
+                   preprocessor_config(transform_of(checkpoint)));
+  write_readable(folder / "classes.json", checkpoint.classes);
+  runner::write_atomically(folder / "README.md", readme_of_hosted(checkpoint, network));
+}
+
+}  // namespace stages

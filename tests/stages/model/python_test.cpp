@@ -1,0 +1,105 @@
+// The kind model.python, with a Python that is played by this test; tests/end_to_end/ has real
+// ones.
+
+#include <gmock/gmock.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <nlohmann/json.hpp>
+
+#include "stages/artifact/model.h"
+#include "stages/python/python_host.h"
+#include "stages/stages.h"
+#include "tests/support/model_of.h"
+#include "tests/support/refused.h"
+
+namespace stages {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::ElementsAre;
+
+at::ScalarType weight_type = at::kFloat;
+
+/// Plays a Python whose network is one linear layer of three inputs, `fc`.
+int play(const char* text) {
+  const Json request = Json::parse(text);
+  Json reply = Json::object();
+  if (request["do"] == "build") {
+    const at::TensorOptions options =
+        at::TensorOptions(weight_type).device(at::Device(request["device"].get<std::string>()));
+    const std::int64_t classes = request["arguments"].value("num_classes", 2);
+    give_to_python("parameter:fc.weight", torch::zeros({classes, 3}, options));
+    reply = {{"modules", {"fc"}},
+             {"parameters", {"fc.weight"}},
+             {"buffers", Json::array()},
+             {"dropouts", Json::array()},
+             {"blocks", Json::array()},
+             {"layers", {{"fc", Json::object()}}},
+             {"state", {{"fc.weight", "fc.weight"}}},
+             {"pretrained", nullptr},
+             {"mixes_samples", false}};
+  } else if (request["do"] == "probe") {
+    reply = {{"draws", Json::array()}, {"own_modules", Json::array()}};
+  }
+  reply_to_python_call(reply.dump().c_str());
+  return 0;
+}
+
+class HostedPython : public testing::Test {
+ protected:
+  void SetUp() override {
+    weight_type = at::kFloat;
+    set_python(play);
+  }
+  void TearDown() override { set_python(nullptr); }
+
+  static std::shared_ptr<const Model> model(const Json& more = Json::object()) {
+    Json options = {{"entry", "nets:make"}, {"input", "row"}};
+    options.update(more);
+    return model_of(kModelPython, options);
+  }
+  static DatasetDescription rows() {
+    return {.size = 4,
+            .tensors = {{"row", {3}, at::kFloat}, {"label", {}, at::kLong}},
+            .classes = {"a", "b", "c", "d"}};
+  }
+  static std::vector<std::string> trained(const torch::nn::Module& network) {
+    std::vector<std::string> names;
+    for (const auto& item : network.named_parameters()) {
+      if (item.value().requires_grad()) names.push_back(item.key());
+    }
+    return names;
+  }
+};
+
+TEST_F(HostedPython, NetworkHasPythonsWeightsForTheDatasClasses) {
+  const auto network = model()->build(rows(), 1);
+  EXPECT_THAT(network->named_parameters()["fc.weight"].sizes().vec(), ElementsAre(4, 3));
+  EXPECT_TRUE(model()->outline(rows())->parameters().front().is_meta());
+  EXPECT_FALSE(model()->mixes_samples());
+}
+
+TEST_F(HostedPython, DataWithoutTheInputIsRefused) {
+  DatasetDescription other = rows();
+  other.tensors.front().name = "image";
+  EXPECT_REFUSED(refusals_of([&] { model()->outline(other); }), kOptionConflict, "/model/input",
+                 "no tensor 'row'");
+}
+
+TEST_F(HostedPython, HalfPrecisionParameterIsRefused) {
+  weight_type = at::kHalf;
+  EXPECT_REFUSED(refusals_of([] { model(); }), kStageFailed, "/model/entry",
+                 "'fc.weight' is Half, not float32");
+}
+
+TEST_F(HostedPython, AdaptersAloneAreTrained) {
+  const Json adapters = {{"adapters", {{"targets", {"fc"}}, {"rank", 2}}}};
+  const auto network = model(adapters)->build(rows(), 1);
+  EXPECT_THAT(trained(*network), ElementsAre("fc.lora_A.weight", "fc.lora_B.weight"));
+  const Json none = {{"adapters", {{"targets", {"head"}}}}};
+  EXPECT_REFUSED(refusals_of([&] { model(none)->outline(rows()); }), kOptionConflict,
+                 "/model/adapters/targets", "no layer is called 'head'");
+}
+
+}  // namespace
+}  // namespace stages
