@@ -21,6 +21,7 @@ struct Host {
   PythonCall call = nullptr;
   std::string reply;
   std::map<std::string, at::Tensor> tensors;
+  std::function<bool()> is_to_stop;
 };
 
 Host& host() {
@@ -61,6 +62,10 @@ Json call_python(const Json& request) {
   }
   return reply;
 }
+
+void set_stop(std::function<bool()> is_to_stop) { host().is_to_stop = std::move(is_to_stop); }
+
+bool is_to_stop() { return host().is_to_stop && host().is_to_stop(); }
 
 void give_to_python(const std::string& name, at::Tensor tensor) {
   host().tensors[name] = std::move(tensor);

@@ -217,7 +217,10 @@ ExitCode Worker::run_or_plan(const Json& request) {
     return request.contains(key) && request[key] == true;
   };
 
-  if (has_python()) call_python({{"do", "allow"}, {"files", graph.python.files}});
+  if (has_python()) {
+    call_python({{"do", "allow"}, {"files", graph.python.files}});
+    set_stop([this] { return is_stopped(); });
+  }
   const bool is_plan = request["request"] == "plan";
   const runner::DryRunOptions dry = dry_run_options(request);
   Diagnostics errors;

@@ -13,6 +13,7 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[0] = os.path.dirname(HERE)
 from retort_host.entries import Entries
+from retort_host.failures import last_line
 from retort_host.networks import Networks
 
 NO_PYTHON_FOR_IT = 69
@@ -26,13 +27,6 @@ def stop(message):
 def options():
     words = sys.argv[1:]
     return dict(zip(words[::2], words[1::2]))
-
-
-def last_line(error):
-    """"TypeError: …", and where in the user's code it was raised."""
-    said = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.dirname(frame.filename) != HERE]
-    return f"{said} ({frames[-1].filename}:{frames[-1].lineno})" if frames else said
 
 
 def main():
@@ -58,8 +52,11 @@ def main():
         entries.files.update(request["files"])
         return {}
 
+    def reader(request):
+        return {"interpreter": sys.executable, "script": os.path.join(HERE, "reader.py"), "files": entries.files}
+
     actions = {"build": networks.build, "train": networks.train, "forward": networks.forward,
-               "release": networks.release, "allow": allow}
+               "release": networks.release, "allow": allow, "reader": reader}
     sys.path.insert(0, "")  # the working folder, which the worker enters later
 
     def answer(text):
