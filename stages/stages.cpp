@@ -27,6 +27,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kDataFundus,
       &kDataImageFolder,
       &kDataImageTable,
+      &kDataPython,
       &kDataStanfordCars,
       &kEvaluateClassification,
       &kEvaluateEpisodic,

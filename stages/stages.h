@@ -32,6 +32,7 @@ extern const runner::StageKind kDataFlowers102;
 extern const runner::StageKind kDataFundus;
 extern const runner::StageKind kDataImageFolder;
 extern const runner::StageKind kDataImageTable;
+extern const runner::StageKind kDataPython;
 extern const runner::StageKind kDataStanfordCars;
 extern const runner::StageKind kEvaluateClassification;
 extern const runner::StageKind kEvaluateEpisodic;

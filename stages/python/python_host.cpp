@@ -25,6 +25,7 @@ struct Host {
   PythonCall call = nullptr;
   std::string reply;
   std::map<std::string, at::Tensor> tensors;
+  std::function<bool()> is_to_stop;
 };
 
 Host& host() {
@@ -93,6 +94,10 @@ Json call_python(const Json& request) {
   throw StageError(code, why.empty() ? "Python failed and did not say why" : why)
       .with_help(advice.empty() ? "Python's traceback is in log.txt" : advice);
 }
+
+void set_stop(std::function<bool()> is_to_stop) { host().is_to_stop = std::move(is_to_stop); }
+
+bool is_to_stop() { return host().is_to_stop && host().is_to_stop(); }
 
 void give_to_python(const std::string& name, at::Tensor tensor) {
   host().tensors[name] = std::move(tensor);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,11 @@ void reply_to_python_call(const char* reply);
 /// kUntrustedCode: it came upon a file that the user has not trusted; kStageFailed: any other
 /// failure. Throws c10::OutOfMemoryError if memory did not suffice.
 nlohmann::ordered_json call_python(const nlohmann::ordered_json& request);
+
+/// Says how code that waits for Python knows that the worker is to stop. Any thread may ask;
+/// without an answer it is not.
+void set_stop(std::function<bool()> is_to_stop);
+bool is_to_stop();
 
 /// Tensors that Python may take, and those that it gave: each once, until clear_python_tensors().
 void give_to_python(const std::string& name, at::Tensor tensor);

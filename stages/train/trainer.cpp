@@ -142,7 +142,7 @@ class Training {
     std::int64_t left_out = 0;
     while (done_.steps < steps_) {
       heed_requests();
-      const std::optional<Batch> batch = loader.next();
+      const std::optional<Batch> batch = next_batch(loader);
       if (!batch) break;
       if (batch->units() < least_units(step_)) left_out += batch->units();
       else run_step(*batch);
@@ -163,6 +163,15 @@ class Training {
     }
     if (pending_.epoch().means.weight > 0) return;
     throw StageError(ErrorCode::kTooFewSamples, "none of the training samples could be read");
+  }
+
+  /// The request to stop may come while samples are read.
+  std::optional<Batch> next_batch(RetriedLoader& loader) {
+    try {
+      return loader.next();
+    } catch (const runner::Cancelled&) {
+      stop();
+    }
   }
 
   /// Called between two steps.
@@ -330,13 +339,15 @@ class Training {
     if (context_.node().smoke) options.batches = 2;
     RowsAtOnce rows(policy_, device_, "validation", context_);
     options.before_batch = [&](std::int64_t batch, std::int64_t batches) {
-      if (context_.cancelled()) {
-        average.reset();  // the trained weights are saved, not the averages
-        stop();
-      }
+      if (context_.cancelled()) throw runner::Cancelled{};
       log_.validated_batch(epoch, batch, batches);
     };
-    return validate(step_, execution_.network(), data_.validation, options, rows);
+    try {
+      return validate(step_, execution_.network(), data_.validation, options, rows);
+    } catch (const runner::Cancelled&) {
+      average.reset();  // the trained weights are saved, not the averages
+      stop();
+    }
   }
 
   void resume() {

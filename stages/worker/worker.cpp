@@ -226,6 +226,7 @@ ExitCode Worker::run_or_plan(const Json& request) {
     return request.contains(key) && request[key] == true;
   };
 
+  if (has_python()) set_stop([this] { return is_stopped(); });
   const bool is_plan = request["request"] == "plan";
   const runner::DryRunOptions dry = dry_run_options(request);
   Diagnostics errors;

@@ -65,12 +65,15 @@ def main():
     networks = Networks(torch, entries)
     steps = Steps(torch, entries, networks)
 
+    def reader(request):
+        return {"interpreter": sys.executable, "script": os.path.join(HERE, "reader.py"), "allowed": entries.allowed()}
+
     actions = {"allow": entries.allow,
                "build": networks.build, "train": networks.train, "forward": networks.forward, "probe": networks.probe,
                "run": networks.run, "forget": networks.forget, "release": networks.release,
                "make_step": steps.make, "release_step": steps.release, "encode": steps.encode, "loss": steps.loss,
                "score": steps.score,
-               "measure": Measures(torch, entries).measure}
+               "measure": Measures(torch, entries).measure, "reader": reader}
     process = os.getpid()
 
     def answer(text):

@@ -12,8 +12,9 @@ def last_line(error):
     """"TypeError: …", and where in the user's code it was raised, or in what that called."""
     said = traceback.format_exception_only(type(error), error)[-1].strip().splitlines()[0][:LONGEST]
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.dirname(frame.filename) != HERE]
-    torch = os.path.dirname(sys.modules["torch"].__file__) + os.sep
-    own = [frame for frame in frames if not frame.filename.startswith((torch, "<"))] or frames
+    torch = sys.modules.get("torch")
+    others = (os.path.dirname(torch.__file__) + os.sep, "<") if torch else ("<",)
+    own = [frame for frame in frames if not frame.filename.startswith(others)] or frames
     return f"{said} ({own[-1].filename}:{own[-1].lineno})" if own else said
 
 

@@ -13,6 +13,7 @@
 #include "stages/weights/safetensors.h"
 #include "stages/weights/weights.h"
 #include "tests/support/distance.h"
+#include "tests/support/forwarded_dataset.h"
 #include "tests/support/refused.h"
 #include "tests/support/tiny_training.h"
 
@@ -326,6 +327,40 @@ TEST(Trainer, CancelledRunStopsAfterTheStep) {
   EXPECT_EQ(training.context.all_progress.back().step, 3);
   EXPECT_TRUE(
       std::filesystem::exists(training.context.node().folder / "checkpoints/step-00000003"));
+}
+
+/// Is told to stop after so many samples, while the next one is read.
+class StoppedReading final : public ForwardedDataset {
+ public:
+  StoppedReading(std::shared_ptr<const Dataset> inner, int samples)
+      : ForwardedDataset(std::move(inner)), samples_(samples) {}
+  std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override {
+    if (++reads_ > samples_) throw runner::Cancelled{};
+    return inner_->sample(epoch, index);
+  }
+
+ private:
+  const int samples_;
+  mutable int reads_ = 0;
+};
+
+TEST(Trainer, RunThatIsCancelledWhileSamplesAreReadSavesItsSteps) {
+  const auto saved = [](int training_samples, int validation_samples) {
+    TinyTraining training;
+    const auto data = std::make_shared<StoppedReading>(training.train_data, training_samples);
+    const auto validation =
+        std::make_shared<StoppedReading>(training.validation, validation_samples);
+    EXPECT_THROW(train(training.step, *training.network, {data, validation}, training.options,
+                       training.policy, training.context),
+                 runner::Cancelled);
+    const auto checkpoints = training.context.node().folder / "checkpoints";
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(checkpoints))
+      if (entry.is_directory()) names.push_back(entry.path().filename());
+    return names;
+  };
+  EXPECT_THAT(saved(16, 100), ElementsAre("step-00000002"));
+  EXPECT_THAT(saved(100, 5), ElementsAre("step-00000004")) << "in the validation of the epoch";
 }
 
 TEST(Trainer, RunThatIsCancelledBeforeItsFirstStepSavesNothing) {

@@ -194,6 +194,18 @@ TEST(NoEffect, WhatValidatesNothingNamesTheMissingValidation) {
                           "is no validation data"));
 }
 
+TEST(NoEffect, DataOfPythonTellWhetherThereIsAValidation) {
+  const auto stages = [](const std::string& parts) {
+    return "data: {kind: data.python, entry: 'my_data.py:make', " + parts + "}\n" + kTower +
+           "train: {kind: train.supervised, monitor: accuracy}\n";
+  };
+  const std::string said = "/train/monitor: 'monitor' has no effect: there is no validation data";
+  EXPECT_THAT(idle(stages("parts: {train: {}, validation: {}}")), IsEmpty());
+  EXPECT_THAT(idle(stages("split: {train: 0.7, validation: 0.1, test: 0.2}")), IsEmpty());
+  EXPECT_THAT(idle(stages("parts: {train: {}}")), ElementsAre(said));
+  EXPECT_THAT(idle(stages("split: {}")), ElementsAre(said));
+}
+
 TEST(NoEffect, FoldersOfImagesTellWhetherThereIsAValidation) {
   const TemporaryFolder folder;
   const auto stages = [&](const std::string& split) {

@@ -1,0 +1,74 @@
+"""Reads samples of the user's data sets in a process of its own, so that samples are read while the network computes.
+
+The worker starts it: python3 retort_host/reader.py, with requests on descriptor 3, each a line of JSON, and replies on
+descriptor 4. Descriptor 5 is a pipe that closes when the worker ends, whatever ends it.
+"""
+
+import fcntl
+import json
+import os
+import signal
+import struct
+import sys
+import traceback
+
+# This file is run by its path; the folder of the package is searched in place of the package's own.
+sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+try:
+    import numpy  # noqa: F401: before the user's code does, so that its generator can be seeded
+except ImportError:
+    pass
+from retort_host.entries import Entries
+from retort_host.failures import last_line
+from retort_host.samples import BadSample, DataSets
+
+REQUESTS, REPLIES, WORKER = 3, 4, 5
+
+
+def die_with_worker():
+    """The kernel kills this process when the other end of the pipe closes."""
+    fcntl.fcntl(WORKER, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(WORKER, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(WORKER, fcntl.F_SETFL, fcntl.fcntl(WORKER, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def main():
+    die_with_worker()
+    for descriptor in (REQUESTS, REPLIES, WORKER):
+        os.set_inheritable(descriptor, False)
+    own = os.getpid()
+    requests, replies = os.fdopen(REQUESTS, "rb"), os.fdopen(REPLIES, "wb")
+    entries = Entries()
+    data_sets = DataSets(entries)
+
+    def open_set(request):
+        entries.allow(request["allowed"])
+        return [json.dumps(data_sets.open(request)).encode()]
+
+    actions = {"open": open_set, "sample": data_sets.sample}
+    for line in requests:
+        failed = False
+        try:
+            request = json.loads(line)
+            pieces = actions[request["do"]](request)
+        except BadSample as error:
+            failed, pieces = True, [json.dumps({"kind": error.kind, "error": str(error), "help": error.help}).encode()]
+        except BaseException as error:  # SystemExit and KeyboardInterrupt of the user's code too
+            traceback.print_exc()
+            failed, pieces = True, [json.dumps({"kind": "raised", "error": last_line(error)}).encode()]
+        refused, entries.refused = entries.refused, None
+        if refused:  # also if the user's code went on without the module
+            failed, pieces = True, [json.dumps({"kind": "untrusted", "error": str(refused), "help": refused.retort_advice}).encode()]
+        if os.getpid() != own:
+            os._exit(0)  # the user's code has forked, and its child has come back here
+        sys.stdout.flush()
+        sys.stderr.flush()
+        replies.write(struct.pack("<BQ", failed, sum(len(piece) for piece in pieces)))
+        for piece in pieces:
+            replies.write(piece)
+        replies.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
