@@ -60,7 +60,8 @@ for file in retort.files:
     assert base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == file.hash.value, file
 PYTHON
 for part in man/man1/retort.1 bash-completion/completions/retort zsh/site-functions/_retort \
-  fish/vendor_completions.d/retort.fish retort/schemas/train/supervised.schema.json retort/recipes/classify.yaml; do
+  fish/vendor_completions.d/retort.fish retort/schemas/train/supervised.schema.json retort/recipes/classify.yaml \
+  retort/python_host/retort_host/__main__.py; do
   [ -s "$scratch/environment/share/$part" ] || fail "share/$part is not installed"
 done
 # Tests can make a program of the build folder fail; not this one.
@@ -82,6 +83,17 @@ done
 diff -r --exclude=__pycache__ "$scratch/unpacked/share/retort/python/retort" "$packages/retort" ||
   fail "the archive holds another Python package"
 cmp "$scratch/unpacked/bin/retort" "$scratch/environment/bin/retort" || fail "the archive holds another retort"
+
+# A network that Python makes, in a home where nothing was trained before.
+host=${RETORT_TORCH_PYTHON:-${XDG_CACHE_HOME:-$HOME/.cache}/retort/bench-python-2.11.0/bin/python}
+if [ -x "$host" ] && site=$("$host" -c 'import sysconfig, timm; print(sysconfig.get_path("platlib"))' 2>/dev/null); then
+  began=$SECONDS
+  inside retort data make image_folder --out photos --classes 2 --per-class 10 --size 32 -q
+  inside PYTHONPATH="$site" retort run timm data.root=photos data.image_size=32 epochs=1 device=cpu run.dir=hosted ||
+    fail "no network of timm is trained"
+  [ -e hosted/summary.json ] || fail "the run of timm's network has left no record"
+  echo "trained a network of timm in $((SECONDS - began)) s"
+fi
 
 # Without torch it says what is missing.
 rm "$packages/torch"

@@ -113,7 +113,7 @@ class Trial:
 
     def call(self, *words, **variables):
         environment = dict(os.environ, OMP_NUM_THREADS="1", XDG_CONFIG_HOME=str(self.folder.parent / "config"),
-                           RETORT_CACHE=str(self.folder / "cache"), **variables)
+                           RETORT_CACHE=str(self.folder / "cache"), XDG_RUNTIME_DIR=str(self.folder), **variables)
         return subprocess.run([self.retort, *words], cwd=self.folder, env=environment, capture_output=True, text=True)
 
     def train(self, run, **variables):
