@@ -44,11 +44,11 @@ struct PythonDataConfig {
 };
 
 /// One part: the data set that it is taken from, and which of its samples; nullopt: all.
-struct MadePart {
+struct PartOfData {
   std::size_t set = 0;
   std::optional<std::vector<std::int64_t>> numbers;
 };
-using MadeParts = std::map<Part, MadePart>;
+using MadeParts = std::map<Part, PartOfData>;
 
 Json json_at(runner::ConfigReader& reader, std::string_view key) {
   const runner::Value* const value = reader.raw(key);
