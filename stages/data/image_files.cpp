@@ -124,7 +124,7 @@ class FileCheck {
   bool is_refused_ = false;
 };
 
-bool is_ascii(const std::string& text) {
+bool has_ascii_only(const std::string& text) {
   return std::ranges::all_of(text, [](unsigned char c) { return c < 0x80; });
 }
 
@@ -132,10 +132,10 @@ bool is_ascii(const std::string& text) {
 
 fs::path NamesOnDisk::called(const fs::path& path) {
   std::error_code error;
-  if (is_ascii(path.native()) || fs::exists(path, error)) return path;
+  if (has_ascii_only(path.native()) || fs::exists(path, error)) return path;
   fs::path found;
   for (const fs::path& part : path) {
-    if (!is_ascii(part.native()) && !fs::exists(found / part, error)) {
+    if (!has_ascii_only(part.native()) && !fs::exists(found / part, error)) {
       const Names& names = names_in(found);
       const auto name = names.find(compared_name(part.native()));
       if (name == names.end()) return path;
@@ -159,7 +159,7 @@ const NamesOnDisk::Names& NamesOnDisk::names_in(const fs::path& folder) {
     for (fs::directory_iterator at(folder.empty() ? "." : folder, error), end; !error && at != end;
          at.increment(error)) {
       const std::string name = at->path().filename().native();
-      if (!is_ascii(name)) found->second.emplace(compared_name(name), name);
+      if (!has_ascii_only(name)) found->second.emplace(compared_name(name), name);
     }
   }
   return found->second;

@@ -140,7 +140,7 @@ void ReaderProcess::send(const nlohmann::ordered_json& request) {
   asked_ = Clock::now();
   std::string_view rest = line;
   while (!rest.empty()) {
-    const ssize_t size = write(*requests_, rest.data(), rest.size());
+    const ssize_t size = ::write(*requests_, rest.data(), rest.size());
     if (size > 0) rest.remove_prefix(static_cast<std::size_t>(size));
     else if (errno != EINTR) report_lost();
   }
@@ -160,7 +160,7 @@ void ReaderProcess::receive(void* to, std::size_t bytes) {
   auto* at = static_cast<char*>(to);
   while (bytes > 0) {
     wait_for_bytes();
-    const ssize_t size = read(*replies_, at, bytes);
+    const ssize_t size = ::read(*replies_, at, bytes);
     if (size > 0) {
       at += size;
       bytes -= static_cast<std::size_t>(size);
