@@ -1,5 +1,6 @@
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <set>
 #include <string>
 
@@ -7,6 +8,7 @@
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/digest.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/loader.h"
@@ -36,13 +38,19 @@ std::string interpreter() {
   return path;
 }
 
+/// The SHA-256 of trusted files, by path.
+Json& trusted_files() {
+  static Json files = Json::object();
+  return files;
+}
+
 /// Plays the Python that hosts a worker.
 int answer(const char* request) {
   static const std::string program = interpreter();
   EXPECT_EQ(Json::parse(request).at("do"), "reader");
   const Json reply = {{"interpreter", program},
                       {"script", RETORT_SOURCE_DIR "/stages/python/retort_host/reader.py"},
-                      {"files", Json::object()}};
+                      {"allowed", {{"files", trusted_files()}, {"folders", Json::array()}}}};
   reply_to_python_call(reply.dump().c_str());
   return 0;
 }
@@ -79,7 +87,10 @@ class PythonDataTest : public testing::Test {
   ~PythonDataTest() override { set_python(nullptr); }
 
   void write(const std::string& more) {
-    entry_ = folder_.write("my_data.py", kNumbers + more).string() + ":make";
+    const std::string text = kNumbers + more;
+    const auto file = std::filesystem::canonical(folder_.write("my_data.py", text));
+    trusted_files() = {{file.string(), runner::sha256(text)}};
+    entry_ = file.string() + ":make";
   }
   /// What the stage puts out by these options.
   runner::Outputs outputs(Json options) {
