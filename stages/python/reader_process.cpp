@@ -183,7 +183,7 @@ void ReaderProcess::wait_for_bytes() {
     if (!stopped && is_to_stop()) stopped = now;
     if (stopped && now - *stopped >= kGrace) throw runner::Cancelled{};
     if (limit_ && now - asked_ >= *limit_)
-      throw ReaderLost("did not answer within " + std::to_string(limit_->count()) + " seconds",
+      throw ReaderLost("did not answer within " + std::to_string(limit_->count()) + " s",
                        "raise loader.timeout, or find out what it waits for");
   }
 }

@@ -85,6 +85,7 @@ inline std::string recipe_with(const Kind& kind) {
   static const std::map<std::string, std::string> kOfKinds = {
       {"model.python", "model: {kind: model.python, entry: 'timm:create_model'}\n"},
       {"data.image_table", "data: {kind: data.image_table, root: x, table: t, label: l}\n"},
+      {"data.python", "data: {kind: data.python, entry: 'my_data.py:make', split: {}}\n"},
       {"data.features", kImages + "model: {kind: model.linear_probe}\n" + kMemory +
                             "features: {kind: data.features}\n"},
       {"memory.policy", kEpisodes},

@@ -223,7 +223,7 @@ TEST_F(PythonDataTest, LostReaderIsNamedAndReplaced) {
                {"os.kill(os.getpid(), signal.SIGKILL)", "was killed by signal 9"},
                {"os.closerange(3, 99)", "sample 3"},
                {"os.write(4, b'?' * 99)", "gave no reply that can be understood"},
-               {"threading.Event().wait()", "did not answer within 1 seconds"}};
+               {"threading.Event().wait()", "did not answer within 1 s"}};
   for (const auto& [trouble, says] : cases) {
     SCOPED_TRACE(trouble);
     write("\ndef trouble(index):\n    if index == 3: " + std::string(trouble) + "\n");
