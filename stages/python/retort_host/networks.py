@@ -47,7 +47,7 @@ class Networks:
             "layers": layers,
             # Its own names for what it saves; tied weights have several.
             "state": {name: names[id(tensor)] for name, tensor in state.items() if id(tensor) in names},
-            "pretrained": pretrained_of(network) if request["arguments"].get("pretrained") else None,
+            "pretrained": pretrained_of(network, request["arguments"]),
             "mixes_samples": any(isinstance(module, norms) for module in network.modules()),
         }
 
@@ -198,6 +198,7 @@ class Networks:
     def opened(self, number, active):
         """The network itself, for code that calls it; the worker runs the hosted modules `active`."""
         made = self.made[number]
+        made.check_weights()
         made.active = set(active)
         return made.network
 
@@ -235,7 +236,7 @@ class Made:
         return [weight._version for weight in self.weights]
 
     def check(self, inputs, outputs):
-        """Refuses outputs that do not suit the inputs, and a network that has replaced its weights."""
+        """Refuses outputs that do not suit the inputs, and what check_weights() refuses."""
         for name, tensor in outputs.items():
             if tensor.device != inputs.device:
                 raise ValueError(f"the network returned '{name}' on {tensor.device}, and its input is on {inputs.device}")
@@ -247,6 +248,10 @@ class Made:
             if self.classes is not None and logits.dim() == 2 and logits.shape[1] != self.classes:
                 raise ValueError(f"the network returned {logits.shape[1]} logits for each sample, and the data needs "
                                  f"{self.classes}")
+        self.check_weights()
+
+    def check_weights(self):
+        """Refuses a network that has replaced its weights."""
         for table, name, tensor, called in self.held:
             if table.get(name) is not tensor:
                 raise RuntimeError(f"the network has replaced its {called} by another tensor, which would not be saved; "
@@ -256,10 +261,12 @@ class Made:
                                "make it in the constructor")
 
 
-def pretrained_of(network):
+def pretrained_of(network, arguments):
     """For which pixels timm's weights were trained, as the network says."""
     config = getattr(network, "pretrained_cfg", None)
-    if not isinstance(config, dict):
+    if not arguments.get("pretrained") or not isinstance(config, dict):
         return None
     known = {key: list(config[key]) for key in ("input_size", "mean", "std") if config.get(key)}
-    return {**known, "fixed": bool(config.get("fixed_input_size"))} if len(known) == 3 else None
+    if len(known) < 3:
+        return None
+    return {**known, "fixed": bool(config.get("fixed_input_size")) and "img_size" not in arguments}
