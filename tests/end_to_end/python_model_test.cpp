@@ -190,6 +190,24 @@ TEST_F(HostedModel, DrawsOfItsOwnAreTheSameAfterAKill) {
   EXPECT_TRUE(weights("whole") == weights("run"));
 }
 
+TEST_F(HostedModel, DropoutInsideAnAttentionIsFound) {
+  const auto attending = [](const std::string& probability) {
+    return net(
+        "        x = self.mix(x.flatten(1, 2), x.flatten(1, 2), x.flatten(1, 2))[0]\n"
+        "        return self.fc(x.mean(1)[:, :4])\n",
+        "        self.mix = nn.MultiheadAttention(16, 2, batch_first=True, dropout=" + probability +
+            ")\n");
+  };
+  trust("my_net.py", attending("0.1"));
+  const Ended drawing = train("train.epochs=1", "drawing");
+  ASSERT_EQ(drawing.exit, 0) << drawing.err;
+  EXPECT_THAT(drawing.err, HasSubstr("the network draws random numbers by itself"));
+  trust("my_net.py", attending("0.0"));
+  const Ended still = train("train.epochs=1", "still");
+  ASSERT_EQ(still.exit, 0) << still.err;
+  EXPECT_THAT(still.err, Not(HasSubstr("the network draws random numbers by itself")));
+}
+
 TEST_F(HostedModel, BatchOfANetworkThatDrawsIsNotCut) {
   trust("my_net.py", net("        x = F.dropout(x, 0.1, self.training)\n"));
   const Ended refused = train("memory.micro_batch=4");

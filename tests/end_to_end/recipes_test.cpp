@@ -261,7 +261,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
     make_folders("photos", 10, 9);
     if (is_of_python(recipe)) {
       make_transformer_for(recipe, folder_.path());
-      return kQuarters + small_in_python(recipe);
+      return std::string("data.root=photos ") + kQuarters + small_in_python(recipe);
     }
     return std::string("data.root=photos data.image_size=32 model.patch_size=8 ") + kQuarters;
   }
