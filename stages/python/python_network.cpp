@@ -211,14 +211,16 @@ std::vector<std::string> PythonNetwork::active() const {
   return paths;
 }
 
-void PythonNetwork::seed_generators(const at::Tensor& input) const {
+bool PythonNetwork::seed_draws(at::Device device) const {
+  if (!draws_ || !is_training()) return false;
   const std::optional<std::uint64_t> seed = draws_->drawing_seed();
-  if (!seed) return;
-  for (const auto& entry : generator_states(input.device())) {
+  if (!seed || device.is_meta()) return true;
+  for (const auto& entry : generator_states(device)) {
     at::Generator generator = at::globalContext().defaultGenerator(entry.first);
     const std::lock_guard lock(generator.mutex());
     generator.set_current_seed(*seed);
   }
+  return true;
 }
 
 NamedTensors PythonNetwork::forward(const at::Tensor& input) {
@@ -232,11 +234,10 @@ std::pair<NamedTensors, at::Tensor> PythonNetwork::forward_with_maps(const at::T
 std::pair<NamedTensors, at::Tensor> PythonNetwork::run_forward(const at::Tensor& input,
                                                                bool wants_maps) {
   const bool is_real = input.device().type() != at::kMeta;
-  const bool may_draw = draws_ && is_training();
   const auto drawn = [&] {
     return at::globalContext().defaultGenerator(input.device()).get_state();
   };
-  if (is_real && may_draw) seed_generators(input);
+  const bool may_draw = seed_draws(input.device());
   const at::Tensor before = is_real && !may_draw ? drawn() : at::Tensor();
   give_to_python("input", input);
   const Json reply = call_python(

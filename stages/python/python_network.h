@@ -46,6 +46,9 @@ class PythonNetwork : public torch::nn::Module {
   /// has none.
   std::pair<NamedTensors, at::Tensor> forward_with_maps(const at::Tensor& input);
 
+  /// Sets torch's generators for a forward pass on this device, which a caller of Python's network
+  /// does. False if it draws nothing by itself in training, or is not training.
+  bool seed_draws(at::Device device) const;
   /// Its number among the networks that Python has made.
   std::int64_t id() const { return id_; }
   /// The paths of the hosted modules that are run from here.
@@ -84,7 +87,6 @@ class PythonNetwork : public torch::nn::Module {
   void add_dropouts(const nlohmann::ordered_json& made);
   void add_tensors(const nlohmann::ordered_json& made);
   std::pair<NamedTensors, at::Tensor> run_forward(const at::Tensor& input, bool wants_maps);
-  void seed_generators(const at::Tensor& input) const;
 
   const std::int64_t id_;
   bool mixes_samples_ = false;

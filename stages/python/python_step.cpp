@@ -118,6 +118,7 @@ NamedTensors PythonStep::encode(torch::nn::Module& network, const Batch& batch,
                                   {"step", id_},
                                   {"network", python ? python->id() : 0},
                                   {"active", python ? Json(python->active()) : Json::array()},
+                                  {"draws", python && python->seed_draws(batch.device())},
                                   {"device", batch.device().str()},
                                   {"batch", given.give("batch:", batch.tensors())}});
   given.refuse_changes();

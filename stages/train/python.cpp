@@ -85,9 +85,11 @@ class PythonTrainingStep final : public TrainingStep {
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
     if (!python_.encodes()) return model_.forward(network, part.tensors());
     return in_entry([&] {
-      return python_.encode(network, part, [&](const NamedTensors& inputs) {
+      NamedTensors encoded = python_.encode(network, part, [&](const NamedTensors& inputs) {
         return model_.forward(network, inputs);
       });
+      check_encoded(encoded, network);
+      return encoded;
     });
   }
 
@@ -144,6 +146,17 @@ class PythonTrainingStep final : public TrainingStep {
     at::Tensor samples = torch::full({groups(units)}, options_.samples_in_group, options);
     samples[-1].fill_(units - (groups(units) - 1) * options_.samples_in_group);
     return samples;
+  }
+
+  void check_encoded(const NamedTensors& encoded, const torch::nn::Module& network) const {
+    const auto learns = [](const at::Tensor& tensor) { return tensor.requires_grad(); };
+    const auto has_gradient = [&](const auto& item) { return learns(item.second); };
+    if (!torch::GradMode::is_enabled() || std::ranges::any_of(encoded, has_gradient) ||
+        std::ranges::none_of(network.parameters(), learns))
+      return;
+    throw StageError(ErrorCode::kStageFailed,
+                     python_.named("encode") + " returned no tensor that has a gradient")
+        .with_help("return what the network computes, without .detach() or torch.no_grad()");
   }
 
   void check_loss(const at::Tensor& values, const NamedTensors& encoded, const Batch& part) const {

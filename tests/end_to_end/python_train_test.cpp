@@ -2,7 +2,9 @@
 
 #include <filesystem>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,6 +37,15 @@ class Small(nn.Module):
 class Embedding(Small):
     def forward(self, x):
         return {"embeddings": super().forward(x)}
+
+
+class Noisy(Small):
+    def forward(self, x):
+        return super().forward(x * (1 + 0.1 * torch.rand_like(x)) if self.training else x)
+
+
+def noisy(outputs):
+    return Noisy(outputs)
 
 
 def make(outputs):
@@ -103,6 +114,31 @@ class Own:
 
     def loss(self, encoded, batch):
         return entropies(encoded, batch)
+
+
+class Seen:
+    def encode(self, network, batch):
+        return network(batch["image"])
+
+    def loss(self, encoded, batch):
+        return entropies(encoded, batch)
+
+
+class Plain:
+    def loss(self, encoded, batch):
+        return entropies(encoded, batch)
+
+
+class Writes(Seen):
+    def encode(self, network, batch):
+        with torch.no_grad():
+            network.head.bias.add_(1)
+        return network(batch["image"])
+
+
+class Sizes:
+    def loss(self, encoded, batch):
+        return (encoded["logits"] - batch["sizes"]).square().mean(1)
 
 
 class Lie:
@@ -178,7 +214,8 @@ import torch
 
 
 def mae(samples, scale):
-    errors = (samples.outputs[:, 0] - scale * samples.targets).abs()
+    targets = samples.targets.reshape(len(samples.outputs), -1)
+    errors = (samples.outputs - scale * targets).abs()
     return {"mae": errors.mean(), "samples": len(samples.names)}
 
 
@@ -196,6 +233,24 @@ def undefined(samples):
 
 def nothing(samples):
     pass
+)";
+
+constexpr const char* kPoints = R"(
+import numpy
+
+
+class Points:
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        sizes = numpy.array([index % 4, index % 3], dtype="float32")
+        image = numpy.zeros((3, 24, 24), dtype="float32")
+        image[0], image[1] = sizes
+        return {"image": image, "sizes": sizes}
 )";
 
 constexpr const char* kData =
@@ -225,7 +280,19 @@ class PythonTrain : public testing::Test {
     folder_.write("r.yaml", data + kNetwork);
     folder_.write("ours.yaml", data + kOurNetwork);
     folder_.write("measured.yaml", data + kNetwork + "evaluate: {kind: evaluate.python}\n");
-    const Ended trusted = with_trust("trust nets.py steps.py measures.py");
+    folder_.write("points.py", kPoints);
+    folder_.write("points.yaml",
+                  "schema: 1\ndevice: cpu\ndefaults: [{memory: as_written}, _self_]\n"
+                  "data: {kind: data.python, entry: 'points.py:Points', parts: {train: {count: "
+                  "24}, validation: {count: 8}, test: {count: 12}}, loader: {workers: 0}}\n"
+                  "model: {kind: model.python, entry: 'nets.py:make', class_argument: null, "
+                  "arguments: {outputs: 2}}\n"
+                  "train: {kind: train.python, entry: 'steps.py:Sizes', coupling: per_sample, "
+                  "epochs: 4, batch_size: 8, optimizer: {learning_rate: 0.02}}\n"
+                  "evaluate: {kind: evaluate.python, entry: 'measures.py:mae', arguments: {scale: "
+                  "1}, target: sizes}\n" +
+                      ("python: " + python_->string()) + "\n");
+    const Ended trusted = with_trust("trust nets.py steps.py measures.py points.py");
     ASSERT_EQ(trusted.exit, 0) << trusted.err;
     folder_.keep();
   }
@@ -265,6 +332,16 @@ TEST_F(PythonTrain, RegressionLearnsByALossAndAMetricInPython) {
               HasSubstr("name,target,output\n"));
 }
 
+TEST_F(PythonTrain, TargetsOfDataInPythonAreLearnt) {
+  const Ended certified = with_trust("certify points.yaml");
+  EXPECT_EQ(certified.exit, 0) << certified.out << certified.err;
+  const Ended ended = run("", "points.yaml");
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_LT(metrics("evaluate").at("metrics").at("mae"), 1.2);
+  EXPECT_THAT(file_text(folder_ / "run/nodes/evaluate/predictions.csv"),
+              HasSubstr("name,target_0,target_1,output_0,output_1\n"));
+}
+
 TEST_F(PythonTrain, MultiLabelTrainingInPartsIsExact) {
   const std::string chosen =
       "train.entry=steps.py:MultiLabel +train.arguments.classes=3 train.monitor=exact "
@@ -296,6 +373,26 @@ TEST_F(PythonTrain, NetworkOfOursTrainsByAnEncodeInPython) {
   EXPECT_EQ(certified.exit, 0) << certified.out << certified.err;
   const Ended ended = run(chosen, "ours.yaml");
   EXPECT_EQ(ended.exit, 0) << ended.err;
+}
+
+TEST_F(PythonTrain, NetworkThatDrawsTrainsByAnEncodeAsItDoesWithoutOne) {
+  const auto losses = [&](const std::string& name, const std::string& step) {
+    const Ended ended = with_trust(
+        "run r.yaml model.entry=nets.py:noisy train.entry=steps.py:" + step + " run.dir=" + name);
+    EXPECT_EQ(ended.exit, 0) << ended.err;
+    std::vector<json> found;
+    std::istringstream lines(file_text(folder_ / (name + "/metrics.jsonl")));
+    for (std::string line; std::getline(lines, line);)
+      if (line.find("_loss\"") != line.npos) found.push_back(json::parse(line).at("value"));
+    return found;
+  };
+  const auto seen = losses("seen", "Seen");
+  EXPECT_FALSE(seen.empty());
+  EXPECT_EQ(seen, losses("plain", "Plain"));
+}
+
+TEST_F(PythonTrain, EncodeThatChangesWeightsIsRefused) {
+  EXPECT_THAT(refused("Writes"), HasSubstr("encode() of steps.py:Writes changes the network's"));
 }
 
 TEST_F(PythonTrain, CouplingThatIsNotTrueIsFoundByTheCertificate) {

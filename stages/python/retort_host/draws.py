@@ -112,13 +112,13 @@ def draws(operator, inputs, named):
 
 
 @contextlib.contextmanager
-def no_draws(torch, device, who):
-    """Refuses what draws from torch's generators. In a dry run, whose device is meta, also what draws from Python's or
-    NumPy's, whose states take longer to compare."""
+def no_draws(torch, device, who, is_seeded):
+    """Refuses what draws from torch's generators, unless they were seeded for it. In a dry run, whose device is meta, also
+    what draws from Python's or NumPy's, whose states take longer to compare."""
 
     def states():
-        found = [torch.get_rng_state()]
-        if device.type == "cuda":
+        found = [] if is_seeded else [torch.get_rng_state()]
+        if device.type == "cuda" and not is_seeded:
             found.append(torch.cuda.get_rng_state(device))
         return found
 

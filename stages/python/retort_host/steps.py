@@ -49,7 +49,11 @@ class Steps:
 
     def encode(self, request):
         network = self.networks.opened(request["network"], request["active"]) if request["network"] else self.built_in
+        weights = list(network.parameters()) if request["network"] else []
+        versions = [weight._version for weight in weights]
         encoded = self.run(request, "encode", network, self.given("batch:", request["batch"]))
+        if [weight._version for weight in weights] != versions:
+            raise Refusal(f"encode() of {self.made[request['step']][0]} changes the network's parameters", "only the optimizer may")
         if isinstance(encoded, self.torch.Tensor):
             encoded = {"logits": encoded}
         return {"encoded": self.take(request, "encode", "encoded:", encoded)}
@@ -67,7 +71,7 @@ class Steps:
         entry, step = self.made[request["step"]]
         device = self.torch.device(request["device"])
         try:
-            with no_draws(self.torch, device, f"{method}() of {entry}"):
+            with no_draws(self.torch, device, f"{method}() of {entry}", request.get("draws", False)):
                 return getattr(step, method)(*arguments)
         except Exception as error:
             if device.type == "meta" and "meta" in str(error).lower() and not isinstance(error, Refusal):

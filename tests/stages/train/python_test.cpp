@@ -169,6 +169,13 @@ TEST_F(PythonTraining, LossThatCannotTrainIsRefused) {
     return encoded.at("logits").argmax(1).ne(batch.at("label"));
   };
   EXPECT_REFUSED(run(), kStageFailed, "/entry", "type Bool");
+  python_.loss = entropies;
+  python_.encode = [](const Tensors& batch) -> Tensors {
+    const torch::NoGradGuard no_graph;
+    return {{"logits", std::get<1>(run_encoded_network({"image"}, {batch.at("image")})).front()}};
+  };
+  EXPECT_REFUSED(run(), kStageFailed, "/entry", "encode() of my_step.py:Step",
+                 "no tensor that has");
 }
 
 TEST_F(PythonTraining, ChangedBatchIsRefused) {
@@ -265,6 +272,22 @@ TEST_F(PythonTraining, TrueCouplingsAreCertified) {
   policy_->micro_batch = 2;
   policy_->two_pass = true;
   EXPECT_LT(exact(R"("coupling": "whole_batch")"), runner::Certificate::kLimit);
+}
+
+TEST_F(PythonTraining, GroupsWeighByTheirSamples) {
+  run();
+  const std::vector<double> of_samples = context_.values("validation/loss");
+  python_.loss = [](const Tensors& encoded, const Tensors& batch) {
+    std::vector<at::Tensor> means;
+    for (const at::Tensor& group : entropies(encoded, batch).split(5))
+      means.push_back(group.mean());
+    return torch::stack(means);
+  };
+  RecordingContext of_groups;
+  stage_of(kTrainPython, options(R"("coupling": "per_group", "samples_in_group": 5)"))
+      ->run(inputs(), of_groups);
+  ASSERT_THAT(of_groups.values("validation/loss"), SizeIs(2));
+  EXPECT_NEAR(of_groups.values("validation/loss")[1], of_samples[1], 1e-5 * of_samples[1]);
 }
 
 TEST_F(PythonTraining, FalseCouplingIsFoundByTheCertificate) {
