@@ -75,7 +75,7 @@ check_includes() {
   check_rooms stages $stages_rooms
   forbid "at a root lie the program's entry, the table of kinds and the precompiled header alone" "$(
     find runner stages -maxdepth 1 -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' \) |
-      but_not '/(main\.cpp|worker_main\.cpp|stages\.(h|cpp)|(runner|torch)_pch\.h)$'
+      but_not '/(main\.cpp|(worker_main|worker_library|run_worker)\.(h|cpp)|stages\.(h|cpp)|(runner|torch)_pch\.h)$'
   )"
   forbid "runner/parent/config and runner/parent/schema do not know each other" \
     "$(code '#include "runner/parent/config/' runner/parent/schema)"
@@ -86,7 +86,7 @@ check_includes() {
   )"
   forbid "stages/ sees of runner/ only what the contract of a stage needs; the worker alone sees more" "$(
     code '#include [<"]runner/(worker|shared/(graph|protocol|record))/' stages |
-      but_not '^stages/(worker/[a-z_]+|worker_main)\.(cpp|h):'
+      but_not '^stages/(worker/[a-z_]+|worker_main|worker_library|run_worker)\.(cpp|h):'
   )"
   local room
   for room in $paper_rooms; do
