@@ -65,6 +65,15 @@ class PythonBlock : public RecomputableModule, public HostedModule {
   }
 };
 
+/// Python sets up its part of CUDA when it first makes a tensor there, and seeds generators then:
+/// before their states are compared.
+void set_up(at::Device device) {
+  static bool is_done = false;
+  if (is_done || !device.is_cuda()) return;
+  call_python({{"do", "set_up_cuda"}});
+  is_done = true;
+}
+
 /// What Python keeps of a call of a hosted module, as long as this.
 class KeptCall {
  public:
@@ -233,6 +242,7 @@ std::pair<NamedTensors, at::Tensor> PythonNetwork::forward_with_maps(const at::T
 
 std::pair<NamedTensors, at::Tensor> PythonNetwork::run_forward(const at::Tensor& input,
                                                                bool wants_maps) {
+  set_up(input.device());
   const bool is_real = input.device().type() != at::kMeta;
   const auto drawn = [&] {
     return at::globalContext().defaultGenerator(input.device()).get_state();

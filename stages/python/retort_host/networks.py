@@ -55,7 +55,7 @@ class Networks:
         """What the entry returns. Code that cannot run on the Meta device, such as transformers' from_pretrained, runs on the
         CPU, and its values are dropped."""
         torch = self.torch
-        torch.manual_seed(request["seed"] & 0x7FFFFFFFFFFFFFFF)
+        torch.default_generator.manual_seed(request["seed"] & 0x7FFFFFFFFFFFFFFF)
         try:
             with torch.device(request["device"]):
                 return make(**request["arguments"])
@@ -154,6 +154,11 @@ class Networks:
 
     def forget(self, request):
         self.calls.pop(request["call"], None)
+        return {}
+
+    def set_up_cuda(self, request):
+        """What torch does when Python first makes a tensor on a GPU: it seeds the generators there, too."""
+        self.torch.cuda.init()
         return {}
 
     def train(self, request):
