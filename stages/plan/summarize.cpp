@@ -166,7 +166,7 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
                           .bytes = casts,
                           .note = "in live: weights in half precision that autocast keeps"});
   }
-  plan.terms.push_back({.name = "allocator_rounding",
+  plan.terms.push_back({.name = std::string(kRoundingTerm),
                         .bytes = rounding,
                         .note = is_gpu
                                     ? "sizes rounded to 512 bytes, and unused parts of segments"

@@ -12,7 +12,8 @@ namespace stages {
 
 /// Names of the terms for gaps between tensors that differ from the plan, and for memory that
 /// kernels may take.
-inline constexpr std::string_view kMarginTerm = "margin", kKernelScratchTerm = "kernel_scratch";
+inline constexpr std::string_view kMarginTerm = "margin", kKernelScratchTerm = "kernel_scratch",
+                                  kRoundingTerm = "allocator_rounding";
 
 /// Summarizes the memory of a trace from event `first_event` on, including what was alive by then:
 /// the peak, its owners, the curve and the operations computed. It replays the backend's allocator,

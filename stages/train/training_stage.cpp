@@ -45,8 +45,12 @@ struct TrainingOptions {
 
 /// The part of the needed bytes in `plan` that the allocator hands out: to tensors, and to kernels.
 std::int64_t planned_for_tensors(const runner::MemoryPlan& plan) {
-  const auto kernels = std::ranges::find(plan.terms, kKernelScratchTerm, &runner::NamedBytes::name);
-  return plan.live + plan.held_bytes() + (kernels == plan.terms.end() ? 0 : kernels->bytes);
+  std::int64_t bytes = plan.needed;
+  for (const runner::NamedBytes& term : plan.terms) {
+    if (term.name == kMarginTerm || term.name == kRoundingTerm || term.name == kContextTerm)
+      bytes -= term.bytes;
+  }
+  return bytes;
 }
 
 class TrainingStage final : public runner::Stage {

@@ -89,7 +89,6 @@ inline std::string recipe_with(const Kind& kind) {
       {"data.features", kImages + "model: {kind: model.linear_probe}\n" + kMemory +
                             "features: {kind: data.features}\n"},
       {"memory.policy", kEpisodes},
-      {"model.python", "model: {kind: model.python, entry: 'a.py:b'}\n"},
       {"train.python", kPython},
       {"train.supervised", kSupervised + "train: {kind: train.supervised}\n"},
       {"train.binary", kBinary},
