@@ -363,8 +363,8 @@ namespace {
 using at::Tensor;
 using Maybe = std::optional<Tensor>;
 
-/// (n, heads, tokens, width), stored as (n, tokens, heads, width), as the CPU's kernel makes its
-/// results.
+/// (n, heads, tokens, width), stored as (n, tokens, heads, width), as kernels make gradients, and
+/// those of a GPU their results.
 Tensor token_major(const Tensor& like) {
   return at::empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options())
       .transpose(1, 2);
@@ -387,7 +387,7 @@ std::tuple<Tensor, Tensor> flash(const Tensor& q, const Tensor& k, const Tensor&
                                  const Maybe&, std::optional<double>) {
   count_flops(2.0 * static_cast<double>(q.numel() * k.size(2)) +
               2.0 * static_cast<double>(q.numel() * v.size(2)));
-  const Tensor y = token_major(q);
+  const Tensor y = on_cpu() ? at::empty_like(q) : token_major(q);
   const Tensor log_sum =
       at::empty({q.size(0), q.size(2), q.size(1)}, statistics_of(q)).transpose(1, 2);
   if (!on_cpu()) return {y, log_sum};

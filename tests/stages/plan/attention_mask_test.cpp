@@ -43,10 +43,28 @@ void attend(const MaskCase& one, at::Device device) {
     mask = make(one.shape, one.type);
     if (one.is_learned) mask->requires_grad_(true);
   }
-  at::scaled_dot_product_attention(q, k, k, mask).sum().backward();
+  const at::Tensor y = at::scaled_dot_product_attention(q, k, k, mask);
+  y.transpose(1, 2).reshape({kBatch, kTokens, kHeads * kWidth}).square().sum().backward();
 }
 
 class AttentionMaskTest : public testing::TestWithParam<MaskCase> {};
+
+// The CPU's kernel stores its result as its query is stored.
+TEST(Attention, ResultIsStoredAsTheCpuStoresIt) {
+  register_meta_kernels();
+  for (const bool by_token : {false, true}) {
+    const auto strides = [&](at::Device device) {
+      at::Tensor q = torch::zeros({2, 3, 5, 4}, device);
+      if (by_token) q = torch::zeros({2, 5, 3, 4}, device).transpose(1, 2);
+      return at::scaled_dot_product_attention(q, q, q).strides().vec();
+    };
+    const std::vector<std::int64_t> ours = [&] {
+      const MemoryTrace trace({.device = at::kCPU, .threads = 1, .model = {}});
+      return strides(at::kMeta);
+    }();
+    EXPECT_EQ(ours, strides(at::kCPU)) << by_token;
+  }
+}
 
 TEST_P(AttentionMaskTest, CountsAsPlanned) {
   register_meta_kernels();
