@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/latest_weights.h"
 #include "tests/support/program.h"
 #include "tests/support/shared_folder.h"
 
@@ -39,12 +40,7 @@ class FineTuning : public testing::Test {
                          name + ' ' + more,
                      folder_.path());
   }
-  std::string weights(const std::string& name) const {
-    const fs::path checkpoints = folder_ / (name + "/nodes/train/checkpoints");
-    std::string latest = file_text(checkpoints / "latest");
-    if (!latest.empty()) latest.pop_back();
-    return file_text(checkpoints / latest / "model.safetensors");
-  }
+  std::string weights(const std::string& name) const { return latest_weights(folder_ / name); }
   SharedFolder folder_;
 };
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/latest_weights.h"
 #include "tests/support/program.h"
 #include "tests/support/shared_folder.h"
 #include "tests/support/torch_python.h"
@@ -87,12 +88,7 @@ class PythonHosting : public testing::Test {
     return in_python("run own.yaml run.dir=" + name + " python=" + python_->string() + ' ' + more,
                      variables);
   }
-  std::string weights(const std::string& name) const {
-    const fs::path checkpoints = folder_ / (name + "/nodes/train/checkpoints");
-    std::string latest = file_text(checkpoints / "latest");
-    if (!latest.empty()) latest.pop_back();
-    return file_text(checkpoints / latest / "model.safetensors");
-  }
+  std::string weights(const std::string& name) const { return latest_weights(folder_ / name); }
 
   SharedFolder folder_;
   const std::optional<fs::path> python_ = torch_python();

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/latest_weights.h"
 #include "tests/support/program.h"
 #include "tests/support/shared_folder.h"
 #include "tests/support/torch_python.h"
@@ -104,12 +105,7 @@ class HostedModel : public testing::Test {
     EXPECT_NE(run.exit, 70) << run.err;
     return run.err;
   }
-  std::string weights(const std::string& name) const {
-    const fs::path checkpoints = folder_ / (name + "/nodes/train/checkpoints");
-    std::string latest = file_text(checkpoints / "latest");
-    if (!latest.empty()) latest.pop_back();
-    return file_text(checkpoints / latest / "model.safetensors");
-  }
+  std::string weights(const std::string& name) const { return latest_weights(folder_ / name); }
   Ended python(const std::string& program) const {
     folder_.write("program.py", program);
     return run_shell(python_->string() + " program.py", folder_.path());
