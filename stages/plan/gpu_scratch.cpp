@@ -98,30 +98,76 @@ std::int64_t copies(const ConvolutionShape& shape) {
 /// With room for what kernels take apart from copies.
 std::int64_t with_room(std::int64_t bytes) { return bytes + bytes / 50 + kMiB; }
 
+std::int64_t result_bytes(const ConvolutionShape& shape) {
+  return shape.element_bytes * shape.batch * shape.out * shape.area();
+}
+
+std::int64_t image_bytes(const ConvolutionShape& shape) {
+  return shape.element_bytes * shape.batch * shape.in * shape.in_area();
+}
+
+bool is_depthwise(const ConvolutionShape& shape) {
+  return shape.groups > 1 && shape.groups == shape.in;
+}
+
+bool is_in_groups(const ConvolutionShape& shape) {
+  return shape.groups > 1 && shape.groups < shape.in;
+}
+
+/// Depthwise, but not the usual kernel of one result for each channel. In half precision cuDNN
+/// copies its tensors into float32.
+bool is_rare_depthwise(const ConvolutionShape& shape) {
+  return is_depthwise(shape) && (shape.out != shape.in || shape.is_pointwise());
+}
+
 }  // namespace
 
 std::int64_t gpu_forward_scratch(const ConvolutionShape& shape) {
-  return with_room(copies(shape)) + std::min(4 * kSumBytes * shape.weight_elements(), 4 * kMiB);
+  const std::int64_t elements = shape.weight_elements();
+  std::int64_t bytes = with_room(copies(shape)) + std::min(4 * kSumBytes * elements, 4 * kMiB);
+  if (shape.is_half()) return bytes + (is_in_groups(shape) ? kMiB : 0);
+  // Sums in parts, or the transformed weight.
+  if (!is_depthwise(shape))
+    bytes += std::min(4 * result_bytes(shape), std::max(8 * kMiB, 2 * kSumBytes * elements));
+  if (is_in_groups(shape)) bytes += std::min(3 * image_bytes(shape), 16 * kMiB);
+  return bytes;
 }
 
 std::int64_t gpu_input_gradient_scratch(const ConvolutionShape& shape) {
+  const std::int64_t elements = shape.weight_elements(), copied = copies(shape);
+  const std::int64_t sums = std::min(kSumBytes * elements, 2 * kMiB);
+  if (shape.is_half()) {
+    const std::int64_t tensors = image_bytes(shape) + result_bytes(shape);
+    const bool is_converted = is_in_groups(shape) || (shape.is_pointwise() && copied > 0) ||
+                              (shape.stride > 1 && !is_depthwise(shape));
+    if (is_rare_depthwise(shape)) return with_room(copied + 3 * tensors + tensors / 3) + sums;
+    return with_room(copied + (is_converted ? tensors + tensors / 3 + kMiB : 0)) + sums;
+  }
   // Some kernels for float32 transform the images.
-  const bool is_transformed =
-      shape.element_bytes > 2 && shape.stride == 1 && shape.groups == 1 && !shape.is_pointwise();
-  return with_room((is_transformed ? 2 : 1) * copies(shape)) +
-         std::min(kSumBytes * shape.weight_elements(), 2 * kMiB);
+  const bool is_transformed = shape.stride == 1 && shape.groups == 1 && !shape.is_pointwise();
+  const std::int64_t of_weight =
+      shape.is_pointwise() && shape.groups == 1 ? std::min(kSumBytes * elements, 16 * kMiB) : 0;
+  return with_room((is_in_groups(shape) ? 3 : is_transformed ? 2 : 1) * copied) + sums + of_weight;
 }
 
 std::int64_t gpu_weight_gradient_scratch(const ConvolutionShape& shape, const GpuKernels& gpu) {
   constexpr std::int64_t kLarge = 1 << 20, kMost = 48 * kMiB;  // of a weight; of sums in parts
-  // Seen once, in a training on 105 images of three channels: 1.0 GiB, for copies of 0.2.
-  const bool has_few_channels =
-      shape.element_bytes > 2 && shape.stride == 1 && shape.in < 8 && !shape.is_pointwise();
-  const std::int64_t elements = shape.weight_elements(),
-                     whole = (has_few_channels ? 6 : 1) * copies(shape);
+  const std::int64_t elements = shape.weight_elements(), copied = copies(shape);
   const std::int64_t parts =
       elements > kLarge ? 0 : std::min(gpu.multiprocessors * kSumBytes * elements, kMost);
-  return whole + whole / 10 + parts + 4 * kMiB;
+  if (shape.is_half()) {
+    const std::int64_t tensors = image_bytes(shape) + result_bytes(shape);
+    const std::int64_t converted = is_rare_depthwise(shape)            ? 4 * tensors
+                                   : is_depthwise(shape)               ? 0
+                                   : shape.stride > 1 && shape.in < 64 ? 3 * tensors / 2
+                                                                       : 2 * kMiB;
+    return copied + copied / 10 + parts + converted + 4 * kMiB;
+  }
+  // Seen once, in a training on 105 images of three channels: 1.0 GiB, for copies of 0.2.
+  const std::int64_t few = shape.in < 8 && !shape.is_pointwise() ? (shape.stride == 1 ? 6 : 2) : 1;
+  const std::int64_t of_weight =
+      std::min((shape.is_pointwise() ? 15 : 3) * kSumBytes * elements, 2 * kMost);
+  return few * copied + few * copied / 10 + std::max(parts, of_weight) + 7 * kMiB;
 }
 
 }  // namespace stages::meta
