@@ -13,6 +13,7 @@
 #include "runner/shared/stage/family.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/units.h"
+#include "runner/shared/value/parse_json.h"
 #include "runner/worker/kept_artifacts.h"
 #include "runner/worker/node_context.h"
 
@@ -105,7 +106,7 @@ std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse
   std::vector<bool> runs(graph_.nodes.size(), false);
   for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
     const Node& node = graph_.nodes[i];
-    const std::filesystem::path folder = RunLayout(options.folder).node(node.id).folder();
+    const std::filesystem::path folder = RunLayout(options.record()).node(node.id).folder();
     const auto finished = options.resume ? read_finished(folder) : std::nullopt;
     // Consumers come after their producers in the order, so whether node i is needed is already
     // known.
@@ -120,6 +121,28 @@ std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse
     for (const Edge& edge : node.inputs) {
       if (!is_left_out(edge, node, options.trained)) runs[edge.from] = true;
     }
+  }
+  return runs;
+}
+
+/// All ranks run the trainings that rank 0 runs, which may need less: it alone knows what the
+/// evaluations need. Another rank also runs what these trainings are given.
+std::vector<bool> Executor::as_first_decides(std::vector<bool> runs,
+                                             const RunOptions& options) const {
+  if (options.ranks.size == 1) return runs;
+  nlohmann::ordered_json own = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i]) own.push_back(graph_.nodes[i].id);
+  }
+  const std::string decided = world_.text_of_first(own.dump());
+  if (options.ranks.rank == 0) return runs;
+  const auto of_first = parse_json<nlohmann::ordered_json>(decided).get<std::set<std::string>>();
+  runs.assign(runs.size(), false);
+  for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
+    const Node& node = graph_.nodes[i];
+    if (family_of(node.kind) == Family::kTrain && of_first.contains(node.id)) runs[i] = true;
+    if (!runs[i]) continue;
+    for (const Edge& edge : node.inputs) runs[edge.from] = true;
   }
   return runs;
 }
@@ -232,7 +255,8 @@ DryContext Executor::dry_context(std::size_t index, const Given& given, const Ru
   DryContext context(node_facts(index, graph_, options, device, given.wanted, taken), dry_,
                      given.held, shelf_, world_, dry);
   if (!options.plans.empty()) context.replay(RunLayout(options.plans).node(dry.node).plan());
-  const std::filesystem::path& recorded = options.folder.empty() ? options.resumed : options.folder;
+  const std::filesystem::path& recorded =
+      options.record().empty() ? options.resumed : options.record();
   if (options.resume && !recorded.empty())
     context.replay(RunLayout(recorded).node(dry.node).plan());
   return context;
@@ -252,7 +276,7 @@ ExitCode Executor::run(const RunOptions& options, std::string_view device) {
   Diagnostics unread;
   const std::unique_ptr<Reuse> reuse = make_reuse(options, unread);
   Reuse* const shared = reuse.get();
-  const std::vector<bool> runs = nodes_to_run(options, shared);
+  const std::vector<bool> runs = as_first_decides(nodes_to_run(options, shared), options);
   KeptArtifacts artifacts(graph_, options.trained, runs);
   for (const std::size_t i : order_) {
     if (world_.is_cancelled()) throw Cancelled{};
@@ -379,6 +403,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
     NodeFacts facts = node_facts(index, graph_, options, device, given.wanted, taken_from);
     facts.folder = layout.folder();
     facts.observer = options.observer;
+    facts.ranks.first_folder = RunLayout(options.record()).node(node.id).folder();
     NodeContext context(std::move(facts), index, node.id, world_, reuse);
     make_folders(layout.folder());
     // If stopped from here on, the node is not finished.

@@ -27,6 +27,10 @@ struct RunOptions {
   std::filesystem::path folder;  ///< the run folder; nodes write below its nodes/
   bool smoke = false;
   Observer* observer = nullptr;  ///< borrowed
+  /// `first_folder` is not used.
+  RankOfRun ranks = {};
+  /// For a rank other than the first: the run folder of rank 0. Empty: `folder`.
+  std::filesystem::path first_folder = {};
   bool resume =
       false;  ///< the run was interrupted: finished nodes are not run again, the others continue
   CheckpointSources trained = {};  ///< trainings that are not run: their results are loaded from
@@ -43,6 +47,11 @@ struct RunOptions {
   /// or evaluates its trainings. Empty: none.
   std::filesystem::path divisions = {};
   bool accepts_changes = false;  ///< accept changes in the data since then
+
+  /// The folder that has the run's record.
+  const std::filesystem::path& record() const {
+    return first_folder.empty() ? folder : first_folder;
+  }
 };
 
 /// An executor's access to its environment. `emit` and `is_cancelled` must not be empty.
@@ -60,6 +69,10 @@ struct ExecutorWorld {
       [](const std::string&, const std::exception&) {};
   /// The peak of live tensor bytes since the last call; 0: unknown.
   std::function<std::int64_t()> measure_peak_live = [] { return 0; };
+  /// With several ranks: returns the text that rank 0 has called it with.
+  std::function<std::string(const std::string& own)> text_of_first = [](const std::string& own) {
+    return own;
+  };
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
@@ -99,6 +112,7 @@ class Executor {
 
  private:
   std::vector<bool> nodes_to_run(const RunOptions& options, Reuse* reuse) const;
+  std::vector<bool> as_first_decides(std::vector<bool> runs, const RunOptions& options) const;
   ExitCode run_node(std::size_t index, KeptArtifacts& artifacts, const RunOptions& options,
                     std::string_view device, Reuse* reuse);
   ExitCode finish_without(std::size_t index, const RunOptions& options, Reuse* reuse);

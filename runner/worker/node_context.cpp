@@ -40,7 +40,7 @@ namespace fs = std::filesystem;
 /// The folder of the node `id` in the run that is resumed or repeated, if it got that far.
 fs::path earlier_folder(const std::string& id, const RunOptions& options) {
   std::error_code error;
-  const fs::path& resumed = options.folder.empty() ? options.resumed : options.folder;
+  const fs::path& resumed = options.record().empty() ? options.resumed : options.record();
   for (const fs::path& run : {options.resume ? resumed : fs::path(), options.divisions}) {
     if (run.empty()) continue;
     const NodeLayout layout = RunLayout(run).node(id);
@@ -63,6 +63,7 @@ NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& op
                   .smoke = options.smoke,
                   .reuses = taken && node.cacheable,
                   .wanted = std::move(wanted),
+                  .ranks = options.ranks,
                   .restarts = options.restarts,
                   .accepts_changes = options.accepts_changes};
   if (family_of(node.kind) == Family::kData) facts.earlier = earlier_folder(node.id, options);

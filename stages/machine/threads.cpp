@@ -68,9 +68,11 @@ int threads_that_start(int wanted) {
   return static_cast<int>(threads.size());
 }
 
-int use_threads(std::optional<int> wanted) {
-  const auto automatic = [] {
-    return auto_threads(physical_cores(allowed_cpus()), cgroup_cpus(),
+int use_threads(std::optional<int> wanted, int ranks) {
+  const auto automatic = [ranks] {
+    const std::optional<double> quota = cgroup_cpus();
+    return auto_threads(physical_cores(allowed_cpus()) / ranks,
+                        quota ? std::optional(*quota / ranks) : std::nullopt,
                         std::getenv("OMP_NUM_THREADS"));
   };
   const int threads = wanted ? *wanted : automatic();

@@ -25,6 +25,7 @@ int threads_that_start(int wanted);
 /// Sets the threads of tensor operations and returns their number: `wanted`, or auto_threads().
 /// Throws StageError if the system cannot start that many: LibTorch would wait forever for the
 /// missing ones.
-int use_threads(std::optional<int> wanted);
+/// `ranks` processes share the machine: by default each has its part of the cores.
+int use_threads(std::optional<int> wanted, int ranks = 1);
 
 }  // namespace stages

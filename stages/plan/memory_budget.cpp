@@ -30,11 +30,20 @@ std::int64_t gpu_memory_left(c10::Device device) {
 
 }  // namespace
 
+namespace {
+int ranks_of_host = 1;  // set once, before anything is planned
+}
+
+void share_host_memory(int ranks) { ranks_of_host = ranks; }
+int host_memory_ranks() { return ranks_of_host; }
+
 runner::NamedBytes host_memory(const std::filesystem::path& root) {
-  const std::int64_t machine = kilobytes_field(root / "proc/meminfo", "MemTotal");
+  runner::NamedBytes all{"the machine's memory",
+                         kilobytes_field(root / "proc/meminfo", "MemTotal")};
   const std::optional<std::int64_t> group = cgroup_memory(root);
-  if (group && *group < machine) return {"the control group's limit", *group};
-  return {"the machine's memory", machine};
+  if (group && *group < all.bytes) all = {"the control group's limit", *group};
+  if (ranks_of_host == 1) return all;
+  return {"a rank's share of " + all.name, all.bytes / ranks_of_host};
 }
 
 runner::NamedBytes device_memory(c10::Device device) {

@@ -18,6 +18,11 @@ class MemoryPolicy;
 /// All CPU memory that this process may use, named after what limits it: the machine, or a control
 /// group that allows less. `root` is / except in tests.
 runner::NamedBytes host_memory(const std::filesystem::path& root = "/");
+/// From now on `ranks` processes like this one share the machine: host_memory() is the part of
+/// each.
+void share_host_memory(int ranks);
+/// The number of processes that share the machine's memory.
+int host_memory_ranks();
 /// All the memory that `device` has, by name.
 runner::NamedBytes device_memory(c10::Device device);
 

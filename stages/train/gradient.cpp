@@ -12,6 +12,7 @@
 
 #include "stages/numerics/recomputable_module.h"
 #include "stages/plan/repetition.h"
+#include "stages/ranks/rank_group.h"
 #include "stages/tensor/loss_term.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/train/validation.h"
@@ -66,7 +67,8 @@ class Accumulation {
                double weight, const StepPlan& plan, const StepKey& key,
                const std::optional<at::Tensor>& scale,
                const std::function<void()>& after_micro_batch,
-               const std::function<void(const at::Tensor&)>& before_backward)
+               const std::function<void(const at::Tensor&)>& before_backward,
+               const runner::RankOfRun& ranks)
       : step_(step),
         network_(network),
         batch_(batch),
@@ -75,15 +77,20 @@ class Accumulation {
         scale_(scale),
         after_micro_batch_(after_micro_batch),
         before_backward_(before_backward),
-        size_(plan.micro_batch > 0 ? std::min(plan.micro_batch, batch.units()) : batch.units()),
+        ranks_(ranks),
+        share_(share_of(batch.units(), units_in_group(step), ranks.rank, ranks.size)),
+        size_(plan.micro_batch > 0 ? std::min(plan.micro_batch, share_.units()) : share_.units()),
         weight_(weight),
         numbers_(weight, step.scored(batch)) {}
 
   StepNumbers run() && {
     const ScopedActivationCheckpointing recomputed(network_.module(),
                                                    plan_.activation_checkpointing);
-    if (plan_.two_pass && size_ < batch_.units()) run_two_passes();
-    else run_one_pass();
+    const bool is_cut = size_ < batch_.units();
+    const bool meets_others = ranks_.size > 1 && couples_batch(step_);
+    if (is_cut && (plan_.two_pass || meets_others)) run_two_passes();
+    else together([&] { run_one_pass(); });
+    numbers_.sum_over(ranks_);
     return std::move(numbers_);
   }
 
@@ -94,7 +101,7 @@ class Accumulation {
   template <typename Run, typename Keep>
   void for_each_part(const char* name, Run run, Keep keep) const {
     Repetition parts({name, batch_, network_.module()});
-    for (std::int64_t begin = 0, end = 0; begin < batch_.units(); begin = end) {
+    for (std::int64_t begin = share_.begin, end = 0; begin < share_.end; begin = end) {
       end = end_of_part(begin);
       keep(parts.next(end - begin, [&]() -> NamedTensors {
         const ScopedDropout dropout(network_.module(), key_, row_names(batch_, begin, end));
@@ -106,8 +113,8 @@ class Accumulation {
   /// Layers that mix the samples of a part (BatchNorm) cannot process a last part of one sample: it
   /// gets a second one from the part before.
   std::int64_t end_of_part(std::int64_t begin) const {
-    const std::int64_t end = std::min(begin + size_, batch_.units());
-    if (!step_.mixes_samples() || batch_.units() - end != 1) return end;
+    const std::int64_t end = std::min(begin + size_, share_.end);
+    if (!step_.mixes_samples() || share_.end - end != 1) return end;
     return end - begin > 2 ? end - 1 : end + 1;
   }
 
@@ -119,8 +126,8 @@ class Accumulation {
         measured = measured_loss(encoded_in_scope(part), part);
       }
       if (before_backward_) before_backward_(measured.loss);
-      backward(measured.loss);
-      return NamedTensors{{"sums", measured.sums}};
+      backward(share_.counts ? measured.loss : measured.loss * 0);
+      return NamedTensors{{"sums", share_.counts ? measured.sums : measured.sums * 0}};
     };
     for_each_part("one", run, [&](const NamedTensors& kept) {
       numbers_.add(kept.at("sums"));
@@ -136,16 +143,27 @@ class Accumulation {
   void run_two_passes() {
     assert(!step_.mixes_samples());
     EncodedParts parts;
-    const Collected before(network_.module());  // otherwise each pass would collect the same
-                                                // statistics again
-    const auto first_pass = [&](const Batch& part) {
-      const torch::NoGradGuard no_graph;
-      return encode(part);
-    };
-    for_each_part("first", first_pass,
-                  [&](NamedTensors encoded) { parts.add(std::move(encoded)); });
-    before.put_back();
-    const NamedTensors gradients = gradients_by(parts.join());
+    NamedTensors own;
+    together([&] {
+      const Collected before(network_.module());  // otherwise each pass would collect the same
+                                                  // statistics again
+      const auto first_pass = [&](const Batch& part) {
+        const torch::NoGradGuard no_graph;
+        return encode(part);
+      };
+      for_each_part("first", first_pass,
+                    [&](NamedTensors encoded) { parts.add(std::move(encoded)); });
+      before.put_back();
+      own = parts.join();
+    });
+    const Gathered all = gathered(std::move(own));
+    together([&] {
+      const NamedTensors gradients = own_rows(gradients_by(all.encoded), all);
+      if (share_.counts) run_second_pass(parts, gradients);
+    });
+  }
+
+  void run_second_pass(const EncodedParts& parts, const NamedTensors& gradients) {
     std::size_t number = 0;
     const auto second_pass = [&](const Batch& part) {
       const NamedTensors encoded = encode(part);
@@ -165,6 +183,54 @@ class Accumulation {
     });
   }
 
+  /// The embeddings of all ranks, and where this rank's rows are among them.
+  struct Gathered {
+    NamedTensors encoded;
+    std::vector<std::pair<std::string, std::pair<std::int64_t, std::int64_t>>> own;  // begin, rows
+  };
+
+  Gathered gathered(NamedTensors own) const {
+    Gathered all;
+    if (ranks_.size == 1) {
+      all.encoded = std::move(own);
+      return all;
+    }
+    for (const auto& [name, tensor] : own) {
+      if (tensor.dim() == 0) {
+        all.encoded.set(name, tensor);
+        continue;
+      }
+      const at::Tensor rows = share_.counts ? tensor : tensor.narrow(0, 0, 0);
+      const RankGroup::Gathered found = gather(rows);
+      all.encoded.set(name, found.rows);
+      all.own.emplace_back(name, std::pair(found.own, rows.size(0)));
+    }
+    return all;
+  }
+
+  /// A dry run, which has no other rank, allocates what the gathering needs.
+  RankGroup::Gathered gather(const at::Tensor& rows) const {
+    if (RankGroup* const group = group_of(ranks_)) return group->gather(rows);
+    const at::Tensor own = rows.clone();
+    std::vector<at::Tensor> parts;
+    for (int rank = 0; rank < ranks_.size; ++rank) parts.push_back(torch::empty_like(own));
+    const std::int64_t whole = rows.size(0) / share_.units() * batch_.units();
+    return {torch::cat(parts).narrow(0, 0, whole), 0};
+  }
+
+  /// The rows of this rank; what is not in rows, on rank 0 alone.
+  NamedTensors own_rows(const NamedTensors& gradients, const Gathered& all) const {
+    if (ranks_.size == 1) return gradients;
+    NamedTensors own;
+    for (const auto& [name, gradient] : gradients) {
+      const auto found = std::ranges::find(all.own, name, [](const auto& one) { return one.first; });
+      if (found != all.own.end())
+        own.set(name, gradient.narrow(0, found->second.first, found->second.second));
+      else if (ranks_.rank == 0) own.set(name, gradient);
+    }
+    return own;
+  }
+
   /// The gradient of the whole batch's loss by each of its embeddings that it depends on.
   /// Everything else that it depends on gets its gradient here.
   NamedTensors gradients_by(const NamedTensors& encoded) {
@@ -176,8 +242,11 @@ class Accumulation {
       const ScopedPrecision precision(base(), batch_.device());
       measured = measured_loss(leaves, batch_);
     }
-    numbers_.add(measured.sums);
+    const bool is_first = ranks_.rank == 0;
+    numbers_.add(is_first ? measured.sums : measured.sums * 0);
     backward(measured.loss);
+    // Every rank has the gradient of what the loss itself depends on, and one of them counts.
+    if (!is_first) network_.module().zero_grad();
     for (const auto& [name, leaf] : leaves) {
       if (leaf.grad().defined()) gradients.set(name, leaf.grad());
     }
@@ -200,6 +269,11 @@ class Accumulation {
   }
 
   Precision base() const { return network_.precision(); }
+
+  void together(const std::function<void()>& work) const {
+    if (RankGroup* const group = group_of(ranks_)) group->together(work);
+    else work();
+  }
 
   struct Measured {
     at::Tensor loss;
@@ -229,6 +303,8 @@ class Accumulation {
   const std::optional<at::Tensor>& scale_;
   const std::function<void()>& after_micro_batch_;
   const std::function<void(const at::Tensor&)>& before_backward_;
+  const runner::RankOfRun& ranks_;
+  const Share share_;  // the units that this rank computes
   const std::int64_t size_;  // units per micro-batch
   const double weight_;
   StepNumbers numbers_;
@@ -240,9 +316,10 @@ StepNumbers accumulate_gradient(
     const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, double weight,
     const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
     const std::function<void()>& after_micro_batch,
-    const std::function<void(const at::Tensor& loss)>& before_backward) {
+    const std::function<void(const at::Tensor& loss)>& before_backward,
+    const runner::RankOfRun& ranks) {
   return Accumulation(step, network, batch, weight, plan, key, scale, after_micro_batch,
-                      before_backward)
+                      before_backward, ranks)
       .run();
 }
 

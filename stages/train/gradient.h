@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 
+#include "runner/shared/stage/run_context.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/random/dropout.h"
 #include "stages/tensor/batch.h"
@@ -28,12 +29,16 @@ namespace stages {
 /// `before_backward` is given the loss of what is run with a graph, before its backward pass; it
 /// may be empty. Two passes over parts do not call it.
 ///
+/// One of several `ranks` computes its share of the batch alone; the gradients of all add up to that
+/// of the batch. A loss over the whole batch is computed by every rank, from the embeddings of all.
+///
 /// Returns what was measured, not yet copied to the host: one part for each micro-batch, or one
-/// part with two passes.
+/// part with two passes; one part with several ranks.
 StepNumbers accumulate_gradient(
     const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, double weight,
     const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale = {},
     const std::function<void()>& after_micro_batch = {},
-    const std::function<void(const at::Tensor& loss)>& before_backward = {});
+    const std::function<void(const at::Tensor& loss)>& before_backward = {},
+    const runner::RankOfRun& ranks = {});
 
 }  // namespace stages

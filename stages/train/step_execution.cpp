@@ -12,6 +12,7 @@
 
 #include "runner/shared/stage/run_context.h"
 #include "stages/plan/memory_trace.h"
+#include "stages/ranks/gradient_sum.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/train/optimizer.h"
 #include "stages/train/parameter_groups.h"
@@ -76,12 +77,14 @@ at::Tensor clip_divisor(const at::Tensor& norm, double limit) {
 StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& network,
                              const std::vector<ParameterGroup>& groups, StepPlan plan,
                              std::optional<double> gradient_clip_norm, at::Device device,
-                             std::optional<WeightAverageOptions> average)
+                             std::optional<WeightAverageOptions> average,
+                             const runner::RankOfRun& ranks)
     : step_(step),
       plan_(std::move(plan)),
       network_(network, plan_.numerics, device),
       gradient_clip_norm_(gradient_clip_norm),
-      optimizer_(groups, plan_.offloads_optimizer) {
+      optimizer_(groups, plan_.offloads_optimizer),
+      ranks_(ranks) {
   if (plan_.numerics.precision.uses(Precision::kFp16))
     scaler_.emplace(GradScaler::Options{}, device);
   if (average) average_.emplace(network, *average);
@@ -116,8 +119,9 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
       step_, network_,
       step_.prepare(network_.placed(step_.arrange(batch, BatchUse::kTraining)), key), weight, plan_,
       key, scaler_ ? std::optional(scaler_->scale()) : std::nullopt, after_micro_batch,
-      before_backward);
+      before_backward, ranks_);
   steps.reset();
+  sum_gradients(optimizer_.parameters(), ranks_);
   at::Tensor scratch;
   if (!plan_.optimizer_in_backward) scratch = optimizer_.prepare();
   std::vector<at::Tensor> gradients = optimizer_.gradients();
@@ -183,7 +187,7 @@ std::int64_t StepSnapshot::generator_bytes() const {
 
 StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
                     const torch::nn::Module& network, std::int64_t samples,
-                    const TrainerOptions& options, Numerics numerics) {
+                    const TrainerOptions& options, Numerics numerics, int ranks) {
   if (policy.optimizer_in_backward && options.gradient_clip_norm) {
     refuse_in_backward(policy, "gradient_clip_norm needs the norm of all gradients together",
                        "set optimizer_in_backward: false, or gradient_clip_norm: null");
@@ -192,7 +196,7 @@ StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
       step, policy, std::min(options.batch_size, samples), std::move(numerics),
       activation_checkpointing_for(network, options.model_stage, policy.activation_checkpointing,
                                    policy.pointer),
-      /*declares_cut=*/policy.micro_batch == options.accumulated_micro_batch);
+      /*declares_cut=*/policy.micro_batch == options.accumulated_micro_batch, ranks);
 }
 
 StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network,
@@ -204,11 +208,12 @@ StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network
       divide_parameters(network, options.optimizer, options.parameter_groups);
   StepPlan plan =
       plan_under(policy, step, network, samples, options,
-                 choose_numerics(policy.numerics(), network, options.model_stage, context));
+                 choose_numerics(policy.numerics(), network, options.model_stage, context),
+                 context.node().ranks.size);
   // A CPU's memory is the host's memory.
   plan.offloads_optimizer &= !at::Device(context.node().device).is_cpu();
   return StepExecution(step, network, groups, std::move(plan), options.gradient_clip_norm, device,
-                       options.average);
+                       options.average, context.node().ranks);
 }
 
 namespace {

@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include "runner/shared/stage/run_context.h"
 #include "stages/memory/policy.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/random/generator_state.h"
@@ -18,10 +19,6 @@
 #include "stages/train/step_plan.h"
 #include "stages/train/trainer_options.h"
 #include "stages/train/weight_average.h"
-
-namespace runner {
-class RunContext;
-}
 
 namespace stages {
 
@@ -89,13 +86,15 @@ at::Tensor clip_divisor(const at::Tensor& norm, double limit);
 /// state that compute() modifies (gradients, buffers, random number generators).
 class StepExecution {
  public:
-  /// All arguments are borrowed; the network is on `device`. While this object lives, the network
+  /// All arguments are borrowed; the network is on `device`. With several ranks each step computes
+  /// this rank's share of the batch, and the sums over all of them. While this object lives, the network
   /// is prepared as the plan's numerics say. In fp16 the loss is scaled. The constructor decides
   /// whether the optimizer is offloaded; that cannot change later.
   StepExecution(const TrainingStep& step, torch::nn::Module& network,
                 const std::vector<ParameterGroup>& groups, StepPlan plan,
                 std::optional<double> gradient_clip_norm, at::Device device,
-                std::optional<WeightAverageOptions> average = {});
+                std::optional<WeightAverageOptions> average = {},
+                const runner::RankOfRun& ranks = {});
 
   /// A step just before its weights are written.
   struct Computed {
@@ -144,6 +143,7 @@ class StepExecution {
   Optimizer optimizer_;
   std::optional<GradScaler> scaler_;
   std::optional<WeightAverage> average_;
+  const runner::RankOfRun ranks_;
   bool is_half_written_ = false;
 };
 
@@ -174,7 +174,7 @@ class StepSnapshot {
 /// soon as it is used.
 StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
                     const torch::nn::Module& network, std::int64_t samples,
-                    const TrainerOptions& options, Numerics numerics);
+                    const TrainerOptions& options, Numerics numerics, int ranks = 1);
 
 /// Assembles everything that determines what a training's steps compute and need: the plan under
 /// `policy`, the network in training mode and prepared for that plan, and its parameter groups. The

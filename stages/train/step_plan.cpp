@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <numeric>
 #include <span>
 #include <sstream>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
+#include "stages/ranks/rank_group.h"
 
 namespace stages {
 namespace {
@@ -26,6 +28,18 @@ Coupling most_coupled(const std::vector<LossTerm>& terms) {
 }
 
 }  // namespace
+
+std::int64_t units_in_group(const TrainingStep& step) {
+  std::int64_t units = 1;
+  for (const LossTerm& term : step.terms()) {
+    if (term.samples_in_group > 0) units = std::lcm(units, term.samples_in_group);
+  }
+  return units;
+}
+
+bool couples_batch(const TrainingStep& step) {
+  return most_coupled(step.terms()) == Coupling::kWholeBatch;
+}
 
 std::int64_t least_units(const TrainingStep& step) {
   return runner::least_samples(most_coupled(step.terms()), step.mixes_samples());
@@ -41,9 +55,31 @@ void refuse_in_backward(const MemoryPolicy& policy, const std::string& why,
       .with_help(help);
 }
 
+namespace {
+
+/// Throws if a batch cannot be divided among ranks.
+void refuse_ranks(const TrainingStep& step, const MemoryPolicy& policy, int ranks,
+                  const std::string& mixing) {
+  const auto refuse = [&](const std::string& why, const std::string& help) {
+    throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                             "device.count: " + std::to_string(ranks) +
+                                 " divides every batch among as many processes, but " + why)
+        .in_stage("/device")
+        .at("/count")
+        .with_help(help);
+  };
+  if (runner::are_cut_layers(most_coupled(step.terms()), step.mixes_samples()))
+    refuse(mixing, "set device.count: 1, or use a network without such layers");
+  if (policy.optimizer_in_backward)
+    refuse("memory.optimizer_in_backward updates weights before the gradients are summed",
+           "set memory.optimizer_in_backward: false, or device.count: 1");
+}
+
+}  // namespace
+
 StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units,
                         Numerics numerics, ActivationCheckpointing activation_checkpointing,
-                        bool declares_cut) {
+                        bool declares_cut, int ranks) {
   StepPlan plan{.numerics = std::move(numerics),
                 .activation_checkpointing = std::move(activation_checkpointing),
                 .offloads_optimizer = policy.offloads_optimizer,
@@ -64,6 +100,9 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
         .with_help(
             "set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
   }
+  if (ranks > 1) refuse_ranks(step, policy, ranks, kMixing);
+  const std::int64_t batch = units;
+  units = share_of(batch, units_in_group(step), /*rank=*/0, ranks).units();
   if (std::min(policy.micro_batch.value_or(units), units) < least_units(step)) {
     throw runner::StageError(
         runner::ErrorCode::kOptionConflict,
@@ -95,7 +134,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
                  std::to_string(term.samples_in_group) + " samples",
              "set a multiple of that, two_pass: on, or micro_batch: auto");
     }
-    if (!runner::is_cut_loss(term.coupling, policy.two_pass)) continue;
+    if (ranks > 1 || !runner::is_cut_loss(term.coupling, policy.two_pass)) continue;
     refuse("the loss '" + term.name + "' depends on the whole batch at once",
            "set two_pass: on, which keeps the gradient, or micro_batch: auto");
   }
@@ -149,6 +188,12 @@ at::Tensor StepNumbers::row(const NamedTensors& terms, const NamedTensors& score
 }
 
 void StepNumbers::add(at::Tensor row) { rows_.push_back(std::move(row)); }
+
+void StepNumbers::sum_over(const runner::RankOfRun& ranks) {
+  if (ranks.size == 1) return;
+  rows_ = {torch::stack(rows_).sum(0)};
+  if (RankGroup* const group = group_of(ranks)) group->sum(rows_.front());
+}
 
 void StepNumbers::set_gradient_norm(const at::Tensor& norm) {
   norm_ = norm.detach().to(torch::kDouble).reshape({1});

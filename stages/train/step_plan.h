@@ -11,6 +11,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/shared/error/stage_error.h"
+#include "runner/shared/stage/run_context.h"
 #include "stages/artifact/dataset.h"
 #include "stages/memory/policy.h"
 #include "stages/numerics/numerics.h"
@@ -39,10 +40,16 @@ struct StepPlan {
 /// The plan under `policy` for batches of at most `units`. Throws runner::StageError if the split
 /// would train differently from the whole batch. A loss over the whole batch can be split with two
 /// passes. Layers that mix samples are split only if the recipe explicitly requests it,
-/// `declares_cut`, and never into single samples.
+/// `declares_cut`, and never into single samples. Several `ranks` split every batch, and
+/// micro_batch splits the share of each.
 StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units,
                         Numerics numerics, ActivationCheckpointing activation_checkpointing,
-                        bool declares_cut = false);
+                        bool declares_cut = false, int ranks = 1);
+
+/// The number of units that go together: the size of the groups that a term of the loss is over.
+std::int64_t units_in_group(const TrainingStep& step);
+/// Whether a term of the loss is over the whole batch.
+bool couples_batch(const TrainingStep& step);
 
 /// The fewest units of a batch, or of a part of one, that the step can learn from: 2 if the network
 /// has layers that mix the samples of a batch.
@@ -79,6 +86,8 @@ class StepNumbers {
   at::Tensor row(const NamedTensors& terms, const NamedTensors& scores);
   /// Adds the next micro-batch.
   void add(at::Tensor row);
+  /// With several ranks: one part, with the sums of all of them. A dry run has no others.
+  void sum_over(const runner::RankOfRun& ranks);
   /// Sets the norm of the whole gradient before clipping.
   void set_gradient_norm(const at::Tensor& norm);
   /// Sets the loss scale, and 1 if the gradients overflowed under it, so that the step is skipped;

@@ -190,7 +190,8 @@ std::int64_t memory_left(c10::Device device) {
   if (!device.is_cpu()) return device_memory(device).bytes;
   const MemoryMeter meter(device);
   return std::min(meter.available(),
-                  kilobytes_field("/proc/meminfo", "MemAvailable") + meter.use().reserved);
+                  kilobytes_field("/proc/meminfo", "MemAvailable") / host_memory_ranks() +
+                      meter.use().reserved);
 }
 
 }  // namespace stages

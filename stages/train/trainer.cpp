@@ -15,6 +15,7 @@
 #include "stages/machine/memory_meter.h"
 #include "stages/plan/memory_budget.h"
 #include "stages/plan/recovery.h"
+#include "stages/ranks/rank_group.h"
 #include "stages/train/memory_log.h"
 #include "stages/train/parameter_groups.h"
 #include "stages/train/plan_training.h"
@@ -39,6 +40,11 @@ using runner::StageError;
     throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, kLaunchFailure,
                                 "this step was set to lose its GPU");
   throw std::runtime_error("this step was set to fail");
+}
+
+bool is_rank_lost(const std::exception& error) {
+  const auto* refused = dynamic_cast<const StageError*>(&error);
+  return refused && refused->code == ErrorCode::kRankLost;
 }
 
 class Training {
@@ -104,6 +110,7 @@ class Training {
     } catch (const std::exception& error) {
       if (is_device_lost(error)) throw;  // nothing on the device can be restored
       pending_.undo_unwritten();
+      if (is_rank_lost(error)) save_what_is_done();
       if (!is_out_of_memory(error, device_)) throw;
       const OutOfMemory what = look_at_out_of_memory(error, done_.steps + 1, step_, execution_,
                                                      options_.batch_size, policy_);
@@ -254,7 +261,7 @@ class Training {
     auto [computed, before] = compute_with_retries(batch);
     is_whole_ = false;
     pending_.add(
-        {{done_.epochs + 1, ++done_.steps, batch.units(), execution_.plan(), batch.indices},
+        {{done_.epochs + 1, ++done_.steps, batch.units(), measured_plan(), batch.indices},
          std::move(computed.numbers),
          execution_.optimizer().rates(),
          std::move(before)});
@@ -267,6 +274,13 @@ class Training {
     if (observer_) show("weights", done_.steps, weights(network_));
     memory_.end_step(done_.steps);
     recovery_.end_step(done_.steps);
+  }
+
+  /// How the numbers of a step are divided: those of several ranks come as one sum.
+  StepPlan measured_plan() const {
+    StepPlan plan = execution_.plan();
+    if (context_.node().ranks.size > 1) plan.micro_batch = 0;
+    return plan;
   }
 
   /// The step's first half, retried when memory runs out as often as the recovery allows. Also
@@ -305,7 +319,7 @@ class Training {
     const std::int64_t units = std::min(options_.batch_size, description_.size);
     const auto plan = [this](const MemoryPolicy& policy) {
       StepPlan other = plan_under(policy, step_, network_, description_.size, options_,
-                                  execution_.plan().numerics);
+                                  execution_.plan().numerics, context_.node().ranks.size);
       other.offloads_optimizer = execution_.plan().offloads_optimizer;
       return other;
     };
@@ -325,7 +339,12 @@ class Training {
             .plan_under = plan,
             .units = units,
             .planned = options_.planned_needed,
-            .free_now = [this] { return memory_left(device_); }};
+            .free_now =
+                [this] {
+                  const std::int64_t own = memory_left(device_);
+                  RankGroup* const group = group_of(context_.node().ranks);
+                  return group ? group->least(own) : own;
+                }};
   }
 
   std::optional<Means> measure() {
@@ -336,6 +355,7 @@ class Training {
     options.epoch = done_.epochs;
     options.batch_size = options_.batch_size;
     options.plan = execution_.plan();
+    options.ranks = context_.node().ranks;
     if (context_.node().smoke) options.batches = 2;
     RowsAtOnce rows(policy_, device_, "validation", context_);
     options.before_batch = [&](std::int64_t batch, std::int64_t batches) {

@@ -13,6 +13,7 @@
 #include "stages/machine/device.h"
 #include "stages/plan/recovery.h"
 #include "stages/random/generator_state.h"
+#include "stages/ranks/rank_group.h"
 #include "stages/train/earlier_weights.h"
 #include "stages/train/training_log.h"
 #include "stages/weights/weights.h"
@@ -30,6 +31,11 @@ std::map<std::string, std::string> about(const DatasetDescription& data, std::in
   return texts;
 }
 
+/// Rank 0 saves for all.
+const std::filesystem::path& folder_of(const runner::NodeFacts& node) {
+  return node.ranks.rank == 0 ? node.folder : node.ranks.first_folder;
+}
+
 }  // namespace
 
 TrainingCheckpoints::TrainingCheckpoints(TrainingParts parts, const DatasetDescription& data,
@@ -39,7 +45,7 @@ TrainingCheckpoints::TrainingCheckpoints(TrainingParts parts, const DatasetDescr
       options_(options),
       context_(context),
       checkpoints_(
-          runner::NodeLayout(context.node().folder).checkpoints(),
+          runner::NodeLayout(folder_of(context.node())).checkpoints(),
           {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better}),
       clock_(options.checkpoint.every, steady_seconds()) {}
 
@@ -57,6 +63,10 @@ void TrainingCheckpoints::save(const TrainingPosition& position, std::optional<d
   if (metric && !std::isfinite(*metric)) metric.reset();
   if (saved_ == position) return;
   saved_validation_ = validation ? validation_text(*validation) : "";
+  if (context_.node().ranks.rank > 0) {
+    saved_ = position;
+    return;
+  }
   const std::int64_t metrics = context_.sync_metrics();
   retry("saving a checkpoint",
         [&] { saved_folder_ = checkpoints_.save(state(position, metric, metrics)); });
@@ -98,8 +108,12 @@ TrainingState TrainingCheckpoints::state(const TrainingPosition& position,
 }
 
 std::optional<TrainingPosition> TrainingCheckpoints::resume() {
+  RankGroup* const group = group_of(context_.node().ranks);
+  const bool is_first = context_.node().ranks.rank == 0;
+  if (group && !is_first) group->wait_for_all();  // until rank 0 has set damaged ones aside
   Continuation continuation;
   retry("loading a checkpoint", [&] { continuation = checkpoints_.load_to_continue(); });
+  if (group && is_first) group->wait_for_all();
   const auto& [found, damaged] = continuation;
   for (const std::string& line : damaged)
     context_.say(line +
@@ -154,6 +168,8 @@ TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
                         validation_scores({{"validation", saved_validation_}})};
   WeightAverage* const average = parts_.execution.average();
   const bool averages = average && average->is_result();
+  if (RankGroup* const group = group_of(context_.node().ranks))
+    group->wait_for_all();  // until rank 0 has saved
   std::optional<FoundCheckpoint> best;
   try {
     if (options_.keep != Keep::kLast)

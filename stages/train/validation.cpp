@@ -7,9 +7,13 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include <nlohmann/json.hpp>
+
 #include "runner/shared/stage/stage.h"
+#include "runner/shared/value/parse_json.h"
 #include "stages/plan/recovery.h"
 #include "stages/plan/repetition.h"
+#include "stages/ranks/rank_group.h"
 #include "stages/train/step_plan.h"
 
 namespace stages {
@@ -26,6 +30,58 @@ NamedTensors encode(const TrainingStep& step, torch::nn::Module& network, const 
         repetition.next(end - begin, [&] { return step.encode(network, batch.part(begin, end)); }));
   }
   return parts.join();
+}
+
+/// The batches that this rank measures: every one, if there is no other rank.
+SampleOrder own_batches(SampleOrder order, std::int64_t size, std::int64_t batches,
+                        const runner::RankOfRun& ranks) {
+  if (ranks.size == 1) return order;
+  std::vector<std::int64_t> own;
+  for (std::int64_t batch = ranks.rank; batch < batches; batch += ranks.size) {
+    const std::int64_t end = std::min((batch + 1) * size, order.size());
+    for (std::int64_t i = batch * size; i < end; ++i) own.push_back(order[i]);
+  }
+  return own;
+}
+
+/// The means over the batches of all ranks. Rank 0 has measured at least one.
+Means over_all(const Means& own, RankGroup& group) {
+  nlohmann::ordered_json names = {nlohmann::ordered_json::array(), nlohmann::ordered_json::array()};
+  for (const auto& [name, mean] : own.terms) names[0].push_back(name);
+  for (const auto& [name, mean] : own.scores) names[1].push_back(name);
+  names = runner::parse_json(group.text_of_first(names.dump()));
+  const std::size_t terms = names[0].size(), scores = names[1].size();
+  at::Tensor sums = torch::zeros({static_cast<std::int64_t>(2 + terms + scores)}, torch::kDouble);
+  auto* const sum = sums.mutable_data_ptr<double>();
+  sum[0] = own.weight;
+  sum[1] = own.units;
+  for (std::size_t i = 0; i < own.terms.size(); ++i)
+    sum[2 + i] = own.terms[i].second * own.weight;
+  for (std::size_t i = 0; i < own.scores.size(); ++i)
+    sum[2 + terms + i] = own.scores[i].second * own.units;
+  group.sum(sums);
+  Means all{.weight = sum[0], .units = sum[1]};
+  for (std::size_t i = 0; i < terms; ++i) {
+    all.terms.emplace_back(names[0][i].get<std::string>(), sum[2 + i] / all.weight);
+    all.loss += all.terms.back().second;
+  }
+  for (std::size_t i = 0; i < scores; ++i)
+    all.scores.emplace_back(names[1][i].get<std::string>(), sum[2 + terms + i] / all.units);
+  return all;
+}
+
+/// The kept rows of all ranks; undefined if the step keeps none.
+at::Tensor gathered_rows(at::Tensor own, RankGroup& group) {
+  const auto wide = [](const at::Tensor& rows) { return rows.dim() < 2 ? 0 : rows.size(1); };
+  const std::int64_t width = group.largest(own.defined() ? wide(own) : -1);
+  if (width < 0) return {};
+  if (!own.defined()) {
+    const auto type = static_cast<at::ScalarType>(group.largest(-1));
+    own = width > 0 ? torch::empty({0, width}, type) : torch::empty({0}, type);
+  } else {
+    group.largest(static_cast<std::int64_t>(own.scalar_type()));
+  }
+  return group.gather(own).rows;
 }
 
 }  // namespace
@@ -71,10 +127,15 @@ StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, co
 Means validate(const TrainingStep& step, const PreparedNetwork& network,
                std::shared_ptr<const Dataset> dataset, const ValidationOptions& options,
                RowsAtOnce& rows) {
-  RetriedLoader loader(
-      {dataset, validation_order(step, dataset->describe().size),
-       validation_batch_size(step, options.plan, options.batch_size), options.epoch},
-      rows.policy(), rows.context());
+  const std::int64_t samples = dataset->describe().size;
+  const std::int64_t size = validation_batch_size(step, options.plan, options.batch_size);
+  const std::int64_t all_batches = std::min((samples + size - 1) / size,
+                                            options.batches.value_or(samples));
+  RetriedLoader loader({dataset,
+                        own_batches(validation_order(step, samples), size, all_batches,
+                                    options.ranks),
+                        size, options.epoch},
+                       rows.policy(), rows.context());
   const std::int64_t batches =
       std::min(loader.batches(), options.batches.value_or(loader.batches()));
   std::vector<at::Tensor> kept;  // of each batch
@@ -88,14 +149,18 @@ Means validate(const TrainingStep& step, const PreparedNetwork& network,
     refuse_bad_unit(step, *dataset, *batch);
     measured.push_back(measure(step, network, *batch, options.plan, &rows, &kept.emplace_back()));
   }
-  if (measured.empty()) {
+  if (measured.empty() && options.ranks.rank == 0) {
     throw runner::StageError(runner::ErrorCode::kTooFewSamples,
                              "none of the validation samples could be read");
   }
-  Means means = StepNumbers::means(measured);
-  if (kept.front().defined()) {
-    for (auto& score : step.scores_of_all(torch::cat(kept).cpu()))
-      means.scores.push_back(std::move(score));
+  Means means = measured.empty() ? Means() : StepNumbers::means(measured);
+  RankGroup* const group = group_of(options.ranks);
+  if (group) means = over_all(means, *group);
+  at::Tensor rows_kept =
+      !kept.empty() && kept.front().defined() ? torch::cat(kept).cpu() : at::Tensor();
+  if (group) rows_kept = gathered_rows(std::move(rows_kept), *group);
+  if (rows_kept.defined()) {
+    for (auto& score : step.scores_of_all(rows_kept)) means.scores.push_back(std::move(score));
   }
   return means;
 }

@@ -26,6 +26,7 @@ struct ValidationOptions {
   std::optional<std::int64_t> batches = {};  ///< the largest number of batches
   std::function<void(std::int64_t batch, std::int64_t batches)> before_batch =
       {};  ///< called with each batch number, 1-based; may throw to stop
+  runner::RankOfRun ranks = {};  ///< measure the batches in turns; each has the means over all
 };
 
 /// True if a sample's loss depends on the other samples: over the whole batch, or over groups of

@@ -16,6 +16,7 @@
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/error/system_limit.h"
 #include "runner/shared/record/recorded_run.h"
+#include "runner/shared/stage/run_layout.h"
 #include "runner/shared/value/parse_json.h"
 #include "runner/worker/executor.h"
 #include "stages/machine/determinism.h"
@@ -25,6 +26,7 @@
 #include "stages/machine/user_variables.h"
 #include "stages/plan/memory_budget.h"
 #include "stages/python/python_host.h"
+#include "stages/ranks/rank_group.h"
 #include "stages/worker/determinism_check.h"
 #include "stages/worker/machine_log.h"
 
@@ -129,6 +131,16 @@ runner::Restarts restarts_in(const Json& request) {
   }
 }
 
+/// "rank": this worker is one of the graph's ranks. A plan is that of the first, which has the
+/// largest share. Other requests are for one worker.
+runner::RankOfRun ranks_in(const Json& request, const runner::Graph& graph, bool is_plan) {
+  const auto rank = request.find("rank");
+  if (rank == request.end()) return {.size = is_plan ? graph.ranks : 1};
+  if (!rank->is_number_integer() || *rank < 0 || *rank >= graph.ranks)
+    throw std::runtime_error("its 'rank'");
+  return {.rank = *rank, .size = graph.ranks};
+}
+
 /// Relative paths in the graph's options are relative to it.
 void enter_working_folder(const Json& request) {
   const auto graph = request.find("graph");
@@ -214,6 +226,10 @@ ExitCode Worker::run_or_plan(const Json& request) {
   if (!request.contains("graph")) return report({misunderstood("no 'graph'")});
   start_log(request);
   runner::Graph graph = runner::graph_from_json(request["graph"]);
+  const bool is_plan = request["request"] == "plan";
+  runner::RankOfRun ranks = ranks_in(request, graph, is_plan);
+  if (ranks.rank > 0) graph = runner::only_trainings(graph);
+  share_host_memory(ranks.size);
   const runner::Determinism determinism_asked_for = graph.determinism;
   const runner::CheckpointSources trained =
       runner::checkpoint_sources_from_json(request.value("checkpoints", Json::object()));
@@ -227,7 +243,6 @@ ExitCode Worker::run_or_plan(const Json& request) {
   };
 
   if (has_python()) set_stop([this] { return is_stopped(); });
-  const bool is_plan = request["request"] == "plan";
   const runner::DryRunOptions dry = dry_run_options(request);
   Diagnostics errors;
   const auto device = dry.device_model.empty()
@@ -236,7 +251,7 @@ ExitCode Worker::run_or_plan(const Json& request) {
   if (!device) errors = device.errors();
   int threads = 1;
   try {
-    threads = use_threads(graph.threads);
+    threads = use_threads(graph.threads, ranks.size);
   } catch (const runner::StageError& error) {
     return report({{error.code, {}, error.option, error.what(), error.help}});
   }
@@ -285,7 +300,12 @@ ExitCode Worker::run_or_plan(const Json& request) {
            [&](const std::string& at_work, const std::exception& error) {
              if (is_device_lost(error)) leave_lost_device(at_work, error);
            },
-       .measure_peak_live = [&meter] { return meter.peak_since_last(); }});
+       .measure_peak_live = [&meter] { return meter.peak_since_last(); },
+       .text_of_first =
+           [&ranks](const std::string& own) {
+             RankGroup* const group = group_of(ranks);
+             return group ? group->text_of_first(own) : own;
+           }});
   const Diagnostics found = executor.create();
   errors.insert(errors.end(), found.begin(), found.end());
   if (!errors.empty()) return report(errors);
@@ -298,6 +318,7 @@ ExitCode Worker::run_or_plan(const Json& request) {
   }
   const runner::Restarts restarts = restarts_in(request);
   const Diagnostics unfit = executor.plan({.smoke = is_set("smoke"),
+                                           .ranks = ranks,
                                            .resume = is_set("resume"),
                                            .trained = trained,
                                            .reuse = reuse,
@@ -323,14 +344,23 @@ ExitCode Worker::run_or_plan(const Json& request) {
   const Json go = next_request().value("go", Json());
   const Json folder = go.is_object() ? go.value("folder", Json()) : Json();
   if (!folder.is_string()) return report({misunderstood("no folder to go to")});
-  const std::filesystem::path path = folder.get<std::string>();
-  const auto lock = runner::RunLock::join(path);
+  const std::filesystem::path record = folder.get<std::string>();
+  const std::filesystem::path path =
+      ranks.rank > 0 ? runner::RunLayout(record).rank(ranks.rank) : record;
+  std::unique_ptr<RankGroup> group;
+  if (ranks.size > 1) {
+    group = RankGroup::meet(ranks.rank, ranks.size, go.at("meeting").get<std::string>());
+    ranks.peers = group.get();
+  }
+  const auto lock = runner::RunLock::join(record);
   if (!lock) return report(lock.errors());
   ExitCode exit = ExitCode::kDone;
   try {
     exit = executor.run({.folder = path,
                          .smoke = is_set("smoke"),
                          .observer = check.get(),
+                         .ranks = ranks,
+                         .first_folder = ranks.rank > 0 ? record : std::filesystem::path(),
                          .resume = is_set("resume"),
                          .trained = trained,
                          .reuse = reuse,

@@ -204,6 +204,7 @@ class Compiler {
                 .seed = recipe_.seed,
                 .threads = recipe_.threads,
                 .device = recipe_.device,
+                .ranks = recipe_.ranks,
                 .nodes = {},
                 .recipe_hash = recipe_hash(recipe_.resolved),
                 .determinism = recipe_.determinism};

@@ -36,6 +36,7 @@ struct Recipe {
   std::uint64_t seed = 0;
   std::optional<int> threads;  ///< nullopt: auto
   Determinism determinism = Determinism::kStrict;
+  int ranks = 1;                  ///< device.count
   std::string device;             ///< "auto", "cpu", "cuda", "cuda:K"
   std::string run_dir;            ///< empty: outputs/<date>/<time>
   std::vector<StageSpec> stages;  ///< in the order written

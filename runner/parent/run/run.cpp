@@ -4,13 +4,15 @@
 #include <ctime>
 #include <ostream>
 
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/record/run_summary.h"
 #include "runner/parent/run/hooks.h"
 #include "runner/parent/run/live_record.h"
 #include "runner/parent/run/restart.h"
-#include "runner/parent/run/supervise.h"
+#include "runner/parent/run/supervise_ranks.h"
 #include "runner/parent/run/worker_process.h"
 #include "runner/shared/error/diagnostic.h"
 
@@ -75,7 +77,9 @@ class Run {
     const SignalSource
         between_workers;  // receives signals while no worker runs, until the next wait
     for (std::optional<Restart> restart;;) {
-      const auto ending = supervise(worker_, worker_request(restart), conversation());
+      meeting_ = new_meeting();
+      const auto ending =
+          supervise_ranks(worker_, worker_request(restart), conversation(), other_ranks());
       if (!ending) return fail(ending.errors());
       output_.take_rest();
       std::optional<Restart> next = record_.is_open() ? restarts_.after(*ending) : std::nullopt;
@@ -116,6 +120,29 @@ class Run {
     conversation.on_resize = [&] { display_.resize(); };
     conversation.tick = [&] { return sooner(display_.tick(), hooks_.tick()); };
     return conversation;
+  }
+
+  OtherRanks other_ranks() {
+    return {.count = request_.graph.ranks,
+            .go = [this] { return go_message(); },
+            .on_line = [this](int rank, std::string_view line) {
+              const std::string text = "rank " + std::to_string(rank) + ": " + std::string(line);
+              display_.detail(text);
+              record_.log(LogLevel::kInfo, "", text);
+            }};
+  }
+
+  /// A name that no worker of any run has used.
+  std::filesystem::path new_meeting() const {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+    return std::filesystem::temp_directory_path() /
+           ("retort-" + std::to_string(getpid()) + "-" + std::to_string(now));
+  }
+
+  Json go_message() const {
+    Json go = {{"folder", record_.path().string()}};
+    if (request_.graph.ranks > 1) go["meeting"] = meeting_.string();
+    return Json{{"go", std::move(go)}};
   }
 
   Json worker_request(const std::optional<Restart>& restart) const {
@@ -223,7 +250,7 @@ class Run {
     if (const auto* ready = std::get_if<Ready>(&event)) {
       record_.open(*ready, versions_,
                    [this](const Diagnostic& warning) { report(placed(warning)); });
-      worker.send(Json{{"go", {{"folder", record_.path().string()}}}}.dump());
+      worker.send(go_message().dump());
     }
     show(event);
   }
@@ -355,6 +382,7 @@ class Run {
   ExitCode exit_ = ExitCode::kDone;
   Json versions_;  // the worker's
   bool has_saved_ = false;
+  std::filesystem::path meeting_;  // the file where the ranks find each other
 };
 
 }  // namespace

@@ -92,7 +92,12 @@ class Supervision::Dialogue {
         news);
   }
 
+  void kill() {
+    if (!end_) worker_.signal(SIGKILL);
+  }
+
   void handle_signal(int number) {
+    if (!conversation_.obeys_signals) return;
     if (number == SIGWINCH) {
       if (conversation_.on_resize) conversation_.on_resize();
     } else if (number == SIGUSR1 || number == SIGUSR2) {
@@ -271,6 +276,10 @@ void Supervision::run() {
                },
                workers_.next(tick()));
   }
+}
+
+void Supervision::kill_others() {
+  for (const auto& dialogue : dialogues_) dialogue->kill();
 }
 
 void Supervision::take(const NewsOf& one) {

@@ -25,6 +25,7 @@ struct Conversation {
   std::function<void()> on_resize;                  ///< the terminal's size has changed
   /// Called now and then; returns the longest time until the next call.
   std::function<std::optional<std::chrono::milliseconds>()> tick;
+  bool obeys_signals = true;  ///< false: signals to stop or to save are not passed on
 };
 
 /// How a conversation ended.
@@ -60,6 +61,8 @@ class Supervision {
                     Conversation conversation, OnEnd on_end);
   /// Follows all workers until they end.
   void run();
+  /// Kills the workers that still run; called by a callback.
+  void kill_others();
 
  private:
   class Dialogue;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/digest.h"
+#include "runner/shared/stage/family.h"
 #include "runner/shared/text/suggest.h"
 #include "runner/shared/value/json_fields.h"
 
@@ -90,6 +91,7 @@ Json to_json(const Graph& graph) {
                {"threads", graph.threads ? Json(*graph.threads) : Json(nullptr)},
                {"determinism", name(graph.determinism)},
                {"device", graph.device},
+               {"ranks", graph.ranks},
                {"nodes", std::move(nodes)},
                {"recipe_hash", graph.recipe_hash},
                {"working_folder", graph.working_folder}};
@@ -105,6 +107,7 @@ Graph graph_from_json(const Json& json) {
               .seed = fields.seed("seed"),
               .threads = std::nullopt,
               .device = fields.text("device"),
+              .ranks = static_cast<int>(fields.count("ranks")),
               .nodes = {},
               .recipe_hash = fields.text("recipe_hash")};
   if (!fields.at("threads").is_null()) graph.threads = static_cast<int>(fields.integer("threads"));
@@ -130,34 +133,46 @@ Graph graph_from_json(const Json& json) {
   return graph;
 }
 
-Result<Graph> only(const Graph& graph, const std::string& name) {
-  std::vector<bool> needed(graph.nodes.size(), false);
+namespace {
+
+/// The `chosen` nodes and all that they need.
+Graph part_with(const Graph& graph, std::vector<bool> chosen) {
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
-    const Node& node = graph.nodes[i];
-    if (node.id == name || node.stage == name) needed[i] = true;
-    if (!needed[i]) continue;
-    for (const Edge& edge : node.inputs) needed[edge.from] = true;
-  }
-  if (std::ranges::count(needed, true) == 0) {
-    std::vector<std::string> names;
-    for (const Node& node : graph.nodes) names.push_back(node.id);
-    std::string help = did_you_mean(name, names);
-    return Diagnostic{ErrorCode::kUnknownNode,
-                      {},
-                      "",
-                      "the graph has no node '" + name + "'",
-                      help.empty() ? "`retort graph` shows the nodes" : help};
+    if (!chosen[i]) continue;
+    for (const Edge& edge : graph.nodes[i].inputs) chosen[edge.from] = true;
   }
   Graph part = graph;
   part.nodes.clear();
   std::vector<std::size_t> position(graph.nodes.size());
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!needed[i]) continue;
+    if (!chosen[i]) continue;
     position[i] = part.nodes.size();
     part.nodes.push_back(graph.nodes[i]);
     for (Edge& edge : part.nodes.back().inputs) edge.from = position[edge.from];
   }
   return part;
+}
+
+}  // namespace
+
+Graph only_trainings(const Graph& graph) {
+  std::vector<bool> chosen;
+  for (const Node& node : graph.nodes) chosen.push_back(family_of(node.kind) == Family::kTrain);
+  return part_with(graph, std::move(chosen));
+}
+
+Result<Graph> only(const Graph& graph, const std::string& name) {
+  std::vector<bool> chosen;
+  for (const Node& node : graph.nodes) chosen.push_back(node.id == name || node.stage == name);
+  if (std::ranges::count(chosen, true) > 0) return part_with(graph, std::move(chosen));
+  std::vector<std::string> names;
+  for (const Node& node : graph.nodes) names.push_back(node.id);
+  std::string help = did_you_mean(name, names);
+  return Diagnostic{ErrorCode::kUnknownNode,
+                    {},
+                    "",
+                    "the graph has no node '" + name + "'",
+                    help.empty() ? "`retort graph` shows the nodes" : help};
 }
 
 Result<Graph> only_without_data(Graph graph, const std::string& name) {

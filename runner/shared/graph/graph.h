@@ -49,6 +49,7 @@ struct Graph {
   std::uint64_t seed = 0;
   std::optional<int> threads;
   std::string device;
+  int ranks = 1;  ///< processes that train together (device.count)
   std::vector<Node> nodes;
   std::string recipe_hash = {};  ///< hash of the resolved recipe; see recipe.h
   Determinism determinism = Determinism::kStrict;
@@ -60,6 +61,9 @@ struct Graph {
 /// The JSON that the worker receives; graph_from_json throws std::runtime_error on anything else.
 nlohmann::ordered_json to_json(const Graph& graph);
 Graph graph_from_json(const nlohmann::ordered_json& json);
+
+/// The part of `graph` needed to run its trainings: what a rank other than the first runs.
+Graph only_trainings(const Graph& graph);
 
 /// The part of `graph` needed to run the node or stage `name`; an error if there is no such name.
 Result<Graph> only(const Graph& graph, const std::string& name);

@@ -36,6 +36,21 @@ class Observer {
   virtual ~Observer() = default;
 };
 
+/// Connects the ranks of a run while it trains. stages/ defines it (stages/ranks/rank_group.h).
+class Peers {
+ public:
+  virtual ~Peers() = default;
+};
+
+/// The processes that train together, each on its part of every batch.
+struct RankOfRun {
+  int rank = 0;
+  int size = 1;            ///< the number of ranks
+  Peers* peers = nullptr;  ///< borrowed; null in a dry run, or if there is one rank
+  /// The folder of the same node of rank 0, which alone saves checkpoints; of rank 0 it is its own.
+  std::filesystem::path first_folder = {};
+};
+
 /// Where a training loads the weights that it outputs instead of training.
 struct CheckpointSource {
   enum class Choice { kKept, kBest, kLatest, kThis };
@@ -87,6 +102,7 @@ struct NodeFacts {
   std::optional<std::set<std::string>> wanted =
       {};                        ///< the output ports that have consumers; nullopt: all
   Observer* observer = nullptr;  ///< borrowed; null in an ordinary run
+  RankOfRun ranks = {};
   Restarts restarts = {};
   /// For data: this node's folder in the run that is resumed, repeated or evaluated. This node
   /// divides its samples in the same way. Empty: none.

@@ -24,6 +24,8 @@ fs::path RunLayout::summary() const { return folder_ / "summary.json"; }
 fs::path RunLayout::tags() const { return folder_ / "tags.json"; }
 fs::path RunLayout::analysis() const { return folder_ / "analysis"; }
 fs::path RunLayout::exported(std::string_view name) const { return folder_ / "export" / name; }
+fs::path RunLayout::ranks() const { return folder_ / "ranks"; }
+fs::path RunLayout::rank(int number) const { return ranks() / std::to_string(number); }
 fs::path RunLayout::nodes() const { return folder_ / "nodes"; }
 NodeLayout RunLayout::node(std::string_view id) const { return NodeLayout(nodes() / id); }
 

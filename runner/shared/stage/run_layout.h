@@ -67,6 +67,7 @@ struct RunRecord {
 ///   nodes/<id>/         one node's files, by the worker: NodeLayout
 ///   analysis/           the output of `retort analyze`
 ///   export/<name>/      the output of `retort export`
+///   ranks/<K>/          of a run with several ranks: what the K-th writes, except the first
 ///
 ///   RunLayout(folder).node("train").checkpoints()
 class RunLayout {
@@ -85,6 +86,8 @@ class RunLayout {
   std::filesystem::path analysis() const;
   std::filesystem::path exported(std::string_view name) const;
   std::filesystem::path nodes() const;
+  std::filesystem::path ranks() const;
+  std::filesystem::path rank(int number) const;
   NodeLayout node(std::string_view id) const;
 
  private:

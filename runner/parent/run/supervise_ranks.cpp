@@ -1,0 +1,170 @@
+#include "runner/parent/run/supervise_ranks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/run/run.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+/// The time that the first rank has to see that another one has ended. It sees it at once, unless
+/// it waits for that rank to begin.
+constexpr auto kNotice = std::chrono::seconds(10);
+
+class RanksOfRun {
+ public:
+  RanksOfRun(const WorkerCommand& command, const Json& request, Conversation first,
+             const OtherRanks& others)
+      : command_(command), request_(request), first_(std::move(first)), others_(others) {}
+
+  Result<Ending> run() {
+    Diagnostics errors = start_first();
+    for (int rank = 1; rank < others_.count && errors.empty(); ++rank) errors = start(rank);
+    if (!errors.empty()) return errors;
+    supervision_.run();
+    return ending();
+  }
+
+ private:
+  struct Rank {
+    explicit Rank(std::function<void(const std::string&)> on_line) : output(std::move(on_line)) {}
+    WorkerOutput output;
+    WorkerProcess* ready = nullptr;  // waits for the message that sends it to work
+    Diagnostics errors;              // that it has reported
+    std::optional<Ending> ending;
+  };
+
+  Json request_of(int rank) const {
+    Json request = request_;
+    if (others_.count > 1) request["rank"] = rank;
+    if (rank > 0) request.erase("index");  // what it computes is not looked up
+    return request;
+  }
+
+  Diagnostics start_first() {
+    Conversation conversation = first_;
+    conversation.on_event = [this](const Event& event, WorkerProcess& process) {
+      const auto* reported = std::get_if<Reported>(&event);
+      if (reported && reported->diagnostic.code == ErrorCode::kRankLost) {
+        lost_.push_back(reported->diagnostic);
+        return;
+      }
+      first_.on_event(event, process);
+      if (std::holds_alternative<Ready>(event)) send_to_work();
+    };
+    conversation.tick = [this] { return tick(); };
+    return supervision_.start(command_, request_of(0), std::move(conversation),
+                              [this](const Ending& end) {
+                                first_end_ = end;
+                                supervision_.kill_others();
+                              });
+  }
+
+  Diagnostics start(int rank) {
+    Rank& own = *ranks_.emplace_back(std::make_unique<Rank>(
+        [this, rank](const std::string& line) { others_.on_line(rank, line); }));
+    Conversation conversation;
+    conversation.obeys_signals = false;
+    conversation.on_output = [&own](std::string_view text) { own.output.take(text); };
+    conversation.on_event = [this, &own, rank](const Event& event, WorkerProcess& process) {
+      if (const auto* reported = std::get_if<Reported>(&event)) {
+        if (reported->diagnostic.severity == Severity::kError &&
+            reported->diagnostic.code != ErrorCode::kRankLost)
+          own.errors.push_back(reported->diagnostic);
+      } else if (const auto* said = std::get_if<Said>(&event)) {
+        others_.on_line(rank, said->line);
+      } else if (std::holds_alternative<Flush>(event)) {
+        process.send(Json{{"flushed", true}}.dump());
+      } else if (std::holds_alternative<Ready>(event)) {
+        own.ready = &process;
+        if (is_at_work_) send_to_work();
+      }
+    };
+    return supervision_.start(command_, request_of(rank), std::move(conversation),
+                              [this, &own](const Ending& end) {
+                                own.output.take_rest();
+                                own.ready = nullptr;
+                                own.ending = end;
+                                if (!first_end_ && has_failed(own) && !deadline_)
+                                  deadline_ = Clock::now() + kNotice;
+                              });
+  }
+
+  void send_to_work() {
+    is_at_work_ = true;
+    for (const auto& rank : ranks_) {
+      if (WorkerProcess* const process = std::exchange(rank->ready, nullptr))
+        process->send(others_.go().dump());
+    }
+  }
+
+  std::optional<std::chrono::milliseconds> tick() {
+    const auto wanted = first_.tick ? first_.tick() : std::nullopt;
+    if (!deadline_) return wanted;
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now());
+    if (left.count() <= 0) {
+      deadline_.reset();
+      supervision_.kill_others();
+      return wanted;
+    }
+    return wanted ? std::min(*wanted, left) : left;
+  }
+
+  static bool has_failed(const Rank& rank) {
+    return rank.ending && (rank.ending->exit != ExitCode::kDone || rank.ending->killed_by);
+  }
+
+  /// Of the run: why the first rank to end did so.
+  Ending ending() const {
+    if (first_end_->exit == ExitCode::kDone || says_stopped(first_end_->exit)) return *first_end_;
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      const Rank& rank = *ranks_[i];
+      if (!has_failed(rank) || !was_first_lost()) continue;
+      Ending end = *rank.ending;
+      end.errors.insert(end.errors.begin(), rank.errors.begin(), rank.errors.end());
+      if (end.errors.empty()) continue;
+      for (Diagnostic& error : end.errors)
+        error.message = "rank " + std::to_string(i + 1) + ": " + error.message;
+      return end;
+    }
+    Ending end = *first_end_;
+    end.errors.insert(end.errors.begin(), lost_.begin(), lost_.end());
+    return end;
+  }
+
+  /// Whether the first rank ended because another one had.
+  bool was_first_lost() const { return !lost_.empty() || first_end_->killed_by; }
+
+  const WorkerCommand& command_;
+  const Json& request_;
+  const Conversation first_;
+  const OtherRanks& others_;
+  Supervision supervision_;
+  std::vector<std::unique_ptr<Rank>> ranks_;  // from the second on
+  bool is_at_work_ = false;
+  std::optional<Ending> first_end_;
+  Diagnostics lost_;  // what the first rank says about another one that it lost
+  std::optional<Clock::time_point> deadline_;
+};
+
+}  // namespace
+
+Result<Ending> supervise_ranks(const WorkerCommand& command, const Json& request,
+                               Conversation first, const OtherRanks& others) {
+  return RanksOfRun(command, request, std::move(first), others).run();
+}
+
+}  // namespace runner

@@ -1,0 +1,145 @@
+#define USE_C10D_GLOO  // without it the header of the process group declares nothing
+
+#include "stages/ranks/rank_group.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/types.h>
+
+#include "runner/shared/error/stage_error.h"
+#include "stages/machine/device.h"
+
+namespace stages {
+namespace {
+
+/// How long the others wait for a rank, which may be reading files, saving or validating. One that
+/// has ended is noticed at once.
+constexpr auto kPatience = std::chrono::hours(2);
+
+std::string first_line(const char* text) { return {text, std::strcspn(text, "\n")}; }
+
+}  // namespace
+
+RankGroup::RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store)
+    : rank_(rank),
+      size_(size),
+      store_(std::move(store)),
+      number_(torch::zeros({1}, torch::kLong)) {
+  in_group([&] {
+    auto options = c10d::ProcessGroupGloo::Options::create(kPatience);
+    options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")};
+    backend_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rank, size, options);
+  });
+}
+
+RankGroup::~RankGroup() = default;
+
+std::unique_ptr<RankGroup> RankGroup::meet(int rank, int size,
+                                           const std::filesystem::path& meeting) {
+  return std::unique_ptr<RankGroup>(
+      new RankGroup(rank, size, c10::make_intrusive<c10d::FileStore>(meeting.string(), size)));
+}
+
+std::vector<std::unique_ptr<RankGroup>> RankGroup::in_one_process(int size) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<std::unique_ptr<RankGroup>> groups(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      groups[static_cast<std::size_t>(rank)].reset(new RankGroup(rank, size, store));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return groups;
+}
+
+template <typename Call>
+void RankGroup::in_group(Call call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    throw runner::StageError(runner::ErrorCode::kRankLost,
+                             "rank " + std::to_string(rank_) +
+                                 " has lost another rank of the run: " + first_line(error.what()))
+        .with_help("the other rank's own error says why; `retort resume` continues the run");
+  }
+}
+
+std::string RankGroup::text_of_first(const std::string& own) {
+  const std::string key = "text-" + std::to_string(texts_++);
+  std::string text = own;
+  in_group([&] {
+    if (rank_ == 0) store_->set(key, own);
+    else text = store_->get_to_str(key);
+  });
+  return text;
+}
+
+std::int64_t RankGroup::largest(std::int64_t value) {
+  std::vector<at::Tensor> one = {number_};
+  *number_.mutable_data_ptr<std::int64_t>() = value;
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::MAX;
+  in_group([&] { backend_->allreduce(one, options)->wait(); });
+  return *number_.const_data_ptr<std::int64_t>();
+}
+
+void RankGroup::sum(at::Tensor tensor) {
+  std::vector<at::Tensor> one = {std::move(tensor)};
+  in_group([&] { backend_->allreduce(one)->wait(); });
+}
+
+RankGroup::Gathered RankGroup::gather(const at::Tensor& rows) {
+  at::Tensor counts = torch::zeros({size_}, torch::kLong);
+  counts[rank_] = rows.size(0);
+  sum(counts);
+  std::vector<std::int64_t> shape = rows.sizes().vec();
+  shape[0] = counts.max().item<std::int64_t>();
+  std::vector<at::Tensor> own = {torch::zeros(shape, rows.options())};
+  own[0].narrow(0, 0, rows.size(0)).copy_(rows);
+  std::vector<std::vector<at::Tensor>> all(1);
+  for (int rank = 0; rank < size_; ++rank) all[0].push_back(torch::empty_like(own[0]));
+  in_group([&] { backend_->allgather(all, own)->wait(); });
+  for (int rank = 0; rank < size_; ++rank) {
+    at::Tensor& part = all[0][static_cast<std::size_t>(rank)];
+    part = part.narrow(0, 0, counts[rank].item<std::int64_t>());
+  }
+  return {torch::cat(all[0]), counts.narrow(0, 0, rank_).sum().item<std::int64_t>()};
+}
+
+void RankGroup::together(const std::function<void()>& work) {
+  std::exception_ptr out_of_memory;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;  // the others see this rank end
+    out_of_memory = std::current_exception();
+  }
+  const bool has_run_out = largest(out_of_memory ? 1 : 0) > 0;
+  if (out_of_memory) std::rethrow_exception(out_of_memory);
+  TORCH_CHECK_WITH(OutOfMemoryError, !has_run_out, "memory ran out on another rank of the run");
+}
+
+RankGroup* group_of(const runner::RankOfRun& ranks) {
+  return ranks.size > 1 ? dynamic_cast<RankGroup*>(ranks.peers) : nullptr;
+}
+
+Share share_of(std::int64_t units, std::int64_t in_group, int rank, int ranks) {
+  const std::int64_t groups = std::max<std::int64_t>(units / in_group, 1);
+  if (rank >= groups)
+    return {std::max<std::int64_t>(units - in_group, 0), units, /*counts=*/false};
+  const std::int64_t each = groups / ranks, more = groups % ranks;
+  const auto begin_of = [&](std::int64_t which) {
+    return (which * each + std::min<std::int64_t>(which, more)) * in_group;
+  };
+  return {begin_of(rank), rank + 1 == ranks ? units : begin_of(rank + 1)};
+}
+
+}  // namespace stages

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include "runner/shared/stage/run_context.h"
+
+namespace c10d {
+class Backend;
+class Store;
+}  // namespace c10d
+
+namespace stages {
+
+/// What connects the ranks of a run: PyTorch's process groups. Every function that is called by one
+/// rank has to be called by all of them, in the same order. It waits for them, and throws
+/// runner::StageError, kRankLost, if one of them has ended. Sums are taken in an order that depends
+/// on the number of ranks and the size alone, so all ranks get the same bits, in every run.
+class RankGroup final : public runner::Peers {
+ public:
+  /// Meets the other ranks on this machine at the file `meeting`, which nothing has used before.
+  /// The ranks then talk through Gloo, over the loopback interface.
+  static std::unique_ptr<RankGroup> meet(int rank, int size, const std::filesystem::path& meeting);
+  /// The same between threads of one process: one group for each.
+  static std::vector<std::unique_ptr<RankGroup>> in_one_process(int size);
+  ~RankGroup() override;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  /// The text that rank 0 gives.
+  std::string text_of_first(const std::string& own);
+  std::int64_t largest(std::int64_t value);
+  std::int64_t least(std::int64_t value) { return -largest(-value); }
+  void wait_for_all() { largest(0); }
+
+  /// Sums the tensor over all ranks, in place. It is contiguous, on the CPU.
+  void sum(at::Tensor tensor);
+  /// The rows of all ranks, in the order of the ranks. Their numbers may differ.
+  struct Gathered {
+    at::Tensor rows;
+    std::int64_t own = 0;  ///< where this rank's begin
+  };
+  Gathered gather(const at::Tensor& rows);
+
+  /// Runs `work`, which calls none of these functions, on all ranks. If memory runs out on one, all
+  /// of them throw c10::OutOfMemoryError, so that all can repeat the step. Any other failure ends
+  /// its rank.
+  void together(const std::function<void()>& work);
+
+ private:
+  RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store);
+  template <typename Call>
+  void in_group(Call call);
+
+  const int rank_, size_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<c10d::Backend> backend_;
+  at::Tensor number_;       // of largest(), which is called when memory has run out
+  std::int64_t texts_ = 0;  // given so far
+};
+
+/// The group that a stage's context connects it with; null if there is one rank, or in a dry run.
+RankGroup* group_of(const runner::RankOfRun& ranks);
+
+/// The units [begin, end) of a batch that one rank computes.
+struct Share {
+  std::int64_t begin = 0, end = 0;
+  /// False: there are fewer units than ranks. This rank computes a unit that another one computes
+  /// too, so that all do the same operations, and what it gives the sums is 0.
+  bool counts = true;
+  std::int64_t units() const { return end - begin; }
+};
+
+/// Divides a batch as evenly as groups of `in_group` units allow; the first ranks have more.
+Share share_of(std::int64_t units, std::int64_t in_group, int rank, int ranks);
+
+}  // namespace stages
