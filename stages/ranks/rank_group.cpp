@@ -8,10 +8,10 @@
 #include <thread>
 #include <utility>
 
+#include <torch/types.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/types.h>
 
 #include "runner/shared/error/stage_error.h"
 #include "stages/machine/device.h"
@@ -28,10 +28,7 @@ std::string first_line(const char* text) { return {text, std::strcspn(text, "\n"
 }  // namespace
 
 RankGroup::RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store)
-    : rank_(rank),
-      size_(size),
-      store_(std::move(store)),
-      number_(torch::zeros({1}, torch::kLong)) {
+    : rank_(rank), size_(size), store_(std::move(store)), number_(torch::zeros({1}, torch::kLong)) {
   in_group([&] {
     auto options = c10d::ProcessGroupGloo::Options::create(kPatience);
     options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")};
@@ -45,19 +42,6 @@ std::unique_ptr<RankGroup> RankGroup::meet(int rank, int size,
                                            const std::filesystem::path& meeting) {
   return std::unique_ptr<RankGroup>(
       new RankGroup(rank, size, c10::make_intrusive<c10d::FileStore>(meeting.string(), size)));
-}
-
-std::vector<std::unique_ptr<RankGroup>> RankGroup::in_one_process(int size) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
-  std::vector<std::unique_ptr<RankGroup>> groups(static_cast<std::size_t>(size));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      groups[static_cast<std::size_t>(rank)].reset(new RankGroup(rank, size, store));
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return groups;
 }
 
 template <typename Call>
@@ -127,14 +111,44 @@ void RankGroup::together(const std::function<void()>& work) {
   TORCH_CHECK_WITH(OutOfMemoryError, !has_run_out, "memory ran out on another rank of the run");
 }
 
+void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& own)>& work) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      // Its end, also by an exception, closes the connections on which the others wait.
+      try {
+        RankGroup group(rank, size, store);
+        work({.rank = rank, .size = size, .peers = &group});
+      } catch (...) {
+        thrown[static_cast<std::size_t>(rank)] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::exception_ptr first;
+  for (const std::exception_ptr& one : thrown) {
+    if (!one) continue;
+    if (!first) first = one;
+    try {
+      std::rethrow_exception(one);
+    } catch (const runner::StageError& error) {
+      if (error.code == runner::ErrorCode::kRankLost) continue;
+    } catch (...) {
+    }
+    std::rethrow_exception(one);
+  }
+  if (first) std::rethrow_exception(first);
+}
+
 RankGroup* group_of(const runner::RankOfRun& ranks) {
   return ranks.size > 1 ? dynamic_cast<RankGroup*>(ranks.peers) : nullptr;
 }
 
 Share share_of(std::int64_t units, std::int64_t in_group, int rank, int ranks) {
   const std::int64_t groups = std::max<std::int64_t>(units / in_group, 1);
-  if (rank >= groups)
-    return {std::max<std::int64_t>(units - in_group, 0), units, /*counts=*/false};
+  if (rank >= groups) return {std::max<std::int64_t>(units - in_group, 0), units, /*counts=*/false};
   const std::int64_t each = groups / ranks, more = groups % ranks;
   const auto begin_of = [&](std::int64_t which) {
     return (which * each + std::min<std::int64_t>(which, more)) * in_group;

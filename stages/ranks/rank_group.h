@@ -28,8 +28,6 @@ class RankGroup final : public runner::Peers {
   /// Meets the other ranks on this machine at the file `meeting`, which nothing has used before.
   /// The ranks then talk through Gloo, over the loopback interface.
   static std::unique_ptr<RankGroup> meet(int rank, int size, const std::filesystem::path& meeting);
-  /// The same between threads of one process: one group for each.
-  static std::vector<std::unique_ptr<RankGroup>> in_one_process(int size);
   ~RankGroup() override;
 
   int rank() const { return rank_; }
@@ -56,6 +54,7 @@ class RankGroup final : public runner::Peers {
   void together(const std::function<void()>& work);
 
  private:
+  friend void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& own)>&);
   RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store);
   template <typename Call>
   void in_group(Call call);
@@ -66,6 +65,10 @@ class RankGroup final : public runner::Peers {
   at::Tensor number_;       // of largest(), which is called when memory has run out
   std::int64_t texts_ = 0;  // given so far
 };
+
+/// Calls `work` for each of `size` ranks, which are threads of this process. If one of them throws,
+/// the others end too, and this throws what it has thrown.
+void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& own)>& work);
 
 /// The group that a stage's context connects it with; null if there is one rank, or in a dry run.
 RankGroup* group_of(const runner::RankOfRun& ranks);

@@ -10,6 +10,8 @@
 #include <torch/utils.h>
 
 #include "runner/shared/stage/stage.h"
+#include "stages/ranks/gradient_sum.h"
+#include "stages/ranks/rank_group.h"
 #include "stages/train/gradient.h"
 #include "stages/train/step_execution.h"
 #include "stages/weights/weights.h"
@@ -44,6 +46,8 @@ std::int64_t certified_part(const TrainingStep& step, const StepPlan& plan) {
 /// keys, has no meaningful relative error.
 constexpr double kLeast = 1e-3;
 
+using Networks = std::vector<std::shared_ptr<torch::nn::Module>>;
+
 /// The results of one way of computing a step.
 struct Left {
   NamedTensors gradients;  // of all trained weights; zeros for those without a gradient
@@ -52,11 +56,12 @@ struct Left {
 };
 
 Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& batch,
-             const StepPlan& plan, std::uint64_t seed) {
+             const StepPlan& plan, std::uint64_t seed, const runner::RankOfRun& ranks = {}) {
   const PreparedNetwork prepared(network, plan.numerics, at::kCPU);
   StepNumbers numbers = accumulate_gradient(
       step, prepared, step.prepare(step.arrange(batch, BatchUse::kTraining), {seed, 1}),
-      step.weight(batch), plan, {seed, 1});
+      step.weight(batch), plan, {seed, 1}, {}, {}, {}, ranks);
+  sum_gradients(network.parameters(), ranks);
   numbers.fetch();
   Left left;
   for (const auto& [name, weight] : trained_parameters(network))
@@ -65,6 +70,18 @@ Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& 
     left.buffers.emplace_back(buffer.key(), buffer.value().clone());
   left.means = numbers.means();
   return left;
+}
+
+/// What the first rank has after all have computed a step together, each with one of the equal
+/// `networks`.
+Left compute_together(const TrainingStep& step, const Networks& networks, const Batch& batch,
+                      const StepPlan& plan, std::uint64_t seed) {
+  std::vector<Left> left(networks.size());
+  run_as_ranks(static_cast<int>(networks.size()), [&](const runner::RankOfRun& own) {
+    const auto index = static_cast<std::size_t>(own.rank);
+    left[index] = compute(step, *networks[index], batch, plan, seed, own);
+  });
+  return std::move(left.front());
 }
 
 /// The weights after two steps of a stateful optimizer; weights and buffers are then restored.
@@ -119,8 +136,9 @@ std::string text(const ActivationCheckpointing& modules) {
 }
 
 /// "micro_batch 2, two_pass on against the whole batch of 5, with dropout".
-std::string comparison(const StepPlan& plan, std::int64_t units, bool drops) {
+std::string comparison(const StepPlan& plan, std::int64_t units, bool drops, std::size_t ranks) {
   std::vector<std::string> ways;
+  if (ranks > 1) ways.push_back(std::to_string(ranks) + " ranks");
   if (plan.micro_batch > 0) ways.push_back("micro_batch " + std::to_string(plan.micro_batch));
   if (plan.two_pass) ways.push_back("two_pass on");
   if (plan.activation_checkpointing.recomputes())
@@ -201,14 +219,16 @@ StepPlan plan_of(const TrainingToPlan& training, torch::nn::Module& network,
 }  // namespace
 
 Certificate compare_gradients(const TrainingStep& step, torch::nn::Module& network,
-                              const Batch& batch, const StepPlan& plan, std::uint64_t seed) {
+                              const Batch& batch, const StepPlan& plan, std::uint64_t seed,
+                              const Networks& of_ranks) {
   Certificate certificate;
-  certificate.compared = comparison(plan, batch.units(), drops(network));
+  certificate.compared = comparison(plan, batch.units(), drops(network), of_ranks.size());
   network.zero_grad();
   const StepSnapshot before(network, at::kCPU);
   const Left whole = compute(step, network, batch, {}, seed);
   before.restore();
-  const Left parts = compute(step, network, batch, plan, seed);
+  const Left parts = of_ranks.empty() ? compute(step, network, batch, plan, seed)
+                                      : compute_together(step, of_ranks, batch, plan, seed);
   before.restore();
 
   double all = 0;
@@ -243,13 +263,24 @@ Certificate certify(const TrainingToPlan& training, runner::PlanContext& context
   const DatasetDescription& data = shrinkable ? small.data : training.data;
   const ScopedGenerators generators;
   try {
-    const auto network = (shrinkable ? *small.model : training.model).build(source_of(data), seed);
-    network->to(torch::kDouble);
-    at::Generator generator = at::detail::createCPUGenerator(seed);
-    randomise(*network, generator);
+    at::Generator generator;
+    const auto build = [&] {
+      auto network = (shrinkable ? *small.model : training.model).build(source_of(data), seed);
+      network->to(torch::kDouble);
+      generator = at::detail::createCPUGenerator(seed);
+      randomise(*network, generator);
+      return network;
+    };
+    const auto network = build();
     const StepPlan plan = plan_of(training, *network, context);
     const Batch batch = random_batch(data, certified_samples(training.step), generator);
-    return compare_gradients(training.step, *network, batch, plan, seed);
+    const int ranks = context.node().ranks.size;
+    Networks of_ranks;
+    for (int rank = 0; ranks > 1 && rank < ranks; ++rank) {
+      of_ranks.push_back(build());
+      of_ranks.back()->train();
+    }
+    return compare_gradients(training.step, *network, batch, plan, seed, of_ranks);
   } catch (const runner::StageError& error) {
     return {.refused = error.what()};
   }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "runner/shared/stage/plan_context.h"
 #include "stages/train/plan_training.h"
@@ -21,8 +23,10 @@ runner::Certificate certify(const TrainingToPlan& training, runner::PlanContext&
 /// The same for one network, which is in float64, on the CPU and in training mode, and is left
 /// unchanged. Ignores only the plan's numerics. A loss or a buffer that differs is listed in
 /// `changed`. If the plan offloads the optimizer or runs it in the backward pass, so is a weight
-/// whose bits after two steps differ from those without.
-runner::Certificate compare_gradients(const TrainingStep& step, torch::nn::Module& network,
-                                      const Batch& batch, const StepPlan& plan, std::uint64_t seed);
+/// whose bits after two steps differ from those without. With `of_ranks`, networks equal to
+/// `network`, as many ranks compute the step together (device.count).
+runner::Certificate compare_gradients(
+    const TrainingStep& step, torch::nn::Module& network, const Batch& batch, const StepPlan& plan,
+    std::uint64_t seed, const std::vector<std::shared_ptr<torch::nn::Module>>& of_ranks = {});
 
 }  // namespace stages

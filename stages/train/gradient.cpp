@@ -223,7 +223,8 @@ class Accumulation {
     if (ranks_.size == 1) return gradients;
     NamedTensors own;
     for (const auto& [name, gradient] : gradients) {
-      const auto found = std::ranges::find(all.own, name, [](const auto& one) { return one.first; });
+      const auto found =
+          std::ranges::find(all.own, name, [](const auto& one) { return one.first; });
       if (found != all.own.end())
         own.set(name, gradient.narrow(0, found->second.first, found->second.second));
       else if (ranks_.rank == 0) own.set(name, gradient);
@@ -304,7 +305,7 @@ class Accumulation {
   const std::function<void()>& after_micro_batch_;
   const std::function<void(const at::Tensor&)>& before_backward_;
   const runner::RankOfRun& ranks_;
-  const Share share_;  // the units that this rank computes
+  const Share share_;        // the units that this rank computes
   const std::int64_t size_;  // units per micro-batch
   const double weight_;
   StepNumbers numbers_;
@@ -312,12 +313,12 @@ class Accumulation {
 
 }  // namespace
 
-StepNumbers accumulate_gradient(
-    const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, double weight,
-    const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
-    const std::function<void()>& after_micro_batch,
-    const std::function<void(const at::Tensor& loss)>& before_backward,
-    const runner::RankOfRun& ranks) {
+StepNumbers accumulate_gradient(const TrainingStep& step, const PreparedNetwork& network,
+                                const Batch& batch, double weight, const StepPlan& plan,
+                                const StepKey& key, const std::optional<at::Tensor>& scale,
+                                const std::function<void()>& after_micro_batch,
+                                const std::function<void(const at::Tensor& loss)>& before_backward,
+                                const runner::RankOfRun& ranks) {
   return Accumulation(step, network, batch, weight, plan, key, scale, after_micro_batch,
                       before_backward, ranks)
       .run();

@@ -29,8 +29,9 @@ namespace stages {
 /// `before_backward` is given the loss of what is run with a graph, before its backward pass; it
 /// may be empty. Two passes over parts do not call it.
 ///
-/// One of several `ranks` computes its share of the batch alone; the gradients of all add up to that
-/// of the batch. A loss over the whole batch is computed by every rank, from the embeddings of all.
+/// One of several `ranks` computes its share of the batch alone; the gradients of all add up to
+/// that of the batch. A loss over the whole batch is computed by every rank, from the embeddings of
+/// all.
 ///
 /// Returns what was measured, not yet copied to the host: one part for each micro-batch, or one
 /// part with two passes; one part with several ranks.

@@ -87,9 +87,9 @@ at::Tensor clip_divisor(const at::Tensor& norm, double limit);
 class StepExecution {
  public:
   /// All arguments are borrowed; the network is on `device`. With several ranks each step computes
-  /// this rank's share of the batch, and the sums over all of them. While this object lives, the network
-  /// is prepared as the plan's numerics say. In fp16 the loss is scaled. The constructor decides
-  /// whether the optimizer is offloaded; that cannot change later.
+  /// this rank's share of the batch, and the sums over all of them. While this object lives, the
+  /// network is prepared as the plan's numerics say. In fp16 the loss is scaled. The constructor
+  /// decides whether the optimizer is offloaded; that cannot change later.
   StepExecution(const TrainingStep& step, torch::nn::Module& network,
                 const std::vector<ParameterGroup>& groups, StepPlan plan,
                 std::optional<double> gradient_clip_norm, at::Device device,

@@ -260,11 +260,10 @@ class Training {
     execution_.optimizer().set_rates(learning_rates_.at(done_.steps, done_.epochs));
     auto [computed, before] = compute_with_retries(batch);
     is_whole_ = false;
-    pending_.add(
-        {{done_.epochs + 1, ++done_.steps, batch.units(), measured_plan(), batch.indices},
-         std::move(computed.numbers),
-         execution_.optimizer().rates(),
-         std::move(before)});
+    pending_.add({{done_.epochs + 1, ++done_.steps, batch.units(), measured_plan(), batch.indices},
+                  std::move(computed.numbers),
+                  execution_.optimizer().rates(),
+                  std::move(before)});
     pending_.flush(device_.is_cpu() || observer_ ? 0 : 1);
     if (observer_) show_gradient();
 
@@ -339,12 +338,11 @@ class Training {
             .plan_under = plan,
             .units = units,
             .planned = options_.planned_needed,
-            .free_now =
-                [this] {
-                  const std::int64_t own = memory_left(device_);
-                  RankGroup* const group = group_of(context_.node().ranks);
-                  return group ? group->least(own) : own;
-                }};
+            .free_now = [this] {
+              const std::int64_t own = memory_left(device_);
+              RankGroup* const group = group_of(context_.node().ranks);
+              return group ? group->least(own) : own;
+            }};
   }
 
   std::optional<Means> measure() {

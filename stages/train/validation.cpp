@@ -55,8 +55,7 @@ Means over_all(const Means& own, RankGroup& group) {
   auto* const sum = sums.mutable_data_ptr<double>();
   sum[0] = own.weight;
   sum[1] = own.units;
-  for (std::size_t i = 0; i < own.terms.size(); ++i)
-    sum[2 + i] = own.terms[i].second * own.weight;
+  for (std::size_t i = 0; i < own.terms.size(); ++i) sum[2 + i] = own.terms[i].second * own.weight;
   for (std::size_t i = 0; i < own.scores.size(); ++i)
     sum[2 + terms + i] = own.scores[i].second * own.units;
   group.sum(sums);
@@ -129,13 +128,12 @@ Means validate(const TrainingStep& step, const PreparedNetwork& network,
                RowsAtOnce& rows) {
   const std::int64_t samples = dataset->describe().size;
   const std::int64_t size = validation_batch_size(step, options.plan, options.batch_size);
-  const std::int64_t all_batches = std::min((samples + size - 1) / size,
-                                            options.batches.value_or(samples));
-  RetriedLoader loader({dataset,
-                        own_batches(validation_order(step, samples), size, all_batches,
-                                    options.ranks),
-                        size, options.epoch},
-                       rows.policy(), rows.context());
+  const std::int64_t all_batches =
+      std::min((samples + size - 1) / size, options.batches.value_or(samples));
+  RetriedLoader loader(
+      {dataset, own_batches(validation_order(step, samples), size, all_batches, options.ranks),
+       size, options.epoch},
+      rows.policy(), rows.context());
   const std::int64_t batches =
       std::min(loader.batches(), options.batches.value_or(loader.batches()));
   std::vector<at::Tensor> kept;  // of each batch

@@ -25,7 +25,7 @@ struct ValidationOptions {
   StepPlan plan = {};                        ///< of the training
   std::optional<std::int64_t> batches = {};  ///< the largest number of batches
   std::function<void(std::int64_t batch, std::int64_t batches)> before_batch =
-      {};  ///< called with each batch number, 1-based; may throw to stop
+      {};                        ///< called with each batch number, 1-based; may throw to stop
   runner::RankOfRun ranks = {};  ///< measure the batches in turns; each has the means over all
 };
 

@@ -237,8 +237,9 @@ Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sourc
   recipe.ranks = static_cast<int>(std::get<std::int64_t>(count.data));
   if (recipe.ranks > 1 && recipe.device != "cpu") {
     return Diagnostic{ErrorCode::kOptionConflict, count.where, "/device/count",
-                      "device.count is " + std::to_string(recipe.ranks) + ", but device.select is " +
-                          recipe.device + ": several processes train together on a CPU only",
+                      "device.count is " + std::to_string(recipe.ranks) +
+                          ", but device.select is " + recipe.device +
+                          ": several processes train together on a CPU only",
                       "set device.count: 1, or device.select: cpu"};
   }
   if (const auto* folder = valid.find("run")->find("dir")->text()) recipe.run_dir = *folder;

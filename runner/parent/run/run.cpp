@@ -125,11 +125,13 @@ class Run {
   OtherRanks other_ranks() {
     return {.count = request_.graph.ranks,
             .go = [this] { return go_message(); },
-            .on_line = [this](int rank, std::string_view line) {
-              const std::string text = "rank " + std::to_string(rank) + ": " + std::string(line);
-              display_.detail(text);
-              record_.log(LogLevel::kInfo, "", text);
-            }};
+            .on_line =
+                [this](int rank, std::string_view line) {
+                  const std::string text =
+                      "rank " + std::to_string(rank) + ": " + std::string(line);
+                  display_.detail(text);
+                  record_.log(LogLevel::kInfo, "", text);
+                }};
   }
 
   /// A name that no worker of any run has used.

@@ -92,7 +92,9 @@ class RanksOfRun {
         if (is_at_work_) send_to_work();
       }
     };
-    return supervision_.start(command_, request_of(rank), std::move(conversation),
+    WorkerCommand command = command_;
+    command.variables.push_back("RETORT_RANK=" + std::to_string(rank));
+    return supervision_.start(command, request_of(rank), std::move(conversation),
                               [this, &own](const Ending& end) {
                                 own.output.take_rest();
                                 own.ready = nullptr;
@@ -113,8 +115,7 @@ class RanksOfRun {
   std::optional<std::chrono::milliseconds> tick() {
     const auto wanted = first_.tick ? first_.tick() : std::nullopt;
     if (!deadline_) return wanted;
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now());
     if (left.count() <= 0) {
       deadline_.reset();
       supervision_.kill_others();

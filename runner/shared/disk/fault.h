@@ -44,7 +44,8 @@ struct Fault {
 Fault fault_from(std::string_view text);
 
 /// The same, but `text` may begin with the name of the program it applies to:
-/// "retort-worker/step:3". nullopt if that program is not `program`.
+/// "retort-worker/step:3", or "retort-worker-1/step:3" for the worker of rank 1. nullopt if that
+/// program is not `program`.
 std::optional<Fault> fault_for(std::string_view program, std::string_view text);
 
 /// A storage that injects one fault.

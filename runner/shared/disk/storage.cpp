@@ -45,7 +45,10 @@ namespace {
 
 std::optional<Fault> wanted_fault() {
   const char* const text = std::getenv("RETORT_FAULT");
-  return text ? fault_for(program_invocation_short_name, text) : std::nullopt;
+  if (!text) return std::nullopt;
+  std::string program = program_invocation_short_name;
+  if (const char* const rank = std::getenv("RETORT_RANK")) program += "-" + std::string(rank);
+  return fault_for(program, text);
 }
 
 FaultyStorage* faulty_disk(Storage& disk) {

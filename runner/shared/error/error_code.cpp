@@ -378,8 +378,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kRankLost, ExitCode::kRunFailed, "a rank of the run has ended",
      "The processes that train together (device.count) need each other: when one ends, the others "
      "end too. That one's own error, or the signal that killed it, says why.",
-     "one of two workers was killed",
-     "Continue from the last checkpoint with retort resume."},
+     "one of two workers was killed", "Continue from the last checkpoint with retort resume."},
     {kClusterSilent, ExitCode::kDeviceUnavailable, "the cluster's scheduler does not answer",
      "A command of the scheduler, such as squeue, is not installed here, failed, or did not end in "
      "time. Submitted tasks continue by themselves and leave their results in the sweep's folder.",

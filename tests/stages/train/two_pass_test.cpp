@@ -1,69 +1,18 @@
 #include "stages/train/gradient.h"
 
 #include <gtest/gtest.h>
-#include <torch/nn/functional/normalization.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/types.h>
 
 #include "tests/support/gradients.h"
+#include "tests/support/pairs.h"
 
 namespace stages {
 namespace {
 
 StepPlan two_passes(std::int64_t micro_batch) {
   return {.micro_batch = micro_batch, .two_pass = true};
-}
-
-/// Two views of each sample are to be nearer than those of different ones; "Learning transferable
-/// visual models from natural language supervision", Radford et al. 2021, with a temperature that
-/// is learned.
-class ContrastiveStep final : public TinyStep {
- public:
-  explicit ContrastiveStep(DroppingNet& net) {
-    coupling = Coupling::kWholeBatch;
-    temperature = net.register_parameter("temperature", torch::full({}, 1.5, torch::kDouble));
-  }
-  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
-    const auto embed = [&](const char* name) {
-      const ScopedInput input(network, name);
-      const at::Tensor embedding = dynamic_cast<DroppingNet&>(network).forward(part[name]);
-      return uses_generator ? torch::dropout(embedding, 0.4, true) : embedding;
-    };
-    NamedTensors encoded{{"image", embed("image")}, {"view", embed("view")}};
-    if (encodes_temperature) encoded.set("temperature", temperature.exp());
-    return encoded;
-  }
-  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
-    const auto unit = [&](const char* name) {
-      return torch::nn::functional::normalize(encoded.at(name));
-    };
-    const at::Tensor factor = encodes_temperature ? encoded.at("temperature") : temperature.exp();
-    const at::Tensor products = unit("image").matmul(unit("view").t()) * factor;
-    const at::Tensor labels = torch::arange(part.units());
-    const auto sum = [&](const at::Tensor& logits) {
-      return torch::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum);
-    };
-    return {{"cross_entropy", (sum(products) + sum(products.t())) / 2}};
-  }
-  NamedTensors score(const NamedTensors& encoded, const Batch&) const override {
-    return {{"matches", encoded.at("image")
-                            .matmul(encoded.at("view").t())
-                            .argmax(1)
-                            .eq(torch::arange(encoded.at("view").size(0)))
-                            .sum()}};
-  }
-
-  at::Tensor temperature;
-  bool encodes_temperature =
-      false;                    // as a scalar beside the embeddings, or reaches loss() by itself
-  bool uses_generator = false;  // drops by torch's own generator, which no pass replays
-};
-
-Batch ten_pairs() {
-  NamedTensors tensors = ten_samples().tensors();
-  tensors.set("view", tensors.at("image") + 0.3 * torch::randn({10, 2}, torch::kDouble));
-  return Batch(tensors, 10);
 }
 
 TEST(TwoPass, ContrastiveLossIsThatOfTheWholeBatch) {

@@ -1,0 +1,153 @@
+// Trainings of several ranks, device.count, through the real programs.
+
+#include <cmath>
+#include <filesystem>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/latest_weights.h"
+#include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+class Ranks : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (folder_.is_made()) return;
+    const Ended made = retort(
+        "data make image_folder --out photos --classes 2 --per-class 10 --size 24 --seed 5 -q",
+        folder_.path());
+    ASSERT_EQ(made.exit, 0) << made.err;
+    folder_.keep();
+  }
+  /// A training of two epochs of two steps each, the second of an uneven batch, saved at every
+  /// step.
+  Ended train(const std::string& name, int ranks, const std::string& more = "",
+              const std::string& fault = "") {
+    return run_shell((fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
+                         "/bin/retort run quickstart data.root=photos data.make=null "
+                         "data.image_size=16 model.patch_size=8 model.num_hidden_layers=1 "
+                         "train.epochs=2 train.batch_size=9 train.checkpoint.every.steps=1 "
+                         "train.log_every=1 device.count=" +
+                         std::to_string(ranks) + " run.dir=" + name + ' ' + more,
+                     folder_.path());
+  }
+  std::string weights(const std::string& name) const { return latest_weights(folder_ / name); }
+  json summary(const std::string& name) const {
+    return json::parse(file_text(folder_ / (name + "/summary.json")));
+  }
+  /// The values of a metric, in order.
+  std::vector<double> values(const std::string& name, const std::string& metric) const {
+    std::vector<double> all;
+    std::istringstream lines(file_text(folder_ / (name + "/metrics.jsonl")));
+    for (std::string line; std::getline(lines, line);) {
+      const json one = json::parse(line);
+      if (one.at("name") == metric) all.push_back(one.at("value"));
+    }
+    return all;
+  }
+
+  SharedFolder folder_;
+};
+
+/// The most by which a sum in float32 may differ when its terms are added in another order, with
+/// room for the layers that it passes: some thousand terms.
+constexpr double kReordered = 4096 * 6e-8;
+
+TEST_F(Ranks, TrainAsOneDoes) {
+  ASSERT_EQ(train("one", 1).exit, 0);
+  for (const int ranks : {2, 3}) {
+    const std::string name = "of-" + std::to_string(ranks);
+    const Ended ended = train(name, ranks);
+    ASSERT_EQ(ended.exit, 0) << ended.err;
+    for (const char* const metric : {"train/loss", "validation/loss"}) {
+      const auto one = values("one", metric), all = values(name, metric);
+      ASSERT_EQ(all.size(), one.size()) << metric;
+      ASSERT_FALSE(one.empty());
+      for (std::size_t i = 0; i < one.size(); ++i)
+        EXPECT_NEAR(all[i], one[i], kReordered * std::abs(one[i])) << metric << " " << i;
+    }
+    EXPECT_EQ(values(name, "evaluate/top1").size(), values("one", "evaluate/top1").size());
+    ASSERT_EQ(train(name + "-again", ranks).exit, 0);
+    EXPECT_TRUE(weights(name + "-again") == weights(name)) << "the same bits every time";
+  }
+}
+
+TEST_F(Ranks, OneThatIsKilledEndsTheRunAndItGoesOn) {
+  ASSERT_EQ(train("whole", 2).exit, 0);
+  for (const std::string worker : {"retort-worker", "retort-worker-1"}) {
+    const std::string name = "killed-" + worker;
+    const Ended killed = train(name, 2, "memory.max_retries=0", worker + "/step:3:kill");
+    EXPECT_EQ(killed.exit, 1) << killed.err;
+    EXPECT_THAT(killed.err, HasSubstr("SIGKILL"));
+    EXPECT_THAT(killed.err, Not(HasSubstr("has lost another rank"))) << "the reason is shown alone";
+    EXPECT_THAT(killed.err, HasSubstr("retort resume"));
+    const Ended resumed = retort("resume " + name, folder_.path());
+    EXPECT_EQ(resumed.exit, 0) << resumed.err;
+    EXPECT_TRUE(weights(name) == weights("whole"));
+    EXPECT_EQ(summary(name)["status"], "finished");
+  }
+}
+
+TEST_F(Ranks, OneThatIsKilledIsStartedAgain) {
+  ASSERT_EQ(train("calm", 2).exit, 0);
+  const Ended ended = train("restarted", 2, "", "retort-worker-1/step:3:kill");
+  EXPECT_EQ(ended.exit, 1) << "the fault strikes every worker of that rank";
+  EXPECT_THAT(ended.err, HasSubstr("rank 1"));
+}
+
+TEST_F(Ranks, AFailureOfOneIsTheReason) {
+  const Ended ended = train("failed", 2, "", "retort-worker-1/step:2:fail");
+  EXPECT_EQ(ended.exit, 1);
+  EXPECT_THAT(ended.err, HasSubstr("rank 1: "));
+  EXPECT_THAT(ended.err, HasSubstr("this step was set to fail"));
+}
+
+TEST_F(Ranks, MemoryThatRunsOutOnOneIsRecoveredByAll) {
+  ASSERT_EQ(train("enough", 2).exit, 0);
+  int recovered = 0;
+  for (const int block : {200, 400, 800, 1600}) {
+    const std::string name = "short-" + std::to_string(block);
+    const Ended ended =
+        train(name, 2, "", "retort-worker-1/alloc:" + std::to_string(block) + ":fail");
+    if (ended.exit != 0) continue;
+    ++recovered;
+    EXPECT_EQ(values(name, "train/loss").size(), 4);
+    EXPECT_TRUE(weights(name) == weights("enough")) << "the step is repeated as it was";
+  }
+  EXPECT_GT(recovered, 0);
+}
+
+TEST_F(Ranks, WhatMixesSamplesIsRefused) {
+  const Ended ended = train("mixed", 2, "model='{kind: model.conv4}'");
+  EXPECT_EQ(ended.exit, 2) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("device.count: 2 divides every batch"));
+  EXPECT_THAT(ended.err, HasSubstr("BatchNorm"));
+}
+
+TEST_F(Ranks, AreForACpu) {
+  const Ended ended = train("gpus", 2, "device.select=cuda");
+  EXPECT_EQ(ended.exit, 2);
+  EXPECT_THAT(ended.err, HasSubstr("device.count is 2, but device.select is cuda"));
+  EXPECT_EQ(train("none", 0).exit, 2);
+}
+
+TEST_F(Ranks, ACertificateHoldsThemToOne) {
+  const Ended ended = retort(
+      "certify quickstart data.root=photos data.make=null data.image_size=16 "
+      "model.patch_size=8 device.count=3",
+      folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("3 ranks"));
+}
+
+}  // namespace

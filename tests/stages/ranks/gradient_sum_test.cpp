@@ -1,0 +1,136 @@
+#include "stages/ranks/gradient_sum.h"
+
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "stages/ranks/rank_group.h"
+#include "stages/train/gradient.h"
+#include "stages/train/step_execution.h"
+#include "tests/support/gradients.h"
+#include "tests/support/pairs.h"
+
+namespace stages {
+namespace {
+
+TEST(GradientSum, AddsWhatTheRanksHave) {
+  run_as_ranks(3, [](const runner::RankOfRun& own) {
+    std::vector<at::Tensor> parameters;
+    for (const std::int64_t size : {2, 3, 4})
+      parameters.push_back(torch::zeros({size, 2}, torch::kDouble).requires_grad_());
+    parameters[0].mutable_grad() = torch::full({2, 2}, own.rank, torch::kDouble);
+    if (own.rank == 1) parameters[1].mutable_grad() = torch::ones({3, 2}, torch::kDouble);
+    sum_gradients(parameters, own);
+    EXPECT_TRUE(parameters[0].grad().equal(torch::full({2, 2}, 3, torch::kDouble)));
+    EXPECT_TRUE(parameters[1].grad().equal(torch::ones({3, 2}, torch::kDouble)))
+        << "one rank has it";
+    EXPECT_FALSE(parameters[2].grad().defined()) << "none has it";
+  });
+}
+
+TEST(GradientSum, TensorsLargerThanABucketAndOfOtherTypes) {
+  run_as_ranks(2, [](const runner::RankOfRun& own) {
+    const std::int64_t large = kBucketBytes / 4 + 1;
+    std::vector<at::Tensor> parameters;
+    for (const auto& [size, type] : {std::pair{large, torch::kFloat},
+                                     {std::int64_t{7}, torch::kFloat},
+                                     {std::int64_t{5}, torch::kDouble},
+                                     {large, torch::kFloat}}) {
+      parameters.push_back(torch::zeros({size}, type).requires_grad_());
+      parameters.back().mutable_grad() = torch::full({size}, own.rank + 1, type);
+    }
+    parameters.push_back(torch::zeros({4, 3}, torch::kFloat).requires_grad_());
+    parameters.back().mutable_grad() = torch::full({3, 4}, own.rank + 1, torch::kFloat).t();
+    sum_gradients(parameters, own);
+    for (const at::Tensor& parameter : parameters)
+      EXPECT_TRUE(parameter.grad().eq(3).all().item<bool>()) << parameter.sizes();
+  });
+}
+
+struct Computed {
+  at::Tensor gradient;
+  Means means;
+};
+
+/// What each rank has after one step on `batch`.
+template <typename MakeNet, typename MakeStep>
+std::vector<Computed> by_ranks(int size, const Batch& batch, const StepPlan& plan, MakeNet make_net,
+                               MakeStep make_step) {
+  using Net = typename decltype(make_net())::element_type;
+  std::vector<std::shared_ptr<Net>> nets;
+  for (int rank = 0; rank < size; ++rank) nets.push_back(make_net());
+  std::vector<Computed> all(static_cast<std::size_t>(size));
+  run_as_ranks(size, [&](const runner::RankOfRun& own) {
+    const auto index = static_cast<std::size_t>(own.rank);
+    Net& net = *nets[index];
+    const auto step = make_step(net);
+    StepNumbers numbers = accumulate_gradient(step, {net, plan.numerics, at::kCPU}, batch,
+                                              step.weight(batch), plan, {7, 1}, {}, {}, {}, own);
+    sum_gradients(net.parameters(), own);
+    numbers.fetch();
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : net.parameters())
+      gradients.push_back(parameter.grad().flatten());
+    all[index] = {torch::cat(gradients), numbers.means()};
+  });
+  return all;
+}
+
+template <typename MakeNet, typename MakeStep>
+void expect_equal_to_one_rank(const Batch& batch, const StepPlan& plan, MakeNet make_net,
+                              MakeStep make_step) {
+  const Computed whole = by_ranks(1, batch, {}, make_net, make_step).front();
+  for (const int size : {2, 3, 4, 12}) {
+    const auto all = by_ranks(size, batch, plan, make_net, make_step);
+    for (const Computed& one : all) {
+      EXPECT_LT(distance(one.gradient, whole.gradient), 1e-12) << size << " " << plan.micro_batch;
+      EXPECT_TRUE(one.gradient.equal(all.front().gradient)) << "the ranks stay alike";
+      EXPECT_NEAR(one.means.loss, whole.means.loss, 1e-12 * std::abs(whole.means.loss));
+      EXPECT_EQ(one.means.units, whole.means.units);
+      for (std::size_t i = 0; i < whole.means.scores.size(); ++i)
+        EXPECT_EQ(one.means.scores[i], whole.means.scores[i]);
+    }
+    const auto again = by_ranks(size, batch, plan, make_net, make_step);
+    EXPECT_TRUE(again.front().gradient.equal(all.front().gradient)) << "the same bits every time";
+  }
+}
+
+TEST(Ranks, SumsOverSamplesAreThoseOfOneRank) {
+  for (const Drops drops : kEveryDrop) {
+    for (const std::int64_t micro_batch : {0, 2}) {
+      expect_equal_to_one_rank(
+          ten_samples(), {.micro_batch = micro_batch},
+          [&] { return std::make_shared<DroppingNet>(drops); },
+          [](DroppingNet&) { return DroppingStep(); });
+    }
+  }
+}
+
+TEST(Ranks, GroupsStayWhole) {
+  for (const Drops drops : {Drops::kNothing, Drops::kAll}) {
+    expect_equal_to_one_rank(
+        four_groups(), {}, [&] { return std::make_shared<DroppingNet>(drops); },
+        [](DroppingNet&) { return GroupStep(); });
+  }
+}
+
+TEST(Ranks, AContrastiveLossSeesTheWholeBatch) {
+  for (const Drops drops : {Drops::kNothing, Drops::kAll}) {
+    for (const bool encodes_temperature : {false, true}) {
+      for (const StepPlan& plan : {StepPlan{}, StepPlan{.micro_batch = 2, .two_pass = true}}) {
+        expect_equal_to_one_rank(
+            ten_pairs(), plan, [&] { return std::make_shared<DroppingNet>(drops, 6); },
+            [&](DroppingNet& net) {
+              ContrastiveStep step(net);
+              step.encodes_temperature = encodes_temperature;
+              return step;
+            });
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stages

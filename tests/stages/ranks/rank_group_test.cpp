@@ -1,0 +1,115 @@
+#include "stages/ranks/rank_group.h"
+
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "runner/shared/error/stage_error.h"
+#include "stages/machine/device.h"
+
+namespace stages {
+namespace {
+
+TEST(RankGroup, EveryRankGetsTheSum) {
+  for (const int size : {1, 2, 3, 4}) {
+    run_as_ranks(size, [&](const runner::RankOfRun& own) {
+      RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
+      at::Tensor tensor = torch::full({3}, own.rank + 1, torch::kDouble);
+      group.sum(tensor);
+      EXPECT_TRUE(tensor.equal(torch::full({3}, size * (size + 1) / 2, torch::kDouble)));
+      EXPECT_EQ(group.largest(own.rank), size - 1);
+      EXPECT_EQ(group.least(own.rank), 0);
+      EXPECT_EQ(group.text_of_first("of " + std::to_string(own.rank)), "of 0");
+      EXPECT_EQ(group.text_of_first("again"), "again");
+    });
+  }
+}
+
+TEST(RankGroup, RowsAreGatheredInTheOrderOfTheRanks) {
+  run_as_ranks(3, [](const runner::RankOfRun& own) {
+    RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
+    const auto gathered = group.gather(torch::full({2 - own.rank, 2}, own.rank, torch::kFloat));
+    EXPECT_TRUE(gathered.rows.equal(torch::tensor({{0.F, 0.F}, {0.F, 0.F}, {1.F, 1.F}})))
+        << "the third rank has no row";
+    EXPECT_EQ(gathered.own, own.rank == 0 ? 0 : own.rank == 1 ? 2 : 3);
+  });
+}
+
+TEST(RankGroup, MemoryThatRunsOutOnOneRunsOutOnAll) {
+  run_as_ranks(3, [](const runner::RankOfRun& own) {
+    RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
+    bool has_run = false;
+    try {
+      group.together([&] {
+        has_run = true;
+        TORCH_CHECK_WITH(OutOfMemoryError, own.rank != 1, "no room");
+      });
+      ADD_FAILURE() << own.rank;
+    } catch (const std::exception& error) {
+      EXPECT_TRUE(is_out_of_memory(error)) << error.what();
+    }
+    EXPECT_TRUE(has_run);
+    group.together([] {});
+  });
+}
+
+TEST(RankGroup, ARankThatThrowsEndsTheOthers) {
+  int lost = 0;
+  std::mutex counting;
+  try {
+    run_as_ranks(3, [&](const runner::RankOfRun& own) {
+      RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
+      group.wait_for_all();
+      if (own.rank == 1) throw std::runtime_error("its own reason");
+      try {
+        group.wait_for_all();
+        group.wait_for_all();
+      } catch (const runner::StageError& error) {
+        EXPECT_EQ(error.code, runner::ErrorCode::kRankLost);
+        const std::lock_guard lock(counting);
+        ++lost;
+        throw;
+      }
+    });
+    ADD_FAILURE() << "it is thrown";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "its own reason");
+  }
+  EXPECT_EQ(lost, 2);
+}
+
+TEST(Share, DividesABatchAmongRanks) {
+  for (const std::int64_t in_group : {1, 2, 5}) {
+    for (std::int64_t units = in_group; units <= 23; ++units) {
+      for (int ranks = 1; ranks <= 6; ++ranks) {
+        std::int64_t end = 0, most = 0, least = units;
+        for (int rank = 0; rank < ranks; ++rank) {
+          const Share share = share_of(units, in_group, rank, ranks);
+          ASSERT_GT(share.units(), 0);
+          if (!share.counts) continue;
+          ASSERT_EQ(share.begin, end) << units << " " << in_group << " " << rank << "/" << ranks;
+          ASSERT_EQ(share.begin % in_group, 0);
+          end = share.end;
+          if (end == units && units % in_group != 0) continue;
+          most = std::max(most, share.units());
+          least = std::min(least, share.units());
+        }
+        ASSERT_EQ(end, units);
+        ASSERT_LE(most - std::min(least, most), in_group);
+      }
+    }
+  }
+}
+
+TEST(Share, TheFirstRankHasTheLargest) {
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(share_of(10, 1, rank, 4).units(), rank < 2 ? 3 : 2);
+  EXPECT_FALSE(share_of(2, 1, 3, 4).counts);
+  EXPECT_TRUE(share_of(2, 1, 1, 4).counts);
+}
+
+}  // namespace
+}  // namespace stages
