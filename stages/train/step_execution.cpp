@@ -212,8 +212,10 @@ StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network
                  context.node().ranks.size);
   // A CPU's memory is the host's memory.
   plan.offloads_optimizer &= !at::Device(context.node().device).is_cpu();
+  runner::RankOfRun ranks = context.node().ranks;
+  if (device.is_meta()) ranks.peers = nullptr;  // the others trace at another time, or not at all
   return StepExecution(step, network, groups, std::move(plan), options.gradient_clip_norm, device,
-                       options.average, context.node().ranks);
+                       options.average, ranks);
 }
 
 namespace {

@@ -18,9 +18,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
 
-/// The time that the first rank has to see that another one has ended. It sees it at once, unless
-/// it waits for that rank to begin.
+/// The time that all ranks have to end after one has failed. They see it at once, unless they wait
+/// for it to begin.
 constexpr auto kNotice = std::chrono::seconds(10);
 
 class RanksOfRun {
@@ -44,6 +45,7 @@ class RanksOfRun {
     WorkerProcess* ready = nullptr;  // waits for the message that sends it to work
     Diagnostics errors;              // that it has reported
     std::optional<Ending> ending;
+    bool was_killed = false;  // by us
   };
 
   Json request_of(int rank) const {
@@ -64,11 +66,15 @@ class RanksOfRun {
       first_.on_event(event, process);
       if (std::holds_alternative<Ready>(event)) send_to_work();
     };
-    conversation.tick = [this] { return tick(); };
+    conversation.tick = [this] {
+      return sooner(first_.tick ? first_.tick() : std::nullopt, tick());
+    };
     return supervision_.start(command_, request_of(0), std::move(conversation),
                               [this](const Ending& end) {
                                 first_end_ = end;
-                                supervision_.kill_others();
+                                was_first_killed_ = has_killed_;
+                                if (lost_.empty()) kill_all();
+                                else wait_for_others();  // whose own ends say why
                               });
   }
 
@@ -77,6 +83,7 @@ class RanksOfRun {
         [this, rank](const std::string& line) { others_.on_line(rank, line); }));
     Conversation conversation;
     conversation.obeys_signals = false;
+    conversation.tick = [this] { return tick(); };
     conversation.on_output = [&own](std::string_view text) { own.output.take(text); };
     conversation.on_event = [this, &own, rank](const Event& event, WorkerProcess& process) {
       if (const auto* reported = std::get_if<Reported>(&event)) {
@@ -99,8 +106,8 @@ class RanksOfRun {
                                 own.output.take_rest();
                                 own.ready = nullptr;
                                 own.ending = end;
-                                if (!first_end_ && has_failed(own) && !deadline_)
-                                  deadline_ = Clock::now() + kNotice;
+                                own.was_killed = has_killed_;
+                                if (has_failed(own)) wait_for_others();
                               });
   }
 
@@ -112,28 +119,40 @@ class RanksOfRun {
     }
   }
 
-  std::optional<std::chrono::milliseconds> tick() {
-    const auto wanted = first_.tick ? first_.tick() : std::nullopt;
-    if (!deadline_) return wanted;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now());
-    if (left.count() <= 0) {
-      deadline_.reset();
-      supervision_.kill_others();
-      return wanted;
-    }
-    return wanted ? std::min(*wanted, left) : left;
+  void wait_for_others() {
+    if (!deadline_) deadline_ = Clock::now() + kNotice;
+  }
+
+  void kill_all() {
+    has_killed_ = true;
+    deadline_.reset();
+    supervision_.kill_others();
+  }
+
+  /// The longest time until the next call.
+  std::optional<Milliseconds> tick() {
+    if (!deadline_) return {};
+    const auto left = std::chrono::ceil<Milliseconds>(*deadline_ - Clock::now());
+    if (left.count() > 0) return left;
+    kill_all();
+    return {};
+  }
+
+  static std::optional<Milliseconds> sooner(std::optional<Milliseconds> one,
+                                            std::optional<Milliseconds> other) {
+    return one && other ? std::min(*one, *other) : one ? one : other;
   }
 
   static bool has_failed(const Rank& rank) {
-    return rank.ending && (rank.ending->exit != ExitCode::kDone || rank.ending->killed_by);
+    return rank.ending && !rank.was_killed && rank.ending->exit != ExitCode::kDone;
   }
 
   /// Of the run: why the first rank to end did so.
   Ending ending() const {
-    if (first_end_->exit == ExitCode::kDone || says_stopped(first_end_->exit)) return *first_end_;
+    if (lost_.empty() && !was_first_killed_) return *first_end_;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       const Rank& rank = *ranks_[i];
-      if (!has_failed(rank) || !was_first_lost()) continue;
+      if (!has_failed(rank)) continue;
       Ending end = *rank.ending;
       end.errors.insert(end.errors.begin(), rank.errors.begin(), rank.errors.end());
       if (end.errors.empty()) continue;
@@ -146,9 +165,6 @@ class RanksOfRun {
     return end;
   }
 
-  /// Whether the first rank ended because another one had.
-  bool was_first_lost() const { return !lost_.empty() || first_end_->killed_by; }
-
   const WorkerCommand& command_;
   const Json& request_;
   const Conversation first_;
@@ -158,7 +174,9 @@ class RanksOfRun {
   bool is_at_work_ = false;
   std::optional<Ending> first_end_;
   Diagnostics lost_;  // what the first rank says about another one that it lost
-  std::optional<Clock::time_point> deadline_;
+  std::optional<Clock::time_point> deadline_;  // by which all end
+  bool has_killed_ = false;        // the ranks that still ran
+  bool was_first_killed_ = false;  // by that
 };
 
 }  // namespace
