@@ -49,6 +49,7 @@ nlohmann::ordered_json build_request(const PythonModelConfig& config, const char
   if (config.class_argument) {
     request["arguments"][*config.class_argument] = classes;
     request["classes"] = classes;
+    request["class_argument"] = *config.class_argument;
   }
   return request;
 }
@@ -67,7 +68,13 @@ class PythonModel final : public Model {
   }
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
     HostedNetwork& hosted = as_python(network);
-    NamedTensors outputs = hosted.forward(inputs.at(config_.input));
+    NamedTensors outputs = [&] {
+      try {
+        return hosted.forward(inputs.at(config_.input));
+      } catch (StageError& error) {
+        throw std::move(error).at("/entry").in_stage(config_.pointer);
+      }
+    }();
     try {
       hosted.check_adapters();
     } catch (StageError& error) {

@@ -26,6 +26,7 @@ struct Host {
   std::string reply;
   std::map<std::string, at::Tensor> tensors;
   std::function<bool()> is_to_stop;
+  bool has_log = false;
 };
 
 Host& host() {
@@ -92,7 +93,13 @@ Json call_python(const Json& request) {
   const auto code =
       reply.value("untrusted", false) ? ErrorCode::kUntrustedCode : ErrorCode::kStageFailed;
   throw StageError(code, why.empty() ? "Python failed and did not say why" : why)
-      .with_help(advice.empty() ? "Python's traceback is in log.txt" : advice);
+      .with_help(advice.empty() ? where_the_traceback_is() : advice);
+}
+
+void set_log_of_run() { host().has_log = true; }
+
+std::string where_the_traceback_is() {
+  return host().has_log ? "Python's traceback is in log.txt" : "-v shows Python's traceback";
 }
 
 void set_stop(std::function<bool()> is_to_stop) { host().is_to_stop = std::move(is_to_stop); }

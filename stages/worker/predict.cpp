@@ -43,15 +43,22 @@ struct AskedClasses {
   std::optional<SupportExamples> examples = {};  ///< for a few-shot model
   std::shared_ptr<TextLabels> texts = {};        ///< for a CLIP; null: its class head predicts
   std::vector<std::string> names = {};           ///< empty: the classes of the training
+  bool are_numbers = false;  ///< the outputs are no scores of classes: they are given as they are
 };
 
 /// The logits of the rows of `inputs`, which include the examples if there are any.
 at::Tensor asked_logits(const Checkpoint& checkpoint, const AskedClasses& asked, TestTimeFlip flip,
                         torch::nn::Module& network, const NamedTensors& inputs) {
   const at::Tensor logits = flipped_mean(inputs, flip, [&](const NamedTensors& seen) {
-    return asked.texts ? asked.texts->logits(network, seen.at("image"))
-                       : checkpoint.model->forward(network, seen).at("logits");
+    if (asked.texts) return asked.texts->logits(network, seen.at("image"));
+    const NamedTensors outputs = checkpoint.model->forward(network, seen);
+    if (outputs.contains("logits")) return outputs.at("logits");
+    throw StageError(ErrorCode::kStageFailed,
+                     "the network returns no 'logits', which a prediction needs")
+        .at(checkpoint.model_stage)
+        .with_help("return them under that name, in addition to the other outputs");
   });
+  if (asked.are_numbers) return logits.reshape({inputs.at("image").size(0), -1});
   const at::Tensor rows = logits.flatten(0, -2);
   // A single logit separates two classes: it is that of the second, and the first has logit 0.
   return checkpoint.pair_of > 0 ? torch::cat({torch::zeros_like(rows), rows}, 1) : rows;
@@ -136,6 +143,12 @@ class Prediction {
       throw StageError(ErrorCode::kStageFailed,
                        "the network gives a logit that is not a finite number for '" + file + "'")
           .with_help("the weights are damaged, or the training diverged: look at train/loss");
+    }
+    if (asked_.are_numbers) {
+      Json outputs = Json::array();
+      for (std::int64_t i = 0; i < logits.size(1); ++i)
+        outputs.push_back(logits[row][i].item<double>());
+      return context_.item({{"file", file}, {"outputs", std::move(outputs)}});
     }
     const ClassScores scores = class_scores(logits, row);
     Json classes = Json::array();
@@ -290,6 +303,15 @@ runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint
   if (!texts) return texts.errors();
   AskedClasses asked{*std::move(examples), *std::move(texts), labels};
   if (asked.examples) asked.names = asked.examples->classes();
+  asked.are_numbers =
+      !asked.examples && !asked.texts && request.contains("numbers") && fields.flag("numbers");
+  if (asked.are_numbers && request.contains("explain"))
+    return runner::Diagnostic{ErrorCode::kUsage,
+                              {},
+                              "",
+                              "--explain shows where a class was seen, but this network gives "
+                              "numbers, not classes",
+                              "leave it out"};
   return asked;
 }
 
@@ -314,7 +336,7 @@ runner::Result<std::shared_ptr<const Checkpoint>> asked_network(const Json& requ
 runner::Result<Json> answer_predict(const Json& request, const RequestContext& context) {
   const auto fields = request_fields(
       request, {"graph", "node", "checkpoints", "model", "paths", "top", "batch_size",
-                "skip_corrupt", "flip", "plan_for", "support", "labels", "explain"});
+                "skip_corrupt", "flip", "plan_for", "support", "labels", "explain", "numbers"});
   const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
   const std::int64_t top = fields.integer("top"), batch_size = fields.integer("batch_size");
   const bool skip = fields.flag("skip_corrupt");

@@ -138,6 +138,17 @@ void enter_working_folder(const Json& request) {
   if (folder != "") std::filesystem::current_path(folder.get<std::string>());
 }
 
+/// What this worker was built with; where Python hosts it, also that Python and its packages.
+Json all_versions() {
+  Json all = versions();
+  if (!has_python()) return all;
+  try {
+    all["python"] = call_python({{"do", "packages"}});
+  } catch (const runner::StageError&) {  // the record does without them
+  }
+  return all;
+}
+
 /// Says which code of the user the graph may run, where Python hosts this worker.
 void allow_python(const Json& request) {
   const auto graph = request.find("graph");
@@ -174,7 +185,7 @@ Worker::Worker(int requests, int events, std::span<const runner::StageKind* cons
       log_(runner::Log::to_receiver(runner::LogLevel::kOff, [](const runner::LogLine&) {})) {}
 
 ExitCode Worker::serve() {
-  emit(runner::Hello{runner::kProtocolVersion, std::string(runner::build_id()), versions()});
+  emit(runner::Hello{runner::kProtocolVersion, std::string(runner::build_id()), all_versions()});
   ExitCode exit;
   try {
     exit = answer(next_request());
@@ -326,6 +337,7 @@ ExitCode Worker::run_or_plan(const Json& request) {
   const std::filesystem::path path = folder.get<std::string>();
   const auto lock = runner::RunLock::join(path);
   if (!lock) return report(lock.errors());
+  set_log_of_run();
   ExitCode exit = ExitCode::kDone;
   try {
     exit = executor.run({.folder = path,

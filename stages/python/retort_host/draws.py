@@ -9,6 +9,7 @@ import traceback
 from retort_host.refusal import Refusal
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+ALPHA = 1.7580993408473766  # minus what an element that is dropped becomes: where SELU saturates
 SAMPLES = 7  # divides hardly any number of pieces
 
 
@@ -109,6 +110,13 @@ def draws(operator, inputs, named):
             value = inputs[place] if place < len(inputs) else named.get("dropout_p", argument.default_value)
             return value > 0
     return True
+
+
+def alpha_dropout(x, kept, probability):
+    """What torch.nn.AlphaDropout makes of `x`, of which only what is `kept` stays."""
+    a = ((1 - probability) * (1 + probability * ALPHA**2)) ** -0.5
+    kept = kept.to(x.dtype)
+    return x * (kept * a) + ((kept - 1) * (ALPHA * a) + ALPHA * a * probability)
 
 
 @contextlib.contextmanager

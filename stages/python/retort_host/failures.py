@@ -4,6 +4,8 @@ import os
 import sys
 import traceback
 
+from retort_host.entries import advice_on_module
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 LONGEST = 400
 
@@ -16,6 +18,21 @@ def last_line(error):
     others = (os.path.dirname(torch.__file__) + os.sep, "<") if torch else ("<",)
     own = [frame for frame in frames if not frame.filename.startswith(others)] or frames
     return f"{said} ({own[-1].filename}:{own[-1].lineno})" if own else said
+
+
+def advice_for(error):
+    """What to do about it, as far as is known."""
+    if isinstance(error, ModuleNotFoundError) and error.name and not hasattr(error, "retort_advice"):
+        return advice_on_module(error.name)
+    return str(getattr(error, "retort_advice", ""))
+
+
+def print_traceback(error):
+    """To standard error, without the frames of this package."""
+    calls = error.__traceback__
+    while calls and os.path.dirname(calls.tb_frame.f_code.co_filename) == HERE:
+        calls = calls.tb_next
+    traceback.print_exception(type(error), error, calls or error.__traceback__)
 
 
 def say_where_backward_fails(torch):
