@@ -128,8 +128,7 @@ class PythonModel final : public Model {
           .with_help("name one that they have, such as image");
     }
     try {
-      if (!draws_.is_known && std::string_view(device) == "meta")
-        draws_ = HostedNetwork(request(device, seed, data), false, {}).find_draws(input->shape);
+      find_draws(device, seed, data, input->shape);
       auto network = std::make_shared<HostedNetwork>(request(device, seed, data),
                                                      !draws_.places.empty(), description(data));
       check_pixels_of(network->pretrained(), data, *input);
@@ -139,6 +138,15 @@ class PythonModel final : public Model {
       if (!error.stage.empty()) throw;
       throw std::move(error).at("/entry").in_stage(config_.pointer);
     }
+  }
+
+  /// A network that needs values draws only where it has some: with them it is tried once.
+  void find_draws(const char* device, std::uint64_t seed, const DatasetDescription& data,
+                  const std::vector<std::int64_t>& shape) const {
+    const bool is_real = std::string_view(device) != "meta";
+    if (draws_.is_known || (is_real && was_run_for_draws_)) return;
+    was_run_for_draws_ |= is_real;
+    draws_ = HostedNetwork(request(device, seed, data), false, {}).find_draws(shape, device);
   }
 
   nlohmann::ordered_json request(const char* device, std::uint64_t seed,
@@ -198,6 +206,7 @@ class PythonModel final : public Model {
   const PythonModelConfig config_;
   const bool mixes_samples_;
   mutable PythonNetwork::Draws draws_;  // until it is known, each outline tries to find it
+  mutable bool was_run_for_draws_ = false;
 };
 
 class PythonStage final : public runner::Stage {
@@ -212,7 +221,7 @@ class PythonStage final : public runner::Stage {
       const bool has_images = config_.input == "image";
       return {{"model", std::make_shared<PythonModel>(
                             config_, probe.mixes_samples(),
-                            has_images ? probe.find_draws({}) : PythonNetwork::Draws())}};
+                            has_images ? probe.find_draws({}, "meta") : PythonNetwork::Draws())}};
     } catch (StageError& error) {
       throw std::move(error).at("/entry").in_stage(config_.pointer);
     }

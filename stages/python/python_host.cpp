@@ -11,6 +11,7 @@
 
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/value/parse_json.h"
+#include "stages/plan/real_steps.h"
 #include "stages/python/python_network.h"
 #include "stages/python/python_step.h"
 
@@ -88,6 +89,7 @@ Json call_python(const Json& request) {
   if (failed == 0 && reply.is_object()) return reply;
   clear_python_tensors();
   if (!reply.is_object()) reply = Json::object();
+  set_raised_by_user(reply.value("raised", false));
   const std::string why = reply.value("error", ""), advice = reply.value("advice", "");
   if (reply.value("out_of_memory", false)) TORCH_CHECK_WITH(OutOfMemoryError, false, why);
   const auto code =

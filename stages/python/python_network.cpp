@@ -273,8 +273,9 @@ std::pair<NamedTensors, at::Tensor> PythonNetwork::run_forward(const at::Tensor&
   return {std::move(outputs), std::move(maps)};
 }
 
-PythonNetwork::Draws PythonNetwork::find_draws(const std::vector<std::int64_t>& shape) const {
-  Json request = {{"do", "probe"}, {"network", id_}};
+PythonNetwork::Draws PythonNetwork::find_draws(const std::vector<std::int64_t>& shape,
+                                               const char* device) const {
+  Json request = {{"do", "probe"}, {"network", id_}, {"device", device}};
   if (!shape.empty()) request["shape"] = shape;
   const Json found = call_python(request);
   if (found.empty()) return {};

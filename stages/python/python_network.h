@@ -69,10 +69,10 @@ class PythonNetwork : public torch::nn::Module {
     std::vector<std::string> own_modules;  ///< dropout layers whose input's rows are not samples,
                                            ///< and blocks that do not make one tensor from one
   };
-  /// Runs it on the Meta device, where it must be; `shape` is that of a sample, empty: images of
-  /// common sizes are tried. Throws runner::StageError if it draws from a generator that is not
-  /// torch's.
-  Draws find_draws(const std::vector<std::int64_t>& shape) const;
+  /// Runs it on `device`, where it must be, "meta" or "cpu"; `shape` is that of a sample, empty:
+  /// images of common sizes are tried. Changes its buffers. Throws runner::StageError if it draws
+  /// from a generator that is not torch's.
+  Draws find_draws(const std::vector<std::int64_t>& shape, const char* device) const;
 
  private:
   friend at::Tensor drop_in_network(const at::Tensor& x, std::int64_t id, std::string path);

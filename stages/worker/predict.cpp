@@ -25,6 +25,7 @@
 #include "stages/machine/user_variables.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/plan/plan_forward.h"
+#include "stages/python/python_host.h"
 #include "stages/text/class_text.h"
 #include "stages/worker/feature_map_picture.h"
 #include "stages/worker/network_of_run.h"
@@ -197,7 +198,8 @@ class Prediction {
   std::int64_t failed_ = 0, drawn_ = 0;
 };
 
-/// The bytes that the prediction needs on a GPU named `device_model`.
+/// The bytes that the prediction needs on a GPU named `device_model`; 0: that is not known, since
+/// Python code needs values that a dry run does not have.
 std::int64_t planned_bytes(const Checkpoint& checkpoint, const ImagesToPredict& pictures,
                            const AskedClasses& classes, std::int64_t batch_size, TestTimeFlip flip,
                            const std::string& device_model) {
@@ -218,16 +220,20 @@ std::int64_t planned_bytes(const Checkpoint& checkpoint, const ImagesToPredict& 
             : inputs;
     return asked_logits(checkpoint, classes, flip, network, seen);
   };
-  return plan_forward({.name = checkpoint.model_stage,
-                       .data = data,
-                       .loader = pictures.loader(),
-                       .batch_size = batch_size,
-                       .policy = policy,
-                       .outline = [&] { return checkpoint.model->outline(trained_on); },
-                       .batch_option = "--batch-size",
-                       .forward = forward},
-                      /*keeps_results=*/false, unseen)
-      .plan.needed;
+  const ForwardToPlan prediction{.name = checkpoint.model_stage,
+                                 .data = data,
+                                 .loader = pictures.loader(),
+                                 .batch_size = batch_size,
+                                 .policy = policy,
+                                 .outline = [&] { return checkpoint.model->outline(trained_on); },
+                                 .batch_option = "--batch-size",
+                                 .forward = forward};
+  try {
+    return plan_forward(prediction, /*keeps_results=*/false, unseen).plan.needed;
+  } catch (const runner::StageError& error) {
+    if (!has_python() || error.code != runner::ErrorCode::kStageFailed) throw;
+    return 0;
+  }
 }
 
 /// The examples in a folder; none if the path is empty. A few-shot model requires them.

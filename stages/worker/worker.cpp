@@ -83,12 +83,13 @@ std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
 }
 
 /// The additional options of `plan` and `certify`: {"device_model", "budget": {"bytes", "from"},
-/// "alternatives", "certify"}; a run has none of them.
+/// "alternatives", "certify"}, which a run lacks, and "strict".
 runner::DryRunOptions dry_run_options(const Json& request) {
   try {
     runner::DryRunOptions dry{.device_model = request.value("device_model", ""),
                               .wants_alternatives = request.value("alternatives", false),
-                              .wants_certificate = request.value("certify", false)};
+                              .wants_certificate = request.value("certify", false),
+                              .is_strict = request.value("strict", false)};
     const auto budget = request.find("budget");
     if (budget != request.end() && !budget->is_null())
       dry.budget = {budget->at("from"), budget->at("bytes")};
@@ -256,7 +257,9 @@ ExitCode Worker::run_or_plan(const Json& request) {
     else emit(runner::Reported{std::move(found)});
   }
   CublasWorkspace workspace;
-  if (device && device->is_cuda() && !is_plan) workspace = use_cublas_workspace(graph.determinism);
+  const bool may_compute = !is_plan || (has_python() && dry.device_model.empty());
+  if (device && device->is_cuda() && may_compute)
+    workspace = use_cublas_workspace(graph.determinism);
   if (workspace.complaint && workspace.complaint->severity == runner::Severity::kError)
     errors.push_back(*workspace.complaint);
   else if (workspace.complaint) emit(runner::Reported{*workspace.complaint});
@@ -265,7 +268,8 @@ ExitCode Worker::run_or_plan(const Json& request) {
     emit(runner::Reported{{ErrorCode::kNotDeterministic,
                            {},
                            "/determinism",
-                           node + ": " + runner::nondeterminism_text(operation) + " on this device",
+                           (node.empty() ? "the plan's real steps" : node) + ": " +
+                               runner::nondeterminism_text(operation) + " on this device",
                            "the same recipe may give different bits the next time",
                            {},
                            runner::Severity::kWarning}});

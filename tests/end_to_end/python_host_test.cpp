@@ -158,4 +158,67 @@ TEST_F(PythonTraining, PlanIsNotBelowWhatTheTrainingCounts) {
   EXPECT_LE(metrics["memory/peak_by_plan"]["value"].get<double>(), 1.0);
 }
 
+/// A network with a function that asks for more than there is, in one call each before each of its
+/// allocations: from the call on that WHEN says.
+constexpr const char* kGreedy = R"(
+import torch
+from torch import nn
+
+ALLOCATIONS = 4
+calls = {"forward": 0, "backward": 0}
+
+
+def work(where, x):
+    if x.device.type == "cpu":
+        place, calls[where] = calls[where], calls[where] + 1
+        for number in range(ALLOCATIONS):
+            if place == WHEN[where] + 2 * number: torch.empty(1 << 50, dtype=torch.uint8)
+            x = x * 1
+    return x
+
+
+class Greedy(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return work("forward", x * 1)
+
+    @staticmethod
+    def backward(context, gradient):
+        return work("backward", gradient * 1)
+
+
+class Net(nn.Module):
+    def __init__(self, num_classes):
+        super().__init__()
+        self.body, self.head = nn.Conv2d(3, 4, 3, 2), nn.Linear(4, num_classes)
+
+    def forward(self, x):
+        x = self.body(x)
+        return self.head((Greedy.apply(x) if self.training else x).mean((2, 3)))
+
+
+def make(num_classes, width):
+    return Net(num_classes)
+)";
+
+TEST_F(PythonTraining, FunctionThatRunsOutOfMemoryIsRepeated) {
+  const auto weights_of = [&](const std::string& when, const std::string& said) {
+    folder_.write("my_net.py", "WHEN = " + when + kGreedy);
+    EXPECT_EQ(in_python("trust my_net.py").exit, 0);
+    fs::remove_all(folder_ / "run");
+    const Ended run = train("run", "train.epochs=6 memory.max_retries=2");
+    EXPECT_EQ(run.exit, 0) << run.err;
+    EXPECT_THAT(run.err, HasSubstr(said));
+    return weights("run");
+  };
+  const std::string whole = weights_of("{'forward': 99, 'backward': 99}", "memory peak");
+  EXPECT_FALSE(whole.empty());
+  for (const std::string place : {"forward", "backward"}) {
+    const bool is_forward = place == "forward";
+    const std::string when =
+        is_forward ? "{'forward': 2, 'backward': 99}" : "{'forward': 99, 'backward': 2}";
+    EXPECT_TRUE(weights_of(when, "recovered 4 times: 4 x out of memory") == whole);
+  }
+}
+
 }  // namespace

@@ -117,6 +117,7 @@ enum class ErrorCode : int {
   kUntrustedCode = 714,
   kNoPython = 715,
   kHookFailed = 716,
+  kMeasuredPlan = 717,
   kClusterSilent = 720,
   kClusterRefused = 721,
 

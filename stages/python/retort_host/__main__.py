@@ -41,6 +41,7 @@ def reply_to(torch, error):
         "advice": advice_for(error),
         "out_of_memory": isinstance(error, (MemoryError, torch.OutOfMemoryError)),
         "untrusted": isinstance(error, UntrustedCode),
+        "raised": not isinstance(error, Refusal),
     }
 
 

@@ -23,7 +23,7 @@ def python_generators():
     return states
 
 
-def draws_of(torch, made, shape):
+def draws_of(torch, made, shape, device):
     """{"draws": what draws, and where; "own_modules": dropout layers whose input's rows are no samples, and blocks that do
     not make one tensor from one}, or {} if the network takes no input of that shape. Without a shape, those of images are
     tried."""
@@ -35,7 +35,7 @@ def draws_of(torch, made, shape):
             made.watch, before = watch, python_generators()
             try:
                 with watch, torch.random.fork_rng(devices=[]):
-                    network(torch.empty((SAMPLES, *one), device="meta"))
+                    network(torch.zeros((SAMPLES, *one), device=device))
             except Exception:
                 continue  # of another shape, or a network that Meta does not suit: the plan says why
             finally:

@@ -8,6 +8,7 @@ from retort_host.entries import advice_on_module
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LONGEST = 400
+OUT_OF_MEMORY = "retort_host: out of memory: "
 
 
 def last_line(error):
@@ -37,18 +38,20 @@ def print_traceback(error):
 
 def say_where_backward_fails(torch):
     """The backward pass of a torch.autograd.Function of the user's runs under the worker's, which gets the message of
-    an exception and nothing else."""
+    an exception and nothing else. One for want of memory is let go before it is said, with all that its frames hold: the step
+    is computed again."""
     node = torch.autograd.function.BackwardCFunction
     apply = node.apply
 
     def apply_or_say(self, *gradients):
         try:
             return apply(self, *gradients)
-        except torch.OutOfMemoryError:
-            raise
+        except (torch.OutOfMemoryError, MemoryError) as error:
+            said = str(error)
         except BaseException as error:
             traceback.print_exc()
             sys.stderr.flush()
             raise RuntimeError(last_line(error)) from error
+        raise RuntimeError(OUT_OF_MEMORY + said)  # the worker knows it by these words
 
     node.apply = apply_or_say

@@ -125,9 +125,9 @@ class Networks:
         return forward
 
     def probe(self, request):
-        """What a training forward pass on the Meta device draws at random, for samples of a shape."""
+        """What a training forward pass on the Meta device, or another, draws at random, for samples of a shape."""
         made = self.made[request["network"]]
-        return draws_of(self.torch, made, request.get("shape"))
+        return draws_of(self.torch, made, request.get("shape"), request["device"])
 
     def hosted(self, made, number, path, original):
         """The forward of a module that the worker runs if it recomputes it, or gives it a number format or an adapter."""
