@@ -187,8 +187,9 @@ TEST_F(HostedTowers, BatchInPartsIsComparedAsTheWholeBatchIs) {
   EXPECT_TRUE(weights("recomputed") == weights("whole"));
 }
 
-TEST_F(HostedTowers, BatchInPartsIsCertified) {
-  trust(net());
+TEST_F(HostedTowers, BatchInPartsIsCertifiedWhereANetworkIndexesByABuffer) {
+  trust(net({.parts = "        self.register_buffer('order', torch.arange(32), persistent=False)\n",
+             .of_text = "        tokens = tokens[:, self.order]\n"}));
   const Ended certified =
       here("certify towers.yaml memory.two_pass=on memory.micro_batch=3 --json python=" +
            python_->string());
