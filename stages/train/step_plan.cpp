@@ -54,11 +54,9 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
         "fp16 skips a step if its gradients overflow, which is known only once all are ready",
         "set precision: bf16, or optimizer_in_backward: false");
   }
-  constexpr const char* kMixing =
-      "the network's layers mix the samples of a batch (BatchNorm, or random numbers of their own)";
   if (policy.two_pass && step.mixes_samples()) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                             std::string("two_pass would encode a batch in parts, but ") + kMixing)
+                             "two_pass would encode a batch in parts, but " + step.why_mixed())
         .at("/two_pass")
         .in_stage(policy.pointer)
         .with_help(
@@ -67,8 +65,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
   if (std::min(policy.micro_batch.value_or(units), units) < least_units(step)) {
     throw runner::StageError(
         runner::ErrorCode::kOptionConflict,
-        std::string("a batch, or a part of one, would be a single sample, but ") + kMixing +
-            ", and there would be no other to normalise it by")
+        "a batch, or a part of one, would be a single sample, but " + step.why_mixed())
         .at("/batch_size")
         .with_help("set batch_size: 2 or more");
   }
@@ -83,7 +80,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
   };
   const std::vector<LossTerm> terms = step.terms();
   if (!declares_cut && runner::are_cut_layers(most_coupled(terms), step.mixes_samples())) {
-    refuse(kMixing,
+    refuse(step.why_mixed(),
            "set micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: "
            "block saves "
            "memory and keeps every bit");

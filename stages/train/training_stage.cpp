@@ -300,8 +300,8 @@ class TrainingStage final : public runner::Stage {
     if (training_loader(train_data, *setup.step, options.batch_size).drop_last &&
         !train_data.loader().drop_last) {
       context.say(
-          "each epoch leaves out one sample: its last batch would have only that one, and layers "
-          "mix the samples of a batch (BatchNorm)");
+          "each epoch leaves out one sample: its last batch would have only that one, and " +
+          setup.step->why_mixed());
     }
     if (policy.recovery.halves_batch) return train_in_halves(setup, options, policy, context);
     const bool was_chosen = planned_policy_ && policy.leaves_a_choice();

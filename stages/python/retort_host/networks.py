@@ -53,7 +53,7 @@ class Networks:
             self.operators.take("buffer:" + name, tensor)
         names = {id(tensor): name for name, tensor in [*parameters.items(), *buffers.items()]}
         state = network.state_dict(keep_vars=True)
-        norms = torch.nn.modules.batchnorm._BatchNorm
+        towers = made.find_towers(torch, request["towers"]) if request.get("towers") else None
         return {
             "modules": [path for path, _ in network.named_modules() if path],
             "parameters": list(parameters),
@@ -64,7 +64,8 @@ class Networks:
             # Its own names for what it saves; tied weights have several.
             "state": {name: names[id(tensor)] for name, tensor in state.items() if id(tensor) in names},
             "pretrained": pretrained_of(network, request["arguments"]),
-            "mixes_samples": any(isinstance(module, norms) for module in network.modules()),
+            "mixing_layer": mixing_layer(torch, network),
+            "towers": towers,
         }
 
     def make(self, make, request):
@@ -127,7 +128,7 @@ class Networks:
     def probe(self, request):
         """What a training forward pass on the Meta device, or another, draws at random, for samples of a shape."""
         made = self.made[request["network"]]
-        return draws_of(self.torch, made, request.get("shape"), request["device"])
+        return draws_of(self.torch, made, request.get("shape"), request.get("tokens"), request["device"])
 
     def hosted(self, made, number, path, original):
         """The forward of a module that the worker runs if it recomputes it, or gives it a number format or an adapter."""
@@ -201,7 +202,9 @@ class Networks:
         weights = made.weight_versions()
         maps = None
         try:
-            if request.get("maps"):
+            if request.get("tower"):
+                outputs = made.embeddings(torch, request["tower"], inputs)
+            elif request.get("maps"):
                 with FeatureMaps(torch, made.network) as found:
                     outputs = made.network(inputs)
                 maps = found.maps
@@ -253,6 +256,7 @@ class Made:
         self.class_argument = request.get("class_argument")
         self.own = set(request.get("own_modules", []))  # dropout layers and blocks that Python alone runs
         self.active, self.forwards = set(), {}  # the hosted modules that the worker runs; all of them
+        self.towers = {}  # what embeds images, and what embeds texts
         self.watch, self.passes = None, 0
         self.tables = []  # (a module's table of parameters or buffers, the names that are not saved, the number of others)
         self.held = []  # (such a table, a name in it, the tensor, "parameter 'fc.weight'")
@@ -265,6 +269,48 @@ class Made:
                 for name, tensor in saved:
                     self.held.append((table, name, tensor, f"{kind} '{path}.{name}'".replace("'.", "'")))
         self.weights = list(network.parameters())
+
+    def find_towers(self, torch, wanted):
+        """Finds what embeds images and texts, and the factor's logarithm: {"image": whether it is there, "logit_scale": its
+        parameter's name, or what it is instead}."""
+        found = {"network": type(self.network).__name__}
+        for tower in ("image", "text"):
+            method = attribute(self.network, wanted[tower])
+            found[tower] = callable(method)
+            self.towers[tower] = method
+        scale = attribute(self.network, wanted["logit_scale"])
+        names = {id(tensor): name for name, tensor in self.network.named_parameters()}
+        if id(scale) in names and scale.numel() == 1:
+            found["logit_scale"] = names[id(scale)]
+        elif id(scale) in names:
+            found["instead"] = f"a parameter of the shape {tuple(scale.shape)}"
+        elif isinstance(scale, torch.Tensor):
+            found["instead"] = "a tensor that is no parameter"
+        elif scale is not None:
+            found["instead"] = f"of the type {type(scale).__name__}"
+        return found
+
+    def embeddings(self, torch, tower, inputs):
+        """{"image_embeddings": a row for each image} or {"text_embeddings": …}."""
+        name = tower + "_embeddings"
+        try:
+            output = self.towers[tower](inputs)
+        except Exception as error:
+            if tower == "text" and isinstance(error, (IndexError, RuntimeError)) and "meta" not in str(error):
+                error.retort_advice = (f"it got int64 tokens of the shape {tuple(inputs.shape)}, as model.towers.tokenizer says: "
+                                       "its context_length, padding and merges must be the network's; Python's traceback is "
+                                       "in log.txt")
+            raise
+        pooled = getattr(output, "pooler_output", None)  # what transformers' get_image_features returns
+        if isinstance(pooled, torch.Tensor):
+            output = pooled
+        elif isinstance(output, dict) and name in output:
+            output = output[name]
+        if not isinstance(output, torch.Tensor):
+            names = f" with {', '.join(map(repr, output))}" if isinstance(output, dict) else ""
+            raise TypeError(f"what embeds the {tower}s returned {type(output).__name__}{names}; it must return a tensor with "
+                            f"a row for each, or a mapping with '{name}'")
+        return {name: output}
 
     def generators_to_watch(self):
         """Their states, in the first passes and in some later ones: to take them costs as much as a tiny network."""
@@ -312,6 +358,21 @@ def advise_on_name(error, request):
     near = difflib.get_close_matches(wanted, models.list_models(), 3)
     listed = f"{models.__name__}.list_models() lists them"
     error.retort_advice = f"did you mean {' or '.join(map(repr, near))}? {listed}" if near else listed
+
+
+def attribute(network, path):
+    """What has this dotted name, or None."""
+    for name in path.split("."):
+        network = getattr(network, name, None)
+    return network
+
+
+def mixing_layer(torch, network):
+    """The first layer that normalises over the samples of a batch, or None."""
+    for path, module in network.named_modules():
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+            return f"'{path}' ({type(module).__name__})"
+    return None
 
 
 def pretrained_of(network, arguments):
