@@ -199,6 +199,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
     try {
       const Given given = take(i, artifacts, device);
       if (auto stand_ins = plan_node(i, given, options, device)) {
+        warn_of_measured(dry_node.plan, node.pointer);
         artifacts.put(i, *stand_ins);
         left_memory_.add(i, only(given.wanted, *stand_ins));
         const bool must_fit = !dry.wants_certificate;
@@ -268,6 +269,20 @@ std::optional<Outputs> Executor::plan_node(std::size_t index, const Given& given
                                            const RunOptions& options, std::string_view device) {
   DryContext context = dry_context(index, given, options, device);
   return stages_[index]->plan(given.inputs, context);
+}
+
+/// Once for all nodes of a stage.
+void Executor::warn_of_measured(const std::optional<MemoryPlan>& plan, const std::string& pointer) {
+  if (!plan || plan->measured.empty() || !warned_of_.insert(pointer).second) return;
+  world_.emit(
+      Reported{{ErrorCode::kMeasuredPlan,
+                {},
+                pointer,
+                "the plan of '" + plan->node + "' was " + measured_text(*plan),
+                "other values may need more memory, which the budget still limits; --strict "
+                "refuses such a plan",
+                {},
+                Severity::kWarning}});
 }
 
 ExitCode Executor::run(const RunOptions& options, std::string_view device) {
@@ -345,6 +360,7 @@ Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& 
     // The data that it depends on exists only now.
     dry.node = graph_.nodes[index].id;
     plan_node(index, given, options, device);
+    warn_of_measured(dry.plan, graph_.nodes[index].pointer);
     if (dry.plan) left_memory_.count_in(*dry.plan);
     if (dry.plan && !dry.plan->may_run())
       throw DoesNotFit{does_not_fit(*dry.plan, graph_.nodes[index].pointer)};

@@ -130,6 +130,7 @@ class Executor {
                          std::string_view device);
   std::optional<Outputs> plan_node(std::size_t index, const Given& given, const RunOptions& options,
                                    std::string_view device);
+  void warn_of_measured(const std::optional<MemoryPlan>& plan, const std::string& pointer);
   Outputs outputs_of(std::size_t index, const Given& given, RunContext& context,
                      const RunOptions& options, std::string_view device);
 
@@ -142,6 +143,7 @@ class Executor {
   DryRunOptions dry_;
   std::vector<DryNode> planned_;  // by node
   LeftMemory left_memory_;
+  std::set<std::string> warned_of_;  // pointers of stages whose plans were measured
   std::shared_ptr<PlanShelf> shelf_ = std::make_shared<PlanShelf>();
 };
 

@@ -19,6 +19,9 @@ class Module;
 
 namespace stages {
 
+inline constexpr const char* kMixingLayers =
+    "the network's layers mix the samples of a batch (BatchNorm)";
+
 /// A recipe for a network, not a network: every run builds a new one, so no weights leak between
 /// runs.
 class Model : public runner::Artifact {
@@ -40,6 +43,8 @@ class Model : public runner::Artifact {
   virtual NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const = 0;
   /// True if one row's output depends on other rows (train-mode BatchNorm).
   virtual bool mixes_samples() const = 0;
+  /// Why, if it does, as a sentence of a message.
+  virtual std::string why_mixed() const { return kMixingLayers; }
   /// Moves a weight back into its valid range after an optimizer step. Allocates nothing.
   virtual void constrain(torch::nn::Module& /*network*/) const {}
   /// Lines for the user about a network made by build(): where its weights come from.

@@ -11,6 +11,7 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/weights/weights_file.h"
 #include "stages/model/backbone.h"
+#include "stages/model/caption_tokens.h"
 #include "stages/model/clip_model.h"
 
 namespace stages {
@@ -111,17 +112,11 @@ class ClipStage : public runner::Stage {
       }
     }
     if (files_.vocabulary) options.vocabulary = *files_.vocabulary;
-    auto tokenizer = Tokenizer::read(options);
-    if (!tokenizer) {
-      const runner::Diagnostic& error = tokenizer.errors().front();
-      throw StageError(error.code, error.message)
-          .at("/tokenizer" + error.pointer)
-          .with_help(error.help);
-    }
+    std::shared_ptr<const Tokenizer> tokenizer = opened_tokenizer(options);
     if (!options.merges) {
       context.say("the tokenizer has no merges: every byte of a caption is a token");
     }
-    return std::make_shared<const Tokenizer>(*std::move(tokenizer));
+    return tokenizer;
   }
 
   const ClipConfig config_;

@@ -73,6 +73,7 @@ class ContrastiveStep final : public TrainingStep {
     return terms;
   }
   bool mixes_samples() const override { return model_.mixes_samples(); }
+  std::string why_mixed() const override { return model_.why_mixed(); }
 
   std::optional<BadUnit> find_bad_unit(const Batch& batch) const override {
     if (!classes_.are_learned) return {};

@@ -15,6 +15,7 @@
 #include "stages/numerics/prepared_network.h"
 #include "stages/plan/plan_forward.h"
 #include "stages/plan/recovery.h"
+#include "stages/python/python_host.h"
 
 namespace stages {
 
@@ -200,7 +201,10 @@ PlannedForward Predictor::planned(runner::PlanContext& context) const {
            [&](PlannedForward& planned) {
              if (options_.target.empty()) add_metrics(planned, data.size);
              else add_targets(planned, options_.target, data);
-           }},
+           },
+       .build = has_python() ? [&] { return model.build(trained_on, /*seed=*/0); }
+                             : std::function<std::shared_ptr<torch::nn::Module>()>(),
+       .samples = test_},
       /*keeps_results=*/true, context);
 }
 

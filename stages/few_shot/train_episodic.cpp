@@ -57,6 +57,7 @@ class EpisodicStep final : public TrainingStep {
     return terms;
   }
   bool mixes_samples() const override { return model_.mixes_samples(); }
+  std::string why_mixed() const override { return model_.why_mixed(); }
 
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
     if (!loss_.runs_twice || !loss_.sees_features()) return model_.forward(network, part.tensors());

@@ -85,6 +85,7 @@ class CountingAllocator::Counter final : public c10::Allocator {
   std::int64_t live_ = 0, peak_ = 0, mark_ = 0, allocations_ = 0, refusals_ = 0;
   std::optional<RefusedBlock> refused_;
   std::int64_t until_refusal_ = 0;  // in blocks
+  BlockObserver* observer_ = nullptr;
 
  private:
   /// Precedes each block's data, which keeps the alignment that torch needs.
@@ -145,6 +146,7 @@ class CountingAllocator::Counter final : public c10::Allocator {
     ++allocations_;
     peak_ = std::max(peak_, live_);
     mark_ = std::max(mark_, live_);
+    if (observer_) observer_->born(&head + 1, head.bytes, head.phase);
   }
   static void free(void* data) {
     if (!data) return;
@@ -155,6 +157,7 @@ class CountingAllocator::Counter final : public c10::Allocator {
       (head->previous ? head->previous->next : owner.first_) = head->next;
       (head->next ? head->next->previous : owner.last_) = head->previous;
       owner.live_ -= head->bytes;
+      if (owner.observer_) owner.observer_->died(data);
       owner.leave(lock);
     }
     const c10::DataPtr block = std::move(head->block);
@@ -221,6 +224,10 @@ std::optional<RefusedBlock> CountingAllocator::refused() const {
 std::optional<RefusedBlock> CountingAllocator::take_refused() {
   return counter_->locked([this] { return std::exchange(counter_->refused_, std::nullopt); });
 }
+void CountingAllocator::set_observer(BlockObserver* observer) {
+  counter_->locked([&] { counter_->observer_ = observer; });
+}
+
 void CountingAllocator::refuse(std::int64_t nth) {
   counter_->locked([&] { counter_->until_refusal_ = nth; });
 }

@@ -32,6 +32,15 @@ struct RefusedBlock {
   std::vector<LiveBlock> alive;  ///< oldest first
 };
 
+/// Sees every block of memory that tensors take and give back, on any thread, one call at a time.
+/// It must allocate no tensor itself.
+class BlockObserver {
+ public:
+  virtual ~BlockObserver() = default;
+  virtual void born(const void* data, std::int64_t bytes, StepPhase phase) = 0;
+  virtual void died(const void* data) = 0;
+};
+
 /// Counts the CPU memory of tensors, in requested bytes, while this object lives, and enforces a
 /// limit:
 ///
@@ -83,6 +92,9 @@ class CountingAllocator {
   std::optional<RefusedBlock> refused() const;
   /// The last refused block, which is then forgotten; nullopt: none since the last call.
   std::optional<RefusedBlock> take_refused();
+
+  /// From now on `observer`, borrowed, sees the blocks; null: none does.
+  void set_observer(BlockObserver* observer);
 
   /// For tests: from now on the `nth` allocation, counted from 1, is refused with
   /// c10::OutOfMemoryError, once. 0: none is.

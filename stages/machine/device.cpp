@@ -122,6 +122,7 @@ Json devices_and_versions() {
 namespace {
 
 constexpr int kCudaMemoryAllocation = 2;
+constexpr std::string_view kPythonsOutOfMemory = "retort_host: out of memory: ";
 
 // Values of cudaError_t, in CUDA 12 and 13: cudaErrorDevicesUnavailable, EccUncorrectable,
 // NvlinkUncorrectable, IllegalAddress, LaunchTimeout, Assert, HardwareStackError,
@@ -175,6 +176,9 @@ bool is_out_of_memory(const std::exception& error) {
   // Memory requested from CUDA itself, outside torch's allocator.
   if (const auto* device = dynamic_cast<const c10::AcceleratorError*>(&error))
     return device->get_error_code() == kCudaMemoryAllocation;
+  // A Python function in a backward pass: its exception crosses as text.
+  if (std::string_view(error.what()).find(kPythonsOutOfMemory) != std::string_view::npos)
+    return true;
   // The CPU's allocator and CUDA's libraries have no exception type of their own. If the driver
   // does not answer (MIG, containers, Jetson), LibTorch fails when it queries the free memory.
   static constexpr std::array<std::string_view, 5> kWords = {

@@ -8,7 +8,7 @@
 #include <torch/utils.h>
 
 #include "runner/shared/stage/stage.h"
-#include "runner/shared/text/join.h"
+#include "stages/model/caption_tokens.h"
 #include "stages/model/clip_vision.h"
 #include "stages/model/initializer.h"
 #include "stages/model/pretrained.h"
@@ -20,8 +20,6 @@ namespace {
 
 using runner::ErrorCode;
 using runner::StageError;
-
-constexpr std::size_t kShownTexts = 10;
 
 ClipNetwork& as_clip(torch::nn::Module& network) {
   auto* clip = dynamic_cast<ClipNetwork*>(&network);
@@ -41,20 +39,6 @@ bool is_of_images(std::string_view weight) {
 InitializerOptions initializer_of(const BlockOptions& block, std::int64_t layers) {
   constexpr double kRange = 0.02, kFactor = 1;  // the defaults of transformers' configs
   return {block.hidden_size, layers, kRange, kFactor};
-}
-
-/// "'' and 2 more".
-std::string quoted_texts(const std::vector<std::string>& texts) {
-  constexpr std::size_t kShownBytes = 80;
-  std::vector<std::string> shown;
-  for (const std::string& text : texts)
-    shown.push_back("'" + (text.size() > kShownBytes ? text.substr(0, kShownBytes) + "…" : text) +
-                    "'");
-  return runner::listed(shown, kShownTexts);
-}
-
-bool is_blank(const std::string& text) {
-  return text.find_first_not_of(" \t\r\n\f\v") == text.npos;
 }
 
 }  // namespace
@@ -220,50 +204,9 @@ Shrunken Clip::shrunken(const DatasetDescription& data) const {
 }
 
 TokenizedTexts Clip::tokenized(const std::vector<std::string>& texts) const {
-  const auto context = static_cast<std::size_t>(config_.text.context_length);
-  std::vector<std::int64_t> ids(texts.size() * context, tokenizer_->end());
-  TokenizedTexts result;
-  std::vector<std::string> blank, long_ones, damaged;
-  std::string why_damaged;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (is_blank(texts[i])) blank.push_back(texts[i]);
-    auto tokens = tokenizer_->encode(texts[i]);
-    if (!tokens) {
-      damaged.push_back(texts[i]);
-      why_damaged = tokens.errors().front().message;
-      continue;
-    }
-    if (cut_tokens(*tokens, context)) {
-      long_ones.push_back(texts[i]);
-      result.cut.push_back(i);
-    }
-    std::ranges::copy(*tokens, ids.begin() + static_cast<std::ptrdiff_t>(i * context));
-    result.lengths.push_back(static_cast<std::int64_t>(tokens->size()));
-  }
-  const auto refuse = [&](const std::vector<std::string>& which, const std::string& what,
-                          const std::string& help) {
-    const bool is_one = which.size() == 1;
-    throw StageError(ErrorCode::kBadAnnotations,
-                     (is_one ? "a caption" : std::to_string(which.size()) + " captions") + what +
-                         ": " + quoted_texts(which))
-        .with_help(help);
-  };
-  const auto are = [](const std::vector<std::string>& which) -> std::string {
-    return which.size() == 1 ? " is " : " are ";
-  };
-  if (!blank.empty())
-    refuse(blank, are(blank) + "empty", "give each image a caption, or leave the image out");
-  if (!damaged.empty())
-    refuse(damaged, " cannot be read (" + why_damaged + ")", "write captions in UTF-8");
-  if (!long_ones.empty() && !config_.cuts_texts) {
-    refuse(long_ones,
-           are(long_ones) + "longer than the " + std::to_string(context) +
-               " tokens of the text tower's context",
-           "shorten them, or set model.tokenizer.too_long: cut");
-  }
-  result.ids = torch::tensor(ids).view(
-      {static_cast<std::int64_t>(texts.size()), config_.text.context_length});
-  return result;
+  return tokenized_captions(
+      texts, *tokenizer_,
+      {config_.text.context_length, config_.cuts_texts, "model.tokenizer.too_long"});
 }
 
 }  // namespace stages

@@ -10,6 +10,7 @@
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
@@ -19,6 +20,7 @@
 #include "stages/artifact/model.h"
 #include "stages/model/hosted_network.h"
 #include "stages/model/lora_targets.h"
+#include "stages/model/two_towers.h"
 
 namespace stages {
 namespace {
@@ -34,6 +36,7 @@ struct PythonModelConfig {
   std::optional<std::string> class_argument;  ///< that gets the number of classes
   std::string input;                          ///< the samples' tensor that it gets
   std::optional<LoraOptions> lora;
+  std::optional<TowerOptions> towers;  ///< nullopt: the network gets one tensor
 };
 
 HostedNetwork& as_python(torch::nn::Module& network) {
@@ -49,14 +52,39 @@ nlohmann::ordered_json build_request(const PythonModelConfig& config, const char
   if (config.class_argument) {
     request["arguments"][*config.class_argument] = classes;
     request["classes"] = classes;
+    request["class_argument"] = *config.class_argument;
   }
   return request;
 }
 
-class PythonModel final : public Model {
+std::shared_ptr<HostedNetwork> network_for(const PythonModelConfig& config,
+                                           const nlohmann::ordered_json& request, bool draws,
+                                           nlohmann::ordered_json description) {
+  if (!config.towers)
+    return std::make_shared<HostedNetwork>(request, draws, std::move(description));
+  return std::make_shared<TwoTowers>(request, draws, std::move(description), *config.towers);
+}
+
+PythonNetwork::Draws draws_of(const HostedNetwork& network, const PythonModelConfig& config,
+                              const std::vector<std::int64_t>& shape, const char* device) {
+  return network.find_draws(shape, config.towers ? config.towers->context.length : 0, device);
+}
+
+/// What is known of a network before it is made for its data.
+struct PythonTraits {
+  std::string mixing_layer;  ///< as PythonNetwork::mixing_layer()
+  PythonNetwork::Draws draws;
+};
+
+class PythonModel : public Model {
  public:
-  PythonModel(PythonModelConfig config, bool mixes_samples, PythonNetwork::Draws draws)
-      : config_(std::move(config)), mixes_samples_(mixes_samples), draws_(std::move(draws)) {}
+  /// The tokenizer is that of the towers.
+  PythonModel(PythonModelConfig config, PythonTraits traits,
+              std::shared_ptr<const Tokenizer> tokenizer)
+      : config_(std::move(config)),
+        tokenizer_(std::move(tokenizer)),
+        mixing_layer_(std::move(traits.mixing_layer)),
+        draws_(std::move(traits.draws)) {}
 
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
                                            std::uint64_t seed) const override {
@@ -67,7 +95,16 @@ class PythonModel final : public Model {
   }
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
     HostedNetwork& hosted = as_python(network);
-    NamedTensors outputs = hosted.forward(inputs.at(config_.input));
+    auto* const towers = dynamic_cast<TwoTowers*>(&hosted);
+    NamedTensors outputs = [&] {
+      try {
+        return towers ? towers->embed(inputs) : hosted.forward(inputs.at(config_.input));
+      } catch (StageError& error) {
+        if (!error.stage.empty()) throw;
+        throw std::move(error).at("/entry").in_stage(config_.pointer);
+      }
+    }();
+    if (towers && !towers->has_run()) return outputs;
     try {
       hosted.check_adapters();
     } catch (StageError& error) {
@@ -76,7 +113,12 @@ class PythonModel final : public Model {
     return outputs;
   }
   /// What it draws by itself depends on how a batch is split, as what BatchNorm computes does.
-  bool mixes_samples() const override { return mixes_samples_ || !draws_.places.empty(); }
+  bool mixes_samples() const override { return !mixing_layer_.empty() || !draws_.places.empty(); }
+  std::string why_mixed() const override {
+    return mixing_layer_.empty()
+               ? "the network draws random numbers by itself: " + drawing_places()
+               : "the network's layer " + mixing_layer_ + " mixes the samples of a batch";
+  }
   std::vector<std::string> notes(const torch::nn::Module& network) const override {
     std::int64_t weights = 0;
     for (const at::Tensor& parameter : network.parameters()) weights += parameter.numel();
@@ -86,16 +128,22 @@ class PythonModel final : public Model {
       lines.push_back(
           "the network draws random numbers by itself, from torch's generator, which each step "
           "sets: " +
-          runner::listed(draws_.places, kShownPlaces, "") +
-          "; a batch that is split would draw others");
+          drawing_places() + "; a batch that is split would draw others");
     }
     if (const auto* hosted = dynamic_cast<const HostedNetwork*>(&network); hosted && hosted->lora())
       add_notes(*hosted->lora(), network, lines);
     return lines;
   }
 
+ protected:
+  const PythonModelConfig config_;
+  const std::shared_ptr<const Tokenizer> tokenizer_;
+
  private:
-  static constexpr std::size_t kShownPlaces = 3;
+  std::string drawing_places() const {
+    constexpr std::size_t kShownPlaces = 3;
+    return runner::listed(draws_.places, kShownPlaces, "");
+  }
 
   static void add_notes(const AttachedLora& lora, const torch::nn::Module& network,
                         std::vector<std::string>& lines) {
@@ -121,10 +169,11 @@ class PythonModel final : public Model {
           .with_help("name one that they have, such as image");
     }
     try {
-      if (!draws_.is_known && std::string_view(device) == "meta")
-        draws_ = HostedNetwork(request(device, seed, data), false, {}).find_draws(input->shape);
-      auto network = std::make_shared<HostedNetwork>(request(device, seed, data),
-                                                     !draws_.places.empty(), description(data));
+      find_draws(device, seed, data, input->shape);
+      if (draws_.token_rows)
+        check_vocabulary(*draws_.token_rows, tokenizer_->size(), *config_.towers);
+      auto network = network_for(config_, request(device, seed, data), !draws_.places.empty(),
+                                 description(data));
       check_pixels_of(network->pretrained(), data, *input);
       if (config_.lora) attach(*network, seed);
       return network;
@@ -132,6 +181,16 @@ class PythonModel final : public Model {
       if (!error.stage.empty()) throw;
       throw std::move(error).at("/entry").in_stage(config_.pointer);
     }
+  }
+
+  /// A network that needs values draws only where it has some: with them it is tried once.
+  void find_draws(const char* device, std::uint64_t seed, const DatasetDescription& data,
+                  const std::vector<std::int64_t>& shape) const {
+    const bool is_real = std::string_view(device) != "meta";
+    if (draws_.is_known || (is_real && was_run_for_draws_)) return;
+    was_run_for_draws_ |= is_real;
+    draws_ = draws_of(*network_for(config_, request(device, seed, data), false, {}), config_, shape,
+                      device);
   }
 
   nlohmann::ordered_json request(const char* device, std::uint64_t seed,
@@ -188,30 +247,76 @@ class PythonModel final : public Model {
     }
   }
 
-  const PythonModelConfig config_;
-  const bool mixes_samples_;
+  const std::string mixing_layer_;
   mutable PythonNetwork::Draws draws_;  // until it is known, each outline tries to find it
+  mutable bool was_run_for_draws_ = false;
+};
+
+/// A network that embeds images and texts.
+class PythonTextModel final : public PythonModel, public ImageTextModel {
+ public:
+  using PythonModel::PythonModel;
+
+  TokenizedTexts tokenized(const std::vector<std::string>& texts) const override {
+    const TowerOptions& towers = *config_.towers;
+    TokenizedTexts result = tokenized_captions(texts, *tokenizer_, towers.context);
+    if (towers.fills_context) std::ranges::fill(result.lengths, towers.context.length);
+    return result;
+  }
+  bool has_class_head() const override { return false; }
+  void constrain(torch::nn::Module& network) const override {
+    at::Tensor scale = dynamic_cast<TwoTowers&>(network).logit_scale().detach();
+    const std::optional<double>& most = config_.towers->maximum_logit_scale;
+    if (most && !scale.is_meta()) scale.clamp_max_(*most);
+  }
 };
 
 class PythonStage final : public runner::Stage {
  public:
   explicit PythonStage(PythonModelConfig config) : config_(std::move(config)) {}
 
+  std::string fingerprint() const override {
+    std::string all;
+    if (!config_.towers) return all;
+    const TokenizerOptions& files = config_.towers->tokenizer;
+    for (const auto& file : {files.merges, files.vocabulary})
+      if (file) all += runner::digest_below(*file);
+    return all;
+  }
   bool uses_seed() const override { return false; }
 
-  runner::Outputs run(const runner::Inputs&, runner::RunContext&) override {
+  runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
+    const std::shared_ptr<const Tokenizer> tokenizer = read_tokenizer(context);
     try {
-      const HostedNetwork probe(build_request(config_, "meta", 0, /*classes=*/2), false, {});
+      const auto probe =
+          network_for(config_, build_request(config_, "meta", 0, /*classes=*/2), false, {});
       const bool has_images = config_.input == "image";
-      return {{"model", std::make_shared<PythonModel>(
-                            config_, probe.mixes_samples(),
-                            has_images ? probe.find_draws({}) : PythonNetwork::Draws())}};
+      PythonTraits traits{probe->mixing_layer(), has_images ? draws_of(*probe, config_, {}, "meta")
+                                                            : PythonNetwork::Draws()};
+      if (!tokenizer)
+        return {{"model", std::make_shared<PythonModel>(config_, std::move(traits), nullptr)}};
+      return {{"model", std::make_shared<PythonTextModel>(config_, std::move(traits), tokenizer)}};
     } catch (StageError& error) {
+      if (!error.stage.empty()) throw;
       throw std::move(error).at("/entry").in_stage(config_.pointer);
     }
   }
 
  private:
+  /// Null: the network reads no texts.
+  std::shared_ptr<const Tokenizer> read_tokenizer(runner::RunContext& context) const {
+    if (!config_.towers) return nullptr;
+    try {
+      auto tokenizer = opened_tokenizer(config_.towers->tokenizer);
+      if (!config_.towers->tokenizer.merges)
+        context.say("the tokenizer has no merges: every byte of a caption is a token, of " +
+                    std::to_string(tokenizer->size()));
+      return tokenizer;
+    } catch (StageError& error) {
+      throw std::move(error).in_stage(config_.towers->pointer);
+    }
+  }
+
   const PythonModelConfig config_;
 };
 
@@ -228,6 +333,12 @@ runner::Result<std::unique_ptr<runner::Stage>> create_python(runner::ConfigReade
   }
   const runner::Value* const adapters = reader.raw("adapters");
   if (adapters && !adapters->is_null()) config.lora = read_lora_options(reader.section("adapters"));
+  const runner::Value* const towers = reader.raw("towers");
+  if (towers && !towers->is_null()) {
+    config.towers = read_tower_options(reader.section("towers"));
+    config.class_argument.reset();
+    config.input = "image";
+  }
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<PythonStage>(std::move(config)));
 }

@@ -335,7 +335,11 @@ class WaySearch {
     if (written_.precision.base != Precision::kFp32 || !written_.precision.rules.empty()) return;
     MemoryPolicy half = least.policy;
     half.precision.base = Precision::kBf16;
-    list(half, search_.trace(half).plan, "declared", least.plan);
+    try {
+      list(half, search_.trace(half).plan, "declared", least.plan);
+    } catch (const runner::StageError&) {
+      // It cannot be planned, as where real steps are needed for it.
+    }
   }
 
   const PolicySearch& search_;

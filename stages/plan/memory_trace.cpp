@@ -91,6 +91,8 @@ std::string_view name(Owner owner) {
       return "input";
     case Owner::kTransient:
       return "transient";
+    case Owner::kMeasured:
+      return "measured";
   }
   assert(false);
   return "";

@@ -39,7 +39,8 @@ enum class Owner {
   kSavedActivation,
   kBuffer,
   kInput,
-  kTransient
+  kTransient,
+  kMeasured  ///< all else of a step that was measured, not traced
 };
 /// "parameter", "saved_activation", …
 std::string_view name(Owner owner);
@@ -79,6 +80,12 @@ struct TraceEvent {
   StepPhase phase;
   double flops;  ///< of all operations started by then
   bool operator==(const TraceEvent&) const = default;
+};
+
+/// Births and deaths of storages in their order.
+struct RecordedWork {
+  std::vector<TracedStorage> storages;
+  std::vector<TraceEvent> events;
 };
 
 /// How to treat work that has been shown to repeat itself (stages/plan/repetition.h).

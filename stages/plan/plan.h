@@ -21,6 +21,9 @@
 //   memory_budget.h                 the bytes that the needed bytes are compared with
 //   choose_policy.h                 the fastest way that fits, by the time model of step_profile.h
 //   plan_alternatives.h             the effects of options, and other ways
+//   real_steps.h, real_samples.h    what is run in place of a dry run that code of the user fails
+//   block_recording.h               what such steps take
+//   measured_work.h                 from that to what steps on more samples need
 //   recovery.h                      what is tried after a plan was wrong
 
 namespace stages {

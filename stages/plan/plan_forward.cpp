@@ -13,9 +13,13 @@
 #include "stages/artifact/episode_set.h"
 #include "stages/machine/device.h"
 #include "stages/numerics/prepared_network.h"
+#include "stages/plan/block_recording.h"
 #include "stages/plan/gpu_backend.h"
+#include "stages/plan/measured_work.h"
 #include "stages/plan/memory_budget.h"
 #include "stages/plan/meta_kernels.h"
+#include "stages/plan/real_samples.h"
+#include "stages/plan/real_steps.h"
 #include "stages/plan/summarize.h"
 #include "stages/tensor/module_names.h"
 #include "stages/tensor/step_phase.h"
@@ -23,12 +27,16 @@
 namespace stages {
 namespace {
 
-PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_size,
-                             bool keeps_results, runner::PlanContext& context) {
-  const at::Device device{context.node().device};
-  const Backend backend = planned_backend(context);
-  const std::int64_t units = std::min(batch_size, forward.data.size);
+/// The plan of one batch after another of some size, without what the results take.
+struct OneSize {
+  runner::MemoryPlan plan;
+  at::Tensor output;  // on the Meta device
+  Numerics numerics;
+};
 
+OneSize traced_size(const ForwardToPlan& forward, std::int64_t units,
+                    runner::PlanContext& context) {
+  const Backend backend = planned_backend(context);
   MemoryTrace trace(backend);
   const std::vector<at::Tensor> workspaces = library_workspaces(trace);
   const std::shared_ptr<torch::nn::Module> network = forward.outline();
@@ -42,29 +50,115 @@ PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_si
     trace.own(item.value(), Owner::kBuffer, in_network(item.key()));
   const ScopedModuleNames names(*network, forward.name);
   const ScopedPhase phase(StepPhase::kEvaluate);
-  PlannedForward planned{.plan = {}, .output = {}, .batch_size = batch_size};
+  at::Tensor output;
   for (int pass = 0; pass < 2; ++pass) {
-    planned.output.reset();
+    output.reset();
     const Batch batch = meta_batch(forward.data, units), laid_out = prepared.placed(batch);
     for (const Batch* one : {&batch, &laid_out}) {
       for (const auto& [name, tensor] : one->tensors()) trace.own(tensor, Owner::kInput, name);
     }
     const ScopedInference inference(prepared);
-    planned.output = forward.forward(*network, laid_out.tensors());
+    output = forward.forward(*network, laid_out.tensors());
   }
-  planned.plan = summarize(trace, 0, backend, forward.policy.allocator);
+  return {summarize(trace, 0, backend, forward.policy.allocator), output, numerics};
+}
+
+/// Batches that were run on the device, since a dry run fails.
+struct RealBatches {
+  std::string why;  // the dry run's error; empty: it was not tried, or it succeeded
+  MeasuredWork work;
+  std::vector<TracedStorage> kept;  // between batches
+  at::Tensor output;                // of the largest batch, on the Meta device
+  std::int64_t output_units = 0;
+  Numerics numerics;
+};
+
+void run_batches(const ForwardToPlan& forward, RealBatches& real, runner::PlanContext& context) {
+  constexpr std::int64_t kUnitsAtMost = 4;
+  const at::Device device{context.node().device};
+  const Batch samples = first_units(forward.samples, sequential_order(forward.data.size),
+                                    std::min(kUnitsAtMost, forward.data.size));
+  BlockRecording recording(device);
+  const std::shared_ptr<torch::nn::Module> network = forward.build();
+  network->to(device);
+  network->eval();
+  real.numerics = choose_numerics(forward.policy.numerics(), *network, forward.name, context);
+  const PreparedNetwork prepared(*network, real.numerics, device);
+  const auto in_network = [&](const std::string& name) { return forward.name + "." + name; };
+  for (const auto& item : network->named_parameters())
+    recording.own(item.value(), Owner::kParameter, in_network(item.key()));
+  for (const auto& item : network->named_buffers())
+    recording.own(item.value(), Owner::kBuffer, in_network(item.key()));
+  const ScopedPhase phase(StepPhase::kEvaluate);
+  const auto run = [&](std::int64_t units) {
+    if (context.cancelled()) throw runner::Cancelled{};
+    const std::size_t begin = recording.place();
+    const Batch laid_out = prepared.placed(copied(samples.part(0, units)));
+    for (const auto& [name, tensor] : laid_out.tensors())
+      recording.own(tensor, Owner::kInput, name);
+    const ScopedInference inference(prepared);
+    real.output = forward.forward(*network, laid_out.tensors()).to(at::kMeta);
+    real.output_units = units;
+    return recording.since(begin);
+  };
+  run(1);
+  real.kept = recording.alive();
+  for (std::int64_t units = 1; units <= samples.units(); ++units) {
+    try {
+      real.work.add(units, run(units));
+    } catch (const std::exception& error) {
+      if (real.work.empty() || !is_out_of_memory(error, device)) throw;
+      break;
+    }
+  }
+}
+
+OneSize measured_size(const ForwardToPlan& forward, std::int64_t units, RealBatches& real,
+                      runner::PlanContext& context) {
+  if (real.work.empty()) {
+    check_may_measure(real.why, context);
+    do_for_plan(forward.policy, context, [&] { run_batches(forward, real, context); });
+  }
+  MeasuredHistory history;
+  for (const TracedStorage& storage : real.kept) history.keep(storage);
+  for (int pass = 0; pass < 2; ++pass) history.add(real.work.at(units));
+  OneSize result{history.plan(0, units, planned_backend(context), forward.policy.allocator),
+                 at::Tensor(), real.numerics};
+  result.plan.measured = real.why;
+  std::vector<std::int64_t> shape = real.output.sizes().vec();
+  if (!shape.empty()) shape[0] = shape[0] / real.output_units * units;
+  result.output = torch::empty(shape, real.output.options());
+  return result;
+}
+
+PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_size,
+                             bool keeps_results, RealBatches& real, runner::PlanContext& context) {
+  const at::Device device{context.node().device};
+  const std::int64_t units = std::min(batch_size, forward.data.size);
+  OneSize one;
+  if (real.why.empty()) {
+    try {
+      one = traced_size(forward, units, context);
+    } catch (const std::exception&) {
+      if (!forward.build) throw;
+      real.why = why_not_dry();
+    }
+  }
+  if (!real.why.empty()) one = measured_size(forward, units, real, context);
+  PlannedForward planned{
+      .plan = std::move(one.plan), .output = std::move(one.output), .batch_size = batch_size};
   if (keeps_results && device.is_cpu() && units > 0) {
     const std::int64_t all =
         static_cast<std::int64_t>(planned.output.nbytes()) / units * forward.data.size;
     add_term(planned.plan,
              {"results", 2 * all, "of all samples, computed batch by batch and joined"});
   }
-  add_read_ahead(planned.plan, backend.device, forward.data, forward.loader, units);
+  add_read_ahead(planned.plan, device.type(), forward.data, forward.loader, units);
   add_held_memory(planned.plan, context, {forward.dataset});
   planned.plan.device =
       context.dry().device_model.empty() ? context.node().device : context.dry().device_model;
   planned.plan.step = {{"batch_size", units}};
-  planned.plan.step.update(to_json(numerics));
+  planned.plan.step.update(to_json(one.numerics));
   if (forward.besides && device.is_cpu()) forward.besides(planned);
   set_budget(planned.plan, forward.policy, context);
   return planned;
@@ -72,12 +166,12 @@ PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_si
 
 /// The peak rises with the batch size, so bisection finds it; nullopt: not even one sample fits.
 std::optional<PlannedForward> largest_that_fits(const ForwardToPlan& forward, bool keeps_results,
-                                                runner::PlanContext& context) {
+                                                RealBatches& real, runner::PlanContext& context) {
   std::optional<PlannedForward> largest;
   std::int64_t fitting = 0, failing = std::min(forward.batch_size, forward.data.size);
   while (failing - fitting > 1) {
     const std::int64_t middle = fitting + (failing - fitting) / 2;
-    PlannedForward one = trace_forward(forward, middle, keeps_results, context);
+    PlannedForward one = trace_forward(forward, middle, keeps_results, real, context);
     const bool fits = one.plan.fits();
     if (fits) largest = std::move(one);
     (fits ? fitting : failing) = middle;
@@ -90,9 +184,10 @@ std::optional<PlannedForward> largest_that_fits(const ForwardToPlan& forward, bo
 PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results,
                             runner::PlanContext& context) {
   register_meta_kernels();
-  PlannedForward asked = trace_forward(forward, forward.batch_size, keeps_results, context);
+  RealBatches real;
+  PlannedForward asked = trace_forward(forward, forward.batch_size, keeps_results, real, context);
   if (asked.plan.fits()) return asked;
-  std::optional<PlannedForward> smaller = largest_that_fits(forward, keeps_results, context);
+  std::optional<PlannedForward> smaller = largest_that_fits(forward, keeps_results, real, context);
   if (!smaller) return asked;
   const std::string size = std::to_string(smaller->batch_size);
   if (forward.policy.allow != Allow::kExact) {

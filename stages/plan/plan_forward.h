@@ -37,6 +37,10 @@ struct ForwardToPlan {
   std::function<at::Tensor(torch::nn::Module& network, const NamedTensors& inputs)> forward;
   /// Adds to a plan, on a CPU, the memory of what is made from the results; may be empty.
   std::function<void(PlannedForward&)> besides = {};
+  /// The network with values, and samples for it: where a dry run fails at code of the user, real
+  /// batches are run. Null: the dry run's error stands.
+  std::function<std::shared_ptr<torch::nn::Module>()> build = {};
+  std::shared_ptr<const Dataset> samples = {};
 };
 
 struct PlannedForward {

@@ -128,7 +128,13 @@ runner::NamedBytes kernel_scratch(std::int64_t more, const Backend& backend) {
 
 runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
                              const Backend& backend, const AllocatorSettings& settings) {
-  const TraceHistory history(trace, first_event, /*has_scratch=*/false);
+  return summarize({trace.storages(), trace.events()}, trace.flops(), first_event, backend,
+                   settings);
+}
+
+runner::MemoryPlan summarize(const RecordedWork& work, double flops, std::size_t first_event,
+                             const Backend& backend, const AllocatorSettings& settings) {
+  const TraceHistory history(work, first_event, /*has_scratch=*/false);
   const std::vector<const TracedStorage*> alive = history.alive_at_peak();
   runner::MemoryPlan plan;
   plan.threads = backend.device == at::kCPU ? backend.threads : 0;
@@ -139,7 +145,7 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
   }
   plan.owners = owners(alive);
   plan.largest = largest(alive, backend.device);
-  plan.flops = history.flops(trace.flops());
+  plan.flops = history.flops(flops);
   draw(history, plan);
 
   plan.terms_version = backend_terms_version();
@@ -148,11 +154,11 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
     return is_gpu ? reserved_on_gpu(events, settings) : reserved_by_pool(events);
   };
   plan.reserved = reserved(history);
-  const TraceHistory with_scratch(trace, first_event, /*has_scratch=*/true);
+  const TraceHistory with_scratch(work, first_event, /*has_scratch=*/true);
   runner::NamedBytes scratch = kernel_scratch(with_scratch.peak_bytes() - plan.live, backend);
   plan.needed = std::max(reserved(with_scratch), plan.reserved);
   const std::int64_t rounding = plan.needed - plan.live - scratch.bytes;
-  const runner::NamedBytes margin = margin_of(plan.needed, trace.storages(), is_gpu);
+  const runner::NamedBytes margin = margin_of(plan.needed, work.storages, is_gpu);
   plan.needed += margin.bytes;
   plan.terms = {margin, std::move(scratch)};
   for (runner::NamedBytes& term : backend_terms(backend)) {

@@ -30,6 +30,10 @@ inline constexpr std::string_view kMarginTerm = "margin", kKernelScratchTerm = "
 runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
                              const Backend& backend, const AllocatorSettings& settings);
 
+/// The same for work with so many operations in all.
+runner::MemoryPlan summarize(const RecordedWork& work, double flops, std::size_t first_event,
+                             const Backend& backend, const AllocatorSettings& settings);
+
 /// The version of these numbers: another version may give other numbers for the same plan.
 std::string_view backend_terms_version();
 

@@ -13,10 +13,10 @@ namespace stages {
 /// What was alive, and how much, after each event.
 class TraceHistory {
  public:
-  /// From event `first` of the trace on, with or without what kernels may take for themselves.
-  TraceHistory(const MemoryTrace& trace, std::size_t first, bool has_scratch)
-      : storages_(trace.storages()) {
-    const std::vector<TraceEvent> events = trace.events();
+  /// From event `first` of the work on, with or without what kernels may take for themselves.
+  TraceHistory(const RecordedWork& work, std::size_t first, bool has_scratch)
+      : storages_(work.storages) {
+    const std::vector<TraceEvent>& events = work.events;
     for (std::size_t i = 0; i < events.size(); ++i) {
       if (i == first) first_ = events_.size();
       if (has_scratch || !storages_[events[i].storage].is_scratch) events_.push_back(events[i]);

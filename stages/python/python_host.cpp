@@ -11,6 +11,7 @@
 
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/value/parse_json.h"
+#include "stages/plan/real_steps.h"
 #include "stages/python/python_network.h"
 #include "stages/python/python_step.h"
 
@@ -26,6 +27,7 @@ struct Host {
   std::string reply;
   std::map<std::string, at::Tensor> tensors;
   std::function<bool()> is_to_stop;
+  bool has_log = false;
 };
 
 Host& host() {
@@ -87,12 +89,19 @@ Json call_python(const Json& request) {
   if (failed == 0 && reply.is_object()) return reply;
   clear_python_tensors();
   if (!reply.is_object()) reply = Json::object();
+  set_raised_by_user(reply.value("raised", false));
   const std::string why = reply.value("error", ""), advice = reply.value("advice", "");
   if (reply.value("out_of_memory", false)) TORCH_CHECK_WITH(OutOfMemoryError, false, why);
   const auto code =
       reply.value("untrusted", false) ? ErrorCode::kUntrustedCode : ErrorCode::kStageFailed;
   throw StageError(code, why.empty() ? "Python failed and did not say why" : why)
-      .with_help(advice.empty() ? "Python's traceback is in log.txt" : advice);
+      .with_help(advice.empty() ? where_the_traceback_is() : advice);
+}
+
+void set_log_of_run() { host().has_log = true; }
+
+std::string where_the_traceback_is() {
+  return host().has_log ? "Python's traceback is in log.txt" : "-v shows Python's traceback";
 }
 
 void set_stop(std::function<bool()> is_to_stop) { host().is_to_stop = std::move(is_to_stop); }

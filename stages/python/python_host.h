@@ -27,6 +27,11 @@ void reply_to_python_call(const char* reply);
 /// failure. Throws c10::OutOfMemoryError if memory did not suffice.
 nlohmann::ordered_json call_python(const nlohmann::ordered_json& request);
 
+/// From now on what Python prints goes to the log.txt of a run; before, only -v shows it.
+void set_log_of_run();
+/// "Python's traceback is in log.txt"
+std::string where_the_traceback_is();
+
 /// Says how code that waits for Python knows that the worker is to stop. Any thread may ask;
 /// without an answer it is not.
 void set_stop(std::function<bool()> is_to_stop);

@@ -139,9 +139,10 @@ PythonNetwork::PythonNetwork(const Json& request, bool draws, const MakeHostedLa
   complete["network"] = id_;
   const Json made = call_python(complete);
   networks()[id_] = this;
-  mixes_samples_ = made.at("mixes_samples");
+  if (!made.at("mixing_layer").is_null()) mixing_layer_ = made.at("mixing_layer");
   for (const auto& [name, ours] : made.at("state").items()) state_.emplace_back(name, ours);
   pretrained_ = std::make_shared<const Json>(made.at("pretrained"));
+  towers_ = std::make_shared<const Json>(made.at("towers"));
   // In the order of Python's modules: dropout layers are numbered by it.
   for (const Json& item : made.at("modules")) {
     const std::string path = item;
@@ -240,8 +241,13 @@ std::pair<NamedTensors, at::Tensor> PythonNetwork::forward_with_maps(const at::T
   return run_forward(input, /*wants_maps=*/true);
 }
 
+at::Tensor PythonNetwork::run_tower(const std::string& tower, const at::Tensor& input) {
+  return run_forward(input, /*wants_maps=*/false, tower).first.at(tower + "_embeddings");
+}
+
 std::pair<NamedTensors, at::Tensor> PythonNetwork::run_forward(const at::Tensor& input,
-                                                               bool wants_maps) {
+                                                               bool wants_maps,
+                                                               const std::string& tower) {
   set_up(input.device());
   const bool is_real = input.device().type() != at::kMeta;
   const auto drawn = [&] {
@@ -250,8 +256,11 @@ std::pair<NamedTensors, at::Tensor> PythonNetwork::run_forward(const at::Tensor&
   const bool may_draw = seed_draws(input.device());
   const at::Tensor before = is_real && !may_draw ? drawn() : at::Tensor();
   give_to_python("input", input);
-  const Json reply = call_python(
-      {{"do", "forward"}, {"network", id_}, {"active", active()}, {"maps", wants_maps}});
+  const Json reply = call_python({{"do", "forward"},
+                                  {"network", id_},
+                                  {"active", active()},
+                                  {"maps", wants_maps},
+                                  {"tower", tower}});
   NamedTensors outputs;
   for (const Json& output : reply.at("outputs")) {
     const std::string name = output;
@@ -273,12 +282,16 @@ std::pair<NamedTensors, at::Tensor> PythonNetwork::run_forward(const at::Tensor&
   return {std::move(outputs), std::move(maps)};
 }
 
-PythonNetwork::Draws PythonNetwork::find_draws(const std::vector<std::int64_t>& shape) const {
-  Json request = {{"do", "probe"}, {"network", id_}};
+PythonNetwork::Draws PythonNetwork::find_draws(const std::vector<std::int64_t>& shape,
+                                               std::int64_t tokens, const char* device) const {
+  Json request = {{"do", "probe"}, {"network", id_}, {"tokens", tokens}, {"device", device}};
   if (!shape.empty()) request["shape"] = shape;
   const Json found = call_python(request);
   if (found.empty()) return {};
-  return {.is_known = true, .places = found.at("draws"), .own_modules = found.at("own_modules")};
+  Draws draws = {
+      .is_known = true, .places = found.at("draws"), .own_modules = found.at("own_modules")};
+  if (!found.at("token_rows").is_null()) draws.token_rows = found.at("token_rows");
+  return draws;
 }
 
 at::Tensor drop_in_network(const at::Tensor& x, std::int64_t id, std::string path) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,20 +60,29 @@ class PythonNetwork : public torch::nn::Module {
   /// they are not pretrained, or it does not say.
   const nlohmann::ordered_json& pretrained() const { return *pretrained_; }
 
-  /// True if layers of it normalise over the samples of a batch in training.
-  bool mixes_samples() const { return mixes_samples_; }
+  /// A layer that normalises over the samples of a batch in training: "'norm' (BatchNorm2d)";
+  /// empty: none does.
+  const std::string& mixing_layer() const { return mixing_layer_; }
 
   /// What a forward pass in training draws at random other than by dropout layers of ours.
   struct Draws {
-    bool is_known = false;                 ///< the network ran on the Meta device
-    std::vector<std::string> places;       ///< "aten::bernoulli_ (my_net.py:12)"
-    std::vector<std::string> own_modules;  ///< dropout layers whose input's rows are not samples,
-                                           ///< and blocks that do not make one tensor from one
+    bool is_known = false;                   ///< the network ran on the Meta device
+    std::vector<std::string> places;         ///< "aten::bernoulli_ (my_net.py:12)"
+    std::vector<std::string> own_modules;    ///< dropout layers whose input's rows are not samples,
+                                             ///< and blocks that do not make one tensor from one
+    std::optional<std::int64_t> token_rows;  ///< of the embedding of a text tower's tokens
   };
-  /// Runs it on the Meta device, where it must be; `shape` is that of a sample, empty: images of
-  /// common sizes are tried. Throws runner::StageError if it draws from a generator that is not
-  /// torch's.
-  Draws find_draws(const std::vector<std::int64_t>& shape) const;
+  /// Runs it on `device`, where it must be, "meta" or "cpu"; `shape` is that of a sample, empty:
+  /// images of common sizes are tried; `tokens` are those of a text, 0: it has no towers. Changes
+  /// its buffers. Throws runner::StageError if it draws from a generator that is not torch's.
+  Draws find_draws(const std::vector<std::int64_t>& shape, std::int64_t tokens,
+                   const char* device) const;
+
+ protected:
+  /// What Python has found of the towers that the request names; null: it names none.
+  const nlohmann::ordered_json& towers() const { return *towers_; }
+  /// What the "image" tower or the "text" tower returns for its input. Throws as forward().
+  at::Tensor run_tower(const std::string& tower, const at::Tensor& input);
 
  private:
   friend at::Tensor drop_in_network(const at::Tensor& x, std::int64_t id, std::string path);
@@ -86,12 +96,13 @@ class PythonNetwork : public torch::nn::Module {
   void add_hosted(const std::string& path, std::shared_ptr<torch::nn::Module> module);
   void add_dropouts(const nlohmann::ordered_json& made);
   void add_tensors(const nlohmann::ordered_json& made);
-  std::pair<NamedTensors, at::Tensor> run_forward(const at::Tensor& input, bool wants_maps);
+  std::pair<NamedTensors, at::Tensor> run_forward(const at::Tensor& input, bool wants_maps,
+                                                  const std::string& tower = "");
 
   const std::int64_t id_;
-  bool mixes_samples_ = false;
+  std::string mixing_layer_;
   std::vector<std::pair<std::string, std::string>> state_;
-  std::shared_ptr<const nlohmann::ordered_json> pretrained_;
+  std::shared_ptr<const nlohmann::ordered_json> pretrained_, towers_;
   std::map<std::string, DropoutLayer, std::less<>> dropouts_;
   std::vector<std::pair<std::string, HostedModule*>> hosted_;  // of the tree
   std::shared_ptr<Dropout> draws_;  // names the step and the samples; null: nothing is drawn

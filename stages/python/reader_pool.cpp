@@ -9,6 +9,7 @@
 #include <torch/types.h>
 
 #include "runner/shared/value/parse_json.h"
+#include "stages/python/python_host.h"
 #include "stages/random/random.h"
 
 namespace stages {
@@ -109,8 +110,7 @@ void ReaderPool::take_back(std::unique_ptr<Reader> reader) {
 StageError ReaderPool::refusal(const Json& failure, const std::string& what) const {
   const std::string kind = failure.value("kind", ""), error = failure.value("error", "");
   std::string help = failure.value("help", "");
-  if (help.empty())
-    help = what.empty() ? "-v shows Python's traceback" : "Python's traceback is in log.txt";
+  if (help.empty()) help = where_the_traceback_is();
   const bool is_untrusted = kind == "untrusted";
   if (!what.empty() && !is_untrusted) help += "; on_corrupt: skip leaves such samples out";
   return StageError(kind == "label" ? ErrorCode::kLabelOutOfRange

@@ -46,6 +46,7 @@ class BinaryStep final : public TrainingStep {
     return {{options_.loss.name(), Coupling::kPerSample}};
   }
   bool mixes_samples() const override { return model_.mixes_samples(); }
+  std::string why_mixed() const override { return model_.why_mixed(); }
   void constrain(torch::nn::Module& network) const override { model_.constrain(network); }
   std::optional<std::string> structure() const override {
     return "binary " + structure_of(options_.loss, class_weights_.defined());

@@ -152,6 +152,15 @@ std::string comparison(const StepPlan& plan, std::int64_t units, bool drops, std
          (drops ? ", with dropout" : "; the network has no dropout");
 }
 
+/// Unlike torch::nn::Module::to(), leaves integers as they are: a network may index by them.
+void make_float64(torch::nn::Module& network) {
+  const auto convert = [](at::Tensor tensor) {
+    if (tensor.is_floating_point()) tensor.set_data(tensor.to(torch::kDouble));
+  };
+  for (const at::Tensor& parameter : network.parameters()) convert(parameter);
+  for (const at::Tensor& buffer : network.buffers()) convert(buffer);
+}
+
 void randomise(torch::nn::Module& network, at::Generator generator) {
   const torch::NoGradGuard no_graph;
   for (const auto& item : network.named_parameters()) {
@@ -266,7 +275,7 @@ Certificate certify(const TrainingToPlan& training, runner::PlanContext& context
     at::Generator generator;
     const auto build = [&] {
       auto network = (shrinkable ? *small.model : training.model).build(source_of(data), seed);
-      network->to(torch::kDouble);
+      make_float64(*network);
       generator = at::detail::createCPUGenerator(seed);
       randomise(*network, generator);
       return network;

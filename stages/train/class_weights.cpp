@@ -149,7 +149,7 @@ void check_same_classes(const Dataset& train, const Dataset* validation) {
   const std::vector<std::string> classes = train.describe().classes;
   if (classes.empty()) {
     throw StageError(ErrorCode::kLabelOutOfRange, "the training data has no classes")
-        .with_help("wire labelled data to 'train'");
+        .with_help("wire labelled data to 'train'; for data.python, 'classes' names them");
   }
   if (!validation) return;
   const std::vector<std::string> validated = validation->describe().classes;

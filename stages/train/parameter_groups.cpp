@@ -185,6 +185,11 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network,
         .at(groups[i].place)
         .with_help("leave the group out, or let the model train them");
   }
+  if (result.empty() && all.empty()) {
+    throw StageError(ErrorCode::kOptionConflict,
+                     "the network has no weights, so there is nothing to train")
+        .with_help("choose a network that has some");
+  }
   if (result.empty()) {
     throw StageError(ErrorCode::kOptionConflict,
                      "all parameters are frozen, so there is nothing to train")

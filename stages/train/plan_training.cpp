@@ -11,6 +11,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/plan/gpu_backend.h"
 #include "stages/plan/meta_kernels.h"
+#include "stages/plan/real_steps.h"
 #include "stages/plan/recorder.h"
 #include "stages/plan/step_profile.h"
 #include "stages/plan/summarize.h"
@@ -191,7 +192,15 @@ class TracedTraining {
 TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
                     const Backend& backend, Repeated micro_batches, runner::PlanContext& context) {
   const auto trace = [&] {
-    return TracedTraining(training, policy, backend, micro_batches, context).run();
+    if (!training.measured || training.measured->why().empty()) {
+      try {
+        return TracedTraining(training, policy, backend, micro_batches, context).run();
+      } catch (const std::exception&) {
+        if (!training.measured) throw;
+        training.measured->set_why(why_not_dry());
+      }
+    }
+    return training.measured->plan(training, policy, backend, context);
   };
   const std::optional<std::string> structure = training.step.structure();
   if (!training.shared_model || !structure || training.step_under) return trace();
@@ -322,6 +331,14 @@ auto what_counts(const MemoryPolicy& policy) {
                   optimizer_in_backward, loss_form, empty_cache_every, allocator);
 }
 
+}  // namespace
+
+bool is_computed_alike(const MemoryPolicy& one, const MemoryPolicy& other) {
+  return what_counts(one) == what_counts(other);
+}
+
+namespace {
+
 bool have_equal_samples(const DatasetDescription& one, const DatasetDescription& other) {
   const auto same_tensor = [](const TensorSpec& a, const TensorSpec& b) {
     return a.name == b.name && a.shape == b.shape && a.dtype == b.dtype;
@@ -341,7 +358,7 @@ bool are_traced_alike(const TracedAs& one, const TracedAs& other) {
       one.micro_batches != other.micro_batches || one.resumes != other.resumes ||
       one.batches != other.batches || one.validated != other.validated)
     return false;
-  if (!(one.options == other.options) || what_counts(one.policy) != what_counts(other.policy) ||
+  if (!(one.options == other.options) || !is_computed_alike(one.policy, other.policy) ||
       !(one.backend == other.backend))
     return false;
   if (!have_equal_samples(one.data, other.data) ||

@@ -15,6 +15,7 @@
 #include "stages/memory/policy.h"
 #include "stages/plan/memory_trace.h"
 #include "stages/plan/plan.h"
+#include "stages/train/measured_training.h"
 #include "stages/train/trainer_options.h"
 #include "stages/train/training_kind.h"
 
@@ -38,6 +39,9 @@ struct TrainingToPlan {
   /// `model`, if dry runs may be shared with other trainings of the same model whose step has the
   /// same structure(); null: not shared.
   std::shared_ptr<const Model> shared_model = {};
+  /// Plans it by real steps if a dry run fails; null: the dry run's error stands.
+  MeasuredTraining* measured = nullptr;
+  std::shared_ptr<const Dataset> samples = {}, validation_samples = {};  ///< for such steps
 };
 
 /// Determines what train() would need. It runs the code of train() on the Meta device: the first
@@ -84,6 +88,9 @@ struct TracedAs {
   std::optional<DatasetDescription> validation;
   std::int64_t validated = 0;
 };
+
+/// Whether steps under both policies compute and need the same.
+bool is_computed_alike(const MemoryPolicy& one, const MemoryPolicy& other);
 
 /// Would both dry runs show the same, byte for byte?
 bool are_traced_alike(const TracedAs& one, const TracedAs& other);

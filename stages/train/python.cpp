@@ -64,6 +64,7 @@ class PythonTrainingStep final : public TrainingStep {
              .samples_in_group = options_.samples_in_group}};
   }
   bool mixes_samples() const override { return model_.mixes_samples(); }
+  std::string why_mixed() const override { return model_.why_mixed(); }
   bool declares_couplings() const override { return true; }
 
   /// Where labels name classes, others are refused: a loss that picks logits by such a label would

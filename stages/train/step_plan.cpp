@@ -58,8 +58,7 @@ void refuse_in_backward(const MemoryPolicy& policy, const std::string& why,
 namespace {
 
 /// Throws if a batch cannot be divided among ranks.
-void refuse_ranks(const TrainingStep& step, const MemoryPolicy& policy, int ranks,
-                  const std::string& mixing) {
+void refuse_ranks(const TrainingStep& step, const MemoryPolicy& policy, int ranks) {
   const auto refuse = [&](const std::string& why, const std::string& help) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
                              "device.count: " + std::to_string(ranks) +
@@ -69,7 +68,7 @@ void refuse_ranks(const TrainingStep& step, const MemoryPolicy& policy, int rank
         .with_help(help);
   };
   if (runner::are_cut_layers(most_coupled(step.terms()), step.mixes_samples()))
-    refuse(mixing, "set device.count: 1, or use a network without such layers");
+    refuse(step.why_mixed(), "set device.count: 1, or use a network without such layers");
   if (policy.optimizer_in_backward)
     refuse("memory.optimizer_in_backward updates weights before the gradients are summed",
            "set memory.optimizer_in_backward: false, or device.count: 1");
@@ -90,24 +89,21 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
         "fp16 skips a step if its gradients overflow, which is known only once all are ready",
         "set precision: bf16, or optimizer_in_backward: false");
   }
-  constexpr const char* kMixing =
-      "the network's layers mix the samples of a batch (BatchNorm, or random numbers of their own)";
   if (policy.two_pass && step.mixes_samples()) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                             std::string("two_pass would encode a batch in parts, but ") + kMixing)
+                             "two_pass would encode a batch in parts, but " + step.why_mixed())
         .at("/two_pass")
         .in_stage(policy.pointer)
         .with_help(
             "set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
   }
-  if (ranks > 1) refuse_ranks(step, policy, ranks, kMixing);
+  if (ranks > 1) refuse_ranks(step, policy, ranks);
   const std::int64_t batch = units;
   units = share_of(batch, units_in_group(step), /*rank=*/0, ranks).units();
   if (std::min(policy.micro_batch.value_or(units), units) < least_units(step)) {
     throw runner::StageError(
         runner::ErrorCode::kOptionConflict,
-        std::string("a batch, or a part of one, would be a single sample, but ") + kMixing +
-            ", and there would be no other to normalise it by")
+        "a batch, or a part of one, would be a single sample, but " + step.why_mixed())
         .at("/batch_size")
         .with_help("set batch_size: 2 or more");
   }
@@ -122,7 +118,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
   };
   const std::vector<LossTerm> terms = step.terms();
   if (!declares_cut && runner::are_cut_layers(most_coupled(terms), step.mixes_samples())) {
-    refuse(kMixing,
+    refuse(step.why_mixed(),
            "set micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: "
            "block saves "
            "memory and keeps every bit");

@@ -71,6 +71,8 @@ class TrainingStep {
   /// batch is then never exact, unless the whole loss is over groups: encode() then runs such
   /// layers on one group after another.
   virtual bool mixes_samples() const = 0;
+  /// Model::why_mixed().
+  virtual std::string why_mixed() const { return kMixingLayers; }
 
   /// True if the couplings of its terms are what a recipe says of code that is not ours. A
   /// certificate then cuts a batch even where the plan does not.

@@ -24,6 +24,7 @@
 #include "stages/plan/plan_forward.h"
 #include "stages/plan/recovery.h"
 #include "stages/plan/summarize.h"
+#include "stages/python/python_host.h"
 #include "stages/train/certify.h"
 #include "stages/train/earlier_weights.h"
 #include "stages/train/plan_training.h"
@@ -259,7 +260,10 @@ class TrainingStage final : public runner::Stage {
             .options = options,
             .policy = policy,
             .step_under = std::move(step_under),
-            .shared_model = setup.checkpoint->model};
+            .shared_model = setup.checkpoint->model,
+            .measured = has_python() ? measured_.get() : nullptr,
+            .samples = setup.data.train,
+            .validation_samples = setup.data.validation};
   }
 
   void plan_training_of(const Setup& setup, const runner::Inputs& inputs,
@@ -296,8 +300,8 @@ class TrainingStage final : public runner::Stage {
     if (training_loader(train_data, *setup.step, options.batch_size).drop_last &&
         !train_data.loader().drop_last) {
       context.say(
-          "each epoch leaves out one sample: its last batch would have only that one, and layers "
-          "mix the samples of a batch (BatchNorm)");
+          "each epoch leaves out one sample: its last batch would have only that one, and " +
+          setup.step->why_mixed());
     }
     if (policy.recovery.halves_batch) return train_in_halves(setup, options, policy, context);
     const bool was_chosen = planned_policy_ && policy.leaves_a_choice();
@@ -305,6 +309,7 @@ class TrainingStage final : public runner::Stage {
       return train(*setup.step, network, setup.data, options, planned_policy_.value_or(policy),
                    context);
     const DescribedData data(setup.data);
+    measured_->close();
     const TrainingToPlan again = to_plan(setup, data, inputs, options, policy);
     UnseenPlan unseen(context.node(), {}, held_);
     return train(*setup.step, network, setup.data, options, *planned_policy_, context,
@@ -359,7 +364,8 @@ class TrainingStage final : public runner::Stage {
   std::optional<std::int64_t> planned_live_, planned_needed_;  // bytes
   std::optional<MemoryPolicy> planned_policy_;  // nullopt if the recipe leaves nothing
                                                 // open
-  std::vector<runner::NamedBytes> held_;        // by other nodes while this one runs
+  const std::unique_ptr<MeasuredTraining> measured_ = std::make_unique<MeasuredTraining>();
+  std::vector<runner::NamedBytes> held_;  // by other nodes while this one runs
 };
 
 }  // namespace

@@ -198,7 +198,10 @@ ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {
   if (checkpoint.transform.empty()) {
     throw StageError(ErrorCode::kUnknownInput,
                      "the checkpoint '" + file + "' does not say how an image becomes its input")
-        .with_help("it was trained on something other than images");
+        .with_help(
+            "its training data made their samples themselves, as data.python does: `retort "
+            "evaluate` "
+            "measures it on such data");
   }
   try {
     return transform_from_json(checkpoint.transform, all_image_subjects());

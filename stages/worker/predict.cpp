@@ -25,6 +25,7 @@
 #include "stages/machine/user_variables.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/plan/plan_forward.h"
+#include "stages/python/python_host.h"
 #include "stages/text/class_text.h"
 #include "stages/worker/feature_map_picture.h"
 #include "stages/worker/network_of_run.h"
@@ -43,15 +44,22 @@ struct AskedClasses {
   std::optional<SupportExamples> examples = {};  ///< for a few-shot model
   std::shared_ptr<TextLabels> texts = {};        ///< for a CLIP; null: its class head predicts
   std::vector<std::string> names = {};           ///< empty: the classes of the training
+  bool are_numbers = false;  ///< the outputs are no scores of classes: they are given as they are
 };
 
 /// The logits of the rows of `inputs`, which include the examples if there are any.
 at::Tensor asked_logits(const Checkpoint& checkpoint, const AskedClasses& asked, TestTimeFlip flip,
                         torch::nn::Module& network, const NamedTensors& inputs) {
   const at::Tensor logits = flipped_mean(inputs, flip, [&](const NamedTensors& seen) {
-    return asked.texts ? asked.texts->logits(network, seen.at("image"))
-                       : checkpoint.model->forward(network, seen).at("logits");
+    if (asked.texts) return asked.texts->logits(network, seen.at("image"));
+    const NamedTensors outputs = checkpoint.model->forward(network, seen);
+    if (outputs.contains("logits")) return outputs.at("logits");
+    throw StageError(ErrorCode::kStageFailed,
+                     "the network returns no 'logits', which a prediction needs")
+        .at(checkpoint.model_stage)
+        .with_help("return them under that name, in addition to the other outputs");
   });
+  if (asked.are_numbers) return logits.reshape({inputs.at("image").size(0), -1});
   const at::Tensor rows = logits.flatten(0, -2);
   // A single logit separates two classes: it is that of the second, and the first has logit 0.
   return checkpoint.pair_of > 0 ? torch::cat({torch::zeros_like(rows), rows}, 1) : rows;
@@ -137,6 +145,12 @@ class Prediction {
                        "the network gives a logit that is not a finite number for '" + file + "'")
           .with_help("the weights are damaged, or the training diverged: look at train/loss");
     }
+    if (asked_.are_numbers) {
+      Json outputs = Json::array();
+      for (std::int64_t i = 0; i < logits.size(1); ++i)
+        outputs.push_back(logits[row][i].item<double>());
+      return context_.item({{"file", file}, {"outputs", std::move(outputs)}});
+    }
     const ClassScores scores = class_scores(logits, row);
     Json classes = Json::array();
     for (const std::int64_t label : scores.best(top_)) {
@@ -184,7 +198,8 @@ class Prediction {
   std::int64_t failed_ = 0, drawn_ = 0;
 };
 
-/// The bytes that the prediction needs on a GPU named `device_model`.
+/// The bytes that the prediction needs on a GPU named `device_model`; 0: that is not known, since
+/// Python code needs values that a dry run does not have.
 std::int64_t planned_bytes(const Checkpoint& checkpoint, const ImagesToPredict& pictures,
                            const AskedClasses& classes, std::int64_t batch_size, TestTimeFlip flip,
                            const std::string& device_model) {
@@ -205,16 +220,20 @@ std::int64_t planned_bytes(const Checkpoint& checkpoint, const ImagesToPredict& 
             : inputs;
     return asked_logits(checkpoint, classes, flip, network, seen);
   };
-  return plan_forward({.name = checkpoint.model_stage,
-                       .data = data,
-                       .loader = pictures.loader(),
-                       .batch_size = batch_size,
-                       .policy = policy,
-                       .outline = [&] { return checkpoint.model->outline(trained_on); },
-                       .batch_option = "--batch-size",
-                       .forward = forward},
-                      /*keeps_results=*/false, unseen)
-      .plan.needed;
+  const ForwardToPlan prediction{.name = checkpoint.model_stage,
+                                 .data = data,
+                                 .loader = pictures.loader(),
+                                 .batch_size = batch_size,
+                                 .policy = policy,
+                                 .outline = [&] { return checkpoint.model->outline(trained_on); },
+                                 .batch_option = "--batch-size",
+                                 .forward = forward};
+  try {
+    return plan_forward(prediction, /*keeps_results=*/false, unseen).plan.needed;
+  } catch (const runner::StageError& error) {
+    if (!has_python() || error.code != runner::ErrorCode::kStageFailed) throw;
+    return 0;
+  }
 }
 
 /// The examples in a folder; none if the path is empty. A few-shot model requires them.
@@ -290,6 +309,15 @@ runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint
   if (!texts) return texts.errors();
   AskedClasses asked{*std::move(examples), *std::move(texts), labels};
   if (asked.examples) asked.names = asked.examples->classes();
+  asked.are_numbers =
+      !asked.examples && !asked.texts && request.contains("numbers") && fields.flag("numbers");
+  if (asked.are_numbers && request.contains("explain"))
+    return runner::Diagnostic{ErrorCode::kUsage,
+                              {},
+                              "",
+                              "--explain shows where a class was seen, but this network gives "
+                              "numbers, not classes",
+                              "leave it out"};
   return asked;
 }
 
@@ -314,7 +342,7 @@ runner::Result<std::shared_ptr<const Checkpoint>> asked_network(const Json& requ
 runner::Result<Json> answer_predict(const Json& request, const RequestContext& context) {
   const auto fields = request_fields(
       request, {"graph", "node", "checkpoints", "model", "paths", "top", "batch_size",
-                "skip_corrupt", "flip", "plan_for", "support", "labels", "explain"});
+                "skip_corrupt", "flip", "plan_for", "support", "labels", "explain", "numbers"});
   const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
   const std::int64_t top = fields.integer("top"), batch_size = fields.integer("batch_size");
   const bool skip = fields.flag("skip_corrupt");

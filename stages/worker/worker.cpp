@@ -85,12 +85,13 @@ std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
 }
 
 /// The additional options of `plan` and `certify`: {"device_model", "budget": {"bytes", "from"},
-/// "alternatives", "certify"}; a run has none of them.
+/// "alternatives", "certify"}, which a run lacks, and "strict".
 runner::DryRunOptions dry_run_options(const Json& request) {
   try {
     runner::DryRunOptions dry{.device_model = request.value("device_model", ""),
                               .wants_alternatives = request.value("alternatives", false),
-                              .wants_certificate = request.value("certify", false)};
+                              .wants_certificate = request.value("certify", false),
+                              .is_strict = request.value("strict", false)};
     const auto budget = request.find("budget");
     if (budget != request.end() && !budget->is_null())
       dry.budget = {budget->at("from"), budget->at("bytes")};
@@ -150,6 +151,17 @@ void enter_working_folder(const Json& request) {
   if (folder != "") std::filesystem::current_path(folder.get<std::string>());
 }
 
+/// What this worker was built with; where Python hosts it, also that Python and its packages.
+Json all_versions() {
+  Json all = versions();
+  if (!has_python()) return all;
+  try {
+    all["python"] = call_python({{"do", "packages"}});
+  } catch (const runner::StageError&) {  // the record does without them
+  }
+  return all;
+}
+
 /// Says which code of the user the graph may run, where Python hosts this worker.
 void allow_python(const Json& request) {
   const auto graph = request.find("graph");
@@ -186,7 +198,7 @@ Worker::Worker(int requests, int events, std::span<const runner::StageKind* cons
       log_(runner::Log::to_receiver(runner::LogLevel::kOff, [](const runner::LogLine&) {})) {}
 
 ExitCode Worker::serve() {
-  emit(runner::Hello{runner::kProtocolVersion, std::string(runner::build_id()), versions()});
+  emit(runner::Hello{runner::kProtocolVersion, std::string(runner::build_id()), all_versions()});
   ExitCode exit;
   try {
     exit = answer(next_request());
@@ -260,7 +272,9 @@ ExitCode Worker::run_or_plan(const Json& request) {
     else emit(runner::Reported{std::move(found)});
   }
   CublasWorkspace workspace;
-  if (device && device->is_cuda() && !is_plan) workspace = use_cublas_workspace(graph.determinism);
+  const bool may_compute = !is_plan || (has_python() && dry.device_model.empty());
+  if (device && device->is_cuda() && may_compute)
+    workspace = use_cublas_workspace(graph.determinism);
   if (workspace.complaint && workspace.complaint->severity == runner::Severity::kError)
     errors.push_back(*workspace.complaint);
   else if (workspace.complaint) emit(runner::Reported{*workspace.complaint});
@@ -269,7 +283,8 @@ ExitCode Worker::run_or_plan(const Json& request) {
     emit(runner::Reported{{ErrorCode::kNotDeterministic,
                            {},
                            "/determinism",
-                           node + ": " + runner::nondeterminism_text(operation) + " on this device",
+                           (node.empty() ? "the plan's real steps" : node) + ": " +
+                               runner::nondeterminism_text(operation) + " on this device",
                            "the same recipe may give different bits the next time",
                            {},
                            runner::Severity::kWarning}});
@@ -354,6 +369,7 @@ ExitCode Worker::run_or_plan(const Json& request) {
   }
   const auto lock = runner::RunLock::join(record);
   if (!lock) return report(lock.errors());
+  set_log_of_run();
   ExitCode exit = ExitCode::kDone;
   try {
     exit = executor.run({.folder = path,

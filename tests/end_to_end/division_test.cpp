@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/latest_weights.h"
 #include "tests/support/program.h"
 #include "tests/support/shared_folder.h"
 
@@ -49,13 +50,7 @@ class DivisionOfARun : public testing::Test {
   std::string predictions(const std::string& run) const {
     return file_text(folder_ / (run + "/nodes/evaluate/predictions.csv"));
   }
-  std::string weights(const std::string& run) const {
-    const fs::path checkpoints = folder_ / (run + "/nodes/train/checkpoints");
-    std::string latest = file_text(checkpoints / "latest");
-    if (latest.empty()) return "";
-    latest.pop_back();
-    return file_text(checkpoints / latest / "model.safetensors");
-  }
+  std::string weights(const std::string& run) const { return latest_weights(folder_ / run); }
 
   std::vector<fs::path> photos() const {
     std::vector<fs::path> files;

@@ -301,13 +301,21 @@ TEST_F(PythonData, ValueThatIsNotAsTheFirstIsRefusedWithWhatItIs) {
       {"{'image': torch.ones(3, 0, 5), 'label': 1}", "of the shape (3, 0, 5)"},
       {"{'image': None, 'label': 1}", "its 'image' is None"},
       {"{'image': 'a text', 'label': 1}", "its 'image' is of the type str"},
-      {"{'image': PIL.Image.new('RGB', (5, 4)), 'label': 1}", "to_tensor"},
+      {"{'image': PIL.Image.new('RGB', (5, 4)), 'label': 1}", "taken"},
+      {"{'image': PIL.Image.new('P', (5, 4)), 'label': 1}", "taken"},
+      {"{'image': PIL.Image.new('RGBA', (6, 4)), 'label': 1}", "image.resize((224, 224))"},
+      {"{'image': PIL.Image.new('I;16', (5, 4)), 'label': 1}",
+       "its 'image' is a PIL image of the mode I;16 - make it an array"},
+      {"{'mask': PIL.Image.new('L', (5, 4)), 'label': 1}",
+       "its 'mask' is a PIL image of the mode L - call it 'image'"},
       {"{'label': 1}", "it has no 'image', which sample 0 has"},
       {"{'image': np.ones((3, 4, 5), 'float32'), 'label': 1, 'more': 2}",
        "it has 'more', which sample 0 lacks"},
       {"{'image': np.ones((3, 4, 5), 'float32'), 'label': 3}",
        "its label is 3, and there are 3 classes"},
       {"{'image': np.ones((3, 4, 5), 'float32'), 'label': 0.5}", "its 'label' is float32 ()"},
+      {"{'image': np.ones((3, 4, 5), 'float32'), 'label': 'b'}",
+       "its 'label' is a text - give the number of its class: 'b' is 1"},
       {"17", "it is of the type int"},
       {"(1, 2)", "name them in their order: tensors: [image, label]"},
   };
@@ -333,6 +341,45 @@ TEST_F(PythonData, ValueThatIsNotAsTheFirstIsRefusedWithWhatItIs) {
     std::getline(lines, line);
     EXPECT_THAT(line, HasSubstr(says)) << sample;
   }
+}
+
+TEST_F(PythonData, PictureIsWhatToTensorMakesOfIt) {
+  folder_.write("same.py",
+                "import sys; sys.path.insert(0, '" RETORT_SOURCE_DIR
+                "/stages/python')\n"
+                "import numpy as np, torch, PIL.Image\n"
+                "from torchvision.transforms.functional import to_tensor\n"
+                "from retort_host.samples import item_of\n"
+                "pixels = np.random.RandomState(1).randint(0, 256, (9, 7, 4)).astype('uint8')\n"
+                "for mode in ('RGB', 'RGBA', 'L', 'LA', 'P', 'CMYK', '1'):\n"
+                "    picture = PIL.Image.fromarray(pixels, 'RGBA').convert('RGB').convert(mode)\n"
+                "    item, tensor = item_of('image', picture), to_tensor(picture.convert('RGB'))\n"
+                "    assert item.shape == [3, 9, 7] and item.dtype == 'float32', mode\n"
+                "    assert bytes(item.data) == tensor.numpy().tobytes(), mode\n");
+  const Ended same = run_shell("'" + torch_python()->string() + "' same.py", folder_.path());
+  if (same.err.find("No module named 'torchvision'") != same.err.npos)
+    GTEST_SKIP() << "that Python has no package 'torchvision'";
+  EXPECT_EQ(same.exit, 0) << same.err;
+}
+
+TEST_F(PythonData, PicturesOfADataSetLikeHuggingFacesTrain) {
+  folder_.write("my_data.py",
+                "import numpy, PIL.Image\n"
+                "class ClassLabel: names = ['a', 'b', 'c']\n"
+                "class Table:\n"
+                "    features, column_names = {'label': ClassLabel()}, ['image', 'label']\n"
+                "    def __init__(self, size): self.size = size\n"
+                "    def __len__(self): return self.size\n"
+                "    def __getitem__(self, index):\n"
+                "        if index == 'label': return [i % 3 for i in range(self.size)]\n"
+                "        mode = ('RGB', 'L', 'P')[index % 3]\n"
+                "        image = PIL.Image.new('RGB', (16, 16), (90 * (index % 3), 9, 9))\n"
+                "        return {'image': image.convert(mode), 'label': index % 3}\n"
+                "def make(size=24, part=''): return Table(size)\n");
+  const Ended ended = run("run", "data.parts=null '+data.split={}' data.loader.workers=2");
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(log("run"), AllOf(HasSubstr("of each: image float32 (3, 16, 16), label int64 ()"),
+                                Not(HasSubstr("without regard"))));
 }
 
 TEST_F(PythonData, DataSetOfHuggingFaceTrains) {

@@ -7,10 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/latest_weights.h"
-#include "tests/support/program.h"
-#include "tests/support/shared_folder.h"
-#include "tests/support/torch_python.h"
+#include "tests/support/hosted_runs.h"
 
 namespace {
 
@@ -63,35 +60,12 @@ train: {epochs: 3, batch_size: 8, checkpoint: {every: {steps: 1}}}
 evaluate: {kind: evaluate.classification}
 )";
 
-class PythonHosting : public testing::Test {
+class PythonHosting : public HostedRuns {
  protected:
   void SetUp() override {
-    if (!folder_.is_made()) {
-      const Ended made =
-          retort("data make image_folder --out photos --classes 3 --per-class 12 --size 16 -q",
-                 folder_.path());
-      ASSERT_EQ(made.exit, 0) << made.err;
-      folder_.write("own.yaml", kRecipe);
-      folder_.write("my_net.py", kNetwork);
-      folder_.keep();
-    }
+    make_photos_and(kRecipe);
+    folder_.write("my_net.py", kNetwork);
   }
-
-  /// A command of `retort` with the user's own trust and cache, in this folder.
-  Ended in_python(const std::string& arguments, const std::string& variables = "") const {
-    return run_shell("export RETORT_CACHE=$PWD/cache XDG_CONFIG_HOME=$PWD/config; " + variables +
-                         ' ' + RETORT_BINARY_DIR "/bin/retort " + arguments,
-                     folder_.path());
-  }
-  Ended train(const std::string& name, const std::string& more = "",
-              const std::string& variables = "") const {
-    return in_python("run own.yaml run.dir=" + name + " python=" + python_->string() + ' ' + more,
-                     variables);
-  }
-  std::string weights(const std::string& name) const { return latest_weights(folder_ / name); }
-
-  SharedFolder folder_;
-  const std::optional<fs::path> python_ = torch_python();
 };
 
 /// Those that train need a Python with torch.
@@ -100,13 +74,13 @@ class PythonTraining : public PythonHosting {
   void SetUp() override {
     if (!python_) GTEST_SKIP() << kNoTorchPython;
     PythonHosting::SetUp();
-    ASSERT_EQ(in_python("trust my_net.py").exit, 0);
+    ASSERT_EQ(here("trust my_net.py").exit, 0);
   }
 };
 
 TEST_F(PythonHosting, CodeThatIsNotTrustedDoesNotRun) {
   folder_.write("my_net.py", "open('ran', 'w')\n");
-  const Ended refused = in_python("run own.yaml run.dir=run python=/usr/bin/python3");
+  const Ended refused = here("run own.yaml run.dir=run python=/usr/bin/python3");
   EXPECT_EQ(refused.exit, 78) << refused.err;
   EXPECT_THAT(refused.err, HasSubstr("'my_net.py' was never trusted, so it does not run"));
   EXPECT_THAT(refused.err, HasSubstr("retort trust my_net.py"));
@@ -115,9 +89,9 @@ TEST_F(PythonHosting, CodeThatIsNotTrustedDoesNotRun) {
 }
 
 TEST_F(PythonHosting, TrustedCodeThatChangesIsRefusedAgain) {
-  ASSERT_EQ(in_python("trust my_net.py").exit, 0);
+  ASSERT_EQ(here("trust my_net.py").exit, 0);
   folder_.write("my_net.py", "open('ran', 'w')\n");
-  const Ended refused = in_python("run own.yaml run.dir=run python=/usr/bin/python3");
+  const Ended refused = here("run own.yaml run.dir=run python=/usr/bin/python3");
   EXPECT_EQ(refused.exit, 78) << refused.err;
   EXPECT_THAT(refused.err, HasSubstr("has changed since you trusted it, so it does not run"));
   EXPECT_FALSE(fs::exists(folder_ / "ran"));
@@ -126,7 +100,7 @@ TEST_F(PythonHosting, TrustedCodeThatChangesIsRefusedAgain) {
 TEST_F(PythonHosting, RecipeIsCheckedWithoutRunningItsCode) {
   folder_.write("my_net.py", "open('ran', 'w')\n");
   for (const char* verb : {"validate", "graph", "config show"}) {
-    const Ended checked = in_python(std::string(verb) + " own.yaml");
+    const Ended checked = here(std::string(verb) + " own.yaml");
     EXPECT_EQ(checked.exit, 0) << verb << checked.err;
   }
   EXPECT_FALSE(fs::exists(folder_ / "ran"));
@@ -134,9 +108,9 @@ TEST_F(PythonHosting, RecipeIsCheckedWithoutRunningItsCode) {
 
 TEST_F(PythonHosting, InterpreterWithoutTorchSaysWhatToInstall) {
   folder_.write("empty/torch.py", "raise ImportError('there is none')\n");
-  ASSERT_EQ(in_python("trust my_net.py").exit, 0);
+  ASSERT_EQ(here("trust my_net.py").exit, 0);
   const Ended refused =
-      in_python("run own.yaml run.dir=run python=/usr/bin/python3", "PYTHONPATH=$PWD/empty");
+      here("run own.yaml run.dir=run python=/usr/bin/python3", "PYTHONPATH=$PWD/empty");
   EXPECT_EQ(refused.exit, 69) << refused.err;
   EXPECT_THAT(refused.err, HasSubstr("E0715"));
   EXPECT_THAT(refused.err, HasSubstr("has no torch (there is none)"));
@@ -145,9 +119,9 @@ TEST_F(PythonHosting, InterpreterWithoutTorchSaysWhatToInstall) {
 
 TEST_F(PythonHosting, OtherTorchThanTheWorkersIsNamedWithTheOneItNeeds) {
   folder_.write("old/torch.py", "__version__ = '1.13.1'\n");
-  ASSERT_EQ(in_python("trust my_net.py").exit, 0);
+  ASSERT_EQ(here("trust my_net.py").exit, 0);
   const Ended refused =
-      in_python("run own.yaml run.dir=run python=/usr/bin/python3", "PYTHONPATH=$PWD/old");
+      here("run own.yaml run.dir=run python=/usr/bin/python3", "PYTHONPATH=$PWD/old");
   EXPECT_EQ(refused.exit, 69) << refused.err;
   EXPECT_THAT(refused.err, HasSubstr("E0715"));
   EXPECT_THAT(refused.err, HasSubstr("torch 1.13.1"));
@@ -155,17 +129,17 @@ TEST_F(PythonHosting, OtherTorchThanTheWorkersIsNamedWithTheOneItNeeds) {
 }
 
 TEST_F(PythonTraining, NetworkTrainsIsTestedAndPredicts) {
-  const Ended run = train("run");
+  const Ended run = train();
   ASSERT_EQ(run.exit, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("made in Python by my_net.py:make: "));
-  const Ended predicted = in_python("predict run photos --top 1");
+  const Ended predicted = here("predict run photos --top 1");
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
 }
 
 TEST_F(PythonTraining, KilledTrainingResumesToTheSameWeights) {
-  ASSERT_EQ(train("whole").exit, 0);
-  ASSERT_NE(train("run", "memory.max_retries=0", "RETORT_FAULT=retort-worker/step:4:kill").exit, 0);
-  const Ended resumed = in_python("resume run");
+  ASSERT_EQ(train("", "whole").exit, 0);
+  ASSERT_NE(train("memory.max_retries=0", "run", "RETORT_FAULT=retort-worker/step:4:kill").exit, 0);
+  const Ended resumed = here("resume run");
   ASSERT_EQ(resumed.exit, 0) << resumed.err;
   EXPECT_FALSE(weights("whole").empty());
   EXPECT_TRUE(weights("run") == weights("whole"));
@@ -173,15 +147,78 @@ TEST_F(PythonTraining, KilledTrainingResumesToTheSameWeights) {
 
 TEST_F(PythonTraining, CutBatchHasTheSameGradient) {
   const Ended certified =
-      in_python("certify own.yaml memory.micro_batch=3 --json python=" + python_->string());
+      here("certify own.yaml memory.micro_batch=3 --json python=" + python_->string());
   ASSERT_EQ(certified.exit, 0) << certified.err << certified.out;
 }
 
 TEST_F(PythonTraining, PlanIsNotBelowWhatTheTrainingCounts) {
-  const Ended run = train("run", "train.epochs=1");
+  const Ended run = train("train.epochs=1");
   ASSERT_EQ(run.exit, 0) << run.err;
   const json metrics = json::parse(file_text(folder_ / "run/summary.json"))["metrics"]["train"];
   EXPECT_LE(metrics["memory/peak_by_plan"]["value"].get<double>(), 1.0);
+}
+
+/// A network with a function that asks for more than there is, in one call each before each of its
+/// allocations: from the call on that WHEN says.
+constexpr const char* kGreedy = R"(
+import torch
+from torch import nn
+
+ALLOCATIONS = 4
+calls = {"forward": 0, "backward": 0}
+
+
+def work(where, x):
+    if x.device.type == "cpu":
+        place, calls[where] = calls[where], calls[where] + 1
+        for number in range(ALLOCATIONS):
+            if place == WHEN[where] + 2 * number: torch.empty(1 << 50, dtype=torch.uint8)
+            x = x * 1
+    return x
+
+
+class Greedy(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return work("forward", x * 1)
+
+    @staticmethod
+    def backward(context, gradient):
+        return work("backward", gradient * 1)
+
+
+class Net(nn.Module):
+    def __init__(self, num_classes):
+        super().__init__()
+        self.body, self.head = nn.Conv2d(3, 4, 3, 2), nn.Linear(4, num_classes)
+
+    def forward(self, x):
+        x = self.body(x)
+        return self.head((Greedy.apply(x) if self.training else x).mean((2, 3)))
+
+
+def make(num_classes, width):
+    return Net(num_classes)
+)";
+
+TEST_F(PythonTraining, FunctionThatRunsOutOfMemoryIsRepeated) {
+  const auto weights_of = [&](const std::string& when, const std::string& said) {
+    folder_.write("my_net.py", "WHEN = " + when + kGreedy);
+    EXPECT_EQ(in_python("trust my_net.py").exit, 0);
+    fs::remove_all(folder_ / "run");
+    const Ended run = train("run", "train.epochs=6 memory.max_retries=2");
+    EXPECT_EQ(run.exit, 0) << run.err;
+    EXPECT_THAT(run.err, HasSubstr(said));
+    return weights("run");
+  };
+  const std::string whole = weights_of("{'forward': 99, 'backward': 99}", "memory peak");
+  EXPECT_FALSE(whole.empty());
+  for (const std::string place : {"forward", "backward"}) {
+    const bool is_forward = place == "forward";
+    const std::string when =
+        is_forward ? "{'forward': 2, 'backward': 99}" : "{'forward': 99, 'backward': 2}";
+    EXPECT_TRUE(weights_of(when, "recovered 4 times: 4 x out of memory") == whole);
+  }
 }
 
 }  // namespace

@@ -7,10 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/latest_weights.h"
-#include "tests/support/program.h"
-#include "tests/support/shared_folder.h"
-#include "tests/support/torch_python.h"
+#include "tests/support/hosted_runs.h"
 
 namespace {
 
@@ -70,32 +67,13 @@ train: {epochs: 2, batch_size: 8, checkpoint: {every: {steps: 1}}}
 evaluate: {kind: evaluate.classification}
 )";
 
-class HostedModel : public testing::Test {
+class HostedModel : public HostedRuns {
  protected:
   void SetUp() override {
     if (!python_) GTEST_SKIP() << kNoTorchPython;
-    if (folder_.is_made()) return;
-    const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 12 --size 16 -q",
-               folder_.path());
-    ASSERT_EQ(made.exit, 0) << made.err;
-    folder_.write("own.yaml", kRecipe);
-    folder_.keep();
+    make_photos_and(kRecipe);
   }
 
-  /// A command of `retort` with the user's own trust and cache, in this folder.
-  Ended here(const std::string& arguments, const std::string& variables = "") const {
-    return run_shell("export RETORT_CACHE=$PWD/cache XDG_CONFIG_HOME=$PWD/config; " + variables +
-                         ' ' + RETORT_BINARY_DIR "/bin/retort " + arguments,
-                     folder_.path());
-  }
-  void trust(const std::string& file, const std::string& text) const {
-    folder_.write(file, text);
-    ASSERT_EQ(here("trust " + file).exit, 0);
-  }
-  Ended train(const std::string& more = "", const std::string& name = "run") const {
-    return here("run own.yaml run.dir=" + name + " python=" + python_->string() + ' ' + more);
-  }
   /// A training of `code` that fails, and leaves Python's traceback in its log.
   std::string failure(const std::string& code) const {
     trust("my_net.py", code);
@@ -105,14 +83,10 @@ class HostedModel : public testing::Test {
     EXPECT_NE(run.exit, 70) << run.err;
     return run.err;
   }
-  std::string weights(const std::string& name) const { return latest_weights(folder_ / name); }
   Ended python(const std::string& program) const {
     folder_.write("program.py", program);
     return run_shell(python_->string() + " program.py", folder_.path());
   }
-
-  SharedFolder folder_;
-  const std::optional<fs::path> python_ = torch_python();
 };
 
 // What may be imported.
@@ -161,6 +135,50 @@ TEST_F(HostedModel, TwoModulesOfOneNameAreRefused) {
                                  "'code/helper.py' and 'helper.py'"));
 }
 
+TEST_F(HostedModel, FolderOfTheRecipeHoldsModules) {
+  const std::string helped = net("", "", "import helper\n");
+  fs::create_directory(folder_ / "sub");
+  fs::copy(folder_ / "own.yaml", folder_ / "sub/own.yaml");
+  trust("my_net.py", helped);
+  folder_.write("sub/helper.py", "open('ran', 'w')\n");
+  const auto run = [&](const std::string& name, const std::string& more = "") {
+    return here("run sub/own.yaml train.epochs=1 run.dir=" + name + " python=" + python_->string() +
+                ' ' + more);
+  };
+  EXPECT_THAT(run("run").err,
+              HasSubstr("the Python file 'sub/helper.py' was never trusted, or has changed"));
+  EXPECT_FALSE(fs::exists(folder_ / "ran"));
+  trust("sub/helper.py", "");
+  ASSERT_EQ(run("run").exit, 0);
+  folder_.write("elsewhere/empty", "");
+  const Ended again = here("runs rerun ../run run.dir=../again", "", "elsewhere");
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_TRUE(weights("again") == weights("run"));
+  // A module, and not only what it imports.
+  trust("sub/other_net.py", helped);
+  EXPECT_EQ(run("module", "model.entry=other_net:make").exit, 0);
+  EXPECT_THAT(run("file", "model.entry=other_net.py:make").err,
+              HasSubstr("the recipe's folder has one: 'sub/other_net.py'"));
+  trust("helper.py", "");
+  EXPECT_THAT(run("two").err, HasSubstr("there are two Python modules called 'helper': "
+                                        "'helper.py' and 'sub/helper.py'"));
+}
+
+TEST_F(HostedModel, FolderOfTheRecipeHoldsModulesOfItsTrialsAndResumedRuns) {
+  fs::create_directory(folder_ / "sub");
+  fs::copy(folder_ / "own.yaml", folder_ / "sub/own.yaml");
+  trust("my_net.py", net("", "", "import helper\n"));
+  trust("sub/helper.py", "");
+  const std::string recipe =
+      " sub/own.yaml train.epochs=1 memory.max_retries=0 python=" + python_->string();
+  const Ended swept = here("sweep" + recipe + " sweep.dir=swept train.batch_size=8,12");
+  EXPECT_EQ(swept.exit, 0) << swept.err;
+  ASSERT_NE(here("run run.dir=run" + recipe, "RETORT_FAULT=retort-worker/step:2:kill").exit, 0);
+  folder_.write("elsewhere/empty", "");
+  const Ended resumed = here("resume ../run", "", "elsewhere");
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+}
+
 // Random numbers.
 
 TEST_F(HostedModel, DrawsOfItsOwnAreFoundBeforeTheRunAndRepeated) {
@@ -178,8 +196,7 @@ TEST_F(HostedModel, DrawsOfItsOwnAreTheSameAfterAKill) {
   trust("my_net.py", net("        if self.training: x = x + 0.1 * torch.rand_like(x)\n"));
   ASSERT_EQ(train("", "whole").exit, 0);
   const Ended killed =
-      here("run own.yaml run.dir=run memory.max_retries=0 python=" + python_->string(),
-           "RETORT_FAULT=retort-worker/step:4:kill");
+      train("memory.max_retries=0", "run", "RETORT_FAULT=retort-worker/step:4:kill");
   ASSERT_NE(killed.exit, 0);
   const Ended resumed = here("resume run");
   ASSERT_EQ(resumed.exit, 0) << resumed.err;
@@ -208,7 +225,7 @@ TEST_F(HostedModel, BatchOfANetworkThatDrawsIsNotCut) {
   trust("my_net.py", net("        x = F.dropout(x, 0.1, self.training)\n"));
   const Ended refused = train("memory.micro_batch=4");
   EXPECT_EQ(refused.exit, 78) << refused.err;
-  EXPECT_THAT(refused.err, HasSubstr("random numbers of their own"));
+  EXPECT_THAT(refused.err, HasSubstr("the network draws random numbers by itself: aten::"));
 }
 
 TEST_F(HostedModel, DrawsInEvaluationAreRefused) {
@@ -229,6 +246,59 @@ TEST_F(HostedModel, ChannelsAreDroppedAlikeInACutBatch) {
       here("certify own.yaml memory.micro_batch=3 --json python=" + python_->string());
   EXPECT_EQ(certified.exit, 0) << certified.err << certified.out;
   EXPECT_THAT(certified.out, HasSubstr("with dropout"));
+}
+
+TEST_F(HostedModel, AlphaDropoutIsAlikeInACutBatch) {
+  for (const char* layer : {"AlphaDropout", "FeatureAlphaDropout"}) {
+    trust("my_net.py", net("        x = self.alpha(x)\n",
+                           "        self.alpha = nn." + std::string(layer) + "(0.3)\n"));
+    const Ended certified =
+        here("certify own.yaml memory.micro_batch=3 --json python=" + python_->string());
+    EXPECT_EQ(certified.exit, 0) << layer << certified.err << certified.out;
+    const Ended run = train("train.epochs=1", layer);
+    ASSERT_EQ(run.exit, 0) << run.err;
+    EXPECT_THAT(run.err, Not(HasSubstr("draws random numbers by itself")));
+  }
+}
+
+TEST_F(HostedModel, AlphaDropoutComputesWhatTorchDoes) {
+  const Ended same =
+      python("import sys; sys.path.insert(0, '" RETORT_SOURCE_DIR
+             "/stages/python')\n"
+             "import torch\n"
+             "from retort_host.draws import alpha_dropout\n"
+             "torch.manual_seed(1)\n"
+             "x = torch.full((64, 8), 10.0)\n"
+             "for p in (0.1, 0.5):\n"
+             "    expected = torch.nn.functional.alpha_dropout(x, p, training=True)\n"
+             "    kept = expected > expected.mean()\n"
+             "    assert 0 < kept.float().mean() < 1\n"
+             "    torch.testing.assert_close(alpha_dropout(x, kept, p), expected)\n");
+  EXPECT_EQ(same.exit, 0) << same.err;
+}
+
+// What the record says of the interpreter.
+
+TEST_F(HostedModel, PackagesAreRecordedAndChangesAreNamed) {
+  const auto install = [&](const std::string& version) {
+    fs::remove_all(folder_ / "site");
+    folder_.write("site/my_layers-" + version + ".dist-info/METADATA",
+                  "Metadata-Version: 2.1\nName: My_Layers\nVersion: " + version + "\n");
+    folder_.write("site/broken-1.dist-info/METADATA", "");
+  };
+  trust("my_net.py", net());
+  install("1.0");
+  const std::string site = "PYTHONPATH=" + (folder_ / "site").string();
+  ASSERT_EQ(train("train.epochs=1", "run", site).exit, 0);
+  const json python = json::parse(file_text(folder_ / "run/.retort/environment.json")).at("python");
+  EXPECT_EQ(python.at("packages").at("my-layers"), "1.0");
+  EXPECT_TRUE(python.at("packages").contains("torch"));
+  EXPECT_TRUE(python.at("version").is_string());
+  install("1.1");
+  const Ended again = here("runs rerun run run.dir=again", site);
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("the Python package my-layers was 1.0 and is now 1.1"));
+  EXPECT_THAT(again.err, HasSubstr("the result may be different"));
 }
 
 // Blocks that are recomputed, layers with adapters.
@@ -397,11 +467,78 @@ class Broken(torch.autograd.Function):
               HasSubstr("SystemExit: leaving"));
 }
 
+TEST_F(HostedModel, EntryThatMakesNoNetworkSaysWhatItTakes) {
+  trust("my_net.py", net() + R"(
+
+def more(num_classes, width_of_all): return make(num_classes)
+def none(num_classes): pass
+def no_classes(): return make(3)
+def lazy(num_classes): return nn.Sequential(nn.Flatten(), nn.LazyLinear(num_classes))
+def weightless(num_classes): return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+def ten(num_classes): return make(10)
+def large(num_classes): return nn.Sequential(nn.Conv2d(3, num_classes, 64), nn.Flatten())
+def imports(num_classes): import no_such_package
+number = 3
+)");
+  const struct {
+    const char *entry, *says, *advice;
+  } cases[] = {
+      {"my_net.py:mak", "my_net.py has no 'mak' [/model/entry]", "did you mean 'make'?"},
+      {"my_net:mak", "my_net has no 'mak'", "did you mean 'make'?"},
+      {"my_net.py:number", "is of the type int, not a function or class", "name what makes it"},
+      {"my_net.py:more", "my_net.py:more: missing a required argument: 'width_of_all'",
+       "it takes (num_classes, width_of_all); the option 'arguments' gives them"},
+      {"my_net.py:more +model.arguments.width_of_al=3",
+       "missing a required argument: 'width_of_all'", "did you mean 'width_of_all'?"},
+      {"my_net.py:no_classes", "got an unexpected keyword argument 'num_classes'",
+       "class_argument names the one that gets the number of classes, and null leaves it out"},
+      {"my_net.py:none", "my_net.py:none returned nothing, not a torch.nn.Module",
+       "return the network"},
+      {"my_net.py:lazy", "the network's '1.weight' has no shape yet", "give the layer its sizes"},
+      {"my_net.py:weightless", "the network has no weights, so there is nothing to train",
+       "choose a network that has some"},
+      {"my_net.py:ten",
+       "10 logits for each sample, and the data needs 3, one for each class [/model/",
+       "give its last layer the number of classes, which it gets as 'num_classes'"},
+      {"my_net.py:large", "Kernel size can't be greater than actual input size",
+       "the network got a tensor of the shape (8, 3, 16, 16); of images, the data's image_size"},
+      {"my_net.py:imports", "No module named 'no_such_package' (", "pip install no_such_package"},
+  };
+  for (const auto& [entry, says, advice] : cases) {
+    const Ended refused = train("model.entry=" + std::string(entry));
+    EXPECT_NE(refused.exit, 0) << entry;
+    EXPECT_THAT(refused.err, HasSubstr(says)) << entry;
+    EXPECT_THAT(refused.err, HasSubstr(advice)) << entry;
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+TEST_F(HostedModel, ModelOfALibraryThatIsMistypedSuggestsNearest) {
+  if (python("import timm").exit != 0) GTEST_SKIP() << "that Python has no package 'timm'";
+  const Ended refused =
+      train("model.entry=timm:create_model +model.arguments.model_name=resnet18x");
+  EXPECT_THAT(refused.err, HasSubstr("did you mean 'resnet18'"));
+  ASSERT_EQ(here("trust no_such_package").exit, 0);
+  EXPECT_THAT(train("model.entry=no_such_package:make").err,
+              HasSubstr("this Python has no module 'no_such_package'"));
+}
+
+TEST_F(HostedModel, TracebackIsWhereTheErrorSaysThatItIs) {
+  const std::string raises = "raise ValueError('no luck')\n";
+  EXPECT_THAT(failure(net("", "        " + raises)), HasSubstr("-v shows Python's traceback"));
+  const Ended shown = train("-v");
+  EXPECT_THAT(shown.err, HasSubstr("Traceback (most recent call last):\n  File \"" +
+                                   fs::canonical(folder_.path()).string()));
+  EXPECT_THAT(failure(net("        if x.device.type != 'meta': " + raises)),
+              HasSubstr("Python's traceback is in log.txt"));
+  EXPECT_THAT(file_text(folder_ / "run/log.txt"), HasSubstr("Traceback (most recent call last)"));
+}
+
 TEST_F(HostedModel, WrongOutputsAreNamed) {
   const auto returning = [&](const std::string& expression) {
     return failure(net("        return " + expression + "\n"));
   };
-  EXPECT_THAT(returning("None"), HasSubstr("the network returned NoneType"));
+  EXPECT_THAT(returning("None"), HasSubstr("the network returned nothing"));
   EXPECT_THAT(returning("self.fc(torch.zeros(2, 4, device=x.device))"),
               HasSubstr("returned logits of the shape (2, 3) for"));
   EXPECT_THAT(returning("torch.zeros(len(x), 7, device=x.device)"),

@@ -1,6 +1,8 @@
 // Losses and metrics in Python, through the real programs and a Python that has torch.
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -18,6 +20,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 constexpr const char* kNetworks = R"(
 import torch
@@ -204,6 +207,11 @@ class Weights(torch.nn.Module):
         return entropies(encoded, batch)
 
 
+class Mistyped:
+    def loss(self, encoded, batch):
+        return encoded["logit"]
+
+
 class Nothing:
     def loss(self, encoded, batch):
         pass
@@ -233,6 +241,14 @@ def undefined(samples):
 
 def nothing(samples):
     pass
+
+
+def labels(samples):
+    return {"labels": samples.labels.mean()}
+
+
+def none_given():
+    return {}
 )";
 
 constexpr const char* kPoints = R"(
@@ -263,6 +279,17 @@ constexpr const char* kNetwork =
     "model: {kind: model.python, entry: 'nets.py:make', class_argument: outputs}\n";
 constexpr const char* kOurNetwork =
     "defaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, _self_]\n";
+
+/// The last column of a CSV file by the first.
+std::map<std::string, double> outputs_of(const std::string& csv) {
+  std::map<std::string, double> outputs;
+  std::istringstream lines(csv);
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line))
+    outputs[line.substr(0, line.find(','))] = std::stod(line.substr(line.rfind(',') + 1));
+  return outputs;
+}
 
 class PythonTrain : public testing::Test {
  protected:
@@ -330,6 +357,48 @@ TEST_F(PythonTrain, RegressionLearnsByALossAndAMetricInPython) {
   EXPECT_THAT(file_text(folder_ / "run/metrics.jsonl"), HasSubstr("\"validation/mae\""));
   EXPECT_THAT(file_text(folder_ / "run/nodes/evaluate/predictions.csv"),
               HasSubstr("name,target,output\n"));
+  // Its outputs are numbers for predict, too, as they were for the evaluation.
+  const Ended predicted = with_trust("predict run photos --out predicted.csv");
+  ASSERT_EQ(predicted.exit, 0) << predicted.err;
+  EXPECT_THAT(file_text(folder_ / "predicted.csv"), StartsWith("file,output\n"));
+  const auto outputs = outputs_of(file_text(folder_ / "predicted.csv"));
+  std::size_t found = 0;
+  for (const auto& [name, output] :
+       outputs_of(file_text(folder_ / "run/nodes/evaluate/predictions.csv"))) {
+    const auto same = std::ranges::find_if(
+        outputs, [&, name = name](const auto& one) { return one.first.ends_with(name); });
+    ASSERT_NE(same, outputs.end()) << name;
+    EXPECT_NEAR(same->second, output, 1e-5) << name;
+    ++found;
+  }
+  EXPECT_GT(found, 0u);
+  const Ended explained = with_trust("predict run photos --explain drawn");
+  EXPECT_EQ(explained.exit, 64) << explained.err;
+  EXPECT_THAT(explained.err, HasSubstr("this network gives numbers, not classes"));
+  EXPECT_EQ(with_trust("analyze run").exit, 0);
+  EXPECT_EQ(with_trust("export run --out exported").exit, 0);
+}
+
+TEST_F(PythonTrain, LossOfOnesOwnWhoseNetworkIsMeasuredAsAClassifierPredictsClasses) {
+  const Ended ended =
+      run("train.entry=steps.py:MultiLabel +train.arguments.classes=3 train.epochs=1 "
+          "evaluate.kind=evaluate.classification",
+          "measured.yaml");
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  const Ended predicted = with_trust("predict run photos --top 1");
+  ASSERT_EQ(predicted.exit, 0) << predicted.err;
+  EXPECT_THAT(predicted.out, StartsWith("file,class_1,probability_1\n"));
+}
+
+TEST_F(PythonTrain, NetworkWithoutLogitsIsNotPredictedWith) {
+  const Ended ended =
+      run("train.entry=steps.py:Metric train.coupling=whole_batch model.entry=nets.py:embedding "
+          "model.class_argument=null +model.arguments.width=4 train.epochs=1");
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  const Ended predicted = with_trust("predict run photos");
+  EXPECT_EQ(predicted.exit, 1) << predicted.err;
+  EXPECT_THAT(predicted.err,
+              HasSubstr("the network returns no 'logits', which a prediction needs"));
 }
 
 TEST_F(PythonTrain, TargetsOfDataInPythonAreLearnt) {
@@ -401,12 +470,18 @@ TEST_F(PythonTrain, CouplingThatIsNotTrueIsFoundByTheCertificate) {
   EXPECT_THAT(certified.out + certified.err, HasSubstr("first.weight"));
 }
 
-TEST_F(PythonTrain, LossThatDependsOnValuesIsRefusedByThePlan) {
-  const std::string of_item = refused("Item");
+TEST_F(PythonTrain, LossThatDependsOnValuesIsPlannedByRealSteps) {
+  const Ended measured = run("train.entry=steps.py:Item train.epochs=1");
+  EXPECT_EQ(measured.exit, 0) << measured.err;
+  EXPECT_THAT(measured.err, HasSubstr("warning[E0717]: the plan of 'train' was measured"));
+}
+
+TEST_F(PythonTrain, StrictRefusesALossThatDependsOnValues) {
+  const std::string of_item = refused("Item", "--strict");
   EXPECT_THAT(of_item, HasSubstr("item()"));
   EXPECT_THAT(of_item, HasSubstr("steps.py:"));
   EXPECT_THAT(of_item, HasSubstr("torch.where"));
-  const std::string of_mask = refused("Mask");
+  const std::string of_mask = refused("Mask", "--strict");
   EXPECT_THAT(of_mask, HasSubstr("nonzero"));
   EXPECT_THAT(of_mask, HasSubstr("torch.where"));
 }
@@ -426,7 +501,12 @@ TEST_F(PythonTrain, LossThatFailsIsSaidByItsLine) {
 TEST_F(PythonTrain, StepThatIsNoneIsRefused) {
   EXPECT_THAT(refused("NoLoss"), HasSubstr("made a NoLoss, which has no method loss"));
   EXPECT_THAT(refused("Weights"), HasSubstr("weights in '_parameters'"));
-  EXPECT_THAT(refused("Missing"), HasSubstr("AttributeError"));
+  EXPECT_THAT(refused("Missing"), HasSubstr("steps.py has no 'Missing'"));
+}
+
+TEST_F(PythonTrain, NameThatIsMistypedInALossIsAnsweredWithThoseThereAre) {
+  EXPECT_THAT(refused("Mistyped"), HasSubstr("encoded has 'logits'; batch has 'image', 'label'"));
+  EXPECT_THAT(refused("entropies"), HasSubstr("it makes the object that has the method loss"));
 }
 
 TEST_F(PythonTrain, MetricThatIsNoNumberIsRefusedAfterTheTraining) {
@@ -444,6 +524,9 @@ TEST_F(PythonTrain, MetricThatIsNoNumberIsRefusedAfterTheTraining) {
   EXPECT_THAT(again("undefined").err, HasSubstr("is nan, which is no finite number"));
   EXPECT_THAT(again("nothing").err, HasSubstr("returned NoneType, not metrics"));
   EXPECT_EQ(again("drawn").exit, 0);
+  EXPECT_THAT(again("labels").err,
+              HasSubstr("samples has no 'labels'; it has outputs, targets, classes and names"));
+  EXPECT_THAT(again("none_given").err, HasSubstr("it gets the samples and returns metrics"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/latest_weights.h"
 #include "tests/support/program.h"
 #include "tests/support/shared_folder.h"
 
@@ -33,12 +34,7 @@ class Run : public testing::Test {
             ' ' + overrides,
         folder_.path());
   }
-  std::string weights(const std::string& run) const {
-    const std::filesystem::path checkpoints = folder_ / (run + "/nodes/train/checkpoints");
-    std::string latest = file_text(checkpoints / "latest");
-    latest.pop_back();
-    return file_text(checkpoints / latest / "model.safetensors");
-  }
+  std::string weights(const std::string& run) const { return latest_weights(folder_ / run); }
   SharedFolder folder_;
 };
 
@@ -153,11 +149,8 @@ TEST_F(Run, ActivationCheckpointingGivesTheSameBits) {
   EXPECT_TRUE(weights("a") == weights("b"));
   EXPECT_TRUE(weights("a") == weights("c"));
   const auto plan = [&](const std::string& run) {
-    const std::filesystem::path checkpoints = folder_ / (run + "/nodes/train/checkpoints");
-    std::string latest = file_text(checkpoints / "latest");
-    latest.pop_back();
-    return nlohmann::json::parse(
-        file_text(checkpoints / latest / "state.json"))["plan"]["activation_checkpointing"];
+    return nlohmann::json::parse(file_text(latest_checkpoint(folder_ / run) /
+                                           "state.json"))["plan"]["activation_checkpointing"];
   };
   EXPECT_EQ(plan("a"), "none");
   EXPECT_EQ(plan("b"), "block");

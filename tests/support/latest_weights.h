@@ -5,11 +5,17 @@
 
 #include "tests/support/program.h"
 
-/// The bytes of the weights that a training has saved last; empty if it has saved none.
-inline std::string latest_weights(const std::filesystem::path& run) {
+/// The folder of the checkpoint that a training has saved last; empty if it has saved none.
+inline std::filesystem::path latest_checkpoint(const std::filesystem::path& run) {
   const std::filesystem::path checkpoints = run / "nodes/train/checkpoints";
   std::string latest = file_text(checkpoints / "latest");
-  if (latest.empty()) return "";
+  if (latest.empty()) return {};
   latest.pop_back();
-  return file_text(checkpoints / latest / "model.safetensors");
+  return checkpoints / latest;
+}
+
+/// The bytes of the weights that a training has saved last; empty if it has saved none.
+inline std::string latest_weights(const std::filesystem::path& run) {
+  const std::filesystem::path checkpoint = latest_checkpoint(run);
+  return checkpoint.empty() ? "" : file_text(checkpoint / "model.safetensors");
 }

@@ -9,21 +9,39 @@
 #include "runner/parent/python/python_entry.h"
 #include "runner/parent/python/python_host.h"
 #include "runner/parent/python/trusted_hooks.h"
+#include "runner/parent/sweep/sweep_journal.h"
+#include "runner/shared/record/recorded_run.h"
+#include "runner/shared/stage/run_layout.h"
 
 namespace runner {
+
+namespace fs = std::filesystem;
+
 namespace {
 
 Diagnostics allow_code_of(Graph& graph, const std::vector<PlacedEntry>& entries,
                           const Value& recipe, const PythonSurroundings& here) {
   const auto trusted = TrustedCode::read(here.trusted);
   if (!trusted) return trusted.errors();
-  CodeFolders folders{.working = graph.working_folder, .recipe = {}};
-  if (recipe.where.source)
-    folders.recipe = std::filesystem::path(recipe.where.source->name).parent_path();
-  return allow_code(graph, entries, folders, *trusted);
+  return allow_code(graph, entries,
+                    {.working = graph.working_folder, .recipe = recipe_folder(recipe)}, *trusted);
 }
 
 }  // namespace
+
+fs::path recipe_folder(const Value& recipe) {
+  if (!recipe.where.source) return {};
+  const fs::path file = fs::absolute(recipe.where.source->name).lexically_normal();
+  if (file.filename() == RunRecord::kRecipe && run_of(file))
+    return code_folder_of(file).value_or(fs::path());
+  const SweepLayout sweep(file.parent_path().parent_path());
+  std::error_code unknown;
+  if (file.parent_path() == sweep.recipes() && fs::exists(sweep.journal(), unknown)) {
+    const auto plan = SweepJournal::read(sweep.folder());
+    return plan ? plan->recipe_folder : fs::path();
+  }
+  return file.parent_path();
+}
 
 Result<WorkerCommand> worker_for(Graph& graph, const Value& recipe, const SchemaSet& schemas,
                                  const LogFlags& log, const PythonSurroundings& here) {

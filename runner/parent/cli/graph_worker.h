@@ -13,6 +13,11 @@
 
 namespace runner {
 
+/// The folder of the file that a resolved recipe was written in, from which its Python code may
+/// import: for that of a run's record or of a trial, the folder of the recipe from which it was
+/// made. Empty: not known.
+std::filesystem::path recipe_folder(const Value& recipe);
+
 /// What starting Python needs of this machine and user.
 struct PythonSurroundings {
   std::filesystem::path trusted = TrustedCode::standard_file();

@@ -246,8 +246,8 @@ Diagnostics reported_changes(const std::vector<RecordChange>& changes, const Rec
                      change.pointer,
                      change.text,
                      is_error ? "restore it, or add --force: the result may then be different"
-                     : change.weight == Weight::kWhole ? "the result may be different"
-                                                       : "the result may differ in its last digits",
+                     : change.weight == Weight::kBits ? "the result may differ in its last digits"
+                                                      : "the result may be different",
                      {},
                      is_error ? Severity::kError : Severity::kWarning});
   }

@@ -99,6 +99,21 @@ Diagnostics needed_secrets(const Graph& graph, const std::string& training) {
   return lost;
 }
 
+/// True if the recipe does not say that the outputs of this training's network are scores of
+/// classes: its loss is Python code, and no stage measures it as a classifier.
+bool may_give_numbers(const Graph& graph, const std::string& training) {
+  return std::ranges::any_of(graph.nodes,
+                             [&](const Node& node) {
+                               return node.id == training && node.kind == "train.python";
+                             }) &&
+         std::ranges::none_of(graph.nodes, [&](const Node& node) {
+           return node.kind == "evaluate.classification" &&
+                  std::ranges::any_of(node.inputs, [&](const Edge& edge) {
+                    return graph.nodes[edge.from].id == training;
+                  });
+         });
+}
+
 /// The only node in which trainings vote; empty if there is none, or several.
 std::string ensemble_in(const Graph& graph) {
   std::string found;
@@ -137,13 +152,13 @@ Result<WeightsRequest> weights_request(std::string_view name, const WeightsSourc
   if (auto errors = needed_secrets(*graph, *node); !errors.empty()) return errors;
   const bool is_same_device = keep_machine(*graph, before->graph, *run);
   if (is_same_device) graph->device = run->device;
-  return WeightsRequest{{{"protocol", kProtocolVersion},
-                         {"request", ensemble.empty() ? name : "predict_ensemble"},
-                         {"graph", to_json(*graph)},
-                         {"node", *node},
-                         {"checkpoints", to_json(*trained)}},
-                        prepared->recipe.resolved,
-                        *graph,
+  nlohmann::ordered_json request = {{"protocol", kProtocolVersion},
+                                    {"request", ensemble.empty() ? name : "predict_ensemble"},
+                                    {"graph", to_json(*graph)},
+                                    {"node", *node},
+                                    {"checkpoints", to_json(*trained)}};
+  if (name == "predict" && may_give_numbers(prepared->graph, *node)) request["numbers"] = true;
+  return WeightsRequest{std::move(request), prepared->recipe.resolved, *graph,
                         is_same_device ? std::optional(*run) : std::nullopt};
 }
 

@@ -316,6 +316,7 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
     (found.severity == Severity::kError ? errors : result.warnings).push_back(std::move(found));
   };
   result.warnings = configs_->warnings();
+  result.unresolved.where = primary_->contents.where;  // the first layer may be of another file
   take_hydra_block(result.unresolved, has_schema, result.warnings);
   if (has_schema) {
     values = in_our_terms(std::move(values), names);

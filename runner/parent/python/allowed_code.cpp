@@ -135,11 +135,7 @@ class CodeCheck {
                        {},
                        "",
                        "the Python file '" + shown_code(one) + "' does not exist or cannot be read",
-                       "correct the path: it is relative to '" +
-                           fs::absolute(folders_.working.empty() ? "." : folders_.working)
-                               .lexically_normal()
-                               .string() +
-                           "'"});
+                       advice_on_path(one)});
         const State state = trusted_.state(file->real, file->sha256);
         if (state != State::kTrusted)
           refused.emplace_back(one, state == State::kChanged ? "has changed since you trusted it"
@@ -161,6 +157,18 @@ class CodeCheck {
       code_folders_.push_back(fs::path(file.path).parent_path());
       code_.entries.push_back(std::move(file));
     }
+  }
+
+  /// What to do about a file that does not exist.
+  std::string advice_on_path(const fs::path& file) const {
+    const fs::path working =
+        fs::absolute(folders_.working.empty() ? "." : folders_.working).lexically_normal();
+    std::string advice = "correct the path: it is relative to '" + working.string() + "'";
+    const fs::path in_recipe = folders_.recipe / file.lexically_relative(folders_.working);
+    std::error_code unknown;
+    if (!folders_.recipe.empty() && fs::is_regular_file(in_recipe, unknown))
+      advice += "; the recipe's folder has one: '" + shown_code(in_recipe) + "'";
+    return advice;
   }
 
   void refuse(const std::vector<std::pair<fs::path, std::string>>& refused,

@@ -1,10 +1,12 @@
 #include "runner/parent/record/input_record.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <optional>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -200,6 +202,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Weight = RecordChange::Weight;
 
+constexpr std::size_t kNamedPackages = 5;
 constexpr const char* kJobVariable = "SLURM_JOB_ID";  // differs every time
 
 /// Null if there is nothing at that path.
@@ -271,6 +274,38 @@ class Changes {
     }
   }
 
+  /// At most kNamedPackages of them; those that were replaced before those that are gone or new.
+  void compare_packages() {
+    const Json was = record_at(before_, {"python", "packages"}),
+               is = record_at(now_, {"python", "packages"});
+    if (!was.is_object() || !is.is_object()) return;
+    std::array<std::vector<std::pair<std::string, std::string>>, 3> found;  // name, text
+    for (const auto& [name, version] : was.items()) {
+      const Json now = record_at(is, {name.c_str()});
+      const std::string old = "the Python package " + name + " ";
+      if (now.is_null()) found[1].emplace_back(name, old + value_text(version) + " is gone");
+      else if (now != version)
+        found[0].emplace_back(
+            name, old + "was " + value_text(version) + " and is now " + value_text(now));
+    }
+    for (const auto& [name, version] : is.items())
+      if (!was.contains(name))
+        found[2].emplace_back(name,
+                              "the Python package " + name + " " + value_text(version) + " is new");
+    std::size_t named = 0, others = 0;
+    for (const auto& group : found)
+      for (const auto& [name, text] : group) {
+        if (named++ < kNamedPackages)
+          changes_.push_back({Weight::kUnknown, "package " + name, text, ""});
+        else ++others;
+      }
+    if (others > 0)
+      changes_.push_back({Weight::kUnknown, "packages",
+                          std::to_string(others) + " other Python " +
+                              (others == 1 ? "package differs" : "packages differ"),
+                          ""});
+  }
+
   void compare_inputs() {
     for (const InputChange& change :
          input_changes(record_at(before_, {"inputs"}), record_at(now_, {"inputs"})))
@@ -298,6 +333,8 @@ std::vector<RecordChange> environment_changes(const Json& before, const Json& no
   changes.compare("LibTorch", {"versions", "libtorch"});
   changes.compare("CUDA runtime", {"versions", "cuda_runtime"});
   changes.compare("compiler", {"versions", "compiler"});
+  changes.compare("Python", {"python", "version"});
+  changes.compare_packages();
   changes.compare("machine type", {"system", "machine"});
   changes.compare("processor", {"cpu", "model"});
   changes.compare_instruction_sets();
@@ -334,7 +371,9 @@ Json to_json(const std::vector<RecordChange>& changes) {
   for (const RecordChange& change : changes)
     list.push_back({{"what", change.what},
                     {"text", change.text},
-                    {"weight", change.weight == Weight::kWhole ? "whole" : "bits"}});
+                    {"weight", change.weight == Weight::kWhole     ? "whole"
+                               : change.weight == Weight::kUnknown ? "unknown"
+                                                                   : "bits"}});
   return list;
 }
 

@@ -65,10 +65,12 @@ std::vector<InputChange> input_changes(const nlohmann::ordered_json& before,
 
 /// A difference between the record of a run and the environment in which it is to be repeated.
 struct RecordChange {
-  /// The inputs and the code decide what is computed, the rest only how it is rounded.
+  /// The inputs and the code decide what is computed, the rest only how it is rounded; of a package
+  /// of Python it is not known which of these.
   enum class Weight {
-    kBits,   ///< the result may have other bits
-    kWhole,  ///< the result may be entirely different
+    kBits,     ///< the result may have other bits
+    kUnknown,  ///< the result may be different, or the package may not matter to it
+    kWhole,    ///< the result may be entirely different
   };
   Weight weight = Weight::kBits;
   std::string what;     ///< "build", "threads", "input /data/root"
@@ -77,9 +79,10 @@ struct RecordChange {
 };
 
 /// Where the environment.json `now` differs from `before` in what affects a result: the build, the
-/// worker's versions, the processor's model and instruction sets, device and threads, determinism,
-/// the recorded variables except that of a Slurm job, and the inputs. Except for variables,
-/// whatever only one of them has is ignored. Records may come from a file with arbitrary content.
+/// worker's versions, Python and its packages, the processor's model and instruction sets, device
+/// and threads, determinism, the recorded variables except that of a Slurm job, and the inputs.
+/// Except for variables, whatever only one of them has is ignored. Records may come from a file
+/// with arbitrary content.
 std::vector<RecordChange> environment_changes(const nlohmann::ordered_json& before,
                                               const nlohmann::ordered_json& now);
 
@@ -87,7 +90,7 @@ std::vector<RecordChange> environment_changes(const nlohmann::ordered_json& befo
 /// so that the same options now mean something else.
 std::vector<RecordChange> kind_changes(const nlohmann::ordered_json& before, const Graph& graph);
 
-/// [{"what", "text", "weight": "bits" | "whole"}]
+/// [{"what", "text", "weight": "bits" | "unknown" | "whole"}]
 nlohmann::ordered_json to_json(const std::vector<RecordChange>& changes);
 
 }  // namespace runner

@@ -263,6 +263,7 @@ std::string plan_text(const MemoryPlan& plan, const TextStyle& style) {
   text += ": live " + size_text(plan.live) + ", reserved " + size_text(plan.reserved) + "\n";
   if (const std::string step = step_text(plan); !step.empty()) text += "  a step: " + step + "\n";
   if (plan.choice) text += "  " + choice_text(plan) + "\n";
+  if (!plan.measured.empty()) text += "  " + measured_text(plan) + "\n";
   text += curve_text(plan, style);
   text += named_text("live at the peak", plan.owners);
   text += largest_text(plan);

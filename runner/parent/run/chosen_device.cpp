@@ -99,10 +99,12 @@ NeedOf needed_by_run(const RunToPlan& run, ProgressDisplay& display) {
     if (most) request.budget = {"the free memory of " + gpu_place(device), *most};
     const auto answer = ask_for_plan(without_gpus(run.worker), request, display);
     if (!answer) return answer.errors();
-    // The search handles a plan that does not fit; other errors would also end the run.
+    // The search handles a plan that does not fit, and one that needs the GPU itself is made there;
+    // other errors would also end the run.
     Diagnostics errors = answer->diagnostics;
     std::erase_if(errors, [](const Diagnostic& one) {
-      return one.severity != Severity::kError || one.code == ErrorCode::kOutOfMemory;
+      return one.severity != Severity::kError || one.code == ErrorCode::kOutOfMemory ||
+             one.code == ErrorCode::kMeasuredPlan;
     });
     if (!errors.empty() && !run.is_resumed) return errors;
     const MemoryPlan* const largest = answer->largest_plan();

@@ -51,17 +51,19 @@ std::map<std::string, std::string> copy_names(const PythonCode& code) {
   return names;
 }
 
-/// {"interpreter", "entries": {"/model/entry": {"file", "sha256", "copy"}}, "trusted": {file:
-/// sha256}}.
-Json python_record(const PythonCode& code, const WorkerCommand& worker) {
+/// {"interpreter", "version", "packages": {name: version}, "entries": {"/model/entry": {"file",
+/// "sha256", "copy"}}, "trusted": {file: sha256}, "folders": where modules are looked for}.
+Json python_record(const PythonCode& code, const WorkerCommand& worker, const Json& installed) {
   const auto names = copy_names(code);
   Json entries = Json::object();
   for (const PythonFile& file : code.entries)
     entries[file.pointer] = {
         {"file", file.path}, {"sha256", file.sha256}, {"copy", names.at(file.path)}};
-  return {{"interpreter", worker.program.string()},
-          {"entries", std::move(entries)},
-          {"trusted", code.files}};
+  Json record = {{"interpreter", worker.program.string()}};
+  if (installed.is_object()) record.update(installed);
+  record.update({{"entries", std::move(entries)}, {"trusted", code.files}});
+  if (!code.folders.empty()) record["folders"] = code.folders;
+  return record;
 }
 
 }  // namespace
@@ -213,6 +215,11 @@ std::string LiveRecord::recipe_text() const {
 
 Json LiveRecord::environment_of(const Ready& ready, const Json& versions) const {
   Json environment = environment_record(versions, environ);
+  Json installed;
+  if (versions.is_object() && versions.contains("python")) {
+    installed = versions["python"];
+    environment["versions"].erase("python");
+  }
   environment["device"] = ready.device;
   environment["threads"] = ready.threads;
   environment["determinism"] = name(request_.graph.determinism);
@@ -226,7 +233,7 @@ Json LiveRecord::environment_of(const Ready& ready, const Json& versions) const 
   }
   if (!device_choice_.is_null()) environment["device_choice"] = device_choice_;
   if (surroundings_.worker.is_hosted)
-    environment["python"] = python_record(request_.graph.python, surroundings_.worker);
+    environment["python"] = python_record(request_.graph.python, surroundings_.worker, installed);
   if (!inputs_.record().is_null()) environment["inputs"] = inputs_.record();
   return environment;
 }

@@ -43,11 +43,17 @@ using Json = nlohmann::ordered_json;
 Json to_json(const PlanRequest& request) {
   Json budget;
   if (request.budget) budget = {{"bytes", request.budget->bytes}, {"from", request.budget->name}};
-  return {{"protocol", kProtocolVersion},         {"request", "plan"},
-          {"graph", to_json(request.graph)},      {"checkpoints", to_json(request.trained)},
-          {"reuse", name(request.reuse)},         {"index", request.node_index.string()},
-          {"budget", std::move(budget)},          {"device_model", request.device_model},
-          {"alternatives", request.alternatives}, {"certify", request.certify}};
+  return {{"protocol", kProtocolVersion},
+          {"request", "plan"},
+          {"graph", to_json(request.graph)},
+          {"checkpoints", to_json(request.trained)},
+          {"reuse", name(request.reuse)},
+          {"index", request.node_index.string()},
+          {"budget", std::move(budget)},
+          {"device_model", request.device_model},
+          {"alternatives", request.alternatives},
+          {"certify", request.certify},
+          {"strict", request.strict}};
 }
 
 Diagnostics hold_against(PlanRequest& request, const std::string& budget, const std::string& gpu) {

@@ -28,6 +28,7 @@ struct PlanRequest {
                              ///< graph's own device
   bool alternatives = true;  ///< also show other ways to compute the same
   bool certify = false;      ///< compare the recipe's way of computing with the whole batch
+  bool strict = false;       ///< refuse what cannot be planned without running it
   CheckpointSources trained = {};  ///< trainings that an earlier run has done: not planned again
   ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;
   std::filesystem::path node_index = {};

@@ -69,6 +69,16 @@ void PredictionOutput::write_csv(const Json& item) {
     add_votes(fields, header, line);
     return append(header, line);
   }
+  if (item.contains("outputs")) {
+    const Json& outputs = fields.list("outputs");
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].is_number())
+        throw std::runtime_error("a prediction with an output that is no number");
+      header.push_back(outputs.size() == 1 ? "output" : "output_" + std::to_string(i));
+      line.push_back(csv_number(outputs[i].get<double>()));
+    }
+    return append(header, line);
+  }
   for (const Json& one : fields.list("classes")) {
     const Fields likely(one, "a class of a prediction");
     const std::string rank = std::to_string(header.size() / 2 + 1);

@@ -152,6 +152,7 @@ class Run {
                     {"request", "run"},
                     {"graph", to_json(request_.graph)},
                     {"smoke", request_.smoke},
+                    {"strict", request_.strict},
                     {"resume", is_resumed() || restart.has_value()},
                     {"checkpoints", to_json(request_.trained)},
                     {"reuse", name(request_.reuse)},

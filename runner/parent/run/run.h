@@ -31,6 +31,7 @@ struct RunRequest {
   const Graph& graph;
   const Sources& sources;  ///< for sorting diagnostics
   bool smoke = false;
+  bool strict = false;                ///< refuse what cannot be planned without running it
   std::filesystem::path resume = {};  ///< the folder of a run to resume; empty: a new run
   CheckpointSources trained =
       {};  ///< trainings that the run in `source` has done; empty: the run does all of them

@@ -175,8 +175,8 @@ class RanksOfRun {
   std::optional<Ending> first_end_;
   Diagnostics lost_;  // what the first rank says about another one that it lost
   std::optional<Clock::time_point> deadline_;  // by which all end
-  bool has_killed_ = false;        // the ranks that still ran
-  bool was_first_killed_ = false;  // by that
+  bool has_killed_ = false;                    // the ranks that still ran
+  bool was_first_killed_ = false;              // by that
 };
 
 }  // namespace

@@ -89,6 +89,7 @@ Json to_json(const SweepPlan& plan) {
                {"overrides", plan.overrides},
                {"folder", plan.folder.string()},
                {"boot", plan.boot}};
+  if (!plan.recipe_folder.empty()) json["recipe_folder"] = plan.recipe_folder.string();
   if (plan.asha) {
     json["asha"] = {
         {"metric", plan.asha->metric}, {"first", plan.asha->first}, {"factor", plan.asha->factor}};
@@ -148,6 +149,7 @@ SweepPlan plan_from(const std::string& line) {
                  .folder = fields.text("folder"),
                  .trials = {}};
   if (fields.has("boot")) plan.boot = fields.text("boot");
+  if (fields.has("recipe_folder")) plan.recipe_folder = fields.text("recipe_folder");
   if (fields.has("asha")) plan.asha = asha_from(fields.object("asha"));
   if (fields.has("asked")) plan.is_asked = fields.flag("asked");
   for (const Json& one : fields.list("trials")) {

@@ -102,6 +102,7 @@ struct SweepPlan {
   std::vector<std::uint64_t> unflushed = {};  ///< trials that have ended since the last flush
   std::vector<RungValue> rungs =
       {};  ///< values that trials reached, in the order in which they were compared
+  std::filesystem::path recipe_folder = {};  ///< of the recipe's own file; empty: not known
 };
 
 /// The journal of a sweep, sweep.jsonl: a line that defines the sweep, then one for each event of a

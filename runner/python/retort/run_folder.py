@@ -62,10 +62,11 @@ class Export:
 
 
 class ImagePrediction(TypedDict):
-    """The prediction for one image; of an ensemble also the program's `tied`, `margin`, `votes` and `pairs`."""
+    """The prediction for one image; of an ensemble also the program's `tied`, `margin`, `votes` and `pairs`, and of a network
+    whose outputs are no scores of classes its `outputs`."""
 
     file: str
-    predicted: str | None  # None: an ensemble abstains
+    predicted: str | None  # None: an ensemble abstains, or there are no classes
     probability: float | None
     classes: dict[str, float]  # the most likely classes with their probabilities
 

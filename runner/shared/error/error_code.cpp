@@ -375,6 +375,16 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "than hooks.timeout_seconds. The run itself goes on.",
      "hooks: {after_run: [[./notify.sh]]}    (a script that is not executable)",
      "Run the command yourself; it gets the event as JSON on its standard input."},
+    {kMeasuredPlan, ExitCode::kRunFailed, "a plan needs a real step",
+     "Python code needs the values of tensors, as .item() or a boolean mask do, or an operator "
+     "that "
+     "has no dry run. A plan of it is an upper bound from steps that are run on the device. Other "
+     "values may need other memory. A warning; an error with --strict, and where the device is not "
+     "in this machine.",
+     "model.arguments.model_name=gemma4_vit_167m",
+     "Compute without values, as torch.where does in place of a boolean mask; or plan on the "
+     "device "
+     "itself, without --strict."},
     {kRankLost, ExitCode::kRunFailed, "a rank of the run has ended",
      "The processes that train together (device.count) need each other: when one ends, the others "
      "end too. That one's own error, or the signal that killed it, says why.",

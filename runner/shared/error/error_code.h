@@ -117,7 +117,8 @@ enum class ErrorCode : int {
   kUntrustedCode = 714,
   kNoPython = 715,
   kHookFailed = 716,
-  kRankLost = 717,
+  kMeasuredPlan = 717,
+  kRankLost = 718,
   kClusterSilent = 720,
   kClusterRefused = 721,
 

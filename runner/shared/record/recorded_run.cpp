@@ -142,6 +142,15 @@ std::optional<fs::path> working_folder_of(const fs::path& recipe) {
   return fs::path(folder.get<std::string>());
 }
 
+std::optional<fs::path> code_folder_of(const fs::path& recipe) {
+  if (recipe.filename() != RunRecord::kRecipe || !run_of(recipe)) return std::nullopt;
+  const json python =
+      read_object(recipe.parent_path() / RunRecord::kEnvironment).value("python", json());
+  const json folders = python.is_object() ? python.value("folders", json()) : json();
+  if (!folders.is_array() || folders.empty() || !folders.back().is_string()) return std::nullopt;
+  return fs::path(folders.back().get<std::string>());
+}
+
 Result<RecordedRun> read_run(const fs::path& folder) {
   const FileSystem& files = real_file_system();
   if (!files.is_folder(folder)) return no_run("there is no folder '" + folder.string() + "'");

@@ -43,6 +43,11 @@ std::map<std::string, std::string> node_titles(const std::filesystem::path& fold
 /// that the run was started in. nullopt if it is another file, or that folder no longer exists.
 std::optional<std::filesystem::path> working_folder_of(const std::filesystem::path& recipe);
 
+/// Where the code of a run of `recipe` found its modules besides the working folder, if that is the
+/// recipe in the record of a run: the folder of the recipe that the run was started with. nullopt
+/// if it is another file, or the record does not say.
+std::optional<std::filesystem::path> code_folder_of(const std::filesystem::path& recipe);
+
 /// Reads the record in `folder`. kNoRun if it is not a run's folder or the run was killed before
 /// its record was complete.
 Result<RecordedRun> read_run(const std::filesystem::path& folder);

@@ -148,6 +148,7 @@ Json to_json(const MemoryPlan& plan) {
                {"step", plan.step}};
   if (plan.moved > 0) json["moved"] = plan.moved;
   if (plan.choice) json["choice"] = to_json(*plan.choice);
+  if (!plan.measured.empty()) json["measured"] = plan.measured;
   if (!plan.reuse.empty()) json["reuse"] = plan.reuse;
   return json;
 }
@@ -182,12 +183,17 @@ MemoryPlan memory_plan_from_json(const Json& json) {
   if (fields.has("moved")) plan.moved = fields.number("moved");
   plan.step = fields.at("step");
   if (fields.has("choice")) plan.choice = plan_choice(fields.object("choice"));
+  plan.measured = text_or_none(fields, "measured");
   plan.reuse = text_or_none(fields, "reuse");
   return plan;
 }
 
 Json run_peak(const MemoryPlan& plan) {
   return {{"node", plan.node}, {"needed", plan.needed}, {"held", plan.held_bytes()}};
+}
+
+std::string measured_text(const MemoryPlan& plan) {
+  return "measured by real steps, since a dry run fails: " + plan.measured;
 }
 
 std::string choice_text(const MemoryPlan& plan) {

@@ -111,8 +111,10 @@ struct MemoryPlan {
   nlohmann::ordered_json
       step;  ///< how a batch is computed: {"micro_batch", "two_pass", "precision", …}
   std::optional<PlanChoice> choice;  ///< nullopt: the recipe sets everything
-  std::string reuse;  ///< "hit", "miss: data.image_size was 56 and is now 70"; empty: nothing is
-                      ///< reused
+  std::string measured;  ///< why it was measured by real steps: the error of the dry run; empty: it
+                         ///< was not
+  std::string reuse;     ///< "hit", "miss: data.image_size was 56 and is now 70"; empty: nothing is
+                         ///< reused
 
   std::int64_t held_bytes() const;
   bool fits() const { return !budget || needed <= *budget; }
@@ -130,6 +132,9 @@ nlohmann::ordered_json run_peak(const MemoryPlan& plan);
 
 /// "chosen: micro_batch 26 (5 parts): 1.9 GiB instead of 6.4 GiB, in about 2 % more time (exact)".
 std::string choice_text(const MemoryPlan& plan);
+
+/// "measured by real steps, since a dry run fails: RuntimeError: … (my_net.py:12)".
+std::string measured_text(const MemoryPlan& plan);
 
 /// "12.0 MiB of it held by earlier nodes".
 std::string held_text(const MemoryPlan& plan);

@@ -89,6 +89,8 @@ struct DryRunOptions {
   /// Also compare the ways of computing that the recipe asks for with the whole batch, whether they
   /// fit or not.
   bool wants_certificate = false;
+  /// Refuse code that cannot be planned without running it on the device.
+  bool is_strict = false;
 };
 
 /// What a stage can access in its dry run. It has no folder; lines that it says are shown if the

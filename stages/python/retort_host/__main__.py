@@ -8,15 +8,15 @@ import gc
 import json
 import os
 import sys
-import traceback
 
 # This file is run by its path; the folder of the package is searched in place of the package's own.
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[0] = os.path.dirname(HERE)
 from retort_host.entries import Entries
-from retort_host.failures import last_line, say_where_backward_fails
+from retort_host.failures import advice_for, last_line, print_traceback, say_where_backward_fails
 from retort_host.measures import Measures
 from retort_host.networks import Networks
+from retort_host.packages import packages
 from retort_host.refusal import Refusal, UntrustedCode
 from retort_host.steps import Steps
 
@@ -38,9 +38,10 @@ def reply_to(torch, error):
     said = str(error) if isinstance(error, Refusal) else last_line(error)
     return {
         "error": said.encode("utf-8", "replace").decode(),
-        "advice": str(getattr(error, "retort_advice", "")),
+        "advice": advice_for(error),
         "out_of_memory": isinstance(error, (MemoryError, torch.OutOfMemoryError)),
         "untrusted": isinstance(error, UntrustedCode),
+        "raised": not isinstance(error, Refusal),
     }
 
 
@@ -68,7 +69,7 @@ def main():
     def reader(request):
         return {"interpreter": sys.executable, "script": os.path.join(HERE, "reader.py"), "allowed": entries.allowed()}
 
-    actions = {"allow": entries.allow,
+    actions = {"allow": entries.allow, "packages": packages,
                "build": networks.build, "train": networks.train, "forward": networks.forward, "probe": networks.probe,
                "set_up_cuda": networks.set_up_cuda, "run": networks.run, "forget": networks.forget, "release": networks.release,
                "make_step": steps.make, "release_step": steps.release, "encode": steps.encode, "loss": steps.loss,
@@ -82,7 +83,7 @@ def main():
             reply, failed = actions[request["do"]](request), 0
         except BaseException as error:  # SystemExit and KeyboardInterrupt of the user's code too
             if not isinstance(error, Refusal):
-                traceback.print_exc()
+                print_traceback(error)
                 sys.stderr.flush()
             reply, failed = reply_to(torch, error), 1
         if os.getpid() != process:

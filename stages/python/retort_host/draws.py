@@ -9,6 +9,7 @@ import traceback
 from retort_host.refusal import Refusal
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+ALPHA = 1.7580993408473766  # minus what an element that is dropped becomes: where SELU saturates
 SAMPLES = 7  # divides hardly any number of pieces
 
 
@@ -22,10 +23,11 @@ def python_generators():
     return states
 
 
-def draws_of(torch, made, shape):
+def draws_of(torch, made, shape, tokens, device):
     """{"draws": what draws, and where; "own_modules": dropout layers whose input's rows are no samples, and blocks that do
     not make one tensor from one}, or {} if the network takes no input of that shape. Without a shape, those of images are
-    tried."""
+    tried. Of a network with towers, which gets `tokens` of each text, also {"token_rows": the number of tokens that it has
+    embeddings of, or None if that was not seen}."""
     network, was_training = made.network, made.network.training
     network.train(True)
     try:
@@ -34,7 +36,14 @@ def draws_of(torch, made, shape):
             made.watch, before = watch, python_generators()
             try:
                 with watch, torch.random.fork_rng(devices=[]):
-                    network(torch.empty((SAMPLES, *one), device="meta"))
+                    images = torch.zeros((SAMPLES, *one), device=device)
+                    if made.towers:
+                        made.towers["image"](images)
+                        texts = torch.zeros((SAMPLES, tokens), dtype=torch.int64, device=device)
+                        watch.tokens = [texts]
+                        made.towers["text"](texts)
+                    else:
+                        network(images)
             except Exception:
                 continue  # of another shape, or a network that Meta does not suit: the plan says why
             finally:
@@ -42,7 +51,7 @@ def draws_of(torch, made, shape):
             if python_generators() != before:
                 raise RuntimeError("the network draws from the generator of Python or numpy, which no record can repeat; "
                                    "draw with torch")
-            return {"draws": watch.found, "own_modules": watch.unsuitable}
+            return {"draws": watch.found, "own_modules": watch.unsuitable, "token_rows": watch.token_rows}
     finally:
         network.train(was_training)
     return {}
@@ -61,16 +70,28 @@ def likely_shapes(network):
 
 
 def watch_of(torch):
+    copies = (torch.ops.aten._to_copy.default, torch.ops.aten.clone.default)
+
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):
         def __init__(self):
             super().__init__()
             self.found, self.unsuitable = [], []
+            self.tokens = []  # the tensors that hold a text tower's tokens
+            self.token_rows = None
 
         def __torch_dispatch__(self, operator, types, inputs=(), named=None):
             named = named or {}
             if torch.Tag.nondeterministic_seeded in operator.tags and draws(operator, inputs, named):
                 self.add(operator.name())
-            return operator(*inputs, **named)
+            if operator is torch.ops.aten.embedding.default and self.are_tokens(inputs[1]):
+                self.token_rows = min(inputs[0].shape[0], self.token_rows or inputs[0].shape[0])
+            output = operator(*inputs, **named)
+            if operator in copies and self.are_tokens(inputs[0]):
+                self.tokens.append(output)
+            return output
+
+        def are_tokens(self, tensor):
+            return any(tensor.untyped_storage()._cdata == one.untyped_storage()._cdata for one in self.tokens)
 
         def dropped(self, path, x):
             if x.dim() == 0 or x.shape[0] % SAMPLES != 0:
@@ -109,6 +130,13 @@ def draws(operator, inputs, named):
             value = inputs[place] if place < len(inputs) else named.get("dropout_p", argument.default_value)
             return value > 0
     return True
+
+
+def alpha_dropout(x, kept, probability):
+    """What torch.nn.AlphaDropout makes of `x`, of which only what is `kept` stays."""
+    a = ((1 - probability) * (1 + probability * ALPHA**2)) ** -0.5
+    kept = kept.to(x.dtype)
+    return x * (kept * a) + ((kept - 1) * (ALPHA * a) + ALPHA * a * probability)
 
 
 @contextlib.contextmanager

@@ -1,16 +1,20 @@
 """Finds the code that recipes name, and runs only what the user has trusted of it."""
 
+import difflib
 import hashlib
 import importlib
 import importlib.abc
 import importlib.machinery
+import inspect
 import os
 import shlex
 import site
 import sys
 import sysconfig
 
-from retort_host.refusal import UntrustedCode
+from retort_host.refusal import Refusal, UntrustedCode
+
+LONGEST_SIGNATURE = 200
 
 
 class Entries:
@@ -39,10 +43,40 @@ class Entries:
 
     def find(self, entry):
         place, _, names = entry.rpartition(":")
-        found = self.file(place) if place.endswith(".py") else importlib.import_module(place)
+        found, path = self.file(place) if place.endswith(".py") else self.module(place), place
         for name in names.split("."):
-            found = getattr(found, name)
+            try:
+                found = getattr(found, name)
+            except AttributeError:
+                near = difflib.get_close_matches(name, dir(found), 1)
+                raise Refusal(f"{path} has no '{name}'", f"did you mean '{near[0]}'?" if near else "correct the name") from None
+            path += (":" if path == place else ".") + name
+        if not callable(found):
+            raise Refusal(f"{entry} is of the type {type(found).__name__}, not a function or class",
+                          "name what makes it: a function, or a class")
         return found
+
+    def taking(self, entry, arguments, given=(), class_argument=None, role=""):
+        """What an entry names, if it takes these arguments by name after those that are given. `role` says what it is for,
+        if it does not take them."""
+        function = self.find(entry)
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):  # of code that is compiled
+            return function
+        try:
+            signature.bind(*given, **arguments)
+        except TypeError as error:
+            raise Refusal(f"{entry}: {error}", advice_on(signature, arguments, class_argument) + role) from None
+        return function
+
+    def module(self, name):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not (name + ".").startswith(error.name + "."):
+                raise  # what it imports is missing
+            raise Refusal(f"this Python has no module '{error.name}'", advice_on_module(error.name)) from None
 
     def file(self, place):
         path = os.path.realpath(os.path.expanduser(place))
@@ -97,6 +131,28 @@ class Entries:
         own = max((len(folder) for folder in self.folders if is_below(path, folder)), default=0)
         installed = max((len(folder) for folder in INSTALLED if is_below(path, folder)), default=0)
         return own > installed
+
+
+def advice_on_module(name):
+    top = name.partition(".")[0]
+    return (f"correct the name, or install it: {shlex.quote(sys.executable)} -m pip install {top}; "
+            "python=PATH names another interpreter")
+
+
+def advice_on(signature, arguments, class_argument):
+    """What to do about arguments that do not suit a signature."""
+    bare = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    taken = str(inspect.Signature(bare))
+    takes = f"it takes {taken if len(taken) <= LONGEST_SIGNATURE else taken[:LONGEST_SIGNATURE] + '…'}"
+    kinds = inspect.Parameter
+    names = [one.name for one in signature.parameters.values() if one.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)]
+    if class_argument is not None and class_argument not in names:
+        return f"{takes}; class_argument names the one that gets the number of classes, and null leaves it out"
+    unknown = [name for name in arguments if name not in names]
+    near = difflib.get_close_matches(unknown[0], names, 1) if unknown else []
+    if near:
+        return f"did you mean '{near[0]}'? {takes}"
+    return f"{takes}; the option 'arguments' gives them by name"
 
 
 class TrustedFinder(importlib.abc.MetaPathFinder):

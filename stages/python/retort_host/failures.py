@@ -4,8 +4,11 @@ import os
 import sys
 import traceback
 
+from retort_host.entries import advice_on_module
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 LONGEST = 400
+OUT_OF_MEMORY = "retort_host: out of memory: "
 
 
 def last_line(error):
@@ -18,20 +21,37 @@ def last_line(error):
     return f"{said} ({own[-1].filename}:{own[-1].lineno})" if own else said
 
 
+def advice_for(error):
+    """What to do about it, as far as is known."""
+    if isinstance(error, ModuleNotFoundError) and error.name and not hasattr(error, "retort_advice"):
+        return advice_on_module(error.name)
+    return str(getattr(error, "retort_advice", ""))
+
+
+def print_traceback(error):
+    """To standard error, without the frames of this package."""
+    calls = error.__traceback__
+    while calls and os.path.dirname(calls.tb_frame.f_code.co_filename) == HERE:
+        calls = calls.tb_next
+    traceback.print_exception(type(error), error, calls or error.__traceback__)
+
+
 def say_where_backward_fails(torch):
     """The backward pass of a torch.autograd.Function of the user's runs under the worker's, which gets the message of
-    an exception and nothing else."""
+    an exception and nothing else. One for want of memory is let go before it is said, with all that its frames hold: the step
+    is computed again."""
     node = torch.autograd.function.BackwardCFunction
     apply = node.apply
 
     def apply_or_say(self, *gradients):
         try:
             return apply(self, *gradients)
-        except torch.OutOfMemoryError:
-            raise
+        except (torch.OutOfMemoryError, MemoryError) as error:
+            said = str(error)
         except BaseException as error:
             traceback.print_exc()
             sys.stderr.flush()
             raise RuntimeError(last_line(error)) from error
+        raise RuntimeError(OUT_OF_MEMORY + said)  # the worker knows it by these words
 
     node.apply = apply_or_say

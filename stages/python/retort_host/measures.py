@@ -13,20 +13,29 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}\Z")
 MOST = 1000
 
 
+class Samples(types.SimpleNamespace):
+    """What a function measures."""
+
+    def __getattr__(self, name):  # of what it does not have
+        raise AttributeError(f"samples has no '{name}'; it has outputs, targets, classes and names")
+
+
 class Measures:
     def __init__(self, torch, entries):
         self.torch, self.entries = torch, entries
 
     def measure(self, request):
         entry, operators = request["entry"], self.torch.ops.retort
-        samples = types.SimpleNamespace(
+        samples = Samples(
             outputs=operators.give("outputs"),
             targets=operators.give("targets"),
             classes=request["classes"],
             names=request["names"],
         )
         self.seed(request["seed"])
-        values = self.entries.find(entry)(samples, **request["arguments"])
+        role = "; it gets the samples and returns metrics"
+        measure = self.entries.taking(entry, request["arguments"], given=[samples], role=role)
+        values = measure(samples, **request["arguments"])
         if not isinstance(values, collections.abc.Mapping) or not values:
             raise Refusal(
                 f"{entry} returned {'an empty mapping' if values == {} else type(values).__name__}, not metrics",

@@ -1,8 +1,15 @@
 """Makes networks for the worker, and runs them."""
 
+import difflib
+import re
+import sys
+
 from retort_host.blocks import adaptable_layers, blocks
-from retort_host.draws import draws_of, python_generators
+from retort_host.draws import alpha_dropout, draws_of, python_generators
 from retort_host.maps import FeatureMaps
+from retort_host.refusal import Refusal
+
+SIZES = re.compile(r"\b(sizes?|shapes?|dimensions?)\b", re.IGNORECASE)
 
 
 class Networks:
@@ -18,10 +25,19 @@ class Networks:
 
     def build(self, request):
         torch = self.torch
-        make = self.entries.find(request["entry"])
-        network = self.make(make, request)
+        make = self.entries.taking(request["entry"], request["arguments"], class_argument=request.get("class_argument"))
+        try:
+            network = self.make(make, request)
+        except (RuntimeError, ValueError) as error:
+            advise_on_name(error, request)
+            raise
         if not isinstance(network, torch.nn.Module):
-            raise TypeError(f"{request['entry']} returned {type(network).__name__}, not a torch.nn.Module")
+            returned = "nothing" if network is None else f"a {type(network).__name__}"
+            raise Refusal(f"{request['entry']} returned {returned}, not a torch.nn.Module", "return the network")
+        for name, tensor in [*network.named_parameters(), *network.named_buffers()]:
+            if torch.nn.parameter.is_lazy(tensor):
+                raise Refusal(f"the network's '{name}' has no shape yet, since a lazy layer gets one in its first forward pass",
+                              "give the layer its sizes, or have the function run the network once before it returns it")
         number = request["network"]
         made = self.made[number] = Made(network, request)
         dropouts = self.replace_dropouts(made, number)
@@ -37,7 +53,7 @@ class Networks:
             self.operators.take("buffer:" + name, tensor)
         names = {id(tensor): name for name, tensor in [*parameters.items(), *buffers.items()]}
         state = network.state_dict(keep_vars=True)
-        norms = torch.nn.modules.batchnorm._BatchNorm
+        towers = made.find_towers(torch, request["towers"]) if request.get("towers") else None
         return {
             "modules": [path for path, _ in network.named_modules() if path],
             "parameters": list(parameters),
@@ -48,7 +64,8 @@ class Networks:
             # Its own names for what it saves; tied weights have several.
             "state": {name: names[id(tensor)] for name, tensor in state.items() if id(tensor) in names},
             "pretrained": pretrained_of(network, request["arguments"]),
-            "mixes_samples": any(isinstance(module, norms) for module in network.modules()),
+            "mixing_layer": mixing_layer(torch, network),
+            "towers": towers,
         }
 
     def make(self, make, request):
@@ -75,6 +92,8 @@ class Networks:
                 probability, unit = module.p, "element"
             elif kind in (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d):
                 probability, unit = module.p, "channel"
+            elif kind in (nn.AlphaDropout, nn.FeatureAlphaDropout) and module.p < 1:
+                probability, unit = module.p, "element" if kind is nn.AlphaDropout else "channel"
             elif kind.__name__ == "DropPath" and hasattr(module, "drop_prob"):
                 probability, unit = module.drop_prob or 0.0, "sample"
             elif kind.__name__ == "StochasticDepth" and getattr(module, "mode", "") == "row":
@@ -83,7 +102,9 @@ class Networks:
                 continue
             if path in made.own:
                 continue
-            module.forward = self.dropped(made, number, path)
+            drop = self.dropped(made, number, path)
+            is_alpha = kind in (nn.AlphaDropout, nn.FeatureAlphaDropout)
+            module.forward = self.alpha_dropped(drop, module) if is_alpha else drop
             found.append({"path": path, "probability": float(probability), "unit": unit})
         return found
 
@@ -96,10 +117,18 @@ class Networks:
 
         return forward
 
+    def alpha_dropped(self, drop, module):
+        def forward(x):
+            if not module.training:
+                return x
+            return alpha_dropout(x, drop(self.torch.ones_like(x)) > 0, module.p)
+
+        return forward
+
     def probe(self, request):
-        """What a training forward pass on the Meta device draws at random, for samples of a shape."""
+        """What a training forward pass on the Meta device, or another, draws at random, for samples of a shape."""
         made = self.made[request["network"]]
-        return draws_of(self.torch, made, request.get("shape"))
+        return draws_of(self.torch, made, request.get("shape"), request.get("tokens"), request["device"])
 
     def hosted(self, made, number, path, original):
         """The forward of a module that the worker runs if it recomputes it, or gives it a number format or an adapter."""
@@ -172,20 +201,27 @@ class Networks:
         version, before = inputs._version, made.generators_to_watch()
         weights = made.weight_versions()
         maps = None
-        if request.get("maps"):
-            with FeatureMaps(torch, made.network) as found:
+        try:
+            if request.get("tower"):
+                outputs = made.embeddings(torch, request["tower"], inputs)
+            elif request.get("maps"):
+                with FeatureMaps(torch, made.network) as found:
+                    outputs = made.network(inputs)
+                maps = found.maps
+            else:
                 outputs = made.network(inputs)
-            maps = found.maps
-        else:
-            outputs = made.network(inputs)
+        except RuntimeError as error:
+            if SIZES.search(str(error)) and not isinstance(error, torch.OutOfMemoryError):
+                error.retort_advice = (f"the network got a tensor of the shape {tuple(inputs.shape)}; of images, the data's "
+                                       "image_size decides their height and width")
+            raise
         if isinstance(outputs, torch.Tensor):
             outputs = {"logits": outputs}
         elif isinstance(getattr(outputs, "logits", None), torch.Tensor):  # what transformers' networks return
             outputs = {"logits": outputs.logits}
         if not isinstance(outputs, dict) or not all(isinstance(one, torch.Tensor) for one in outputs.values()):
-            raise TypeError(
-                f"the network returned {type(outputs).__name__}; it must return logits, or a mapping of named tensors"
-            )
+            raise Refusal(f"the network returned {'nothing' if outputs is None else 'a ' + type(outputs).__name__}",
+                          "return logits, or a mapping of named tensors")
         made.check(inputs, outputs)
         if inputs._version != version:
             raise RuntimeError("the network changes its input in place; it must make a new tensor")
@@ -217,8 +253,10 @@ class Made:
 
     def __init__(self, network, request):
         self.network, self.classes = network, request.get("classes")
+        self.class_argument = request.get("class_argument")
         self.own = set(request.get("own_modules", []))  # dropout layers and blocks that Python alone runs
         self.active, self.forwards = set(), {}  # the hosted modules that the worker runs; all of them
+        self.towers = {}  # what embeds images, and what embeds texts
         self.watch, self.passes = None, 0
         self.tables = []  # (a module's table of parameters or buffers, the names that are not saved, the number of others)
         self.held = []  # (such a table, a name in it, the tensor, "parameter 'fc.weight'")
@@ -231,6 +269,48 @@ class Made:
                 for name, tensor in saved:
                     self.held.append((table, name, tensor, f"{kind} '{path}.{name}'".replace("'.", "'")))
         self.weights = list(network.parameters())
+
+    def find_towers(self, torch, wanted):
+        """Finds what embeds images and texts, and the factor's logarithm: {"image": whether it is there, "logit_scale": its
+        parameter's name, or what it is instead}."""
+        found = {"network": type(self.network).__name__}
+        for tower in ("image", "text"):
+            method = attribute(self.network, wanted[tower])
+            found[tower] = callable(method)
+            self.towers[tower] = method
+        scale = attribute(self.network, wanted["logit_scale"])
+        names = {id(tensor): name for name, tensor in self.network.named_parameters()}
+        if id(scale) in names and scale.numel() == 1:
+            found["logit_scale"] = names[id(scale)]
+        elif id(scale) in names:
+            found["instead"] = f"a parameter of the shape {tuple(scale.shape)}"
+        elif isinstance(scale, torch.Tensor):
+            found["instead"] = "a tensor that is no parameter"
+        elif scale is not None:
+            found["instead"] = f"of the type {type(scale).__name__}"
+        return found
+
+    def embeddings(self, torch, tower, inputs):
+        """{"image_embeddings": a row for each image} or {"text_embeddings": …}."""
+        name = tower + "_embeddings"
+        try:
+            output = self.towers[tower](inputs)
+        except Exception as error:
+            if tower == "text" and isinstance(error, (IndexError, RuntimeError)) and "meta" not in str(error):
+                error.retort_advice = (f"it got int64 tokens of the shape {tuple(inputs.shape)}, as model.towers.tokenizer says: "
+                                       "its context_length, padding and merges must be the network's; Python's traceback is "
+                                       "in log.txt")
+            raise
+        pooled = getattr(output, "pooler_output", None)  # what transformers' get_image_features returns
+        if isinstance(pooled, torch.Tensor):
+            output = pooled
+        elif isinstance(output, dict) and name in output:
+            output = output[name]
+        if not isinstance(output, torch.Tensor):
+            names = f" with {', '.join(map(repr, output))}" if isinstance(output, dict) else ""
+            raise TypeError(f"what embeds the {tower}s returned {type(output).__name__}{names}; it must return a tensor with "
+                            f"a row for each, or a mapping with '{name}'")
+        return {name: output}
 
     def generators_to_watch(self):
         """Their states, in the first passes and in some later ones: to take them costs as much as a tiny network."""
@@ -251,8 +331,10 @@ class Made:
                 raise ValueError(f"the network returned logits of the shape {tuple(logits.shape)} for "
                                  f"{inputs.shape[0]} samples")
             if self.classes is not None and logits.dim() == 2 and logits.shape[1] != self.classes:
-                raise ValueError(f"the network returned {logits.shape[1]} logits for each sample, and the data needs "
-                                 f"{self.classes}")
+                raise Refusal(f"the network returned {logits.shape[1]} logits for each sample, and the data needs "
+                              f"{self.classes}, one for each class",
+                              f"give its last layer the number of classes, which it gets as '{self.class_argument}'; "
+                              "class_argument: null is for networks whose outputs are no classes")
         self.check_weights()
 
     def check_weights(self):
@@ -264,6 +346,33 @@ class Made:
         if any(len(table.keys() - unsaved if unsaved else table) != size for table, unsaved, size in self.tables):
             raise RuntimeError("the network has added a parameter or buffer, which would not be saved; "
                                "make it in the constructor")
+
+
+def advise_on_name(error, request):
+    """What the libraries' own models are called that are named nearly so."""
+    library = request["entry"].partition(":")[0]
+    models = sys.modules.get({"timm": "timm", "torchvision": "torchvision.models"}.get(library.partition(".")[0]))
+    if models is None or not str(error).startswith("Unknown model"):
+        return
+    wanted = str(request["arguments"].get("model_name") or request["arguments"].get("name")).partition(".")[0]
+    near = difflib.get_close_matches(wanted, models.list_models(), 3)
+    listed = f"{models.__name__}.list_models() lists them"
+    error.retort_advice = f"did you mean {' or '.join(map(repr, near))}? {listed}" if near else listed
+
+
+def attribute(network, path):
+    """What has this dotted name, or None."""
+    for name in path.split("."):
+        network = getattr(network, name, None)
+    return network
+
+
+def mixing_layer(torch, network):
+    """The first layer that normalises over the samples of a batch, or None."""
+    for path, module in network.named_modules():
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+            return f"'{path}' ({type(module).__name__})"
+    return None
 
 
 def pretrained_of(network, arguments):

@@ -10,7 +10,6 @@ import os
 import signal
 import struct
 import sys
-import traceback
 
 # This file is run by its path; the folder of the package is searched in place of the package's own.
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -19,7 +18,8 @@ try:
 except ImportError:
     pass
 from retort_host.entries import Entries
-from retort_host.failures import last_line
+from retort_host.failures import last_line, print_traceback
+from retort_host.refusal import Refusal
 from retort_host.samples import BadSample, DataSets
 
 REQUESTS, REPLIES, WORKER = 3, 4, 5
@@ -53,8 +53,10 @@ def main():
             pieces = actions[request["do"]](request)
         except BadSample as error:
             failed, pieces = True, [json.dumps({"kind": error.kind, "error": str(error), "help": error.help}).encode()]
+        except Refusal as error:
+            failed, pieces = True, [json.dumps({"kind": "data", "error": str(error), "help": error.retort_advice}).encode()]
         except BaseException as error:  # SystemExit and KeyboardInterrupt of the user's code too
-            traceback.print_exc()
+            print_traceback(error)
             failed, pieces = True, [json.dumps({"kind": "raised", "error": last_line(error)}).encode()]
         refused, entries.refused = entries.refused, None
         if refused:  # also if the user's code went on without the module

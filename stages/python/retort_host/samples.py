@@ -7,6 +7,7 @@ import sys
 
 TYPES = ("bool", "uint8", "int8", "int32", "int64", "float16", "bfloat16", "float32")
 MOST_DIMENSIONS = 16
+MODES_OF_8_BITS = ("1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV", "LAB")
 
 
 class BadSample(Exception):
@@ -60,8 +61,9 @@ def item_of(name, value):
         return of_array(numpy, name, value)
     if value is None:
         refuse_type(name, "None", "give every sample all of its values")
-    if type(value).__module__.partition(".")[0] == "PIL":
-        refuse_type(name, "a PIL image", "make it a tensor of its own: torchvision.transforms.functional.to_tensor(image)")
+    pillow = sys.modules.get("PIL.Image")
+    if pillow and isinstance(value, pillow.Image):
+        return of_picture(name, value)
     help = "make it a number, a numpy array or a tensor, or leave it out: tensors: [image, label]"
     refuse_type(name, "of the type " + type(value).__name__, help)
 
@@ -100,6 +102,22 @@ def of_array(numpy, name, value):
     array = numpy.asarray(value, dtype=value.dtype.newbyteorder("="), order="C")
     check_numbers(name, array.dtype.kind == "f" and bool(numpy.isnan(array).any()))
     return Item(name, array.dtype.name, value.shape, array.reshape(-1).view(numpy.uint8).data)
+
+
+def of_picture(name, picture):
+    """What torchvision's to_tensor() makes of an image of Pillow, after convert("RGB")."""
+    found = f"a PIL image of the mode {picture.mode}"
+    if name != "image":
+        refuse_type(name, found, "call it 'image' to have it as RGB numbers from 0 to 1; make any other, such as a mask, an "
+                                 "array: numpy.asarray(picture)")
+    if picture.mode not in MODES_OF_8_BITS:
+        refuse_type(name, found, "make it an array of the numbers that the network is to get: numpy.asarray(picture)")
+    try:
+        import numpy
+    except ImportError:
+        refuse_type(name, found, "install numpy in this Python: pip install numpy")
+    pixels = numpy.asarray(picture.convert("RGB")).transpose(2, 0, 1)
+    return of_array(numpy, name, pixels.astype("float32") / numpy.float32(255))
 
 
 def as_integer(value):
@@ -198,6 +216,9 @@ class DataSet:
 
     def label_of(self, value):
         label = as_integer(value)
+        if isinstance(value, str):
+            known = f": '{value}' is {self.classes.index(value)}" if value in self.classes else ""
+            refuse_type("label", "a text", f"give the number of its class{known}")
         if label is None:
             found = item_of("label", value)
             refuse_type("label", found.says(), "give the number of its class, one integer")
@@ -218,7 +239,8 @@ class DataSet:
             wanted = Item(name, spec["dtype"], spec["shape"], b"").says()
             if found[name].says() != wanted:
                 raise BadSample(f"its '{name}' is {found[name].says()}, and that of sample 0 is {wanted}",
-                                "samples are stacked into batches: give them all one shape and one type")
+                                "samples are stacked into batches: give them all one shape and one type" + (
+                                    ", such as by image.resize((224, 224))" if name == "image" else ""))
         return [found[spec["name"]] for spec in self.expected]
 
     def description(self, seed):
@@ -242,7 +264,7 @@ class DataSets:
         self.entries, self.opened = entries, {}
 
     def open(self, request):
-        make = self.entries.find(request["entry"])
+        make = self.entries.taking(request["entry"], request["arguments"])
         seed_all(request["seed"])
         data = DataSet(make(**request["arguments"]), request)
         self.opened[request["set"]] = data

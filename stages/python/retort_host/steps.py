@@ -7,7 +7,7 @@ from retort_host.refusal import Refusal
 
 DRY_ADVICE = (
     "a plan runs it on tensors that have shapes and no values: make new tensors on the device of those it gets, and "
-    "choose by torch.where in place of values and masks; Python's traceback is in log.txt"
+    "choose by torch.where in place of values and masks"
 )
 
 
@@ -20,7 +20,8 @@ class Steps:
 
     def make(self, request):
         entry = request["entry"]
-        step = self.entries.find(entry)(**request["arguments"])
+        role = "; it makes the object that has the method loss(encoded, batch)"
+        step = self.entries.taking(entry, request["arguments"], role=role)(**request["arguments"])
         if not callable(getattr(step, "loss", None)):
             raise Refusal(
                 f"{entry} made a {type(step).__name__}, which has no method loss",
@@ -74,6 +75,10 @@ class Steps:
             with no_draws(self.torch, device, f"{method}() of {entry}", request.get("draws", False)):
                 return getattr(step, method)(*arguments)
         except Exception as error:
+            if isinstance(error, KeyError):
+                error.retort_advice = "; ".join(f"{name} has {', '.join(map(repr, mapping))}"
+                                                for name, mapping in zip(("encoded", "batch")[-len(arguments):], arguments)
+                                                if isinstance(mapping, dict))
             if device.type == "meta" and "meta" in str(error).lower() and not isinstance(error, Refusal):
                 error.retort_advice = DRY_ADVICE
             raise

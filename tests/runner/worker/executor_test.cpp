@@ -162,6 +162,8 @@ class ExecutorTest : public testing::Test {
 /// Plans that it needs `needs` bytes of 100, and puts out a stand-in.
 class PlannedStage : public Stage {
  public:
+  static constexpr std::int64_t kMeasured = 77;
+
   explicit PlannedStage(std::int64_t needs) : needs_(needs) {}
   std::optional<Outputs> plan(const Inputs& inputs, PlanContext& context) override {
     if (needs_ < 0)
@@ -172,6 +174,7 @@ class PlannedStage : public Stage {
     plan.step = context.earlier_step();
     if (needs_ < 50)
       plan.choice = PlanChoice{.exactness = "bit", .summary = "the whole batch at once"};
+    if (needs_ == kMeasured) plan.measured = "no values (net.py:3)";
     context.plan(std::move(plan));
     return Outputs{{"out", std::make_shared<Number>(0)}};
   }
@@ -261,6 +264,20 @@ TEST_F(DryRunTest, NodeThatDoesNotFitIsNamedAtItsPlace) {
   const auto executor =
       made({planned("small", 100), planned("large", 101), planned("larger", 102)});
   EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/false, "cpu")), "E0706 /large; E0706 /larger; ");
+}
+
+TEST_F(DryRunTest, MeasuredPlanIsAWarningForEachStage) {
+  auto again = planned("again", PlannedStage::kMeasured);
+  again.pointer = "/first";
+  const auto executor =
+      made({planned("first", PlannedStage::kMeasured), again, planned("traced", 60)});
+  EXPECT_TRUE(executor->plan({}, {}, /*strict=*/true, "cpu").empty());
+  ASSERT_EQ(events_.size(), 1);
+  const Diagnostic& warning = std::get<Reported>(events_[0]).diagnostic;
+  EXPECT_EQ(warning.severity, Severity::kWarning);
+  EXPECT_EQ(name(warning.code) + " " + warning.pointer + ": " + warning.message,
+            "E0717 /first: the plan of 'first' was measured by real steps, since a dry run fails: "
+            "no values (net.py:3)");
 }
 
 TEST_F(DryRunTest, CertificateDoesNotAskWhetherItFits) {

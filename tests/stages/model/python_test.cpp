@@ -37,9 +37,10 @@ int play(const char* text) {
              {"layers", {{"fc", Json::object()}}},
              {"state", {{"fc.weight", "fc.weight"}}},
              {"pretrained", nullptr},
-             {"mixes_samples", false}};
+             {"mixing_layer", nullptr},
+             {"towers", nullptr}};
   } else if (request["do"] == "probe") {
-    reply = {{"draws", Json::array()}, {"own_modules", Json::array()}};
+    reply = {{"draws", Json::array()}, {"own_modules", Json::array()}, {"token_rows", nullptr}};
   }
   reply_to_python_call(reply.dump().c_str());
   return 0;

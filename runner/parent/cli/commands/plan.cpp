@@ -74,6 +74,7 @@ Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sou
                       .device_model = "",
                       .alternatives = !certify,
                       .certify = certify,
+                      .strict = flags.recipe.strict,
                       .reuse = flags.reuse.which(),
                       .node_index = node_index_folder()};
   if (Diagnostics errors = hold_against(request, flags.budget, flags.gpu); !errors.empty())

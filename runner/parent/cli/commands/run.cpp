@@ -66,6 +66,7 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
       .graph = prepared->graph,
       .sources = sources,
       .smoke = flags.smoke,
+      .strict = flags.recipe.strict,
       .reuse = flags.reuse.which(),
       .device = &*device,
       .inputs = input_paths(prepared->recipe.resolved, schemas, prepared->graph.working_folder)};

@@ -376,7 +376,8 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
                    .overrides = {},
                    .folder = here,
                    .trials = {},
-                   .asha = prepared->asha};
+                   .asha = prepared->asha,
+                   .recipe_folder = recipe_folder(prepared->jobs.front().recipe)};
     for (const std::string& typed : flags.recipe.overrides)
       plan.overrides.push_back(without_secrets(typed));
     for (const PreparedTrial& job : prepared->jobs) {

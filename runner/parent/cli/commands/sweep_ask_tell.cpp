@@ -190,7 +190,8 @@ ExitCode begin_asking(SweepFlags flags, Console& console) {
                  .folder = std::filesystem::current_path(),
                  .trials = {},
                  .asha = base->asha,
-                 .is_asked = true};
+                 .is_asked = true,
+                 .recipe_folder = recipe_folder(base->jobs.front().recipe)};
   for (const std::string& typed : flags.recipe.overrides)
     plan.overrides.push_back(without_secrets(typed));
   SweepJournal journal = SweepJournal::make(*folder, std::move(plan));

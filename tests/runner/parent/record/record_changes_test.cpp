@@ -73,6 +73,35 @@ TEST(RecordChanges, ChangedInputIsAnotherResult) {
   EXPECT_THAT(environment_changes(before, now), IsEmpty());
 }
 
+TEST(RecordChanges, PackagesOfPythonMayMatter) {
+  ordered_json before = environment(), now = environment();
+  before["python"] = {{"version", "3.11.2"},
+                      {"packages", {{"numpy", "2.1"}, {"timm", "1.0"}, {"old", "1"}}}};
+  now["python"] = {{"version", "3.12.1"},
+                   {"packages", {{"numpy", "2.1"}, {"timm", "1.1"}, {"new", "2"}}}};
+  const auto changes = environment_changes(before, now);
+  EXPECT_THAT(texts(changes),
+              ElementsAre("the Python was 3.11.2 and is now 3.12.1",
+                          "the Python package timm was 1.0 and is now 1.1",
+                          "the Python package old 1 is gone", "the Python package new 2 is new"));
+  EXPECT_EQ(changes.back().weight, RecordChange::Weight::kUnknown);
+  EXPECT_EQ(to_json(changes).back().at("weight"), "unknown");
+  now["python"].erase("packages");  // of an earlier version
+  EXPECT_EQ(environment_changes(before, now).size(), 1u);
+}
+
+TEST(RecordChanges, ManyPackagesAreCounted) {
+  ordered_json before = environment(), now = environment();
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g"}) {
+    before["python"]["packages"][name] = "1";
+    now["python"]["packages"][name] = "2";
+  }
+  const auto found = texts(environment_changes(before, now));
+  ASSERT_EQ(found.size(), 6u);
+  EXPECT_EQ(found[4], "the Python package e was 1 and is now 2");
+  EXPECT_EQ(found[5], "2 other Python packages differ");
+}
+
 TEST(RecordChanges, KindOfAnotherVersionIsAnotherResult) {
   Graph graph;
   graph.nodes = {{"train.0", "train", "train.supervised", {}, "/train", {}},

@@ -38,6 +38,7 @@ TEST(PlanRequest, SaysWhatIsWanted) {
   EXPECT_EQ(json["device_model"], "NVIDIA L4");
   EXPECT_EQ(json["alternatives"], true);
   EXPECT_EQ(json["certify"], true);
+  EXPECT_EQ(json["strict"], false);
   EXPECT_EQ(json["reuse"], "cacheable");
   EXPECT_TRUE(to_json(PlanRequest{})["budget"].is_null());
 }

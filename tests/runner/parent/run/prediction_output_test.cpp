@@ -45,6 +45,16 @@ TEST(PredictionOutput, CsvHasOneHeader) {
   EXPECT_EQ(csv.images, 2);
 }
 
+TEST(PredictionOutput, NumbersAreNoClasses) {
+  const char* const one = R"({"file":"a.jpg","outputs":[-1.5]})";
+  const char* const two = R"({"file":"a.jpg","outputs":[-1.5,2]})";
+  EXPECT_EQ(written(PredictionFormat::kCsv, {one}).out, "file,output\na.jpg,-1.5\n");
+  EXPECT_EQ(written(PredictionFormat::kCsv, {two}).out, "file,output_0,output_1\na.jpg,-1.5,2\n");
+  EXPECT_EQ(written(PredictionFormat::kJsonLines, {two}).out, std::string(two) + "\n");
+  EXPECT_THROW(written(PredictionFormat::kCsv, {R"({"file":"a.jpg","outputs":["b"]})"}),
+               std::runtime_error);
+}
+
 TEST(PredictionOutput, NamesOnATerminalAreNotObeyed) {
   const char* const item =
       R"({"file":"\u001b[2J\u202egpj.jpg","classes":[{"class":"a\u009b\nb","probability":0.75}]})";

@@ -42,6 +42,7 @@ class SweepJournalTest : public testing::Test {
 TEST_F(SweepJournalTest, TellsAgainWhatWasCompared) {
   SweepPlan plan = two_trials();
   plan.asha = {.metric = "loss", .first = 2, .factor = 4, .last = 9};
+  plan.recipe_folder = "/recipes";
   {
     auto journal = SweepJournal::make(folder_.path(), plan);
     journal.reached(1, 0.5);
@@ -52,6 +53,7 @@ TEST_F(SweepJournalTest, TellsAgainWhatWasCompared) {
   const auto journal = SweepJournal::read(folder_.path());
   ASSERT_TRUE(journal);
   EXPECT_EQ(journal->asha, plan.asha);
+  EXPECT_EQ(journal->recipe_folder, plan.recipe_folder);
   ASSERT_EQ(journal->rungs.size(), 3u);
   EXPECT_EQ(journal->rungs[0].trial, 1u);
   EXPECT_TRUE(std::isnan(journal->rungs[1].value));

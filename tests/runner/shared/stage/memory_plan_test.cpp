@@ -39,6 +39,13 @@ TEST(MemoryPlan, ChoiceSurvivesJson) {
   }
 }
 
+TEST(MemoryPlan, WhyItWasMeasuredSurvivesJson) {
+  MemoryPlan plan = memory_plan();
+  EXPECT_FALSE(to_json(plan).contains("measured"));
+  plan.measured = "RuntimeError: no item() (net.py:3)";
+  EXPECT_EQ(memory_plan_from_json(to_json(plan)), plan);
+}
+
 TEST(MemoryPlan, RecordOfAnEarlierVersionIsRead) {
   MemoryPlan plan = chosen_plan();
   plan.alternatives = {{.overrides = {"memory.micro_batch=8"}, .exactness = "exact", .needed = 7}};

@@ -1,0 +1,91 @@
+#include "stages/model/caption_tokens.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <torch/types.h>
+
+#include "runner/shared/error/stage_error.h"
+#include "runner/shared/text/join.h"
+
+namespace stages {
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+
+constexpr std::size_t kShownTexts = 10;
+
+/// "'' and 2 more".
+std::string quoted_texts(const std::vector<std::string>& texts) {
+  constexpr std::size_t kShownBytes = 80;
+  std::vector<std::string> shown;
+  for (const std::string& text : texts)
+    shown.push_back("'" + (text.size() > kShownBytes ? text.substr(0, kShownBytes) + "…" : text) +
+                    "'");
+  return runner::listed(shown, kShownTexts);
+}
+
+bool is_blank(const std::string& text) {
+  return text.find_first_not_of(" \t\r\n\f\v") == text.npos;
+}
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> opened_tokenizer(const TokenizerOptions& options) {
+  auto tokenizer = Tokenizer::read(options);
+  if (tokenizer) return std::make_shared<const Tokenizer>(*std::move(tokenizer));
+  const runner::Diagnostic& error = tokenizer.errors().front();
+  throw StageError(error.code, error.message)
+      .at("/tokenizer" + error.pointer)
+      .with_help(error.help);
+}
+
+TokenizedTexts tokenized_captions(const std::vector<std::string>& texts, const Tokenizer& tokenizer,
+                                  const CaptionContext& taken) {
+  const auto context = static_cast<std::size_t>(taken.length);
+  std::vector<std::int64_t> ids(texts.size() * context, tokenizer.end());
+  TokenizedTexts result;
+  std::vector<std::string> blank, long_ones, damaged;
+  std::string why_damaged;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (is_blank(texts[i])) blank.push_back(texts[i]);
+    auto tokens = tokenizer.encode(texts[i]);
+    if (!tokens) {
+      damaged.push_back(texts[i]);
+      why_damaged = tokens.errors().front().message;
+      continue;
+    }
+    if (cut_tokens(*tokens, context)) {
+      long_ones.push_back(texts[i]);
+      result.cut.push_back(i);
+    }
+    std::ranges::copy(*tokens, ids.begin() + static_cast<std::ptrdiff_t>(i * context));
+    result.lengths.push_back(static_cast<std::int64_t>(tokens->size()));
+  }
+  const auto refuse = [&](const std::vector<std::string>& which, const std::string& what,
+                          const std::string& help) {
+    const bool is_one = which.size() == 1;
+    throw StageError(ErrorCode::kBadAnnotations,
+                     (is_one ? "a caption" : std::to_string(which.size()) + " captions") + what +
+                         ": " + quoted_texts(which))
+        .with_help(help);
+  };
+  const auto are = [](const std::vector<std::string>& which) -> std::string {
+    return which.size() == 1 ? " is " : " are ";
+  };
+  if (!blank.empty())
+    refuse(blank, are(blank) + "empty", "give each image a caption, or leave the image out");
+  if (!damaged.empty())
+    refuse(damaged, " cannot be read (" + why_damaged + ")", "write captions in UTF-8");
+  if (!long_ones.empty() && !taken.cuts) {
+    refuse(long_ones,
+           are(long_ones) + "longer than the " + std::to_string(context) +
+               " tokens of the text tower's context",
+           "shorten them, or set " + taken.cutting_option + ": cut");
+  }
+  result.ids = torch::tensor(ids).view({static_cast<std::int64_t>(texts.size()), taken.length});
+  return result;
+}
+
+}  // namespace stages

@@ -1,0 +1,163 @@
+#include "stages/model/two_towers.h"
+
+#include <cmath>
+#include <utility>
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/error/stage_error.h"
+#include "runner/shared/stage/config_reader.h"
+
+namespace stages {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using runner::ErrorCode;
+using runner::StageError;
+
+constexpr double kLargestLogitScale = 10;  // as model.clip's option logit_scale
+
+Json with_towers(Json request, const TowerOptions& options) {
+  request["towers"] = {
+      {"image", options.image}, {"text", options.text}, {"logit_scale", options.logit_scale}};
+  return request;
+}
+
+StageError refusal_of_towers(const TowerOptions& options, const std::string& option,
+                             const std::string& message) {
+  return StageError(ErrorCode::kOptionConflict, message).at('/' + option).in_stage(options.pointer);
+}
+
+/// "(8, 16)".
+std::string shape_of(const at::Tensor& tensor) {
+  std::string text;
+  for (const std::int64_t size : tensor.sizes())
+    text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return '(' + text + ')';
+}
+
+}  // namespace
+
+TowerOptions read_tower_options(runner::ConfigReader& reader) {
+  TowerOptions options{.pointer = reader.pointer()};
+  reader.read("image", options.image);
+  reader.read("text", options.text);
+  reader.read("logit_scale", options.logit_scale);
+  reader.read("maximum_logit_scale", options.maximum_logit_scale);
+  runner::ConfigReader& tokenizer = reader.section("tokenizer");
+  std::optional<std::string> merges, vocabulary;
+  tokenizer.read("merges", merges);
+  tokenizer.read("vocabulary", vocabulary);
+  if (merges) options.tokenizer.merges = *merges;
+  if (vocabulary) options.tokenizer.vocabulary = *vocabulary;
+  tokenizer.read("context_length", options.context.length);
+  options.context.cuts =
+      runner::choice<bool>(tokenizer, "too_long", {{"stop", false}, {"cut", true}});
+  options.context.cutting_option = "model.towers.tokenizer.too_long";
+  options.tokenizer.cleaning = runner::choice<TextCleaning>(
+      tokenizer, "cleaning",
+      {{"transformers", TextCleaning::kTransformers}, {"openai", TextCleaning::kOpenai}});
+  options.fills_context =
+      runner::choice<bool>(tokenizer, "padding", {{"context", true}, {"longest", false}});
+  return options;
+}
+
+TwoTowers::TwoTowers(const Json& request, bool draws, Json description, TowerOptions options)
+    : HostedNetwork(with_towers(request, options), draws, std::move(description)),
+      options_(std::move(options)) {
+  const Json& found = towers();
+  const std::string network = "the network (" + found.value("network", "") + ")";
+  const auto need_method = [&](const char* tower, const std::string& name, const char* input) {
+    if (found.at(tower)) return;
+    throw refusal_of_towers(options_, tower, network + " has no method '" + name + "'")
+        .with_help("give it one: def " + name + "(self, " + input +
+                   "), or name its own method that embeds " + tower + "s: towers." + tower);
+  };
+  need_method("image", options_.image, "image");
+  need_method("text", options_.text, "tokens");
+  if (!found.contains("logit_scale")) {
+    const std::string instead = found.value("instead", "");
+    throw refusal_of_towers(options_, "logit_scale",
+                            instead.empty()
+                                ? network + " has no parameter '" + options_.logit_scale + "'"
+                                : "'" + options_.logit_scale + "' of " + network + " is " + instead)
+        .with_help(
+            "make it in the constructor, as the logarithm of the similarities' factor: "
+            "self.logit_scale = nn.Parameter(torch.tensor(2.6592)); "
+            "train.learning_rate_factors.logit_scale=0 keeps it as it is");
+  }
+  logit_scale_ = named_parameters()[found.at("logit_scale").get<std::string>()];
+  check_scale();
+}
+
+void TwoTowers::check_scale() const {
+  if (!logit_scale_.is_cpu()) return;
+  const double scale = logit_scale_.item<double>();
+  if (std::isfinite(scale) && std::abs(scale) <= kLargestLogitScale) return;
+  throw refusal_of_towers(options_, "logit_scale",
+                          "the network's '" + options_.logit_scale + "' begins with " +
+                              std::to_string(scale) + ", which is no logarithm of a factor")
+      .with_help("begin with one from -10 to 10: CLIP's is 2.6592, the logarithm of 1 / 0.07");
+}
+
+at::Tensor TwoTowers::embedded(const std::string& tower, const at::Tensor& input) {
+  at::Tensor output;
+  try {
+    output = run_tower(tower, input);
+  } catch (StageError& error) {
+    if (!error.stage.empty()) throw;
+    throw std::move(error).at('/' + tower).in_stage(options_.pointer);
+  }
+  const std::string method = "'" + (tower == "image" ? options_.image : options_.text) + "'";
+  const auto refuse = [&](const std::string& message, const std::string& help) {
+    throw refusal_of_towers(options_, tower, message).with_help(help);
+  };
+  if (output.dim() != 2 || output.size(0) != input.size(0)) {
+    refuse(method + " returned embeddings of the shape " + shape_of(output) + " for " +
+               std::to_string(input.size(0)) + ' ' + tower + 's',
+           "return a row for each: (" + std::to_string(input.size(0)) + ", width)");
+  }
+  if (!output.is_floating_point()) {
+    refuse(method + " returned embeddings of the type " +
+               std::string(c10::toString(output.scalar_type())),
+           "return floating-point numbers");
+  }
+  widths_[tower] = output.size(1);
+  const std::string other = tower == "image" ? "text" : "image";
+  if (widths_.contains(other) && widths_[other] != output.size(1)) {
+    refuse(method + " returned embeddings of " + std::to_string(output.size(1)) +
+               " numbers, and those of " + other + "s have " + std::to_string(widths_[other]),
+           "project both into one space");
+  }
+  return output / output.norm(2, /*dim=*/-1, /*keepdim=*/true);
+}
+
+NamedTensors TwoTowers::embed(const NamedTensors& inputs) {
+  NamedTensors outputs;
+  if (inputs.contains("image"))
+    outputs.set("image_embeddings", embedded("image", inputs.at("image")));
+  if (inputs.contains("tokens"))
+    outputs.set("text_embeddings", embedded("text", inputs.at("tokens")));
+  outputs.set("logit_scale", logit_scale_.reshape({}));
+  return outputs;
+}
+
+void check_vocabulary(std::int64_t rows, std::int64_t size, const TowerOptions& options) {
+  const bool is_guess = !options.tokenizer.merges && rows > size;
+  if (rows >= size && !is_guess) return;
+  throw refusal_of_towers(options, "tokenizer/merges",
+                          "the network has embeddings of " + std::to_string(rows) +
+                              " tokens, and the tokenizer" +
+                              (options.tokenizer.merges ? "" : " without merges, of bytes,") +
+                              " has " + std::to_string(size))
+      .with_help(is_guess
+                     ? "name the merges of the tokenizer that its weights were trained with, or "
+                       "make the network for " +
+                           std::to_string(size) + " tokens"
+                     : "make the network for " + std::to_string(size) +
+                           " tokens, or name the merges of another tokenizer");
+}
+
+}  // namespace stages

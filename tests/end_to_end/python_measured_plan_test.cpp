@@ -1,0 +1,255 @@
+// Networks of Python that need values, which a dry run does not have: their plans are measured by
+// real steps.
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/latest_weights.h"
+#include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
+#include "tests/support/torch_python.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+/// A network that does `forward_code` with its feature maps `x`, on line 20.
+std::string net_that(const std::string& forward_code) {
+  return R"(import torch
+from torch import nn
+import torch.nn.functional as F
+
+
+class Net(nn.Module):
+    def __init__(self, num_classes, width=8, depth=2):
+        super().__init__()
+        self.stem = nn.Conv2d(3, width, 3, padding=1)
+        self.blocks = nn.ModuleList(
+            [nn.Sequential(nn.Conv2d(width, width, 3, padding=1), nn.GELU()) for _ in range(depth)])
+        self.fc = nn.Linear(width, num_classes)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        x = self.stem(x)
+        for block in self.blocks: x = block(x)
+
+)" + forward_code +
+         R"(
+        return self.fc(x.mean((2, 3)))
+
+
+def make(num_classes, **arguments):
+    return Net(num_classes, **arguments)
+)";
+}
+
+constexpr const char* kItem = "        x = x / (1 + self.stem.weight.abs().max().item())\n";
+
+/// As recipes write a size.
+std::string mebibytes(std::int64_t bytes) {
+  const std::int64_t thousandths = bytes * 1000 / (1 << 20);
+  return std::to_string(thousandths / 1000) + '.' +
+         std::to_string(1000 + thousandths % 1000).substr(1) + "MiB";
+}
+
+constexpr const char* kRecipe = R"(schema: 1
+name: own
+seed: 42
+device: cpu
+defaults: [{data: image_folder}, {memory: auto}, {train: from_scratch}, _self_]
+data: {root: photos, image_size: 16, loader: {workers: 0}, split: {train: 0.6, validation: 0.2, test: 0.2}}
+model: {kind: model.python, entry: "my_net.py:make"}
+train: {epochs: 1, batch_size: 8, checkpoint: {every: {steps: 1}}}
+evaluate: {kind: evaluate.classification}
+)";
+
+class MeasuredPlan : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!python_) GTEST_SKIP() << kNoTorchPython;
+    if (!folder_.is_made()) {
+      const Ended made =
+          retort("data make image_folder --out photos --classes 3 --per-class 12 --size 16 -q",
+                 folder_.path());
+      ASSERT_EQ(made.exit, 0) << made.err;
+      folder_.write("own.yaml", kRecipe);
+      folder_.keep();
+    }
+    trust(net_that(kItem));
+  }
+
+  /// A command of `retort` on the recipe, with the user's own trust and cache, in this folder.
+  Ended here(const std::string& command, const std::string& more = "",
+             const std::string& variables = "") const {
+    return run_shell("export RETORT_CACHE=$PWD/cache XDG_CONFIG_HOME=$PWD/config; " + variables +
+                         ' ' + RETORT_BINARY_DIR "/bin/retort " + command +
+                         " own.yaml python=" + python_->string() + ' ' + more,
+                     folder_.path());
+  }
+  void trust(const std::string& code) const {
+    folder_.write("my_net.py", code);
+    ASSERT_EQ(run_shell("export XDG_CONFIG_HOME=$PWD/config; " RETORT_BINARY_DIR
+                        "/bin/retort trust my_net.py",
+                        folder_.path())
+                  .exit,
+              0);
+  }
+  Ended train(const std::string& more = "", const std::string& variables = "") const {
+    fs::remove_all(folder_ / "run");
+    return here("run", "run.dir=run " + more, variables);
+  }
+  json planned(const std::string& more = "", const std::string& variables = "") const {
+    const Ended plan = here("plan --json", more, variables);
+    EXPECT_EQ(plan.exit, 0) << plan.err << plan.out;
+    return json::parse(plan.out)["result"]["plans"];
+  }
+  json summary() const { return json::parse(file_text(folder_ / "run/summary.json")); }
+  double used_of_plan() const {
+    return summary()["metrics"]["train"]["memory/peak_by_plan"]["value"].get<double>();
+  }
+
+  SharedFolder folder_;
+  const std::optional<fs::path> python_ = torch_python();
+};
+
+TEST_F(MeasuredPlan, CodeThatNeedsValuesIsPlannedAndSaidByItsLine) {
+  for (const auto& [code, operation] :
+       {std::pair<std::string, std::string>{kItem, "item()"},
+        {"        x = x * 2 if x.mean() > 0 else x\n", "item()"},
+        {"        x = x + x[x > 0].sum()\n", "nonzero"},
+        {"        x = x + torch.from_numpy(x.detach().numpy() * 1)\n", "meta"},
+        {"        x = x + torch.ones(16, 16, device='cpu')\n", "meta"}}) {
+    SCOPED_TRACE(code);
+    trust(net_that(code));
+    const json plans = planned();
+    ASSERT_EQ(plans.size(), 2);
+    for (const json& plan : plans) {
+      EXPECT_THAT(plan.value("measured", ""), HasSubstr("my_net.py:20)"));
+      EXPECT_THAT(plan.value("measured", ""), HasSubstr(operation));
+    }
+    const auto owners = plans[0]["owners"];
+    EXPECT_TRUE(std::ranges::any_of(owners, [](const json& owner) {
+      return owner["name"] == "measured" &&
+             owner["note"] == "activations of 8 samples, and all else that a step takes";
+    })) << owners;
+    const Ended run = train();
+    EXPECT_EQ(run.exit, 0) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("warning[E0717]: the plan of 'train' was measured by real "
+                                   "steps, since a dry run fails: "));
+    EXPECT_LE(used_of_plan(), 1.0);
+  }
+}
+
+TEST_F(MeasuredPlan, StrictRefusesItBeforeAnythingIsRun) {
+  for (const char* const command : {"plan --strict", "run --strict"}) {
+    const Ended refused = here(command, command[0] == 'r' ? "run.dir=strict" : "");
+    EXPECT_EQ(refused.exit, 1) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr("error[E0717]: a plan needs real steps"));
+    EXPECT_THAT(refused.err, HasSubstr("my_net.py:20)"));
+    EXPECT_FALSE(fs::exists(folder_ / "strict"));
+  }
+}
+
+TEST_F(MeasuredPlan, NetworkThatADryRunCanRunIsNotMeasured) {
+  trust(net_that(""));
+  EXPECT_FALSE(planned()[0].contains("measured"));
+  EXPECT_EQ(here("plan --strict").exit, 0);
+}
+
+TEST_F(MeasuredPlan, TrainingCountsNoMoreThanPlanned) {
+  for (const char* const variables :
+       {"ATEN_CPU_CAPABILITY=default", "ATEN_CPU_CAPABILITY=avx2", ""}) {
+    for (const char* const more :
+         {"train.batch_size=3", "train.batch_size=21",
+          "train.batch_size=16 memory.micro_batch=5 +model.arguments.width=40",
+          "train.batch_size=16 memory.activation_checkpointing=block "
+          "train.ema={decay: 0.9}"}) {
+      SCOPED_TRACE(std::string(variables) + ' ' + more);
+      const Ended run = train(std::string("'") + more + "'", variables);
+      EXPECT_EQ(run.exit, 0) << run.err;
+      EXPECT_LE(used_of_plan(), 1.0);
+      EXPECT_GE(used_of_plan(), 0.6);
+    }
+  }
+}
+
+TEST_F(MeasuredPlan, TightBudgetSplitsTheBatch) {
+  const std::string more = "train.batch_size=16 +model.arguments.width=64 ";
+  const auto whole = planned(more)[0]["needed"].get<std::int64_t>();
+  const Ended run = train(more + "memory.budget=" + mebibytes(whole * 6 / 10));
+  EXPECT_EQ(run.exit, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("chosen: "));
+  EXPECT_THAT(run.err, Not(HasSubstr("recovered")));
+  EXPECT_LE(used_of_plan(), 1.0);
+}
+
+TEST_F(MeasuredPlan, SampleThatIsTooLargeForTheBudgetRefusesTheRun) {
+  const Ended run = train("+model.arguments.width=512 memory.budget=4MiB");
+  EXPECT_EQ(run.exit, 1) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("error[E0706]"));
+  EXPECT_THAT(run.err, HasSubstr("a real step on as few samples as possible, for the plan, ran out "
+                                 "of memory"));
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+TEST_F(MeasuredPlan, GpuThatIsNotHereIsRefused) {
+  const Ended refused = here("plan --gpu L4");
+  EXPECT_EQ(refused.exit, 1) << refused.out;
+  EXPECT_THAT(refused.err,
+              HasSubstr("error[E0717]: a plan needs real steps on NVIDIA L4, which is not here"));
+  EXPECT_THAT(refused.err, HasSubstr("my_net.py:20)"));
+}
+
+TEST_F(MeasuredPlan, StepThatNeedsMoreThanMeasuredIsRecovered) {
+  trust(net_that(
+      "        if x.mean().item() < 9 and self.training and self.calls > 12 and len(x) > 8:\n"
+      "            x = x + torch.zeros(64, *x.shape).sum(0)\n"));
+  const std::string more = "train.batch_size=16 train.epochs=8 +model.arguments.width=16 ";
+  const auto whole = planned(more)[0]["needed"].get<std::int64_t>();
+  const Ended run =
+      train(more + "memory.max_retries=3 memory.budget=" + mebibytes(whole + (1 << 20)));
+  EXPECT_EQ(run.exit, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("micro_batch 8 in place of the whole batch"));
+  EXPECT_GE(summary()["recoveries"].size(), 2);
+}
+
+TEST_F(MeasuredPlan, ErrorOfTheRealStepIsTheOneThatIsSaid) {
+  trust(net_that("        if x.mean().item() < 9: raise ValueError('there are too many')\n"));
+  const Ended run = train();
+  EXPECT_EQ(run.exit, 1);
+  EXPECT_THAT(run.err, HasSubstr("ValueError: there are too many ("));
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+TEST_F(MeasuredPlan, DrawsAreFoundInARealForwardPass) {
+  trust(net_that(std::string(kItem) + "        x = F.dropout(x, 0.1, self.training)\n"));
+  const Ended run = train();
+  EXPECT_EQ(run.exit, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("the network draws random numbers by itself"));
+  EXPECT_THAT(run.err, HasSubstr("(my_net.py:21)"));
+}
+
+TEST_F(MeasuredPlan, ResumedRunHasTheSameWeights) {
+  const std::string more = "train.epochs=2 train.batch_size=8 ";
+  ASSERT_EQ(train(more).exit, 0);
+  const std::string whole = latest_weights(folder_ / "run");
+  ASSERT_FALSE(whole.empty());
+  ASSERT_NE(train(more + "memory.max_retries=0", "RETORT_FAULT=retort-worker/step:4:kill").exit, 0);
+  const Ended resumed =
+      run_shell("export RETORT_CACHE=$PWD/cache XDG_CONFIG_HOME=$PWD/config; " RETORT_BINARY_DIR
+                "/bin/retort resume run",
+                folder_.path());
+  ASSERT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_TRUE(latest_weights(folder_ / "run") == whole);
+}
+
+}  // namespace

@@ -1,0 +1,142 @@
+// Two towers of Python, with a Python that is played by this test; tests/end_to_end/ has real ones.
+
+#include "stages/model/two_towers.h"
+
+#include <limits>
+#include <map>
+
+#include <gmock/gmock.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <nlohmann/json.hpp>
+
+#include "stages/artifact/model.h"
+#include "stages/python/python_host.h"
+#include "stages/stages.h"
+#include "tests/support/model_of.h"
+#include "tests/support/refused.h"
+
+namespace stages {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::Each;
+
+/// What the played Python says of its towers, and what they return.
+struct Played {
+  Json towers = {{"network", "Net"}, {"image", true}, {"text", true}, {"logit_scale", "scale"}};
+  at::Tensor scale = torch::full({1}, 2.5), images = torch::ones({2, 4}),
+             texts = torch::ones({3, 4});
+} played;
+
+int play_towers(const char* text) {
+  const Json request = Json::parse(text);
+  Json reply = Json::object();
+  if (request["do"] == "build") {
+    const at::Device device(request["device"].get<std::string>());
+    give_to_python("parameter:scale", played.scale.to(device));
+    reply = {{"modules", Json::array()},  {"parameters", {"scale"}}, {"buffers", Json::array()},
+             {"dropouts", Json::array()}, {"blocks", Json::array()}, {"layers", Json::object()},
+             {"state", Json::object()},   {"pretrained", nullptr},   {"mixing_layer", nullptr},
+             {"towers", played.towers}};
+  } else if (request["do"] == "probe") {
+    reply = {{"draws", Json::array()}, {"own_modules", Json::array()}, {"token_rows", nullptr}};
+  } else if (request["do"] == "forward") {
+    const std::string tower = request["tower"];
+    give_to_python("output:" + tower + "_embeddings",
+                   tower == "image" ? played.images : played.texts);
+    reply = {{"outputs", {tower + "_embeddings"}}, {"has_maps", false}};
+  }
+  reply_to_python_call(reply.dump().c_str());
+  return 0;
+}
+
+class HostedTowerPair : public testing::Test {
+ protected:
+  void SetUp() override {
+    played = {};
+    set_python(play_towers);
+  }
+  void TearDown() override { set_python(nullptr); }
+
+  static std::shared_ptr<const Model> model(const Json& towers = Json::object()) {
+    return model_of(kModelPython, {{"entry", "nets:make"}, {"towers", towers}});
+  }
+  static DatasetDescription images() {
+    return {.size = 4, .tensors = {{"image", {3, 8, 8}, at::kFloat}}, .classes = {"a", "b"}};
+  }
+  static NamedTensors embedded(const Model& model) {
+    const auto network = model.build(images(), 1);
+    return model.forward(*network, {{"image", torch::zeros({2, 3, 8, 8})},
+                                    {"tokens", torch::zeros({3, 77}, at::kLong)}});
+  }
+  static runner::Diagnostics refusal() {
+    return refusals_of([] { embedded(*model()); });
+  }
+};
+
+TEST_F(HostedTowerPair, RowsGetLengthOneAndTheFactorIsAScalar) {
+  const NamedTensors outputs = embedded(*model());
+  EXPECT_TRUE(outputs.at("image_embeddings").equal(torch::full({2, 4}, 0.5)));
+  EXPECT_TRUE(outputs.at("text_embeddings").equal(torch::full({3, 4}, 0.5)));
+  EXPECT_EQ(outputs.at("logit_scale").dim(), 0);
+}
+
+TEST_F(HostedTowerPair, FactorIsClampedToItsLimit) {
+  const auto limited = model({{"maximum_logit_scale", 2}});
+  const auto network = limited->build(images(), 1);
+  limited->constrain(*network);
+  EXPECT_EQ(network->named_parameters()["scale"].item<double>(), 2);
+}
+
+TEST_F(HostedTowerPair, TextsAreAsLongAsTheContextOrTheLongest) {
+  const auto lengths = [](const Json& tokenizer) {
+    const auto made = model({{"tokenizer", tokenizer}});
+    return dynamic_cast<const ImageTextModel&>(*made).tokenized({"one", "two and three"}).lengths;
+  };
+  EXPECT_THAT(lengths(Json::object()), Each(77));
+  EXPECT_THAT(lengths({{"padding", "longest"}}), Each(testing::Lt(77)));
+}
+
+TEST_F(HostedTowerPair, EmbeddingsThatDoNotSuitAreRefused) {
+  played.texts = torch::ones({3, 5});
+  EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/text", "of 5 numbers");
+  played.texts = torch::ones({3});
+  EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/text", "the shape (3) for 3 texts");
+  played.images = torch::ones({1, 4});
+  EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/image", "(1, 4) for 2 images");
+  played.images = torch::ones({2, 4}, at::kLong);
+  EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/image", "of the type Long");
+}
+
+TEST_F(HostedTowerPair, WhatIsNotThereIsRefused) {
+  played.towers["text"] = false;
+  EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/text",
+                 "the network (Net) has no method 'encode_text'");
+  played.towers["text"] = true;
+  played.towers.erase("logit_scale");
+  EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/logit_scale",
+                 "has no parameter 'logit_scale'");
+}
+
+TEST_F(HostedTowerPair, FactorThatIsNoLogarithmIsRefused) {
+  for (const double scale : {std::numeric_limits<double>::quiet_NaN(), 14.3, -11.0}) {
+    played.scale = torch::full({1}, scale);
+    EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/logit_scale", "begins with");
+  }
+}
+
+TEST(Vocabulary, TokenizerHasNoMoreTokensThanTheNetwork) {
+  TowerOptions options{.pointer = "/model/towers"};
+  options.tokenizer.merges = "merges.txt";
+  check_vocabulary(514, 514, options);
+  check_vocabulary(600, 514, options);  // a table with rows to spare
+  EXPECT_REFUSED(refusals_of([&] { check_vocabulary(513, 514, options); }), kOptionConflict,
+                 "/model/towers/tokenizer/merges", "make the network for 514 tokens");
+  options.tokenizer.merges.reset();
+  EXPECT_REFUSED(refusals_of([&] { check_vocabulary(600, 514, options); }), kOptionConflict,
+                 "/model/towers/tokenizer/merges", "name the merges");
+}
+
+}  // namespace
+}  // namespace stages
