@@ -284,7 +284,8 @@ TEST_F(HostedModel, PackagesAreRecordedAndChangesAreNamed) {
     fs::remove_all(folder_ / "site");
     folder_.write("site/my_layers-" + version + ".dist-info/METADATA",
                   "Metadata-Version: 2.1\nName: My_Layers\nVersion: " + version + "\n");
-    folder_.write("site/broken-1.dist-info/METADATA", "");
+    folder_.write("site/broken-1.dist-info/METADATA", "Name: broken\nVersion: 1\n");
+    folder_.write("site/broken-1.dist-info/direct_url.json", "{");
   };
   trust("my_net.py", net());
   install("1.0");
