@@ -59,7 +59,7 @@ class WaySearch {
     // A loss over the whole batch whose parts the recipe declares is computed in two passes or not
     // at all.
     const bool may_pass_twice = written_.two_pass_is_open;
-    if (!attempt(as_written_, may_pass_twice ? Illegal::kNoted : Illegal::kThrown).traced) {
+    if (!attempt(as_written_, may_pass_twice ? Illegal::kConflictNoted : Illegal::kThrown).traced) {
       as_written_.two_pass = true;
       attempt(as_written_, Illegal::kThrown);
     }
@@ -218,8 +218,9 @@ class WaySearch {
     return plan.needed - (plan.reserved - plan.live);
   }
 
-  /// What to do if a way is invalid. What is wrong with the whole batch is wrong with every way.
-  enum class Illegal { kNoted, kThrown };
+  /// What to do if a way is invalid. What is wrong with the whole batch is wrong with every way; if
+  /// another way may be valid, that holds for a step that fails, but not for options in conflict.
+  enum class Illegal { kNoted, kConflictNoted, kThrown };
 
   const Tried& attempt(const PolicyWay& way, Illegal illegal = Illegal::kNoted) {
     const auto [entry, is_new] = tried_.try_emplace(way.key());
@@ -231,8 +232,10 @@ class WaySearch {
       const MemoryPlan& plan = tried.traced->plan;
       tried.seconds = search_.seconds(
           {plan.flops, plan.traffic, static_cast<double>(plan.operations), plan.moved});
-    } catch (const runner::StageError&) {
-      if (illegal == Illegal::kThrown) throw;
+    } catch (const runner::StageError& error) {
+      const bool is_conflict = error.code == runner::ErrorCode::kOptionConflict;
+      if (illegal == Illegal::kThrown || (illegal == Illegal::kConflictNoted && !is_conflict))
+        throw;
     }
     return tried;
   }

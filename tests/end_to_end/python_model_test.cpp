@@ -284,7 +284,8 @@ TEST_F(HostedModel, PackagesAreRecordedAndChangesAreNamed) {
     fs::remove_all(folder_ / "site");
     folder_.write("site/my_layers-" + version + ".dist-info/METADATA",
                   "Metadata-Version: 2.1\nName: My_Layers\nVersion: " + version + "\n");
-    folder_.write("site/broken-1.dist-info/METADATA", "");
+    folder_.write("site/broken-1.dist-info/METADATA", "Name: broken\nVersion: 1\n");
+    folder_.write("site/broken-1.dist-info/direct_url.json", "{");
   };
   trust("my_net.py", net());
   install("1.0");
@@ -463,6 +464,9 @@ class Broken(torch.autograd.Function):
 
 )")),
               HasSubstr("ValueError: no luck ("));
+  // Whatever else the plan could try, such as two passes, which BatchNorm rules out.
+  EXPECT_THAT(failure(net("        " + raises, "        self.mix = nn.BatchNorm2d(3)\n")),
+              HasSubstr("ValueError: no luck ("));
   EXPECT_THAT(failure(net("        raise SystemExit('leaving')\n")),
               HasSubstr("SystemExit: leaving"));
 }
@@ -502,7 +506,8 @@ number = 3
        "give its last layer the number of classes, which it gets as 'num_classes'"},
       {"my_net.py:large", "Kernel size can't be greater than actual input size",
        "the network got a tensor of the shape (8, 3, 16, 16); of images, the data's image_size"},
-      {"my_net.py:imports", "No module named 'no_such_package' (", "pip install no_such_package"},
+      {"my_net.py:imports", "No module named 'no_such_package' (",
+       "if it is a file of yours, put it into the folder of the code or of the recipe; else "},
   };
   for (const auto& [entry, says, advice] : cases) {
     const Ended refused = train("model.entry=" + std::string(entry));
@@ -518,6 +523,10 @@ TEST_F(HostedModel, ModelOfALibraryThatIsMistypedSuggestsNearest) {
   const Ended refused =
       train("model.entry=timm:create_model +model.arguments.model_name=resnet18x");
   EXPECT_THAT(refused.err, HasSubstr("did you mean 'resnet18'"));
+  const Ended sized =
+      train("model.entry=timm:create_model +model.arguments.model_name=vit_tiny_patch16_224");
+  EXPECT_THAT(sized.err, HasSubstr("Input height (16) doesn't match model (224)"));
+  EXPECT_THAT(sized.err, HasSubstr("the network got a tensor of the shape (8, 3, 16, 16)"));
   ASSERT_EQ(here("trust no_such_package").exit, 0);
   EXPECT_THAT(train("model.entry=no_such_package:make").err,
               HasSubstr("this Python has no module 'no_such_package'"));

@@ -135,7 +135,7 @@ class CodeCheck {
                        {},
                        "",
                        "the Python file '" + shown_code(one) + "' does not exist or cannot be read",
-                       advice_on_path(one)});
+                       advice_on_path()});
         const State state = trusted_.state(file->real, file->sha256);
         if (state != State::kTrusted)
           refused.emplace_back(one, state == State::kChanged ? "has changed since you trusted it"
@@ -160,11 +160,13 @@ class CodeCheck {
   }
 
   /// What to do about a file that does not exist.
-  std::string advice_on_path(const fs::path& file) const {
-    const fs::path working =
-        fs::absolute(folders_.working.empty() ? "." : folders_.working).lexically_normal();
+  std::string advice_on_path() const {
+    const std::string text = python_entry(placed_->text)->file;
+    if (fs::path(with_home(text)).is_absolute()) return "correct the path";
+    fs::path working = fs::absolute(folders_.working.empty() ? "." : folders_.working);
+    working = (working / "").lexically_normal().parent_path();
     std::string advice = "correct the path: it is relative to '" + working.string() + "'";
-    const fs::path in_recipe = folders_.recipe / file.lexically_relative(folders_.working);
+    const fs::path in_recipe = folders_.recipe / text;
     std::error_code unknown;
     if (!folders_.recipe.empty() && fs::is_regular_file(in_recipe, unknown))
       advice += "; the recipe's folder has one: '" + shown_code(in_recipe) + "'";

@@ -24,7 +24,7 @@ def last_line(error):
 def advice_for(error):
     """What to do about it, as far as is known."""
     if isinstance(error, ModuleNotFoundError) and error.name and not hasattr(error, "retort_advice"):
-        return advice_on_module(error.name)
+        return "if it is a file of yours, put it into the folder of the code or of the recipe; else " + advice_on_module(error.name)
     return str(getattr(error, "retort_advice", ""))
 
 

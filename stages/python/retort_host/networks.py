@@ -9,7 +9,7 @@ from retort_host.draws import alpha_dropout, draws_of, python_generators
 from retort_host.maps import FeatureMaps
 from retort_host.refusal import Refusal
 
-SIZES = re.compile(r"\b(sizes?|shapes?|dimensions?)\b", re.IGNORECASE)
+SIZES = re.compile(r"\b(sizes?|shapes?|dimensions?|height|width)\b", re.IGNORECASE)
 
 
 class Networks:
@@ -28,8 +28,8 @@ class Networks:
         make = self.entries.taking(request["entry"], request["arguments"], class_argument=request.get("class_argument"))
         try:
             network = self.make(make, request)
-        except (RuntimeError, ValueError) as error:
-            advise_on_name(error, request)
+        except (RuntimeError, TypeError, ValueError) as error:
+            advise_on_library(error, request)
             raise
         if not isinstance(network, torch.nn.Module):
             returned = "nothing" if network is None else f"a {type(network).__name__}"
@@ -210,8 +210,8 @@ class Networks:
                 maps = found.maps
             else:
                 outputs = made.network(inputs)
-        except RuntimeError as error:
-            if SIZES.search(str(error)) and not isinstance(error, torch.OutOfMemoryError):
+        except (RuntimeError, ValueError, AssertionError) as error:
+            if SIZES.search(str(error)) and not isinstance(error, torch.OutOfMemoryError) and not hasattr(error, "retort_advice"):
                 error.retort_advice = (f"the network got a tensor of the shape {tuple(inputs.shape)}; of images, the data's "
                                        "image_size decides their height and width")
             raise
@@ -348,8 +348,14 @@ class Made:
                                "make it in the constructor")
 
 
-def advise_on_name(error, request):
-    """What the libraries' own models are called that are named nearly so."""
+def advise_on_library(error, request):
+    """What to do about what the libraries say of arguments: which of their models are named nearly so, for one."""
+    argument = request.get("class_argument")
+    if argument and f"unexpected keyword argument '{argument}'" in str(error):
+        error.retort_advice = "class_argument names the argument that gets the number of classes, and null leaves it out"
+    elif "parameter 'num_classes' expected value" in str(error):
+        error.retort_advice = ("these weights are for other classes: name a function of your own, which makes the network with "
+                               "them and then replaces its last layer")
     library = request["entry"].partition(":")[0]
     models = sys.modules.get({"timm": "timm", "torchvision": "torchvision.models"}.get(library.partition(".")[0]))
     if models is None or not str(error).startswith("Unknown model"):

@@ -106,6 +106,11 @@ TEST_F(AllowedCodeTest, FileThatIsNotThereIsNamed) {
   EXPECT_THAT(refusal("none.py:make"), HasSubstr("E0634: the Python file '"));
   EXPECT_THAT(allow("none.py:make").front().help,
               HasSubstr("it is relative to '" + folder_.path().string() + "'"));
+  EXPECT_EQ(allow((folder_ / "no_net.py").string() + ":make").front().help, "correct the path");
+  folder_.write("recipes/no_net.py", "");
+  EXPECT_THAT(allow("no_net.py:make").front().help,
+              HasSubstr("; the recipe's folder has one: '" +
+                        (folder_ / "recipes/no_net.py").string() + "'"));
 }
 
 TEST_F(AllowedCodeTest, WrongTextIsAnError) {
