@@ -79,6 +79,14 @@ bool names_the_rest(const std::vector<ParameterGroupOptions>& groups) {
   });
 }
 
+/// What to write in place of a pattern that matches nothing.
+std::string advice_for(const ParameterGroupOptions& group, const std::string& pattern,
+                       const std::vector<std::string>& known) {
+  std::string advice = runner::did_you_mean_path(pattern, known);
+  if (!advice.empty() || !group.is_part) return advice;
+  return "this network has other names: give the part a learning rate by parameter_groups";
+}
+
 /// "bakbone" of "bakbone.**".
 std::string without_stars(std::string pattern) {
   while (pattern.ends_with(".*") || pattern.ends_with(".**")) pattern.resize(pattern.rfind('.'));
@@ -144,11 +152,10 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network,
       };
       if (std::ranges::none_of(all, matches)) {
         if (groups[i].may_be_empty && !names_the_rest(groups)) continue;
-        found.add(
-            StageError(ErrorCode::kOptionConflict,
-                       "the pattern '" + pattern + "' matches no parameter of the model")
-                .at(groups[i].place)
-                .with_help(runner::did_you_mean_path(without_stars(pattern), known_names(all))));
+        found.add(StageError(ErrorCode::kOptionConflict,
+                             "the pattern '" + pattern + "' matches no parameter of the model")
+                      .at(groups[i].place)
+                      .with_help(advice_for(groups[i], without_stars(pattern), known_names(all))));
         continue;
       }
       if (std::ranges::none_of(before, matches) && !groups[i].may_be_empty) {

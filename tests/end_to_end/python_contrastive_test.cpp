@@ -228,6 +228,16 @@ TEST_F(HostedTowers, FactorOfTheSimilaritiesIsTrainedWithinItsLimit) {
   EXPECT_NEAR(scale_of("fixed"), 2.6592, 1e-6);
 }
 
+TEST_F(HostedTowers, TowerGetsItsLearningRateByTheNetworksNames) {
+  trust(net());
+  const Ended factor = train("train.learning_rate_factors.image=0");
+  EXPECT_EQ(factor.exit, 78) << factor.err;
+  EXPECT_THAT(factor.err, HasSubstr("give the part a learning rate by parameter_groups"));
+  const Ended run = train(
+      "'train.parameter_groups=[{match: [patches, image_blocks.**, of_images], frozen: true}]'");
+  EXPECT_EQ(run.exit, 0) << run.err;
+}
+
 TEST_F(HostedTowers, MethodsAndParameterHaveOtherNames) {
   const std::string methods = R"(
     def images_of(self, image):
