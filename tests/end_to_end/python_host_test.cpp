@@ -203,10 +203,9 @@ def make(num_classes, width):
 
 TEST_F(PythonTraining, FunctionThatRunsOutOfMemoryIsRepeated) {
   const auto weights_of = [&](const std::string& when, const std::string& said) {
-    folder_.write("my_net.py", "WHEN = " + when + kGreedy);
-    EXPECT_EQ(in_python("trust my_net.py").exit, 0);
+    trust("my_net.py", "WHEN = " + when + kGreedy);
     fs::remove_all(folder_ / "run");
-    const Ended run = train("run", "train.epochs=6 memory.max_retries=2");
+    const Ended run = train("train.epochs=6 memory.max_retries=2");
     EXPECT_EQ(run.exit, 0) << run.err;
     EXPECT_THAT(run.err, HasSubstr(said));
     return weights("run");

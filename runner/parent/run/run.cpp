@@ -122,8 +122,11 @@ class Run {
     return conversation;
   }
 
+  /// An evaluation has nothing to train.
+  int ranks() const { return is_evaluation() ? 1 : request_.graph.ranks; }
+
   OtherRanks other_ranks() {
-    return {.count = request_.graph.ranks,
+    return {.count = ranks(),
             .go = [this] { return go_message(); },
             .on_line =
                 [this](int rank, std::string_view line) {
@@ -143,7 +146,7 @@ class Run {
 
   Json go_message() const {
     Json go = {{"folder", record_.path().string()}};
-    if (request_.graph.ranks > 1) go["meeting"] = meeting_.string();
+    if (ranks() > 1) go["meeting"] = meeting_.string();
     return Json{{"go", std::move(go)}};
   }
 

@@ -91,10 +91,10 @@ Json to_json(const Graph& graph) {
                {"threads", graph.threads ? Json(*graph.threads) : Json(nullptr)},
                {"determinism", name(graph.determinism)},
                {"device", graph.device},
-               {"ranks", graph.ranks},
                {"nodes", std::move(nodes)},
                {"recipe_hash", graph.recipe_hash},
                {"working_folder", graph.working_folder}};
+  if (graph.ranks > 1) json["ranks"] = graph.ranks;
   if (!graph.python.files.empty()) {
     json["python"] = {{"files", graph.python.files}, {"folders", graph.python.folders}};
   }
@@ -107,9 +107,10 @@ Graph graph_from_json(const Json& json) {
               .seed = fields.seed("seed"),
               .threads = std::nullopt,
               .device = fields.text("device"),
-              .ranks = static_cast<int>(fields.count("ranks")),
+              .ranks = 1,
               .nodes = {},
               .recipe_hash = fields.text("recipe_hash")};
+  if (json.contains("ranks")) graph.ranks = static_cast<int>(fields.count("ranks"));
   if (!fields.at("threads").is_null()) graph.threads = static_cast<int>(fields.integer("threads"));
   const auto determinism = determinism_named(fields.text("determinism"));
   if (!determinism) refuse("its determinism is unknown");

@@ -113,7 +113,7 @@ class ExecutorTest : public testing::Test {
   ~ExecutorTest() override { std::filesystem::remove_all(folder_); }
 
   Executor executor(std::vector<Node> nodes) {
-    return Executor({"test", 0, std::nullopt, "cpu", std::move(nodes)}, kKinds,
+    return Executor({"test", 0, std::nullopt, "cpu", 1, std::move(nodes)}, kKinds,
                     {.emit = [this](const Event& e) { events_.push_back(e); },
                      .is_cancelled = [this] { return cancelled_; },
                      .take_save_request = [] { return false; },
@@ -235,7 +235,7 @@ class DryRunTest : public ExecutorTest {
   std::unique_ptr<Executor> made(std::vector<Node> nodes) {
     static const StageKind* const kinds[] = {&kPlanned, &kCounting, &kAdding};
     auto executor = std::make_unique<Executor>(
-        Graph{"test", 0, std::nullopt, "cpu", std::move(nodes)}, kinds,
+        Graph{"test", 0, std::nullopt, "cpu", 1, std::move(nodes)}, kinds,
         ExecutorWorld{.emit = [this](const Event& e) { events_.push_back(e); },
                       .is_cancelled = [this] { return cancelled_; }});
     EXPECT_TRUE(executor->create().empty());
@@ -335,7 +335,7 @@ class HeldTest : public ExecutorTest {
   std::unique_ptr<Executor> made(std::vector<Node> nodes) {
     static const StageKind* const kinds[] = {&kHolding};
     auto executor = std::make_unique<Executor>(
-        Graph{"test", 0, std::nullopt, "cpu", std::move(nodes)}, kinds,
+        Graph{"test", 0, std::nullopt, "cpu", 1, std::move(nodes)}, kinds,
         ExecutorWorld{.emit = [this](const Event& e) { events_.push_back(e); },
                       .is_cancelled = [this] { return cancelled_; }});
     EXPECT_TRUE(executor->create().empty());
@@ -700,7 +700,7 @@ TEST_F(ExecutorTest, FinishedNodeOfOtherOptionsIsRunAgain) {
 TEST_F(ExecutorTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
   std::vector<bool> was_finished;
   Executor made(
-      {"test", 0, std::nullopt, "cpu", {node("a", 1)}}, kKinds,
+      {"test", 0, std::nullopt, "cpu", 1, {node("a", 1)}}, kKinds,
       {.emit = [](const Event&) {},
        .is_cancelled = [] { return false; },
        .sync_metrics =
@@ -716,7 +716,7 @@ TEST_F(ExecutorTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
 
 TEST_F(ExecutorTest, StageThatReturnsAfterASignalHasNotFinished) {
   bool is_cancelled = false;
-  Executor made({"test", 0, std::nullopt, "cpu", {node("a", 1)}}, kKinds,
+  Executor made({"test", 0, std::nullopt, "cpu", 1, {node("a", 1)}}, kKinds,
                 {.emit =
                      [&](const Event& event) {
                        is_cancelled = is_cancelled || std::holds_alternative<Said>(event);

@@ -156,7 +156,7 @@ class ReuseTest : public testing::Test {
     events_.clear();
     flushed_.clear();
     std::ofstream metrics;
-    Executor executor({"test", 0, std::nullopt, "cpu", std::move(nodes)}, kKinds,
+    Executor executor({"test", 0, std::nullopt, "cpu", 1, std::move(nodes)}, kKinds,
                       {.emit =
                            [&](const Event& event) {
                              events_.push_back(event);

@@ -211,7 +211,7 @@ const runner::StageKind kConvolutionsOfRecipe{"model.convolutions", Convolutions
 runner::Graph graph_of(const RandomRecipe& recipe, std::optional<std::string> budget) {
   Json memory = recipe.memory;
   if (budget) memory["budget"] = *budget;
-  runner::Graph graph{"test", 0, std::nullopt, "cpu", {}};
+  runner::Graph graph{"test", 0, std::nullopt, "cpu", 1, {}};
   graph.nodes = {node("data", "data.noise"),
                  recipe.tower.empty() ? node("model", "model.convolutions")
                                       : node("model", "model.clip_vision", recipe.tower.dump()),

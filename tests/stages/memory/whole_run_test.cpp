@@ -53,7 +53,7 @@ const runner::StageKind kEnsemble{"evaluate.ensemble", EnsembleStage::create};
 
 /// Five trainings of a foreach and their evaluations, as compile() puts them: by stage.
 runner::Graph five_items(const std::string& budget, bool as_ensemble) {
-  runner::Graph graph{"test", 0, std::nullopt, "cpu", {}};
+  runner::Graph graph{"test", 0, std::nullopt, "cpu", 1, {}};
   graph.nodes = {node("data", "data.noise"),
                  node("model", "model.clip_vision",
                       R"({"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4,

@@ -84,7 +84,7 @@ TEST(MemoryChecks, GradientOfWrongWeightIsFound) {
   const auto wrong = [](const TrainingStep& step, const PreparedNetwork& network,
                         const Batch& batch, double weight, const StepPlan& plan, const StepKey& key,
                         const std::optional<at::Tensor>& scale, const std::function<void()>& after,
-                        const std::function<void(const at::Tensor&)>&) {
+                        const std::function<void(const at::Tensor&)>&, const runner::RankOfRun&) {
     return accumulate_gradient(step, network, batch, plan.micro_batch > 0 ? 9 : weight, plan, key,
                                scale, after);
   };

@@ -61,7 +61,7 @@ class Predict : public testing::Test {
             {{"train", {data.at("train")}}, {"model", {model_made}}, {"memory", {memory_made}}});
     checkpoint_ = std::static_pointer_cast<const Checkpoint>(made.at("checkpoint"));
 
-    runner::Graph graph{"test", 0, 1, "cpu", {}};
+    runner::Graph graph{"test", 0, 1, "cpu", 1, {}};
     graph.nodes.push_back({"model", "model", "model.clip_vision", model, "/model", {}, 1});
     graph.nodes.push_back({"memory", "memory", "memory.policy", memory, "/memory", {}, 2});
     graph.nodes.push_back({"train",

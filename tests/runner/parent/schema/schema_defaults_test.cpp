@@ -102,7 +102,8 @@ TEST(SchemaDefaults, RecipeIsCompleted) {
       R"({"schema":1,"train":{"kind":"train.fit","optimizer":{"learning_rate":1,"kind":"adam","betas":[0.9,0.999]},)"
       R"("epochs":10,"micro_batch":"auto"},"data":{"kind":"data.folder","root":"r","size":96},)"
       R"("name":"run","seed":0,"threads":"auto","determinism":"strict",)"
-      R"("device":{"select":"cpu","exclude":[],"min_gpu_memory_mb":"auto","wait_for_gpu":false,)"
+      R"("device":{"select":"cpu","count":1,"exclude":[],"min_gpu_memory_mb":"auto",)"
+      R"("wait_for_gpu":false,)"
       R"("wait_timeout_minutes":60,"check_interval_seconds":30,"fallback":[]},"run":{"dir":null}})");
   EXPECT_EQ(value.find("train")->find("epochs")->where.line, 3);
   EXPECT_EQ(value.find("train")->find("optimizer")->find("betas")->list()->front().where.line, 5);
