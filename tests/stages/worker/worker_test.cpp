@@ -115,7 +115,7 @@ class WorkerTest : public testing::Test {
   }
   static std::string run_request(const std::string& device, const std::string& n,
                                  runner::Determinism determinism = runner::Determinism::kStrict) {
-    runner::Graph graph{"test", 0, 1, device, {}};
+    runner::Graph graph{"test", 0, 1, device, 1, {}};
     graph.determinism = determinism;
     graph.nodes.push_back(
         {"a", "a", "test.speaking", runner::from_json(Json{{"n", Json::parse(n)}}), "/a", {}, 0});
