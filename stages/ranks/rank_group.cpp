@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -81,21 +82,33 @@ void RankGroup::sum(at::Tensor tensor) {
 }
 
 RankGroup::Gathered RankGroup::gather(const at::Tensor& rows) {
-  at::Tensor counts = torch::zeros({size_}, torch::kLong);
-  counts[rank_] = rows.size(0);
+  at::Tensor counts;
+  together([&] {
+    counts = torch::zeros({size_}, torch::kLong);
+    counts.mutable_data_ptr<std::int64_t>()[rank_] = rows.size(0);
+  });
   sum(counts);
-  std::vector<std::int64_t> shape = rows.sizes().vec();
-  shape[0] = counts.max().item<std::int64_t>();
-  std::vector<at::Tensor> own = {torch::zeros(shape, rows.options())};
-  own[0].narrow(0, 0, rows.size(0)).copy_(rows);
+  const std::int64_t* const count = counts.const_data_ptr<std::int64_t>();
+  std::vector<at::Tensor> own(1);
   std::vector<std::vector<at::Tensor>> all(1);
-  for (int rank = 0; rank < size_; ++rank) all[0].push_back(torch::empty_like(own[0]));
+  together([&] {
+    std::vector<std::int64_t> shape = rows.sizes().vec();
+    shape[0] = *std::max_element(count, count + size_);
+    own[0] = torch::zeros(shape, rows.options());
+    own[0].narrow(0, 0, rows.size(0)).copy_(rows);
+    for (int rank = 0; rank < size_; ++rank) all[0].push_back(torch::empty_like(own[0]));
+  });
   in_group([&] { backend_->allgather(all, own)->wait(); });
-  for (int rank = 0; rank < size_; ++rank) {
-    at::Tensor& part = all[0][static_cast<std::size_t>(rank)];
-    part = part.narrow(0, 0, counts[rank].item<std::int64_t>());
-  }
-  return {torch::cat(all[0]), counts.narrow(0, 0, rank_).sum().item<std::int64_t>()};
+  Gathered gathered;
+  together([&] {
+    for (int rank = 0; rank < size_; ++rank) {
+      at::Tensor& part = all[0][static_cast<std::size_t>(rank)];
+      part = part.narrow(0, 0, count[rank]);
+    }
+    gathered.rows = torch::cat(all[0]);
+  });
+  gathered.own = std::accumulate(count, count + rank_, std::int64_t{0});
+  return gathered;
 }
 
 void RankGroup::together(const std::function<void()>& work) {
@@ -140,6 +153,11 @@ void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& ow
     std::rethrow_exception(one);
   }
   if (first) std::rethrow_exception(first);
+}
+
+void together(const runner::RankOfRun& ranks, const std::function<void()>& work) {
+  if (RankGroup* const group = group_of(ranks)) group->together(work);
+  else work();
 }
 
 RankGroup* group_of(const runner::RankOfRun& ranks) {

@@ -39,9 +39,10 @@ class RankGroup final : public runner::Peers {
   std::int64_t least(std::int64_t value) { return -largest(-value); }
   void wait_for_all() { largest(0); }
 
-  /// Sums the tensor over all ranks, in place. It is contiguous, on the CPU.
+  /// Sums the tensor over all ranks, in place. It is contiguous, on the CPU. Allocates nothing.
   void sum(at::Tensor tensor);
-  /// The rows of all ranks, in the order of the ranks. Their numbers may differ.
+  /// The rows of all ranks, in the order of the ranks. Their numbers may differ. Runs out of memory
+  /// on all of them or on none.
   struct Gathered {
     at::Tensor rows;
     std::int64_t own = 0;  ///< where this rank's begin
@@ -69,6 +70,11 @@ class RankGroup final : public runner::Peers {
 /// Calls `work` for each of `size` ranks, which are threads of this process. If one of them throws,
 /// the others end too, and this throws what it has thrown.
 void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& own)>& work);
+
+/// RankGroup::together(), or the work alone without other ranks. All that allocates in a step, from
+/// its beginning to its commit, is in one of these: a rank that ran out of memory between two of
+/// them would repeat the step while the others go on.
+void together(const runner::RankOfRun& ranks, const std::function<void()>& work);
 
 /// The group that a stage's context connects it with; null if there is one rank, or in a dry run.
 RankGroup* group_of(const runner::RankOfRun& ranks);

@@ -89,7 +89,7 @@ class Accumulation {
     const bool is_cut = size_ < batch_.units();
     const bool meets_others = ranks_.size > 1 && couples_batch(step_);
     if (is_cut && (plan_.two_pass || meets_others)) run_two_passes();
-    else together([&] { run_one_pass(); });
+    else together(ranks_, [&] { run_one_pass(); });
     numbers_.sum_over(ranks_);
     return std::move(numbers_);
   }
@@ -144,7 +144,7 @@ class Accumulation {
     assert(!step_.mixes_samples());
     EncodedParts parts;
     NamedTensors own;
-    together([&] {
+    together(ranks_, [&] {
       const Collected before(network_.module());  // otherwise each pass would collect the same
                                                   // statistics again
       const auto first_pass = [&](const Batch& part) {
@@ -157,7 +157,7 @@ class Accumulation {
       own = parts.join();
     });
     const Gathered all = gathered(std::move(own));
-    together([&] {
+    together(ranks_, [&] {
       const NamedTensors gradients = own_rows(gradients_by(all.encoded), all);
       if (share_.counts) run_second_pass(parts, gradients);
     });
@@ -270,11 +270,6 @@ class Accumulation {
   }
 
   Precision base() const { return network_.precision(); }
-
-  void together(const std::function<void()>& work) const {
-    if (RankGroup* const group = group_of(ranks_)) group->together(work);
-    else work();
-  }
 
   struct Measured {
     at::Tensor loss;

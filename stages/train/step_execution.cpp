@@ -13,6 +13,7 @@
 #include "runner/shared/stage/run_context.h"
 #include "stages/plan/memory_trace.h"
 #include "stages/ranks/gradient_sum.h"
+#include "stages/ranks/rank_group.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/train/optimizer.h"
 #include "stages/train/parameter_groups.h"
@@ -115,29 +116,36 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   const auto before_backward = [&](const at::Tensor& loss) {
     if (plan_.optimizer_in_backward) steps.emplace(optimizer_, is_broken(loss), is_half_written_);
   };
-  StepNumbers numbers = accumulate_gradient(
-      step_, network_,
-      step_.prepare(network_.placed(step_.arrange(batch, BatchUse::kTraining)), key), weight, plan_,
-      key, scaler_ ? std::optional(scaler_->scale()) : std::nullopt, after_micro_batch,
-      before_backward, ranks_);
+  std::optional<Batch> prepared;
+  together(ranks_, [&] {
+    prepared = step_.prepare(network_.placed(step_.arrange(batch, BatchUse::kTraining)), key);
+  });
+  StepNumbers numbers =
+      accumulate_gradient(step_, network_, *prepared, weight, plan_, key,
+                          scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
+                          after_micro_batch, before_backward, ranks_);
+  prepared.reset();
   steps.reset();
   sum_gradients(optimizer_.parameters(), ranks_);
   at::Tensor scratch;
-  if (!plan_.optimizer_in_backward) scratch = optimizer_.prepare();
-  std::vector<at::Tensor> gradients = optimizer_.gradients();
+  std::vector<at::Tensor> gradients;
   std::optional<at::Tensor> overflow, divisor;
-  if (scaler_) {
-    const ScopedPhase phase(StepPhase::kUnscale);
-    overflow = scaler_->unscale(gradients);
-    numbers.set_scaling(scaler_->scale(), *overflow);
-  }
-  if (gradient_clip_norm_ && !gradients.empty()) {
-    const ScopedPhase phase(StepPhase::kClip);
-    const at::Tensor norm = global_norm(gradients);
-    numbers.set_gradient_norm(norm);
-    divisor = clip_divisor(norm, *gradient_clip_norm_);
-  }
-  numbers.fetch();
+  together(ranks_, [&] {
+    if (!plan_.optimizer_in_backward) scratch = optimizer_.prepare();
+    gradients = optimizer_.gradients();
+    if (scaler_) {
+      const ScopedPhase phase(StepPhase::kUnscale);
+      overflow = scaler_->unscale(gradients);
+      numbers.set_scaling(scaler_->scale(), *overflow);
+    }
+    if (gradient_clip_norm_ && !gradients.empty()) {
+      const ScopedPhase phase(StepPhase::kClip);
+      const at::Tensor norm = global_norm(gradients);
+      numbers.set_gradient_norm(norm);
+      divisor = clip_divisor(norm, *gradient_clip_norm_);
+    }
+    numbers.fetch();
+  });
   // On a CPU the numbers are checked before anything is written. On a GPU that would make the host
   // wait. They are checked before the next step is committed; until then the GPU itself leaves the
   // weights alone if they are not finite.

@@ -89,6 +89,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
         "fp16 skips a step if its gradients overflow, which is known only once all are ready",
         "set precision: bf16, or optimizer_in_backward: false");
   }
+  if (ranks > 1) refuse_ranks(step, policy, ranks);
   if (policy.two_pass && step.mixes_samples()) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
                              "two_pass would encode a batch in parts, but " + step.why_mixed())
@@ -97,7 +98,6 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
         .with_help(
             "set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
   }
-  if (ranks > 1) refuse_ranks(step, policy, ranks);
   const std::int64_t batch = units;
   units = share_of(batch, units_in_group(step), /*rank=*/0, ranks).units();
   if (std::min(policy.micro_batch.value_or(units), units) < least_units(step)) {
@@ -187,7 +187,7 @@ void StepNumbers::add(at::Tensor row) { rows_.push_back(std::move(row)); }
 
 void StepNumbers::sum_over(const runner::RankOfRun& ranks) {
   if (ranks.size == 1) return;
-  rows_ = {torch::stack(rows_).sum(0)};
+  together(ranks, [&] { rows_ = {torch::stack(rows_).sum(0)}; });
   if (RankGroup* const group = group_of(ranks)) group->sum(rows_.front());
 }
 

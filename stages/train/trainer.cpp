@@ -110,14 +110,14 @@ class Training {
     } catch (const std::exception& error) {
       if (is_device_lost(error)) throw;  // nothing on the device can be restored
       pending_.undo_unwritten();
-      if (is_rank_lost(error)) save_what_is_done();
+      if (is_rank_lost(error)) save_what_is_done("another rank ended");
       if (!is_out_of_memory(error, device_)) throw;
       const OutOfMemory what = look_at_out_of_memory(error, done_.steps + 1, step_, execution_,
                                                      options_.batch_size, policy_);
       runner::Recovery incident = memory_incident(device_);
       incident.step = what.step;
       for (const std::string& line : live_table(what)) context_.say(line);
-      save_what_is_done();
+      save_what_is_done("memory ran out");
       throw out_of_memory_error(what).elsewhere(other_devices(policy_, device_),
                                                 std::move(incident));
     } catch (...) {
@@ -192,13 +192,13 @@ class Training {
     throw runner::Cancelled{};
   }
 
-  /// Saves after memory ran out, in a step that has written nothing or in a validation.
-  void save_what_is_done() {
+  /// Saves after a failure in a step that has written nothing, or in a validation.
+  void save_what_is_done(const std::string& before_what) {
     if (!is_whole_ || done_.steps == 0 || done_.epochs == epochs_) return;
     try {
       checkpoints_.save(done_);
-      context_.say("saved after step " + std::to_string(done_.steps) +
-                   ", the last before memory ran out");
+      context_.say("saved after step " + std::to_string(done_.steps) + ", the last before " +
+                   before_what);
     } catch (const std::exception& error) {
       context_.say("cannot save after step " + std::to_string(done_.steps) + ": " + error.what());
     }
@@ -288,7 +288,9 @@ class Training {
     std::optional<StepSnapshot> before;
     for (recovery_.begin_step();;) {
       try {
-        if (!before) before.emplace(network_, device_);
+        if (!before) {
+          together(context_.node().ranks, [&] { before.emplace(network_, device_); });
+        }
         StepExecution::Computed computed = execution_.compute(
             batch, {context_.node().seed, done_.steps + 1}, [this] { memory_.end_micro_batch(); });
         return {std::move(computed), std::move(*before)};

@@ -261,6 +261,14 @@ ExitCode Worker::run_or_plan(const Json& request) {
                           ? choose_device(graph.device, find_gpus())
                           : runner::Result<c10::Device>(c10::Device(c10::kCUDA, 0));
   if (!device) errors = device.errors();
+  else if (ranks.size > 1 && device->is_cuda())
+    errors.push_back({ErrorCode::kOptionConflict,
+                      {},
+                      "/device/count",
+                      "device.count is " + std::to_string(ranks.size) +
+                          ", but this machine has a GPU, which device.select: auto takes: several "
+                          "processes train together on a CPU only",
+                      "set device.select: cpu, or device.count: 1"});
   int threads = 1;
   try {
     threads = use_threads(graph.threads, ranks.size);

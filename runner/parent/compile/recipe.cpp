@@ -235,7 +235,7 @@ Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sourc
   recipe.device = std::get<std::string>(valid.find("device")->find("select")->data);
   const Value& count = *valid.find("device")->find("count");
   recipe.ranks = static_cast<int>(std::get<std::int64_t>(count.data));
-  if (recipe.ranks > 1 && recipe.device != "cpu") {
+  if (recipe.ranks > 1 && recipe.device.starts_with("cuda")) {
     return Diagnostic{ErrorCode::kOptionConflict, count.where, "/device/count",
                       "device.count is " + std::to_string(recipe.ranks) +
                           ", but device.select is " + recipe.device +
