@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -25,6 +26,13 @@ namespace {
 constexpr auto kPatience = std::chrono::hours(2);
 
 std::string first_line(const char* text) { return {text, std::strcspn(text, "\n")}; }
+
+/// LibTorch keeps a log of all groups of a process, which is not made for several threads. Its size
+/// is read once, by the first group.
+void switch_flight_recorder_off() {
+  static const bool is_off = setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1) == 0;
+  static_cast<void>(is_off);
+}
 
 }  // namespace
 
@@ -125,6 +133,7 @@ void RankGroup::together(const std::function<void()>& work) {
 }
 
 void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& own)>& work) {
+  switch_flight_recorder_off();
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
@@ -171,7 +180,8 @@ Share share_of(std::int64_t units, std::int64_t in_group, int rank, int ranks) {
   const auto begin_of = [&](std::int64_t which) {
     return (which * each + std::min<std::int64_t>(which, more)) * in_group;
   };
-  return {begin_of(rank), rank + 1 == ranks ? units : begin_of(rank + 1)};
+  const bool is_last = rank + 1 == std::min<std::int64_t>(ranks, groups);
+  return {begin_of(rank), is_last ? units : begin_of(rank + 1)};
 }
 
 }  // namespace stages
