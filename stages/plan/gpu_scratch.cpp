@@ -106,7 +106,7 @@ std::int64_t image_bytes(const ConvolutionShape& shape) {
   return shape.element_bytes * shape.batch * shape.in * shape.in_area();
 }
 
-bool is_depthwise(const ConvolutionShape& shape) {
+bool is_by_channel(const ConvolutionShape& shape) {
   return shape.groups > 1 && shape.groups == shape.in;
 }
 
@@ -116,8 +116,8 @@ bool is_in_groups(const ConvolutionShape& shape) {
 
 /// Depthwise, but not the usual kernel of one result for each channel. In half precision cuDNN
 /// copies its tensors into float32.
-bool is_rare_depthwise(const ConvolutionShape& shape) {
-  return is_depthwise(shape) && (shape.out != shape.in || shape.is_pointwise());
+bool is_rare_by_channel(const ConvolutionShape& shape) {
+  return is_by_channel(shape) && (shape.out != shape.in || shape.is_pointwise());
 }
 
 }  // namespace
@@ -127,7 +127,7 @@ std::int64_t gpu_forward_scratch(const ConvolutionShape& shape) {
   std::int64_t bytes = with_room(copies(shape)) + std::min(4 * kSumBytes * elements, 4 * kMiB);
   if (shape.is_half()) return bytes + (is_in_groups(shape) ? kMiB : 0);
   // Sums in parts, or the transformed weight.
-  if (!is_depthwise(shape))
+  if (!is_by_channel(shape))
     bytes += std::min(4 * result_bytes(shape), std::max(8 * kMiB, 2 * kSumBytes * elements));
   if (is_in_groups(shape)) bytes += std::min(3 * image_bytes(shape), 16 * kMiB);
   return bytes;
@@ -139,8 +139,8 @@ std::int64_t gpu_input_gradient_scratch(const ConvolutionShape& shape) {
   if (shape.is_half()) {
     const std::int64_t tensors = image_bytes(shape) + result_bytes(shape);
     const bool is_converted = is_in_groups(shape) || (shape.is_pointwise() && copied > 0) ||
-                              (shape.stride > 1 && !is_depthwise(shape));
-    if (is_rare_depthwise(shape)) return with_room(copied + 3 * tensors + tensors / 3) + sums;
+                              (shape.stride > 1 && !is_by_channel(shape));
+    if (is_rare_by_channel(shape)) return with_room(copied + 3 * tensors + tensors / 3) + sums;
     return with_room(copied + (is_converted ? tensors + tensors / 3 + kMiB : 0)) + sums;
   }
   // Some kernels for float32 transform the images.
@@ -157,8 +157,8 @@ std::int64_t gpu_weight_gradient_scratch(const ConvolutionShape& shape, const Gp
       elements > kLarge ? 0 : std::min(gpu.multiprocessors * kSumBytes * elements, kMost);
   if (shape.is_half()) {
     const std::int64_t tensors = image_bytes(shape) + result_bytes(shape);
-    const std::int64_t converted = is_rare_depthwise(shape)            ? 4 * tensors
-                                   : is_depthwise(shape)               ? 0
+    const std::int64_t converted = is_rare_by_channel(shape)           ? 4 * tensors
+                                   : is_by_channel(shape)              ? 0
                                    : shape.stride > 1 && shape.in < 64 ? 3 * tensors / 2
                                                                        : 2 * kMiB;
     return copied + copied / 10 + parts + converted + 4 * kMiB;

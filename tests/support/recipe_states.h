@@ -83,7 +83,8 @@ inline std::string recipe_with(const Kind& kind) {
   static const std::string kPython =
       kSupervised + "train: {kind: train.python, entry: 'a.py:b', coupling: per_sample}\n";
   static const std::map<std::string, std::string> kOfKinds = {
-      {"model.python", "model: {kind: model.python, entry: 'timm:create_model'}\n"},
+      {"model.python", kImages + "model: {kind: model.python, entry: 'timm:create_model'}\n" +
+                           kMemory + "train: {kind: train.supervised}\n"},
       {"data.image_table", "data: {kind: data.image_table, root: x, table: t, label: l}\n"},
       {"data.python", "data: {kind: data.python, entry: 'my_data.py:make', split: {}}\n"},
       {"data.features", kImages + "model: {kind: model.linear_probe}\n" + kMemory +
@@ -92,7 +93,8 @@ inline std::string recipe_with(const Kind& kind) {
       {"train.python", kPython},
       {"train.supervised", kSupervised + "train: {kind: train.supervised}\n"},
       {"train.binary", kBinary},
-      {"train.contrastive", kContrast},
+      {"train.contrastive", kImages + "model: {kind: model.python, entry: 'a.py:b', towers: {}}\n" +
+                                kMemory + "train: {kind: train.contrastive, monitor: loss}\n"},
       {"train.episodic", kEpisodes},
       {"evaluate.classification", kSupervised + "train: {kind: train.supervised}\nevaluate: {kind: "
                                                 "evaluate.classification}\n"},

@@ -80,6 +80,8 @@ class Run {
       meeting_ = new_meeting();
       const auto ending =
           supervise_ranks(worker_, worker_request(restart), conversation(), other_ranks());
+      std::error_code none_met;
+      std::filesystem::remove(meeting_, none_met);
       if (!ending) return fail(ending.errors());
       output_.take_rest();
       std::optional<Restart> next = record_.is_open() ? restarts_.after(*ending) : std::nullopt;

@@ -134,9 +134,10 @@ constexpr auto kRecipe =
 
 TEST(SchemaDeclared, ReservedKeysWithTheirDefaults) {
   EXPECT_EQ(declared(kRecipe, {"seed"}), "0");
-  EXPECT_EQ(declared(kRecipe, {"device"}),
-            R"({"select":"cpu","exclude":[],"min_gpu_memory_mb":"auto","wait_for_gpu":false,)"
-            R"("wait_timeout_minutes":60,"check_interval_seconds":30,"fallback":[]})");
+  EXPECT_EQ(
+      declared(kRecipe, {"device"}),
+      R"({"select":"cpu","count":1,"exclude":[],"min_gpu_memory_mb":"auto",)"
+      R"("wait_for_gpu":false,"wait_timeout_minutes":60,"check_interval_seconds":30,"fallback":[]})");
   EXPECT_EQ(declared(kRecipe, {"device", "select"}), R"("cpu")");
   EXPECT_EQ(declared(kRecipe, {"run", "dir"}), "null");
   EXPECT_EQ(declared(kRecipe, {"schema"}), "null");
