@@ -93,8 +93,7 @@ inline std::string recipe_with(const Kind& kind) {
       {"train.python", kPython},
       {"train.supervised", kSupervised + "train: {kind: train.supervised}\n"},
       {"train.binary", kBinary},
-      {"train.contrastive", kImages + "model: {kind: model.python, entry: 'a.py:b', towers: {}}\n" +
-                                kMemory + "train: {kind: train.contrastive, monitor: loss}\n"},
+      {"train.contrastive", kContrast},
       {"train.episodic", kEpisodes},
       {"evaluate.classification", kSupervised + "train: {kind: train.supervised}\nevaluate: {kind: "
                                                 "evaluate.classification}\n"},
@@ -110,6 +109,17 @@ inline std::string recipe_with(const Kind& kind) {
   if (known != kOfKinds.end()) return known->second;
   if (kind.family == "data") return "data: {kind: " + kind.name + ", root: x}\n";
   return kind.family + ": {kind: " + kind.name + "}\n";
+}
+
+/// Recipes with a kind: that, and for one that suits models of two sorts another.
+inline Words recipes_with(const Kind& kind) {
+  Words recipes = {recipe_with(kind)};
+  if (kind.name == "train.contrastive")
+    recipes.emplace_back(
+        "data: {kind: data.cub200, root: x, caption: 'a {name}'}\n"
+        "model: {kind: model.python, entry: 'a.py:b', towers: {}}\n"
+        "memory: {kind: memory.policy}\ntrain: {kind: train.contrastive, monitor: loss}\n");
+  return recipes;
 }
 
 /// What a condition of the mapping at a path looks at, by the keys of the recipe; an input is
