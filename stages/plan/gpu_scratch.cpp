@@ -160,7 +160,7 @@ std::int64_t gpu_weight_gradient_scratch(const ConvolutionShape& shape, const Gp
     const std::int64_t converted = is_rare_by_channel(shape)           ? 4 * tensors
                                    : is_by_channel(shape)              ? 0
                                    : shape.stride > 1 && shape.in < 64 ? 3 * tensors / 2
-                                                                       : 2 * kMiB;
+                                                                       : 6 * kMiB;
     return copied + copied / 10 + parts + converted + 4 * kMiB;
   }
   // Seen once, in a training on 105 images of three channels: 1.0 GiB, for copies of 0.2.

@@ -134,7 +134,7 @@ TEST_F(PythonEvaluation, FailureOfPythonIsSaidAtItsEntry) {
   python_.measure = [](const Json&, const at::Tensor&, const at::Tensor&) -> Json {
     throw std::runtime_error("KeyError: 'a' (my.py:3)");
   };
-  EXPECT_REFUSED(run(), kStageFailed, "/entry", "KeyError: 'a' (my.py:3)", "log.txt");
+  EXPECT_REFUSED(run(), kStageFailed, "/entry", "KeyError: 'a' (my.py:3)", "Python's traceback");
 }
 
 }  // namespace
