@@ -100,9 +100,14 @@ class Accumulation {
   /// (Repetition). `name` is that of the pass.
   template <typename Run, typename Keep>
   void for_each_part(const char* name, Run run, Keep keep) const {
+    for_each_part_of(share_, name, run, keep);
+  }
+
+  template <typename Run, typename Keep>
+  void for_each_part_of(const Share& share, const char* name, Run run, Keep keep) const {
     Repetition parts({name, batch_, network_.module()});
-    for (std::int64_t begin = share_.begin, end = 0; begin < share_.end; begin = end) {
-      end = end_of_part(begin);
+    for (std::int64_t begin = share.begin, end = 0; begin < share.end; begin = end) {
+      end = end_of_part(begin, share.end);
       keep(parts.next(end - begin, [&]() -> NamedTensors {
         const ScopedDropout dropout(network_.module(), key_, row_names(batch_, begin, end));
         return run(size_ == batch_.units() ? batch_ : batch_.part(begin, end));
@@ -112,9 +117,9 @@ class Accumulation {
 
   /// Layers that mix the samples of a part (BatchNorm) cannot process a last part of one sample: it
   /// gets a second one from the part before.
-  std::int64_t end_of_part(std::int64_t begin) const {
-    const std::int64_t end = std::min(begin + size_, share_.end);
-    if (!step_.mixes_samples() || share_.end - end != 1) return end;
+  std::int64_t end_of_part(std::int64_t begin, std::int64_t last) const {
+    const std::int64_t end = std::min(begin + size_, last);
+    if (!step_.mixes_samples() || last - end != 1) return end;
     return end - begin > 2 ? end - 1 : end + 1;
   }
 
@@ -151,8 +156,10 @@ class Accumulation {
         const torch::NoGradGuard no_graph;
         return encode(part);
       };
-      for_each_part("first", first_pass,
-                    [&](NamedTensors encoded) { parts.add(std::move(encoded)); });
+      // A dry run has no other rank: it encodes the shares of all, one after another.
+      const Share share = has_others() ? share_ : Share{0, batch_.units()};
+      for_each_part_of(share, "first", first_pass,
+                       [&](NamedTensors encoded) { parts.add(std::move(encoded)); });
       before.put_back();
       own = parts.join();
     });
@@ -191,7 +198,7 @@ class Accumulation {
 
   Gathered gathered(NamedTensors own) const {
     Gathered all;
-    if (ranks_.size == 1) {
+    if (!has_others()) {
       all.encoded = std::move(own);
       return all;
     }
@@ -201,26 +208,18 @@ class Accumulation {
         continue;
       }
       const at::Tensor rows = share_.counts ? tensor : tensor.narrow(0, 0, 0);
-      const RankGroup::Gathered found = gather(rows);
+      const RankGroup::Gathered found = group_of(ranks_)->gather(rows);
       all.encoded.set(name, found.rows);
       all.own.emplace_back(name, std::pair(found.own, rows.size(0)));
     }
     return all;
   }
 
-  /// A dry run, which has no other rank, allocates what the gathering needs.
-  RankGroup::Gathered gather(const at::Tensor& rows) const {
-    if (RankGroup* const group = group_of(ranks_)) return group->gather(rows);
-    const at::Tensor own = rows.clone();
-    std::vector<at::Tensor> parts;
-    for (int rank = 0; rank < ranks_.size; ++rank) parts.push_back(torch::empty_like(own));
-    const std::int64_t whole = rows.size(0) / share_.units() * batch_.units();
-    return {torch::cat(parts).narrow(0, 0, whole), 0};
-  }
+  bool has_others() const { return group_of(ranks_) != nullptr; }
 
   /// The rows of this rank; what is not in rows, on rank 0 alone.
   NamedTensors own_rows(const NamedTensors& gradients, const Gathered& all) const {
-    if (ranks_.size == 1) return gradients;
+    if (!has_others()) return gradients;
     NamedTensors own;
     for (const auto& [name, gradient] : gradients) {
       const auto found =

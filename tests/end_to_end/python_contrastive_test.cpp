@@ -298,7 +298,7 @@ TEST_F(HostedTowers, TokenizerThatTheNetworkWasNotMadeForIsRefused) {
   EXPECT_THAT(more, HasSubstr("name the merges"));
   EXPECT_THAT(refusal(net(), "model.towers.tokenizer.context_length=20"),
               AllOf(HasSubstr("[/model/towers/text]"),
-                    HasSubstr("it got int64 tokens of the shape (3, 20)"),
+                    HasSubstr("it got int64 tokens of the shape (1, 20)"),
                     HasSubstr("context_length, padding and merges must be the network's")));
 }
 

@@ -505,7 +505,7 @@ number = 3
        "10 logits for each sample, and the data needs 3, one for each class [/model/",
        "give its last layer the number of classes, which it gets as 'num_classes'"},
       {"my_net.py:large", "Kernel size can't be greater than actual input size",
-       "the network got a tensor of the shape (8, 3, 16, 16); of images, the data's image_size"},
+       "the network got a tensor of the shape (1, 3, 16, 16); of images, the data's image_size"},
       {"my_net.py:imports", "No module named 'no_such_package' (",
        "if it is a file of yours, put it into the folder of the code or of the recipe; else "},
   };
@@ -526,7 +526,7 @@ TEST_F(HostedModel, ModelOfALibraryThatIsMistypedSuggestsNearest) {
   const Ended sized =
       train("model.entry=timm:create_model +model.arguments.model_name=vit_tiny_patch16_224");
   EXPECT_THAT(sized.err, HasSubstr("Input height (16) doesn't match model (224)"));
-  EXPECT_THAT(sized.err, HasSubstr("the network got a tensor of the shape (8, 3, 16, 16)"));
+  EXPECT_THAT(sized.err, HasSubstr("the network got a tensor of the shape (1, 3, 16, 16)"));
   ASSERT_EQ(here("trust no_such_package").exit, 0);
   EXPECT_THAT(train("model.entry=no_such_package:make").err,
               HasSubstr("this Python has no module 'no_such_package'"));
@@ -552,7 +552,11 @@ TEST_F(HostedModel, WrongOutputsAreNamed) {
               HasSubstr("returned logits of the shape (2, 3) for"));
   EXPECT_THAT(returning("torch.zeros(len(x), 7, device=x.device)"),
               HasSubstr("returned 7 logits for each sample, and the data needs 3"));
-  EXPECT_THAT(returning("torch.zeros(len(x), 3)"), HasSubstr("returned 'logits' on cpu"));
+  EXPECT_THAT(returning("torch.zeros(len(x), 3, device=x.device)"),
+              HasSubstr("returned outputs that do not depend on its weights"));
+  EXPECT_THAT(returning("torch.zeros(len(x), 3)"),
+              HasSubstr("returned outputs that do not depend on its weights"))
+      << "a device that it names needs a real step";
 }
 
 TEST_F(HostedModel, LossThatIsNotFiniteIsNamedWithItsSamples) {

@@ -82,6 +82,40 @@ TEST_F(Ranks, TrainAsOneDoes) {
   }
 }
 
+constexpr const char* kPairs = R"(schema: 1
+name: pairs
+device: cpu
+defaults: [{data: image_folder}, {memory: auto}, _self_]
+data: {root: photos, image_size: 32, caption: "a photo of a {name}", loader: {workers: 0}, split: {train: 0.6, validation: 0.2, test: 0.2}}
+model:
+  kind: model.clip
+  projection_dim: 16
+  class_head: none
+  image: {patch_size: 16, hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 64}
+  text: {hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 64}
+train: {kind: train.contrastive, epochs: 2, batch_size: 7, monitor: loss, log_every: 1}
+evaluate: {kind: evaluate.zero_shot}
+)";
+
+TEST_F(Ranks, PairsAreComparedWithAllOfTheBatch) {
+  folder_.write("pairs.yaml", kPairs);
+  std::vector<double> one;
+  for (const int ranks : {1, 2, 3}) {
+    for (const std::string more : {"", " memory.micro_batch=2 memory.two_pass=on"}) {
+      const std::string name = "pairs-" + std::to_string(ranks) + (more.empty() ? "" : "-cut");
+      const Ended ended = retort("run pairs.yaml run.dir=" + name +
+                                     " device.count=" + std::to_string(ranks) + more,
+                                 folder_.path());
+      ASSERT_EQ(ended.exit, 0) << ended.err;
+      const auto losses = values(name, "train/loss");
+      if (one.empty()) one = losses;
+      ASSERT_EQ(losses.size(), one.size());
+      for (std::size_t i = 0; i < one.size(); ++i)
+        EXPECT_NEAR(losses[i], one[i], kReordered * std::abs(one[i])) << name << " " << i;
+    }
+  }
+}
+
 TEST_F(Ranks, OneThatIsKilledEndsTheRunAndItGoesOn) {
   ASSERT_EQ(train("whole", 2).exit, 0);
   for (const std::string worker : {"retort-worker", "retort-worker-1"}) {

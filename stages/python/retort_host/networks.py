@@ -223,6 +223,11 @@ class Networks:
             raise Refusal(f"the network returned {'nothing' if outputs is None else 'a ' + type(outputs).__name__}",
                           "return logits, or a mapping of named tensors")
         made.check(inputs, outputs)
+        if not request.get("tower") and torch.is_grad_enabled():
+            learns = any(weight.requires_grad for weight in made.network.parameters())
+            if learns and not any(one.requires_grad for one in outputs.values()):
+                raise Refusal("the network returned outputs that do not depend on its weights",
+                              "compute them by its layers, outside of torch.no_grad() and without .detach()")
         if inputs._version != version:
             raise RuntimeError("the network changes its input in place; it must make a new tensor")
         if made.weight_versions() != weights:

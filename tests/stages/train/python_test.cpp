@@ -310,7 +310,8 @@ TEST_F(PythonTraining, FailureOfPythonIsSaidAtItsEntry) {
   python_.loss = [](const Tensors&, const Tensors&) -> at::Tensor {
     throw std::runtime_error("ValueError: no (my_step.py:7)");
   };
-  EXPECT_REFUSED(run(), kStageFailed, "/entry", "ValueError: no (my_step.py:7)", "Python's traceback");
+  EXPECT_REFUSED(run(), kStageFailed, "/entry", "ValueError: no (my_step.py:7)",
+                 "Python's traceback");
 }
 
 TEST_F(PythonTraining, LabelOutsideTheClassesIsRefused) {
