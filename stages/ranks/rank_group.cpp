@@ -38,6 +38,7 @@ void switch_flight_recorder_off() {
 
 RankGroup::RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store)
     : rank_(rank), size_(size), store_(std::move(store)), number_(torch::zeros({1}, torch::kLong)) {
+  store_->setTimeout(kPatience);
   in_group([&] {
     auto options = c10d::ProcessGroupGloo::Options::create(kPatience);
     options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")};

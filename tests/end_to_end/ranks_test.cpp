@@ -103,9 +103,9 @@ TEST_F(Ranks, PairsAreComparedWithAllOfTheBatch) {
   for (const int ranks : {1, 2, 3}) {
     for (const std::string more : {"", " memory.micro_batch=2 memory.two_pass=on"}) {
       const std::string name = "pairs-" + std::to_string(ranks) + (more.empty() ? "" : "-cut");
-      const Ended ended = retort("run pairs.yaml run.dir=" + name +
-                                     " device.count=" + std::to_string(ranks) + more,
-                                 folder_.path());
+      const Ended ended =
+          retort("run pairs.yaml run.dir=" + name + " device.count=" + std::to_string(ranks) + more,
+                 folder_.path());
       ASSERT_EQ(ended.exit, 0) << ended.err;
       const auto losses = values(name, "train/loss");
       if (one.empty()) one = losses;

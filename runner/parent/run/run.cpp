@@ -77,11 +77,10 @@ class Run {
     const SignalSource
         between_workers;  // receives signals while no worker runs, until the next wait
     for (std::optional<Restart> restart;;) {
-      meeting_ = new_meeting();
+      if (ranks() > 1) meeting_ = new_meeting();
       const auto ending =
           supervise_ranks(worker_, worker_request(restart), conversation(), other_ranks());
-      std::error_code none_met;
-      std::filesystem::remove(meeting_, none_met);
+      if (!meeting_.empty()) ::unlink(meeting_.c_str());
       if (!ending) return fail(ending.errors());
       output_.take_rest();
       std::optional<Restart> next = record_.is_open() ? restarts_.after(*ending) : std::nullopt;
@@ -139,11 +138,15 @@ class Run {
                 }};
   }
 
-  /// A name that no worker of any run has used.
-  std::filesystem::path new_meeting() const {
+  /// A file of this machine that no worker of any run has used, in memory where that is possible.
+  static std::filesystem::path new_meeting() {
+    constexpr const char* kInMemory = "/dev/shm";
+    std::error_code none;
+    const std::filesystem::path folder = access(kInMemory, W_OK) == 0
+                                             ? std::filesystem::path(kInMemory)
+                                             : std::filesystem::temp_directory_path(none);
     const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-    return std::filesystem::temp_directory_path() /
-           ("retort-" + std::to_string(getpid()) + "-" + std::to_string(now));
+    return folder / ("retort-" + std::to_string(getpid()) + "-" + std::to_string(now));
   }
 
   Json go_message() const {
