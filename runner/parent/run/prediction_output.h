@@ -23,10 +23,10 @@ enum class PredictionFormat { kCsv, kShownCsv, kJsonLines };
 ///
 ///   {"file": "a.jpg", "classes": [{"class", "probability"}, …]}
 ///
-/// For a network whose outputs are no scores of classes: file,output or file,output_0,output_1 …,
-/// and {"file", "outputs": [number, …]}. For an ensemble: file,prediction,tied,margin, votes_NAME
-/// for each class and p_NAME for each pair. Unreadable images are collected; with CSV they are also
-/// reported at once on `err`.
+/// For a network with outputs that are no scores of classes: file,output or file,output_0,output_1
+/// …, and {"file", "outputs": [number, …]}. For an ensemble: file,prediction,tied,margin,
+/// votes_NAME for each class and p_NAME for each pair. Unreadable images are collected; with CSV
+/// they are also reported at once on `err`.
 class PredictionOutput {
  public:
   using Append = std::function<void(std::string_view)>;

@@ -31,12 +31,6 @@ std::string date_and_time(std::chrono::system_clock::time_point now) {
 
 const Value kNoRecipe;  // for a run without hooks
 
-/// The shorter of two times, if any.
-std::optional<std::chrono::milliseconds> sooner(std::optional<std::chrono::milliseconds> one,
-                                                std::optional<std::chrono::milliseconds> other) {
-  return one && other ? std::min(*one, *other) : one ? one : other;
-}
-
 /// One run from the worker's hello to the summary.
 class Run {
  public:

@@ -53,12 +53,12 @@ std::string advice_on(int number) {
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
-std::optional<Milliseconds> earlier(std::optional<Milliseconds> one,
-                                    std::optional<Milliseconds> other) {
+}  // namespace
+
+std::optional<Milliseconds> sooner(std::optional<Milliseconds> one,
+                                   std::optional<Milliseconds> other) {
   return one && other ? std::min(*one, *other) : one ? one : other;
 }
-
-}  // namespace
 
 /// The conversation with one worker, from its greeting to its end.
 class Supervision::Dialogue {
@@ -118,7 +118,7 @@ class Supervision::Dialogue {
     const auto wanted = conversation_.tick ? conversation_.tick() : std::nullopt;
     if (!deadline_) return wanted;
     const auto left = std::chrono::ceil<Milliseconds>(*deadline_ - Clock::now());
-    if (left > Milliseconds::zero()) return earlier(wanted, left);
+    if (left > Milliseconds::zero()) return sooner(wanted, left);
     worker_.signal(SIGKILL);
     was_deaf_ = !finished_;
     deadline_.reset();
@@ -305,7 +305,7 @@ void Supervision::handle_signal(int number) {
 
 std::optional<std::chrono::milliseconds> Supervision::tick() {
   std::optional<Milliseconds> soonest;
-  for (const auto& dialogue : dialogues_) soonest = earlier(soonest, dialogue->tick());
+  for (const auto& dialogue : dialogues_) soonest = sooner(soonest, dialogue->tick());
   return soonest;
 }
 

@@ -79,6 +79,10 @@ class Supervision {
 Result<Ending> supervise(const WorkerCommand& command, nlohmann::ordered_json request,
                          Conversation conversation);
 
+/// The shorter of two times, if any.
+std::optional<std::chrono::milliseconds> sooner(std::optional<std::chrono::milliseconds> one,
+                                                std::optional<std::chrono::milliseconds> other);
+
 /// "SIGKILL".
 std::string signal_name(int number);
 

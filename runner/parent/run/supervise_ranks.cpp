@@ -74,7 +74,7 @@ class RanksOfRun {
                                 first_end_ = end;
                                 was_first_killed_ = has_killed_;
                                 if (lost_.empty()) kill_all();
-                                else wait_for_others();  // whose own ends say why
+                                else wait_for_others();  // their ends say why
                               });
   }
 
@@ -136,11 +136,6 @@ class RanksOfRun {
     if (left.count() > 0) return left;
     kill_all();
     return {};
-  }
-
-  static std::optional<Milliseconds> sooner(std::optional<Milliseconds> one,
-                                            std::optional<Milliseconds> other) {
-    return one && other ? std::min(*one, *other) : one ? one : other;
   }
 
   static bool has_failed(const Rank& rank) {

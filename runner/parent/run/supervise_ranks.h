@@ -14,11 +14,11 @@ struct OtherRanks {
   int count = 1;  ///< of all ranks
   /// The message that sends a rank to work, once the first has been sent.
   std::function<nlohmann::ordered_json()> go;
-  /// A line that a rank, 1 or higher, has said, logged or printed.
+  /// A line that a rank, 1 or higher, has said or printed.
   std::function<void(int rank, std::string_view line)> on_line;
 };
 
-/// supervise() for a run whose graph has several ranks: starts a worker for each. Signals go to the
+/// supervise() for a graph with several ranks: starts a worker for each. Signals go to the
 /// first alone, since it saves; when it ends, the others end. If another rank ends with an error or
 /// is killed, that is how the conversation has ended: the first then only lost it.
 Result<Ending> supervise_ranks(const WorkerCommand& command, const nlohmann::ordered_json& request,
