@@ -11,7 +11,6 @@
 #include <utility>
 
 #include <torch/types.h>
-#include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
@@ -25,6 +24,12 @@ namespace {
 /// has ended is noticed at once.
 constexpr auto kPatience = std::chrono::hours(2);
 
+/// How long a rank that ends waits for the others to hear why.
+constexpr auto kLastWord = std::chrono::seconds(2);
+
+std::string reason_of(int rank) { return "reason-" + std::to_string(rank); }
+std::string heard_by(int rank) { return "heard-" + std::to_string(rank); }
+
 std::string first_line(const char* text) { return {text, std::strcspn(text, "\n")}; }
 
 /// LibTorch keeps a log of all groups of a process, which is not made for several threads. Its size
@@ -36,22 +41,52 @@ void switch_flight_recorder_off() {
 
 }  // namespace
 
-RankGroup::RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store)
+RankGroup::RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store,
+                     const std::string& address)
     : rank_(rank), size_(size), store_(std::move(store)), number_(torch::zeros({1}, torch::kLong)) {
   store_->setTimeout(kPatience);
   in_group([&] {
     auto options = c10d::ProcessGroupGloo::Options::create(kPatience);
-    options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")};
+    options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname(address)};
     backend_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rank, size, options);
   });
 }
 
-RankGroup::~RankGroup() = default;
+RankGroup::~RankGroup() {
+  if (!has_said_why_) return;
+  backend_.reset();  // from now on the others look for the reason
+  std::vector<std::string> heard;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != rank_) heard.push_back(heard_by(rank));
+  }
+  try {
+    store_->wait(heard, kLastWord);
+  } catch (const std::exception&) {  // they have ended, or wait for nothing
+  }
+}
 
-std::unique_ptr<RankGroup> RankGroup::meet(int rank, int size,
-                                           const std::filesystem::path& meeting) {
-  return std::unique_ptr<RankGroup>(
-      new RankGroup(rank, size, c10::make_intrusive<c10d::FileStore>(meeting.string(), size)));
+void RankGroup::say_why(const std::string& reason) {
+  if (has_said_why_) return;
+  try {
+    store_->set(reason_of(rank_), reason);
+    has_said_why_ = true;
+  } catch (const std::exception&) {  // rank 0, which keeps the store, has ended
+  }
+}
+
+runner::StageError RankGroup::lost(const std::exception& error) {
+  std::string message = "rank " + std::to_string(rank_) + " has lost another rank of the run: ";
+  std::string reason = first_line(error.what());
+  try {
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rank == rank_ || !store_->check({reason_of(rank)})) continue;
+      reason = "rank " + std::to_string(rank) + ": " + store_->get_to_str(reason_of(rank));
+    }
+    store_->set(heard_by(rank_), "");
+  } catch (const std::exception&) {  // rank 0, which keeps the store, has ended without a word
+  }
+  return runner::StageError(runner::ErrorCode::kRankLost, message + reason)
+      .with_help("the other rank's own error says why; `retort resume` continues the run");
 }
 
 template <typename Call>
@@ -59,10 +94,7 @@ void RankGroup::in_group(Call call) {
   try {
     call();
   } catch (const std::exception& error) {
-    throw runner::StageError(runner::ErrorCode::kRankLost,
-                             "rank " + std::to_string(rank_) +
-                                 " has lost another rank of the run: " + first_line(error.what()))
-        .with_help("the other rank's own error says why; `retort resume` continues the run");
+    throw lost(error);
   }
 }
 
@@ -142,7 +174,7 @@ void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& ow
     threads.emplace_back([&, rank] {
       // Its end, also by an exception, closes the connections on which the others wait.
       try {
-        RankGroup group(rank, size, store);
+        RankGroup group(rank, size, store, "127.0.0.1");
         work({.rank = rank, .size = size, .peers = &group});
       } catch (...) {
         thrown[static_cast<std::size_t>(rank)] = std::current_exception();

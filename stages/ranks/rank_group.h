@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include "runner/shared/error/stage_error.h"
 #include "runner/shared/stage/run_context.h"
 
 namespace c10d {
@@ -25,9 +25,10 @@ namespace stages {
 /// on the number of ranks and the size alone, so all ranks get the same bits, in every run.
 class RankGroup final : public runner::Peers {
  public:
-  /// Meets the other ranks on this machine at the file `meeting`, which nothing has used before.
-  /// The ranks then talk through Gloo, over the loopback interface.
-  static std::unique_ptr<RankGroup> meet(int rank, int size, const std::filesystem::path& meeting);
+  /// Connects the ranks that have `store` in common, through Gloo. `address` is that of the
+  /// interface of this machine by which the others reach this rank.
+  RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store, const std::string& address);
+  /// After say_why() it waits a moment for the others, which then read the reason.
   ~RankGroup() override;
 
   int rank() const { return rank_; }
@@ -38,6 +39,9 @@ class RankGroup final : public runner::Peers {
   std::int64_t largest(std::int64_t value);
   std::int64_t least(std::int64_t value) { return -largest(-value); }
   void wait_for_all() { largest(0); }
+
+  /// Lets the others know why this rank is about to end: it is in the message of their kRankLost.
+  void say_why(const std::string& reason);
 
   /// Sums the tensor over all ranks, in place. It is contiguous, on the CPU. Allocates nothing.
   void sum(at::Tensor tensor);
@@ -55,16 +59,16 @@ class RankGroup final : public runner::Peers {
   void together(const std::function<void()>& work);
 
  private:
-  friend void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& own)>&);
-  RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store);
   template <typename Call>
   void in_group(Call call);
+  runner::StageError lost(const std::exception& error);
 
   const int rank_, size_;
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::Backend> backend_;
   at::Tensor number_;       // of largest(), which is called when memory has run out
   std::int64_t texts_ = 0;  // given so far
+  bool has_said_why_ = false;
 };
 
 /// Calls `work` for each of `size` ranks, which are threads of this process. If one of them throws,

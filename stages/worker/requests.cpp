@@ -14,6 +14,7 @@
 #include "stages/data/shapes.h"
 #include "stages/fetch/hub.h"
 #include "stages/machine/device.h"
+#include "stages/python/python_host.h"
 #include "stages/stages.h"
 
 namespace stages {
@@ -34,6 +35,24 @@ runner::JsonFields<Json> request_fields(const Json& request,
   known.insert(known.end(), keys);
   fields.only(known);
   return fields;
+}
+
+runner::Diagnostic misunderstood(const std::string& what) {
+  return {runner::ErrorCode::kProtocol,
+          {},
+          "",
+          "retort's request cannot be understood: " + what,
+          "this is a bug in Retort"};
+}
+
+Json all_versions() {
+  Json all = versions();
+  if (!has_python()) return all;
+  try {
+    all["python"] = call_python({{"do", "packages"}});
+  } catch (const runner::StageError&) {  // the record does without them
+  }
+  return all;
 }
 
 runner::Result<Json> answer_versions(const Json&, const RequestContext&) {

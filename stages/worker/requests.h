@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
@@ -35,6 +36,12 @@ struct RequestKind {
 /// no 'out'".
 runner::JsonFields<nlohmann::ordered_json> request_fields(
     const nlohmann::ordered_json& request, std::initializer_list<std::string_view> keys);
+
+/// The error of a worker that cannot make sense of a request; `what` says of which part.
+runner::Diagnostic misunderstood(const std::string& what);
+
+/// What this worker was built with; where Python hosts it, also that Python and its packages.
+nlohmann::ordered_json all_versions();
 
 /// "versions" → what `retort doctor` shows.
 runner::Result<nlohmann::ordered_json> answer_versions(const nlohmann::ordered_json& request,

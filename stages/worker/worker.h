@@ -38,8 +38,9 @@ class Worker {
   runner::ExitCode serve();
 
  private:
+  class GraphRequest;  // graph_request.h
+
   runner::ExitCode answer(const nlohmann::ordered_json& request);
-  runner::ExitCode run_or_plan(const nlohmann::ordered_json& request);
   runner::ExitCode answer_other(const RequestKind& kind, const nlohmann::ordered_json& request);
   [[noreturn]] void leave_lost_device(const std::string& node, const std::exception& error);
   runner::ExitCode report(const runner::Diagnostics& errors);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/graph_worker.h"
+#include "runner/parent/cli/launched.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/cli/sweep_check.h"
@@ -94,6 +95,10 @@ Diagnostics Rerun::look_for_changes(const Json& environment, const Graph& graph,
 
 ExitCode Rerun::operator()(Console& console, OnEnd on_end) {
   if (!run_.source.empty()) return report(console, {not_a_run_of_its_own(run_)});
+  if (const auto errors = refused_under_launcher(
+          "runs rerun", "start it alone; device.count says how many processes train together");
+      !errors.empty())
+    return report(console, errors);
   const SchemaSet& schemas = shipped_schemas();
   const auto before = prepare_recorded(run_.recipe, {}, schemas, console.sources);
   if (!before) return report(console, before.errors());

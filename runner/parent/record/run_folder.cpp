@@ -68,19 +68,23 @@ RunFolder::RunFolder(fs::path folder, Storage& storage, LogOptions log, Records 
                                    // their names
 }
 
+Log continued_log(const fs::path& path, Storage& storage, LogOptions options) {
+  // Copied, so that a line that was cut off by a kill is completed, and a full disk is noticed
+  // before the work begins.
+  AtomicFile file(path, storage);
+  std::ifstream old = open_regular(path);
+  std::size_t size = 0;
+  for (std::string line; std::getline(old, line) && size < options.limit; size += line.size() + 1)
+    file.append(line + "\n");
+  return Log::to_file(file.commit_and_release(), options.level, options.limit, size);
+}
+
 RunFolder RunFolder::reopen(fs::path folder, Storage& storage, LogOptions log) {
   const RunLayout layout(folder);
   for (const fs::path& path : {layout.metrics(), layout.log()}) require_own_file(path);
   MetricsFile metrics = MetricsFile::reopen(layout.metrics(), storage);
-  // Copied, so that a line that was cut off by a kill is completed, and a full disk is noticed
-  // before the work begins.
-  AtomicFile file(layout.log(), storage);
-  std::ifstream old = open_regular(layout.log());
-  std::size_t size = 0;
-  for (std::string line; std::getline(old, line) && size < log.limit; size += line.size() + 1)
-    file.append(line + "\n");
   RunFolder result(std::move(folder), storage, std::move(metrics),
-                   Log::to_file(file.commit_and_release(), log.level, log.limit, size));
+                   continued_log(layout.log(), storage, log));
   for (int number = 1;; ++number) {
     const fs::path records = layout.resume(number);
     if (storage.make_folder(records) == 0) {

@@ -37,6 +37,9 @@ struct LogOptions {
   std::size_t limit = 64 << 20;  ///< bytes; later ones are counted and not kept
 };
 
+/// A log that goes on after the lines of the file at `path`, if there is one. Throws WriteError.
+Log continued_log(const std::filesystem::path& path, Storage& storage, LogOptions options);
+
 /// The record of one run (run_layout.h). It is the only writer of everything in the run's folder
 /// outside nodes/, and of the training_metrics.json in there. Throws WriteError.
 class RunFolder {

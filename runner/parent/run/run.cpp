@@ -11,7 +11,9 @@
 #include "runner/parent/record/run_summary.h"
 #include "runner/parent/run/hooks.h"
 #include "runner/parent/run/live_record.h"
+#include "runner/parent/run/other_rank.h"
 #include "runner/parent/run/restart.h"
+#include "runner/parent/run/run_request.h"
 #include "runner/parent/run/supervise_ranks.h"
 #include "runner/parent/run/worker_process.h"
 #include "runner/shared/error/diagnostic.h"
@@ -77,7 +79,10 @@ class Run {
       if (!meeting_.empty()) ::unlink(meeting_.c_str());
       if (!ending) return fail(ending.errors());
       output_.take_rest();
-      std::optional<Restart> next = record_.is_open() ? restarts_.after(*ending) : std::nullopt;
+      // The other ranks of a launcher end with this one.
+      std::optional<Restart> next = record_.is_open() && !request_.launched
+                                        ? restarts_.after(*ending)
+                                        : std::nullopt;
       if (const auto stopped = restarts_.stopped()) return judge(stopped_between_workers(*stopped));
       if (!next) return judge(*ending);
       go_on(*next);
@@ -117,8 +122,10 @@ class Run {
     return conversation;
   }
 
-  /// An evaluation has nothing to train.
-  int ranks() const { return is_evaluation() ? 1 : request_.graph.ranks; }
+  /// The ranks of which this process starts the workers. An evaluation has nothing to train.
+  int ranks() const {
+    return is_evaluation() || request_.launched ? 1 : request_.graph.ranks;
+  }
 
   OtherRanks other_ranks() {
     return {.count = ranks(),
@@ -143,29 +150,20 @@ class Run {
     return folder / ("retort-" + std::to_string(getpid()) + "-" + std::to_string(now));
   }
 
-  Json go_message() const {
-    Json go = {{"folder", record_.path().string()}};
-    if (ranks() > 1) go["meeting"] = meeting_.string();
-    return Json{{"go", std::move(go)}};
-  }
+  Json go_message() const { return Json{{"go", {{"folder", record_.path().string()}}}}; }
 
   Json worker_request(const std::optional<Restart>& restart) const {
-    Json request = {{"protocol", kProtocolVersion},
-                    {"request", "run"},
-                    {"graph", to_json(request_.graph)},
-                    {"smoke", request_.smoke},
-                    {"strict", request_.strict},
-                    {"resume", is_resumed() || restart.has_value()},
-                    {"checkpoints", to_json(request_.trained)},
-                    {"reuse", name(request_.reuse)},
-                    {"index", surroundings_.node_index.string()}};
-    if (is_resumed() || restart) request["folder"] = record_.path().string();
-    if (!request_.plans.empty())
-      request["plans"] = std::filesystem::absolute(request_.plans).string();
-    if (!request_.divisions.empty())
-      request["divisions"] = std::filesystem::absolute(request_.divisions).string();
-    if (request_.accepts_changes) request["accepts_changes"] = true;
+    Json request = run_request(request_);
+    request["index"] = surroundings_.node_index.string();
+    if (request_.launched) {
+      request["rank"] = request_.launched->rank;
+      request["meeting"] = to_json(request_.launched->meeting);
+    } else if (ranks() > 1) {
+      request["meeting"] = to_json(Meeting{.file = meeting_, .ranks_here = ranks()});
+    }
+    if (restart) request["folder"] = record_.path().string();
     if (!restart) return request;
+    request["resume"] = true;
     if (moved_to_) request["graph"]["device"] = moved_to_->taken.select;
     const Restarts& told = restart->restarts;
     request["restarts"] = {
@@ -393,6 +391,7 @@ class Run {
 }  // namespace
 
 ExitCode run(const RunRequest& request, const RunSurroundings& surroundings) {
+  if (request.launched && request.launched->rank > 0) return run_other_rank(request, surroundings);
   return Run(request, surroundings)();
 }
 

@@ -17,6 +17,7 @@
 #include "runner/parent/record/input_record.h"
 #include "runner/parent/record/run_folder.h"
 #include "runner/parent/run/chosen_device.h"
+#include "runner/parent/run/launched_rank.h"
 #include "runner/parent/run/progress_display.h"
 #include "runner/parent/run/worker_process.h"
 #include "runner/shared/graph/graph.h"
@@ -48,6 +49,8 @@ struct RunRequest {
   /// own.
   std::filesystem::path divisions = {};
   bool accepts_changes = false;  ///< continue although the data have changed since
+  /// Set if a launcher has started this process as one of the graph's ranks, and the others too.
+  std::optional<LaunchedRank> launched = {};
   /// Checks the environment.json of this run, or of this resumption, before anything is written.
   /// Errors end the run, warnings are shown. Empty: no check.
   std::function<Diagnostics(const nlohmann::ordered_json& environment)> check_environment = {};

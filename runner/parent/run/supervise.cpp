@@ -50,6 +50,10 @@ std::string advice_on(int number) {
   }
 }
 
+bool asks_to_stop(int number) {
+  return number == SIGINT || number == SIGTERM || number == SIGHUP;
+}
+
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
@@ -97,7 +101,10 @@ class Supervision::Dialogue {
   }
 
   void handle_signal(int number) {
-    if (!conversation_.obeys_signals) return;
+    if (!conversation_.obeys_signals) {
+      if (asks_to_stop(number) && conversation_.on_stop) conversation_.on_stop(number);
+      return;
+    }
     if (number == SIGWINCH) {
       if (conversation_.on_resize) conversation_.on_resize();
     } else if (number == SIGUSR1 || number == SIGUSR2) {
@@ -298,8 +305,7 @@ void Supervision::take(const NewsOf& one) {
 }
 
 void Supervision::handle_signal(int number) {
-  const bool asks_for_end = number == SIGINT || number == SIGTERM || number == SIGHUP;
-  if (asks_for_end && !stop_signal_) stop_signal_ = number;
+  if (asks_to_stop(number) && !stop_signal_) stop_signal_ = number;
   for (const auto& dialogue : dialogues_) dialogue->handle_signal(number);
 }
 

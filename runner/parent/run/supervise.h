@@ -26,6 +26,7 @@ struct Conversation {
   /// Called now and then; returns the longest time until the next call.
   std::function<std::optional<std::chrono::milliseconds>()> tick;
   bool obeys_signals = true;  ///< false: signals to stop or to save are not passed on
+  std::function<void(int number)> on_stop;  ///< a signal asks to stop, and is not passed on
 };
 
 /// How a conversation ended.

@@ -389,6 +389,13 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "The processes that train together (device.count) need each other: when one ends, the others "
      "end too. That one's own error, or the signal that killed it, says why.",
      "one of two workers was killed", "Continue from the last checkpoint with retort resume."},
+    {kNoMeeting, ExitCode::kDeviceUnavailable, "the ranks of a run cannot meet",
+     "The processes that a launcher has started (torchrun, srun, mpirun) find each other at "
+     "MASTER_ADDR and MASTER_PORT. One of them did not come, came twice, belongs to another job, or "
+     "would run another recipe or other programs.",
+     "WORLD_SIZE=2 RANK=1 MASTER_ADDR=node1 MASTER_PORT=29500 retort run classify    (without "
+     "rank 0)",
+     "Start the same command for all ranks at the same time, by one launcher."},
     {kClusterSilent, ExitCode::kDeviceUnavailable, "the cluster's scheduler does not answer",
      "A command of the scheduler, such as squeue, is not installed here, failed, or did not end in "
      "time. Submitted tasks continue by themselves and leave their results in the sweep's folder.",

@@ -119,6 +119,7 @@ enum class ErrorCode : int {
   kHookFailed = 716,
   kMeasuredPlan = 717,
   kRankLost = 718,
+  kNoMeeting = 719,
   kClusterSilent = 720,
   kClusterRefused = 721,
 

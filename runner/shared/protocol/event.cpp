@@ -39,6 +39,7 @@ struct ToJson {
             {"threads", e.threads},
             {"variables", e.variables}};
   }
+  Json operator()(const Joined& e) const { return {{"event", "joined"}, {"folder", e.folder}}; }
   Json operator()(const Reported& e) const {
     Json json = {{"event", "diagnostic"}};
     json.update(diagnostic_fields(e.diagnostic));
@@ -132,6 +133,7 @@ Event ready(const Fields& f) {
   }
   return Ready{f.text("device"), static_cast<int>(threads), variables};
 }
+Event joined_event(const Fields& f) { return Joined{f.text("folder")}; }
 Diagnostic diagnostic_from(const Fields& f) {
   Diagnostic result{
       error_code(f.text("code")), {}, f.text("pointer"), f.text("message"), f.text("help")};
@@ -212,6 +214,7 @@ struct EventParser {
 constexpr std::array kParsers = {
     EventParser{"hello", hello},
     EventParser{"ready", ready},
+    EventParser{"joined", joined_event},
     EventParser{"diagnostic", diagnostic},
     EventParser{"node_started", node_started},
     EventParser{"resumed", resumed},

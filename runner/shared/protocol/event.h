@@ -43,6 +43,9 @@ struct Ready {
   nlohmann::ordered_json variables =
       nlohmann::ordered_json::object();  // environment variables that the worker set itself
 };                                       // every stage was created; waits for `go`
+struct Joined {
+  std::string folder;
+};  // of a rank other than the first: it has met rank 0 and writes to this folder
 struct Reported {
   Diagnostic diagnostic;
 };  // without Location: the parent finds the place by the pointer
@@ -106,7 +109,7 @@ struct Finished {
 };  // last, always
 
 using Event =
-    std::variant<Hello, Ready, Reported, NodeStarted, Resumed, Reused, NodeProgress, NodeMetric,
+    std::variant<Hello, Ready, Joined, Reported, NodeStarted, Resumed, Reused, NodeProgress, NodeMetric,
                  Said, Logged, Recovered, Stranded, Flush, NodeFinished, Item, Answer, Finished>;
 
 /// {"cause", "phase", "step", "tried", "taken", "limit", "from", "to"}

@@ -7,6 +7,7 @@
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/graph_worker.h"
+#include "runner/parent/cli/launched.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/cli/sweep_check.h"
@@ -106,11 +107,15 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
                                  "': there is no training to continue",
                              "evaluate it again with `retort evaluate " + run->source + "`"}});
   }
+  const auto launched = launched_rank();
+  if (!launched) return report(console, launched.errors());
+  quieten_other_ranks(*launched, console);
   Sources& sources = console.sources;
   const SchemaSet& schemas = shipped_schemas();
   const auto before = prepare_recorded(run->recipe, {}, schemas, sources);
   if (!before) return report(console, before.errors());
-  auto prepared = prepare_recorded(run->recipe, flags.overrides, schemas, sources);
+  auto prepared =
+      prepare_recorded_launched(*launched, run->recipe, flags.overrides, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
   Diagnostics unused = run_keys_of_resumed_run(prepared->composition);
   std::ranges::move(sweep_keys_of_single_run(prepared->composition), std::back_inserter(unused));
@@ -159,6 +164,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
       .device = &*device,
       .inputs = input_paths(new_recipe, schemas, prepared->graph.working_folder),
       .accepts_changes = flags.force,
+      .launched = *launched,
       .check_environment = [&](const nlohmann::ordered_json& environment) {
         auto changes = changes_since_record(*run, environment, graph, old_recipe, new_recipe);
         std::erase_if(changes,

@@ -9,6 +9,7 @@
 #include "runner/parent/cli/commands/config.h"
 #include "runner/parent/cli/commands/sweep.h"
 #include "runner/parent/cli/graph_worker.h"
+#include "runner/parent/cli/launched.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/cli/weights_source.h"
@@ -33,11 +34,14 @@ struct RunFlags {
 ExitCode run_recipe(const RunFlags& flags, Console& console) {
   if (!flags.show.empty() || !flags.view.info.empty())
     return show_config(flags.recipe, flags.view, console);
+  const auto launched = launched_rank();
+  if (!launched) return report(console, launched.errors());
+  quieten_other_ranks(*launched, console);
   if (flags.multirun)
     return begin_sweep({.recipe = flags.recipe, .dry_run = flags.dry_run}, console);
   Sources& sources = console.sources;
   const SchemaSet& schemas = shipped_schemas();
-  auto prepared = prepare(flags.recipe, schemas, sources);
+  auto prepared = prepare_launched(*launched, flags.recipe, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
   if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty())
     return report(console, errors);
@@ -69,7 +73,8 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
       .strict = flags.recipe.strict,
       .reuse = flags.reuse.which(),
       .device = &*device,
-      .inputs = input_paths(prepared->recipe.resolved, schemas, prepared->graph.working_folder)};
+      .inputs = input_paths(prepared->recipe.resolved, schemas, prepared->graph.working_folder),
+      .launched = *launched};
   LateStorage late(disk());  // for a trial: its sweep flushes several together
   const bool is_late = std::getenv(kFlushedBySweep) != nullptr;
   RunSurroundings here = surroundings(console, *worker, next_gpu_for(use, console),

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/graph_worker.h"
+#include "runner/parent/cli/launched.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/cli/program.h"
@@ -338,6 +339,10 @@ Diagnostics misused_on_cluster(const SweepFlags& flags, const PreparedSweep& swe
 }
 
 ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
+  if (const auto errors = refused_under_launcher(
+          "sweep", "start `retort sweep` alone: it starts its trials by itself");
+      !errors.empty())
+    return report(console, errors);
   Sources& sources = console.sources;
   const SchemaSet& schemas = shipped_schemas();
   NamedRecipe named = flags.recipe;

@@ -1,0 +1,273 @@
+#include "stages/ranks/rendezvous.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include <ATen/Version.h>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "runner/shared/disk/descriptor.h"
+#include "runner/shared/error/stage_error.h"
+#include "runner/shared/protocol/event.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/value/parse_json.h"
+
+namespace stages {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Store = c10::intrusive_ptr<c10d::Store>;
+
+constexpr std::size_t kMostDifferences = 10;
+constexpr std::size_t kLongestValue = 60;
+
+runner::StageError no_meeting(std::string message, std::string help) {
+  return runner::StageError(runner::ErrorCode::kNoMeeting, std::move(message))
+      .with_help(std::move(help));
+}
+
+std::string address(const runner::Meeting& meeting) {
+  return meeting.host + ":" + std::to_string(meeting.port);
+}
+
+std::string this_host() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "an unknown machine";
+}
+
+/// One rank on its way to the meeting.
+class Guest {
+ public:
+  Guest(const runner::RankOfRun& own, const runner::Meeting& meeting)
+      : own_(own), meeting_(meeting) {}
+
+  Store connect() const {
+    if (!meeting_.file.empty())
+      return c10::make_intrusive<c10d::FileStore>(meeting_.file.string(), own_.size);
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<std::uint16_t>(meeting_.port);
+    options.isServer = serves();
+    options.numWorkers = static_cast<std::size_t>(own_.size);
+    options.waitWorkers = false;
+    options.timeout = patience();
+    try {
+      const auto store = c10::make_intrusive<c10d::TCPStore>(meeting_.host, options);
+      // A store of torchrun outlives this start of the job.
+      const std::string prefix = meeting_.is_served ? "retort/" + meeting_.job : "retort";
+      return c10::make_intrusive<c10d::PrefixStore>(prefix, store);
+    } catch (const c10::Error& error) {
+      throw not_connected(error.what_without_backtrace());
+    }
+  }
+
+  /// Takes the place of this rank, and waits until all others have taken theirs.
+  void take_seat(const Store& store) const {
+    check_job(store);
+    if (store->add(seat(own_.rank), 1) > 1)
+      throw no_meeting("rank " + std::to_string(own_.rank) + " has come to " + where() +
+                           " before: two processes have this number, or one of an earlier start "
+                           "is still there",
+                       "give every process its own RANK, and every start its own MASTER_PORT");
+    std::vector<std::string> all;
+    for (int rank = 0; rank < own_.size; ++rank) all.push_back(seat(rank));
+    try {
+      store->wait(all, patience());
+    } catch (const c10::Error&) {
+      throw missing(store);
+    }
+  }
+
+  /// The texts that all ranks give under this name, in their order.
+  std::vector<std::string> exchange(const Store& store, const std::string& name,
+                                    const std::string& own) const {
+    store->set(name + std::to_string(own_.rank), own);
+    std::vector<std::string> all;
+    for (int rank = 0; rank < own_.size; ++rank)
+      all.push_back(store->get_to_str(name + std::to_string(rank)));
+    return all;
+  }
+
+ private:
+  bool serves() const { return own_.rank == 0 && !meeting_.is_served; }
+  std::chrono::milliseconds patience() const { return std::chrono::seconds(meeting_.seconds); }
+  static std::string seat(int rank) { return "seat-" + std::to_string(rank); }
+  std::string where() const {
+    return meeting_.file.empty() ? address(meeting_) : "'" + meeting_.file.string() + "'";
+  }
+
+  runner::StageError not_connected(const std::string& reason) const {
+    const std::string first_line = reason.substr(0, reason.find('\n'));
+    const bool is_taken = reason.find("EADDRINUSE") != reason.npos ||
+                          reason.find("already in use") != reason.npos;
+    if (serves() && is_taken)
+      return no_meeting("port " + std::to_string(meeting_.port) +
+                            " of this machine is taken, so no rank can be met there",
+                        "set MASTER_PORT to another one, for all ranks");
+    if (serves())
+      return no_meeting("rank 0 cannot be met at " + address(meeting_) + ": " + first_line,
+                        "set MASTER_ADDR to a name or an address of this machine");
+    return no_meeting("rank " + std::to_string(own_.rank) + " has not found rank 0 at " +
+                          address(meeting_) + " within " + std::to_string(meeting_.seconds) +
+                          " s: " + first_line,
+                      "start all ranks at the same time; MASTER_ADDR has to be the machine of "
+                      "rank 0, as the others can reach it");
+  }
+
+  void check_job(const Store& store) const {
+    if (meeting_.job.empty()) return;
+    const auto text = [](const std::string& value) {
+      return std::vector<std::uint8_t>(value.begin(), value.end());
+    };
+    const std::vector<std::uint8_t> found = store->compareSet("job", text(""), text(meeting_.job));
+    const std::string first(found.begin(), found.end());
+    if (first != meeting_.job)
+      throw no_meeting("the ranks at " + where() + " are of another job, '" + first +
+                           "'; this one is of '" + meeting_.job + "'",
+                       "set MASTER_ADDR to the machine of this job's rank 0, or use another "
+                       "MASTER_PORT");
+  }
+
+  runner::StageError missing(const Store& store) const {
+    std::vector<std::string> absent;
+    for (int rank = 0; rank < own_.size; ++rank) {
+      if (!store->check({seat(rank)})) absent.push_back(std::to_string(rank));
+    }
+    return no_meeting((absent.size() == 1 ? "rank " : "ranks ") +
+                          runner::listed(absent, 16) + " of " +
+                          std::to_string(own_.size) + " did not come to " + where() + " within " +
+                          std::to_string(meeting_.seconds) + " s",
+                      "start all ranks with the same command; RETORT_MEETING_SECONDS waits longer");
+  }
+
+  const runner::RankOfRun& own_;
+  const runner::Meeting& meeting_;
+};
+
+/// The address of the interface by which this machine reaches another one, which need not answer;
+/// empty: it has none.
+std::string interface_towards(const std::string& host) {
+  addrinfo wish{};
+  wish.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), "9", &wish, &found) != 0) return {};
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  for (const addrinfo* one = found; one; one = one->ai_next) {
+    const runner::Descriptor socket(::socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_storage own{};
+    socklen_t size = sizeof own;
+    char text[NI_MAXHOST];
+    if (*socket < 0 || ::connect(*socket, one->ai_addr, one->ai_addrlen) != 0 ||
+        getsockname(*socket, reinterpret_cast<sockaddr*>(&own), &size) != 0 ||
+        getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) != 0)
+      continue;
+    return text;
+  }
+  return {};
+}
+
+bool is_loopback(const std::string& own) {
+  return own.empty() || own.starts_with("127.") || own == "::1";
+}
+
+/// The address at which the other ranks reach this one.
+std::string own_address(const Guest& guest, const Store& store, const runner::Meeting& meeting) {
+  constexpr const char* kLoopback = "127.0.0.1";
+  if (!meeting.file.empty()) return kLoopback;
+  // A machine's own name may stand for its loopback interface. One that another machine is reached
+  // by is known to both.
+  std::string own = interface_towards(meeting.host);
+  for (const std::string& other : guest.exchange(store, "address-", own)) {
+    if (is_loopback(own) && !is_loopback(other)) own = interface_towards(other);
+  }
+  return own.empty() ? kLoopback : own;
+}
+
+std::string shown(const Json& value) {
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > kLongestValue) text = text.substr(0, kLongestValue) + "…";
+  return text;
+}
+
+void check_traits(const std::vector<std::string>& all) {
+  std::vector<std::string> found;
+  const Json first = runner::parse_json<Json>(all.front());
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const Json other = runner::parse_json<Json>(all[rank]);
+    const std::string who = "rank " + std::to_string(rank) + " on " + other.value("host", "?");
+    for (const std::string& line : differences(first, other)) found.push_back(who + ": " + line);
+  }
+  if (found.empty()) return;
+  if (found.size() > kMostDifferences) found.resize(kMostDifferences);
+  const bool has_other_kernels = std::ranges::any_of(
+      found, [](const std::string& line) { return line.find(": kernels is") != line.npos; });
+  throw no_meeting("the ranks are not the same: " + runner::join(found, "; "),
+                   has_other_kernels
+                       ? "ATEN_CPU_CAPABILITY=avx2, set for all ranks, makes different processors "
+                         "use the same kernels"
+                       : "start the same command with the same programs on all machines");
+}
+
+}  // namespace
+
+Json traits_of(const runner::Graph& graph, const Json& versions) {
+  Json nodes = Json::object();
+  for (const runner::Node& node : graph.nodes) {
+    Json own = {{"kind", node.kind}, {"options", runner::to_json(node.options)}};
+    if (!node.code.empty()) own["code"] = node.code;
+    nodes[node.id] = std::move(own);
+  }
+  Json traits = {{"host", this_host()},
+                 {"retort", runner::build_id()},
+                 {"libtorch", versions.value("libtorch", "")},
+                 {"kernels", at::get_cpu_capability()},
+                 {"seed", graph.seed},
+                 {"determinism", runner::name(graph.determinism)},
+                 {"ranks", graph.ranks},
+                 {"recipe", std::move(nodes)}};
+  if (versions.contains("python")) traits["python"] = versions["python"];
+  return traits;
+}
+
+std::vector<std::string> differences(const Json& first, const Json& own) {
+  std::vector<std::string> found;
+  const Json before = first.flatten(), after = own.flatten();
+  const auto value = [](const Json& of, const std::string& key) {
+    const auto at = of.find(key);
+    return at == of.end() ? std::string("not there") : shown(*at);
+  };
+  const auto compare = [&](const std::string& key) {
+    if (key == "/host" || found.size() == kMostDifferences) return;
+    found.push_back(key.substr(1) + " is " + value(after, key) + ", but " + value(before, key) +
+                    " on rank 0");
+  };
+  for (const auto& [key, at] : before.items()) {
+    const auto other = after.find(key);
+    if (other == after.end() || *other != at) compare(key);
+  }
+  for (const auto& [key, at] : after.items()) {
+    if (!before.contains(key)) compare(key);
+  }
+  return found;
+}
+
+std::unique_ptr<RankGroup> meet_ranks(const runner::RankOfRun& own, const runner::Meeting& meeting,
+                                      const Json& traits) {
+  const Guest guest(own, meeting);
+  const Store store = guest.connect();
+  guest.take_seat(store);
+  check_traits(guest.exchange(store, "traits-", traits.dump()));
+  return std::make_unique<RankGroup>(own.rank, own.size, store,
+                                     own_address(guest, store, meeting));
+}
+
+}  // namespace stages

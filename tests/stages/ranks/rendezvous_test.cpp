@@ -1,0 +1,187 @@
+#include "stages/ranks/rendezvous.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <torch/types.h>
+
+#include "runner/shared/disk/descriptor.h"
+#include "runner/shared/error/stage_error.h"
+
+namespace stages {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using Json = nlohmann::ordered_json;
+
+/// A socket that listens on a port that was free.
+struct Listening {
+  Listening() : socket(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in any{};
+    any.sin_family = AF_INET;
+    any.sin_addr.s_addr = htonl(INADDR_ANY);
+    socklen_t size = sizeof any;
+    EXPECT_EQ(::bind(*socket, reinterpret_cast<sockaddr*>(&any), size), 0);
+    EXPECT_EQ(::listen(*socket, 1), 0);
+    EXPECT_EQ(::getsockname(*socket, reinterpret_cast<sockaddr*>(&any), &size), 0);
+    port = ntohs(any.sin_port);
+  }
+  runner::Descriptor socket;
+  int port = 0;
+};
+
+int free_port() { return Listening().port; }
+
+class Rendezvous : public testing::Test {
+ protected:
+  // Groups in threads of one process: this switches a log of LibTorch off, which is not for them.
+  static void SetUpTestSuite() { run_as_ranks(1, [](const runner::RankOfRun&) {}); }
+
+  runner::Meeting meeting_ = {.host = "127.0.0.1", .port = free_port(), .job = "7", .seconds = 60};
+  Json traits_ = {{"host", "here"}, {"libtorch", "2.11.0"}};
+
+  /// What a rank of `size` says of its meeting; empty: it has met the others and gone through
+  /// `then`.
+  std::string come(int rank, int size, const runner::Meeting& meeting, const Json& traits,
+                   const std::function<void(RankGroup&)>& then = {}) {
+    try {
+      const auto group = meet_ranks({.rank = rank, .size = size}, meeting, traits);
+      if (then) then(*group);
+      return {};
+    } catch (const runner::StageError& error) {
+      EXPECT_THAT(error.help, Not(testing::IsEmpty()));
+      return error.what();
+    }
+  }
+
+  /// All ranks of a meeting; `change` may make one differ.
+  std::vector<std::string> all(
+      int size, const std::function<void(int, runner::Meeting&, Json&)>& change = {},
+      const std::function<void(RankGroup&)>& then = {}) {
+    std::vector<std::string> said(static_cast<std::size_t>(size));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size; ++rank) {
+      threads.emplace_back([&, rank] {
+        runner::Meeting meeting = meeting_;
+        Json traits = traits_;
+        if (change) change(rank, meeting, traits);
+        said[static_cast<std::size_t>(rank)] = come(rank, size, meeting, traits, then);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return said;
+  }
+};
+
+TEST_F(Rendezvous, RanksThatMeetAreConnected) {
+  const auto said = all(3, {}, [](RankGroup& group) {
+    at::Tensor one = torch::ones({2});
+    group.sum(one);
+    EXPECT_TRUE(one.equal(torch::full({2}, 3)));
+    EXPECT_EQ(group.text_of_first(std::to_string(group.rank())), "0");
+  });
+  for (const std::string& text : said) EXPECT_EQ(text, "");
+}
+
+TEST_F(Rendezvous, OneThatIsMissingIsNamed) {
+  meeting_.seconds = 1;
+  std::vector<std::string> said(2);
+  std::thread first([&] {
+    runner::Meeting longer = meeting_;
+    longer.seconds = 3;  // it keeps the store until the other has looked
+    said[0] = come(0, 4, longer, traits_);
+  });
+  said[1] = come(2, 4, meeting_, traits_);
+  first.join();
+  for (const std::string& text : said) {
+    EXPECT_THAT(text, HasSubstr("ranks 1, 3 of 4 did not come"));
+    EXPECT_THAT(text, HasSubstr(std::to_string(meeting_.port)));
+  }
+}
+
+TEST_F(Rendezvous, ANumberIsTakenOnce) {
+  std::string said;
+  const auto others = all(2, {}, [&](RankGroup& group) {
+    if (group.rank() == 1) said = come(1, 2, meeting_, traits_);
+    group.wait_for_all();
+  });
+  EXPECT_EQ(others, std::vector<std::string>(2));
+  EXPECT_THAT(said, HasSubstr("rank 1 has come"));
+}
+
+TEST_F(Rendezvous, ARankOfAnotherJobIsRefused) {
+  std::string said;
+  const auto others = all(2, {}, [&](RankGroup& group) {
+    runner::Meeting other = meeting_;
+    other.job = "8";
+    if (group.rank() == 1) said = come(1, 2, other, traits_);
+    group.wait_for_all();
+  });
+  EXPECT_EQ(others, std::vector<std::string>(2));
+  EXPECT_THAT(said, AllOf(HasSubstr("'7'"), HasSubstr("'8'")));
+}
+
+TEST_F(Rendezvous, AllDifferencesAreNamedToAll) {
+  const auto said = all(3, [](int rank, runner::Meeting&, Json& traits) {
+    traits["host"] = "node" + std::to_string(rank);
+    traits["recipe"] = {{"train", {{"epochs", rank == 2 ? 3 : 2}}}};
+    if (rank == 1) traits["libtorch"] = "2.10.0";
+  });
+  for (const std::string& text : said)
+    EXPECT_THAT(text, AllOf(HasSubstr("rank 1 on node1: libtorch is \"2.10.0\", but \"2.11.0\""),
+                            HasSubstr("rank 2 on node2: recipe/train/epochs is 3, but 2")));
+}
+
+TEST_F(Rendezvous, APortThatIsTakenIsNamed) {
+  const Listening other;
+  meeting_.port = other.port;
+  EXPECT_THAT(come(0, 2, meeting_, traits_),
+              AllOf(HasSubstr("port " + std::to_string(other.port)), HasSubstr("is taken")));
+}
+
+TEST_F(Rendezvous, AHostThatDoesNotAnswerIsNamed) {
+  meeting_.seconds = 1;
+  EXPECT_THAT(come(1, 2, meeting_, traits_),
+              AllOf(HasSubstr("rank 1"), HasSubstr("127.0.0.1:" + std::to_string(meeting_.port)),
+                    HasSubstr("within 1 s")));
+}
+
+TEST_F(Rendezvous, TheOthersLearnWhyARankHasEnded) {
+  for (const int ending : {0, 2}) {
+    meeting_.port = free_port();
+    const auto said = all(3, {}, [&](RankGroup& group) {
+      if (group.rank() != ending) return group.wait_for_all();
+      group.say_why("its data are gone");
+    });
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank == ending) continue;
+      EXPECT_THAT(said[static_cast<std::size_t>(rank)],
+                  HasSubstr("rank " + std::to_string(ending) + ": its data are gone"));
+    }
+  }
+}
+
+TEST(RankTraits, AllThatDiffersIsListed) {
+  const Json first = {{"a", 1}, {"b", {{"c", "x"}, {"d", {1, 2}}}}, {"host", "one"}};
+  EXPECT_TRUE(differences(first, first).empty());
+  const Json other = {{"a", 1}, {"b", {{"c", "y"}, {"d", {1}}}}, {"e", true}, {"host", "two"}};
+  EXPECT_EQ(differences(first, other),
+            (std::vector<std::string>{"b/c is \"y\", but \"x\" on rank 0",
+                                      "b/d/1 is not there, but 2 on rank 0",
+                                      "e is true, but not there on rank 0"}));
+  Json many = first;
+  for (int i = 0; i < 100; ++i) many["key" + std::to_string(i)] = std::string(1000, 'v');
+  const auto lines = differences(first, many);
+  EXPECT_EQ(lines.size(), 10U);
+  for (const std::string& line : lines) EXPECT_LT(line.size(), 200U);
+}
+
+}  // namespace
+}  // namespace stages
