@@ -108,6 +108,15 @@ std::string RankGroup::text_of_first(const std::string& own) {
   return text;
 }
 
+void RankGroup::require_same(const std::string& what, const std::string& own) {
+  const std::string first = text_of_first(own);
+  if (own == first) return;
+  throw runner::StageError(runner::ErrorCode::kNoMeeting,
+                           what + " of rank " + std::to_string(rank_) +
+                               " differ from those of rank 0: " + own + " instead of " + first)
+      .with_help("all ranks have to read the same files");
+}
+
 std::int64_t RankGroup::largest(std::int64_t value) {
   std::vector<at::Tensor> one = {number_};
   *number_.mutable_data_ptr<std::int64_t>() = value;

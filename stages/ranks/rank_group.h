@@ -36,6 +36,9 @@ class RankGroup final : public runner::Peers {
 
   /// The text that rank 0 gives.
   std::string text_of_first(const std::string& own);
+  /// Throws runner::StageError, kNoMeeting, on each rank that gives another text than rank 0.
+  /// `what` is the subject of the message.
+  void require_same(const std::string& what, const std::string& own);
   std::int64_t largest(std::int64_t value);
   std::int64_t least(std::int64_t value) { return -largest(-value); }
   void wait_for_all() { largest(0); }

@@ -1,7 +1,8 @@
 #include "stages/ranks/rendezvous.h"
 
-#include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,6 +27,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Store = c10::intrusive_ptr<c10d::Store>;
+using Clock = std::chrono::steady_clock;
+
+/// Within it a machine that is there answers.
+constexpr std::chrono::milliseconds kTry = std::chrono::seconds(5);
 
 constexpr std::size_t kMostDifferences = 10;
 constexpr std::size_t kLongestValue = 60;
@@ -47,8 +52,12 @@ std::string this_host() {
 /// One rank on its way to the meeting.
 class Guest {
  public:
-  Guest(const runner::RankOfRun& own, const runner::Meeting& meeting)
-      : own_(own), meeting_(meeting) {}
+  Guest(const runner::RankOfRun& own, const runner::Meeting& meeting,
+        const std::function<bool()>& is_cancelled)
+      : own_(own),
+        meeting_(meeting),
+        is_cancelled_(is_cancelled),
+        deadline_(Clock::now() + std::chrono::seconds(meeting.seconds)) {}
 
   Store connect() const {
     if (!meeting_.file.empty())
@@ -58,14 +67,17 @@ class Guest {
     options.isServer = serves();
     options.numWorkers = static_cast<std::size_t>(own_.size);
     options.waitWorkers = false;
-    options.timeout = patience();
-    try {
-      const auto store = c10::make_intrusive<c10d::TCPStore>(meeting_.host, options);
-      // A store of torchrun outlives this start of the job.
-      const std::string prefix = meeting_.is_served ? "retort/" + meeting_.job : "retort";
-      return c10::make_intrusive<c10d::PrefixStore>(prefix, store);
-    } catch (const c10::Error& error) {
-      throw not_connected(error.what_without_backtrace());
+    for (;;) {
+      options.timeout = next_try();
+      try {
+        const auto store = c10::make_intrusive<c10d::TCPStore>(meeting_.host, options);
+        store->setTimeout(std::chrono::seconds(meeting_.seconds));
+        // A store of torchrun outlives this start of the job.
+        const std::string prefix = meeting_.is_served ? "retort/" + meeting_.job : "retort";
+        return c10::make_intrusive<c10d::PrefixStore>(prefix, store);
+      } catch (const c10::Error& error) {
+        if (serves() || is_over()) throw not_connected(error.what_without_backtrace());
+      }
     }
   }
 
@@ -79,10 +91,12 @@ class Guest {
                        "give every process its own RANK, and every start its own MASTER_PORT");
     std::vector<std::string> all;
     for (int rank = 0; rank < own_.size; ++rank) all.push_back(seat(rank));
-    try {
-      store->wait(all, patience());
-    } catch (const c10::Error&) {
-      throw missing(store);
+    for (;;) {
+      try {
+        return store->wait(all, next_try());
+      } catch (const c10::Error&) {
+        if (is_over()) throw missing(store);
+      }
     }
   }
 
@@ -98,7 +112,13 @@ class Guest {
 
  private:
   bool serves() const { return own_.rank == 0 && !meeting_.is_served; }
-  std::chrono::milliseconds patience() const { return std::chrono::seconds(meeting_.seconds); }
+  bool is_over() const { return Clock::now() >= deadline_; }
+  /// How long to wait before the next look at is_cancelled().
+  std::chrono::milliseconds next_try() const {
+    if (is_cancelled_()) throw runner::Cancelled{};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
+    return std::clamp<std::chrono::milliseconds>(left, std::chrono::milliseconds(1), kTry);
+  }
   static std::string seat(int rank) { return "seat-" + std::to_string(rank); }
   std::string where() const {
     return meeting_.file.empty() ? address(meeting_) : "'" + meeting_.file.string() + "'";
@@ -106,8 +126,8 @@ class Guest {
 
   runner::StageError not_connected(const std::string& reason) const {
     const std::string first_line = reason.substr(0, reason.find('\n'));
-    const bool is_taken = reason.find("EADDRINUSE") != reason.npos ||
-                          reason.find("already in use") != reason.npos;
+    const bool is_taken =
+        reason.find("EADDRINUSE") != reason.npos || reason.find("already in use") != reason.npos;
     if (serves() && is_taken)
       return no_meeting("port " + std::to_string(meeting_.port) +
                             " of this machine is taken, so no rank can be met there",
@@ -141,16 +161,22 @@ class Guest {
     for (int rank = 0; rank < own_.size; ++rank) {
       if (!store->check({seat(rank)})) absent.push_back(std::to_string(rank));
     }
-    return no_meeting((absent.size() == 1 ? "rank " : "ranks ") +
-                          runner::listed(absent, 16) + " of " +
-                          std::to_string(own_.size) + " did not come to " + where() + " within " +
-                          std::to_string(meeting_.seconds) + " s",
+    return no_meeting((absent.size() == 1 ? "rank " : "ranks ") + runner::listed(absent, 16) +
+                          " of " + std::to_string(own_.size) + " did not come to " + where() +
+                          " within " + std::to_string(meeting_.seconds) + " s",
                       "start all ranks with the same command; RETORT_MEETING_SECONDS waits longer");
   }
 
   const runner::RankOfRun& own_;
   const runner::Meeting& meeting_;
+  const std::function<bool()>& is_cancelled_;
+  const Clock::time_point deadline_;
 };
+
+std::string numeric(const sockaddr* address, socklen_t size) {
+  char text[NI_MAXHOST];
+  return getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0 ? text : "";
+}
 
 /// The address of the interface by which this machine reaches another one, which need not answer;
 /// empty: it has none.
@@ -164,31 +190,49 @@ std::string interface_towards(const std::string& host) {
     const runner::Descriptor socket(::socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_storage own{};
     socklen_t size = sizeof own;
-    char text[NI_MAXHOST];
     if (*socket < 0 || ::connect(*socket, one->ai_addr, one->ai_addrlen) != 0 ||
-        getsockname(*socket, reinterpret_cast<sockaddr*>(&own), &size) != 0 ||
-        getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr, 0,
-                    NI_NUMERICHOST) != 0)
+        getsockname(*socket, reinterpret_cast<sockaddr*>(&own), &size) != 0)
       continue;
-    return text;
+    return numeric(reinterpret_cast<sockaddr*>(&own), size);
   }
   return {};
+}
+
+/// The address of a network interface of this machine; throws if it has none.
+std::string address_of_interface(const std::string& name) {
+  ifaddrs* found = nullptr;
+  if (getifaddrs(&found) != 0) found = nullptr;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(found, &freeifaddrs);
+  for (const ifaddrs* one = found; one; one = one->ifa_next) {
+    if (name == one->ifa_name && one->ifa_addr && one->ifa_addr->sa_family == AF_INET)
+      return numeric(one->ifa_addr, sizeof(sockaddr_in));
+  }
+  throw no_meeting("GLOO_SOCKET_IFNAME is '" + name +
+                       "', but no network interface of this machine "
+                       "that has an IPv4 address is called so",
+                   "`ip address` lists them");
 }
 
 bool is_loopback(const std::string& own) {
   return own.empty() || own.starts_with("127.") || own == "::1";
 }
 
-/// The address at which the other ranks reach this one.
-std::string own_address(const Guest& guest, const Store& store, const runner::Meeting& meeting) {
-  constexpr const char* kLoopback = "127.0.0.1";
+constexpr const char* kLoopback = "127.0.0.1";
+
+/// The address of this machine that the user or rank 0's address suggests.
+std::string first_address(const runner::Meeting& meeting) {
   if (!meeting.file.empty()) return kLoopback;
-  // A machine's own name may stand for its loopback interface. One that another machine is reached
-  // by is known to both.
-  std::string own = interface_towards(meeting.host);
-  for (const std::string& other : guest.exchange(store, "address-", own)) {
-    if (is_loopback(own) && !is_loopback(other)) own = interface_towards(other);
-  }
+  if (const char* const name = std::getenv("GLOO_SOCKET_IFNAME"); name && *name)
+    return address_of_interface(name);
+  return interface_towards(meeting.host);
+}
+
+/// The address at which the other ranks reach this one. A machine's own name may stand for its
+/// loopback interface; one that another machine is reached by is known to both.
+std::string own_address(const Guest& guest, const Store& store, std::string own) {
+  const std::vector<std::string> all = guest.exchange(store, "address-", own);
+  const auto other = std::ranges::find_if_not(all, is_loopback);
+  if (is_loopback(own) && other != all.end()) own = interface_towards(*other);
   return own.empty() ? kLoopback : own;
 }
 
@@ -261,13 +305,15 @@ std::vector<std::string> differences(const Json& first, const Json& own) {
 }
 
 std::unique_ptr<RankGroup> meet_ranks(const runner::RankOfRun& own, const runner::Meeting& meeting,
-                                      const Json& traits) {
-  const Guest guest(own, meeting);
+                                      const Json& traits,
+                                      const std::function<bool()>& is_cancelled) {
+  const Guest guest(own, meeting, is_cancelled);
+  std::string address = first_address(meeting);
   const Store store = guest.connect();
   guest.take_seat(store);
   check_traits(guest.exchange(store, "traits-", traits.dump()));
-  return std::make_unique<RankGroup>(own.rank, own.size, store,
-                                     own_address(guest, store, meeting));
+  address = own_address(guest, store, std::move(address));
+  return std::make_unique<RankGroup>(own.rank, own.size, store, address);
 }
 
 }  // namespace stages

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,8 +26,10 @@ std::vector<std::string> differences(const nlohmann::ordered_json& first,
 
 /// Waits until all ranks have come to the meeting, and connects them. Throws runner::StageError,
 /// kNoMeeting, which says which rank is missing, came twice, is of another job, or differs from
-/// rank 0 in its traits.
-std::unique_ptr<RankGroup> meet_ranks(const runner::RankOfRun& own, const runner::Meeting& meeting,
-                                      const nlohmann::ordered_json& traits);
+/// rank 0 in its traits. Throws Cancelled soon after `is_cancelled` returns true.
+std::unique_ptr<RankGroup> meet_ranks(
+    const runner::RankOfRun& own, const runner::Meeting& meeting,
+    const nlohmann::ordered_json& traits,
+    const std::function<bool()>& is_cancelled = [] { return false; });
 
 }  // namespace stages

@@ -7,6 +7,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include "runner/shared/disk/digest.h"
 #include "runner/shared/disk/fault.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/dataset.h"
@@ -45,6 +46,14 @@ using runner::StageError;
 bool is_rank_lost(const std::exception& error) {
   const auto* refused = dynamic_cast<const StageError*>(&error);
   return refused && refused->code == ErrorCode::kRankLost;
+}
+
+/// Tells data apart that ranks read on different machines.
+std::string summary_of(const Dataset& data) {
+  runner::Digest names;
+  const std::int64_t size = data.describe().size;
+  for (std::int64_t i = 0; i < size; ++i) names.update(data.sample_name(i) + '\n');
+  return std::to_string(size) + " samples, digest of their names " + names.finish().substr(0, 16);
 }
 
 class Training {
@@ -129,6 +138,7 @@ class Training {
  private:
   TrainingResult run_epochs() {
     if (context_.node().resuming && !options_.begins_anew) resume();
+    compare_ranks();
     recovery_.go_on_after_kills(context_.node().restarts.plans);
     if (observer_) show("start", 0, weights(network_));
     memory_.begin();
@@ -386,6 +396,15 @@ class Training {
     context_.say("resuming after step " + std::to_string(done_.steps) + " of " +
                  std::to_string(steps_));
     if (stopping_.exhausted()) say_stopped();
+  }
+
+  /// All ranks have to continue from the same step, with the same data.
+  void compare_ranks() const {
+    RankGroup* const group = group_of(context_.node().ranks);
+    if (!group) return;
+    group->require_same("the training data", summary_of(*data_.train));
+    if (data_.validation) group->require_same("the validation data", summary_of(*data_.validation));
+    group->require_same("the checkpoints", "step " + std::to_string(done_.steps));
   }
 
   void show(std::string_view phase, std::int64_t step, const NamedTensors& tensors) const {

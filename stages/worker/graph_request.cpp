@@ -123,8 +123,7 @@ Worker::GraphRequest::GraphRequest(Worker& worker, const Json& request)
       meeting_(meeting_in(request)),
       dry_(dry_run_options(request)),
       check_(make_check(request)),
-      trained_(runner::checkpoint_sources_from_json(
-          request.value("checkpoints", Json::object()))),
+      trained_(runner::checkpoint_sources_from_json(request.value("checkpoints", Json::object()))),
       restarts_(restarts_in(request)) {
   if (request.contains("index")) {
     reuse_ = {.index = request["index"].is_string() ? request["index"].get<std::string>() : "",
@@ -152,8 +151,8 @@ ExitCode Worker::GraphRequest::prepare() {
                           ? choose_device(graph_.device, find_gpus())
                           : runner::Result<c10::Device>(c10::Device(c10::kCUDA, 0));
   Diagnostics errors = set_up(device);
-  const ScopedDeterminism determinism(
-      graph_.determinism, [this](const std::string& operation) { warn_of(operation); });
+  const ScopedDeterminism determinism(graph_.determinism,
+                                      [this](const std::string& operation) { warn_of(operation); });
   meter_.emplace(device && !is_plan_ ? *device : c10::Device(c10::kCPU));
   executor_.emplace(std::move(graph_), worker_.kinds_, world());
   const Diagnostics found = executor_->create();
@@ -185,7 +184,8 @@ Diagnostics Worker::GraphRequest::set_up(const runner::Result<c10::Device>& devi
 }
 
 void Worker::GraphRequest::meet() {
-  group_ = meet_ranks(ranks_, *meeting_, traits_of(graph_, all_versions()));
+  group_ = meet_ranks(ranks_, *meeting_, traits_of(graph_, all_versions()),
+                      [this] { return worker_.is_stopped(); });
   ranks_.peers = group_.get();
 }
 
@@ -239,8 +239,7 @@ runner::ExecutorWorld Worker::GraphRequest::world() {
           .is_cancelled = [this] { return worker_.is_stopped() || has_difference(); },
           .debug =
               [this](const std::string& node, std::string_view line) {
-                worker_.log_.write(
-                    {.level = runner::LogLevel::kDebug, .node = node, .text = line});
+                worker_.log_.write({.level = runner::LogLevel::kDebug, .node = node, .text = line});
               },
           .take_save_request = [this] { return worker_.signals_.save.exchange(false); },
           .sync_metrics = [this](const std::string& node) { worker_.sync_metrics(node); },
@@ -276,8 +275,7 @@ ExitCode Worker::GraphRequest::plan_and_run(c10::Device device) {
   runner::RunOptions planned = options();
   planned.ranks.peers = nullptr;
   planned.resumed = folder_in(request_, "folder");
-  const Diagnostics unfit =
-      executor_->plan(planned, dry_, /*strict=*/is_plan_, device.str());
+  const Diagnostics unfit = executor_->plan(planned, dry_, /*strict=*/is_plan_, device.str());
   for (const runner::DryNode& node : executor_->planned()) {
     worker_.log_.write(
         {.level = runner::LogLevel::kDebug, .node = node.node, .text = "plan: " + log_text(node)});
@@ -322,9 +320,10 @@ std::filesystem::path Worker::GraphRequest::folder_of_rank(const std::filesystem
   if (ranks_.rank == 0) return record;
   std::error_code none;
   if (!std::filesystem::is_directory(record, none))
-    throw runner::StageError(ErrorCode::kNoMeeting,
-                             "rank " + std::to_string(ranks_.rank) + " cannot see the run's folder '" +
-                                 record.string() + "', which rank 0 has made")
+    throw runner::StageError(ErrorCode::kNoMeeting, "rank " + std::to_string(ranks_.rank) +
+                                                        " cannot see the run's folder '" +
+                                                        record.string() +
+                                                        "', which rank 0 has made")
         .with_help("set run.dir to a folder that all machines share");
   std::filesystem::path own = runner::RunLayout(record).rank(ranks_.rank);
   worker_.emit(runner::Joined{own.string()});

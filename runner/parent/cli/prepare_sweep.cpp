@@ -183,12 +183,16 @@ void erase(Value* map, std::string_view key) {
 }
 
 /// Sets `threads: auto` of a run to its share of the processor, or to the cores of a cluster's
-/// task.
-void share_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t> cores) {
+/// task on one of `nodes` machines. Its ranks share them.
+void share_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t> cores,
+                   std::int64_t nodes) {
   Value* threads = recipe.find("threads");
   if (!threads || !threads->says("auto")) return;
-  if (cores) threads->data = *cores;
-  else if (slots > 1) threads->data = threads_of_slot(slots);
+  const auto of_rank = [&](std::int64_t all) {
+    return std::max<std::int64_t>(1, all * nodes / ranks_of(recipe));
+  };
+  if (cores) threads->data = of_rank(*cores);
+  else if (slots > 1) threads->data = of_rank(threads_of_slot(slots));
 }
 
 /// The longest training of a recipe, in epochs; nullopt if no training has a number.
@@ -267,6 +271,7 @@ Diagnostics prepare_trial(Composer& composer, const SchemaSet& schemas, const Co
   if (const Value* given = at_key(job.recipe, "sweep.launcher"); given && sweep.launcher.is_null())
     sweep.launcher = *given;
   const auto cores = cores_of_task(job.recipe);
+  const std::int64_t nodes = nodes_of_task(job.recipe);
   erase(&job.recipe, "sweep");  // a trial is not itself a sweep
   if (const Value* hooks = job.recipe.find("hooks")) {
     warnings.push_back({ErrorCode::kOptionConflict,
@@ -278,7 +283,7 @@ Diagnostics prepare_trial(Composer& composer, const SchemaSet& schemas, const Co
                         Severity::kWarning});
     erase(&job.recipe, "hooks");
   }
-  share_threads(job.recipe, slots, cores);
+  share_threads(job.recipe, slots, cores, nodes);
   job.hash = recipe_hash(job.recipe);
   return {};
 }

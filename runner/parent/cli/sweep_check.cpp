@@ -31,8 +31,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Weight = RecordChange::Weight;
 
-constexpr std::size_t kLargestTrialRecipe = 16 << 20, kShownSettings = 6;
-
 /// A value that is resolved at run time, such as a secret, is not in the file from which the hash
 /// was computed.
 bool has_interpolation(const Value& value) {
@@ -42,6 +40,8 @@ bool has_interpolation(const Value& value) {
   if (const auto* list = value.list()) return std::ranges::any_of(*list, has_interpolation);
   return value.text() && value.text()->find("${") != std::string::npos;
 }
+
+constexpr std::size_t kShownSettings = 6;
 
 class SweepCheck {
  public:
@@ -97,7 +97,7 @@ class SweepCheck {
       const auto recipe = trial_recipe(layout_, trial.number, sources_);
       const Value* value = recipe ? recipe->find("threads") : nullptr;
       const auto* written = value ? std::get_if<std::int64_t>(&value->data) : nullptr;
-      const std::int64_t threads = written ? *written : cores;
+      const std::int64_t threads = written ? *written * ranks_of(*recipe) : cores;
       if (threads * slots > cores)
         warn_of(std::to_string(slots) + " trials at a time with " + std::to_string(threads) +
                     " threads each are more than the " + std::to_string(cores) +
@@ -186,14 +186,6 @@ class SweepCheck {
 };
 
 }  // namespace
-
-std::optional<Value> trial_recipe(const SweepLayout& layout, std::uint64_t trial,
-                                  Sources& sources) {
-  const auto text = real_file_system().read(layout.recipe(trial), kLargestTrialRecipe);
-  if (!text) return std::nullopt;
-  auto recipe = read_yaml(sources.add(layout.recipe(trial).string(), *text));
-  return recipe ? std::optional(*std::move(recipe)) : std::nullopt;
-}
 
 Diagnostics check_resumed_sweep(const SweepJournal& journal, const NamedRecipe& named,
                                 std::int64_t slots, bool force, Sources& sources) {

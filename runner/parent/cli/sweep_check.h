@@ -16,9 +16,6 @@
 
 namespace runner {
 
-/// The recipe that a trial was begun with; nullopt if its file is missing or is not YAML.
-std::optional<Value> trial_recipe(const SweepLayout& layout, std::uint64_t trial, Sources& sources);
-
 /// What differs between a sweep as it was begun and as it is resumed now. Relative paths are
 /// resolved in the folder where it was begun.
 ///

@@ -76,20 +76,21 @@ Result<TrialPeak> needed_by_trial(const Value& resolved, const SchemaSet& schema
   TrialPeak peak{.memory = answer->memory.value_or(NamedBytes{})};
   peak.unplanned = unplanned_part(request.graph, *answer);
   const MemoryPlan* const largest = answer->largest_plan();
-  if (largest) peak.bytes = largest->needed;
+  if (largest) peak.bytes = largest->needed * request.graph.ranks;
   if (request.graph.device != "cpu")
     peak.device = device_wish(resolved).index() ? recipe->device : "cuda";
-  else if (largest) peak.bytes += kProcesses;
+  else if (largest) peak.bytes += kProcesses * request.graph.ranks;
   return peak;
 }
 
-/// The most threads that any trial sets explicitly; a trial that leaves them open counts as 1.
+/// The most threads that any trial sets explicitly, in all of its ranks; one that leaves them open
+/// counts as 1 for each.
 std::int64_t threads_written(const PreparedSweep& sweep) {
   std::int64_t most = 1;
   for (const PreparedTrial& job : sweep.jobs) {
     const Value* const threads = job.recipe.find("threads");
     const auto* const number = threads ? std::get_if<std::int64_t>(&threads->data) : nullptr;
-    if (number) most = std::max(most, *number);
+    most = std::max(most, (number ? *number : 1) * ranks_of(job.recipe));
   }
   return most;
 }

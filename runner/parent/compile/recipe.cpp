@@ -210,6 +210,12 @@ Determinism determinism_of(const Value& value) {
 
 std::string recipe_hash(const Value& resolved) { return sha256(sorted_json(resolved)); }
 
+std::int64_t ranks_of(const Value& resolved) {
+  const Value* const count = at_key(resolved, "device.count");
+  const auto* const number = count ? std::get_if<std::int64_t>(&count->data) : nullptr;
+  return number ? *number : 1;
+}
+
 std::string notice_of(const Value& resolved) {
   const Value* notice = resolved.find("notice");
   return notice && notice->text() ? *notice->text() : "";

@@ -57,6 +57,10 @@ Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sourc
 /// The notice of a resolved recipe, for everyone who uses its results; empty: none.
 std::string notice_of(const Value& resolved);
 
+/// The processes of a run of the recipe that train together (device.count); each has the recipe's
+/// threads and the memory of its plan.
+std::int64_t ranks_of(const Value& resolved);
+
 /// Replaces a leading "~" of `path`, as in "~" or "~/…", by the home folder. Leaves other paths
 /// unchanged.
 std::string with_home(const std::string& path);

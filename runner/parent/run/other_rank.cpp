@@ -38,9 +38,8 @@ class OtherRank {
     Json request = run_request(request_);
     request["rank"] = request_.launched->rank;
     request["meeting"] = to_json(request_.launched->meeting);
-    const Diagnostics errors =
-        supervision_.start(command, std::move(request), conversation(),
-                           [this](const Ending& end) { ending_ = end; });
+    const Diagnostics errors = supervision_.start(command, std::move(request), conversation(),
+                                                  [this](const Ending& end) { ending_ = end; });
     if (!errors.empty()) return fail(errors);
     try {
       supervision_.run();
@@ -103,6 +102,7 @@ class OtherRank {
     if (stop_signal_ && number == SIGINT) return supervision_.kill_others();
     if (stop_signal_) return;
     stop_signal_ = number;
+    if (!log_) return supervision_.kill_others();  // the run has not begun
     if (const auto grace = surroundings_.worker.grace; grace.count() > 0)
       deadline_ = Clock::now() + grace;
   }

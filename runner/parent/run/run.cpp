@@ -80,9 +80,8 @@ class Run {
       if (!ending) return fail(ending.errors());
       output_.take_rest();
       // The other ranks of a launcher end with this one.
-      std::optional<Restart> next = record_.is_open() && !request_.launched
-                                        ? restarts_.after(*ending)
-                                        : std::nullopt;
+      std::optional<Restart> next =
+          record_.is_open() && !request_.launched ? restarts_.after(*ending) : std::nullopt;
       if (const auto stopped = restarts_.stopped()) return judge(stopped_between_workers(*stopped));
       if (!next) return judge(*ending);
       go_on(*next);
@@ -123,9 +122,7 @@ class Run {
   }
 
   /// The ranks of which this process starts the workers. An evaluation has nothing to train.
-  int ranks() const {
-    return is_evaluation() || request_.launched ? 1 : request_.graph.ranks;
-  }
+  int ranks() const { return is_evaluation() || request_.launched ? 1 : request_.graph.ranks; }
 
   OtherRanks other_ranks() {
     return {.count = ranks(),

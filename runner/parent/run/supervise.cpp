@@ -50,9 +50,7 @@ std::string advice_on(int number) {
   }
 }
 
-bool asks_to_stop(int number) {
-  return number == SIGINT || number == SIGTERM || number == SIGHUP;
-}
+bool asks_to_stop(int number) { return number == SIGINT || number == SIGTERM || number == SIGHUP; }
 
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;

@@ -25,7 +25,7 @@ struct Conversation {
   std::function<void()> on_resize;                  ///< the terminal's size has changed
   /// Called now and then; returns the longest time until the next call.
   std::function<std::optional<std::chrono::milliseconds>()> tick;
-  bool obeys_signals = true;  ///< false: signals to stop or to save are not passed on
+  bool obeys_signals = true;                ///< false: signals to stop or to save are not passed on
   std::function<void(int number)> on_stop;  ///< a signal asks to stop, and is not passed on
 };
 

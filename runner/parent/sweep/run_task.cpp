@@ -5,6 +5,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
 
@@ -60,9 +62,9 @@ class TaskAtWork {
     // The cluster itself kills a task that does not stop in time.
     if (!std::ranges::count(arguments, "--grace"))
       arguments.insert(arguments.end(), {"--grace", "0"});
-    auto started =
-        workers_.start(trial_command(sweep_, trial_, place_.program, arguments,
-                                     submission_.run_arguments, submission_.resume_arguments));
+    auto started = workers_.start(
+        by_launcher(trial_command(sweep_, trial_, place_.program, arguments,
+                                  submission_.run_arguments, submission_.resume_arguments)));
     if (!started) {
       said_.add(started.errors().front().message + "\n");
       return {.exit = static_cast<int>(ExitCode::kInternalError), .signal = 0};
@@ -91,6 +93,18 @@ class TaskAtWork {
         return ended;
       }
     }
+  }
+
+  /// The command, started once for each rank.
+  WorkerCommand by_launcher(WorkerCommand command) const {
+    if (place_.ranks.empty()) return command;
+    std::istringstream words(place_.ranks);
+    std::vector<std::string> all{std::istream_iterator<std::string>(words), {}};
+    all.push_back(command.program.string());
+    all.insert(all.end(), command.arguments.begin(), command.arguments.end());
+    command.program = "/usr/bin/env";  // which looks for it on PATH
+    command.arguments = std::move(all);
+    return command;
   }
 
   void handle_signal(int number, WorkerProcess& trial) {

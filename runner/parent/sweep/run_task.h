@@ -18,6 +18,9 @@ struct TaskPlace {
   std::filesystem::path program;  ///< retort itself
   std::string name;               ///< the scheduler's, "12_3 on node7"
   std::string requeue;            ///< a shell command that queues it again; empty: there is none
+  /// The words of the command, between blanks, that starts a trial once for each of its ranks
+  /// (srun); empty: the trial starts them by itself.
+  std::string ranks = {};
 };
 
 /// `retort sweep task FOLDER INDEX`: runs one trial of the submission in `folder`, launch/N of a

@@ -295,9 +295,18 @@ std::string slurm_script(const nlohmann::ordered_json& settings, const TaskNeeds
   option("--time=" + std::to_string(settings.at("time_minutes").get<std::int64_t>()));
   for (const char* key : {"partition", "account"})
     if (!settings.at(key).is_null()) named(key, settings.at(key).get<std::string>());
-  option("--ntasks=1");
-  option("--cpus-per-task=" + std::to_string(needs.cores));
-  if (needs.gpus > 0) option("--gpus=" + std::to_string(needs.gpus));
+  const bool has_many = needs.nodes > 1;
+  const std::string cores_of_rank = std::to_string(
+      has_many ? std::max<std::int64_t>(1, needs.cores / needs.ranks_on_node) : needs.cores);
+  if (has_many) {
+    option("--nodes=" + std::to_string(needs.nodes));
+    option("--ntasks-per-node=" + std::to_string(needs.ranks_on_node));
+  } else {
+    option("--ntasks=1");
+  }
+  option("--cpus-per-task=" + cores_of_rank);
+  if (needs.gpus > 0)
+    option((has_many ? "--gpus-per-node=" : "--gpus=") + std::to_string(needs.gpus));
   if (needs.memory_bytes)
     option("--mem=" + std::to_string((*needs.memory_bytes + (1 << 20) - 1) >> 20) + "M");
   for (const auto& further : settings.at("options")) option(further.get<std::string>());
@@ -305,6 +314,10 @@ std::string slurm_script(const nlohmann::ordered_json& settings, const TaskNeeds
   text +=
       "export RETORT_REQUEUE=\"scontrol requeue ${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}\"\n";
   text += "export RETORT_TASK=\"${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}\"\n";
+  if (has_many)
+    text += "export RETORT_RANKS=\"srun --nodes=" + std::to_string(needs.nodes) +
+            " --ntasks-per-node=" + std::to_string(needs.ranks_on_node) +
+            " --cpus-per-task=" + cores_of_rank + " --kill-on-bad-exit=1\"\n";
   text += "exec " + shell_word(program.string()) + " sweep task " + shell_word(folder.string()) +
           " \"$SLURM_ARRAY_TASK_ID\"\n";
   return text;

@@ -11,6 +11,8 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
+#include "runner/parent/config/compose.h"
+#include "runner/parent/config/yaml_reader.h"
 #include "runner/parent/record/run_summary.h"
 #include "runner/shared/disk/descriptor.h"
 #include "runner/shared/protocol/event.h"
@@ -350,6 +352,20 @@ void SweepJournal::ended(std::uint64_t trial, TrialState state, int exit, double
   one.seconds += seconds - std::exchange(one.lost, 0);
   one.is_open = false;
   one.reason = reason;
+}
+
+namespace {
+
+constexpr std::size_t kLargestTrialRecipe = 16 << 20;
+
+}  // namespace
+
+std::optional<Value> trial_recipe(const SweepLayout& layout, std::uint64_t trial,
+                                  Sources& sources) {
+  const auto text = real_file_system().read(layout.recipe(trial), kLargestTrialRecipe);
+  if (!text) return std::nullopt;
+  auto recipe = read_yaml(sources.add(layout.recipe(trial).string(), *text));
+  return recipe ? std::optional(*std::move(recipe)) : std::nullopt;
 }
 
 }  // namespace runner

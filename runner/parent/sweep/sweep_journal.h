@@ -12,6 +12,7 @@
 #include "runner/shared/disk/folder_lock.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/error/diagnostic.h"
+#include "runner/shared/value/value.h"
 
 namespace runner {
 
@@ -181,5 +182,8 @@ class SweepLayout {
  private:
   std::filesystem::path folder_;
 };
+
+/// The recipe that a trial was begun with; nullopt if its file is missing or is not YAML.
+std::optional<Value> trial_recipe(const SweepLayout& layout, std::uint64_t trial, Sources& sources);
 
 }  // namespace runner

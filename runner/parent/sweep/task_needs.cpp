@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/parent/compile/recipe.h"
 #include "runner/parent/sweep/sweep_journal.h"
 #include "runner/shared/text/units.h"
 #include "runner/shared/value/parse_json.h"
@@ -98,6 +99,12 @@ std::optional<std::int64_t> planned_bytes(const std::filesystem::path& recipe,
   return json[bytes].get<std::int64_t>();
 }
 
+/// The cores that a recipe's threads take on each of `nodes` machines.
+std::int64_t cores_by_threads(const Value& recipe, std::int64_t nodes) {
+  const auto* const threads = integer_at(recipe, "threads");
+  return threads ? *threads * std::max<std::int64_t>(1, ranks_of(recipe) / nodes) : kAssumedCores;
+}
+
 /// Indices from the first trial to the last, evenly spaced.
 std::vector<std::uint64_t> spread(std::size_t trials) {
   std::vector<std::uint64_t> numbers;
@@ -112,21 +119,57 @@ std::vector<std::uint64_t> spread(std::size_t trials) {
 std::optional<std::int64_t> cores_of_task(const Value& recipe) {
   if (!at_key(recipe, "sweep.launcher.kind")) return std::nullopt;
   if (const auto* asked = integer_at(recipe, "sweep.launcher.cores")) return *asked;
-  const auto* threads = integer_at(recipe, "threads");
-  return threads ? *threads : kAssumedCores;
+  return cores_by_threads(recipe, nodes_of_task(recipe));
+}
+
+std::int64_t nodes_of_task(const Value& recipe) {
+  const auto* const nodes = integer_at(recipe, "sweep.launcher.nodes");
+  return nodes ? *nodes : 1;
+}
+
+Diagnostics undivided_ranks(const Value& launcher, const std::vector<const Value*>& recipes) {
+  const Value* const written = launcher.find("nodes");
+  const auto* const nodes = written ? std::get_if<std::int64_t>(&written->data) : nullptr;
+  if (!nodes || *nodes == 1) return {};
+  const std::int64_t ranks = ranks_of(*recipes.front());
+  for (const Value* const recipe : recipes) {
+    const std::int64_t own = ranks_of(*recipe);
+    if (own == ranks && own % *nodes == 0) continue;
+    return {
+        {ErrorCode::kOptionConflict, written->where, "/sweep/launcher/nodes",
+         "a task has " + std::to_string(*nodes) + " machines, but device.count is " +
+             std::to_string(own),
+         "set device.count to the same multiple of " + std::to_string(*nodes) + " for all trials"}};
+  }
+  return {};
 }
 
 void complete_task(nlohmann::ordered_json& settings, const std::vector<const Value*>& recipes) {
   std::int64_t cores = 1;
   bool any_wants_gpu = false;
   for (const Value* recipe : recipes) {
-    const auto* threads = integer_at(*recipe, "threads");
-    cores = std::max(cores, threads ? *threads : kAssumedCores);
+    cores = std::max(cores, cores_by_threads(*recipe, settings.value("nodes", 1)));
     any_wants_gpu = any_wants_gpu || wants_gpu(*recipe);
   }
   if (settings.at("cores") == "auto") settings["cores"] = cores;
   if (settings.at("gpus") == "auto") settings["gpus"] = any_wants_gpu ? 1 : 0;
 }
+
+namespace {
+
+/// The ranks of the trial that has most, among at most eight.
+std::int64_t most_ranks(const SweepJournal& journal) {
+  const SweepLayout layout(journal.folder());
+  std::int64_t most = 1;
+  for (const std::uint64_t number : spread(journal.trials().size())) {
+    Sources sources;
+    const auto recipe = trial_recipe(layout, number, sources);
+    if (recipe) most = std::max(most, ranks_of(*recipe));
+  }
+  return most;
+}
+
+}  // namespace
 
 TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal& journal,
                      const TrialSurroundings& surroundings, ClusterCommands& commands) {
@@ -137,6 +180,9 @@ TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal&
     return settings.at(key).is_number() ? settings.at(key).get<std::int64_t>() : otherwise;
   };
   needs.cores = number("cores", kAssumedCores);
+  needs.nodes = settings.value("nodes", 1);
+  const std::int64_t ranks = most_ranks(journal);
+  needs.ranks_on_node = std::max<std::int64_t>(1, ranks / needs.nodes);
   needs.gpus = number("gpus", 0);
   if (settings.at("memory") != "auto") {
     needs.memory_bytes = bytes_from(settings.at("memory").get<std::string>());
@@ -157,7 +203,7 @@ TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal&
       }
       most = std::max(most, *bytes);
     }
-    needs.memory_bytes = most + kBesideTensors;
+    needs.memory_bytes = (most + kBesideTensors) * needs.ranks_on_node;
     if (surroundings.verbosity != Verbosity::kQuiet) {
       surroundings.err << "memory of a task: " << size_text(*needs.memory_bytes)
                        << ", by the plans of " << planned.size() << " of "

@@ -11,6 +11,7 @@
 
 #include "runner/parent/run/worker_process.h"
 #include "runner/parent/sweep/run_trials.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/value/value.h"
 
 namespace runner {
@@ -36,14 +37,23 @@ class ClusterCommands {
 
 /// What a task of a cluster gets: enough for any trial of the sweep.
 struct TaskNeeds {
-  std::int64_t cores = 1, gpus = 0;
-  std::optional<std::int64_t> memory_bytes;  ///< nullopt: the cluster's default
+  std::int64_t cores = 1, gpus = 0;          ///< on each of its machines
+  std::optional<std::int64_t> memory_bytes;  ///< the same; nullopt: the cluster's default
+  std::int64_t nodes = 1;                    ///< its machines
+  std::int64_t ranks_on_node = 1;  ///< of a trial; with one machine the trial starts them itself
 };
 
 /// The cores of a task that runs `recipe`, resolved, by its `sweep.launcher`; nullopt if that sets
 /// none. They are the threads of a recipe with `threads: auto`, so they are set before it is
 /// hashed.
 std::optional<std::int64_t> cores_of_task(const Value& recipe);
+
+/// The machines of a task that runs `recipe`, resolved, by its `sweep.launcher`.
+std::int64_t nodes_of_task(const Value& recipe);
+
+/// An error if the ranks of the trials cannot be divided among the machines of their tasks, which
+/// all have as many. Everything is resolved: the launcher's settings, and the recipes, borrowed.
+Diagnostics undivided_ranks(const Value& launcher, const std::vector<const Value*>& recipes);
 
 /// Replaces `auto` for cores and GPUs in a launcher's settings by the most that any of `recipes`,
 /// resolved and borrowed, needs.

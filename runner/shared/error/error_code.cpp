@@ -391,7 +391,8 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "one of two workers was killed", "Continue from the last checkpoint with retort resume."},
     {kNoMeeting, ExitCode::kDeviceUnavailable, "the ranks of a run cannot meet",
      "The processes that a launcher has started (torchrun, srun, mpirun) find each other at "
-     "MASTER_ADDR and MASTER_PORT. One of them did not come, came twice, belongs to another job, or "
+     "MASTER_ADDR and MASTER_PORT. One of them did not come, came twice, belongs to another job, "
+     "or "
      "would run another recipe or other programs.",
      "WORLD_SIZE=2 RANK=1 MASTER_ADDR=node1 MASTER_PORT=29500 retort run classify    (without "
      "rank 0)",

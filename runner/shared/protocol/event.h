@@ -108,9 +108,9 @@ struct Finished {
   int exit = 0;
 };  // last, always
 
-using Event =
-    std::variant<Hello, Ready, Joined, Reported, NodeStarted, Resumed, Reused, NodeProgress, NodeMetric,
-                 Said, Logged, Recovered, Stranded, Flush, NodeFinished, Item, Answer, Finished>;
+using Event = std::variant<Hello, Ready, Joined, Reported, NodeStarted, Resumed, Reused,
+                           NodeProgress, NodeMetric, Said, Logged, Recovered, Stranded, Flush,
+                           NodeFinished, Item, Answer, Finished>;
 
 /// {"cause", "phase", "step", "tried", "taken", "limit", "from", "to"}
 nlohmann::ordered_json to_json(const Recovery& recovery);

@@ -9,9 +9,12 @@ using Json = nlohmann::ordered_json;
 Json to_json(const Meeting& meeting) {
   if (!meeting.file.empty())
     return {{"file", meeting.file.string()}, {"ranks_here", meeting.ranks_here}};
-  return {{"host", meeting.host},     {"port", meeting.port},
-          {"served", meeting.is_served}, {"job", meeting.job},
-          {"ranks_here", meeting.ranks_here}, {"cores", meeting.cores},
+  return {{"host", meeting.host},
+          {"port", meeting.port},
+          {"served", meeting.is_served},
+          {"job", meeting.job},
+          {"ranks_here", meeting.ranks_here},
+          {"cores", meeting.cores},
           {"seconds", meeting.seconds}};
 }
 

@@ -1,17 +1,15 @@
 #include "stages/ranks/rendezvous.h"
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
-
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/error/stage_error.h"
+#include "tests/support/free_port.h"
 
 namespace stages {
 namespace {
@@ -21,28 +19,12 @@ using testing::HasSubstr;
 using testing::Not;
 using Json = nlohmann::ordered_json;
 
-/// A socket that listens on a port that was free.
-struct Listening {
-  Listening() : socket(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in any{};
-    any.sin_family = AF_INET;
-    any.sin_addr.s_addr = htonl(INADDR_ANY);
-    socklen_t size = sizeof any;
-    EXPECT_EQ(::bind(*socket, reinterpret_cast<sockaddr*>(&any), size), 0);
-    EXPECT_EQ(::listen(*socket, 1), 0);
-    EXPECT_EQ(::getsockname(*socket, reinterpret_cast<sockaddr*>(&any), &size), 0);
-    port = ntohs(any.sin_port);
-  }
-  runner::Descriptor socket;
-  int port = 0;
-};
-
-int free_port() { return Listening().port; }
-
 class Rendezvous : public testing::Test {
  protected:
   // Groups in threads of one process: this switches a log of LibTorch off, which is not for them.
-  static void SetUpTestSuite() { run_as_ranks(1, [](const runner::RankOfRun&) {}); }
+  static void SetUpTestSuite() {
+    run_as_ranks(1, [](const runner::RankOfRun&) {});
+  }
 
   runner::Meeting meeting_ = {.host = "127.0.0.1", .port = free_port(), .job = "7", .seconds = 60};
   Json traits_ = {{"host", "here"}, {"libtorch", "2.11.0"}};
@@ -62,9 +44,9 @@ class Rendezvous : public testing::Test {
   }
 
   /// All ranks of a meeting; `change` may make one differ.
-  std::vector<std::string> all(
-      int size, const std::function<void(int, runner::Meeting&, Json&)>& change = {},
-      const std::function<void(RankGroup&)>& then = {}) {
+  std::vector<std::string> all(int size,
+                               const std::function<void(int, runner::Meeting&, Json&)>& change = {},
+                               const std::function<void(RankGroup&)>& then = {}) {
     std::vector<std::string> said(static_cast<std::size_t>(size));
     std::vector<std::thread> threads;
     for (int rank = 0; rank < size; ++rank) {
@@ -140,7 +122,7 @@ TEST_F(Rendezvous, AllDifferencesAreNamedToAll) {
 }
 
 TEST_F(Rendezvous, APortThatIsTakenIsNamed) {
-  const Listening other;
+  const ListeningSocket other;
   meeting_.port = other.port;
   EXPECT_THAT(come(0, 2, meeting_, traits_),
               AllOf(HasSubstr("port " + std::to_string(other.port)), HasSubstr("is taken")));
@@ -151,6 +133,22 @@ TEST_F(Rendezvous, AHostThatDoesNotAnswerIsNamed) {
   EXPECT_THAT(come(1, 2, meeting_, traits_),
               AllOf(HasSubstr("rank 1"), HasSubstr("127.0.0.1:" + std::to_string(meeting_.port)),
                     HasSubstr("within 1 s")));
+}
+
+TEST_F(Rendezvous, AStopEndsTheWait) {
+  bool stops = false;
+  const auto asked = [&] { return std::exchange(stops, true); };
+  EXPECT_THROW(meet_ranks({.rank = 0, .size = 2}, meeting_, traits_, asked), runner::Cancelled);
+}
+
+TEST_F(Rendezvous, WhatHasToBeTheSameIsCompared) {
+  const auto said = all(3, {}, [](RankGroup& group) {
+    group.require_same("the data", "5 samples");
+    group.require_same("the data", group.rank() == 1 ? "6 samples" : "5 samples");
+  });
+  EXPECT_EQ(said[0], "");
+  EXPECT_THAT(said[1], HasSubstr("the data of rank 1 differ from those of rank 0: 6 samples"));
+  EXPECT_EQ(said[2], "");
 }
 
 TEST_F(Rendezvous, TheOthersLearnWhyARankHasEnded) {

@@ -27,6 +27,7 @@ struct RunFlags {
   std::string only;
   std::string show;  ///< "job", Hydra's --cfg job: show the recipe instead
   ConfigView view;
+  std::string launcher;  ///< of the group `launcher`: the run is one job of it
   bool multirun = false;
   bool dry_run = false;
 };
@@ -37,8 +38,12 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
   const auto launched = launched_rank();
   if (!launched) return report(console, launched.errors());
   quieten_other_ranks(*launched, console);
-  if (flags.multirun)
-    return begin_sweep({.recipe = flags.recipe, .dry_run = flags.dry_run}, console);
+  if (flags.multirun || !flags.launcher.empty())
+    return begin_sweep({.recipe = flags.recipe,
+                        .dry_run = flags.dry_run,
+                        .launcher = flags.launcher,
+                        .log = flags.log},
+                       console);
   Sources& sources = console.sources;
   const SchemaSet& schemas = shipped_schemas();
   auto prepared = prepare_launched(*launched, flags.recipe, schemas, sources);
@@ -104,6 +109,12 @@ Invocation declare_run() {
             .type = "VIEW",
             .choices = {"job", "all"}});
   add_views(verb, flags->view);
+  verb.add({.name = "--launcher",
+            .value = &flags->launcher,
+            .summary =
+                "Submit the run as a job: slurm or kubernetes. The same as `sweep --launcher` "
+                "with one trial",
+            .type = "NAME"});
   verb.add({.name = "-m,--multirun", .value = &flags->multirun, .summary = "The same as `sweep`"});
   verb.add({.name = "--dry-run",
             .value = &flags->dry_run,

@@ -75,14 +75,18 @@ Result<SweepInSlots> listed_sweep(const NamedRecipe& named, const SchemaSet& sch
   return SweepInSlots{*std::move(sweep), slots};
 }
 
+std::vector<const Value*> recipes_of(const PreparedSweep& sweep) {
+  std::vector<const Value*> recipes;
+  for (const PreparedTrial& job : sweep.jobs) recipes.push_back(&job.recipe);
+  return recipes;
+}
+
 /// The settings in sweep.launcher, with the cores and GPUs that the trials need; null: this
 /// machine.
 nlohmann::ordered_json launcher_settings(const PreparedSweep& sweep) {
   if (sweep.launcher.is_null()) return nullptr;
   nlohmann::ordered_json settings = to_json(sweep.launcher);
-  std::vector<const Value*> recipes;
-  for (const PreparedTrial& job : sweep.jobs) recipes.push_back(&job.recipe);
-  complete_task(settings, recipes);
+  complete_task(settings, recipes_of(sweep));
   return settings;
 }
 
@@ -127,8 +131,8 @@ Result<std::int64_t> slots_of_resumed_sweep(const SweepJournal& journal, const S
     memory.add(trial.number, *recipe);
     const Value* const written = recipe->find("threads");
     const auto* const number = written ? std::get_if<std::int64_t>(&written->data) : nullptr;
-    threads =
-        std::max(threads, number ? *number : std::int64_t{std::thread::hardware_concurrency()});
+    threads = std::max(threads, number ? *number * ranks_of(*recipe)
+                                       : std::int64_t{std::thread::hardware_concurrency()});
   }
   return choose_slots(memory, flags.slots, threads, console);
 }
@@ -205,7 +209,8 @@ ExitCode task_of_sweep(const std::vector<std::string>& words, Console& console) 
       run_task(words[0], words[1],
                {.program = own_executable(),
                 .name = (task.empty() ? "" : "task " + task + " ") + "on " + host.data(),
-                .requeue = variable("RETORT_REQUEUE")});
+                .requeue = variable("RETORT_REQUEUE"),
+                .ranks = variable("RETORT_RANKS")});
   return code ? *code : report(console, code.errors());
 }
 
@@ -329,6 +334,8 @@ Diagnostics misused_on_cluster(const SweepFlags& flags, const PreparedSweep& swe
   refuse(sweep.asha.has_value(), "/sweep/asha",
          "sweep.asha stops trials on this machine early, but these run on a cluster",
          "leave out sweep.asha (sweep.asha=null), or the launcher");
+  const Diagnostics undivided = undivided_ranks(sweep.launcher, recipes_of(sweep));
+  errors.insert(errors.end(), undivided.begin(), undivided.end());
   const Value* const named = sweep.launcher.find("kind");
   const bool is_slurm = named && named->says("slurm");
   const ScriptKind kind = is_slurm ? ScriptKind::kSlurm : ScriptKind::kKubernetes;

@@ -152,12 +152,8 @@ TEST(LaunchedRank, WhatIsWrongIsSaidAtOnce) {
 
 TEST(LaunchedRank, TheFirstOfSlurmsNodes) {
   const std::pair<const char*, const char*> kLists[] = {
-      {"node1", "node1"},
-      {"node1,node2", "node1"},
-      {"node[08-11,14],gpu3", "node08"},
-      {"node[7]", "node7"},
-      {"r1n[03,05]x,other", "r1n03x"},
-      {"", ""},
+      {"node1", "node1"},   {"node1,node2", "node1"},        {"node[08-11,14],gpu3", "node08"},
+      {"node[7]", "node7"}, {"r1n[03,05]x,other", "r1n03x"}, {"", ""},
       {"node[", "node"},
   };
   for (const auto& [list, first] : kLists) EXPECT_EQ(first_of_nodes(list), first) << list;

@@ -34,15 +34,16 @@ class RunTask : public testing::Test {
   void TearDown() override { std::filesystem::current_path(here_); }
   std::filesystem::path sweep() const { return folder_ / "sweep"; }
   Result<ExitCode> run(const std::string& does, const std::string& index = "1",
-                       const std::string& requeue = "") {
+                       const std::string& requeue = "", const std::string& ranks = "") {
     folder_.write("retort",
                   "#!/bin/sh\necho \"$@\" >>calls\n"
                   "finish() { mkdir -p sweep/2; echo '{\"status\": \"finished\"}' "
                   ">sweep/2/summary.json; }\n" +
                       does + "\n");
     std::filesystem::permissions(folder_ / "retort", std::filesystem::perms::owner_all);
-    return run_task(sweep() / "launch/1", index,
-                    {.program = folder_ / "retort", .name = "on a", .requeue = requeue});
+    return run_task(
+        sweep() / "launch/1", index,
+        {.program = folder_ / "retort", .name = "on a", .requeue = requeue, .ranks = ranks});
   }
   std::vector<std::string> account() const {
     std::vector<std::string> all;
@@ -63,6 +64,18 @@ TEST_F(RunTask, RunsTheTrialOfItsIndexWhereTheSweepWasBegun) {
                                               " run.dir=" + (sweep() / "2").string() +
                                               " -q --grace 0 --reuse\n");
   EXPECT_THAT(account(), ElementsAre("running 0", "finished 0"));
+}
+
+TEST_F(RunTask, ALauncherStartsItOnceForEachRank) {
+  folder_.write("srun", "#!/bin/sh\nshift\nSAID=1 \"$@\" && \"$@\"\n");
+  std::filesystem::permissions(folder_ / "srun", std::filesystem::perms::owner_all);
+  const auto code = run("echo \"said $SAID\" >>calls; finish", "1", "",
+                        (folder_ / "srun").string() + " --ntasks=2");
+  ASSERT_TRUE(code);
+  EXPECT_EQ(*code, ExitCode::kDone);
+  const std::string call = "run " + (sweep() / "recipes/2.yaml").string() +
+                           " run.dir=" + (sweep() / "2").string() + " -q --grace 0 --reuse\n";
+  EXPECT_EQ(file_text(folder_ / "calls"), call + "said 1\n" + call + "said \n");
 }
 
 TEST_F(RunTask, ResumedTrialPutsUpWithWhatTheSweepDoes) {

@@ -68,6 +68,17 @@ TEST(SlurmScript, AsksForWhatATaskNeeds) {
       "exec '/it'\\''s/retort' sweep task '/a folder/50%/launch/1' \"$SLURM_ARRAY_TASK_ID\"\n");
 }
 
+TEST(SlurmScript, SrunStartsTheRanksOfATaskOfSeveralMachines) {
+  const std::string script = slurm_script(
+      settings(), {.cores = 8, .gpus = 4, .memory_bytes = 1 << 30, .nodes = 2, .ranks_on_node = 4},
+      {.number = 1, .name = "a", .trials = {0}}, "/s", "/retort");
+  EXPECT_THAT(script, AllOf(HasSubstr("#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n"
+                                      "#SBATCH --cpus-per-task=2\n#SBATCH --gpus-per-node=4\n"
+                                      "#SBATCH --mem=1024M\n"),
+                            HasSubstr("export RETORT_RANKS=\"srun --nodes=2 --ntasks-per-node=4 "
+                                      "--cpus-per-task=2 --kill-on-bad-exit=1\"\n")));
+}
+
 TEST(SlurmScript, LeavesToTheClusterWhatNobodyKnows) {
   const std::string script =
       slurm_script(settings(), {}, {.number = 1, .name = "a", .trials = {0}}, "/s", "/retort");

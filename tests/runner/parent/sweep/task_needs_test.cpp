@@ -54,6 +54,18 @@ TEST_F(TaskNeedsTest, LargestPlanDecides) {
   EXPECT_EQ(err_.str(), "memory of a task: 1.00 GiB, by the plans of 3 of 3 trials\n");
 }
 
+TEST_F(TaskNeedsTest, TheRanksOfATrialShareItsMachines) {
+  folder_.write("recipes/0.yaml", "device: {count: 6}\n");
+  TaskNeeds asked = needs({{"cores", "auto"}, {"gpus", 0}, {"memory", "auto"}}, 1);
+  EXPECT_EQ(asked.nodes, 1);
+  EXPECT_EQ(asked.ranks_on_node, 6);
+  EXPECT_EQ(asked.memory_bytes, 6 * ((std::int64_t{1} << 30) + 1024)) << "each has its own";
+  asked = needs({{"cores", 4}, {"gpus", 0}, {"memory", "auto"}, {"nodes", 3}}, 1);
+  EXPECT_EQ(asked.nodes, 3);
+  EXPECT_EQ(asked.ranks_on_node, 2);
+  EXPECT_EQ(asked.memory_bytes, 2 * ((std::int64_t{1} << 30) + 1024)) << "of one machine";
+}
+
 TEST_F(TaskNeedsTest, TrialOnAGpuHasTheClustersMemory) {
   EXPECT_EQ(needs({{"cores", 1}, {"gpus", 1}, {"memory", "auto"}}, 1).memory_bytes, std::nullopt);
   EXPECT_EQ(folder_.read("planned"), "");
@@ -87,6 +99,28 @@ TEST(CoresOfTask, AreThoseAskedForOrTheRecipesThreads) {
             3);
   EXPECT_EQ(cores_of_task(recipe("threads: auto\nsweep: {launcher: {kind: slurm, cores: auto}}\n")),
             4);
+  EXPECT_EQ(cores_of_task(recipe("threads: 3\ndevice: {count: 4}\nsweep: {launcher: {kind: slurm, "
+                                 "cores: auto, nodes: 2}}\n")),
+            6)
+      << "two ranks on each machine";
+}
+
+TEST(UndividedRanks, EveryMachineHasAsMany) {
+  const Value one = recipe("device: {count: 1}\n"), four = recipe("device: {count: 4}\n"),
+              six = recipe("device: {count: 6}\n"), none = recipe("threads: 1\n");
+  const auto found = [](const std::string& nodes, const std::vector<const Value*>& recipes) {
+    return undivided_ranks(recipe("nodes: " + nodes + "\n"), recipes);
+  };
+  EXPECT_TRUE(found("1", {&one, &four, &none}).empty());
+  EXPECT_TRUE(found("2", {&four, &four}).empty());
+  EXPECT_TRUE(found("3", {&six}).empty());
+  for (const auto& recipes :
+       {std::vector<const Value*>{&one}, {&none}, {&four, &six}, {&four, &one}}) {
+    const Diagnostics errors = found("2", recipes);
+    ASSERT_EQ(errors.size(), 1U);
+    EXPECT_EQ(errors[0].pointer, "/sweep/launcher/nodes");
+  }
+  EXPECT_EQ(found("4", {&six}).size(), 1U);
 }
 
 TEST(SettleTask, GivesEveryTrialEnough) {

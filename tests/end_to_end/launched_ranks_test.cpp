@@ -1,0 +1,173 @@
+// Ranks that a launcher starts: one `retort` for each, which finds the others by its variables.
+
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/free_port.h"
+#include "tests/support/latest_weights.h"
+#include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
+
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::Field;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+constexpr const char* kTraining =
+    "run quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
+    "model.num_hidden_layers=1 train.epochs=2 train.batch_size=9 "
+    "train.checkpoint.every.steps=1 train.log_every=1 device=cpu threads=1 run.dir=";
+
+class LaunchedRanks : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (folder_.is_made()) return;
+    const Ended made = retort(
+        "data make image_folder --out photos --classes 2 --per-class 10 --size 24 --seed 5 -q",
+        folder_.path());
+    ASSERT_EQ(made.exit, 0) << made.err;
+    folder_.keep();
+  }
+
+  /// One process as a launcher starts it.
+  struct Launched {
+    std::string arguments;       // of retort
+    std::string variables = "";  // more of them, for a shell
+  };
+  /// Starts all at once, as torchrun does, and waits for them.
+  std::vector<Ended> launch(const std::vector<Launched>& ranks) const {
+    const std::string world = "WORLD_SIZE=" + std::to_string(ranks.size()) +
+                              " LOCAL_WORLD_SIZE=" + std::to_string(ranks.size()) +
+                              " MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(free_port()) +
+                              " RETORT_MEETING_SECONDS=60 ";
+    std::vector<std::future<Ended>> started;
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      const Launched& one = ranks[rank];
+      started.push_back(std::async(std::launch::async, run_shell,
+                                   world + "RANK=" + std::to_string(rank) + ' ' + one.variables +
+                                       " " RETORT_BINARY_DIR "/bin/retort " + one.arguments,
+                                   folder_.path()));
+    }
+    std::vector<Ended> ended;
+    for (auto& one : started) ended.push_back(one.get());
+    return ended;
+  }
+  std::vector<Ended> launch(int ranks, const std::string& arguments) const {
+    return launch(std::vector<Launched>(static_cast<std::size_t>(ranks), {arguments}));
+  }
+  std::string weights(const std::string& name) const { return latest_weights(folder_ / name); }
+
+  SharedFolder folder_;
+};
+
+TEST_F(LaunchedRanks, TrainAsThoseOfOneProgramDo) {
+  ASSERT_EQ(retort(std::string(kTraining) + "own device.count=2", folder_.path()).exit, 0);
+  const auto ended = launch(2, std::string(kTraining) + "launched");
+  for (const Ended& one : ended) EXPECT_EQ(one.exit, 0) << one.err;
+  EXPECT_EQ(ended[0].out, "launched\n");
+  EXPECT_EQ(ended[1].out, "") << "rank 0 says it";
+  EXPECT_EQ(ended[1].err, "");
+  EXPECT_TRUE(weights("launched") == weights("own"));
+  EXPECT_THAT(file_text(folder_ / "launched/ranks/1/log.txt"), HasSubstr("epoch 2/2"));
+  EXPECT_THAT(file_text(folder_ / "launched/.retort/recipe.yaml"), HasSubstr("count: 2"));
+}
+
+TEST_F(LaunchedRanks, OneThatIsKilledEndsAllAndTheyResume) {
+  ASSERT_EQ(retort(std::string(kTraining) + "whole device.count=2", folder_.path()).exit, 0);
+  for (const std::string rank : {"0", "1"}) {
+    const std::string name = "killed-" + rank;
+    const std::string fault =
+        "RETORT_FAULT=retort-worker" + std::string(rank == "0" ? "" : "-1") + "/step:3:kill";
+    const auto killed = launch({{kTraining + name + " memory.max_retries=0", fault},
+                                {kTraining + name + " memory.max_retries=0", fault}});
+    for (const Ended& one : killed) EXPECT_EQ(one.exit, 1) << one.err;
+    EXPECT_THAT(killed[rank == "0" ? 0 : 1].err, HasSubstr("SIGKILL"));
+    EXPECT_THAT(killed[rank == "0" ? 1 : 0].err, HasSubstr("has lost another rank"));
+    const auto resumed = launch(2, "resume " + name);
+    for (const Ended& one : resumed) EXPECT_EQ(one.exit, 0) << one.err;
+    EXPECT_TRUE(weights(name) == weights("whole"));
+    EXPECT_THAT(file_text(folder_ / (name + "/ranks/1/log.txt")), HasSubstr("epoch 2/2"));
+  }
+}
+
+TEST_F(LaunchedRanks, TheReasonReachesTheOthers) {
+  const auto ended =
+      launch({{std::string(kTraining) + "failed"},
+              {std::string(kTraining) + "failed", "RETORT_FAULT=retort-worker-1/step:2:fail"}});
+  EXPECT_EQ(ended[0].exit, 1);
+  EXPECT_THAT(ended[0].err, HasSubstr("rank 1: this step was set to fail"));
+  EXPECT_EQ(ended[1].exit, 1);
+  EXPECT_THAT(ended[1].err, HasSubstr("rank 1: this step was set to fail"));
+}
+
+TEST_F(LaunchedRanks, StopTogether) {
+  const std::string endless = std::string(kTraining) + "stopped train.epochs=100000";
+  // The shell becomes retort, so its number is known before.
+  auto all = std::async(std::launch::async, [&] {
+    return launch({{endless, "sh -c 'echo $$ >pid0; exec \"$@\"' sh "},
+                   {endless, "sh -c 'echo $$ >pid1; exec \"$@\"' sh "}});
+  });
+  const fs::path metrics = folder_ / "stopped/metrics.jsonl";
+  for (int i = 0; i < 3000 && (!fs::exists(metrics) || fs::file_size(metrics) == 0); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (const char* const file : {"pid0", "pid1"})
+    kill(std::stoi(file_text(folder_ / file)), SIGTERM);
+  const auto ended = all.get();
+  EXPECT_THAT(ended, Each(Field(&Ended::exit, 75)));
+  EXPECT_THAT(ended[0].err, HasSubstr("retort resume stopped"));
+  EXPECT_EQ(ended[1].err, "");
+}
+
+TEST_F(LaunchedRanks, WhatContradictsTheLauncherIsRefused) {
+  const auto count = launch(2, std::string(kTraining) + "refused device.count=3");
+  for (const Ended& one : count) {
+    EXPECT_EQ(one.exit, 78);
+    EXPECT_THAT(one.err, AllOf(HasSubstr("device.count is 3, but the launcher"),
+                               HasSubstr("2 ranks"), HasSubstr("[/device/count]")));
+  }
+  const auto other = launch(
+      {{std::string(kTraining) + "refused"}, {std::string(kTraining) + "refused train.epochs=3"}});
+  for (const Ended& one : other) {
+    EXPECT_EQ(one.exit, 69);
+    EXPECT_THAT(one.err, AllOf(HasSubstr("error[E0719]"),
+                               HasSubstr("recipe/train/options/epochs is 3, but 2 on rank 0")));
+  }
+  for (const std::string verb : {"sweep quickstart seed=1,2", "runs rerun own"})
+    EXPECT_THAT(launch(2, verb), Each(Field(&Ended::exit, 64))) << verb;
+  EXPECT_FALSE(fs::exists(folder_ / "refused")) << "nothing is written";
+}
+
+TEST_F(LaunchedRanks, RanksThatDoNotMeetSaySo) {
+  const std::string at =
+      "WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 RETORT_MEETING_SECONDS=1 MASTER_PORT=" +
+      std::to_string(free_port()) + " RANK=";
+  const Ended first =
+      run_shell(at + "0 " RETORT_BINARY_DIR "/bin/retort " + kTraining + "alone", folder_.path());
+  EXPECT_EQ(first.exit, 69);
+  EXPECT_THAT(first.err, HasSubstr("ranks 1, 2 of 3 did not come to 127.0.0.1:"));
+  const Ended second =
+      run_shell(at + "1 " RETORT_BINARY_DIR "/bin/retort " + kTraining + "alone", folder_.path());
+  EXPECT_EQ(second.exit, 69);
+  EXPECT_THAT(second.err, HasSubstr("rank 1 has not found rank 0 at 127.0.0.1:"));
+  EXPECT_FALSE(fs::exists(folder_ / "alone"));
+  const Ended wrong = run_shell(
+      "RANK=3 WORLD_SIZE=3 " RETORT_BINARY_DIR "/bin/retort " + std::string(kTraining) + "alone",
+      folder_.path());
+  EXPECT_EQ(wrong.exit, 69);
+  EXPECT_THAT(wrong.err,
+              AllOf(HasSubstr("RANK is 3"), HasSubstr("MASTER_ADDR"), HasSubstr("MASTER_PORT")));
+}
+
+}  // namespace
