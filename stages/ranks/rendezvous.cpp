@@ -10,6 +10,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <set>
+#include <utility>
 
 #include <ATen/Version.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
@@ -21,6 +23,7 @@
 #include "runner/shared/protocol/event.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/value/parse_json.h"
+#include "stages/ranks/silent_machine.h"
 
 namespace stages {
 namespace {
@@ -308,12 +311,15 @@ std::unique_ptr<RankGroup> meet_ranks(const runner::RankOfRun& own, const runner
                                       const Json& traits,
                                       const std::function<bool()>& is_cancelled) {
   const Guest guest(own, meeting, is_cancelled);
+  const std::set<int> older = open_connections();
   std::string address = first_address(meeting);
   const Store store = guest.connect();
   guest.take_seat(store);
   check_traits(guest.exchange(store, "traits-", traits.dump()));
   address = own_address(guest, store, std::move(address));
-  return std::make_unique<RankGroup>(own.rank, own.size, store, address);
+  auto group = std::make_unique<RankGroup>(own.rank, own.size, store, address);
+  limit_silence(older);
+  return group;
 }
 
 }  // namespace stages

@@ -3,11 +3,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/latest_weights.h"
 #include "tests/support/program.h"
 
 namespace {
@@ -138,6 +140,33 @@ TEST_F(DeepSlurm, PartitionThatIsNotThereIsRefused) {
   EXPECT_EQ(refused.exit, 69);
   EXPECT_THAT(refused.err, HasSubstr("error[E0721]: sbatch refused the trials: "));
   EXPECT_THAT(refused.err, HasSubstr("Invalid partition name specified"));
+}
+
+/// Two tasks of one step are the ranks of one run. One is killed; the job is queued again and goes
+/// on.
+TEST_F(DeepSlurm, AJobOfTwoRanksIsRequeuedWhenOneIsKilled) {
+  const std::string training =
+      "run quickstart threads=1 train.epochs=2 train.checkpoint.every.steps=1 run.dir=";
+  const Ended own = shell(RETORT_BINARY_DIR "/bin/retort " + training + "own device.count=2 -q");
+  ASSERT_EQ(own.exit, 0) << own.err;
+  std::ofstream(folder_ / "job.sh")
+      << "#!/bin/bash\n#SBATCH --ntasks=2 --requeue --open-mode=append --output=job.log\n"
+         "[ -n \"$SLURM_RESTART_COUNT\" ] || export RETORT_FAULT=retort-worker-1/step:9:kill\n"
+         "srun --kill-on-bad-exit=1 sh -c 'R=" RETORT_BINARY_DIR "/bin/retort; "
+         "test -d job && exec $R resume job; exec $R "
+      << training << "job memory.max_retries=0'\n"
+      << "code=$?\n"
+         "[ $code = 0 ] || [ -n \"$SLURM_RESTART_COUNT\" ] || scontrol requeue $SLURM_JOB_ID\n"
+         "echo \"ended with $code\"\n";
+  const Ended job = shell(
+      "sbatch --parsable job.sh\n"
+      "for i in $(seq 600); do grep -q 'ended with 0' job.log 2>/dev/null && break; sleep 0.2; done");
+  ASSERT_EQ(job.exit, 0) << job.err;
+  const std::string log = file_text(folder_ / "job.log");
+  EXPECT_THAT(log, HasSubstr("SIGKILL"));
+  EXPECT_THAT(log, HasSubstr("resuming after step"));
+  ASSERT_THAT(log, HasSubstr("ended with 0"));
+  EXPECT_TRUE(latest_weights(folder_ / "job") == latest_weights(folder_ / "own"));
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
 #include "stages/ranks/rendezvous.h"
 
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -9,6 +13,7 @@
 #include <torch/types.h>
 
 #include "runner/shared/error/stage_error.h"
+#include "stages/ranks/silent_machine.h"
 #include "tests/support/free_port.h"
 
 namespace stages {
@@ -70,6 +75,25 @@ TEST_F(Rendezvous, RanksThatMeetAreConnected) {
     EXPECT_EQ(group.text_of_first(std::to_string(group.rank())), "0");
   });
   for (const std::string& text : said) EXPECT_EQ(text, "");
+}
+
+TEST_F(Rendezvous, AMachineThatVanishesIsNoticed) {
+  const std::set<int> before = open_connections();
+  const auto said = all(2, {}, [&](RankGroup& group) {
+    group.wait_for_all();
+    if (group.rank() == 1) return;
+    int limited = 0;
+    for (const int one : open_connections()) {
+      if (before.contains(one)) continue;
+      int milliseconds = 0, is_alive = 0;
+      socklen_t size = sizeof(int);
+      ASSERT_EQ(getsockopt(one, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, &size), 0);
+      ASSERT_EQ(getsockopt(one, SOL_SOCKET, SO_KEEPALIVE, &is_alive, &size), 0);
+      limited += milliseconds == 1000 * kSilence.count() && is_alive == 1;
+    }
+    EXPECT_GT(limited, 0);
+  });
+  EXPECT_EQ(said, std::vector<std::string>(2));
 }
 
 TEST_F(Rendezvous, OneThatIsMissingIsNamed) {
