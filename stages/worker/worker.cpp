@@ -95,7 +95,8 @@ Worker::Worker(int requests, int events, std::span<const runner::StageKind* cons
       log_(runner::Log::to_receiver(runner::LogLevel::kOff, [](const runner::LogLine&) {})) {}
 
 ExitCode Worker::serve() {
-  emit(runner::Hello{runner::kProtocolVersion, std::string(runner::build_id()), all_versions()});
+  versions_ = all_versions();
+  emit(runner::Hello{runner::kProtocolVersion, std::string(runner::build_id()), versions_});
   ExitCode exit;
   try {
     exit = answer(next_request());

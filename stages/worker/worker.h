@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/protocol/event.h"
 #include "runner/shared/record/log.h"
@@ -59,6 +59,7 @@ class Worker {
   std::atomic<bool> is_deaf_ = false;  // the other end has closed the events
   bool has_saved_ = false;             // a stopped run can be resumed
   std::string unread_;
+  nlohmann::ordered_json versions_;  // all_versions()
   runner::Log log_;  // as the request configures it; entries are sent to retort
 };
 
