@@ -97,6 +97,8 @@ class Guest {
     for (;;) {
       try {
         return store->wait(all, next_try());
+      } catch (const c10::DistNetworkError&) {
+        throw;  // rank 0, which keeps the store, has ended
       } catch (const c10::Error&) {
         if (is_over()) throw missing(store);
       }
@@ -110,10 +112,30 @@ class Guest {
     std::vector<std::string> all;
     for (int rank = 0; rank < own_.size; ++rank)
       all.push_back(store->get_to_str(name + std::to_string(rank)));
+    stay_for_others(store, name);
     return all;
   }
 
+  runner::StageError lost_first(const std::string& reason) const {
+    return no_meeting("rank " + std::to_string(own_.rank) + " has lost rank 0 at " + where() +
+                          " before all ranks had met: " + reason.substr(0, reason.find('\n')),
+                      "rank 0's own error says why");
+  }
+
  private:
+  /// Rank 0 keeps the store until all have read what was exchanged, for it may end because of it.
+  void stay_for_others(const Store& store, const std::string& name) const {
+    const auto read_by = [&](int rank) { return name + "read-" + std::to_string(rank); };
+    store->set(read_by(own_.rank), "");
+    if (own_.rank > 0) return;
+    std::vector<std::string> all;
+    for (int rank = 1; rank < own_.size; ++rank) all.push_back(read_by(rank));
+    try {
+      store->wait(all, kTry);
+    } catch (const c10::Error&) {  // one has ended meanwhile, which the group will notice
+    }
+  }
+
   bool serves() const { return own_.rank == 0 && !meeting_.is_served; }
   bool is_over() const { return Clock::now() >= deadline_; }
   /// How long to wait before the next look at is_cancelled().
@@ -314,9 +336,13 @@ std::unique_ptr<RankGroup> meet_ranks(const runner::RankOfRun& own, const runner
   const std::set<int> older = open_connections();
   std::string address = first_address(meeting);
   const Store store = guest.connect();
-  guest.take_seat(store);
-  check_traits(guest.exchange(store, "traits-", traits.dump()));
-  address = own_address(guest, store, std::move(address));
+  try {
+    guest.take_seat(store);
+    check_traits(guest.exchange(store, "traits-", traits.dump()));
+    address = own_address(guest, store, std::move(address));
+  } catch (const c10::Error& error) {
+    throw guest.lost_first(error.what_without_backtrace());
+  }
   auto group = std::make_unique<RankGroup>(own.rank, own.size, store, address);
   limit_silence(older);
   return group;

@@ -60,7 +60,7 @@ class Worker {
   bool has_saved_ = false;             // a stopped run can be resumed
   std::string unread_;
   nlohmann::ordered_json versions_;  // all_versions()
-  runner::Log log_;  // as the request configures it; entries are sent to retort
+  runner::Log log_;                  // as the request configures it; entries are sent to retort
 };
 
 }  // namespace stages

@@ -152,7 +152,8 @@ TEST_F(DeepSlurm, AJobOfTwoRanksIsRequeuedWhenOneIsKilled) {
   std::ofstream(folder_ / "job.sh")
       << "#!/bin/bash\n#SBATCH --ntasks=2 --requeue --open-mode=append --output=job.log\n"
          "[ -n \"$SLURM_RESTART_COUNT\" ] || export RETORT_FAULT=retort-worker-1/step:9:kill\n"
-         "srun --kill-on-bad-exit=1 sh -c 'R=" RETORT_BINARY_DIR "/bin/retort; "
+         "srun --kill-on-bad-exit=1 sh -c 'R=" RETORT_BINARY_DIR
+         "/bin/retort; "
          "test -d job && exec $R resume job; exec $R "
       << training << "job memory.max_retries=0'\n"
       << "code=$?\n"
@@ -160,7 +161,8 @@ TEST_F(DeepSlurm, AJobOfTwoRanksIsRequeuedWhenOneIsKilled) {
          "echo \"ended with $code\"\n";
   const Ended job = shell(
       "sbatch --parsable job.sh\n"
-      "for i in $(seq 600); do grep -q 'ended with 0' job.log 2>/dev/null && break; sleep 0.2; done");
+      "for i in $(seq 600); do grep -q 'ended with 0' job.log 2>/dev/null && break; sleep 0.2; "
+      "done");
   ASSERT_EQ(job.exit, 0) << job.err;
   const std::string log = file_text(folder_ / "job.log");
   EXPECT_THAT(log, HasSubstr("SIGKILL"));

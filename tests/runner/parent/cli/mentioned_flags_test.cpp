@@ -24,10 +24,18 @@ using Flags = std::set<std::string>;
 
 /// Those of Slurm's sbatch, convmv, cmake and nvidia-smi, what retort-worker is started with, and
 /// what stands for a flag in a usage line or is a mistake that is explained.
-const Flags kForeign = {"--array",  "--build",     "--constraint", "--cpus-per-task", "--events-fd",
-                        "--flags",  "--gpu-reset", "--gpus",       "--library",       "--mem",
-                        "--notest", "--ntasks",    "--open-mode",  "--parsable",      "--requeue",
-                        "--signal", "--smok",      "--target",     "--time"};
+const Flags kForeign = {"--array",         "--build",
+                        "--constraint",    "--cpus-per-task",
+                        "--events-fd",     "--flags",
+                        "--gpu-reset",     "--gpus",
+                        "--library",       "--mem",
+                        "--notest",        "--ntasks",
+                        "--nodes",         "--ntasks-per-node",
+                        "--gpus-per-node", "--kill-on-bad-exit",
+                        "--open-mode",     "--parsable",
+                        "--requeue",       "--signal",
+                        "--smok",          "--target",
+                        "--time"};
 
 bool is_of_flag(char c) { return std::islower(static_cast<unsigned char>(c)) || c == '-'; }
 

@@ -21,6 +21,7 @@ std::string why_refused(std::string_view line) {
 const char* const kEveryLine[] = {
     R"({"event":"hello","protocol":1,"build":"0.1.0-abc","versions":{"libtorch":"2.11.0"}})",
     R"({"event":"ready","device":"cuda:1","threads":4,"variables":{"CUBLAS_WORKSPACE_CONFIG":":4096:8"}})",
+    R"({"event":"joined","folder":"/a/run/ranks/1"})",
     R"({"event":"diagnostic","severity":"warning","code":"E0601","message":"m","pointer":"/data/root","help":"h","notes":["n"]})",
     R"({"event":"node_started","node":"train"})",
     R"({"event":"resumed","node":"train","metrics":40})",
