@@ -13,6 +13,7 @@
 #include "stages/worker/export.h"
 #include "stages/worker/memory_checks.h"
 #include "stages/worker/predict.h"
+#include "stages/worker/rank_speed.h"
 #include "stages/worker/requests.h"
 
 namespace stages {
@@ -85,6 +86,7 @@ std::span<const RequestKind> all_requests() {
   static constexpr std::array kRequests = {
       RequestKind{"check_data", answer_check_data},
       RequestKind{"check_memory", answer_check_memory},
+      RequestKind{"check_ranks", answer_check_ranks},
       RequestKind{"export", answer_export},
       RequestKind{"fetch_data", answer_fetch_data},
       RequestKind{"fetch_model", answer_fetch_model},

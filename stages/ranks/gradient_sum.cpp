@@ -11,28 +11,34 @@
 namespace stages {
 namespace {
 
-/// Of each parameter: 1 if a rank has a gradient of it.
-at::Tensor presence(const std::vector<at::Tensor>& parameters, const runner::RankOfRun& ranks) {
-  at::Tensor present;
-  together(ranks, [&] {
-    present = torch::zeros({static_cast<std::int64_t>(parameters.size())}, torch::kInt);
-    auto* flag = present.mutable_data_ptr<int>();
-    for (const at::Tensor& parameter : parameters) *flag++ = parameter.grad().defined();
+std::vector<bool> presence(const std::vector<at::Tensor>& parameters) {
+  std::vector<bool> present;
+  for (const at::Tensor& parameter : parameters) present.push_back(parameter.grad().defined());
+  return present;
+}
+
+/// True for each parameter that has a gradient on any rank.
+std::vector<bool> presence_on_any(const std::vector<at::Tensor>& parameters, RankGroup& group) {
+  at::Tensor ranks;  // that have a gradient, of each parameter
+  group.together([&] {
+    ranks = torch::zeros({static_cast<std::int64_t>(parameters.size())}, torch::kInt);
+    auto* count = ranks.mutable_data_ptr<int>();
+    for (const bool is_present : presence(parameters)) *count++ = is_present;
   });
-  group_of(ranks)->sum(present);
+  group.sum(ranks);
+  const int* const count = ranks.const_data_ptr<int>();
+  std::vector<bool> present;
+  for (std::size_t i = 0; i < parameters.size(); ++i) present.push_back(count[i] > 0);
   return present;
 }
 
 /// Gives a gradient of zeros to every parameter that has one on another rank only.
-void complete_gradients(const std::vector<at::Tensor>& parameters, const runner::RankOfRun& ranks) {
-  const at::Tensor present = presence(parameters, ranks);
-  together(ranks, [&] {
-    const auto* flag = present.const_data_ptr<int>();
-    for (const at::Tensor& parameter : parameters) {
-      if (*flag++ > 0 && !parameter.grad().defined())
-        parameter.mutable_grad() = torch::zeros_like(parameter);
-    }
-  });
+void complete_gradients(const std::vector<at::Tensor>& parameters,
+                        const std::vector<bool>& present) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (present[i] && !parameters[i].grad().defined())
+      parameters[i].mutable_grad() = torch::zeros_like(parameters[i]);
+  }
 }
 
 /// Gradients of one type that are sent as one message.
@@ -92,29 +98,56 @@ void for_each_gradient(const Bucket& bucket, Move move) {
   }
 }
 
+/// Sums the gradients of `bucket`. A dry run has no `group`.
+void send(const Bucket& bucket, RankGroup* group) {
+  if (!bucket.flat.defined()) {
+    if (group) group->sum(bucket.gradients.front());
+    return;
+  }
+  for_each_gradient(
+      bucket, [](const at::Tensor& gradient, const at::Tensor& place) { place.copy_(gradient); });
+  if (group) group->sum(bucket.flat);
+  for_each_gradient(
+      bucket, [](const at::Tensor& gradient, const at::Tensor& place) { gradient.copy_(place); });
+}
+
 }  // namespace
 
-void sum_gradients(const std::vector<at::Tensor>& parameters, const runner::RankOfRun& ranks) {
-  if (ranks.size == 1) return;
-  const torch::NoGradGuard no_graph;
-  RankGroup* const group = group_of(ranks);
-  if (group) complete_gradients(parameters, ranks);
+void GradientSum::over_ranks(const std::vector<at::Tensor>& parameters,
+                             const std::function<at::Tensor()>& compute) {
+  if (ranks_.size == 1) {
+    compute();
+    return;
+  }
+  RankGroup* const group = group_of(ranks_);
+  at::Tensor numbers;
   std::vector<Bucket> buckets;
-  together(ranks, [&] {
+  const auto make_buckets = [&] {
+    const torch::NoGradGuard no_graph;
     buckets = divided(parameters);
     make_room(buckets);
-  });
-  for (const Bucket& bucket : buckets) {
-    if (!bucket.flat.defined()) {
-      if (group) group->sum(bucket.gradients.front());
-      continue;
-    }
-    for_each_gradient(
-        bucket, [](const at::Tensor& gradient, const at::Tensor& place) { place.copy_(gradient); });
-    if (group) group->sum(bucket.flat);
-    for_each_gradient(
-        bucket, [](const at::Tensor& gradient, const at::Tensor& place) { gradient.copy_(place); });
+  };
+  const auto compute_own = [&]() -> std::int64_t {
+    numbers = compute();
+    const bool is_agreed = !group || presence(parameters) == present_;
+    if (is_agreed) make_buckets();
+    return is_agreed ? 0 : 1;
+  };
+  if (!group) {
+    compute_own();
+  } else if (group->largest_of(compute_own) > 0) {
+    buckets.clear();
+    present_ = presence_on_any(parameters, *group);
+    group->together([&] {
+      complete_gradients(parameters, present_);
+      make_buckets();
+    });
   }
+  const torch::NoGradGuard no_graph;
+  std::function<void()> finish;
+  if (group && numbers.defined()) finish = group->begin_sum(numbers);
+  for (const Bucket& bucket : buckets) send(bucket, group);
+  if (finish) finish();
 }
 
 }  // namespace stages

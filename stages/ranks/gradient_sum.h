@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -11,8 +12,29 @@ namespace stages {
 /// The most bytes of gradients that are summed at once, as in DistributedDataParallel.
 inline constexpr std::int64_t kBucketBytes = 25 << 20;
 
-/// Sums the gradients of `parameters` over all ranks. A parameter that has one on any rank has one
-/// on all of them afterwards. A dry run has no other rank: it allocates the same memory.
-void sum_gradients(const std::vector<at::Tensor>& parameters, const runner::RankOfRun& ranks);
+/// Sums over all ranks what each of them has computed in a step:
+///
+///   GradientSum sum(ranks);  // of a training
+///   sum.over_ranks(parameters, [&] { loss.backward(); return numbers; });
+///
+/// The ranks wait for each other once before the gradients are sent. Which parameters have
+/// gradients is agreed on in the first step, and again when that changes on a rank.
+class GradientSum {
+ public:
+  explicit GradientSum(const runner::RankOfRun& ranks) : ranks_(ranks) {}
+
+  const runner::RankOfRun& ranks() const { return ranks_; }
+
+  /// Runs `compute` on all ranks, as together() does. It adds to the gradients of `parameters`, and
+  /// returns a contiguous tensor on the CPU that is summed with them, or none. The sums are taken
+  /// in place. A parameter that has a gradient on any rank has one on all of them afterwards. A dry
+  /// run has no other rank: it allocates the same memory. One rank alone just computes.
+  void over_ranks(const std::vector<at::Tensor>& parameters,
+                  const std::function<at::Tensor()>& compute);
+
+ private:
+  const runner::RankOfRun ranks_;
+  std::vector<bool> present_;  // the parameters with gradients on all ranks; empty: not agreed on
+};
 
 }  // namespace stages

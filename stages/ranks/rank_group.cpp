@@ -126,9 +126,11 @@ std::int64_t RankGroup::largest(std::int64_t value) {
   return *number_.const_data_ptr<std::int64_t>();
 }
 
-void RankGroup::sum(at::Tensor tensor) {
+std::function<void()> RankGroup::begin_sum(at::Tensor tensor) {
   std::vector<at::Tensor> one = {std::move(tensor)};
-  in_group([&] { backend_->allreduce(one)->wait(); });
+  c10::intrusive_ptr<c10d::Work> begun;
+  in_group([&] { begun = backend_->allreduce(one); });
+  return [this, begun] { in_group([&] { begun->wait(); }); };
 }
 
 RankGroup::Gathered RankGroup::gather(const at::Tensor& rows) {
@@ -162,16 +164,27 @@ RankGroup::Gathered RankGroup::gather(const at::Tensor& rows) {
 }
 
 void RankGroup::together(const std::function<void()>& work) {
+  largest_of([&] {
+    work();
+    return std::int64_t{0};
+  });
+}
+
+std::int64_t RankGroup::largest_of(const std::function<std::int64_t()>& work) {
+  constexpr std::int64_t kOutOfMemory = INT64_MAX;
+  std::int64_t own = kOutOfMemory;
   std::exception_ptr out_of_memory;
   try {
-    work();
+    own = work();
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;  // the others see this rank end
     out_of_memory = std::current_exception();
   }
-  const bool has_run_out = largest(out_of_memory ? 1 : 0) > 0;
+  const std::int64_t of_all = largest(own);
   if (out_of_memory) std::rethrow_exception(out_of_memory);
-  TORCH_CHECK_WITH(OutOfMemoryError, !has_run_out, "memory ran out on another rank of the run");
+  TORCH_CHECK_WITH(OutOfMemoryError, of_all != kOutOfMemory,
+                   "memory ran out on another rank of the run");
+  return of_all;
 }
 
 void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& own)>& work) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -47,7 +48,9 @@ class RankGroup final : public runner::Peers {
   void say_why(const std::string& reason);
 
   /// Sums the tensor over all ranks, in place. It is contiguous, on the CPU. Allocates nothing.
-  void sum(at::Tensor tensor);
+  void sum(at::Tensor tensor) { begin_sum(std::move(tensor))(); }
+  /// Begins sum(). The tensor holds it once the function that this returns has been called.
+  std::function<void()> begin_sum(at::Tensor tensor);
   /// The rows of all ranks, in the order of the ranks. Their numbers may differ. Runs out of memory
   /// on all of them or on none.
   struct Gathered {
@@ -60,6 +63,8 @@ class RankGroup final : public runner::Peers {
   /// of them throw c10::OutOfMemoryError, so that all can repeat the step. Any other failure ends
   /// its rank.
   void together(const std::function<void()>& work);
+  /// The same, and the largest of the numbers >= 0 that the ranks' work returns.
+  std::int64_t largest_of(const std::function<std::int64_t()>& work);
 
  private:
   template <typename Call>

@@ -58,10 +58,14 @@ struct Left {
 Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& batch,
              const StepPlan& plan, std::uint64_t seed, const runner::RankOfRun& ranks = {}) {
   const PreparedNetwork prepared(network, plan.numerics, at::kCPU);
-  StepNumbers numbers = accumulate_gradient(
-      step, prepared, step.prepare(step.arrange(batch, BatchUse::kTraining), {seed, 1}),
-      step.weight(batch), plan, {seed, 1}, {}, {}, {}, ranks);
-  sum_gradients(network.parameters(), ranks);
+  const Batch own = step.prepare(step.arrange(batch, BatchUse::kTraining), {seed, 1});
+  GradientSum sum(ranks);
+  StepNumbers numbers = accumulate_over_ranks(
+      sum, network.parameters(), step, plan, [] {},
+      [&] {
+        return accumulate_gradient(step, prepared, own, step.weight(batch), plan, {seed, 1}, {}, {},
+                                   {}, ranks);
+      });
   numbers.fetch();
   Left left;
   for (const auto& [name, weight] : trained_parameters(network))

@@ -60,6 +60,12 @@ class Collected {
   std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;
 };
 
+/// True if the ranks exchange embeddings in accumulate_gradient(), which then agrees with them by
+/// itself when memory runs out.
+bool ranks_meet(const TrainingStep& step, const StepPlan& plan, const runner::RankOfRun& ranks) {
+  return ranks.size > 1 && (plan.two_pass || couples_batch(step));
+}
+
 /// One call of accumulate_gradient().
 class Accumulation {
  public:
@@ -86,11 +92,10 @@ class Accumulation {
   StepNumbers run() && {
     const ScopedActivationCheckpointing recomputed(network_.module(),
                                                    plan_.activation_checkpointing);
-    const bool is_cut = size_ < batch_.units();
-    const bool meets_others = ranks_.size > 1 && couples_batch(step_);
+    const bool is_cut = size_ < batch_.units(), meets_others = ranks_meet(step_, plan_, ranks_);
     if (is_cut && (plan_.two_pass || meets_others)) run_two_passes();
-    else together(ranks_, [&] { run_one_pass(); });
-    numbers_.sum_over(ranks_);
+    else if (meets_others) together(ranks_, [&] { run_one_pass(); });
+    else run_one_pass();
     return std::move(numbers_);
   }
 
@@ -316,6 +321,26 @@ StepNumbers accumulate_gradient(const TrainingStep& step, const PreparedNetwork&
   return Accumulation(step, network, batch, weight, plan, key, scale, after_micro_batch,
                       before_backward, ranks)
       .run();
+}
+
+StepNumbers accumulate_over_ranks(GradientSum& sum, const std::vector<at::Tensor>& parameters,
+                                  const TrainingStep& step, const StepPlan& plan,
+                                  const std::function<void()>& prepare,
+                                  const std::function<StepNumbers()>& accumulate) {
+  std::optional<StepNumbers> numbers;
+  const bool is_done_before = ranks_meet(step, plan, sum.ranks());
+  if (is_done_before) {
+    together(sum.ranks(), prepare);
+    numbers = accumulate();
+  }
+  sum.over_ranks(parameters, [&] {
+    if (!is_done_before) {
+      prepare();
+      numbers = accumulate();
+    }
+    return sum.ranks().size > 1 ? numbers->join() : at::Tensor();
+  });
+  return *std::move(numbers);
 }
 
 }  // namespace stages

@@ -2,10 +2,12 @@
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "runner/shared/stage/run_context.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/random/dropout.h"
+#include "stages/ranks/gradient_sum.h"
 #include "stages/tensor/batch.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/training_kind.h"
@@ -29,17 +31,24 @@ namespace stages {
 /// `before_backward` is given the loss of what is run with a graph, before its backward pass; it
 /// may be empty. Two passes over parts do not call it.
 ///
-/// One of several `ranks` computes its share of the batch alone; the gradients of all add up to
-/// that of the batch. A loss over the whole batch is computed by every rank, from the embeddings of
-/// all.
+/// One of several `ranks` computes its share of the batch alone; the gradients and numbers of all
+/// add up to those of the batch (accumulate_over_ranks()). A loss over the whole batch is computed
+/// by every rank, from the embeddings of all.
 ///
 /// Returns what was measured, not yet copied to the host: one part for each micro-batch, or one
-/// part with two passes; one part with several ranks.
+/// part with two passes.
 StepNumbers accumulate_gradient(
     const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, double weight,
     const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale = {},
     const std::function<void()>& after_micro_batch = {},
     const std::function<void(const at::Tensor& loss)>& before_backward = {},
     const runner::RankOfRun& ranks = {});
+
+/// Has each rank call `prepare` and then `accumulate`, which is accumulate_gradient(), and sums the
+/// gradients of `parameters` and the numbers over all of them: one part with several ranks.
+StepNumbers accumulate_over_ranks(GradientSum& sum, const std::vector<at::Tensor>& parameters,
+                                  const TrainingStep& step, const StepPlan& plan,
+                                  const std::function<void()>& prepare,
+                                  const std::function<StepNumbers()>& accumulate);
 
 }  // namespace stages

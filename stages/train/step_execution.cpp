@@ -12,7 +12,6 @@
 
 #include "runner/shared/stage/run_context.h"
 #include "stages/plan/memory_trace.h"
-#include "stages/ranks/gradient_sum.h"
 #include "stages/ranks/rank_group.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/train/optimizer.h"
@@ -85,7 +84,7 @@ StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& networ
       network_(network, plan_.numerics, device),
       gradient_clip_norm_(gradient_clip_norm),
       optimizer_(groups, plan_.offloads_optimizer),
-      ranks_(ranks) {
+      sum_(ranks) {
   if (plan_.numerics.precision.uses(Precision::kFp16))
     scaler_.emplace(GradScaler::Options{}, device);
   if (average) average_.emplace(network, *average);
@@ -109,7 +108,8 @@ void StepExecution::replace_plan(StepPlan plan) {
 }
 
 StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey& key,
-                                               const std::function<void()>& after_micro_batch) {
+                                               const std::function<void()>& after_micro_batch,
+                                               const std::function<void()>& before_step) {
   const double weight = step_.weight(batch);
   is_half_written_ = false;
   std::optional<ScopedStepsInBackward> steps;
@@ -117,20 +117,24 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
     if (plan_.optimizer_in_backward) steps.emplace(optimizer_, is_broken(loss), is_half_written_);
   };
   std::optional<Batch> prepared;
-  together(ranks_, [&] {
+  const auto prepare = [&] {
+    if (before_step) before_step();
     prepared = step_.prepare(network_.placed(step_.arrange(batch, BatchUse::kTraining)), key);
-  });
+  };
+  const auto accumulate = [&] {
+    StepNumbers own = accumulate_gradient(step_, network_, *prepared, weight, plan_, key,
+                                          scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
+                                          after_micro_batch, before_backward, ranks());
+    prepared.reset();
+    steps.reset();
+    return own;
+  };
   StepNumbers numbers =
-      accumulate_gradient(step_, network_, *prepared, weight, plan_, key,
-                          scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
-                          after_micro_batch, before_backward, ranks_);
-  prepared.reset();
-  steps.reset();
-  sum_gradients(optimizer_.parameters(), ranks_);
+      accumulate_over_ranks(sum_, optimizer_.parameters(), step_, plan_, prepare, accumulate);
   at::Tensor scratch;
   std::vector<at::Tensor> gradients;
   std::optional<at::Tensor> overflow, divisor;
-  together(ranks_, [&] {
+  together(ranks(), [&] {
     if (!plan_.optimizer_in_backward) scratch = optimizer_.prepare();
     gradients = optimizer_.gradients();
     if (scaler_) {

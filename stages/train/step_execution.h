@@ -13,6 +13,7 @@
 #include "stages/memory/policy.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/random/generator_state.h"
+#include "stages/ranks/gradient_sum.h"
 #include "stages/tensor/named_tensors.h"
 #include "stages/train/gradient.h"
 #include "stages/train/optimizer.h"
@@ -106,9 +107,11 @@ class StepExecution {
     at::Tensor scratch;                  ///< for an optimizer whose state is offloaded
     std::int64_t step = 0;               ///< 1-based
   };
-  /// `after_micro_batch` as in accumulate_gradient().
+  /// `after_micro_batch` as in accumulate_gradient(). `before_step`, if given, is called first: if
+  /// memory runs out in it on one rank, it has on all.
   Computed compute(const Batch& batch, const StepKey& key,
-                   const std::function<void()>& after_micro_batch = {});
+                   const std::function<void()>& after_micro_batch = {},
+                   const std::function<void()>& before_step = {});
   /// True if compute() failed after writing some of a step's weights.
   bool is_half_written() const { return is_half_written_; }
   /// One step of the optimizer at its current rates; with optimizer_in_backward the rates of
@@ -135,6 +138,7 @@ class StepExecution {
 
  private:
   NamedTensors with_average(NamedTensors state) const;
+  const runner::RankOfRun& ranks() const { return sum_.ranks(); }
 
   const TrainingStep& step_;
   StepPlan plan_;
@@ -143,7 +147,7 @@ class StepExecution {
   Optimizer optimizer_;
   std::optional<GradScaler> scaler_;
   std::optional<WeightAverage> average_;
-  const runner::RankOfRun ranks_;
+  GradientSum sum_;
   bool is_half_written_ = false;
 };
 

@@ -185,10 +185,9 @@ at::Tensor StepNumbers::row(const NamedTensors& terms, const NamedTensors& score
 
 void StepNumbers::add(at::Tensor row) { rows_.push_back(std::move(row)); }
 
-void StepNumbers::sum_over(const runner::RankOfRun& ranks) {
-  if (ranks.size == 1) return;
-  together(ranks, [&] { rows_ = {torch::stack(rows_).sum(0)}; });
-  if (RankGroup* const group = group_of(ranks)) group->sum(rows_.front());
+at::Tensor StepNumbers::join() {
+  rows_ = {torch::stack(rows_).sum(0)};
+  return rows_.front();
 }
 
 void StepNumbers::set_gradient_norm(const at::Tensor& norm) {

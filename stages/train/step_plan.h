@@ -86,8 +86,8 @@ class StepNumbers {
   at::Tensor row(const NamedTensors& terms, const NamedTensors& scores);
   /// Adds the next micro-batch.
   void add(at::Tensor row);
-  /// With several ranks: one part, with the sums of all of them. A dry run has no others.
-  void sum_over(const runner::RankOfRun& ranks);
+  /// Makes one part of all that have been added, and returns its sums, for ranks to add theirs.
+  at::Tensor join();
   /// Sets the norm of the whole gradient before clipping.
   void set_gradient_norm(const at::Tensor& norm);
   /// Sets the loss scale, and 1 if the gradients overflowed under it, so that the step is skipped;

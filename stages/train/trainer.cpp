@@ -298,11 +298,11 @@ class Training {
     std::optional<StepSnapshot> before;
     for (recovery_.begin_step();;) {
       try {
-        if (!before) {
-          together(context_.node().ranks, [&] { before.emplace(network_, device_); });
-        }
         StepExecution::Computed computed = execution_.compute(
-            batch, {context_.node().seed, done_.steps + 1}, [this] { memory_.end_micro_batch(); });
+            batch, {context_.node().seed, done_.steps + 1}, [this] { memory_.end_micro_batch(); },
+            [&] {
+              if (!before) before.emplace(network_, device_);
+            });
         return {std::move(computed), std::move(*before)};
       } catch (const std::exception& error) {
         if (is_device_lost(error)) throw;  // nothing on the device can be restored

@@ -195,4 +195,15 @@ TEST_F(Ranks, ACertificateHoldsThemToOne) {
   EXPECT_THAT(ended.out, HasSubstr("3 ranks"));
 }
 
+TEST_F(Ranks, DoctorMeasuresThem) {
+  const Ended ended = retort("doctor ranks --devices 3", folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(ended.out, testing::StartsWith("3 ranks on this machine\n"));
+  EXPECT_THAT(ended.out, testing::ContainsRegex("8 B +[0-9.]+ ms +[0-9].*/s\n"));
+  EXPECT_THAT(ended.out, testing::ContainsRegex("25.* MiB +[0-9.]+ ms +[0-9].*/s\n"));
+  const json answer = json::parse(retort("doctor ranks --json", folder_.path()).out).at("result");
+  EXPECT_EQ(answer.at("ranks"), 2);
+  EXPECT_EQ(answer.at("sums").size(), 3);
+}
+
 }  // namespace

@@ -11,6 +11,7 @@ namespace runner {
 
 void Invocation::add_recipe(NamedRecipe& target) {
   recipe = &target;
+  overrides = &target.overrides;
   add({.name = "recipe",
        .value = &target.name,
        .summary = "A recipe's name, or a file ending in .yaml"});
@@ -155,6 +156,15 @@ void add_reuse(Invocation& verb, ReuseFlags& flags, const std::string& all_summa
             .value = &flags.none,
             .summary = "Compute everything, even the features that an earlier run computed",
             .excludes = all_summary.empty() ? "" : "--reuse"});
+}
+
+void add_ranks(Invocation& verb, const std::string& flag, std::int64_t& ranks) {
+  verb.add({.name = flag,
+            .value = &ranks,
+            .summary = "Train in this many processes; short for device.count=N",
+            .type = "N",
+            .range = {1, 1'000'000},  // the schema has the limit
+            .key = "device.count"});
 }
 
 }  // namespace runner

@@ -55,6 +55,8 @@ struct Parameter {
   bool shows_default = false;  ///< help shows the default
   std::string assumed = {};    ///< help shows this as the default
   std::string excludes = {};   ///< a flag that cannot be combined with this one
+  /// The number, unless it is 0, is appended to the verb's overrides as one of this key.
+  std::string key = {};
 
   bool is_flag() const { return name.starts_with('-'); }
 };
@@ -68,7 +70,8 @@ struct Parameter {
 ///   verb.add({.name = "--format", .value = &options->format, .summary = "text or dot"});
 ///   verb.run = [options](Console& console) { return draw(*options, console); };
 struct Invocation {
-  std::vector<Parameter> parameters = {};  ///< in the order of `retort VERB --help`
+  std::vector<Parameter> parameters = {};         ///< in the order of `retort VERB --help`
+  std::vector<std::string>* overrides = nullptr;  ///< where the verb's overrides are, if it has any
   NamedRecipe* recipe =
       nullptr;  ///< set if the verb takes a recipe, which may stand anywhere among the words
   std::function<bool()> needs_recipe = [] { return true; };
@@ -183,5 +186,8 @@ struct ReuseFlags {
 
 /// Adds --no-reuse, and --reuse if `all_summary`, its description, is not empty.
 void add_reuse(Invocation& verb, ReuseFlags& flags, const std::string& all_summary = "");
+
+/// Adds `flag`, which is short for the override device.count=N, with the number stored in `ranks`.
+void add_ranks(Invocation& verb, const std::string& flag, std::int64_t& ranks);
 
 }  // namespace runner

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "runner/parent/config/override.h"
 #include "runner/shared/protocol/event.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/secret_name.h"
@@ -92,6 +93,33 @@ std::optional<Diagnostic> place_recipe(const Invocation& verb, const std::string
                     "",
                     "no recipe given",
                     "write its name or file, as in `retort " + name + action + " classify`"};
+}
+
+/// The key of an override: "a.b" of "++a.b=1".
+std::string_view overridden_key(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of("+~"), word.size()));
+  return word.substr(0, override_key_length(word));
+}
+
+/// Appends the overrides that flags of `verb` are short for.
+std::optional<Diagnostic> place_short_overrides(const Invocation& verb) {
+  for (const Parameter& parameter : verb.parameters) {
+    if (parameter.key.empty()) continue;
+    const std::int64_t number = *std::get<std::int64_t*>(parameter.value);
+    if (number == 0) continue;
+    const auto written = std::ranges::find(*verb.overrides, parameter.key, overridden_key);
+    if (written != verb.overrides->end()) {
+      return Diagnostic{ErrorCode::kUsage,
+                        {},
+                        "",
+                        parameter.name + " " + std::to_string(number) + " is short for " +
+                            parameter.key + "=" + std::to_string(number) + ", and '" +
+                            printable(*written) + "' is given too",
+                        "leave one of them out"};
+    }
+    verb.overrides->push_back(parameter.key + "=" + std::to_string(number));
+  }
+  return std::nullopt;
 }
 
 /// Those of the flags and words of `verb` that name what it writes by an address.
@@ -241,6 +269,7 @@ Result<std::variant<ParsedLine, HelpText>> parse_command_line(std::span<const st
     return Diagnostic{ErrorCode::kUsage, {}, "", message, flag_help(app, words, line.verb)};
   }
   if (auto problem = place_recipe(verb, line.verb)) return *std::move(problem);
+  if (auto problem = place_short_overrides(verb)) return *std::move(problem);
   if (Diagnostics errors = written_addresses(verb); !errors.empty()) return errors;
   return Parsed{std::move(line)};
 }

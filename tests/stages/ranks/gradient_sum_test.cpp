@@ -1,6 +1,8 @@
 #include "stages/ranks/gradient_sum.h"
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -22,7 +24,7 @@ TEST(GradientSum, AddsWhatTheRanksHave) {
       parameters.push_back(torch::zeros({size, 2}, torch::kDouble).requires_grad_());
     parameters[0].mutable_grad() = torch::full({2, 2}, own.rank, torch::kDouble);
     if (own.rank == 1) parameters[1].mutable_grad() = torch::ones({3, 2}, torch::kDouble);
-    sum_gradients(parameters, own);
+    GradientSum(own).over_ranks(parameters, [] { return at::Tensor(); });
     EXPECT_TRUE(parameters[0].grad().equal(torch::full({2, 2}, 3, torch::kDouble)));
     EXPECT_TRUE(parameters[1].grad().equal(torch::ones({3, 2}, torch::kDouble)))
         << "one rank has it";
@@ -43,9 +45,69 @@ TEST(GradientSum, TensorsLargerThanABucketAndOfOtherTypes) {
     }
     parameters.push_back(torch::zeros({4, 3}, torch::kFloat).requires_grad_());
     parameters.back().mutable_grad() = torch::full({3, 4}, own.rank + 1, torch::kFloat).t();
-    sum_gradients(parameters, own);
+    GradientSum(own).over_ranks(parameters, [] { return at::Tensor(); });
     for (const at::Tensor& parameter : parameters)
       EXPECT_TRUE(parameter.grad().eq(3).all().item<bool>()) << parameter.sizes();
+  });
+}
+
+/// Gives the parameters in `which` the gradient 1.
+void give_gradients(const std::vector<at::Tensor>& parameters, const std::vector<int>& which) {
+  for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
+  for (const int one : which) {
+    const at::Tensor& parameter = parameters[static_cast<std::size_t>(one)];
+    parameter.mutable_grad() = torch::ones_like(parameter).detach();
+  }
+}
+
+TEST(GradientSum, ParametersMayGetGradientsInOtherSteps) {
+  run_as_ranks(2, [](const runner::RankOfRun& own) {
+    std::vector<at::Tensor> parameters;
+    for (int i = 0; i < 3; ++i) parameters.push_back(torch::zeros({4}).requires_grad_());
+    GradientSum sum(own);
+    // Of each step: which parameters have gradients on rank 0 and on rank 1.
+    const std::vector<std::pair<std::vector<int>, std::vector<int>>> steps = {
+        {{0, 1}, {0, 1}}, {{0, 1}, {0, 1}}, {{0}, {0, 1, 2}}, {{0, 1, 2}, {0, 1, 2}},
+        {{2}, {2}},       {{}, {}},         {{}, {1}}};
+    for (const auto& step : steps) {
+      const auto& first = step.first;
+      const auto& second = step.second;
+      sum.over_ranks(parameters, [&] {
+        give_gradients(parameters, own.rank == 0 ? first : second);
+        return torch::full({1}, own.rank, torch::kDouble);
+      });
+      for (int i = 0; i < 3; ++i) {
+        const auto ranks = std::ranges::count(first, i) + std::ranges::count(second, i);
+        const at::Tensor& gradient = parameters[static_cast<std::size_t>(i)].grad();
+        ASSERT_EQ(gradient.defined(), ranks > 0) << i;
+        if (ranks > 0) EXPECT_TRUE(gradient.eq(static_cast<double>(ranks)).all().item<bool>()) << i;
+      }
+    }
+  });
+}
+
+TEST(GradientSum, MemoryThatRunsOutChangesNothingOfTheNextStep) {
+  run_as_ranks(2, [](const runner::RankOfRun& own) {
+    const std::vector<at::Tensor> parameters = {torch::zeros({4}).requires_grad_(),
+                                                torch::zeros({4}).requires_grad_()};
+    GradientSum sum(own);
+    for (const bool runs_out : {true, false, true, false}) {
+      at::Tensor numbers;
+      const auto compute = [&] {
+        TORCH_CHECK_WITH(OutOfMemoryError, !runs_out || own.rank == 0, "no room");
+        give_gradients(parameters, {0, own.rank});
+        numbers = torch::full({2}, own.rank + 1, torch::kDouble);
+        return numbers;
+      };
+      if (runs_out) {
+        EXPECT_THROW(sum.over_ranks(parameters, compute), c10::OutOfMemoryError);
+        continue;
+      }
+      sum.over_ranks(parameters, compute);
+      EXPECT_TRUE(parameters[0].grad().eq(2).all().item<bool>());
+      EXPECT_TRUE(parameters[1].grad().eq(1).all().item<bool>());
+      EXPECT_TRUE(numbers.eq(3).all().item<bool>());
+    }
   });
 }
 
@@ -66,9 +128,13 @@ std::vector<Computed> by_ranks(int size, const Batch& batch, const StepPlan& pla
     const auto index = static_cast<std::size_t>(own.rank);
     Net& net = *nets[index];
     const auto step = make_step(net);
-    StepNumbers numbers = accumulate_gradient(step, {net, plan.numerics, at::kCPU}, batch,
-                                              step.weight(batch), plan, {7, 1}, {}, {}, {}, own);
-    sum_gradients(net.parameters(), own);
+    GradientSum sum(own);
+    StepNumbers numbers = accumulate_over_ranks(
+        sum, net.parameters(), step, plan, [] {},
+        [&] {
+          return accumulate_gradient(step, {net, plan.numerics, at::kCPU}, batch,
+                                     step.weight(batch), plan, {7, 1}, {}, {}, {}, own);
+        });
     numbers.fetch();
     std::vector<at::Tensor> gradients;
     for (const at::Tensor& parameter : net.parameters())

@@ -12,6 +12,7 @@
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/record/run_summary.h"
+#include "runner/parent/report/data_survey.h"
 #include "runner/parent/run/plan_request.h"
 #include "runner/shared/disk/installation.h"
 #include "runner/shared/disk/write_error.h"
@@ -53,9 +54,10 @@ void print_report(std::ostream& out, const Json& found) {
 }
 
 struct DoctorFlags {
-  std::string check;  ///< "determinism" or "memory"; empty: the machine
+  std::string check;  ///< "determinism", "memory" or "ranks"; empty: the machine
   NamedRecipe recipe;
   std::int64_t steps = 3;
+  std::int64_t ranks = 2;
   LogFlags log;
 };
 
@@ -88,8 +90,9 @@ Invocation declare_doctor() {
             .value = &flags->check,
             .summary =
                 "determinism: run the first steps of a recipe twice and compare every tensor; "
-                "memory: test the mechanisms of memory policies; default: check this machine",
-            .choices = {"determinism", "memory"}});
+                "memory: test the mechanisms of memory policies; ranks: measure how fast processes "
+                "that train together sum messages; default: check this machine",
+            .choices = {"determinism", "memory", "ranks"}});
   verb.action = &flags->check;
   verb.add_recipe(flags->recipe);
   verb.needs_recipe = [flags] { return flags->check == "determinism"; };
@@ -99,12 +102,19 @@ Invocation declare_doctor() {
             .type = "N",
             .range = {1, 1'000'000},
             .shows_default = true});
+  verb.add({.name = "--devices",
+            .value = &flags->ranks,
+            .summary = "ranks: number of processes",
+            .type = "N",
+            .range = {2, 64},
+            .shows_default = true});
   add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) {
     if (flags->check == "determinism")
       return check_determinism_of(flags->recipe, flags->steps, flags->log, console);
-    return flags->check == "memory" ? check_memory(flags->log, console)
-                                    : look_at_machine(flags->log, console);
+    if (flags->check == "memory") return check_memory(flags->log, console);
+    return flags->check == "ranks" ? check_ranks(flags->ranks, flags->log, console)
+                                   : look_at_machine(flags->log, console);
   };
   return verb;
 }
@@ -112,8 +122,8 @@ Invocation declare_doctor() {
 }  // namespace
 
 const Command kDoctorCommand = {"doctor",
-                                "Checks this machine, the mechanisms of memory policies, or "
-                                "whether a recipe gives the same bits every time.",
+                                "Checks this machine, the mechanisms of memory policies, the speed "
+                                "of ranks, or whether a recipe gives the same bits every time.",
                                 "retort doctor determinism classify data.root=photos",
                                 declare_doctor};
 
@@ -149,6 +159,35 @@ ExitCode check_memory(const LogFlags& log, Console& console) {
   if (console.json) print_result(console, "doctor_memory/1", *answer);
   else print_checks(console.out, *answer);
   return answer->at("passed").get<bool>() ? ExitCode::kDone : ExitCode::kRunFailed;
+}
+
+namespace {
+
+void print_sums(std::ostream& out, const Json& answer) {
+  std::vector<std::vector<std::string>> rows = {{"sum of", "takes", "rate"}};
+  for (const Json& sum : answer.at("sums")) {
+    const auto bytes = sum.at("bytes").get<std::int64_t>();
+    const double seconds = sum.at("seconds");
+    const auto each_second = static_cast<std::int64_t>(static_cast<double>(bytes) / seconds);
+    rows.push_back(
+        {bytes_text(bytes), decimal(seconds * 1e3, 3) + " ms", bytes_text(each_second) + "/s"});
+  }
+  out << answer.at("ranks") << " ranks on this machine\n" << table_text(rows);
+}
+
+}  // namespace
+
+ExitCode check_ranks(std::int64_t ranks, const LogFlags& log, Console& console) {
+  const auto worker = log.worker();
+  if (!worker) return report(console, worker.errors());
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  const auto answer = ask_worker(
+      *worker, {{"protocol", kProtocolVersion}, {"request", "check_ranks"}, {"ranks", ranks}},
+      shown_conversation(display, "doctor"));
+  if (!answer) return report(console, answer.errors());
+  if (console.json) print_result(console, "doctor_ranks/1", *answer);
+  else print_sums(console.out, *answer);
+  return ExitCode::kDone;
 }
 
 namespace {

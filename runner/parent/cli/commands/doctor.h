@@ -14,4 +14,7 @@ ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, cons
 /// Checks the assumptions that memory policies rely on.
 ExitCode check_memory(const LogFlags& log, Console& console);
 
+/// Measures how long `ranks` processes that train together take to sum messages.
+ExitCode check_ranks(std::int64_t ranks, const LogFlags& log, Console& console);
+
 }  // namespace runner

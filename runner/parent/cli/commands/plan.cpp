@@ -31,6 +31,7 @@ struct PlanFlags {
   std::string only;                ///< a node
   std::string svg;                 ///< the file to draw the live bytes to
   bool detailed_exitcode = false;  ///< exit with 2 if something would run
+  std::int64_t ranks = 0;
   ReuseFlags reuse;
   LogFlags log;
 };
@@ -250,6 +251,7 @@ Invocation declare_plan() {
             .summary = "Plan for a GPU that this machine lacks, by its name or part of it, such as "
                        "L4; an unknown name lists all",
             .type = "GPU"});
+  add_ranks(verb, "--devices", flags->ranks);
   verb.add({.name = "--only",
             .value = &flags->only,
             .summary = "Plan this node and what it needs",
@@ -272,6 +274,7 @@ Invocation declare_certify() {
   const auto flags = std::make_shared<PlanFlags>();
   Invocation verb;
   verb.add_recipe(flags->recipe);
+  add_ranks(verb, "--ranks", flags->ranks);
   verb.add({.name = "--only",
             .value = &flags->only,
             .summary = "Certify this node only",

@@ -32,6 +32,7 @@ namespace {
 struct ResumeFlags {
   std::string run;
   std::vector<std::string> overrides;
+  std::int64_t ranks = 0;
   ReuseFlags reuse;
   LogFlags log;
   bool force = false;  ///< accept changes with which the result matches neither recipe
@@ -184,6 +185,8 @@ Invocation declare_resume() {
   verb.add({.name = "overrides",
             .value = &flags->overrides,
             .summary = "key=value: options to change from now on"});
+  verb.overrides = &flags->overrides;
+  add_ranks(verb, "--devices", flags->ranks);
   add_reuse(verb, flags->reuse);
   add_log_level(verb, flags->log, LogPlace::kFile);
   add_grace(verb, flags->log);

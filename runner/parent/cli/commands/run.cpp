@@ -22,6 +22,7 @@ namespace {
 struct RunFlags {
   NamedRecipe recipe;
   bool smoke = false;
+  std::int64_t ranks = 0;
   ReuseFlags reuse;
   LogFlags log;
   std::string only;
@@ -95,6 +96,7 @@ Invocation declare_run() {
   verb.add({.name = "--smoke",
             .value = &flags->smoke,
             .summary = "Run two steps of every stage as a quick check"});
+  add_ranks(verb, "--devices", flags->ranks);
   add_reuse(verb, flags->reuse,
             "Reuse results of earlier runs for every stage, trainings included");
   add_log_level(verb, flags->log, LogPlace::kFile);

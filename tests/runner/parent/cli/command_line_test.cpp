@@ -95,6 +95,28 @@ TEST(CommandLine, OneFlagCanExcludeAnother) {
               testing::HasSubstr("--reuse excludes --no-reuse"));
 }
 
+TEST(CommandLine, DevicesIsShortForAnOverride) {
+  EXPECT_EQ(parsed({"run", "classify", "--devices", "2", "lr=1"}).recipe().overrides,
+            (Words{"lr=1", "device.count=2"}));
+  EXPECT_EQ(parsed({"plan", "--devices=3", "classify"}).recipe().overrides,
+            Words{"device.count=3"});
+  EXPECT_EQ(parsed({"certify", "classify", "--ranks", "4"}).recipe().overrides,
+            Words{"device.count=4"});
+  EXPECT_EQ(parsed({"resume", "outputs/a", "--devices", "1"})["overrides"], "device.count=1");
+  EXPECT_EQ(parsed({"run", "classify", "a=1"}).recipe().overrides, Words{"a=1"});
+  EXPECT_THAT(error_of({"run", "classify", "--devices", "0"}), testing::HasSubstr("--devices"));
+}
+
+TEST(CommandLine, DevicesStandsInPlaceOfTheOverride) {
+  EXPECT_EQ(error_of({"run", "classify", "device.count=2", "--devices", "2"}),
+            "E0501: --devices 2 is short for device.count=2, and 'device.count=2' is given too | "
+            "leave one of them out");
+  for (const std::string verb : {"run", "resume", "plan"}) {
+    for (const std::string word : {"device.count=1", "++device.count=1", "~device.count"})
+      EXPECT_THAT(error_of({verb, "it", "--devices", "2", word}), testing::HasSubstr(word));
+  }
+}
+
 TEST(CommandLine, LogLevelIsOneOfItsWords) {
   EXPECT_EQ(parsed({"run", "classify"})["--log-level"], "");
   for (const std::string verb : {"run", "resume", "evaluate"}) {

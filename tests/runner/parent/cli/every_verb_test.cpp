@@ -126,6 +126,8 @@ std::vector<GoodLine> good_lines() {
        answering(R"({"libtorch":"2.11.0","threads":2,"cpu_capability":"AVX2","devices":[]})")},
       {"doctor", "doctor memory",
        answering(R"({"checks":[{"name":"x","passed":true,"found":"y"}],"passed":true})")},
+      {"doctor", "doctor ranks --devices 3",
+       answering(R"({"ranks":3,"sums":[{"bytes":8,"seconds":0.001}]})")},
       {"doctor", "doctor determinism quickstart",
        answering(R"({"steps":1,"tensors":1,"difference":null})")},
       {"trust", "trust net.py timm"},

@@ -1,0 +1,184 @@
+"""Trainings of two ranks, beside one process with as many threads and beside DistributedDataParallel."""
+
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from sides import spread, table
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+RANKS, STEPS, SKIPPED, SIDE = 2, 24, 4, 32
+
+NETWORKS = '''
+from torch import nn
+
+
+class Attention(nn.Module):
+    """A block of a vision transformer."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.block = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0, batch_first=True, norm_first=True)
+
+    def forward(self, x):
+        return self.block(x)
+
+
+class Vit(nn.Module):
+    def __init__(self, num_classes, width=192, depth=4, patch=4):
+        super().__init__()
+        self.embedding = nn.Conv2d(3, width, patch, patch)
+        self.layers = nn.Sequential(*[Attention(width) for _ in range(depth)])
+        self.head = nn.Linear(width, num_classes)
+
+    def forward(self, images):
+        return self.head(self.layers(self.embedding(images).flatten(2).transpose(1, 2)).mean(1))
+
+
+def vit(num_classes):
+    return Vit(num_classes)
+
+
+def mlp(num_classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(),
+                         nn.Linear(1024, num_classes))
+
+
+def small(num_classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 16), nn.ReLU(), nn.Linear(16, num_classes))
+'''
+
+RECIPE = """schema: 1
+name: ranks
+seed: 1
+device: cpu
+defaults: [{{memory: as_written}}, _self_]
+data:
+  kind: data.image_folder
+  root: photos
+  image_size: {side}
+  cache_mib: 512
+  loader: {{workers: 1}}
+  split: {{train: 1.0, validation: 0.0, test: 0.0}}
+model: {{kind: model.python, entry: "networks.py:{network}"}}
+train:
+  kind: train.supervised
+  epochs: 2
+  batch_size: {batch}
+  log_every: 1
+  optimizer: {{kind: sgd, learning_rate: 0.01, momentum: 0.9}}
+memory: {{layout: contiguous}}
+"""
+
+# The name of a case, its network and the images of a batch.
+CASES = {"transformer of 4 blocks, 24 images": ("vit", 24), "4 million weights, 24 images": ("mlp", 24), "50 thousand weights, 8 images": ("small", 8)}
+RETORT, DDP, ALONE = f"{RANKS} ranks", f"{RANKS} of DDP", f"1 of {RANKS} threads"
+
+
+def retort(folder, network, batch, ranks, environment):
+    """The median seconds between two steps of the second epoch, whose images are in memory, and the largest process in MiB."""
+    run = Path(tempfile.mkdtemp(dir=folder))
+    (folder / "recipe.yaml").write_text(RECIPE.format(network=network, side=SIDE, batch=batch))
+    command = [str(ROOT / "build/bin/retort"), "run", "recipe.yaml", f"run.dir={run}", f"python={sys.executable}", "-q", "--no-reuse"]
+    process = subprocess.Popen([*command, "--devices", str(ranks), f"threads={RANKS // ranks}"], cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"bench: retort ended with {process.returncode}")
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    times = [line["time"] for line in lines if line["name"] == "train/loss"]
+    return statistics.median(after - before for before, after in zip(times[STEPS:], times[STEPS + 1 :])), usage.ru_maxrss / 1024
+
+
+def ddp(folder, network, batch, environment):
+    """The same of processes of DistributedDataParallel."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    surroundings = dict(environment, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(RANKS))
+    processes = [
+        subprocess.Popen(
+            [sys.executable, __file__, json.dumps([network, batch])],
+            cwd=folder,
+            env=dict(surroundings, RANK=str(rank)),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(RANKS)
+    ]
+    answers = [json.loads(process.communicate()[0]) for process in processes]
+    return max(answer["seconds"] for answer in answers), max(answer["peak"] for answer in answers)
+
+
+def loop(network, batch):
+    """One process of the peer: what most people write."""
+    import resource
+    import time
+
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+
+    sys.path.insert(0, os.getcwd())
+    import networks
+
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo")
+    model = DistributedDataParallel(getattr(networks, network)(batch).train())
+    rule = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    share = batch // RANKS
+    images, labels = torch.rand(share, 3, SIDE, SIDE), torch.arange(share)
+    seconds = []
+    for _ in range(STEPS + SKIPPED):
+        began = time.perf_counter()
+        rule.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(images), labels)
+        loss.backward()
+        rule.step()
+        loss.item()
+        seconds.append(time.perf_counter() - began)
+    torch.distributed.barrier()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": statistics.median(seconds[SKIPPED:]), "peak": peak}))
+    torch.distributed.destroy_process_group()
+
+
+def ranks(arguments, results):
+    sides = {
+        RETORT: lambda *case: retort(*case[:-1], RANKS, case[-1]),
+        DDP: ddp,
+        ALONE: lambda *case: retort(*case[:-1], 1, case[-1]),
+    }
+    rows = [("", *[cell for side in sides for cell in (f"{side} ms/step", "spread")], "ranks / DDP", "ranks / 1", "MiB ranks", "MiB DDP")]
+    results["ranks"] = {}
+    for title, (network, batch) in CASES.items():
+        found = {side: [] for side in sides}
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            environment = dict(os.environ, OMP_NUM_THREADS="1", XDG_CONFIG_HOME=str(folder / "config"))
+            (folder / "networks.py").write_text(NETWORKS)
+            subprocess.run([ROOT / "build/bin/retort", "trust", "networks.py", "-q"], cwd=folder, env=environment, check=True)
+            make = ["data", "make", "image_folder", "--out", "photos", "--classes", str(batch), "--per-class", str(STEPS), "--size", str(SIDE), "-q"]
+            subprocess.run([ROOT / "build/bin/retort", *make], cwd=folder, env=environment, check=True)
+            for turn in range(arguments.blocks):
+                for side in sorted(sides, reverse=turn % 2 == 0):
+                    found[side].append(sides[side](folder, network, batch, environment))
+        times = {side: [1000 * seconds for seconds, _ in blocks] for side, blocks in found.items()}
+        medians = {side: statistics.median(values) for side, values in times.items()}
+        peaks = {side: max(peak for _, peak in blocks) for side, blocks in found.items()}
+        cells = [cell for side in sides for cell in (f"{medians[side]:.2f}", f"{spread(times[side]):.0%}")]
+        ratios = [f"{medians[RETORT] / medians[other]:.3f}" for other in (DDP, ALONE)]
+        rows.append((title, *cells, *ratios, f"{peaks[RETORT]:.0f}", f"{peaks[DDP]:.0f}"))
+        results["ranks"][title] = {side: {"milliseconds": times[side], "mebibytes": peaks[side]} for side in sides}
+    print(f"\nSteps of {RANKS} ranks of one thread: {arguments.blocks} trainings of {STEPS} steps each, in turns; the largest process")
+    table(rows)
+
+
+if __name__ == "__main__":
+    loop(*json.loads(sys.argv[1]))
