@@ -59,10 +59,12 @@ void RankGroup::in_group(Call call) {
   try {
     call();
   } catch (const std::exception& error) {
-    throw runner::StageError(runner::ErrorCode::kRankLost,
-                             "rank " + std::to_string(rank_) +
-                                 " has lost another rank of the run: " + first_line(error.what()))
-        .with_help("the other rank's own error says why; `retort resume` continues the run");
+    lost_ = std::make_exception_ptr(
+        runner::StageError(runner::ErrorCode::kRankLost,
+                           "rank " + std::to_string(rank_) +
+                               " has lost another rank of the run: " + first_line(error.what()))
+            .with_help("the other rank's own error says why; `retort resume` continues the run"));
+    std::rethrow_exception(lost_);
   }
 }
 
@@ -120,17 +122,38 @@ RankGroup::Gathered RankGroup::gather(const at::Tensor& rows) {
   return gathered;
 }
 
+namespace {
+
+[[noreturn]] void throw_out_of_memory() {
+  C10_THROW_ERROR(OutOfMemoryError, "memory ran out on another rank of the run");
+}
+
+}  // namespace
+
+// A rank on which memory runs out says so once, at the end of its work. Another rank hears of it
+// wherever it next asks: before a sum in the work, or at the end.
 void RankGroup::together(const std::function<void()>& work) {
   std::exception_ptr out_of_memory;
+  is_told_ = false;
   try {
     work();
   } catch (const std::exception& error) {
+    if (lost_) std::rethrow_exception(lost_);  // not what code in Python has made of it
+    if (is_told_) throw_out_of_memory();
     if (!is_out_of_memory(error)) throw;  // the others see this rank end
     out_of_memory = std::current_exception();
   }
-  const bool has_run_out = largest(out_of_memory ? 1 : 0) > 0;
+  const bool has_run_out = is_told_ || largest(out_of_memory ? 1 : 0) > 0;
   if (out_of_memory) std::rethrow_exception(out_of_memory);
-  TORCH_CHECK_WITH(OutOfMemoryError, !has_run_out, "memory ran out on another rank of the run");
+  if (has_run_out) throw_out_of_memory();
+}
+
+void RankGroup::sum_in_work(at::Tensor tensor) {
+  if (is_told_ || largest(0) > 0) {
+    is_told_ = true;
+    throw_out_of_memory();
+  }
+  sum(std::move(tensor));
 }
 
 void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& own)>& work) {

@@ -31,7 +31,7 @@ namespace stages {
 ///
 /// One of several `ranks` computes its share of the batch alone; the gradients of all add up to
 /// that of the batch. A loss over the whole batch is computed by every rank, from the embeddings of
-/// all.
+/// all. Layers that mix the samples of a batch see those of all ranks (ScopedRankStatistics).
 ///
 /// Returns what was measured, not yet copied to the host: one part for each micro-batch, or one
 /// part with two passes; one part with several ranks.
