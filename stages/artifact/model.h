@@ -45,6 +45,9 @@ class Model : public runner::Artifact {
   virtual bool mixes_samples() const = 0;
   /// Why, if it does, as a sentence of a message.
   virtual std::string why_mixed() const { return kMixingLayers; }
+  /// True if, within a ScopedRankStatistics, every layer that does so sees the rows of all ranks
+  /// that share a batch.
+  virtual bool mixes_over_ranks() const { return false; }
   /// Moves a weight back into its valid range after an optimizer step. Allocates nothing.
   virtual void constrain(torch::nn::Module& /*network*/) const {}
   /// Lines for the user about a network made by build(): where its weights come from.

@@ -74,6 +74,7 @@ class ContrastiveStep final : public TrainingStep {
   }
   bool mixes_samples() const override { return model_.mixes_samples(); }
   std::string why_mixed() const override { return model_.why_mixed(); }
+  bool mixes_over_ranks() const override { return model_.mixes_over_ranks(); }
 
   std::optional<BadUnit> find_bad_unit(const Batch& batch) const override {
     if (!classes_.are_learned) return {};

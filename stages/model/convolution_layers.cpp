@@ -12,6 +12,8 @@
 #include "stages/model/normalize_batch.h"
 #include "stages/numerics/precision_map.h"
 #include "stages/plan/memory_trace.h"
+#include "stages/ranks/rank_batch_norm.h"
+#include "stages/ranks/rank_statistics.h"
 #include "stages/tensor/parallel.h"
 
 namespace stages {
@@ -255,7 +257,8 @@ at::Tensor BatchNorm::forward_relu(const at::Tensor& x) const {
 at::Tensor BatchNorm::compute(const at::Tensor& input, bool has_relu) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
-  const bool has_spread = input.numel() > weight.numel();
+  const RankStatisticsPtr ranks = current_rank_statistics();
+  const bool has_spread = input.numel() > weight.numel() || (ranks && ranks->units() > 1);
   const bool collects =
       statistics_ == BatchNormStatistics::kCollected && is_training() && has_spread;
   const bool is_by_batch = collects || statistics_ == BatchNormStatistics::kOfBatch;
@@ -263,10 +266,15 @@ at::Tensor BatchNorm::compute(const at::Tensor& input, bool has_relu) const {
   if (collects) num_batches_tracked_.add_(1);
   const BatchNormTensors tensors{weight, bias, sees_collected ? running_mean_ : at::Tensor(),
                                  sees_collected ? running_var_ : at::Tensor()};
-  if (is_by_batch && can_normalize_batch(x, weight)) return normalize_batch(x, tensors, has_relu);
-  const at::Tensor y = torch::batch_norm(x, weight, bias, tensors.running_mean, tensors.running_var,
-                                         is_by_batch, kBatchNormMomentum, kBatchNormEpsilon,
-                                         at::globalContext().userEnabledCuDNN());
+  if (is_by_batch && can_normalize_batch(x, weight))
+    return normalize_batch(x, tensors, has_relu, ranks);
+  const at::Tensor y =
+      is_by_batch && ranks
+          ? batch_norm_over_ranks(x, weight, bias, tensors.running_mean, tensors.running_var,
+                                  kBatchNormMomentum, kBatchNormEpsilon, ranks)
+          : torch::batch_norm(x, weight, bias, tensors.running_mean, tensors.running_var,
+                              is_by_batch, kBatchNormMomentum, kBatchNormEpsilon,
+                              at::globalContext().userEnabledCuDNN());
   return has_relu ? y.relu_() : y;
 }
 

@@ -54,7 +54,8 @@ enum class BatchNormStatistics {
 
 /// Normalisation of each channel (Ioffe and Szegedy, 2015), like torch's, with its momentum of 0.1
 /// and epsilon of 1e-5; parameters `weight` and `bias` (channels), buffers running_mean,
-/// running_var and num_batches_tracked.
+/// running_var and num_batches_tracked. Within a ScopedRankStatistics the batch is that of all
+/// ranks.
 class BatchNorm : public PrecisionModule {
  public:
   BatchNorm(std::int64_t channels, BatchNormStatistics statistics,

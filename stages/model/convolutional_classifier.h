@@ -123,6 +123,7 @@ class ConvolutionalClassifier : public Model, public ShrinkableModel, public Nam
   /// Reads "image".
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   bool mixes_samples() const override { return true; }
+  bool mixes_over_ranks() const override { return true; }
   Shrunken shrunken(const DatasetDescription& data) const override;
   std::string architecture() const override { return config_.name; }
   std::vector<std::string> notes(const torch::nn::Module& network) const override;

@@ -134,9 +134,10 @@ at::Tensor memory_of_parts(const Pixels& pixels, const at::TensorOptions& option
   return at::empty({pixels.parts(), 2, pixels.channels()}, options);
 }
 
-/// Computes the mean and the variance of each channel, reading the maps once.
+/// Computes the mean of each channel and the sum of the squared distances from it, reading the maps
+/// once.
 void compute_moments(const Pixels& pixels, const float* x, float* of_parts, double* means,
-                     double* variances) {
+                     double* squares_of) {
   const std::int64_t channels = pixels.channels();
   pixels.each_part([=](const Pixels::Part& part) {
     const auto [mean, squares] = of_part(pixels, of_parts, part.number);
@@ -159,7 +160,7 @@ void compute_moments(const Pixels& pixels, const float* x, float* of_parts, doub
       const double gap = mean[c] - means[c];
       squares += of_mean[c] + static_cast<double>(pixels.part(number).size()) * gap * gap;
     }
-    variances[c] = squares / count;
+    squares_of[c] = squares;
   });
 }
 
@@ -175,7 +176,8 @@ class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRel
   static at::Tensor forward(AutogradContext* context, const at::Tensor& maps,
                             const at::Tensor& weight, const at::Tensor& bias,
                             const std::optional<at::Tensor>& running_mean,
-                            const std::optional<at::Tensor>& running_var) {
+                            const std::optional<at::Tensor>& running_var,
+                            const RankStatisticsPtr& ranks) {
     const Pixels pixels(maps);
     const std::int64_t channels = pixels.channels();
     const at::Tensor y = at::empty_like(maps),
@@ -183,24 +185,29 @@ class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRel
     const at::Tensor of_parts = memory_of_parts(pixels, weight.options()),
                      moments = at::empty({2, channels}, weight.options().dtype(at::kDouble));
     context->save_for_backward({maps, statistics});
-    if (y.is_meta()) return y;
+    auto count = static_cast<double>(pixels.count());
+    if (y.is_meta()) {
+      if (ranks) keep_ranks(*context, ranks, ranks->join_moments(moments, count));
+      return y;
+    }
 
     const auto* const x = maps.const_data_ptr<float>();
-    auto *const means = moments.mutable_data_ptr<double>(), *const variances = means + channels;
-    compute_moments(pixels, x, of_parts.mutable_data_ptr<float>(), means, variances);
-    const auto count = static_cast<double>(pixels.count());
+    auto *const means = moments.mutable_data_ptr<double>(), *const squares = means + channels;
+    compute_moments(pixels, x, of_parts.mutable_data_ptr<float>(), means, squares);
+    if (ranks) keep_ranks(*context, ranks, count = ranks->join_moments(moments, count));
     const auto *const weights = weight.const_data_ptr<float>(), *const biases =
                                                                     bias.const_data_ptr<float>();
     auto *const mean = statistics.mutable_data_ptr<float>(), *const inverse = mean + channels,
                 *const scale = inverse + channels, *const offset = scale + channels;
     for (std::int64_t c = 0; c < channels; ++c) {
-      const double deviation = std::sqrt(variances[c] + kBatchNormEpsilon);
+      const double variance = squares[c] / count;
+      const double deviation = std::sqrt(variance + kBatchNormEpsilon);
       mean[c] = static_cast<float>(means[c]);
       inverse[c] = static_cast<float>(1 / deviation);
       scale[c] = static_cast<float>(weights[c] / deviation);
       offset[c] = static_cast<float>(biases[c] - means[c] * weights[c] / deviation);
       if (running_mean) collect(*running_mean, c, means[c]);
-      if (running_var) collect(*running_var, c, variances[c] * count / (count - 1));
+      if (running_var) collect(*running_var, c, variance * count / (count - 1));
     }
     auto* const to = y.mutable_data_ptr<float>();
     pixels.each_part([=](const Pixels::Part& part) {
@@ -224,7 +231,10 @@ class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRel
     const at::Tensor shares = at::empty({2, channels}, statistics.options());
     const at::Tensor d_weight = at::empty({channels}, statistics.options()),
                      d_bias = at::empty_like(d_weight);
-    if (maps.is_meta()) return {dx, d_weight, d_bias, {}, {}};
+    const auto [ranks, count_of_all] = kept_ranks(*context);
+    const at::Tensor totals =
+        ranks ? at::empty({2, channels}, statistics.options().dtype(at::kDouble)) : at::Tensor();
+    if (maps.is_meta()) return {dx, d_weight, d_bias, {}, {}, {}};
 
     const auto *const x = maps.const_data_ptr<float>(), *const dy = slopes.const_data_ptr<float>();
     const auto *const mean = statistics.const_data_ptr<float>(), *const inverse = mean + channels;
@@ -241,7 +251,12 @@ class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRel
     auto *const to_weight = d_weight.mutable_data_ptr<float>(), *const to_bias =
                                                                     d_bias
                                                                         .mutable_data_ptr<float>();
-    const auto count = static_cast<double>(pixels.count());
+    const double count = ranks ? count_of_all : static_cast<double>(pixels.count());
+    const auto set_shares = [=](std::int64_t c, double sum, double product_sum) {
+      of_mean[c] = static_cast<float>(sum / count);
+      of_square[c] = static_cast<float>(product_sum * inverse[c] * inverse[c] / count);
+    };
+    auto* const of_all = ranks ? totals.mutable_data_ptr<double>() : nullptr;
     pixels.each_channel([=](std::int64_t c) {
       double sum = 0, product_sum = 0;
       for (std::int64_t number = 0; number < pixels.parts(); ++number) {
@@ -250,9 +265,14 @@ class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRel
       }
       to_weight[c] = static_cast<float>(product_sum * inverse[c]);
       to_bias[c] = static_cast<float>(sum);
-      of_mean[c] = static_cast<float>(sum / count);
-      of_square[c] = static_cast<float>(product_sum * inverse[c] * inverse[c] / count);
+      if (!of_all) return set_shares(c, sum, product_sum);
+      of_all[c] = sum;
+      of_all[channels + c] = product_sum;
     });
+    if (ranks && dx.defined()) {
+      ranks->sum_slopes(totals);
+      for (std::int64_t c = 0; c < channels; ++c) set_shares(c, of_all[c], of_all[channels + c]);
+    }
     if (dx.defined()) {
       auto* const to = dx.mutable_data_ptr<float>();
       pixels.each_part([=](const Pixels::Part& part) {
@@ -261,7 +281,7 @@ class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRel
         }
       });
     }
-    return {dx, d_weight, d_bias, {}, {}};
+    return {dx, d_weight, d_bias, {}, {}, {}};
   }
 };
 
@@ -270,9 +290,10 @@ std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
 }
 
 template <bool kHasRelu>
-at::Tensor normalize(const at::Tensor& maps, const BatchNormTensors& of) {
+at::Tensor normalize(const at::Tensor& maps, const BatchNormTensors& of,
+                     const RankStatisticsPtr& ranks) {
   return NormalizedBatch<kHasRelu>::apply(maps, of.weight, of.bias, if_defined(of.running_mean),
-                                          if_defined(of.running_var));
+                                          if_defined(of.running_var), ranks);
 }
 
 }  // namespace
@@ -283,8 +304,9 @@ bool can_normalize_batch(const at::Tensor& maps, const at::Tensor& weight) {
          maps.numel() > weight.numel() && is_on_cpu(maps);
 }
 
-at::Tensor normalize_batch(const at::Tensor& maps, const BatchNormTensors& tensors, bool has_relu) {
-  return has_relu ? normalize<true>(maps, tensors) : normalize<false>(maps, tensors);
+at::Tensor normalize_batch(const at::Tensor& maps, const BatchNormTensors& tensors, bool has_relu,
+                           const RankStatisticsPtr& ranks) {
+  return has_relu ? normalize<true>(maps, tensors, ranks) : normalize<false>(maps, tensors, ranks);
 }
 
 }  // namespace stages

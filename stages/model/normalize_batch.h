@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "stages/ranks/rank_statistics.h"
+
 namespace stages {
 
 /// What normalize_batch() uses in addition to the maps; all (channels), float32.
@@ -21,7 +23,8 @@ bool can_normalize_batch(const at::Tensor& maps, const at::Tensor& weight);
 /// eight passes over memory, forward and backward, where torch takes fourteen (Chan, Golub and
 /// LeVeque, 1979, for the statistics), and the sums do not depend on the number of threads. The
 /// maps are kept for the backward pass, the result is not. A gradient of the gradient is refused
-/// with std::logic_error.
-at::Tensor normalize_batch(const at::Tensor& maps, const BatchNormTensors& tensors, bool has_relu);
+/// with std::logic_error. With `ranks`, the batch is that of all of them.
+at::Tensor normalize_batch(const at::Tensor& maps, const BatchNormTensors& tensors, bool has_relu,
+                           const RankStatisticsPtr& ranks = {});
 
 }  // namespace stages

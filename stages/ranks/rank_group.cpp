@@ -94,7 +94,8 @@ void RankGroup::in_group(Call call) {
   try {
     call();
   } catch (const std::exception& error) {
-    throw lost(error);
+    lost_ = std::make_exception_ptr(lost(error));
+    std::rethrow_exception(lost_);
   }
 }
 
@@ -163,6 +164,19 @@ RankGroup::Gathered RankGroup::gather(const at::Tensor& rows) {
   return gathered;
 }
 
+namespace {
+
+/// What a rank on which memory runs out says, in place of a number of its own.
+constexpr std::int64_t kOutOfMemory = INT64_MAX;
+
+[[noreturn]] void throw_out_of_memory() {
+  C10_THROW_ERROR(OutOfMemoryError, "memory ran out on another rank of the run");
+}
+
+}  // namespace
+
+// A rank on which memory runs out says so once, at the end of its work. Another rank hears of it
+// wherever it next asks: before a sum in the work, or at the end.
 void RankGroup::together(const std::function<void()>& work) {
   largest_of([&] {
     work();
@@ -171,20 +185,30 @@ void RankGroup::together(const std::function<void()>& work) {
 }
 
 std::int64_t RankGroup::largest_of(const std::function<std::int64_t()>& work) {
-  constexpr std::int64_t kOutOfMemory = INT64_MAX;
   std::int64_t own = kOutOfMemory;
   std::exception_ptr out_of_memory;
+  is_told_ = false;
   try {
     own = work();
   } catch (const std::exception& error) {
+    if (lost_) std::rethrow_exception(lost_);  // not what code in Python has made of it
+    if (is_told_) throw_out_of_memory();
     if (!is_out_of_memory(error)) throw;  // the others see this rank end
     out_of_memory = std::current_exception();
   }
+  if (is_told_) throw_out_of_memory();
   const std::int64_t of_all = largest(own);
   if (out_of_memory) std::rethrow_exception(out_of_memory);
-  TORCH_CHECK_WITH(OutOfMemoryError, of_all != kOutOfMemory,
-                   "memory ran out on another rank of the run");
+  if (of_all == kOutOfMemory) throw_out_of_memory();
   return of_all;
+}
+
+void RankGroup::sum_in_work(at::Tensor tensor) {
+  if (is_told_ || largest(0) == kOutOfMemory) {
+    is_told_ = true;
+    throw_out_of_memory();
+  }
+  sum(std::move(tensor));
 }
 
 void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& own)>& work) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -59,12 +60,16 @@ class RankGroup final : public runner::Peers {
   };
   Gathered gather(const at::Tensor& rows);
 
-  /// Runs `work`, which calls none of these functions, on all ranks. If memory runs out on one, all
-  /// of them throw c10::OutOfMemoryError, so that all can repeat the step. Any other failure ends
-  /// its rank.
+  /// Runs `work`, which calls none of these functions except sum_in_work(), on all ranks. If memory
+  /// runs out on one, all of them throw c10::OutOfMemoryError, so that all can repeat the step. Any
+  /// other failure ends its rank.
   void together(const std::function<void()>& work);
   /// The same, and the largest of the numbers >= 0 that the ranks' work returns.
   std::int64_t largest_of(const std::function<std::int64_t()>& work);
+  /// sum() for the work of together(). If memory has run out on another rank, it throws
+  /// c10::OutOfMemoryError. The work must end by an exception then, of whatever type: code in
+  /// Python makes others.
+  void sum_in_work(at::Tensor tensor);
 
  private:
   template <typename Call>
@@ -75,6 +80,8 @@ class RankGroup final : public runner::Peers {
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::Backend> backend_;
   at::Tensor number_;       // of largest(), which is called when memory has run out
+  bool is_told_ = false;    // within together(): memory has run out, as all ranks know
+  std::exception_ptr lost_;  // another rank has ended
   std::int64_t texts_ = 0;  // given so far
   bool has_said_why_ = false;
 };

@@ -47,6 +47,7 @@ class BinaryStep final : public TrainingStep {
   }
   bool mixes_samples() const override { return model_.mixes_samples(); }
   std::string why_mixed() const override { return model_.why_mixed(); }
+  bool mixes_over_ranks() const override { return model_.mixes_over_ranks(); }
   void constrain(torch::nn::Module& network) const override { model_.constrain(network); }
   std::optional<std::string> structure() const override {
     return "binary " + structure_of(options_.loss, class_weights_.defined());

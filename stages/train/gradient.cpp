@@ -13,6 +13,7 @@
 #include "stages/numerics/recomputable_module.h"
 #include "stages/plan/repetition.h"
 #include "stages/ranks/rank_group.h"
+#include "stages/ranks/rank_statistics.h"
 #include "stages/tensor/loss_term.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/train/validation.h"
@@ -86,12 +87,15 @@ class Accumulation {
         ranks_(ranks),
         share_(share_of(batch.units(), units_in_group(step), ranks.rank, ranks.size)),
         size_(plan.micro_batch > 0 ? std::min(plan.micro_batch, share_.units()) : share_.units()),
+        mixes_over_ranks_(ranks.size > 1 && mixes_batch(step)),
         weight_(weight),
         numbers_(weight, step.scored(batch)) {}
 
   StepNumbers run() && {
     const ScopedActivationCheckpointing recomputed(network_.module(),
                                                    plan_.activation_checkpointing);
+    std::optional<ScopedRankStatistics> statistics;
+    if (mixes_over_ranks_) statistics.emplace(ranks_, share_.counts, batch_.units());
     const bool is_cut = size_ < batch_.units(), meets_others = ranks_meet(step_, plan_, ranks_);
     if (is_cut && (plan_.two_pass || meets_others)) run_two_passes();
     else if (meets_others) together(ranks_, [&] { run_one_pass(); });
@@ -121,10 +125,10 @@ class Accumulation {
   }
 
   /// Layers that mix the samples of a part (BatchNorm) cannot process a last part of one sample: it
-  /// gets a second one from the part before.
+  /// gets a second one from the part before. Over several ranks they see more than the part.
   std::int64_t end_of_part(std::int64_t begin, std::int64_t last) const {
     const std::int64_t end = std::min(begin + size_, last);
-    if (!step_.mixes_samples() || last - end != 1) return end;
+    if (!step_.mixes_samples() || mixes_over_ranks_ || last - end != 1) return end;
     return end - begin > 2 ? end - 1 : end + 1;
   }
 
@@ -151,7 +155,7 @@ class Accumulation {
   /// has its own precision scope, so that a weight cast made without a graph is never reused with a
   /// graph.
   void run_two_passes() {
-    assert(!step_.mixes_samples());
+    assert(!step_.mixes_samples() || mixes_over_ranks_);
     EncodedParts parts;
     NamedTensors own;
     together(ranks_, [&] {
@@ -171,7 +175,8 @@ class Accumulation {
     const Gathered all = gathered(std::move(own));
     together(ranks_, [&] {
       const NamedTensors gradients = own_rows(gradients_by(all.encoded), all);
-      if (share_.counts) run_second_pass(parts, gradients);
+      // Layers that mix samples run on all ranks together, whatever their shares.
+      if (share_.counts || mixes_over_ranks_) run_second_pass(parts, gradients);
     });
   }
 
@@ -183,7 +188,7 @@ class Accumulation {
       for (const auto& [name, gradient] : parts.cut(gradients, number)) {
         if (!encoded.at(name).requires_grad()) continue;
         roots.push_back(encoded.at(name));
-        given.push_back(gradient);
+        given.push_back(share_.counts ? gradient : torch::zeros_like(roots.back()));
       }
       const ScopedPhase phase(StepPhase::kBackward);
       if (!roots.empty()) torch::autograd::backward(roots, given);
@@ -306,6 +311,7 @@ class Accumulation {
   const runner::RankOfRun& ranks_;
   const Share share_;        // the units that this rank computes
   const std::int64_t size_;  // units per micro-batch
+  const bool mixes_over_ranks_;
   const double weight_;
   StepNumbers numbers_;
 };

@@ -33,7 +33,8 @@ namespace stages {
 ///
 /// One of several `ranks` computes its share of the batch alone; the gradients and numbers of all
 /// add up to those of the batch (accumulate_over_ranks()). A loss over the whole batch is computed
-/// by every rank, from the embeddings of all.
+/// by every rank, from the embeddings of all. Layers that mix the samples of a batch see those of
+/// all ranks (ScopedRankStatistics).
 ///
 /// Returns what was measured, not yet copied to the host: one part for each micro-batch, or one
 /// part with two passes.

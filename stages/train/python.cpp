@@ -65,6 +65,7 @@ class PythonTrainingStep final : public TrainingStep {
   }
   bool mixes_samples() const override { return model_.mixes_samples(); }
   std::string why_mixed() const override { return model_.why_mixed(); }
+  bool mixes_over_ranks() const override { return model_.mixes_over_ranks(); }
   bool declares_couplings() const override { return true; }
 
   /// Where labels name classes, others are refused: a loss that picks logits by such a label would

@@ -41,6 +41,10 @@ bool couples_batch(const TrainingStep& step) {
   return most_coupled(step.terms()) == Coupling::kWholeBatch;
 }
 
+bool mixes_batch(const TrainingStep& step) {
+  return runner::are_cut_layers(most_coupled(step.terms()), step.mixes_samples());
+}
+
 std::int64_t least_units(const TrainingStep& step) {
   return runner::least_samples(most_coupled(step.terms()), step.mixes_samples());
 }
@@ -58,7 +62,8 @@ void refuse_in_backward(const MemoryPolicy& policy, const std::string& why,
 namespace {
 
 /// Throws if a batch cannot be divided among ranks.
-void refuse_ranks(const TrainingStep& step, const MemoryPolicy& policy, int ranks) {
+void refuse_ranks(const TrainingStep& step, const MemoryPolicy& policy, bool declares_cut,
+                  int ranks) {
   const auto refuse = [&](const std::string& why, const std::string& help) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
                              "device.count: " + std::to_string(ranks) +
@@ -67,8 +72,13 @@ void refuse_ranks(const TrainingStep& step, const MemoryPolicy& policy, int rank
         .at("/count")
         .with_help(help);
   };
-  if (runner::are_cut_layers(most_coupled(step.terms()), step.mixes_samples()))
+  if (mixes_batch(step) && !step.mixes_over_ranks())
     refuse(step.why_mixed(), "set device.count: 1, or use a network without such layers");
+  if (mixes_batch(step) && declares_cut && policy.micro_batch) {
+    refuse("gradient_accumulation_steps normalises each part of a batch by itself, and " +
+               step.why_mixed(),
+           "set gradient_accumulation_steps: 1 and the whole batch_size, or device.count: 1");
+  }
   if (policy.optimizer_in_backward)
     refuse("memory.optimizer_in_backward updates weights before the gradients are summed",
            "set memory.optimizer_in_backward: false, or device.count: 1");
@@ -89,7 +99,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
         "fp16 skips a step if its gradients overflow, which is known only once all are ready",
         "set precision: bf16, or optimizer_in_backward: false");
   }
-  if (ranks > 1) refuse_ranks(step, policy, ranks);
+  if (ranks > 1) refuse_ranks(step, policy, declares_cut, ranks);
   if (policy.two_pass && step.mixes_samples()) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
                              "two_pass would encode a batch in parts, but " + step.why_mixed())
@@ -100,7 +110,9 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
   }
   const std::int64_t batch = units;
   units = share_of(batch, units_in_group(step), /*rank=*/0, ranks).units();
-  if (std::min(policy.micro_batch.value_or(units), units) < least_units(step)) {
+  // Layers that mix samples over the ranks see the batch, however small a share is.
+  const std::int64_t seen = ranks > 1 && mixes_batch(step) ? batch : units;
+  if (std::min(policy.micro_batch.value_or(seen), seen) < least_units(step)) {
     throw runner::StageError(
         runner::ErrorCode::kOptionConflict,
         "a batch, or a part of one, would be a single sample, but " + step.why_mixed())
@@ -117,7 +129,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
         .with_help(help);
   };
   const std::vector<LossTerm> terms = step.terms();
-  if (!declares_cut && runner::are_cut_layers(most_coupled(terms), step.mixes_samples())) {
+  if (!declares_cut && mixes_batch(step)) {
     refuse(step.why_mixed(),
            "set micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: "
            "block saves "

@@ -41,7 +41,8 @@ struct StepPlan {
 /// would train differently from the whole batch. A loss over the whole batch can be split with two
 /// passes. Layers that mix samples are split only if the recipe explicitly requests it,
 /// `declares_cut`, and never into single samples. Several `ranks` split every batch, and
-/// micro_batch splits the share of each.
+/// micro_batch splits the share of each; layers that mix samples must do so over the ranks, and
+/// then no share is split.
 StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units,
                         Numerics numerics, ActivationCheckpointing activation_checkpointing,
                         bool declares_cut = false, int ranks = 1);
@@ -50,6 +51,8 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
 std::int64_t units_in_group(const TrainingStep& step);
 /// Whether a term of the loss is over the whole batch.
 bool couples_batch(const TrainingStep& step);
+/// Whether layers mix the samples of a batch, and not only those of a group that the loss is over.
+bool mixes_batch(const TrainingStep& step);
 
 /// The fewest units of a batch, or of a part of one, that the step can learn from: 2 if the network
 /// has layers that mix the samples of a batch.

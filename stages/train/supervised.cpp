@@ -42,6 +42,7 @@ class ClassificationStep final : public TrainingStep {
   }
   bool mixes_samples() const override { return model_.mixes_samples(); }
   std::string why_mixed() const override { return model_.why_mixed(); }
+  bool mixes_over_ranks() const override { return model_.mixes_over_ranks(); }
   std::optional<std::string> structure() const override {
     if (options_.mixing.mixes()) return std::nullopt;  // where to do so is drawn from the seed
     return "supervised " + structure_of(options_.loss, class_weights_.defined());

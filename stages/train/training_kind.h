@@ -73,6 +73,8 @@ class TrainingStep {
   virtual bool mixes_samples() const = 0;
   /// Model::why_mixed().
   virtual std::string why_mixed() const { return kMixingLayers; }
+  /// Model::mixes_over_ranks().
+  virtual bool mixes_over_ranks() const { return false; }
 
   /// True if the couplings of its terms are what a recipe says of code that is not ours. A
   /// certificate then cuts a batch even where the plan does not.

@@ -169,14 +169,55 @@ TEST_F(Ranks, GoOnInAnotherNumber) {
     EXPECT_NEAR(more[i], one[i], kReordered * std::abs(one[i])) << i;
 }
 
-TEST_F(Ranks, WhatMixesSamplesIsRefused) {
-  const Ended ended = retort(
-      "plan classify data.root=photos data.image_size=32 device=cpu device.count=2 model=resnet50 "
-      "model.weights=null",
-      folder_.path());
+constexpr const char* kNormed =
+    " classify model=se_resnext50_32x4d model.weights=null model.layers=[1,1,1,1] "
+    "model.cardinality=2 data.root=photos data.image_size=32 data.loader.workers=0 device=cpu ";
+
+TEST_F(Ranks, NormaliseByTheWholeBatch) {
+  const auto train_normed = [&](const std::string& name, int ranks, const std::string& more = "") {
+    const Ended ended = retort(
+        "run" + (kNormed +
+                 ("epochs=2 batch_size=5 train.optimizer.kind=sgd train.optimizer.learning_rate="
+                  "0.01 train.log_every=1 run.dir=" +
+                  name + " device.count=" + std::to_string(ranks) + ' ' + more)),
+        folder_.path());
+    ASSERT_EQ(ended.exit, 0) << ended.err;
+  };
+  train_normed("normed-1", 1);
+  const auto one = values("normed-1", "train/loss");
+  ASSERT_GT(one.size(), 4);
+  for (const int ranks : {2, 3}) {
+    for (const std::string more : {"", "memory.activation_checkpointing=block"}) {
+      const std::string name = "normed-" + std::to_string(ranks) + (more.empty() ? "" : "-again");
+      train_normed(name, ranks, more);
+      const auto all = values(name, "train/loss");
+      ASSERT_EQ(all.size(), one.size());
+      for (std::size_t i = 0; i < one.size(); ++i)
+        EXPECT_NEAR(all[i], one[i], kReordered * std::abs(one[i])) << name << " " << i;
+    }
+    const std::string name = "normed-" + std::to_string(ranks);
+    EXPECT_TRUE(weights(name + "-again") == weights(name)) << "the same bits every time";
+  }
+}
+
+TEST_F(Ranks, PartsThatAreNormalisedByThemselvesAreRefused) {
+  const Ended ended =
+      retort("plan" + (kNormed + std::string("device.count=2 batch_size=4 "
+                                             "train.gradient_accumulation_steps=2")),
+             folder_.path());
   EXPECT_EQ(ended.exit, 78) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("device.count: 2 divides every batch"));
+  EXPECT_THAT(ended.err, HasSubstr("gradient_accumulation_steps"));
   EXPECT_THAT(ended.err, HasSubstr("[/device/count]"));
+}
+
+TEST_F(Ranks, ACertificateHoldsBatchNormToOne) {
+  for (const char* const ranks : {"2", "7"}) {
+    const Ended ended = retort("certify" + (kNormed + std::string("device.count=") + ranks),
+                               folder_.path());
+    EXPECT_EQ(ended.exit, 0) << ended.err << ended.out;
+    EXPECT_THAT(ended.out, HasSubstr(std::string(ranks) + " ranks"));
+  }
 }
 
 TEST_F(Ranks, AreForACpu) {

@@ -40,6 +40,7 @@ class ClassifyingStep final : public TrainingStep {
       : model_(model), coupling_(coupling) {}
   std::vector<LossTerm> terms() const override { return {{"cross_entropy", coupling_}}; }
   bool mixes_samples() const override { return mixes; }
+  bool mixes_over_ranks() const override { return true; }
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
     return model_.forward(network, part.tensors());
   }

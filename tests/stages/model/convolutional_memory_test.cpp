@@ -45,6 +45,7 @@ struct ModelPlanning {
   }
   std::int64_t measured() const {
     RecordingContext running;
+    running.facts.ranks = context.facts.ranks;
     CountingAllocator counter;
     const auto network = model->build(data.describe(), 1);
     train(step, *network, {std::make_shared<NoiseImages>(data), nullptr}, options, policy, running);
@@ -91,6 +92,7 @@ struct SmallCase {
   const char* kind;
   Json options;
   bool recomputes = false;
+  int ranks = 1;
 };
 
 /// Of which no kernel is larger than the images that it sees.
@@ -108,6 +110,7 @@ TEST_P(MemoryOfSmallNetworks, IsWithinThePlan) {
     const ScopedThreads some(threads);
     ModelPlanning planning(model_of(kind, small.options), kSmallImages, /*batch=*/4);
     planning.policy.activation_checkpointing.blocks = small.recomputes;
+    planning.context.facts.ranks = {.size = small.ranks};  // the first, without the others
     constexpr double kMostAbove = 1.35;  // what is promised of the recipes' networks
     expect_counted_as_planned(planning.measured(), planning.plan(), 1 / kMostAbove,
                               std::to_string(threads) + " threads");
@@ -120,6 +123,9 @@ INSTANTIATE_TEST_SUITE_P(
         SmallCase{"se_resnext", "model.se_resnext", {{"layers", {1, 2, 1, 1}}, {"cardinality", 8}}},
         SmallCase{"se_resnext_of_many_groups", "model.se_resnext", {{"layers", {1, 1, 2, 1}}}},
         SmallCase{"se_resnext_recomputed", "model.se_resnext", {{"layers", {1, 2, 2, 1}}}, true},
+        SmallCase{"se_resnext_of_ranks", "model.se_resnext", {{"layers", {1, 2, 1, 1}}}, false, 2},
+        SmallCase{
+            "recomputed_of_ranks", "model.se_resnext", {{"layers", {1, 2, 2, 1}}}, true, 3},
         SmallCase{"resnet", "model.cnn", {{"architecture", "resnet50"}}},
         SmallCase{"densenet", "model.cnn", {{"architecture", "densenet121"}}},
         SmallCase{"densenet_recomputed", "model.cnn", {{"architecture", "densenet121"}}, true},

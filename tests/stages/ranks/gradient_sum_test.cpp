@@ -9,8 +9,7 @@
 #include <torch/types.h>
 
 #include "stages/ranks/rank_group.h"
-#include "stages/train/gradient.h"
-#include "stages/train/step_execution.h"
+#include "tests/support/by_ranks.h"
 #include "tests/support/gradients.h"
 #include "tests/support/pairs.h"
 
@@ -109,59 +108,6 @@ TEST(GradientSum, MemoryThatRunsOutChangesNothingOfTheNextStep) {
       EXPECT_TRUE(numbers.eq(3).all().item<bool>());
     }
   });
-}
-
-struct Computed {
-  at::Tensor gradient;
-  Means means;
-};
-
-/// What each rank has after one step on `batch`.
-template <typename MakeNet, typename MakeStep>
-std::vector<Computed> by_ranks(int size, const Batch& batch, const StepPlan& plan, MakeNet make_net,
-                               MakeStep make_step) {
-  using Net = typename decltype(make_net())::element_type;
-  std::vector<std::shared_ptr<Net>> nets;
-  for (int rank = 0; rank < size; ++rank) nets.push_back(make_net());
-  std::vector<Computed> all(static_cast<std::size_t>(size));
-  run_as_ranks(size, [&](const runner::RankOfRun& own) {
-    const auto index = static_cast<std::size_t>(own.rank);
-    Net& net = *nets[index];
-    const auto step = make_step(net);
-    GradientSum sum(own);
-    StepNumbers numbers = accumulate_over_ranks(
-        sum, net.parameters(), step, plan, [] {},
-        [&] {
-          return accumulate_gradient(step, {net, plan.numerics, at::kCPU}, batch,
-                                     step.weight(batch), plan, {7, 1}, {}, {}, {}, own);
-        });
-    numbers.fetch();
-    std::vector<at::Tensor> gradients;
-    for (const at::Tensor& parameter : net.parameters())
-      gradients.push_back(parameter.grad().flatten());
-    all[index] = {torch::cat(gradients), numbers.means()};
-  });
-  return all;
-}
-
-template <typename MakeNet, typename MakeStep>
-void expect_equal_to_one_rank(const Batch& batch, const StepPlan& plan, MakeNet make_net,
-                              MakeStep make_step) {
-  const Computed whole = by_ranks(1, batch, {}, make_net, make_step).front();
-  for (const int size : {2, 3, 12}) {
-    const auto all = by_ranks(size, batch, plan, make_net, make_step);
-    for (const Computed& one : all) {
-      EXPECT_LT(distance(one.gradient, whole.gradient), 1e-12) << size << " " << plan.micro_batch;
-      EXPECT_TRUE(one.gradient.equal(all.front().gradient)) << "the ranks stay alike";
-      EXPECT_NEAR(one.means.loss, whole.means.loss, 1e-12 * std::abs(whole.means.loss));
-      EXPECT_EQ(one.means.units, whole.means.units);
-      for (std::size_t i = 0; i < whole.means.scores.size(); ++i)
-        EXPECT_EQ(one.means.scores[i], whole.means.scores[i]);
-    }
-    if (size > 2) continue;
-    const auto again = by_ranks(size, batch, plan, make_net, make_step);
-    EXPECT_TRUE(again.front().gradient.equal(all.front().gradient)) << "the same bits every time";
-  }
 }
 
 TEST(Ranks, SumsOverSamplesAreThoseOfOneRank) {

@@ -56,6 +56,39 @@ TEST(RankGroup, MemoryThatRunsOutOnOneRunsOutOnAll) {
   });
 }
 
+TEST(RankGroup, MemoryThatRunsOutBeforeASumRunsOutOnAll) {
+  for (const int sums_before : {0, 1, 2}) {
+    run_as_ranks(3, [&](const runner::RankOfRun& own) {
+      RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
+      for (const bool fails : {true, false}) {
+        int sums = 0;
+        const auto work = [&] {
+          for (; sums < 2; ++sums) {
+            TORCH_CHECK_WITH(OutOfMemoryError, !fails || own.rank != 1 || sums < sums_before,
+                             "no room");
+            at::Tensor number = torch::full({1}, own.rank + 1, torch::kDouble);
+            group.sum_in_work(number);
+            EXPECT_EQ(number.item<double>(), 6);
+          }
+          TORCH_CHECK_WITH(OutOfMemoryError, !fails || own.rank != 1, "no room");
+        };
+        if (!fails) {
+          group.together(work);
+          EXPECT_EQ(sums, 2) << "the work is repeated";
+          continue;
+        }
+        try {
+          group.together(work);
+          ADD_FAILURE() << own.rank;
+        } catch (const std::exception& error) {
+          EXPECT_TRUE(is_out_of_memory(error)) << error.what();
+        }
+        EXPECT_EQ(sums, sums_before);
+      }
+    });
+  }
+}
+
 TEST(RankGroup, ARankThatThrowsEndsTheOthers) {
   int lost = 0;
   std::mutex counting;

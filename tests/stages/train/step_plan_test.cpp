@@ -19,8 +19,11 @@ class SomeStep final : public TrainingStep {
             {.name = "second", .coupling = coupling_, .samples_in_group = samples_in_group_}};
   }
   bool mixes_samples() const override { return mixes_; }
+  bool mixes_over_ranks() const override { return over_ranks; }
   NamedTensors encode(torch::nn::Module&, const Batch&) const override { return {}; }
   NamedTensors loss(const NamedTensors&, const Batch&) const override { return {}; }
+
+  bool over_ranks = false;
 
  private:
   const Coupling coupling_;
@@ -69,6 +72,33 @@ runner::Diagnostics refused_single(const SomeStep& step, std::optional<std::int6
                                    std::int64_t units) {
   return refusals_of(
       [&] { make_step_plan(step, policy(micro_batch), units, {}, {}, /*declares_cut=*/true); });
+}
+
+runner::Diagnostics refused_over_ranks(const SomeStep& step, const MemoryPolicy& policy,
+                                       std::int64_t units, bool declares_cut = false) {
+  return refusals_of([&] { make_step_plan(step, policy, units, {}, {}, declares_cut, 3); });
+}
+
+TEST(StepPlan, RanksNeedLayersThatMixSamplesOverThem) {
+  SomeStep mixes(Coupling::kPerSample, true);
+  EXPECT_REFUSED(refused_over_ranks(mixes, policy({}), 12), kOptionConflict, "/count",
+                 "device.count: 3", "BatchNorm");
+  mixes.over_ranks = true;
+  EXPECT_THAT(refused_over_ranks(mixes, policy({}), 12), testing::IsEmpty());
+  EXPECT_THAT(refused_over_ranks(mixes, policy(4), 12), testing::IsEmpty()) << "a whole share";
+  EXPECT_THAT(refused_over_ranks(mixes, policy({}), 2), testing::IsEmpty()) << "of a sample each";
+  EXPECT_REFUSED(refused_over_ranks(mixes, policy({}), 1), kOptionConflict, "/batch_size",
+                 "BatchNorm");
+  EXPECT_REFUSED(refused_over_ranks(mixes, policy(2), 12), kOptionConflict, "/batch_size",
+                 "micro_batch 2", "BatchNorm");
+  EXPECT_REFUSED(refused_over_ranks(mixes, policy(6), 12, /*declares_cut=*/true), kOptionConflict,
+                 "/count", "gradient_accumulation_steps", "BatchNorm");
+  MemoryPolicy in_backward;
+  in_backward.optimizer_in_backward = true;
+  EXPECT_REFUSED(refused_over_ranks(mixes, in_backward, 12), kOptionConflict, "/count",
+                 "optimizer_in_backward");
+  EXPECT_THAT(refused_over_ranks(SomeStep(Coupling::kPerGroup, true), policy({}), 12),
+              testing::IsEmpty());
 }
 
 TEST(StepPlan, LayersThatMixSamplesTakeNoSingleOne) {

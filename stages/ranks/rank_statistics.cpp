@@ -1,0 +1,99 @@
+#include "stages/ranks/rank_statistics.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <torch/autograd.h>
+#include <torch/types.h>
+
+#include "stages/ranks/rank_group.h"
+
+namespace stages {
+namespace {
+
+thread_local RankStatisticsPtr statistics_of_thread;
+
+/// What a rank tells the others of its numbers.
+struct MomentsOfRank {
+  const double *count, *means, *squares;
+
+  MomentsOfRank(const double* row, std::int64_t channels)
+      : count(row), means(row + 1), squares(means + channels) {}
+};
+
+/// Writes the moments of the numbers of all ranks, in the order of the ranks. Returns their count.
+double merge_moments(const at::Tensor& rows, const at::Tensor& moments) {
+  const std::int64_t channels = moments.size(1);
+  const auto* const first = rows.const_data_ptr<double>();
+  const auto each_rank = [&](const auto& work) {
+    for (std::int64_t rank = 0; rank < rows.size(0); ++rank)
+      work(MomentsOfRank(first + rank * rows.size(1), channels));
+  };
+  double count = 0;
+  each_rank([&](const MomentsOfRank& of) { count += *of.count; });
+  auto *const means = moments.mutable_data_ptr<double>(), *const squares = means + channels;
+  for (std::int64_t channel = 0; channel < channels; ++channel) {
+    double sum = 0, sum_of_squares = 0;
+    each_rank([&](const MomentsOfRank& of) { sum += *of.count * of.means[channel]; });
+    means[channel] = sum / count;
+    each_rank([&](const MomentsOfRank& of) {
+      const double gap = of.means[channel] - means[channel];
+      sum_of_squares += of.squares[channel] + *of.count * gap * gap;
+    });
+    squares[channel] = sum_of_squares;
+  }
+  return count;
+}
+
+}  // namespace
+
+RankStatistics::RankStatistics(const runner::RankOfRun& ranks, bool counts, std::int64_t units)
+    : ranks_(ranks), counts_(counts), units_(units) {}
+
+double RankStatistics::join_moments(const at::Tensor& moments, double count) const {
+  const std::int64_t width = 1 + moments.numel();
+  // Of each rank: its count, its means and its squares; 0 if its share does not count. The sum of
+  // what each rank knows is what all of them know, to the bit.
+  const at::Tensor rows = at::zeros({ranks_.size, width}, moments.options());
+  RankGroup* const group = group_of(ranks_);
+  if (!group) return count * ranks_.size;
+  if (counts_) {
+    auto* const own = rows.mutable_data_ptr<double>() + ranks_.rank * width;
+    *own = count;
+    std::copy_n(moments.const_data_ptr<double>(), moments.numel(), own + 1);
+  }
+  group->sum_in_work(rows);
+  return merge_moments(rows, moments);
+}
+
+void RankStatistics::sum_slopes(const at::Tensor& sums) const {
+  RankGroup* const group = group_of(ranks_);
+  if (!group) return;
+  if (!counts_) sums.zero_();
+  group->sum_in_work(sums);
+  if (!counts_) sums.zero_();
+}
+
+void keep_ranks(torch::autograd::AutogradContext& context, const RankStatisticsPtr& ranks,
+                double count) {
+  context.saved_data["ranks"] = at::IValue::make_capsule(ranks);
+  context.saved_data["count"] = count;
+}
+
+KeptRanks kept_ranks(const torch::autograd::AutogradContext& context) {
+  const auto found = context.saved_data.find("ranks");
+  if (found == context.saved_data.end()) return {};
+  return {c10::static_intrusive_pointer_cast<RankStatistics>(found->second.toCapsule()),
+          context.saved_data.at("count").toDouble()};
+}
+
+RankStatisticsPtr current_rank_statistics() { return statistics_of_thread; }
+
+ScopedRankStatistics::ScopedRankStatistics(const runner::RankOfRun& ranks, bool counts,
+                                           std::int64_t units)
+    : before_(std::exchange(statistics_of_thread,
+                            c10::make_intrusive<RankStatistics>(ranks, counts, units))) {}
+
+ScopedRankStatistics::~ScopedRankStatistics() { statistics_of_thread = before_; }
+
+}  // namespace stages

@@ -1,0 +1,248 @@
+// Networks with BatchNorm, trained by several ranks.
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <c10/core/CPUAllocator.h>
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include "stages/machine/device.h"
+#include "stages/model/convolution_layers.h"
+#include "stages/model/linear_layer.h"
+#include "stages/numerics/recomputable_module.h"
+#include "stages/stages.h"
+#include "stages/weights/weights.h"
+#include "tests/support/by_ranks.h"
+#include "tests/support/model_of.h"
+#include "tests/support/tiny_step.h"
+
+namespace stages {
+namespace {
+
+constexpr auto kPixelByPixel = at::MemoryFormat::ChannelsLast;
+
+/// Cross-entropy of a model whose layers mix the samples of a batch.
+class NormedStep : public TinyStep {
+ public:
+  explicit NormedStep(const Model& model) : model_(model) {}
+  bool mixes_samples() const override { return true; }
+  bool mixes_over_ranks() const override { return true; }
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    return model_.forward(network, part.tensors());
+  }
+
+ private:
+  const Model& model_;
+};
+
+void make_float64(torch::nn::Module& network) {
+  const auto convert = [](at::Tensor tensor) {
+    if (tensor.is_floating_point()) tensor.set_data(tensor.to(torch::kDouble));
+  };
+  for (const at::Tensor& parameter : network.parameters()) convert(parameter);
+  for (const at::Tensor& buffer : network.buffers()) convert(buffer);
+}
+
+/// The smallest model of an architecture, and the data it is for.
+Shrunken shrunken(const std::string& architecture) {
+  const DatasetDescription data = {
+      .size = 12,
+      .tensors = {{"image", {3, 64, 64}, at::kFloat}, {"label", {}, at::kLong}},
+      .classes = {"none", "mild", "severe"}};
+  const auto model = architecture == "se_resnext"
+                         ? model_of(kModelSeResnext, nlohmann::ordered_json::object())
+                         : model_of(kModelCnn, {{"architecture", architecture}});
+  return dynamic_cast<const ShrinkableModel&>(*model).shrunken(data);
+}
+
+Batch images_for(const DatasetDescription& data, std::int64_t count) {
+  std::vector<std::int64_t> shape = {count};
+  for (const std::int64_t size : data.tensors.front().shape) shape.push_back(size);
+  torch::manual_seed(8);
+  return Batch(
+      {{"image", torch::randn(shape, torch::kDouble)}, {"label", torch::randint(0, 3, {count})}},
+      count);
+}
+
+class BatchNormOverRanks : public testing::TestWithParam<const char*> {};
+
+TEST_P(BatchNormOverRanks, IsThatOfTheWholeBatch) {
+  const Shrunken small = shrunken(GetParam());
+  const auto make_net = [&] {
+    auto network = small.model->build(small.data, 3);
+    make_float64(*network);
+    network->train();
+    return network;
+  };
+  const auto make_step = [&](torch::nn::Module&) { return NormedStep(*small.model); };
+  for (const std::int64_t samples : {10, 2}) {  // fewer than ranks
+    for (const bool recomputes : {false, true}) {
+      StepPlan plan;
+      plan.activation_checkpointing.blocks = recomputes;
+      expect_equal_to_one_rank(images_for(small.data, samples), plan, make_net, make_step);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, BatchNormOverRanks,
+                         testing::Values("resnet50", "se_resnext", "densenet121",
+                                         "efficientnet_b2"));
+
+/// A convolution and BatchNorm, recomputed or not.
+class NormedConvolution final : public RecomputableModule {
+ public:
+  NormedConvolution(std::int64_t in, std::int64_t out)
+      : convolution_(register_module(
+            "convolution", std::make_shared<Convolution>(
+                               ConvolutionSizes{.in = in, .out = out, .padding = 1}, at::kFloat))),
+        norm_(register_module("norm", std::make_shared<BatchNorm>(
+                                          out, BatchNormStatistics::kCollected, at::kFloat))) {}
+  bool is_block() const override { return true; }
+
+ private:
+  at::Tensor compute(const at::Tensor& x) const override {
+    const OwnPrecision own(*this);
+    return norm_->forward_relu(convolution_->forward(x));
+  }
+
+  const std::shared_ptr<Convolution> convolution_;
+  const std::shared_ptr<BatchNorm> norm_;
+};
+
+/// Two of them, and BatchNorm of what they say of each sample.
+class NormedNet final : public torch::nn::Module {
+ public:
+  NormedNet()
+      : first_(register_module("first", std::make_shared<NormedConvolution>(3, 4))),
+        second_(register_module("second", std::make_shared<NormedConvolution>(4, 3))),
+        last_(register_module("last", std::make_shared<BatchNorm>(
+                                          3, BatchNormStatistics::kCollected, at::kFloat))) {
+    const torch::NoGradGuard no_graph;
+    at::Generator generator = at::detail::createCPUGenerator(17);
+    for (const at::Tensor& parameter : parameters()) parameter.normal_(0.5, 0.5, generator);
+  }
+  at::Tensor forward(const at::Tensor& images) const {
+    const at::Tensor maps = images.contiguous(kPixelByPixel);
+    return last_->forward(second_->forward(first_->forward(maps)).mean({2, 3}));
+  }
+
+ private:
+  const std::shared_ptr<NormedConvolution> first_, second_;
+  const std::shared_ptr<BatchNorm> last_;
+};
+
+class NormedNetStep final : public TinyStep {
+ public:
+  bool mixes_samples() const override { return true; }
+  bool mixes_over_ranks() const override { return true; }
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    return {{"logits", dynamic_cast<NormedNet&>(network).forward(part["image"])}};
+  }
+};
+
+Batch small_images(std::int64_t count) {
+  torch::manual_seed(2);
+  return Batch({{"image", torch::randn({count, 3, 5, 4})}, {"label", torch::randint(0, 3, {count})}},
+               count);
+}
+
+/// Refuses one block of memory that a thread asks for.
+class RefusingAllocator final : public c10::Allocator {
+ public:
+  RefusingAllocator() { c10::SetCPUAllocator(this); }
+  ~RefusingAllocator() override { c10::SetCPUAllocator(under_); }
+  RefusingAllocator(const RefusingAllocator&) = delete;
+  RefusingAllocator& operator=(const RefusingAllocator&) = delete;
+
+  /// The `nth` block of this thread, counted from 1; 0: none.
+  static void refuse(int nth) { until_refusal = nth; }
+  static bool will_refuse() { return until_refusal > 0; }
+
+  c10::DataPtr allocate(std::size_t bytes) override {
+    TORCH_CHECK_WITH(OutOfMemoryError, until_refusal == 0 || --until_refusal > 0,
+                     "a test refuses a block");
+    return under_->allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return under_->raw_deleter(); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    under_->copy_data(to, from, bytes);
+  }
+
+ private:
+  static thread_local int until_refusal;
+  c10::Allocator* const under_ = c10::GetCPUAllocator();
+};
+thread_local int RefusingAllocator::until_refusal = 0;
+
+/// Two steps by ranks, in the second of which a block of one rank is refused; that step is then
+/// repeated, with blocks recomputed. Returns all weights and buffers of each rank, and whether a
+/// block was refused.
+struct AfterRefusal {
+  std::vector<at::Tensor> states;
+  bool was_refused = false;
+};
+AfterRefusal two_steps(int ranks, const Batch& batch, int short_rank, int block) {
+  AfterRefusal after;
+  after.states.resize(static_cast<std::size_t>(ranks));
+  std::atomic<int> failed = 0;
+  run_as_ranks(ranks, [&](const runner::RankOfRun& own) {
+    NormedNet network;
+    const NormedNetStep step;
+    const ParameterGroup all{.name = "",
+                             .optimizer = SgdOptions{.learning_rate = 0.1, .momentum = 0.9},
+                             .parameters = trained_parameters(network)};
+    StepExecution execution(step, network, {all}, {}, {}, at::kCPU, {}, own);
+    for (const std::int64_t number : {1, 2}) {
+      const StepSnapshot before(network, at::kCPU);
+      std::optional<StepExecution::Computed> computed;
+      if (number == 2 && own.rank == short_rank) RefusingAllocator::refuse(block);
+      try {
+        computed = execution.compute(batch, {7, number});
+        RefusingAllocator::refuse(0);
+      } catch (const std::exception& error) {
+        RefusingAllocator::refuse(0);
+        EXPECT_TRUE(is_out_of_memory(error)) << error.what();
+        ++failed;
+        before.restore();
+        StepPlan next;
+        next.activation_checkpointing.blocks = true;
+        execution.replace_plan(next);
+        computed = execution.compute(batch, {7, number});
+      }
+      execution.commit(*computed);
+    }
+    std::vector<at::Tensor> state = network.parameters();
+    for (const at::Tensor& buffer : network.buffers()) state.push_back(buffer);
+    after.states[static_cast<std::size_t>(own.rank)] = in_a_row(state);
+  });
+  EXPECT_TRUE(failed == 0 || failed == ranks) << "all repeat a step, or none: " << failed;
+  after.was_refused = failed > 0;
+  return after;
+}
+
+TEST(BatchNormOfRanks, MemoryThatRunsOutAnywhereInAStepIsRecoveredByAll) {
+  const RefusingAllocator refusing;
+  for (const std::int64_t samples : {5, 1}) {  // the share of the last rank may not count
+    const Batch batch = small_images(samples);
+    const at::Tensor expected = two_steps(2, batch, /*short_rank=*/-1, 0).states.front();
+    for (const int short_rank : {0, 1}) {
+      int block = 1;
+      for (;; ++block) {
+        const AfterRefusal after = two_steps(2, batch, short_rank, block);
+        for (const at::Tensor& state : after.states)
+          ASSERT_TRUE(state.equal(expected)) << samples << " " << short_rank << " " << block;
+        if (!after.was_refused) break;
+      }
+      EXPECT_GT(block, 60) << "a step asks for more blocks";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stages
