@@ -95,7 +95,9 @@ class BatchNormOverRanks : public autograd::Function<BatchNormOverRanks> {
     sums[0].copy_(sum_by_channel(slopes));
     sums[1].copy_(sum_by_channel(distances().mul_(slopes)));
     if (weight.defined()) result[1] = (sums[1] * inverse).to(weight.scalar_type());
-    if (context->needs_input_grad(2)) result[2] = sums[0].to(slopes.scalar_type());
+    // A copy: the sums become those of all ranks.
+    if (context->needs_input_grad(2))
+      result[2] = sums[0].to(slopes.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
     if (!context->needs_input_grad(0)) return result;
     ranks->sum_slopes(sums);
     const at::Tensor of_square = sums[1] * inverse * inverse / -count;

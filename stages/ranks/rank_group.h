@@ -79,10 +79,10 @@ class RankGroup final : public runner::Peers {
   const int rank_, size_;
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::Backend> backend_;
-  at::Tensor number_;       // of largest(), which is called when memory has run out
-  bool is_told_ = false;    // within together(): memory has run out, as all ranks know
+  at::Tensor number_;        // of largest(), which is called when memory has run out
+  bool is_told_ = false;     // within together(): memory has run out, as all ranks know
   std::exception_ptr lost_;  // another rank has ended
-  std::int64_t texts_ = 0;  // given so far
+  std::int64_t texts_ = 0;   // given so far
   bool has_said_why_ = false;
 };
 

@@ -144,7 +144,8 @@ TEST_F(LaunchedRanks, WhatContradictsTheLauncherIsRefused) {
     EXPECT_THAT(one.err, AllOf(HasSubstr("error[E0719]"),
                                HasSubstr("recipe/train/options/epochs is 3, but 2 on rank 0")));
   }
-  for (const std::string verb : {"sweep quickstart seed=1,2", "runs rerun own"})
+  ASSERT_EQ(retort(std::string(kTraining) + "alone", folder_.path()).exit, 0);
+  for (const std::string verb : {"sweep quickstart seed=1,2", "runs rerun alone"})
     EXPECT_THAT(launch(2, verb), Each(Field(&Ended::exit, 64))) << verb;
   EXPECT_FALSE(fs::exists(folder_ / "refused")) << "nothing is written";
 }

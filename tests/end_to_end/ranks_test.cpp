@@ -177,8 +177,8 @@ TEST_F(Ranks, NormaliseByTheWholeBatch) {
   const auto train_normed = [&](const std::string& name, int ranks, const std::string& more = "") {
     const Ended ended = retort(
         "run" + (kNormed +
-                 ("epochs=2 batch_size=5 train.optimizer.kind=sgd train.optimizer.learning_rate="
-                  "0.01 train.log_every=1 run.dir=" +
+                 ("epochs=2 batch_size=5 train.optimizer.kind=sgd train.optimizer.momentum=0.9 "
+                  "train.optimizer.learning_rate=0.01 train.log_every=1 run.dir=" +
                   name + " device.count=" + std::to_string(ranks) + ' ' + more)),
         folder_.path());
     ASSERT_EQ(ended.exit, 0) << ended.err;
@@ -213,8 +213,8 @@ TEST_F(Ranks, PartsThatAreNormalisedByThemselvesAreRefused) {
 
 TEST_F(Ranks, ACertificateHoldsBatchNormToOne) {
   for (const char* const ranks : {"2", "7"}) {
-    const Ended ended = retort("certify" + (kNormed + std::string("device.count=") + ranks),
-                               folder_.path());
+    const Ended ended =
+        retort("certify" + (kNormed + std::string("device.count=") + ranks), folder_.path());
     EXPECT_EQ(ended.exit, 0) << ended.err << ended.out;
     EXPECT_THAT(ended.out, HasSubstr(std::string(ranks) + " ranks"));
   }

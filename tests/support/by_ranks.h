@@ -56,18 +56,17 @@ std::vector<ComputedByRank> by_ranks(int size, const stages::Batch& batch,
 }
 
 /// 2, 3 and 12 ranks compute under `plan` what one computes of the whole batch, in float64, and
-/// the same bits every time.
+/// the same bits every time. Gradients and buffers may differ by `limit` of their size.
 template <typename MakeNet, typename MakeStep>
 void expect_equal_to_one_rank(const stages::Batch& batch, const stages::StepPlan& plan,
-                              MakeNet make_net, MakeStep make_step) {
+                              MakeNet make_net, MakeStep make_step, double limit = 1e-12) {
   const ComputedByRank whole = by_ranks(1, batch, {}, make_net, make_step).front();
   for (const int size : {2, 3, 12}) {
     const auto all = by_ranks(size, batch, plan, make_net, make_step);
     for (const ComputedByRank& one : all) {
-      EXPECT_LT(distance(one.gradient, whole.gradient), 1e-12) << size << " " << plan.micro_batch;
+      EXPECT_LT(distance(one.gradient, whole.gradient), limit) << size << " " << plan.micro_batch;
       EXPECT_TRUE(one.gradient.equal(all.front().gradient)) << "the ranks stay alike";
-      if (whole.buffers.numel() > 0)
-        EXPECT_LT(distance(one.buffers, whole.buffers), 1e-12) << size;
+      if (whole.buffers.numel() > 0) EXPECT_LT(distance(one.buffers, whole.buffers), limit) << size;
       EXPECT_TRUE(one.buffers.equal(all.front().buffers)) << "the ranks stay alike";
       EXPECT_NEAR(one.means.loss, whole.means.loss, 1e-12 * std::abs(whole.means.loss));
       EXPECT_EQ(one.means.units, whole.means.units);

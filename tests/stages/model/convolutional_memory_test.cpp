@@ -124,8 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
         SmallCase{"se_resnext_of_many_groups", "model.se_resnext", {{"layers", {1, 1, 2, 1}}}},
         SmallCase{"se_resnext_recomputed", "model.se_resnext", {{"layers", {1, 2, 2, 1}}}, true},
         SmallCase{"se_resnext_of_ranks", "model.se_resnext", {{"layers", {1, 2, 1, 1}}}, false, 2},
-        SmallCase{
-            "recomputed_of_ranks", "model.se_resnext", {{"layers", {1, 2, 2, 1}}}, true, 3},
+        SmallCase{"recomputed_of_ranks", "model.se_resnext", {{"layers", {1, 2, 2, 1}}}, true, 3},
         SmallCase{"resnet", "model.cnn", {{"architecture", "resnet50"}}},
         SmallCase{"densenet", "model.cnn", {{"architecture", "densenet121"}}},
         SmallCase{"densenet_recomputed", "model.cnn", {{"architecture", "densenet121"}}, true},

@@ -1,9 +1,11 @@
 // Networks with BatchNorm, trained by several ranks.
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <c10/core/CPUAllocator.h>
@@ -70,6 +72,12 @@ Batch images_for(const DatasetDescription& data, std::int64_t count) {
       count);
 }
 
+Batch reversed(const Batch& batch) {
+  NamedTensors tensors;
+  for (const auto& [name, tensor] : batch.tensors()) tensors.set(name, tensor.flip(0));
+  return Batch(std::move(tensors), batch.units());
+}
+
 class BatchNormOverRanks : public testing::TestWithParam<const char*> {};
 
 TEST_P(BatchNormOverRanks, IsThatOfTheWholeBatch) {
@@ -81,11 +89,21 @@ TEST_P(BatchNormOverRanks, IsThatOfTheWholeBatch) {
     return network;
   };
   const auto make_step = [&](torch::nn::Module&) { return NormedStep(*small.model); };
+  const bool is_tried_in_every_way = GetParam() == std::string("se_resnext");
   for (const std::int64_t samples : {10, 2}) {  // fewer than ranks
     for (const bool recomputes : {false, true}) {
+      if (!is_tried_in_every_way && (samples < 10 || recomputes)) continue;
       StepPlan plan;
       plan.activation_checkpointing.blocks = recomputes;
-      expect_equal_to_one_rank(images_for(small.data, samples), plan, make_net, make_step);
+      const Batch batch = images_for(small.data, samples);
+      // Layers that divide by a small variance make much of the last bits: what the order of the
+      // samples changes in one process is no error.
+      const auto of_one = [&](const Batch& ordered) {
+        return by_ranks(1, ordered, {}, make_net, make_step).front().gradient;
+      };
+      const double last_bits = distance(of_one(reversed(batch)), of_one(batch));
+      EXPECT_LT(last_bits, 1e-10);
+      expect_equal_to_one_rank(batch, plan, make_net, make_step, std::max(1e-12, 8 * last_bits));
     }
   }
 }
@@ -121,8 +139,8 @@ class NormedNet final : public torch::nn::Module {
   NormedNet()
       : first_(register_module("first", std::make_shared<NormedConvolution>(3, 4))),
         second_(register_module("second", std::make_shared<NormedConvolution>(4, 3))),
-        last_(register_module("last", std::make_shared<BatchNorm>(
-                                          3, BatchNormStatistics::kCollected, at::kFloat))) {
+        last_(register_module(
+            "last", std::make_shared<BatchNorm>(3, BatchNormStatistics::kCollected, at::kFloat))) {
     const torch::NoGradGuard no_graph;
     at::Generator generator = at::detail::createCPUGenerator(17);
     for (const at::Tensor& parameter : parameters()) parameter.normal_(0.5, 0.5, generator);
@@ -148,8 +166,8 @@ class NormedNetStep final : public TinyStep {
 
 Batch small_images(std::int64_t count) {
   torch::manual_seed(2);
-  return Batch({{"image", torch::randn({count, 3, 5, 4})}, {"label", torch::randint(0, 3, {count})}},
-               count);
+  return Batch(
+      {{"image", torch::randn({count, 3, 5, 4})}, {"label", torch::randint(0, 3, {count})}}, count);
 }
 
 /// Refuses one block of memory that a thread asks for.
@@ -186,11 +204,13 @@ thread_local int RefusingAllocator::until_refusal = 0;
 struct AfterRefusal {
   std::vector<at::Tensor> states;
   bool was_refused = false;
+  bool is_past = false;  // the step asked for fewer blocks
 };
 AfterRefusal two_steps(int ranks, const Batch& batch, int short_rank, int block) {
   AfterRefusal after;
   after.states.resize(static_cast<std::size_t>(ranks));
   std::atomic<int> failed = 0;
+  std::atomic<bool> is_past = false;
   run_as_ranks(ranks, [&](const runner::RankOfRun& own) {
     NormedNet network;
     const NormedNetStep step;
@@ -204,6 +224,7 @@ AfterRefusal two_steps(int ranks, const Batch& batch, int short_rank, int block)
       if (number == 2 && own.rank == short_rank) RefusingAllocator::refuse(block);
       try {
         computed = execution.compute(batch, {7, number});
+        if (RefusingAllocator::will_refuse()) is_past = true;
         RefusingAllocator::refuse(0);
       } catch (const std::exception& error) {
         RefusingAllocator::refuse(0);
@@ -223,23 +244,27 @@ AfterRefusal two_steps(int ranks, const Batch& batch, int short_rank, int block)
   });
   EXPECT_TRUE(failed == 0 || failed == ranks) << "all repeat a step, or none: " << failed;
   after.was_refused = failed > 0;
+  after.is_past = is_past;
   return after;
 }
 
 TEST(BatchNormOfRanks, MemoryThatRunsOutAnywhereInAStepIsRecoveredByAll) {
   const RefusingAllocator refusing;
-  for (const std::int64_t samples : {5, 1}) {  // the share of the last rank may not count
+  // Of two samples the share of the third rank does not count.
+  for (const auto& [samples, ranks] : {std::pair{5, 2}, {2, 3}}) {
     const Batch batch = small_images(samples);
-    const at::Tensor expected = two_steps(2, batch, /*short_rank=*/-1, 0).states.front();
-    for (const int short_rank : {0, 1}) {
-      int block = 1;
-      for (;; ++block) {
-        const AfterRefusal after = two_steps(2, batch, short_rank, block);
+    const at::Tensor expected = two_steps(ranks, batch, /*short_rank=*/-1, 0).states.front();
+    for (const int short_rank : {0, ranks - 1}) {
+      int refused = 0;
+      for (int block = 1;; ++block) {
+        const AfterRefusal after = two_steps(ranks, batch, short_rank, block);
         for (const at::Tensor& state : after.states)
           ASSERT_TRUE(state.equal(expected)) << samples << " " << short_rank << " " << block;
-        if (!after.was_refused) break;
+        refused += after.was_refused;
+        if (after.is_past) break;
       }
-      EXPECT_GT(block, 60) << "a step asks for more blocks";
+      // Each layer asks for several, in both directions.
+      EXPECT_GT(refused, 3 * 2 * 2) << samples << " " << short_rank;
     }
   }
 }

@@ -81,7 +81,7 @@ runner::Diagnostics refused_over_ranks(const SomeStep& step, const MemoryPolicy&
 
 TEST(StepPlan, RanksNeedLayersThatMixSamplesOverThem) {
   SomeStep mixes(Coupling::kPerSample, true);
-  EXPECT_REFUSED(refused_over_ranks(mixes, policy({}), 12), kOptionConflict, "/count",
+  EXPECT_REFUSED(refused_over_ranks(mixes, policy({}), 12), kOptionConflict, "/device/count",
                  "device.count: 3", "BatchNorm");
   mixes.over_ranks = true;
   EXPECT_THAT(refused_over_ranks(mixes, policy({}), 12), testing::IsEmpty());
@@ -92,10 +92,10 @@ TEST(StepPlan, RanksNeedLayersThatMixSamplesOverThem) {
   EXPECT_REFUSED(refused_over_ranks(mixes, policy(2), 12), kOptionConflict, "/batch_size",
                  "micro_batch 2", "BatchNorm");
   EXPECT_REFUSED(refused_over_ranks(mixes, policy(6), 12, /*declares_cut=*/true), kOptionConflict,
-                 "/count", "gradient_accumulation_steps", "BatchNorm");
+                 "/device/count", "gradient_accumulation_steps", "BatchNorm");
   MemoryPolicy in_backward;
   in_backward.optimizer_in_backward = true;
-  EXPECT_REFUSED(refused_over_ranks(mixes, in_backward, 12), kOptionConflict, "/count",
+  EXPECT_REFUSED(refused_over_ranks(mixes, in_backward, 12), kOptionConflict, "/device/count",
                  "optimizer_in_backward");
   EXPECT_THAT(refused_over_ranks(SomeStep(Coupling::kPerGroup, true), policy({}), 12),
               testing::IsEmpty());
