@@ -1,21 +1,41 @@
 #include "stages/numerics/prepared_network.h"
 
+#include <mutex>
+
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
 namespace stages {
 
-ScopedTf32::ScopedTf32(bool allow)
-    : products_(at::globalContext().allowTF32CuBLAS()),
-      convolutions_(at::globalContext().allowTF32CuDNN()) {
-  at::globalContext().setAllowTF32CuBLAS(allow);
-  at::globalContext().setAllowTF32CuDNN(allow);
+namespace {
+
+/// LibTorch keeps these settings in several variables, and refuses to read them while another
+/// thread, a rank of a certificate, has changed only some of them.
+std::mutex changing_tf32;
+
+struct Tf32Settings {
+  bool products, convolutions;
+};
+
+/// Sets them, and returns what they were.
+Tf32Settings exchange_tf32(const Tf32Settings& wanted) {
+  const std::lock_guard lock(changing_tf32);
+  at::Context& context = at::globalContext();
+  const Tf32Settings before{context.allowTF32CuBLAS(), context.allowTF32CuDNN()};
+  context.setAllowTF32CuBLAS(wanted.products);
+  context.setAllowTF32CuDNN(wanted.convolutions);
+  return before;
 }
 
-ScopedTf32::~ScopedTf32() {
-  at::globalContext().setAllowTF32CuBLAS(products_);
-  at::globalContext().setAllowTF32CuDNN(convolutions_);
-}
+thread_local Tf32Settings found_by_thread;
+
+}  // namespace
+
+ScopedTf32::ScopedTf32(bool allow)
+    : products_((found_by_thread = exchange_tf32({allow, allow})).products),
+      convolutions_(found_by_thread.convolutions) {}
+
+ScopedTf32::~ScopedTf32() { exchange_tf32({products_, convolutions_}); }
 
 PreparedNetwork::PreparedNetwork(torch::nn::Module& network, const Numerics& numerics,
                                  c10::Device device)
