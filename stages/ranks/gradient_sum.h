@@ -15,7 +15,7 @@ inline constexpr std::int64_t kBucketBytes = 25 << 20;
 /// Sums over all ranks what each of them has computed in a step:
 ///
 ///   GradientSum sum(ranks);  // of a training
-///   sum.over_ranks(parameters, [&] { loss.backward(); return numbers; });
+///   sum.over_ranks(parameters, [&] { return numbers_after_backward(); });
 ///
 /// The ranks wait for each other once before the gradients are sent. Which parameters have
 /// gradients is agreed on in the first step, and again when that changes on a rank.

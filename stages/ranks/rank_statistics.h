@@ -64,7 +64,7 @@ RankStatisticsPtr current_rank_statistics();
 /// forward passes of this thread and their backward passes:
 ///
 ///   const ScopedRankStatistics statistics(ranks, share.counts, batch.units());
-///   group.together([&] { loss(network, share_of_batch).backward(); });
+///   group.together([&] { compute_gradients(network, share_of_batch); });
 class [[nodiscard]] ScopedRankStatistics {
  public:
   /// As of RankStatistics.

@@ -128,48 +128,40 @@ std::int64_t nodes_of_task(const Value& recipe) {
 }
 
 Diagnostics undivided_ranks(const Value& launcher, const std::vector<const Value*>& recipes) {
-  const Value* const written = launcher.find("nodes");
-  const auto* const nodes = written ? std::get_if<std::int64_t>(&written->data) : nullptr;
-  if (!nodes || *nodes == 1) return {};
-  const std::int64_t ranks = ranks_of(*recipes.front());
+  const auto number = [&](const char* key) {
+    const Value* const written = launcher.find(key);
+    return written ? std::get_if<std::int64_t>(&written->data) : nullptr;
+  };
+  const std::int64_t *const nodes = number("nodes"), *const on_node = number("ranks_per_node");
+  if (!nodes || (*nodes == 1 && !on_node)) return {};
+  const std::int64_t ranks = on_node ? *nodes * *on_node : ranks_of(*recipes.front());
   for (const Value* const recipe : recipes) {
     const std::int64_t own = ranks_of(*recipe);
     if (own == ranks && own % *nodes == 0) continue;
-    return {
-        {ErrorCode::kOptionConflict, written->where, "/sweep/launcher/nodes",
-         "a task has " + std::to_string(*nodes) + " machines, but device.count is " +
-             std::to_string(own),
-         "set device.count to the same multiple of " + std::to_string(*nodes) + " for all trials"}};
+    return {{ErrorCode::kOptionConflict, launcher.find("nodes")->where, "/sweep/launcher/nodes",
+             "a task has " + std::to_string(*nodes) + " machines" +
+                 (on_node ? " of " + std::to_string(*on_node) + " ranks" : std::string()) +
+                 ", but device.count is " + std::to_string(own),
+             "set device.count to " +
+                 (on_node ? std::to_string(ranks)
+                          : "the same multiple of " + std::to_string(*nodes) + " for all trials")}};
   }
   return {};
 }
 
 void complete_task(nlohmann::ordered_json& settings, const std::vector<const Value*>& recipes) {
-  std::int64_t cores = 1;
+  std::int64_t cores = 1, ranks = 1;
   bool any_wants_gpu = false;
   for (const Value* recipe : recipes) {
     cores = std::max(cores, cores_by_threads(*recipe, settings.value("nodes", 1)));
+    ranks = std::max(ranks, ranks_of(*recipe) / settings.value("nodes", std::int64_t{1}));
     any_wants_gpu = any_wants_gpu || wants_gpu(*recipe);
   }
   if (settings.at("cores") == "auto") settings["cores"] = cores;
+  if (settings.value("ranks_per_node", nlohmann::ordered_json()) == "auto")
+    settings["ranks_per_node"] = ranks;
   if (settings.at("gpus") == "auto") settings["gpus"] = any_wants_gpu ? 1 : 0;
 }
-
-namespace {
-
-/// The ranks of the trial that has most, among at most eight.
-std::int64_t most_ranks(const SweepJournal& journal) {
-  const SweepLayout layout(journal.folder());
-  std::int64_t most = 1;
-  for (const std::uint64_t number : spread(journal.trials().size())) {
-    Sources sources;
-    const auto recipe = trial_recipe(layout, number, sources);
-    if (recipe) most = std::max(most, ranks_of(*recipe));
-  }
-  return most;
-}
-
-}  // namespace
 
 TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal& journal,
                      const TrialSurroundings& surroundings, ClusterCommands& commands) {
@@ -181,8 +173,7 @@ TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal&
   };
   needs.cores = number("cores", kAssumedCores);
   needs.nodes = settings.value("nodes", 1);
-  const std::int64_t ranks = most_ranks(journal);
-  needs.ranks_on_node = std::max<std::int64_t>(1, ranks / needs.nodes);
+  if (settings.contains("ranks_per_node")) needs.ranks_on_node = number("ranks_per_node", 1);
   needs.gpus = number("gpus", 0);
   if (settings.at("memory") != "auto") {
     needs.memory_bytes = bytes_from(settings.at("memory").get<std::string>());

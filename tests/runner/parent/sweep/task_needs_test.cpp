@@ -55,12 +55,13 @@ TEST_F(TaskNeedsTest, LargestPlanDecides) {
 }
 
 TEST_F(TaskNeedsTest, TheRanksOfATrialShareItsMachines) {
-  folder_.write("recipes/0.yaml", "device: {count: 6}\n");
-  TaskNeeds asked = needs({{"cores", "auto"}, {"gpus", 0}, {"memory", "auto"}}, 1);
+  TaskNeeds asked =
+      needs({{"cores", "auto"}, {"gpus", 0}, {"memory", "auto"}, {"ranks_per_node", 6}}, 1);
   EXPECT_EQ(asked.nodes, 1);
   EXPECT_EQ(asked.ranks_on_node, 6);
   EXPECT_EQ(asked.memory_bytes, 6 * ((std::int64_t{1} << 30) + 1024)) << "each has its own";
-  asked = needs({{"cores", 4}, {"gpus", 0}, {"memory", "auto"}, {"nodes", 3}}, 1);
+  asked = needs(
+      {{"cores", 4}, {"gpus", 0}, {"memory", "auto"}, {"nodes", 3}, {"ranks_per_node", 2}}, 1);
   EXPECT_EQ(asked.nodes, 3);
   EXPECT_EQ(asked.ranks_on_node, 2);
   EXPECT_EQ(asked.memory_bytes, 2 * ((std::int64_t{1} << 30) + 1024)) << "of one machine";
@@ -121,6 +122,10 @@ TEST(UndividedRanks, EveryMachineHasAsMany) {
     EXPECT_EQ(errors[0].pointer, "/sweep/launcher/nodes");
   }
   EXPECT_EQ(found("4", {&six}).size(), 1U);
+  EXPECT_TRUE(found("2\nranks_per_node: 3", {&six}).empty());
+  EXPECT_TRUE(found("2\nranks_per_node: auto", {&six}).empty());
+  EXPECT_EQ(found("2\nranks_per_node: 2", {&six}).size(), 1U);
+  EXPECT_EQ(found("1\nranks_per_node: 2", {&six}).size(), 1U);
 }
 
 TEST(SettleTask, GivesEveryTrialEnough) {
@@ -141,6 +146,10 @@ TEST(SettleTask, GivesEveryTrialEnough) {
   settings = {{"cores", "auto"}, {"gpus", 0}};
   complete_task(settings, {&any});
   EXPECT_EQ(settings["gpus"], 0) << "what is written is obeyed";
+  const Value many = recipe("threads: 1\ndevice: {count: 6}\n");
+  settings = {{"cores", 1}, {"gpus", 0}, {"nodes", 2}, {"ranks_per_node", "auto"}};
+  complete_task(settings, {&any, &many});
+  EXPECT_EQ(settings["ranks_per_node"], 3);
   settings = {{"cores", 1}, {"gpus", 4}};
   complete_task(settings, {&six, &cuda});
   EXPECT_EQ(settings["cores"], 1) << "what is written is obeyed";
