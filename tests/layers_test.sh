@@ -84,9 +84,9 @@ check_includes() {
     code '#include "runner/worker/' runner/parent
     code '#include "runner/parent/' runner/worker stages
   )"
-  forbid "stages/ sees of runner/ only what the contract of a stage needs; the worker alone sees more" "$(
+  forbid "stages/ sees of runner/ only what the contract of a stage needs; the worker and the meeting of its ranks see more" "$(
     code '#include [<"]runner/(worker|shared/(graph|protocol|record))/' stages |
-      but_not '^stages/(worker/[a-z_]+|worker_main|worker_library|run_worker)\.(cpp|h):'
+      but_not '^stages/(worker/[a-z_]+|ranks/rendezvous|worker_main|worker_library|run_worker)\.(cpp|h):'
   )"
   local room
   for room in $paper_rooms; do
@@ -306,7 +306,7 @@ self_test() {
     <<<'echo "#include \"stages/retina/vote.h\"" >>stages/evaluate/classification.cpp'
   expect "what both programs use knows neither, and the parent and the worker do not know each other" \
     <<<'echo "#include \"runner/worker/reuse.h\"" >>runner/parent/run/run.h'
-  expect "stages/ sees of runner/ only what the contract of a stage needs; the worker alone sees more" \
+  expect "stages/ sees of runner/ only what the contract of a stage needs; the worker and the meeting of its ranks see more" \
     <<<'echo "#include \"runner/shared/graph/graph.h\"" >>stages/train/supervised.cpp'
   expect "families of stages do not include one another; what two need lies in a room before them" \
     <<<'echo "#include \"stages/train/classification_loss.h\"" >>stages/evaluate/classification.cpp'
