@@ -50,7 +50,9 @@ std::string advice_on(int number) {
   }
 }
 
-bool asks_to_stop(int number) { return number == SIGINT || number == SIGTERM || number == SIGHUP; }
+bool is_stop_signal(int number) {
+  return number == SIGINT || number == SIGTERM || number == SIGHUP;
+}
 
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
@@ -100,7 +102,7 @@ class Supervision::Dialogue {
 
   void handle_signal(int number) {
     if (!conversation_.obeys_signals) {
-      if (asks_to_stop(number) && conversation_.on_stop) conversation_.on_stop(number);
+      if (is_stop_signal(number) && conversation_.on_stop) conversation_.on_stop(number);
       return;
     }
     if (number == SIGWINCH) {
@@ -303,7 +305,7 @@ void Supervision::take(const NewsOf& one) {
 }
 
 void Supervision::handle_signal(int number) {
-  if (asks_to_stop(number) && !stop_signal_) stop_signal_ = number;
+  if (is_stop_signal(number) && !stop_signal_) stop_signal_ = number;
   for (const auto& dialogue : dialogues_) dialogue->handle_signal(number);
 }
 
