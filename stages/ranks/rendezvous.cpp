@@ -261,7 +261,7 @@ std::string own_address(const Guest& guest, const Store& store, std::string own)
   return own.empty() ? kLoopback : own;
 }
 
-std::string shown(const Json& value) {
+std::string text_of_trait(const Json& value) {
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > kLongestValue) text = text.substr(0, kLongestValue) + "…";
   return text;
@@ -312,7 +312,7 @@ std::vector<std::string> differences(const Json& first, const Json& own) {
   const Json before = first.flatten(), after = own.flatten();
   const auto value = [](const Json& of, const std::string& key) {
     const auto at = of.find(key);
-    return at == of.end() ? std::string("not there") : shown(*at);
+    return at == of.end() ? std::string("not there") : text_of_trait(*at);
   };
   const auto compare = [&](const std::string& key) {
     if (key == "/host" || found.size() == kMostDifferences) return;

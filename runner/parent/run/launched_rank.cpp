@@ -60,7 +60,7 @@ struct Names {
   const char* ranks_here;  // "": none says it
 };
 
-constexpr Names kLaunchers[] = {
+constexpr Names kLaunchersOfRanks[] = {
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
     {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", ""},
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
@@ -159,7 +159,7 @@ std::string first_of_nodes(const std::string& nodes) {
 
 Result<std::optional<LaunchedRank>> launched_rank(const LauncherVariable& variable) {
   Variables variables(variable);
-  for (const Names& names : kLaunchers) {
+  for (const Names& names : kLaunchersOfRanks) {
     if (!variables.has(names.rank) || !variables.has(names.size)) continue;
     LaunchedRank own{.launcher = names.launcher};
     own.size = variables.number(names.size, 1, kMostRanks, 1);
