@@ -5,8 +5,8 @@
 
 namespace stages {
 
-/// After this time without an answer, a machine counts as lost: it has no power or no network. One
-/// whose process has ended, or has been stopped, answers.
+/// After this time without an answer, a machine counts as lost: it has no power or no network. It
+/// still answers if only the process on it has ended or is stopped.
 constexpr auto kSilence = std::chrono::seconds(30);
 
 /// The TCP connections of this process, by descriptor.
