@@ -72,7 +72,7 @@ PythonNetwork::Draws draws_of(const HostedNetwork& network, const PythonModelCon
 
 /// What is known of a network before it is made for its data.
 struct PythonTraits {
-  std::string mixing_layer;  ///< as PythonNetwork::mixing_layer()
+  std::string mixing_layer, lone_mixing_layer;  ///< as in PythonNetwork
   PythonNetwork::Draws draws;
 };
 
@@ -84,6 +84,7 @@ class PythonModel : public Model {
       : config_(std::move(config)),
         tokenizer_(std::move(tokenizer)),
         mixing_layer_(std::move(traits.mixing_layer)),
+        lone_mixing_layer_(std::move(traits.lone_mixing_layer)),
         draws_(std::move(traits.draws)) {}
 
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
@@ -115,9 +116,15 @@ class PythonModel : public Model {
   /// What it draws by itself depends on how a batch is split, as what BatchNorm computes does.
   bool mixes_samples() const override { return !mixing_layer_.empty() || !draws_.places.empty(); }
   std::string why_mixed() const override {
-    return mixing_layer_.empty()
+    if (!mixing_layer_.empty() && lone_mixing_layer_.empty() && draws_.places.empty())
+      return "the network's layer " + mixing_layer_ + " mixes the samples of a batch";
+    return lone_mixing_layer_.empty()
                ? "the network draws random numbers by itself: " + drawing_places()
-               : "the network's layer " + mixing_layer_ + " mixes the samples of a batch";
+               : "the network's layer " + lone_mixing_layer_ +
+                     " mixes the samples of a batch by itself";
+  }
+  bool mixes_over_ranks() const override {
+    return lone_mixing_layer_.empty() && draws_.places.empty();
   }
   std::vector<std::string> notes(const torch::nn::Module& network) const override {
     std::int64_t weights = 0;
@@ -247,7 +254,7 @@ class PythonModel : public Model {
     }
   }
 
-  const std::string mixing_layer_;
+  const std::string mixing_layer_, lone_mixing_layer_;
   mutable PythonNetwork::Draws draws_;  // until it is known, each outline tries to find it
   mutable bool was_run_for_draws_ = false;
 };
@@ -291,8 +298,9 @@ class PythonStage final : public runner::Stage {
       const auto probe =
           network_for(config_, build_request(config_, "meta", 0, /*classes=*/2), false, {});
       const bool has_images = config_.input == "image";
-      PythonTraits traits{probe->mixing_layer(), has_images ? draws_of(*probe, config_, {}, "meta")
-                                                            : PythonNetwork::Draws()};
+      PythonTraits traits{
+          probe->mixing_layer(), probe->lone_mixing_layer(),
+          has_images ? draws_of(*probe, config_, {}, "meta") : PythonNetwork::Draws()};
       if (!tokenizer)
         return {{"model", std::make_shared<PythonModel>(config_, std::move(traits), nullptr)}};
       return {{"model", std::make_shared<PythonTextModel>(config_, std::move(traits), tokenizer)}};

@@ -31,10 +31,13 @@ std::int64_t gpu_memory_left(c10::Device device) {
 }  // namespace
 
 namespace {
-int ranks_of_host = 1;  // set once, before anything is planned
-}
+// Set once, before anything is planned.
+int ranks_of_host = 1;
+std::optional<std::int64_t> least_of_ranks;
+}  // namespace
 
 void share_host_memory(int ranks) { ranks_of_host = ranks; }
+void limit_host_memory(std::int64_t bytes) { least_of_ranks = bytes; }
 int host_memory_ranks() { return ranks_of_host; }
 
 runner::NamedBytes host_memory(const std::filesystem::path& root) {
@@ -42,8 +45,9 @@ runner::NamedBytes host_memory(const std::filesystem::path& root) {
                          kilobytes_field(root / "proc/meminfo", "MemTotal")};
   const std::optional<std::int64_t> group = cgroup_memory(root);
   if (group && *group < all.bytes) all = {"the control group's limit", *group};
-  if (ranks_of_host == 1) return all;
-  return {"a rank's share of " + all.name, all.bytes / ranks_of_host};
+  if (ranks_of_host > 1) all = {"a rank's share of " + all.name, all.bytes / ranks_of_host};
+  if (!least_of_ranks || *least_of_ranks >= all.bytes) return all;
+  return {"the memory of the rank that has least", *least_of_ranks};
 }
 
 runner::NamedBytes device_memory(c10::Device device) {

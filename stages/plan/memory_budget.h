@@ -21,6 +21,9 @@ runner::NamedBytes host_memory(const std::filesystem::path& root = "/");
 /// From now on `ranks` processes like this one share the machine: host_memory() is the part of
 /// each.
 void share_host_memory(int ranks);
+/// host_memory() is at most this from now on: the ranks of a run make the same choices only if all
+/// plan for the rank that has least.
+void limit_host_memory(std::int64_t bytes);
 /// The number of processes that share the machine's memory.
 int host_memory_ranks();
 /// All the memory that `device` has, by name.

@@ -14,6 +14,7 @@
 #include "stages/plan/real_steps.h"
 #include "stages/python/python_network.h"
 #include "stages/python/python_step.h"
+#include "stages/ranks/rank_statistics.h"
 
 namespace stages {
 namespace {
@@ -24,25 +25,34 @@ using runner::StageError;
 
 struct Host {
   PythonCall call = nullptr;
-  std::string reply;
-  std::map<std::string, at::Tensor> tensors;
   std::function<bool()> is_to_stop;
   bool has_log = false;
 };
 
 Host& host() {
-  static auto* const one = new Host;  // never destroyed: its tensors may outlive this library
+  static auto* const one = new Host;  // never destroyed: what it calls may outlive this library
   return *one;
 }
 
+/// What a call of this thread passes: a certificate runs ranks as threads.
+struct Passed {
+  std::string reply;
+  std::map<std::string, at::Tensor> tensors;
+};
+
+Passed& passed() {
+  static thread_local Passed one;
+  return one;
+}
+
 at::Tensor given_tensor(std::string name) {
-  auto found = host().tensors.extract(name);
+  auto found = passed().tensors.extract(name);
   TORCH_CHECK(!found.empty(), "retort::give: there is no tensor '", name, "'");
   return std::move(found.mapped());
 }
 
 void keep_taken(std::string name, const at::Tensor& tensor) {
-  host().tensors[std::move(name)] = tensor;
+  passed().tensors[std::move(name)] = tensor;
 }
 
 /// What to do on the signals by which a run is stopped or saved, put back at the end: the user's
@@ -73,21 +83,22 @@ void set_python(PythonCall call) { host().call = call; }
 
 bool has_python() { return host().call != nullptr; }
 
-void reply_to_python_call(const char* reply) { host().reply = reply; }
+void reply_to_python_call(const char* reply) { passed().reply = reply; }
 
 Json call_python(const Json& request) {
   if (!has_python())
     throw StageError(ErrorCode::kStageFailed, "this worker runs without Python")
         .with_help("this is a bug in Retort");
-  host().reply.clear();
+  passed().reply.clear();
   const int failed = [&] {
     const KeptSignalActions signals;
     // Names of classes and samples come from files, which need not be UTF-8.
     return host().call(request.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
   }();
-  Json reply = runner::parse_json<Json>(host().reply);
+  Json reply = runner::parse_json<Json>(passed().reply);
   if (failed == 0 && reply.is_object()) return reply;
   clear_python_tensors();
+  if (const RankStatisticsPtr ranks = current_rank_statistics()) ranks->refuse_if_asked();
   if (!reply.is_object()) reply = Json::object();
   set_raised_by_user(reply.value("raised", false));
   const std::string why = reply.value("error", ""), advice = reply.value("advice", "");
@@ -109,17 +120,17 @@ void set_stop(std::function<bool()> is_to_stop) { host().is_to_stop = std::move(
 bool is_to_stop() { return host().is_to_stop && host().is_to_stop(); }
 
 void give_to_python(const std::string& name, at::Tensor tensor) {
-  host().tensors[name] = std::move(tensor);
+  passed().tensors[name] = std::move(tensor);
 }
 
 at::Tensor taken_from_python(const std::string& name) {
-  auto found = host().tensors.extract(name);
+  auto found = passed().tensors.extract(name);
   if (found.empty())
     throw StageError(ErrorCode::kStageFailed, "Python gave no tensor '" + name + "'");
   return std::move(found.mapped());
 }
 
-void clear_python_tensors() { host().tensors.clear(); }
+void clear_python_tensors() { passed().tensors.clear(); }
 
 }  // namespace stages
 
@@ -129,6 +140,10 @@ TORCH_LIBRARY(retort, operators) {
   operators.def("dropout(Tensor x, int network, str path) -> Tensor", &stages::drop_in_network);
   operators.def("run(Tensor x, int network, str path, int call) -> Tensor",
                 &stages::run_in_network);
+  operators.def("shares_batch() -> bool", [] {
+    const stages::RankStatisticsPtr ranks = stages::current_rank_statistics();
+    return ranks && ranks->is_declared();
+  });
   operators.def("run_network(str[] names, Tensor[] inputs) -> (str[], Tensor[])",
                 &stages::run_encoded_network);
 }

@@ -140,6 +140,7 @@ PythonNetwork::PythonNetwork(const Json& request, bool draws, const MakeHostedLa
   const Json made = call_python(complete);
   networks()[id_] = this;
   if (!made.at("mixing_layer").is_null()) mixing_layer_ = made.at("mixing_layer");
+  if (!made.at("lone_mixing_layer").is_null()) lone_mixing_layer_ = made.at("lone_mixing_layer");
   for (const auto& [name, ours] : made.at("state").items()) state_.emplace_back(name, ours);
   pretrained_ = std::make_shared<const Json>(made.at("pretrained"));
   towers_ = std::make_shared<const Json>(made.at("towers"));

@@ -63,6 +63,9 @@ class PythonNetwork : public torch::nn::Module {
   /// A layer that normalises over the samples of a batch in training: "'norm' (BatchNorm2d)";
   /// empty: none does.
   const std::string& mixing_layer() const { return mixing_layer_; }
+  /// One that does so by itself and not by torch's batch_norm, so that it cannot see the samples of
+  /// several ranks; empty: none.
+  const std::string& lone_mixing_layer() const { return lone_mixing_layer_; }
 
   /// What a forward pass in training draws at random other than by dropout layers of ours.
   struct Draws {
@@ -100,7 +103,7 @@ class PythonNetwork : public torch::nn::Module {
                                                   const std::string& tower = "");
 
   const std::int64_t id_;
-  std::string mixing_layer_;
+  std::string mixing_layer_, lone_mixing_layer_;
   std::vector<std::pair<std::string, std::string>> state_;
   std::shared_ptr<const nlohmann::ordered_json> pretrained_, towers_;
   std::map<std::string, DropoutLayer, std::less<>> dropouts_;

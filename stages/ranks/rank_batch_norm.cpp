@@ -5,7 +5,10 @@
 #include <vector>
 
 #include <ATen/OpMathType.h>
+#include <ATen/ops/batch_norm_native.h>
+#include <ATen/ops/instance_norm_native.h>
 #include <torch/autograd.h>
+#include <torch/library.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -13,6 +16,8 @@ namespace stages {
 namespace {
 
 namespace autograd = torch::autograd;
+
+using OptionalTensor = std::optional<at::Tensor>;
 
 /// All dimensions but that of the channels.
 std::vector<std::int64_t> summed_dimensions(const at::Tensor& maps) {
@@ -59,8 +64,6 @@ bool has(const std::optional<at::Tensor>& tensor) { return tensor && tensor->def
 
 class BatchNormOverRanks : public autograd::Function<BatchNormOverRanks> {
  public:
-  using OptionalTensor = std::optional<at::Tensor>;
-
   static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& maps,
                             const OptionalTensor& weight, const OptionalTensor& bias,
                             const OptionalTensor& running_mean, const OptionalTensor& running_var,
@@ -118,6 +121,46 @@ at::Tensor batch_norm_over_ranks(const at::Tensor& maps, const std::optional<at:
                                  double epsilon, const RankStatisticsPtr& ranks) {
   return BatchNormOverRanks::apply(maps, weight, bias, running_mean, running_var, momentum, epsilon,
                                    ranks);
+}
+
+namespace {
+
+at::Tensor batch_norm_here(const at::Tensor& input, const OptionalTensor& weight,
+                           const OptionalTensor& bias, const OptionalTensor& running_mean,
+                           const OptionalTensor& running_var, bool training, double momentum,
+                           double epsilon, bool cudnn_enabled) {
+  const RankStatisticsPtr ranks = training ? current_rank_statistics() : RankStatisticsPtr();
+  const bool may_be_weight = input.size(0) == 1;
+  if (!ranks || (!ranks->is_declared() && may_be_weight)) {
+    return at::native::batch_norm(input, weight, bias, running_mean, running_var, training,
+                                  momentum, epsilon, cudnn_enabled);
+  }
+  return batch_norm_over_ranks(input, weight, bias, running_mean, running_var, momentum, epsilon,
+                               ranks);
+}
+
+/// Calls batch_norm with the channels of each sample as channels of one.
+at::Tensor instance_norm_here(const at::Tensor& input, const OptionalTensor& weight,
+                              const OptionalTensor& bias, const OptionalTensor& running_mean,
+                              const OptionalTensor& running_var, bool use_input_stats,
+                              double momentum, double epsilon, bool cudnn_enabled) {
+  const ScopedOwnStatistics own;
+  return at::native::instance_norm(input, weight, bias, running_mean, running_var, use_input_stats,
+                                   momentum, epsilon, cudnn_enabled);
+}
+
+}  // namespace
+
+void take_over_batch_norm() {
+  [[maybe_unused]] static const bool is_done = [] {
+    static auto on_cpu = MAKE_TORCH_LIBRARY_IMPL(aten, AutogradCPU);
+    static auto on_meta = MAKE_TORCH_LIBRARY_IMPL(aten, AutogradMeta);
+    for (torch::Library* const library : {&on_cpu, &on_meta}) {
+      library->impl("batch_norm", batch_norm_here);
+      library->impl("instance_norm", instance_norm_here);
+    }
+    return true;
+  }();
 }
 
 }  // namespace stages

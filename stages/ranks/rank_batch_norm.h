@@ -19,4 +19,9 @@ at::Tensor batch_norm_over_ranks(const at::Tensor& maps, const std::optional<at:
                                  const std::optional<at::Tensor>& running_var, double momentum,
                                  double epsilon, const RankStatisticsPtr& ranks);
 
+/// Once called, torch's batch_norm is batch_norm_over_ranks() within a ScopedRankStatistics, in
+/// training; its instance_norm, which calls it, stays as it is. Normalising a weight, (1, outputs,
+/// …), is no error where the network was not known to have BatchNorm.
+void take_over_batch_norm();
+
 }  // namespace stages

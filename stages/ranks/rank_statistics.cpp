@@ -1,11 +1,14 @@
 #include "stages/ranks/rank_statistics.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include <torch/autograd.h>
 #include <torch/types.h>
 
+#include "runner/shared/error/stage_error.h"
+#include "stages/ranks/rank_batch_norm.h"
 #include "stages/ranks/rank_group.h"
 
 namespace stages {
@@ -47,10 +50,24 @@ double merge_moments(const at::Tensor& rows, const at::Tensor& moments) {
 
 }  // namespace
 
-RankStatistics::RankStatistics(const runner::RankOfRun& ranks, bool counts, std::int64_t units)
-    : ranks_(ranks), counts_(counts), units_(units) {}
+RankStatistics::RankStatistics(const runner::RankOfRun& ranks, bool counts, std::int64_t units,
+                               bool is_declared)
+    : ranks_(ranks), counts_(counts), units_(units), is_declared_(is_declared) {}
+
+void RankStatistics::refuse_if_asked() const {
+  if (is_declared_ || !was_asked_) return;
+  throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                           "device.count: " + std::to_string(ranks_.size) +
+                               " divides every batch among as many processes, but the network "
+                               "calls batch_norm on its samples outside of a BatchNorm layer")
+      .in_stage("/device")
+      .at("/count")
+      .with_help("call torch.nn.BatchNorm2d in place of it, or set device.count: 1");
+}
 
 double RankStatistics::join_moments(const at::Tensor& moments, double count) const {
+  was_asked_ = true;
+  refuse_if_asked();
   const std::int64_t width = 1 + moments.numel();
   // Of each rank: its count, its means and its squares; 0 if its share does not count. The sum of
   // what each rank knows is what all of them know, to the bit.
@@ -90,10 +107,16 @@ KeptRanks kept_ranks(const torch::autograd::AutogradContext& context) {
 RankStatisticsPtr current_rank_statistics() { return statistics_of_thread; }
 
 ScopedRankStatistics::ScopedRankStatistics(const runner::RankOfRun& ranks, bool counts,
-                                           std::int64_t units)
-    : before_(std::exchange(statistics_of_thread,
-                            c10::make_intrusive<RankStatistics>(ranks, counts, units))) {}
+                                           std::int64_t units, bool is_declared)
+    : before_(std::exchange(statistics_of_thread, c10::make_intrusive<RankStatistics>(
+                                                      ranks, counts, units, is_declared))) {
+  take_over_batch_norm();
+}
 
 ScopedRankStatistics::~ScopedRankStatistics() { statistics_of_thread = before_; }
+
+ScopedOwnStatistics::ScopedOwnStatistics() : before_(std::exchange(statistics_of_thread, {})) {}
+
+ScopedOwnStatistics::~ScopedOwnStatistics() { statistics_of_thread = before_; }
 
 }  // namespace stages

@@ -21,16 +21,22 @@ namespace stages {
 /// allocates the same memory.
 class RankStatistics final : public torch::CustomClassHolder {
  public:
-  /// `counts`: as in Share. `units`: of the whole batch. Borrows the group.
-  RankStatistics(const runner::RankOfRun& ranks, bool counts, std::int64_t units);
+  /// `counts`: as in Share. `units`: of the whole batch. `is_declared`: the network is known to
+  /// have such layers; otherwise join_moments() refuses them. Borrows the group.
+  RankStatistics(const runner::RankOfRun& ranks, bool counts, std::int64_t units,
+                 bool is_declared = true);
 
   /// The units of the whole batch.
   std::int64_t units() const { return units_; }
+  bool is_declared() const { return is_declared_; }
   /// Replaces the moments of this rank's numbers by those of the numbers of all ranks: `moments`
   /// (2, channels), contiguous float64, holds the mean of each channel and the sum of the squared
   /// distances from it, of `count` numbers. Returns how many they are on all ranks. All ranks get
-  /// the same bits (Chan, Golub and LeVeque, 1979).
+  /// the same bits (Chan, Golub and LeVeque, 1979). Throws runner::StageError if the network was
+  /// not known to have such layers.
   double join_moments(const at::Tensor& moments, double count) const;
+  /// Throws what join_moments() has thrown, if it has: code in Python makes another exception of it.
+  void refuse_if_asked() const;
   /// Replaces a layer's sums over the gradients of this rank's numbers, contiguous float64, by
   /// those over the numbers of all ranks. On a rank whose share does not count they become zeros,
   /// since the batch does not depend on its numbers.
@@ -40,6 +46,8 @@ class RankStatistics final : public torch::CustomClassHolder {
   const runner::RankOfRun ranks_;
   const bool counts_;
   const std::int64_t units_;
+  const bool is_declared_;
+  mutable bool was_asked_ = false;  // for the moments of a layer
 };
 
 /// Shared with the backward pass.
@@ -61,17 +69,31 @@ KeptRanks kept_ranks(const torch::autograd::AutogradContext& context);
 RankStatisticsPtr current_rank_statistics();
 
 /// While it lives, layers that normalise by the statistics of a batch take them over all ranks, in
-/// forward passes of this thread and their backward passes:
+/// forward passes of this thread and their backward passes. So does torch's batch_norm wherever it
+/// is called from, Python included:
 ///
 ///   const ScopedRankStatistics statistics(ranks, share.counts, batch.units());
 ///   group.together([&] { compute_gradients(network, share_of_batch); });
 class [[nodiscard]] ScopedRankStatistics {
  public:
   /// As of RankStatistics.
-  ScopedRankStatistics(const runner::RankOfRun& ranks, bool counts, std::int64_t units);
+  ScopedRankStatistics(const runner::RankOfRun& ranks, bool counts, std::int64_t units,
+                       bool is_declared = true);
   ~ScopedRankStatistics();
   ScopedRankStatistics(const ScopedRankStatistics&) = delete;
   ScopedRankStatistics& operator=(const ScopedRankStatistics&) = delete;
+
+ private:
+  const RankStatisticsPtr before_;
+};
+
+/// While it lives, nothing is shared, as if there were no ScopedRankStatistics.
+class [[nodiscard]] ScopedOwnStatistics {
+ public:
+  ScopedOwnStatistics();
+  ~ScopedOwnStatistics();
+  ScopedOwnStatistics(const ScopedOwnStatistics&) = delete;
+  ScopedOwnStatistics& operator=(const ScopedOwnStatistics&) = delete;
 
  private:
   const RankStatisticsPtr before_;

@@ -95,7 +95,9 @@ class Accumulation {
     const ScopedActivationCheckpointing recomputed(network_.module(),
                                                    plan_.activation_checkpointing);
     std::optional<ScopedRankStatistics> statistics;
-    if (mixes_over_ranks_) statistics.emplace(ranks_, share_.counts, batch_.units());
+    if (ranks_.size > 1 && !is_over_groups(step_)) {
+      statistics.emplace(ranks_, share_.counts, batch_.units(), /*is_declared=*/mixes_over_ranks_);
+    }
     const bool is_cut = size_ < batch_.units(), meets_others = ranks_meet(step_, plan_, ranks_);
     if (is_cut && (plan_.two_pass || meets_others)) run_two_passes();
     else if (meets_others) together(ranks_, [&] { run_one_pass(); });

@@ -195,8 +195,10 @@ TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
     if (!training.measured || training.measured->why().empty()) {
       try {
         return TracedTraining(training, policy, backend, micro_batches, context).run();
-      } catch (const std::exception&) {
-        if (!training.measured) throw;
+      } catch (const std::exception& error) {
+        const auto* refused = dynamic_cast<const runner::StageError*>(&error);
+        const bool is_conflict = refused && refused->code == runner::ErrorCode::kOptionConflict;
+        if (!training.measured || is_conflict) throw;
         training.measured->set_why(why_not_dry());
       }
     }

@@ -41,6 +41,10 @@ bool couples_batch(const TrainingStep& step) {
   return most_coupled(step.terms()) == Coupling::kWholeBatch;
 }
 
+bool is_over_groups(const TrainingStep& step) {
+  return most_coupled(step.terms()) == Coupling::kPerGroup;
+}
+
 bool mixes_batch(const TrainingStep& step) {
   return runner::are_cut_layers(most_coupled(step.terms()), step.mixes_samples());
 }

@@ -51,6 +51,9 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
 std::int64_t units_in_group(const TrainingStep& step);
 /// Whether a term of the loss is over the whole batch.
 bool couples_batch(const TrainingStep& step);
+/// Whether the loss is over groups alone, so that encode() runs layers that mix samples on one
+/// group after another.
+bool is_over_groups(const TrainingStep& step);
 /// Whether layers mix the samples of a batch, and not only those of a group that the loss is over.
 bool mixes_batch(const TrainingStep& step);
 

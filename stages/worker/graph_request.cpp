@@ -167,6 +167,7 @@ Diagnostics Worker::GraphRequest::set_up(const runner::Result<c10::Device>& devi
   Diagnostics errors = device ? check_device(*device) : device.errors();
   const int ranks_here = meeting_ ? meeting_->ranks_here : ranks_.size;
   share_host_memory(ranks_here);
+  if (group_) limit_host_memory(group_->least(host_memory().bytes));
   const bool has_own_cores = meeting_ && meeting_->cores > 0 && !graph_.threads;
   threads_ =
       use_threads(has_own_cores ? std::optional(meeting_->cores) : graph_.threads, ranks_here);
@@ -273,7 +274,7 @@ ExitCode Worker::GraphRequest::plan_and_run(c10::Device device) {
                      {"libtorch", versions()["libtorch"]}};
   }
   runner::RunOptions planned = options();
-  planned.ranks.peers = nullptr;
+  planned.ranks = {.size = ranks_.size};  // all plan for the first, so they make the same choices
   planned.resumed = folder_in(request_, "folder");
   const Diagnostics unfit = executor_->plan(planned, dry_, /*strict=*/is_plan_, device.str());
   for (const runner::DryNode& node : executor_->planned()) {

@@ -302,6 +302,70 @@ TEST_F(HostedModel, PackagesAreRecordedAndChangesAreNamed) {
   EXPECT_THAT(again.err, HasSubstr("the result may be different"));
 }
 
+// Layers that mix the samples of a batch, in several processes.
+
+/// The network with BatchNorm in its blocks and, of one number for each sample, before its head.
+std::string normed_net(const std::string& norm = "nn.BatchNorm2d(width)",
+                       const std::string& before = "") {
+  std::string code = net("", "        self.last = nn.BatchNorm1d(width)\n", before);
+  const auto replace = [&](const std::string& old, const std::string& with) {
+    code.replace(code.find(old), old.size(), with);
+  };
+  replace("nn.GroupNorm(1, width)", norm);
+  replace("self.fc(x.mean((2, 3)))", "self.fc(self.last(x.mean((2, 3))))");
+  return code;
+}
+
+TEST_F(HostedModel, RanksNormaliseByTheWholeBatch) {
+  for (const char* const norm : {"nn.BatchNorm2d(width)", "nn.SyncBatchNorm(width)"}) {
+    trust("my_net.py", normed_net(norm));
+    for (const char* const ranks : {"2", "7"}) {
+      for (const char* const recomputed : {"none", "block"}) {
+        const Ended certified = here(
+            "certify own.yaml --json memory.activation_checkpointing=" + std::string(recomputed) +
+            " device.count=" + ranks + " python=" + python_->string());
+        EXPECT_EQ(certified.exit, 0) << norm << certified.err << certified.out;
+        EXPECT_THAT(certified.out, HasSubstr(ranks + std::string(" ranks")));
+      }
+    }
+  }
+  const Ended run = train("device.count=3", "ranks");
+  EXPECT_EQ(run.exit, 0) << run.err;
+  const Ended again = train("device.count=3 memory.activation_checkpointing=block", "ranks-again");
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_TRUE(weights("ranks-again") == weights("ranks")) << "the same bits every time";
+}
+
+TEST_F(HostedModel, RanksNormaliseLayersOfTimm) {
+  if (python("import timm").exit != 0) GTEST_SKIP() << "that Python has no package 'timm'";
+  for (const char* const model : {"resnet10t", "resnetv2_50"}) {
+    trust("my_net.py", "import timm\n\n\ndef make(num_classes):\n    return timm.create_model('" +
+                           std::string(model) + "', num_classes=num_classes)\n");
+    const Ended certified = here(
+        "certify own.yaml data.image_size=64 --json device.count=2 python=" + python_->string());
+    EXPECT_EQ(certified.exit, 0) << model << certified.err << certified.out;
+  }
+}
+
+TEST_F(HostedModel, LayersThatMixSamplesByThemselvesAreRefusedInSeveralProcesses) {
+  trust("my_net.py", normed_net("Own(width)",
+                                "\n\nclass Own(nn.BatchNorm2d):\n    def forward(self, x):\n"
+                                "        return x - x.mean((0, 2, 3), keepdim=True)\n"));
+  const std::string plan = "plan own.yaml device.count=2 python=" + python_->string();
+  const Ended by_itself = here(plan);
+  EXPECT_EQ(by_itself.exit, 78) << by_itself.err;
+  EXPECT_THAT(by_itself.err, HasSubstr("'blocks.0.norm' (Own) mixes the samples of a batch"));
+  EXPECT_THAT(by_itself.err, HasSubstr("[/device/count]"));
+
+  trust("my_net.py", net("        x = F.batch_norm(x, None, None, training=True)\n"));
+  const Ended by_function = here(plan);
+  EXPECT_NE(by_function.exit, 0);
+  EXPECT_THAT(by_function.err, HasSubstr("outside of a BatchNorm layer"));
+
+  trust("my_net.py", net("        x = F.instance_norm(x)\n"));
+  EXPECT_EQ(here("certify own.yaml device.count=2 python=" + python_->string()).exit, 0);
+}
+
 // Blocks that are recomputed, layers with adapters.
 
 TEST_F(HostedModel, RecomputedBlocksTrainToTheSameWeights) {

@@ -3,6 +3,7 @@
 import difflib
 import re
 import sys
+import threading
 
 from retort_host.blocks import adaptable_layers, blocks
 from retort_host.draws import alpha_dropout, draws_of, python_generators
@@ -19,7 +20,8 @@ class Networks:
         self.torch, self.entries, self.made = torch, entries, {}
         self.operators = torch.ops.retort
         self.calls, self.last_call = {}, 0  # what a block was called with besides its input
-        self.returned = None  # how the block that ran last returned its output
+        self.last_block = threading.local()  # of a thread; `returned`: how the block that ran last returned its output
+        self.allows_single_numbers = False
         # In evaluation a fused operator would compute with a layer's weight without its forward().
         torch.backends.mha.set_fastpath_enabled(False)
 
@@ -65,6 +67,7 @@ class Networks:
             "state": {name: names[id(tensor)] for name, tensor in state.items() if id(tensor) in names},
             "pretrained": pretrained_of(network, request["arguments"]),
             "mixing_layer": mixing_layer(torch, network),
+            "lone_mixing_layer": lone_mixing_layer(torch, network),
             "towers": towers,
         }
 
@@ -156,7 +159,8 @@ class Networks:
                 call = self.last_call
                 self.calls[call] = (inputs[1:], named, place)
             output = self.operators.run(inputs[0], number, path, call)
-            return output if self.returned is None else self.returned(output)
+            returned = self.last_block.returned
+            return output if returned is None else returned(output)
 
         return forward
 
@@ -178,7 +182,7 @@ class Networks:
             raise TypeError(f"'{path}' returned {type(output).__name__}, not one tensor, so it cannot be recomputed, "
                             "adapted or given a precision of its own")
         self.operators.take("result", output)
-        self.returned = returned
+        self.last_block.returned = returned
         return {}
 
     def forget(self, request):
@@ -194,8 +198,18 @@ class Networks:
         self.made[request["network"]].network.train(request["on"])
         return {}
 
+    def share_batches(self):
+        """Torch refuses one number for each channel. Of several ranks that share a batch, one may have no more."""
+        if self.allows_single_numbers or not self.operators.shares_batch():
+            return
+        functional = self.torch.nn.functional
+        verify = functional._verify_batch_size
+        functional._verify_batch_size = lambda size: None if self.operators.shares_batch() else verify(size)
+        self.allows_single_numbers = True
+
     def forward(self, request):
         torch, made = self.torch, self.made[request["network"]]
+        self.share_batches()
         made.active = set(request["active"])
         inputs = self.operators.give("input")
         version, before = inputs._version, made.generators_to_watch()
@@ -244,6 +258,7 @@ class Networks:
     def opened(self, number, active):
         """The network itself, for code that calls it; the worker runs the hosted modules `active`."""
         made = self.made[number]
+        self.share_batches()
         made.check_weights()
         made.active = set(active)
         return made.network
@@ -378,10 +393,31 @@ def attribute(network, path):
     return network
 
 
+# Layers that take the statistics of a batch and are no BatchNorm of torch: timm's, and those of the package inplace_abn.
+OTHER_MIXING_LAYERS = {"EvoNorm2dB0", "EvoNorm2dB1", "EvoNorm2dB2", "InplaceAbn", "ABN", "InPlaceABN", "InPlaceABNSync"}
+# Where the forward() is defined of layers that leave it to torch's batch_norm, which several ranks compute together.
+SHARED_FORWARDS = {"torch.nn.modules.batchnorm", "timm.layers.norm_act"}
+
+
+def mixing_layers(torch, network):
+    """The layers that normalise over the samples of a batch, with their paths."""
+    for path, module in network.named_modules():
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) or type(module).__name__ in OTHER_MIXING_LAYERS:
+            yield path, module
+
+
 def mixing_layer(torch, network):
     """The first layer that normalises over the samples of a batch, or None."""
-    for path, module in network.named_modules():
-        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+    for path, module in mixing_layers(torch, network):
+        return f"'{path}' ({type(module).__name__})"
+    return None
+
+
+def lone_mixing_layer(torch, network):
+    """The first such layer that would see the samples of one rank alone, or None."""
+    for path, module in mixing_layers(torch, network):
+        is_shared = type(module).forward.__module__ in SHARED_FORWARDS and "forward" not in vars(module)
+        if not is_shared or type(module).__name__ in OTHER_MIXING_LAYERS:
             return f"'{path}' ({type(module).__name__})"
     return None
 

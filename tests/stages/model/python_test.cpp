@@ -38,6 +38,7 @@ int play(const char* text) {
              {"state", {{"fc.weight", "fc.weight"}}},
              {"pretrained", nullptr},
              {"mixing_layer", nullptr},
+             {"lone_mixing_layer", nullptr},
              {"towers", nullptr}};
   } else if (request["do"] == "probe") {
     reply = {{"draws", Json::array()}, {"own_modules", Json::array()}, {"token_rows", nullptr}};

@@ -73,6 +73,18 @@ TEST(HostMemory, IsTheControlGroupsWhereThatLeavesLess) {
   EXPECT_EQ(host_memory(root.path()), (runner::NamedBytes{"the machine's memory", 2LL << 30}));
 }
 
+TEST(HostMemory, IsAtMostThatOfTheRankThatHasLeast) {
+  const TemporaryFolder root;
+  root.write("proc/meminfo", "MemTotal:       2097152 kB\n");
+  limit_host_memory(4LL << 30);
+  EXPECT_EQ(host_memory(root.path()), (runner::NamedBytes{"the machine's memory", 2LL << 30}));
+  limit_host_memory(1LL << 30);
+  EXPECT_EQ(host_memory(root.path()),
+            (runner::NamedBytes{"the memory of the rank that has least", 1LL << 30}));
+  limit_host_memory(INT64_MAX);
+  EXPECT_EQ(host_memory(root.path()).bytes, 2LL << 30);
+}
+
 TEST(ScopedMemoryBudget, EndsWithItsScopeAlsoByAThrow) {
   CountingAllocator counter;
   counter.set_limit(1000);

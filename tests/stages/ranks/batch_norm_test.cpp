@@ -23,6 +23,7 @@
 #include "stages/weights/weights.h"
 #include "tests/support/by_ranks.h"
 #include "tests/support/model_of.h"
+#include "tests/support/pairs.h"
 #include "tests/support/tiny_step.h"
 
 namespace stages {
@@ -105,6 +106,50 @@ TEST_P(BatchNormOverRanks, IsThatOfTheWholeBatch) {
 INSTANTIATE_TEST_SUITE_P(Models, BatchNormOverRanks,
                          testing::Values("resnet50", "se_resnext", "densenet121",
                                          "efficientnet_b2"));
+
+/// Points of a plane to four numbers, in float64.
+class NormedPoints final : public torch::nn::Module {
+ public:
+  NormedPoints()
+      : first_(register_module("first", torch::nn::Linear(2, 4))),
+        norm_(register_module("norm", std::make_shared<BatchNorm>(
+                                          4, BatchNormStatistics::kCollected, at::kDouble))) {
+    to(torch::kDouble);
+    const torch::NoGradGuard no_graph;
+    at::Generator generator = at::detail::createCPUGenerator(19);
+    for (const at::Tensor& parameter : parameters()) parameter.normal_(0.5, 0.5, generator);
+  }
+  at::Tensor forward(const at::Tensor& points) { return norm_->forward(first_->forward(points)); }
+
+ private:
+  torch::nn::Linear first_;
+  const std::shared_ptr<BatchNorm> norm_;
+};
+
+/// Two views of each point are to be alike, more than those of different ones.
+class NormedPairsStep final : public TinyStep {
+ public:
+  NormedPairsStep() { coupling = Coupling::kWholeBatch; }
+  bool mixes_samples() const override { return true; }
+  bool mixes_over_ranks() const override { return true; }
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    auto& net = dynamic_cast<NormedPoints&>(network);
+    return {{"image", net.forward(part["image"])}, {"view", net.forward(part["view"])}};
+  }
+  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
+    const at::Tensor products = encoded.at("image").matmul(encoded.at("view").t());
+    return {{"cross_entropy", torch::cross_entropy_loss(products, torch::arange(part.units()), {},
+                                                        at::Reduction::Sum)}};
+  }
+  NamedTensors score(const NamedTensors&, const Batch&) const override { return {}; }
+};
+
+// With twelve ranks and ten pairs, two ranks have none of their own.
+TEST(BatchNormOfRanks, IsThatOfTheBatchUnderALossOverTheWholeBatch) {
+  expect_equal_to_one_rank(
+      ten_pairs(), {}, [] { return std::make_shared<NormedPoints>(); },
+      [](NormedPoints&) { return NormedPairsStep(); });
+}
 
 /// A convolution and BatchNorm, recomputed or not.
 class NormedConvolution final : public RecomputableModule {

@@ -14,6 +14,7 @@
 #include "stages/model/normalize_batch.h"
 #include "stages/ranks/rank_group.h"
 #include "tests/support/distance.h"
+#include "tests/support/refused.h"
 
 namespace stages {
 namespace {
@@ -179,6 +180,37 @@ TEST(RankBatchNorm, NeedsNoWeightsAndNoRunningStatistics) {
       EXPECT_LT(distance(y, expected), tolerance_of(layer.maps));
     });
   });
+}
+
+TEST(RankBatchNorm, TakesOverTorchsInAScope) {
+  const LayerOnMaps layer({6, 3, 4}, torch::kDouble);
+  const at::Tensor all = by_torch(layer.maps, {}, {});
+  const at::Tensor instances =
+      torch::instance_norm(layer.maps, {}, {}, {}, {}, true, 0.1, 1e-5, false);
+  run_as_ranks(2, [&](const runner::RankOfRun& own) {
+    const auto share = [&](const at::Tensor& rows) {
+      return rows.slice(0, own.rank * 3, own.rank * 3 + 3);
+    };
+    const ScopedRankStatistics statistics(own, /*counts=*/true, /*units=*/6);
+    dynamic_cast<RankGroup&>(*own.peers).together([&] {
+      EXPECT_LT(distance(by_torch(share(layer.maps), {}, {}), share(all)),
+                tolerance_of(layer.maps));
+      EXPECT_TRUE(torch::instance_norm(share(layer.maps), {}, {}, {}, {}, true, 0.1, 1e-5, false)
+                      .equal(share(instances)))
+          << "a sample is normalised by itself";
+    });
+    const ScopedOwnStatistics alone;
+    EXPECT_GT(distance(by_torch(share(layer.maps), {}, {}), share(all)), 1e-3);
+  });
+}
+
+TEST(RankBatchNorm, IsRefusedWhereItWasNotDeclared) {
+  const LayerOnMaps layer({6, 3, 4}, torch::kDouble);
+  const ScopedRankStatistics statistics({.size = 2}, true, 6, /*is_declared=*/false);
+  EXPECT_REFUSED(refusals_of([&] { by_torch(layer.maps, {}, {}); }), kOptionConflict, "/device/count",
+                 "device.count: 2", "outside of a BatchNorm layer");
+  const at::Tensor weight = layer.maps.slice(0, 0, 1);
+  EXPECT_EQ(by_torch(weight, {}, {}).sizes(), weight.sizes()) << "as timm's StdConv2d does";
 }
 
 TEST(RankBatchNorm, HasNoGradientOfItsGradient) {
