@@ -112,15 +112,15 @@ TrainingState state_from_json(std::string_view text) {
   return state;
 }
 
-void write_checkpoint(const fs::path& folder, const TrainingState& state,
-                      runner::Storage& storage) {
+void write_checkpoint(const fs::path& folder, const TrainingState& state, runner::Storage& storage,
+                      const BringTensor& bring) {
   json files;
   files[kCheckpointModel] =
       write_file(folder / kCheckpointModel, storage,
                  [&](const Append& append) { put_safetensors(state.model, state.about, append); });
-  files[kCheckpointOptimizer] =
-      write_file(folder / kCheckpointOptimizer, storage,
-                 [&](const Append& append) { put_safetensors(state.optimizer, {}, append); });
+  files[kCheckpointOptimizer] = write_file(
+      folder / kCheckpointOptimizer, storage,
+      [&](const Append& append) { put_safetensors(state.optimizer, {}, append, bring); });
   files[kCheckpointState] = write_file(folder / kCheckpointState, storage,
                                        [&](const Append& append) { append(state_json(state)); });
   const std::string manifest =
@@ -130,14 +130,19 @@ void write_checkpoint(const fs::path& folder, const TrainingState& state,
 }
 
 TrainingState read_checkpoint(const fs::path& folder, CheckpointPart part) {
+  const auto whole = [](const std::string&) { return WeightContents::kNumbers; };
+  return read_checkpoint(folder, part == CheckpointPart::kAll ? whole : ContentsOf());
+}
+
+TrainingState read_checkpoint(const fs::path& folder, const ContentsOf& contents_of) {
   check_checkpoint(folder);
   TrainingState state = read_state(folder);
   try {
     Safetensors model = read_safetensors(folder / kCheckpointModel);
     state.model = std::move(model.tensors);
     state.about = std::move(model.metadata);
-    if (part == CheckpointPart::kAll)
-      state.optimizer = read_safetensors(folder / kCheckpointOptimizer).tensors;
+    if (contents_of)
+      state.optimizer = read_safetensors(folder / kCheckpointOptimizer, contents_of).tensors;
   } catch (const StageError& error) {
     damaged_checkpoint(folder, error.what());
   }

@@ -11,6 +11,7 @@
 
 #include "runner/shared/disk/storage.h"
 #include "stages/tensor/named_tensors.h"
+#include "stages/weights/safetensors.h"
 
 namespace stages {
 
@@ -54,9 +55,9 @@ TrainingState state_from_json(std::string_view text);
 /// the manifest or cannot be parsed; a WriteError if the disk refuses a write.
 
 /// Writes the files into `folder`, which exists and is empty. The caller that renames the folder
-/// flushes it (NewFolder).
+/// flushes it (NewFolder). `bring` brings the optimizer's state, as in put_safetensors().
 void write_checkpoint(const std::filesystem::path& folder, const TrainingState& state,
-                      runner::Storage& storage);
+                      runner::Storage& storage, const BringTensor& bring = bring_here);
 
 /// How much of a checkpoint is loaded into memory.
 enum class CheckpointPart {
@@ -67,6 +68,8 @@ enum class CheckpointPart {
 /// Reads a checkpoint after checking every byte against its manifest.
 TrainingState read_checkpoint(const std::filesystem::path& folder,
                               CheckpointPart part = CheckpointPart::kAll);
+/// The same, with `contents_of` each tensor of the optimizer's state; null: without that state.
+TrainingState read_checkpoint(const std::filesystem::path& folder, const ContentsOf& contents_of);
 
 /// The same without the tensors; of their files only the sizes are checked.
 TrainingState read_checkpoint_state(const std::filesystem::path& folder);

@@ -50,14 +50,14 @@ bool Checkpoints::is_measured(const Saved& one) { return one.metric.has_value();
 Checkpoints::Checkpoints(fs::path folder, CheckpointOptions options, runner::Storage& storage)
     : folder_(std::move(folder)), options_(options), storage_(storage) {}
 
-fs::path Checkpoints::save(const TrainingState& state) {
+fs::path Checkpoints::save(const TrainingState& state, const BringTensor& bring) {
   make_room(state);
   CheckpointName name{.step = state.step};
   for (const CheckpointName& other : list_checkpoints(folder_)) {
     if (other.step == name.step) name.again = std::max(name.again, other.again + 1);
   }
   runner::NewFolder unfinished(folder_ / to_text(name), hidden(folder_, name, ".part"), storage_);
-  write_checkpoint(unfinished.draft(), state, storage_);
+  write_checkpoint(unfinished.draft(), state, storage_, bring);
   unfinished.publish();
   point(kLatestCheckpoint, name);
 
@@ -98,12 +98,12 @@ FoundCheckpoint Checkpoints::read(const CheckpointName& name, CheckpointPart par
   return {folder, read_checkpoint(folder, part)};
 }
 
-Continuation Checkpoints::load_to_continue() {
+Continuation Checkpoints::load_to_continue(const ContentsOf& contents_of) {
   Continuation result;
   std::vector<Damage> damaged;
   const auto name = find_to_continue(
       [&](const fs::path& folder) {
-        result.from = {folder, read_checkpoint(folder)};
+        result.from = {folder, read_checkpoint(folder, contents_of)};
       },
       damaged);
   for (const auto& [broken, what] : damaged)

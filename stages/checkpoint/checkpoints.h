@@ -50,7 +50,8 @@ class Checkpoints {
   /// oldest of equals), and removes those that are neither pointed to nor to be kept. Returns the
   /// new folder. Throws runner::WriteError: kDiskFull, before anything is written, if there is too
   /// little room; earlier checkpoints stay. A removal that fails is retried at the next save.
-  std::filesystem::path save(const TrainingState& state);
+  /// `bring` as in write_checkpoint().
+  std::filesystem::path save(const TrainingState& state, const BringTensor& bring = bring_here);
 
   /// The checkpoint that `latest` names; nullopt if there is none at all. Throws
   /// runner::StageError, kDamagedWeights, if it is damaged: only a resumed training may fall back
@@ -63,8 +64,10 @@ class Checkpoints {
   /// The checkpoint that `latest` names or, if that is damaged, the newest whole one. If the one
   /// that `best` names is damaged, the newest before it, so that training reaches it again. A
   /// damaged one is renamed to damaged-step-00001234. Also completes the cleanup of the last save,
-  /// which may have been cut off.
-  Continuation load_to_continue();
+  /// which may have been cut off. `contents_of` as in read_checkpoint().
+  Continuation load_to_continue(const ContentsOf& contents_of = [](const std::string&) {
+    return WeightContents::kNumbers;
+  });
   /// Whether load_to_continue() would find a checkpoint.
   bool can_continue() const;
 

@@ -186,6 +186,9 @@ class Policy final : public runner::Stage {
     policy->offloads_optimizer = runner::choice<bool>(
         reader, "offload", {{"none", false}, {"optimizer", true}, {"auto", false}});
     policy->offload_is_open = says_auto(reader, "offload");
+    policy->shards_optimizer = runner::choice<bool>(
+        reader, "shard", {{"none", false}, {"optimizer", true}, {"auto", false}});
+    policy->shard_is_open = says_auto(reader, "shard");
     policy->optimizer_in_backward = read_switch(reader, "optimizer_in_backward");
     policy->in_backward_is_open = says_auto(reader, "optimizer_in_backward");
     policy->two_pass = read_switch(reader, "two_pass");

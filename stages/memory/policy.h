@@ -72,6 +72,8 @@ class MemoryPolicy : public runner::Artifact {
   bool offloads_optimizer =
       false;  ///< keep the optimizer's state in host memory, if the device has its own memory
   bool offload_is_open = false;            ///< the plan chooses whether to offload
+  bool shards_optimizer = false;           ///< keep a part of its state on each rank
+  bool shard_is_open = false;              ///< the plan chooses whether to
   bool optimizer_in_backward = false;      ///< step weights and free gradients in the backward pass
   bool in_backward_is_open = false;        ///< the plan chooses this
   LossForm loss_form = LossForm::kDirect;  ///< for a loss that has several forms
@@ -93,7 +95,7 @@ class MemoryPolicy : public runner::Artifact {
   bool leaves_a_choice() const {
     return (allow == Allow::kExact && (!micro_batch || micro_batch_is_most || two_pass_is_open)) ||
            (allow != Allow::kNothing &&
-            (checkpointing_is_open || offload_is_open || in_backward_is_open));
+            (checkpointing_is_open || offload_is_open || shard_is_open || in_backward_is_open));
   }
 };
 

@@ -29,11 +29,11 @@ struct PolicyWay {
   std::int64_t micro_batch = 0;  // 0: the whole batch
   bool two_pass = false;
   ActivationCheckpointing recomputed = {};
-  bool offloads = false, in_backward = false;  // the optimizer
+  bool offloads = false, shards = false, in_backward = false;  // the optimizer
 
   auto key() const {
     return std::tuple(micro_batch, two_pass, recomputed.blocks, recomputed.modules, offloads,
-                      in_backward);
+                      shards, in_backward);
   }
 };
 
@@ -52,6 +52,7 @@ class WaySearch {
         as_written_{.two_pass = written_.two_pass && written_.micro_batch,
                     .recomputed = written_.activation_checkpointing,
                     .offloads = written_.offloads_optimizer,
+                    .shards = written_.shards_optimizer,
                     .in_backward = written_.optimizer_in_backward},
         whole_(as_written_) {}
 
@@ -93,16 +94,20 @@ class WaySearch {
   std::vector<PolicyWay> optimizer_ways() const {
     if (written_.allow == Allow::kNothing) return {};
     const bool may_offload = written_.offload_is_open && search_.has_host;
+    const bool may_shard = written_.shard_is_open && search_.has_ranks;
     const bool may_step = written_.in_backward_is_open && written_.recovery.max_retries == 0;
-    std::vector<PolicyWay> ways;
-    const auto add = [&](bool offloads, bool in_backward) {
-      PolicyWay& way = ways.emplace_back(as_written_);
-      way.offloads |= offloads;
-      way.in_backward |= in_backward;
+    std::vector<PolicyWay> ways = {as_written_};
+    const auto combine = [&](bool may, bool PolicyWay::*option) {
+      for (std::size_t i = 0, before = ways.size(); may && i < before; ++i) {
+        PolicyWay way = ways[i];
+        way.*option = true;
+        ways.push_back(std::move(way));
+      }
     };
-    if (may_step) add(false, true);
-    if (may_offload) add(true, false);
-    if (may_step && may_offload) add(true, true);
+    combine(may_step, &PolicyWay::in_backward);
+    combine(may_offload, &PolicyWay::offloads);
+    combine(may_shard, &PolicyWay::shards);
+    ways.erase(ways.begin());
     return ways;
   }
 
@@ -245,9 +250,10 @@ class WaySearch {
     if (way.micro_batch > 0) policy.micro_batch = way.micro_batch;
     policy.two_pass = way.two_pass;
     policy.micro_batch_is_most = policy.two_pass_is_open = policy.checkpointing_is_open = false;
-    policy.offload_is_open = policy.in_backward_is_open = false;
+    policy.offload_is_open = policy.shard_is_open = policy.in_backward_is_open = false;
     policy.activation_checkpointing = way.recomputed;
     policy.offloads_optimizer = way.offloads;
+    policy.shards_optimizer = way.shards;
     policy.optimizer_in_backward = way.in_backward;
     return policy;
   }
@@ -289,6 +295,8 @@ class WaySearch {
       text += ", the optimizer in the backward pass";
     if (tried.way.offloads && !written_.offloads_optimizer)
       text += ", its state in the host's memory";
+    if (tried.way.shards && !written_.shards_optimizer)
+      text += ", the optimizer's state divided among the ranks";
     const ActivationCheckpointing& recomputed = tried.way.recomputed;
     if (!may_recompute() || !recomputed.recomputes()) return text;
     if (recomputed.blocks) return text + ", all blocks recomputed";
@@ -363,8 +371,9 @@ std::optional<MemoryPolicy> replayed_policy(const nlohmann::ordered_json& step,
   const runner::JsonFields fields(step, "how a step was computed");
   MemoryPolicy policy = written;
   policy.micro_batch_is_most = policy.two_pass_is_open = policy.checkpointing_is_open = false;
-  policy.offload_is_open = policy.in_backward_is_open = false;
+  policy.offload_is_open = policy.shard_is_open = policy.in_backward_is_open = false;
   if (written.offload_is_open) policy.offloads_optimizer = fields.has("offload");
+  if (written.shard_is_open) policy.shards_optimizer = fields.has("shard");
   policy.optimizer_in_backward = fields.has("optimizer_in_backward");
   const std::int64_t micro_batch = fields.count("micro_batch");
   if (micro_batch > 0) policy.micro_batch = micro_batch;

@@ -146,8 +146,10 @@ Replan search_again(PolicySearch search) {
       const std::int64_t needed = search.trace(failed).plan.needed;
       MemoryPolicy written = search.written;
       written.offloads_optimizer = failed.offloads_optimizer;
-      written.offload_is_open = false;
-      PolicySearch again{written, search.batch, 0, search.has_host, search.trace, search.seconds};
+      written.shards_optimizer = failed.shards_optimizer;
+      written.offload_is_open = written.shard_is_open = false;
+      PolicySearch again{written,      search.batch,  0, search.has_host, search.has_ranks,
+                         search.trace, search.seconds};
       again.budget =
           std::min(memory_budget(search.written, runner::NamedBytes{"what is free", bytes})->bytes,
                    static_cast<std::int64_t>(kShrunk * static_cast<double>(needed)));

@@ -41,6 +41,8 @@ std::vector<std::string> overrides_between(const MemoryPolicy& from, const Memor
     set(to.pointer, "activation_checkpointing=" + option_text(to.activation_checkpointing));
   if (to.offloads_optimizer != from.offloads_optimizer)
     set(to.pointer, to.offloads_optimizer ? "offload=optimizer" : "offload=none");
+  if (to.shards_optimizer != from.shards_optimizer)
+    set(to.pointer, to.shards_optimizer ? "shard=optimizer" : "shard=none");
   if (to.optimizer_in_backward != from.optimizer_in_backward)
     set(to.pointer,
         to.optimizer_in_backward ? "optimizer_in_backward=true" : "optimizer_in_backward=false");
@@ -73,7 +75,7 @@ struct Alternative {
   std::int64_t micro_batch;  // 0: the whole batch
   bool blocks, two_pass;
   bool gram = false;
-  bool offloads = false, in_backward = false;  // the optimizer, whatever the policy says
+  bool offloads = false, shards = false, in_backward = false;  // the optimizer, whatever the policy
   auto operator<=>(const Alternative&) const = default;
 };
 
@@ -120,9 +122,11 @@ class Alternatives {
  private:
   /// The other ways of the optimizer, if they save memory.
   void consider_optimizer(Alternative way) {
-    for (const auto& [offloads, in_backward] :
-         {std::pair(true, false), std::pair(false, true), std::pair(true, true)}) {
+    for (const auto& [offloads, shards, in_backward] :
+         {std::tuple(true, false, false), std::tuple(false, true, false),
+          std::tuple(false, false, true), std::tuple(true, false, true)}) {
       way.offloads = offloads;
+      way.shards = shards;
       way.in_backward = in_backward;
       const Outcome& found = outcome(way);
       if (found.refused.empty() && found.needed < plan_.needed) consider(way);
@@ -136,6 +140,7 @@ class Alternatives {
     if (way.blocks) policy.activation_checkpointing = {.blocks = true};
     if (way.micro_batch > 0 && way.micro_batch < units_) policy.optimizer_in_backward = false;
     policy.offloads_optimizer |= way.offloads;
+    policy.shards_optimizer |= way.shards;
     policy.optimizer_in_backward |= way.in_backward;
     if (way.gram) policy.loss_form = LossForm::kGram;
     return policy;
@@ -250,6 +255,13 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Memo
   } else if (written.offloads_optimizer) {
     add_without_effect("offload", "optimizer",
                        "the optimizer's state is in the host's memory anyway");
+  }
+  if (written.shards_optimizer && plan.step.contains("shard")) {
+    without.shards_optimizer = false;
+    add("shard", "optimizer", without);
+    without = policy;
+  } else if (written.shards_optimizer) {
+    add_without_effect("shard", "optimizer", "there is one rank, which keeps all of it");
   }
   if (written.optimizer_in_backward) {
     without.optimizer_in_backward = false;

@@ -26,8 +26,8 @@ std::string option_of(const std::string& stage, const std::string& name);
 std::string option_text(const ActivationCheckpointing& checkpointing);
 
 /// The overrides that change a recipe with policy `from` into one with policy `to`. They cover
-/// micro_batch, two_pass, activation_checkpointing, offload, optimizer_in_backward and precision. A
-/// micro_batch replaces gradient_accumulation_steps, since a recipe may not have both.
+/// micro_batch, two_pass, activation_checkpointing, offload, shard, optimizer_in_backward and
+/// precision. A micro_batch replaces gradient_accumulation_steps, since a recipe may not have both.
 std::vector<std::string> overrides_between(const MemoryPolicy& from, const MemoryPolicy& to,
                                            const CutBatch& batch);
 

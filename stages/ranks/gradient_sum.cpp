@@ -1,11 +1,11 @@
 #include "stages/ranks/gradient_sum.h"
 
-#include <algorithm>
 #include <cstdint>
-#include <map>
+#include <optional>
 
 #include <torch/types.h>
 
+#include "stages/ranks/messages.h"
 #include "stages/ranks/rank_group.h"
 
 namespace stages {
@@ -41,74 +41,12 @@ void complete_gradients(const std::vector<at::Tensor>& parameters,
   }
 }
 
-/// Gradients of one type that are sent as one message.
-struct Bucket {
-  std::vector<at::Tensor> gradients;
-  std::int64_t numbers = 0;
-  at::Tensor flat;  // undefined: the only gradient, which is in order as it is
-};
-
-std::vector<Bucket> divided(const std::vector<at::Tensor>& parameters) {
-  std::vector<Bucket> buckets;
-  std::int64_t bytes = 0;
+std::vector<ToSend> gradients_of(const std::vector<at::Tensor>& parameters) {
+  std::vector<ToSend> gradients;
   for (const at::Tensor& parameter : parameters) {
-    const at::Tensor gradient = parameter.grad();
-    if (!gradient.defined()) continue;
-    const auto size = static_cast<std::int64_t>(gradient.nbytes());
-    const bool fits = !buckets.empty() && bytes + size <= kBucketBytes &&
-                      buckets.back().gradients.front().scalar_type() == gradient.scalar_type();
-    if (!fits) {
-      buckets.emplace_back();
-      bytes = 0;
-    }
-    buckets.back().gradients.push_back(gradient);
-    buckets.back().numbers += gradient.numel();
-    bytes += size;
+    if (parameter.grad().defined()) gradients.push_back({parameter.grad()});
   }
-  return buckets;
-}
-
-/// Gives the buckets of each type room in one tensor, as large as the largest of them.
-void make_room(std::vector<Bucket>& buckets) {
-  std::map<at::ScalarType, std::int64_t> most;
-  const auto needs_none = [](const Bucket& bucket) {
-    return bucket.gradients.size() == 1 && bucket.gradients.front().is_contiguous();
-  };
-  for (const Bucket& bucket : buckets) {
-    std::int64_t& numbers = most[bucket.gradients.front().scalar_type()];
-    if (!needs_none(bucket)) numbers = std::max(numbers, bucket.numbers);
-  }
-  std::map<at::ScalarType, at::Tensor> room;
-  for (Bucket& bucket : buckets) {
-    if (needs_none(bucket)) continue;
-    const at::Tensor& first = bucket.gradients.front();
-    at::Tensor& all = room[first.scalar_type()];
-    if (!all.defined()) all = torch::empty({most[first.scalar_type()]}, first.options());
-    bucket.flat = all.narrow(0, 0, bucket.numbers);
-  }
-}
-
-/// Calls `move` with each gradient and its place in the message.
-template <typename Move>
-void for_each_gradient(const Bucket& bucket, Move move) {
-  std::int64_t begin = 0;
-  for (const at::Tensor& gradient : bucket.gradients) {
-    move(gradient, bucket.flat.narrow(0, begin, gradient.numel()).view(gradient.sizes()));
-    begin += gradient.numel();
-  }
-}
-
-/// Sums the gradients of `bucket`. A dry run has no `group`.
-void send(const Bucket& bucket, RankGroup* group) {
-  if (!bucket.flat.defined()) {
-    if (group) group->sum(bucket.gradients.front());
-    return;
-  }
-  for_each_gradient(
-      bucket, [](const at::Tensor& gradient, const at::Tensor& place) { place.copy_(gradient); });
-  if (group) group->sum(bucket.flat);
-  for_each_gradient(
-      bucket, [](const at::Tensor& gradient, const at::Tensor& place) { gradient.copy_(place); });
+  return gradients;
 }
 
 }  // namespace
@@ -121,32 +59,29 @@ void GradientSum::over_ranks(const std::vector<at::Tensor>& parameters,
   }
   RankGroup* const group = group_of(ranks_);
   at::Tensor numbers;
-  std::vector<Bucket> buckets;
-  const auto make_buckets = [&] {
-    const torch::NoGradGuard no_graph;
-    buckets = divided(parameters);
-    make_room(buckets);
-  };
+  std::optional<Messages> messages;
+  const auto make_messages = [&] { messages.emplace(gradients_of(parameters)); };
   const auto compute_own = [&]() -> std::int64_t {
     numbers = compute();
     const bool is_agreed = !group || presence(parameters) == present_;
-    if (is_agreed) make_buckets();
+    if (is_agreed) make_messages();
     return is_agreed ? 0 : 1;
   };
   if (!group) {
     compute_own();
   } else if (group->largest_of(compute_own) > 0) {
-    buckets.clear();
+    messages.reset();
     present_ = presence_on_any(parameters, *group);
     group->together([&] {
       complete_gradients(parameters, present_);
-      make_buckets();
+      make_messages();
     });
   }
-  const torch::NoGradGuard no_graph;
   std::function<void()> finish;
   if (group && numbers.defined()) finish = group->begin_sum(numbers);
-  for (const Bucket& bucket : buckets) send(bucket, group);
+  messages->exchange([&](const at::Tensor& message, int) {
+    if (group) group->sum(message);
+  });
   if (finish) finish();
 }
 

@@ -9,9 +9,6 @@
 
 namespace stages {
 
-/// The most bytes of gradients that are summed at once, as in DistributedDataParallel.
-inline constexpr std::int64_t kBucketBytes = 25 << 20;
-
 /// Sums over all ranks what each of them has computed in a step:
 ///
 ///   GradientSum sum(ranks);  // of a training

@@ -134,6 +134,23 @@ std::function<void()> RankGroup::begin_sum(at::Tensor tensor) {
   return [this, begun] { in_group([&] { begun->wait(); }); };
 }
 
+void RankGroup::broadcast(const at::Tensor& tensor, int from) {
+  std::vector<at::Tensor> one = {tensor};
+  c10d::BroadcastOptions options;
+  options.rootRank = from;
+  in_group([&] { backend_->broadcast(one, options)->wait(); });
+}
+
+void RankGroup::send(const at::Tensor& tensor, int to) {
+  std::vector<at::Tensor> one = {tensor};
+  in_group([&] { backend_->send(one, to, /*tag=*/0)->wait(); });
+}
+
+void RankGroup::receive(const at::Tensor& tensor, int from) {
+  std::vector<at::Tensor> one = {tensor};
+  in_group([&] { backend_->recv(one, from, /*tag=*/0)->wait(); });
+}
+
 RankGroup::Gathered RankGroup::gather(const at::Tensor& rows) {
   at::Tensor counts;
   together([&] {

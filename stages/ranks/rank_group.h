@@ -50,6 +50,11 @@ class RankGroup final : public runner::Peers {
 
   /// Sums the tensor over all ranks, in place. It is contiguous, on the CPU. Allocates nothing.
   void sum(at::Tensor tensor) { begin_sum(std::move(tensor))(); }
+  /// Gives all ranks the numbers that the tensor has on rank `from`. It is contiguous, on the CPU.
+  void broadcast(const at::Tensor& tensor, int from);
+  /// Gives them to one other rank, which calls receive() with a tensor of the same size and type.
+  void send(const at::Tensor& tensor, int to);
+  void receive(const at::Tensor& tensor, int from);
   /// Begins sum(). The tensor holds it once the function that this returns has been called.
   std::function<void()> begin_sum(at::Tensor tensor);
   /// The rows of all ranks, in the order of the ranks. Their numbers may differ. Runs out of memory

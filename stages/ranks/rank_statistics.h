@@ -35,7 +35,8 @@ class RankStatistics final : public torch::CustomClassHolder {
   /// the same bits (Chan, Golub and LeVeque, 1979). Throws runner::StageError if the network was
   /// not known to have such layers.
   double join_moments(const at::Tensor& moments, double count) const;
-  /// Throws what join_moments() has thrown, if it has: code in Python makes another exception of it.
+  /// Throws what join_moments() has thrown, if it has: code in Python makes another exception of
+  /// it.
   void refuse_if_asked() const;
   /// Replaces a layer's sums over the gradients of this rank's numbers, contiguous float64, by
   /// those over the numbers of all ranks. On a rank whose share does not count they become zeros,

@@ -90,7 +90,8 @@ Left compute_together(const TrainingStep& step, const Networks& networks, const 
 
 /// The weights after two steps of a stateful optimizer; weights and buffers are then restored.
 NamedTensors weights_after_steps(const TrainingStep& step, torch::nn::Module& network,
-                                 const Batch& batch, const StepPlan& plan, std::uint64_t seed) {
+                                 const Batch& batch, const StepPlan& plan, std::uint64_t seed,
+                                 const runner::RankOfRun& ranks = {}) {
   constexpr AdamOptions kRule{.learning_rate = 0.01,
                               .beta1 = 0.9,
                               .beta2 = 0.99,
@@ -100,9 +101,10 @@ NamedTensors weights_after_steps(const TrainingStep& step, torch::nn::Module& ne
   const NamedTensors trained = trained_parameters(network);
   std::vector<at::Tensor> before;
   for (const auto& [name, weight] : trained) before.push_back(weight.detach().clone());
+  network.zero_grad();
   const StepSnapshot buffers(network, at::kCPU);
   StepExecution execution(step, network, {{.name = "", .optimizer = kRule, .parameters = trained}},
-                          plan, {}, at::kCPU);
+                          plan, {}, at::kCPU, {}, ranks);
   for (const std::int64_t number : {1, 2})
     execution.commit(execution.compute(batch, {seed, number}));
   NamedTensors after;
@@ -113,6 +115,18 @@ NamedTensors weights_after_steps(const TrainingStep& step, torch::nn::Module& ne
     at::Tensor(weight).copy_(*old++);
   }
   buffers.restore();
+  return after;
+}
+
+/// The same on each of several ranks, which take the steps together.
+std::vector<NamedTensors> weights_after_steps(const TrainingStep& step, const Networks& networks,
+                                              const Batch& batch, const StepPlan& plan,
+                                              std::uint64_t seed) {
+  std::vector<NamedTensors> after(networks.size());
+  run_as_ranks(static_cast<int>(networks.size()), [&](const runner::RankOfRun& own) {
+    const auto index = static_cast<std::size_t>(own.rank);
+    after[index] = weights_after_steps(step, *networks[index], batch, plan, seed, own);
+  });
   return after;
 }
 
@@ -148,6 +162,7 @@ std::string comparison(const StepPlan& plan, std::int64_t units, bool drops, std
   if (plan.activation_checkpointing.recomputes())
     ways.push_back("activation_checkpointing " + text(plan.activation_checkpointing));
   if (plan.offloads_optimizer) ways.emplace_back("offload optimizer");
+  if (plan.shards_optimizer) ways.emplace_back("shard optimizer");
   if (plan.optimizer_in_backward) ways.emplace_back("optimizer_in_backward true");
   std::string result;
   for (const std::string& way : ways) result += (result.empty() ? "" : ", ") + way;
@@ -258,13 +273,24 @@ Certificate compare_gradients(const TrainingStep& step, torch::nn::Module& netwo
     if (!is_equal(parts.buffers[i].second, whole.buffers[i].second))
       certificate.changed.push_back("the buffer " + whole.buffers[i].first);
   }
-  if (!plan.offloads_optimizer && !plan.optimizer_in_backward) return certificate;
+  const auto compare_weights = [&](const NamedTensors& after, const NamedTensors& expected,
+                                   const std::string& where) {
+    for (const auto& [name, weight] : after) {
+      if (!weight.equal(expected.at(name)))
+        certificate.changed.push_back("the weight " + name + " after two steps" + where);
+    }
+  };
   StepPlan at_once = plan;
-  at_once.offloads_optimizer = at_once.optimizer_in_backward = false;
-  const NamedTensors expected = weights_after_steps(step, network, batch, at_once, seed);
-  for (const auto& [name, weight] : weights_after_steps(step, network, batch, plan, seed)) {
-    if (!weight.equal(expected.at(name)))
-      certificate.changed.push_back("the weight " + name + " after two steps");
+  at_once.offloads_optimizer = at_once.optimizer_in_backward = at_once.shards_optimizer = false;
+  if (plan.offloads_optimizer || plan.optimizer_in_backward) {
+    compare_weights(weights_after_steps(step, network, batch, plan, seed),
+                    weights_after_steps(step, network, batch, at_once, seed), "");
+  }
+  if (plan.shards_optimizer && !of_ranks.empty()) {
+    const NamedTensors expected = weights_after_steps(step, of_ranks, batch, at_once, seed).front();
+    const std::vector<NamedTensors> all = weights_after_steps(step, of_ranks, batch, plan, seed);
+    for (std::size_t rank = 0; rank < all.size(); ++rank)
+      compare_weights(all[rank], expected, " on rank " + std::to_string(rank));
   }
   return certificate;
 }

@@ -63,11 +63,14 @@ OptimizerOptions read_optimizer(runner::ConfigReader& reader) {
   return read ? read(reader) : OptimizerOptions{};
 }
 
-Optimizer::Optimizer(const std::vector<ParameterGroup>& groups, bool offloads) {
+Optimizer::Optimizer(const std::vector<ParameterGroup>& groups, bool offloads, StateShard shard)
+    : shard_(std::move(shard)) {
   assert(!groups.empty());
   for (const ParameterGroup& group : groups) {
-    for (const auto& [name, tensor] : group.parameters)
+    for (const auto& [name, tensor] : group.parameters) {
       slots_.push_back({.name = name, .group = names_.size(), .parameter = tensor});
+      slots_.back().is_kept = shard_.keeps(slots_.size() - 1);
+    }
     names_.push_back(group.name);
     options_.push_back(group.optimizer);
     rates_.push_back({.learning_rate = learning_rate(group.optimizer), .momentum = {}});
@@ -108,6 +111,13 @@ at::Tensor Optimizer::zeros(const Slot& slot, const Part& part) {
   if (part.second == &Slot::age)
     return torch::zeros({}, slot.parameter.options().dtype(torch::kFloat));
   return torch::zeros_like(slot.parameter, torch::MemoryFormat::Preserve);
+}
+
+at::Tensor Optimizer::outline(const Slot& slot, const Part& part) {
+  const bool is_age = part.second == &Slot::age;
+  return torch::empty(
+      is_age ? at::IntArrayRef() : slot.parameter.sizes(),
+      at::TensorOptions(at::kMeta).dtype(is_age ? at::kFloat : slot.parameter.scalar_type()));
 }
 
 void Optimizer::take_step(Slot& slot, const std::optional<at::Tensor>& skip) {
@@ -196,7 +206,8 @@ at::Tensor Optimizer::prepare() {
   decide_first_steps();
   std::vector<std::size_t> fresh;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (!slots_[i].ready && slots_[i].parameter.grad().defined()) fresh.push_back(i);
+    const Slot& slot = slots_[i];
+    if (slot.is_kept && !slot.ready && slot.parameter.grad().defined()) fresh.push_back(i);
   }
   make_state(fresh);
   const auto largest =
@@ -212,7 +223,8 @@ void Optimizer::set_rates(std::vector<Rates> rates) {
 std::vector<Optimizer::Slot*> Optimizer::with_gradient(const std::vector<std::size_t>& slots) {
   std::vector<Slot*> result;
   for (const std::size_t i : slots) {
-    if (slots_[i].parameter.grad().defined()) result.push_back(&slots_[i]);
+    Slot& slot = slots_[i];
+    if (slot.is_kept && slot.parameter.grad().defined()) result.push_back(&slot);
   }
   return result;
 }
@@ -232,6 +244,9 @@ void Optimizer::step(const std::optional<at::Tensor>& skip, std::optional<at::Te
       if (slots_[i].group == group) slots.push_back(i);
     }
     update(with_gradient(slots), skip, divisor);
+  }
+  for (Slot& slot : slots_) {
+    if (!slot.is_kept && slot.parameter.grad().defined()) take_step(slot, skip);
   }
   if (std::ranges::any_of(slots_, &Slot::undecided)) first_skip_ = *skip;
 }
@@ -344,27 +359,41 @@ std::vector<at::Tensor> Optimizer::gradients() const {
   return result;
 }
 
-NamedTensors Optimizer::state_of(const std::vector<Part>& parts) const {
+NamedTensors Optimizer::state_of(const std::vector<Part>& parts, bool kept) const {
   std::vector<NamedTensors::Item> items;
   const bool skipped = skipped_first_steps();
   for (const Slot& slot : slots_) {
     // Momentum that no step has set is not used: the first gradient replaces it.
-    if (slot.fresh || (slot.undecided && skipped)) continue;
-    for (const auto& [name, member] : parts)
-      items.emplace_back(slot.name + "." + name, slot.*member);
+    if (slot.fresh || (slot.undecided && skipped) || slot.is_kept != kept) continue;
+    for (const Part& part : parts)
+      items.emplace_back(slot.name + "." + part.first,
+                         kept ? slot.*part.second : outline(slot, part));
   }
   return NamedTensors(std::move(items));
 }
 
 NamedTensors Optimizer::state() const {
   for (const Piece& piece : pieces_) piece.block.wait();
-  return state_of(parts());
+  return state_of(parts(), /*kept=*/true);
+}
+
+NamedTensors Optimizer::state_elsewhere() const { return state_of(parts(), /*kept=*/false); }
+
+std::optional<int> Optimizer::keeper_of(std::string_view name) const {
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos) return {};
+  const std::vector<Part> all = parts();
+  const auto slot = std::ranges::find(slots_, name.substr(0, dot), &Slot::name);
+  const auto part = std::ranges::find(all, name.substr(dot + 1), &Part::first);
+  if (slot == slots_.end() || part == all.end()) return {};
+  if (shard_.is_whole()) return shard_.rank;
+  return shard_.owners[static_cast<std::size_t>(slot - slots_.begin())];
 }
 
 NamedTensors Optimizer::state_on_device() const {
   std::vector<Part> there = parts();
   if (offloads_) std::erase_if(there, [](const Part& part) { return part.second != &Slot::age; });
-  return state_of(there);
+  return state_of(there, /*kept=*/true);
 }
 
 std::int64_t Optimizer::offloaded_bytes() const {
@@ -383,7 +412,10 @@ void Optimizer::load_state(const NamedTensors& state) {
   std::vector<Slot> fresh;
   std::vector<std::size_t> with_state;
   for (const Slot& slot : slots_) {
-    fresh.push_back({.name = slot.name, .group = slot.group, .parameter = slot.parameter});
+    fresh.push_back({.name = slot.name,
+                     .group = slot.group,
+                     .parameter = slot.parameter,
+                     .is_kept = slot.is_kept});
     const auto missing = [&](const Part& part) {
       return !given.contains(slot.name + "." + part.first);
     };
@@ -391,20 +423,19 @@ void Optimizer::load_state(const NamedTensors& state) {
     for (const Part& part : all) {
       const std::string name = slot.name + "." + part.first;
       if (missing(part)) refuse("no '" + name + "'");
-      const bool is_age = part.second == &Slot::age;
-      const at::IntArrayRef sizes = is_age ? at::IntArrayRef() : slot.parameter.sizes();
-      const at::ScalarType type = is_age ? at::kFloat : slot.parameter.scalar_type();
       const at::Tensor& tensor = given.at(name);
-      if (tensor.sizes() != sizes)
+      const at::Tensor right = outline(slot, part);
+      if (tensor.sizes() != right.sizes())
         refuse("a '" + name + "' of shape " + c10::str(tensor.sizes()) + ", not " +
-               c10::str(sizes));
-      if (tensor.scalar_type() != type) {
+               c10::str(right.sizes()));
+      if (tensor.scalar_type() != right.scalar_type()) {
         refuse("a '" + name + "' of type " + c10::toString(tensor.scalar_type()) + ", not " +
-               c10::toString(type));
+               c10::toString(right.scalar_type()));
       }
     }
     for (const Part& part : all) given.erase(slot.name + "." + part.first);
-    with_state.push_back(fresh.size() - 1);
+    if (slot.is_kept) with_state.push_back(fresh.size() - 1);
+    fresh.back().fresh = false;
   }
   if (!given.empty()) refuse("a '" + given.begin()->first + "' for no parameter");
   // Frees the old state first: there may not be enough memory for both.
@@ -415,7 +446,6 @@ void Optimizer::load_state(const NamedTensors& state) {
   for (const std::size_t i : with_state) {
     for (const Part& part : all)
       (slots_[i].*part.second).copy_(state.at(slots_[i].name + "." + part.first));
-    slots_[i].fresh = false;
   }
 }
 

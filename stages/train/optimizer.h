@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "stages/ranks/state_shard.h"
 #include "stages/tensor/named_tensors.h"
 #include "stages/train/host_block.h"
 #include "stages/train/schedule.h"
@@ -68,6 +69,9 @@ struct ParameterGroup {
 /// piece, no piece larger than the state of the largest parameter, updates the parameters of that
 /// piece, and copies it back. The bits are the same.
 ///
+/// Its state may be divided among ranks. Then step() updates the parameters that this rank's part
+/// is of; the caller brings the others from the ranks that update them.
+///
 /// A parameter without a gradient is left alone and its step count does not increase. The same
 /// holds for every parameter in a skipped step: if it had no step before, its next one counts as
 /// its first.
@@ -75,8 +79,10 @@ class Optimizer {
  public:
   /// Takes at least one group; the groups' optimizers differ only in learning rate and weight
   /// decay. The parameters are floating-point leaves, all on one device; they are shared, not
-  /// copied. `offloads`: the state is kept in host memory, except the step counts.
-  explicit Optimizer(const std::vector<ParameterGroup>& groups, bool offloads = false);
+  /// copied. `offloads`: the state is kept in host memory, except the step counts. `shard`: of the
+  /// parameters, ordered by group.
+  explicit Optimizer(const std::vector<ParameterGroup>& groups, bool offloads = false,
+                     StateShard shard = {});
   Optimizer(OptimizerOptions options, NamedTensors parameters, bool offloads = false);
 
   /// Allocates the state of parameters that have a gradient for the first time. Waits for a GPU
@@ -118,15 +124,22 @@ class Optimizer {
 
   /// All state needed to continue as if never interrupted: "<parameter>.momentum", or
   /// "<parameter>.mean", ".square", ".maximum" and ".age". Shared, not copied. A parameter that was
-  /// never updated has none. Waits for a GPU if its state is in host memory.
+  /// never updated has none, nor has one whose state another rank keeps. Waits for a GPU if its
+  /// state is in host memory.
   NamedTensors state() const;
+  /// What state() has on other ranks: names, types and shapes, on the Meta device.
+  NamedTensors state_elsewhere() const;
+  /// Which rank keeps what state() or state_elsewhere() names so, or would once it has been
+  /// updated; nullopt: no name of a state.
+  std::optional<int> keeper_of(std::string_view name) const;
   /// The part of state() that is on the device. Does not wait.
   NamedTensors state_on_device() const;
   /// Bytes in host memory.
   std::int64_t offloaded_bytes() const;
 
-  /// Loads copies of what state() returned, replacing the current state; a parameter that `state`
-  /// does not name starts without state. Throws std::invalid_argument, and changes nothing, if it
+  /// Loads copies of what state() and state_elsewhere() returned, on whatever ranks, replacing the
+  /// current state; a parameter that `state` does not name starts without state. What another rank
+  /// keeps may be on the Meta device. Throws std::invalid_argument, and changes nothing, if it
   /// is not the state of such an optimizer.
   void load_state(const NamedTensors& state);
 
@@ -142,6 +155,7 @@ class Optimizer {
                                        ///< it
     bool ready = false, fresh = true;  ///< state allocated; no step taken yet
     bool undecided = false;            ///< not fresh if first_skip_ is 0
+    bool is_kept = true;               ///< the state: by this rank
     std::size_t piece = 0;             ///< the piece that holds the state, if offloaded
   };
   /// One tensor of every slot, with the name under which it is saved.
@@ -165,14 +179,15 @@ class Optimizer {
   void make_piece(std::vector<std::size_t> slots);
   /// Splits the pieces so that each slot has its own.
   void divide_pieces();
-  /// The slots among these that have a gradient.
+  /// The slots among these that have a gradient and are kept.
   std::vector<Slot*> with_gradient(const std::vector<std::size_t>& slots);
   /// One update of slots that are all in one group and have their state on the device.
   void update(const std::vector<Slot*>& slots, const std::optional<at::Tensor>& skip,
               const std::optional<at::Tensor>& divisor);
   void update_piece(Piece& piece, const at::Tensor& scratch, const std::optional<at::Tensor>& skip,
                     const std::optional<at::Tensor>& divisor);
-  NamedTensors state_of(const std::vector<Part>& parts) const;
+  /// Of the slots that have been updated, those that this rank keeps or the others.
+  NamedTensors state_of(const std::vector<Part>& parts, bool kept) const;
   /// Records that a step is taken, which `skip` may undo.
   static void take_step(Slot& slot, const std::optional<at::Tensor>& skip);
   /// True if the latest step was skipped; queried only if it was the first for some parameter.
@@ -181,6 +196,8 @@ class Optimizer {
   void decide_first_steps();
   /// A zero tensor for one part of a parameter's state.
   static at::Tensor zeros(const Slot& slot, const Part& part);
+  /// Its type and shape, on the Meta device.
+  static at::Tensor outline(const Slot& slot, const Part& part);
   void step_sgd(const std::vector<Slot*>& slots, const std::optional<at::Tensor>& skip,
                 const std::optional<at::Tensor>& divisor, bool fresh);
   void step_adam(const std::vector<Slot*>& slots, const std::optional<at::Tensor>& skip,
@@ -191,6 +208,7 @@ class Optimizer {
   std::vector<Rates> rates_;               // of each group, at the next step
   std::vector<Slot> slots_;
   bool offloads_ = false;
+  const StateShard shard_;
   std::vector<Piece> pieces_;  // of all slots whose state is allocated, if offloaded
   at::Tensor first_skip_;      // skip flag of the latest step, if it was the first for some
                                // parameter

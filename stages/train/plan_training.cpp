@@ -152,9 +152,13 @@ class TracedTraining {
   void end(const StepExecution& execution) {
     {
       const ScopedPhase phase(StepPhase::kCheckpointSave);
+      std::optional<Batch> next;  // has been read when the ranks agree to save
+      if (execution.plan().shards_optimizer) next = make_batch(training_.data, units_of(training_));
       for (const NamedTensors& saved : {weights(*network_), execution.state_on_device()}) {
         for (const auto& [name, tensor] : saved) tensor.detach().contiguous();
       }
+      for (const auto& [name, tensor] : execution.optimizer().state_elsewhere())
+        torch::empty_like(tensor);
     }
     const auto read = [&](const NamedTensors& saved, const std::string& from) {
       std::vector<at::Tensor> tensors;
@@ -241,6 +245,7 @@ PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget,
                 .has_loss_forms = std::ranges::any_of(training.step.terms(), &LossTerm::has_forms)},
       .budget = budget,
       .has_host = backend.device != at::kCPU,
+      .has_ranks = context.node().ranks.size > 1,
       .trace =
           [&training, &context, backend, micro_batches](const MemoryPolicy& policy) {
             TracedPolicy result = traced(training, policy, backend, micro_batches, context);
@@ -320,17 +325,17 @@ namespace {
 auto what_counts(const MemoryPolicy& policy) {
   const auto& [pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision, tf32,
                layout, two_pass, two_pass_is_open, activation_checkpointing, checkpointing_is_open,
-               offloads_optimizer, offload_is_open, optimizer_in_backward, in_backward_is_open,
-               loss_form, budget, budget_share, memory_fraction, empty_cache_every, allocator,
-               recovery] = policy;
+               offloads_optimizer, offload_is_open, shards_optimizer, shard_is_open,
+               optimizer_in_backward, in_backward_is_open, loss_form, budget, budget_share,
+               memory_fraction, empty_cache_every, allocator, recovery] = policy;
   static_cast<void>(std::tie(two_pass_is_open, checkpointing_is_open, offload_is_open,
-                             in_backward_is_open));  // choices
+                             shard_is_open, in_backward_is_open));  // choices
   static_cast<void>(
       std::tie(budget, budget_share, memory_fraction));  // limits that the plan is compared with
   static_cast<void>(recovery);                           // matters only once the plan was wrong
   return std::tie(pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision,
                   tf32, layout, two_pass, activation_checkpointing, offloads_optimizer,
-                  optimizer_in_backward, loss_form, empty_cache_every, allocator);
+                  shards_optimizer, optimizer_in_backward, loss_form, empty_cache_every, allocator);
 }
 
 }  // namespace

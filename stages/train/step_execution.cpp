@@ -70,6 +70,21 @@ at::Tensor is_broken(const at::Tensor& loss) {
 
 }  // namespace
 
+namespace {
+
+StateShard shard_of(const std::vector<ParameterGroup>& groups, const StepPlan& plan,
+                    const runner::RankOfRun& ranks) {
+  if (!plan.shards_optimizer) return {};
+  std::vector<std::int64_t> bytes;
+  for (const ParameterGroup& group : groups) {
+    for (const auto& [name, tensor] : group.parameters)
+      bytes.push_back(static_cast<std::int64_t>(tensor.nbytes()));
+  }
+  return {.rank = ranks.rank, .owners = owners_of(bytes, ranks.size)};
+}
+
+}  // namespace
+
 at::Tensor clip_divisor(const at::Tensor& norm, double limit) {
   return ((norm + 1e-6) / limit).clamp_min(1.0);
 }
@@ -83,7 +98,8 @@ StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& networ
       plan_(std::move(plan)),
       network_(network, plan_.numerics, device),
       gradient_clip_norm_(gradient_clip_norm),
-      optimizer_(groups, plan_.offloads_optimizer),
+      shard_(shard_of(groups, plan_, ranks)),
+      optimizer_(groups, plan_.offloads_optimizer, shard_),
       sum_(ranks) {
   if (plan_.numerics.precision.uses(Precision::kFp16))
     scaler_.emplace(GradScaler::Options{}, device);
@@ -103,7 +119,8 @@ NamedTensors StepExecution::state_on_device() const {
 }
 
 void StepExecution::replace_plan(StepPlan plan) {
-  assert(plan.numerics == plan_.numerics && plan.offloads_optimizer == plan_.offloads_optimizer);
+  assert(plan.numerics == plan_.numerics && plan.offloads_optimizer == plan_.offloads_optimizer &&
+         plan.shards_optimizer == plan_.shards_optimizer);
   plan_ = std::move(plan);
 }
 
@@ -134,9 +151,11 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   at::Tensor scratch;
   std::vector<at::Tensor> gradients;
   std::optional<at::Tensor> overflow, divisor;
+  std::optional<Messages> updated;
   together(ranks(), [&] {
     if (!plan_.optimizer_in_backward) scratch = optimizer_.prepare();
     gradients = optimizer_.gradients();
+    if (!shard_.is_whole()) updated = updated_weights();
     if (scaler_) {
       const ScopedPhase phase(StepPhase::kUnscale);
       overflow = scaler_->unscale(gradients);
@@ -155,13 +174,21 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   // weights alone if they are not finite.
   const bool host_looks = network_.device().is_cpu() || network_.device().is_meta();
   std::optional<at::Tensor> skip = host_looks ? overflow : std::optional(numbers.broken());
-  return {std::move(numbers),
-          std::move(gradients),
-          std::move(overflow),
-          std::move(divisor),
-          std::move(skip),
-          std::move(scratch),
-          key.step};
+  return {std::move(numbers), std::move(gradients), std::move(overflow), std::move(divisor),
+          std::move(skip),    std::move(scratch),   std::move(updated),  key.step};
+}
+
+/// What a step of the optimizer changes, with the ranks that do.
+Messages StepExecution::updated_weights() const {
+  const std::vector<at::Tensor> parameters = optimizer_.parameters();
+  std::vector<ToSend> weights;
+  for (int rank = 0; rank < ranks().size; ++rank) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (shard_.owners[i] == rank && parameters[i].grad().defined())
+        weights.push_back({parameters[i], rank});
+    }
+  }
+  return Messages(weights);
 }
 
 void StepExecution::commit(const Computed& computed) {
@@ -171,6 +198,12 @@ void StepExecution::commit(const Computed& computed) {
   const bool clips = divisor && (!network_.device().is_cpu() || divisor->item<double>() > 1);
   if (!plan_.optimizer_in_backward)
     optimizer_.step(computed.skip, clips ? divisor : std::nullopt, computed.scratch);
+  if (computed.updated) {
+    RankGroup* const group = group_of(ranks());
+    computed.updated->exchange([&](const at::Tensor& message, int rank) {
+      if (group) group->broadcast(message, rank);
+    });
+  }
   step_.constrain(network_.module());
   is_half_written_ = false;
   if (scaler_) scaler_->update(*computed.overflow);

@@ -14,6 +14,7 @@
 #include "stages/numerics/prepared_network.h"
 #include "stages/random/generator_state.h"
 #include "stages/ranks/gradient_sum.h"
+#include "stages/ranks/messages.h"
 #include "stages/tensor/named_tensors.h"
 #include "stages/train/gradient.h"
 #include "stages/train/optimizer.h"
@@ -90,7 +91,7 @@ class StepExecution {
   /// All arguments are borrowed; the network is on `device`. With several ranks each step computes
   /// this rank's share of the batch, and the sums over all of them. While this object lives, the
   /// network is prepared as the plan's numerics say. In fp16 the loss is scaled. The constructor
-  /// decides whether the optimizer is offloaded; that cannot change later.
+  /// decides whether the optimizer is offloaded or sharded; that cannot change later.
   StepExecution(const TrainingStep& step, torch::nn::Module& network,
                 const std::vector<ParameterGroup>& groups, StepPlan plan,
                 std::optional<double> gradient_clip_norm, at::Device device,
@@ -105,6 +106,7 @@ class StepExecution {
     std::optional<at::Tensor> divisor;   ///< for clipping
     std::optional<at::Tensor> skip;      ///< 1: leave the weights alone
     at::Tensor scratch;                  ///< for an optimizer whose state is offloaded
+    std::optional<Messages> updated;     ///< the weights, if each rank updates some of them
     std::int64_t step = 0;               ///< 1-based
   };
   /// `after_micro_batch` as in accumulate_gradient(). `before_step`, if given, is called first: if
@@ -115,12 +117,13 @@ class StepExecution {
   /// True if compute() failed after writing some of a step's weights.
   bool is_half_written() const { return is_half_written_; }
   /// One step of the optimizer at its current rates; with optimizer_in_backward the rates of
-  /// compute() apply. Also drops the gradients.
+  /// compute() apply. Also drops the gradients. With a sharded optimizer the ranks bring each other
+  /// the weights, so it throws runner::StageError, kRankLost, if one has ended.
   void commit(const Computed& computed);
 
   const StepPlan& plan() const { return plan_; }
   /// Takes effect with the next step, or with a retry of the same one. The new plan must keep the
-  /// numerics of the old one and whether the optimizer is offloaded.
+  /// numerics of the old one and whether the optimizer is offloaded or sharded.
   void replace_plan(StepPlan plan);
   const PreparedNetwork& network() const { return network_; }
   Optimizer& optimizer() { return optimizer_; }
@@ -138,12 +141,14 @@ class StepExecution {
 
  private:
   NamedTensors with_average(NamedTensors state) const;
+  Messages updated_weights() const;
   const runner::RankOfRun& ranks() const { return sum_.ranks(); }
 
   const TrainingStep& step_;
   StepPlan plan_;
   const PreparedNetwork network_;
   const std::optional<double> gradient_clip_norm_;
+  const StateShard shard_;
   Optimizer optimizer_;
   std::optional<GradScaler> scaler_;
   std::optional<WeightAverage> average_;

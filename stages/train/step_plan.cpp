@@ -96,6 +96,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
   StepPlan plan{.numerics = std::move(numerics),
                 .activation_checkpointing = std::move(activation_checkpointing),
                 .offloads_optimizer = policy.offloads_optimizer,
+                .shards_optimizer = policy.shards_optimizer && ranks > 1,
                 .optimizer_in_backward = policy.optimizer_in_backward};
   if (plan.optimizer_in_backward && plan.numerics.precision.uses(Precision::kFp16)) {
     refuse_in_backward(
@@ -168,6 +169,7 @@ nlohmann::ordered_json to_json(const StepPlan& plan) {
       {"two_pass", plan.two_pass},
       {"activation_checkpointing", to_json(plan.activation_checkpointing)}};
   if (plan.offloads_optimizer) json["offload"] = "optimizer";
+  if (plan.shards_optimizer) json["shard"] = "optimizer";
   if (plan.optimizer_in_backward) json["optimizer_in_backward"] = true;
   json.update(to_json(plan.numerics));
   return json;

@@ -33,6 +33,7 @@ struct StepPlan {
   Numerics numerics = {};
   ActivationCheckpointing activation_checkpointing = {};  ///< module names are paths in the network
   bool offloads_optimizer = false;     ///< keep its state in host memory between steps
+  bool shards_optimizer = false;       ///< keep a part of its state on each of several ranks
   bool optimizer_in_backward = false;  ///< update each parameter once its gradient is complete
   bool operator==(const StepPlan&) const = default;
 };
@@ -65,8 +66,9 @@ std::int64_t least_units(const TrainingStep& step);
 [[noreturn]] void refuse_in_backward(const MemoryPolicy& policy, const std::string& why,
                                      const std::string& help);
 
-/// {"micro_batch", "two_pass", "activation_checkpointing"}, "offload" and "optimizer_in_backward"
-/// if they are on, and to_json(Numerics): a record of exactly how the steps were run.
+/// {"micro_batch", "two_pass", "activation_checkpointing"}, "offload", "shard" and
+/// "optimizer_in_backward" if they are on, and to_json(Numerics): a record of exactly how the steps
+/// were run.
 nlohmann::ordered_json to_json(const StepPlan& plan);
 
 /// The number of parts in which a batch of `units` is measured: one per micro-batch, or one with

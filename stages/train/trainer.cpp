@@ -107,6 +107,8 @@ class Training {
     if (!unreached.empty()) context.say(unreached);
     if (policy.two_pass && !execution_.plan().two_pass)
       context.say("two_pass has no effect: micro_batch does not split the batch");
+    if (policy.shards_optimizer && !is_state_divided())
+      context.say("shard: optimizer has no effect: there is one rank, which keeps all of it");
     if (policy.offloads_optimizer && !execution_.plan().offloads_optimizer)
       context.say(
           "offload: optimizer has no effect on a CPU: 0 B, its state is in the host's memory "
@@ -152,14 +154,16 @@ class Training {
 
   void run_epoch() {
     choose_trained_part();
-    RetriedLoader loader({data_.train, data_.train->epoch_order(context_.node().seed, done_.epochs),
-                          options_.batch_size, done_.epochs, drops_last_, done_.batches},
-                         policy_, context_);
+    RetriedLoader loader(
+        {data_.train, data_.train->epoch_order(context_.node().seed, done_.epochs),
+         options_.batch_size, done_.epochs, drops_last_, done_.batches},
+        policy_, context_);
     log_.begin_epoch();
     std::int64_t left_out = 0;
     while (done_.steps < steps_) {
-      heed_requests();
+      if (!is_state_divided()) heed_requests();
       const std::optional<Batch> batch = next_batch(loader);
+      if (is_state_divided()) heed_requests_of_all();
       if (!batch) break;
       if (batch->units() < least_units(step_)) left_out += batch->units();
       else run_step(*batch);
@@ -187,6 +191,7 @@ class Training {
     try {
       return loader.next();
     } catch (const runner::Cancelled&) {
+      if (is_state_divided()) return {};  // heed_requests_of_all() stops
       stop();
     }
   }
@@ -197,6 +202,23 @@ class Training {
     if (context_.take_save_request() || checkpoints_.is_due(done_)) checkpoints_.save(done_);
   }
 
+  /// Each rank keeps a part of what is saved, so all stop or save if one of them is asked to.
+  void heed_requests_of_all() {
+    enum Request : std::int64_t { kNothing, kSave, kStop };
+    const bool saves = context_.take_save_request() || checkpoints_.is_due(done_);
+    const Request own = context_.cancelled() ? kStop : saves ? kSave : kNothing;
+    RankGroup& group = *group_of(context_.node().ranks);
+    const std::int64_t asked = group.largest(own);
+    if (asked == kSave) checkpoints_.save(done_);
+    if (asked != kStop) return;
+    if (own == kStop) stop();
+    if (done_.steps > 0) checkpoints_.save(done_);
+    group.wait_for_all();  // ends by the end of the rank that was asked
+  }
+
+  /// Whether the ranks can only save together.
+  bool is_state_divided() const { return execution_.plan().shards_optimizer; }
+
   [[noreturn]] void stop() {
     if (done_.steps > 0) checkpoints_.save(done_);
     throw runner::Cancelled{};
@@ -205,6 +227,12 @@ class Training {
   /// Saves after a failure in a step that has written nothing, or in a validation.
   void save_what_is_done(const std::string& before_what) {
     if (!is_whole_ || done_.steps == 0 || done_.epochs == epochs_) return;
+    if (is_state_divided()) {
+      context_.say("nothing is saved after " + before_what +
+                   ", since the ranks divide the optimizer's state: the run continues from its "
+                   "last checkpoint");
+      return;
+    }
     try {
       checkpoints_.save(done_);
       context_.say("saved after step " + std::to_string(done_.steps) + ", the last before " +
@@ -332,6 +360,7 @@ class Training {
       StepPlan other = plan_under(policy, step_, network_, description_.size, options_,
                                   execution_.plan().numerics, context_.node().ranks.size);
       other.offloads_optimizer = execution_.plan().offloads_optimizer;
+      other.shards_optimizer = execution_.plan().shards_optimizer;
       return other;
     };
     const auto accepts = [plan](const MemoryPolicy& policy) {
@@ -369,7 +398,7 @@ class Training {
     if (context_.node().smoke) options.batches = 2;
     RowsAtOnce rows(policy_, device_, "validation", context_);
     options.before_batch = [&](std::int64_t batch, std::int64_t batches) {
-      if (context_.cancelled()) throw runner::Cancelled{};
+      if (context_.cancelled() && !is_state_divided()) throw runner::Cancelled{};
       log_.validated_batch(epoch, batch, batches);
     };
     try {

@@ -16,6 +16,7 @@
 #include "stages/ranks/rank_group.h"
 #include "stages/train/earlier_weights.h"
 #include "stages/train/training_log.h"
+#include "stages/weights/safetensors.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -63,15 +64,52 @@ void TrainingCheckpoints::save(const TrainingPosition& position, std::optional<d
   if (metric && !std::isfinite(*metric)) metric.reset();
   if (saved_ == position) return;
   saved_validation_ = validation ? validation_text(*validation) : "";
-  if (context_.node().ranks.rank > 0) {
-    saved_ = position;
-    return;
-  }
-  const std::int64_t metrics = context_.sync_metrics();
-  retry("saving a checkpoint",
-        [&] { saved_folder_ = checkpoints_.save(state(position, metric, metrics)); });
+  if (context_.node().ranks.rank == 0) save_for_all(position, metric);
+  else if (is_state_divided()) send_part();
   saved_ = position;
   clock_.saved(position.steps, steady_seconds());
+}
+
+void TrainingCheckpoints::save_for_all(const TrainingPosition& position,
+                                       const std::optional<double>& metric) {
+  const std::int64_t metrics = context_.sync_metrics();
+  const auto save_now = [&] {
+    saved_folder_ = checkpoints_.save(state(position, metric, metrics),
+                                      [this](const auto& item) { return brought(item); });
+  };
+  if (is_state_divided()) save_now();  // the others send their parts once
+  else retry("saving a checkpoint", save_now);
+}
+
+/// The state that is saved: what other ranks keep is on the Meta device.
+NamedTensors TrainingCheckpoints::optimizer_state() const {
+  NamedTensors state = parts_.execution.optimizer().state();
+  for (const auto& [name, outline] : parts_.execution.optimizer().state_elsewhere())
+    state.set(name, outline);
+  return state;
+}
+
+/// On rank 0 the numbers of a tensor of the state; the rank that keeps them sends them.
+at::Tensor TrainingCheckpoints::brought(const NamedTensors::Item& item) const {
+  const runner::RankOfRun& ranks = context_.node().ranks;
+  const int keeper = parts_.execution.optimizer().keeper_of(item.first).value_or(0);
+  if (ranks.rank == 0 && keeper == 0) return bring_here(item);
+  RankGroup* const group = group_of(ranks);
+  if (ranks.rank == 0) {
+    at::Tensor received = torch::empty(item.second.sizes(), item.second.scalar_type());
+    group->receive(received, keeper);
+    return received;
+  }
+  if (keeper == ranks.rank) group->send(bring_here(item), 0);
+  return {};
+}
+
+/// In the order in which rank 0 writes them.
+void TrainingCheckpoints::send_part() const {
+  NamedTensors model = weights(network()), state = optimizer_state();
+  if (const WeightAverage* average = parts_.execution.average()) average->save(model, state);
+  put_safetensors(
+      state, {}, [](std::string_view) {}, [this](const auto& item) { return brought(item); });
 }
 
 TrainingState TrainingCheckpoints::state(const TrainingPosition& position,
@@ -79,7 +117,7 @@ TrainingState TrainingCheckpoints::state(const TrainingPosition& position,
                                          std::int64_t metrics) const {
   TrainingState state;
   state.model = weights(network());
-  state.optimizer = parts_.execution.optimizer().state();
+  state.optimizer = optimizer_state();
   if (const WeightAverage* average = parts_.execution.average())
     average->save(state.model, state.optimizer);
   state.step = position.steps;
@@ -112,7 +150,13 @@ std::optional<TrainingPosition> TrainingCheckpoints::resume() {
   const bool is_first = context_.node().ranks.rank == 0;
   if (group && !is_first) group->wait_for_all();  // until rank 0 has set damaged ones aside
   Continuation continuation;
-  retry("loading a checkpoint", [&] { continuation = checkpoints_.load_to_continue(); });
+  const Optimizer& optimizer = parts_.execution.optimizer();
+  const auto contents_of = [&](const std::string& name) {
+    const int own = context_.node().ranks.rank;
+    const bool is_elsewhere = is_state_divided() && optimizer.keeper_of(name).value_or(own) != own;
+    return is_elsewhere ? WeightContents::kShapes : WeightContents::kNumbers;
+  };
+  retry("loading a checkpoint", [&] { continuation = checkpoints_.load_to_continue(contents_of); });
   if (group && is_first) group->wait_for_all();
   const auto& [found, damaged] = continuation;
   for (const std::string& line : damaged)

@@ -49,6 +49,9 @@ class TrainingCheckpoints {
 
   // A save or load that runs out of memory is repeated once, if the policy allows a retry.
 
+  // Rank 0 saves. If the optimizer's state is divided among the ranks, save() is called by all of
+  // them at the same position, and the others send what they keep.
+
   bool is_due(const TrainingPosition& position) const;
   bool is_due_after_epoch(const TrainingPosition& position) const;
 
@@ -68,6 +71,11 @@ class TrainingCheckpoints {
   TrainingState state(const TrainingPosition& position, const std::optional<double>& metric,
                       std::int64_t metrics) const;
   TrainingPosition restore(const TrainingState& state);
+  void save_for_all(const TrainingPosition& position, const std::optional<double>& metric);
+  bool is_state_divided() const { return parts_.execution.plan().shards_optimizer; }
+  NamedTensors optimizer_state() const;
+  at::Tensor brought(const NamedTensors::Item& item) const;
+  void send_part() const;
   void retry(const std::string& what, const std::function<void()>& work);
   torch::nn::Module& network() const { return parts_.execution.network().module(); }
   c10::Device network_device() const { return parts_.execution.network().device(); }

@@ -151,9 +151,14 @@ class SafetensorsFile {
 
 }  // namespace
 
+at::Tensor bring_here(const NamedTensors::Item& item) {
+  return item.second.detach().cpu().contiguous();
+}
+
 void put_safetensors(const NamedTensors& tensors,
                      const std::map<std::string, std::string>& metadata,
-                     const std::function<void(std::string_view)>& append) {
+                     const std::function<void(std::string_view)>& append,
+                     const BringTensor& bring) {
   std::vector<std::pair<SafetensorsType, NamedTensors::Item>> sorted;
   for (const NamedTensors::Item& item : tensors) sorted.emplace_back(type_of(item), item);
   std::ranges::sort(sorted, [](const auto& a, const auto& b) {
@@ -171,8 +176,8 @@ void put_safetensors(const NamedTensors& tensors,
   for (int i = 0; i < 8; ++i) prefix += static_cast<char>(text.size() >> (8 * i));
   append(prefix + text);
   for (const auto& [type, item] : sorted) {
-    const at::Tensor bytes = item.second.detach().cpu().contiguous();
-    append({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()});
+    const at::Tensor bytes = bring(item);
+    if (bytes.defined()) append({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()});
   }
 }
 
@@ -185,9 +190,14 @@ void write_safetensors(const std::filesystem::path& path, const NamedTensors& te
 }
 
 Safetensors read_safetensors(const std::filesystem::path& path, WeightContents contents) {
+  return read_safetensors(path, [contents](const std::string&) { return contents; });
+}
+
+Safetensors read_safetensors(const std::filesystem::path& path, const ContentsOf& contents_of) {
   SafetensorsFile file(path);
   std::vector<NamedTensors::Item> items;
   for (const SafetensorsEntry& entry : file.header().entries) {
+    const WeightContents contents = contents_of(entry.name);
     const auto options =
         at::TensorOptions(contents == WeightContents::kShapes ? at::kMeta : at::kCPU);
     at::Tensor tensor = torch::empty(entry.shape, options.dtype(file.type_of(entry)));

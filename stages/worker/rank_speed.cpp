@@ -7,7 +7,7 @@
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
 
-#include "stages/ranks/gradient_sum.h"
+#include "stages/ranks/messages.h"
 #include "stages/ranks/rank_group.h"
 
 namespace stages {
@@ -40,7 +40,7 @@ std::vector<SumSpeed> measure_sums(int ranks) {
   };
   std::vector<SumSpeed> found;
   run_as_ranks(ranks, [&](const runner::RankOfRun& own) {
-    for (const auto& [bytes, times] : {Message{8, 200}, {1 << 20, 50}, {kBucketBytes, 9}}) {
+    for (const auto& [bytes, times] : {Message{8, 200}, {1 << 20, 50}, {kMessageBytes, 9}}) {
       const double seconds = median_seconds(*group_of(own), bytes, times);
       if (own.rank == 0) found.push_back({bytes, seconds});
     }

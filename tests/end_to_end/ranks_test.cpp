@@ -1,8 +1,12 @@
 // Trainings of several ranks, device.count, through the real programs.
 
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
+#include <future>
 #include <sstream>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -167,6 +171,79 @@ TEST_F(Ranks, GoOnInAnotherNumber) {
   ASSERT_EQ(more.size(), one.size());
   for (std::size_t i = 0; i < one.size(); ++i)
     EXPECT_NEAR(more[i], one[i], kReordered * std::abs(one[i])) << i;
+}
+
+// The optimizer's state, divided among the ranks.
+
+TEST_F(Ranks, DivideTheStateAndKeepEveryBit) {
+  for (const int ranks : {2, 3}) {
+    const std::string number = std::to_string(ranks);
+    ASSERT_EQ(train("all-" + number, ranks, "train.ema.decay=0.9").exit, 0);
+    const Ended ended =
+        train("part-" + number, ranks, "train.ema.decay=0.9 memory.shard=optimizer");
+    ASSERT_EQ(ended.exit, 0) << ended.err;
+    for (const char* const file : {"model.safetensors", "optimizer.safetensors"}) {
+      EXPECT_TRUE(file_text(latest_checkpoint(folder_ / ("part-" + number)) / file) ==
+                  file_text(latest_checkpoint(folder_ / ("all-" + number)) / file))
+          << file;
+    }
+  }
+}
+
+TEST_F(Ranks, DividedStateIsResumedInAnyNumber) {
+  const std::string divided = "memory.shard=optimizer memory.max_retries=0";
+  ASSERT_EQ(train("undivided", 2).exit, 0);
+  for (const std::string worker : {"retort-worker", "retort-worker-1"}) {
+    const std::string name = "divided-" + worker;
+    const Ended killed = train(name, 2, divided, worker + "/step:3:kill");
+    EXPECT_EQ(killed.exit, 1) << killed.err;
+    EXPECT_THAT(killed.err, HasSubstr("SIGKILL"));
+    ASSERT_EQ(retort("resume " + name, folder_.path()).exit, 0);
+    EXPECT_TRUE(weights(name) == weights("undivided"));
+  }
+  for (const std::string ranks : {"1", "3"}) {
+    const std::string name = "divided-to-" + ranks;
+    EXPECT_EQ(train(name, 2, divided, "retort-worker/step:3:kill").exit, 1);
+    const Ended resumed = retort("resume " + name + " --devices " + ranks, folder_.path());
+    ASSERT_EQ(resumed.exit, 0) << resumed.err;
+    EXPECT_EQ(values(name, "train/loss").size(), 4);
+  }
+}
+
+TEST_F(Ranks, WithDividedStateAllSaveAtTheirStop) {
+  const std::string endless =
+      "memory.shard=optimizer train.epochs=100000 train.checkpoint.every.steps=1000000";
+  auto all = std::async(std::launch::async,
+                        [&] { return train("stopped", 2, endless + " & echo $! >pid; wait $!"); });
+  const fs::path metrics = folder_ / "stopped/metrics.jsonl";
+  for (int i = 0; i < 3000 && (!fs::exists(metrics) || fs::file_size(metrics) == 0); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  kill(std::stoi(file_text(folder_ / "pid")), SIGTERM);
+  const Ended ended = all.get();
+  EXPECT_EQ(ended.exit, 75) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("retort resume stopped"));
+  EXPECT_THAT(ended.err, Not(HasSubstr("rank 1")));
+  EXPECT_NE(weights("stopped"), "") << "all ranks have saved";
+}
+
+TEST_F(Ranks, DividedStateIsPlannedAndHeldToOne) {
+  const std::string recipe =
+      " quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
+      "device=cpu device.count=3 ";
+  const auto needed = [&](const std::string& more) -> std::int64_t {
+    const Ended planned = retort("plan" + recipe + "--json " + more, folder_.path());
+    EXPECT_EQ(planned.exit, 0) << planned.err;
+    return json::parse(planned.out).at("result").at("plans").at(0).at("needed");
+  };
+  EXPECT_LT(needed("memory.shard=optimizer"), needed(""));
+  const Ended certified =
+      retort("certify" + recipe + "memory.shard=optimizer memory.micro_batch=2", folder_.path());
+  EXPECT_EQ(certified.exit, 0) << certified.err;
+  EXPECT_THAT(certified.out, HasSubstr("3 ranks"));
+  EXPECT_THAT(certified.out, HasSubstr("shard optimizer"));
+  const Ended alone = train("alone-with-all", 1, "memory.shard=optimizer");
+  EXPECT_EQ(alone.exit, 0);
+  EXPECT_THAT(alone.err, HasSubstr("shard: optimizer has no effect: there is one rank"));
 }
 
 /// Layers divide by the root of a variance and this.

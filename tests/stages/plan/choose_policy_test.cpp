@@ -323,6 +323,32 @@ TEST(ChoosePolicy, OptimizerStaysOutOfTheBackwardPassWhereItMustNot) {
   EXPECT_FALSE(planning.under(tight).policy.optimizer_in_backward);
 }
 
+TEST(ChoosePolicy, StateIsDividedAmongRanksWhereTheBudgetRequiresIt) {
+  OpenOptimizer planning(/*on_gpu=*/false);
+  planning.policy.offload_is_open = planning.policy.in_backward_is_open = false;
+  planning.context.facts.ranks.size = 2;
+  const std::int64_t whole = planning.plan().needed;
+  planning.policy.shards_optimizer = true;
+  const std::int64_t divided = planning.plan().needed;
+  ASSERT_LT(divided, whole);
+  planning.policy.shards_optimizer = false;
+  planning.policy.shard_is_open = true;
+  EXPECT_FALSE(planning.under(whole).policy.shards_optimizer) << "nothing has to be sent";
+  const PlannedStep chosen = planning.under(divided);
+  EXPECT_TRUE(chosen.plan.fits());
+  EXPECT_TRUE(chosen.policy.shards_optimizer);
+  EXPECT_FALSE(chosen.policy.shard_is_open);
+  EXPECT_EQ(chosen.plan.choice->exactness, "bit");
+  EXPECT_THAT(chosen.plan.choice->overrides, testing::ElementsAre("memory.shard=optimizer"));
+  EXPECT_THAT(chosen.plan.choice->summary,
+              HasSubstr("the optimizer's state divided among the ranks"));
+
+  planning.context.earlier_step_again = chosen.plan.step;
+  EXPECT_TRUE(planning.under(2 * whole).policy.shards_optimizer) << "as when the run started";
+  planning.context.facts.ranks.size = 1;
+  EXPECT_FALSE(planning.under(divided).policy.shards_optimizer) << "there is nobody to divide with";
+}
+
 TEST(ChoosePolicy, NothingIsOffloadedOnACpu) {
   OpenOptimizer planning(/*on_gpu=*/false);
   const PlannedStep planned = planning.under(planning.needed(false, true));

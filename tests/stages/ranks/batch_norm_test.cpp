@@ -112,8 +112,8 @@ class NormedPoints final : public torch::nn::Module {
  public:
   NormedPoints()
       : first_(register_module("first", torch::nn::Linear(2, 4))),
-        norm_(register_module("norm", std::make_shared<BatchNorm>(
-                                          4, BatchNormStatistics::kCollected, at::kDouble))) {
+        norm_(register_module(
+            "norm", std::make_shared<BatchNorm>(4, BatchNormStatistics::kCollected, at::kDouble))) {
     to(torch::kDouble);
     const torch::NoGradGuard no_graph;
     at::Generator generator = at::detail::createCPUGenerator(19);

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "stages/ranks/messages.h"
 #include "stages/ranks/rank_group.h"
 #include "tests/support/by_ranks.h"
 #include "tests/support/gradients.h"
@@ -33,7 +34,7 @@ TEST(GradientSum, AddsWhatTheRanksHave) {
 
 TEST(GradientSum, TensorsLargerThanABucketAndOfOtherTypes) {
   run_as_ranks(2, [](const runner::RankOfRun& own) {
-    const std::int64_t large = kBucketBytes / 4 + 1;
+    const std::int64_t large = kMessageBytes / 4 + 1;
     std::vector<at::Tensor> parameters;
     for (const auto& [size, type] : {std::pair{large, torch::kFloat},
                                      {std::int64_t{7}, torch::kFloat},

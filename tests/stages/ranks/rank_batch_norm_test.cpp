@@ -207,8 +207,8 @@ TEST(RankBatchNorm, TakesOverTorchsInAScope) {
 TEST(RankBatchNorm, IsRefusedWhereItWasNotDeclared) {
   const LayerOnMaps layer({6, 3, 4}, torch::kDouble);
   const ScopedRankStatistics statistics({.size = 2}, true, 6, /*is_declared=*/false);
-  EXPECT_REFUSED(refusals_of([&] { by_torch(layer.maps, {}, {}); }), kOptionConflict, "/device/count",
-                 "device.count: 2", "outside of a BatchNorm layer");
+  EXPECT_REFUSED(refusals_of([&] { by_torch(layer.maps, {}, {}); }), kOptionConflict,
+                 "/device/count", "device.count: 2", "outside of a BatchNorm layer");
   const at::Tensor weight = layer.maps.slice(0, 0, 1);
   EXPECT_EQ(by_torch(weight, {}, {}).sizes(), weight.sizes()) << "as timm's StdConv2d does";
 }

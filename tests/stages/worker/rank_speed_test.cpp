@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "stages/ranks/gradient_sum.h"
+#include "stages/ranks/messages.h"
 
 namespace stages {
 namespace {
@@ -16,7 +16,7 @@ TEST(RankSpeed, MeasuresMessagesOfEverySize) {
     const auto found = measure_sums(ranks);
     ASSERT_EQ(found.size(), 3);
     EXPECT_EQ(found.front().bytes, 8);
-    EXPECT_EQ(found.back().bytes, kBucketBytes);
+    EXPECT_EQ(found.back().bytes, kMessageBytes);
     for (const SumSpeed& sum : found) EXPECT_GT(sum.seconds, 0) << sum.bytes;
     EXPECT_GT(found.back().seconds, found.front().seconds) << "the times are those of the sizes";
   }

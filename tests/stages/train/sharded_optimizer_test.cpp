@@ -1,0 +1,213 @@
+// An optimizer whose state is divided among ranks.
+
+#include <map>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "stages/ranks/rank_group.h"
+#include "stages/train/optimizer.h"
+#include "stages/train/step_execution.h"
+#include "stages/weights/weights.h"
+#include "tests/support/gradients.h"
+#include "tests/support/many_parameters.h"
+#include "tests/support/optimizer_rules.h"
+
+namespace stages {
+namespace {
+
+/// Ranks in one process: after each step every rank is given the parameters that others update.
+class ShardedParameters {
+ public:
+  ShardedParameters(const OptimizerOptions& rule, int ranks) {
+    const ManyParameters one(rule, Way::kOnDevice);
+    std::vector<std::int64_t> bytes;
+    for (const at::Tensor& parameter : one.all)
+      bytes.push_back(static_cast<std::int64_t>(parameter.nbytes()));
+    owners_ = owners_of(bytes, ranks);
+    for (int rank = 0; rank < ranks; ++rank) {
+      ranks_.push_back(std::make_unique<ManyParameters>(
+          rule, Way::kOnDevice, StateShard{.rank = rank, .owners = owners_}));
+    }
+  }
+
+  void run(std::int64_t from, std::int64_t to) {
+    const torch::NoGradGuard no_graph;
+    for (std::int64_t step = from; step < to; ++step) {
+      for (const auto& rank : ranks_) rank->run(step, step + 1);
+      for (std::size_t i = 0; i < owners_.size(); ++i) {
+        for (const auto& rank : ranks_) rank->all[i].copy_(owner_of(i).all[i]);
+      }
+    }
+  }
+
+  const ManyParameters& operator[](std::size_t rank) const { return *ranks_[rank]; }
+  std::size_t size() const { return ranks_.size(); }
+
+  /// What rank `rank` reads of a checkpoint: what it keeps, and the outlines of the rest.
+  void continue_as(const ManyParameters& other, const NamedTensors& state) {
+    const torch::NoGradGuard no_graph;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      ManyParameters& own = *ranks_[rank];
+      for (std::size_t i = 0; i < own.all.size(); ++i) own.all[i].copy_(other.all[i]);
+      NamedTensors read;
+      for (const auto& [name, tensor] : state) {
+        const bool is_kept = own.optimizer.keeper_of(name) == static_cast<int>(rank);
+        read.set(name, is_kept ? tensor : tensor.to(at::kMeta));
+      }
+      own.optimizer.load_state(read);
+    }
+  }
+
+  /// The state that the ranks keep together.
+  std::map<std::string, at::Tensor> state() const {
+    std::map<std::string, at::Tensor> all;
+    for (const auto& rank : ranks_) {
+      for (const auto& [name, tensor] : rank->optimizer.state())
+        EXPECT_TRUE(all.emplace(name, tensor).second) << name << " is kept twice";
+    }
+    return all;
+  }
+
+ private:
+  const ManyParameters& owner_of(std::size_t parameter) const {
+    return *ranks_[static_cast<std::size_t>(owners_[parameter])];
+  }
+
+  std::vector<int> owners_;
+  std::vector<std::unique_ptr<ManyParameters>> ranks_;
+};
+
+void expect_as_one(const ShardedParameters& all, const ManyParameters& one,
+                   const std::string& what) {
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    for (std::size_t i = 0; i < one.all.size(); ++i)
+      EXPECT_TRUE(all[rank].all[i].equal(one.all[i])) << what << ", " << rank << ", " << i;
+  }
+  const auto state = all.state();
+  ASSERT_EQ(state.size(), one.optimizer.state().size()) << what;
+  for (const auto& [name, tensor] : one.optimizer.state())
+    EXPECT_TRUE(state.at(name).equal(tensor)) << what << ", " << name;
+}
+
+TEST(ShardedOptimizer, EveryRuleLeavesTheSameBits) {
+  for (std::size_t rule = 0; rule < std::size(kEveryRule); ++rule) {
+    ManyParameters one(kEveryRule[rule], Way::kOnDevice);
+    one.run(0, 9);
+    for (const int ranks : {2, 3, 12}) {
+      ShardedParameters all(kEveryRule[rule], ranks);
+      all.run(0, 9);
+      expect_as_one(all, one, "rule " + std::to_string(rule) + ", " + std::to_string(ranks));
+    }
+  }
+}
+
+TEST(ShardedOptimizer, KnowsWhatOthersKeep) {
+  for (std::size_t rule = 0; rule < std::size(kEveryRule); ++rule) {
+    ShardedParameters all(kEveryRule[rule], 3);
+    for (const std::int64_t step : {0, 1, 4, 5}) {  // step 4 is skipped
+      all.run(step, step + 1);
+      const auto state = all.state();
+      for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        const Optimizer& optimizer = all[rank].optimizer;
+        std::size_t others = 0;
+        for (const auto& [name, outline] : optimizer.state_elsewhere()) {
+          ASSERT_TRUE(state.contains(name)) << name;
+          EXPECT_TRUE(outline.is_meta());
+          EXPECT_EQ(outline.sizes(), state.at(name).sizes()) << name;
+          EXPECT_EQ(outline.scalar_type(), state.at(name).scalar_type()) << name;
+          EXPECT_NE(optimizer.keeper_of(name), static_cast<int>(rank)) << name;
+          ++others;
+        }
+        for (const auto& [name, tensor] : optimizer.state())
+          EXPECT_EQ(optimizer.keeper_of(name), static_cast<int>(rank)) << name;
+        EXPECT_EQ(others + optimizer.state().size(), state.size()) << rule << ", " << step;
+      }
+    }
+  }
+}
+
+TEST(ShardedOptimizer, NamesThatAreNoStateHaveNoKeeper) {
+  const ShardedParameters all(adamw(0.1), 2);
+  for (const char* const name : {"matrix", "matrix.momentum", "other.mean", "matrix.average", ""})
+    EXPECT_EQ(all[0].optimizer.keeper_of(name), std::nullopt) << name;
+  EXPECT_EQ(ManyParameters(adamw(0.1), Way::kOnDevice).optimizer.keeper_of("matrix.mean"), 0);
+}
+
+TEST(ShardedOptimizer, ContinuesInAnyNumberOfRanks) {
+  for (std::size_t rule = 0; rule < std::size(kEveryRule); ++rule) {
+    ManyParameters whole(kEveryRule[rule], Way::kOnDevice);
+    whole.run(0, 9);
+    ShardedParameters first(kEveryRule[rule], 3);
+    first.run(0, 5);
+    NamedTensors saved;
+    for (const auto& [name, tensor] : first.state()) saved.set(name, tensor);
+    for (const int ranks : {2, 3, 12}) {
+      ShardedParameters rest(kEveryRule[rule], ranks);
+      rest.continue_as(first[0], saved);
+      rest.run(5, 9);
+      expect_as_one(rest, whole, "rule " + std::to_string(rule) + ", " + std::to_string(ranks));
+    }
+  }
+}
+
+TEST(ShardedOptimizer, StateOfTheWrongFormIsRefusedOnEveryRank) {
+  for (const int rank : {0, 1}) {
+    ManyParameters own(adamw(0.1), Way::kOnDevice,
+                       StateShard{.rank = rank, .owners = {0, 0, 0, 0, 0, 0, 0}});
+    NamedTensors state;
+    for (const char* const part : {"mean", "square"})
+      state.set(std::string("matrix.") + part, torch::zeros({17, 12}));
+    state.set("matrix.age", torch::zeros({}));
+    EXPECT_THROW(own.optimizer.load_state(state), std::invalid_argument) << rank;
+  }
+}
+
+/// The weights of a network after three steps that `ranks` ranks take, on each of them.
+std::vector<NamedTensors> after_steps(const OptimizerOptions& rule, const StepPlan& plan,
+                                      int ranks) {
+  std::vector<std::shared_ptr<DroppingNet>> nets;
+  for (int rank = 0; rank < ranks; ++rank)
+    nets.push_back(std::make_shared<DroppingNet>(Drops::kAll));
+  const Batch batch = ten_samples();
+  std::vector<NamedTensors> all(nets.size());
+  run_as_ranks(ranks, [&](const runner::RankOfRun& own) {
+    const auto index = static_cast<std::size_t>(own.rank);
+    const DroppingStep step;
+    StepExecution execution(
+        step, *nets[index],
+        {{.name = "", .optimizer = rule, .parameters = trained_parameters(*nets[index])}}, plan,
+        /*gradient_clip_norm=*/0.5, at::kCPU, WeightAverageOptions{.decay = 0.5}, own);
+    for (const std::int64_t number : {1, 2, 3})
+      execution.commit(execution.compute(batch, {7, number}));
+    NamedTensors& left = all[index];
+    for (const auto& [name, weight] : weights(*nets[index]))
+      left.set(name, weight.detach().clone());
+    execution.average()->swap();
+    for (const auto& [name, weight] : weights(*nets[index]))
+      left.set(name + ".average", weight.detach().clone());
+  });
+  return all;
+}
+
+TEST(ShardedOptimizer, RanksBringEachOtherTheWeights) {
+  for (const OptimizerOptions& rule :
+       {OptimizerOptions(SgdOptions{.learning_rate = 0.1, .momentum = 0.9}),
+        OptimizerOptions(adamw(0.1))}) {
+    for (const int ranks : {2, 3}) {
+      const NamedTensors expected = after_steps(rule, {}, ranks).front();
+      for (const NamedTensors& one : after_steps(rule, {.shards_optimizer = true}, ranks)) {
+        for (const auto& [name, weight] : one)
+          EXPECT_TRUE(weight.equal(expected.at(name))) << name << ", " << ranks;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stages
