@@ -154,6 +154,8 @@ class RemarkingDataset {
         verdict;         ///< what is wrong with each: "not look like a house", after "does" or "do"
     std::string metric;  ///< the metric that counts them: "data/strangers"
   };
+  /// False: it has no remarks on any sample.
+  virtual bool has_remarks() const = 0;
   /// Remarks on the samples `indices`. Thread-safe.
   virtual Remarks take_remarks(std::span<const std::int64_t> indices) const = 0;
 };

@@ -24,12 +24,12 @@ struct Assembly {
   std::size_t number = 0;
   std::vector<std::int64_t> indices;  // dataset indices, by row
   NamedTensors tensors;
-  std::vector<char> present;  // by row; 0: skipped
-  std::size_t taken = 0, finished = 0;
-  std::exception_ptr error;  // of the first row that failed
+  std::vector<char> present;                       // by row; 0: skipped
+  std::size_t taken = 0, end = 0, unfinished = 0;  // rows that are read here: the next, their end
+  std::exception_ptr error;                        // of the first row that failed
   std::size_t error_row = 0;
 
-  bool complete() const { return finished == indices.size(); }
+  bool complete() const { return unfinished == 0; }
 };
 
 char* row_of(const at::Tensor& tensor, std::size_t row) {
@@ -64,6 +64,7 @@ struct Loader::State {
   SampleOrder order = sequential_order(0);
   std::size_t batch_size = 1;
   std::int64_t epoch = 0;
+  PartialReading partial;
   std::size_t batches = 0;
   LoaderOptions options;
   std::vector<TensorSpec> specs;
@@ -88,12 +89,19 @@ struct Loader::State {
       assembly->indices.push_back(order[static_cast<std::int64_t>(place)]);
     }
     assembly->present.assign(last - first, 0);
+    const auto rows = static_cast<std::int64_t>(last - first);
+    const RowRange own = partial.own ? partial.own(rows) : RowRange{0, rows};
+    assembly->taken = static_cast<std::size_t>(own.begin);
+    assembly->end = static_cast<std::size_t>(own.end);
+    assembly->unfinished = assembly->end - assembly->taken;
     const bool pinned = options.pinned && torch::cuda::is_available();
     for (const TensorSpec& spec : specs) {
-      std::vector<std::int64_t> shape = {static_cast<std::int64_t>(last - first)};
+      std::vector<std::int64_t> shape = {rows};
       shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
-      assembly->tensors.set(
-          spec.name, torch::empty(shape, torch::TensorOptions(spec.dtype).pinned_memory(pinned)));
+      at::Tensor tensor =
+          torch::empty(shape, torch::TensorOptions(spec.dtype).pinned_memory(pinned));
+      if (partial.own) tensor.zero_();
+      assembly->tensors.set(spec.name, std::move(tensor));
     }
     return assembly;
   }
@@ -125,15 +133,14 @@ struct Loader::State {
         assembly->error = error;
         assembly->error_row = row;
       }
-      ++assembly->finished;
+      --assembly->unfinished;
       if (assembly->complete()) done.notify_one();
     }
   }
 
   /// The first batch with unread rows; null if all that may be started are being read.
   Assembly* unread() {
-    const auto found =
-        std::ranges::find_if(ahead, [](const auto& a) { return a->taken < a->indices.size(); });
+    const auto found = std::ranges::find_if(ahead, [](const auto& a) { return a->taken < a->end; });
     return found == ahead.end() ? nullptr : found->get();
   }
 
@@ -150,8 +157,8 @@ struct Loader::State {
     if (threads.empty()) {
       if (begun == batches) return nullptr;
       auto assembly = begin(begun++);
-      for (std::size_t row = 0; row < assembly->indices.size() && !assembly->error; ++row)
-        assembly->error = read(*assembly, row);
+      for (; assembly->taken < assembly->end && !assembly->error; ++assembly->taken)
+        assembly->error = read(*assembly, assembly->taken);
       return assembly;
     }
     std::unique_lock lock(mutex);
@@ -165,7 +172,7 @@ struct Loader::State {
 };
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, SampleOrder order, std::int64_t batch_size,
-               std::int64_t epoch, bool drop_last, std::int64_t first_batch)
+               std::int64_t epoch, bool drop_last, std::int64_t first_batch, PartialReading partial)
     : state_(std::make_unique<State>()) {
   if (batch_size <= 0) throw std::invalid_argument("loader: the batch size must be positive");
   State& state = *state_;
@@ -175,6 +182,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, SampleOrder order, std::i
   state.order = std::move(order);
   state.batch_size = static_cast<std::size_t>(batch_size);
   state.epoch = epoch;
+  state.partial = std::move(partial);
   state.batches = (state.samples() + (drop_last ? 0 : state.batch_size - 1)) / state.batch_size;
   if (first_batch < 0 || first_batch > batches())
     throw std::invalid_argument("loader: no such first batch");
@@ -191,6 +199,11 @@ Loader::~Loader() = default;
 std::optional<Batch> Loader::next() {
   while (const auto assembly = state_->next_assembly()) {
     if (assembly->error) std::rethrow_exception(assembly->error);
+    if (state_->partial.complete) {
+      state_->partial.complete(
+          assembly->tensors,
+          torch::from_blob(assembly->present.data(), {std::ssize(assembly->present)}, at::kByte));
+    }
     state_->position = assembly->number + 1;
     // Closes the gaps of skipped rows.
     std::vector<std::int64_t> indices;

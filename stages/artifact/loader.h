@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,19 @@
 
 namespace stages {
 
+struct RowRange {
+  std::int64_t begin = 0, end = 0;
+};
+
+/// A Loader that reads some rows of each batch; others read the rest at the same time.
+struct PartialReading {
+  /// The rows that are read, of a batch of so many; null: all.
+  std::function<RowRange(std::int64_t rows)> own;
+  /// Brings the other rows: `tensors`, where they are zeros, and `present`, bytes by row, 0 for a
+  /// sample that is skipped. Called by next(), once for each batch, in order.
+  std::function<void(const NamedTensors& tensors, const at::Tensor& present)> complete;
+};
+
 /// Reads one pass over a dataset in a given order, batch by batch, ahead of its user, in threads as
 /// set by the dataset's LoaderOptions. Batches are bitwise equal for any number of workers. next()
 /// rethrows errors of sample() at the batch they belong to. Destroying an unfinished loader stops
@@ -25,7 +39,8 @@ class Loader {
   /// `order`: indices into the dataset. `drop_last` drops an incomplete last batch. The pass starts
   /// at `first_batch`, from 0 to batches(): earlier batches are not read.
   Loader(std::shared_ptr<const Dataset> dataset, SampleOrder order, std::int64_t batch_size,
-         std::int64_t epoch, bool drop_last = false, std::int64_t first_batch = 0);
+         std::int64_t epoch, bool drop_last = false, std::int64_t first_batch = 0,
+         PartialReading partial = {});
   ~Loader();
 
   /// The next batch, with samples stacked and `indices` set; nullopt at the end. A batch whose

@@ -119,6 +119,7 @@ class ImageDataset : public Dataset,
   std::vector<std::int64_t> labels() const override;
   std::vector<std::int64_t> captions() const override;
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override;
+  bool has_remarks() const override { return options_.watch != nullptr; }
   Remarks take_remarks(std::span<const std::int64_t> indices) const override;
   std::int64_t could_keep() const override { return cache_ ? cache_->most_bytes() : 0; }
   void allow(const runner::Allowance& allowance) const override;

@@ -136,7 +136,7 @@ std::optional<Batch> RetriedLoader::next() {
 Loader& RetriedLoader::loader() {
   if (!loader_)
     loader_.emplace(pass_.dataset, pass_.order, pass_.batch_size, pass_.epoch, pass_.drop_last,
-                    pass_.first_batch);
+                    pass_.first_batch, pass_.partial);
   return *loader_;
 }
 

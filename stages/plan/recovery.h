@@ -86,6 +86,7 @@ class RetriedLoader {
     std::int64_t epoch = 0;
     bool drop_last = false;
     std::int64_t first_batch = 0;
+    PartialReading partial = {};
   };
   /// `policy` and `context` are borrowed.
   RetriedLoader(Pass pass, const MemoryPolicy& policy, runner::RunContext& context);

@@ -276,6 +276,11 @@ std::optional<NamedTensors> ClassPair::sample(std::int64_t epoch, std::int64_t i
   return sample;
 }
 
+bool ClassPair::has_remarks() const {
+  const auto* remarking = dynamic_cast<const RemarkingDataset*>(source_.get());
+  return remarking && remarking->has_remarks();
+}
+
 RemarkingDataset::Remarks ClassPair::take_remarks(std::span<const std::int64_t> indices) const {
   const auto* remarking = dynamic_cast<const RemarkingDataset*>(source_.get());
   if (!remarking) return {};

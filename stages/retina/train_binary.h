@@ -50,6 +50,7 @@ class ClassPair final : public Dataset, public RemarkingDataset {
   LoaderOptions loader() const override;
   runner::HeldMemory held() const override { return source_->held(); }
   std::vector<std::int64_t> labels() const override { return labels_; }
+  bool has_remarks() const override;
   Remarks take_remarks(std::span<const std::int64_t> indices) const override;
 
   /// The numbers of the two classes in the whole data, which has `pair_of` classes.

@@ -34,6 +34,11 @@ std::optional<NamedTensors> BalancedSamples::sample(std::int64_t epoch, std::int
   return source_->sample(epoch * draws_ + index / size_, index % size_);
 }
 
+bool BalancedSamples::has_remarks() const {
+  const auto* remarking = dynamic_cast<const RemarkingDataset*>(source_.get());
+  return remarking && remarking->has_remarks();
+}
+
 RemarkingDataset::Remarks BalancedSamples::take_remarks(
     std::span<const std::int64_t> indices) const {
   const auto* remarking = dynamic_cast<const RemarkingDataset*>(source_.get());

@@ -67,6 +67,7 @@ class PythonTrainingStep final : public TrainingStep {
   std::string why_mixed() const override { return model_.why_mixed(); }
   bool mixes_over_ranks() const override { return model_.mixes_over_ranks(); }
   bool declares_couplings() const override { return true; }
+  bool reads_whole_batch() const override { return options_.coupling == Coupling::kWholeBatch; }
 
   /// Where labels name classes, others are refused: a loss that picks logits by such a label would
   /// end a GPU's process.

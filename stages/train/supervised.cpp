@@ -70,6 +70,7 @@ class ClassificationStep final : public TrainingStep {
   Batch prepare(const Batch& batch, const StepKey& key) const override {
     return options_.mixing.mixes() ? mix_samples(batch, options_.mixing, key) : batch;
   }
+  bool reads_whole_batch() const override { return options_.mixing.mixes(); }
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
     return model_.forward(network, part.tensors());
   }

@@ -11,6 +11,7 @@
 #include "runner/shared/disk/fault.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/dataset.h"
+#include "stages/artifact/divided_reading.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/machine/device.h"
 #include "stages/machine/memory_meter.h"
@@ -156,7 +157,7 @@ class Training {
     choose_trained_part();
     RetriedLoader loader(
         {data_.train, data_.train->epoch_order(context_.node().seed, done_.epochs),
-         options_.batch_size, done_.epochs, drops_last_, done_.batches},
+         options_.batch_size, done_.epochs, drops_last_, done_.batches, partial_reading()},
         policy_, context_);
     log_.begin_epoch();
     std::int64_t left_out = 0;
@@ -184,6 +185,16 @@ class Training {
     }
     if (pending_.epoch().means.weight > 0) return;
     throw StageError(ErrorCode::kTooFewSamples, "none of the training samples could be read");
+  }
+
+  /// In the first epoch rank 0 reports the remarks on all samples, if there are any.
+  PartialReading partial_reading() const {
+    const runner::RankOfRun& ranks = context_.node().ranks;
+    const auto* remarking = dynamic_cast<const RemarkingDataset*>(data_.train.get());
+    const bool reports = done_.epochs == 0 && remarking && remarking->has_remarks();
+    if (!group_of(ranks) || reports) return {};
+    return divided_reading(ranks, units_in_group(step_),
+                           step_.reads_whole_batch() ? RowsOfOthers::kAll : RowsOfOthers::kSmall);
   }
 
   /// The request to stop may come while samples are read.

@@ -98,6 +98,9 @@ class TrainingStep {
   /// function of the batch and the key, called before the batch is split into parts. Not called in
   /// validation.
   virtual Batch prepare(const Batch& batch, const StepKey& /*key*/) const { return batch; }
+  /// Whether prepare(), or a loss over the whole batch, reads images or other large inputs of
+  /// samples: then every rank needs all of them, not those of its share alone.
+  virtual bool reads_whole_batch() const { return false; }
 
   /// Named embeddings or logits of some units, rows first, in the order of the units; row counts
   /// may differ between inputs. A scalar (a learned temperature) is the same for all units. If

@@ -1,0 +1,160 @@
+#include "stages/artifact/divided_reading.h"
+
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "runner/shared/stage/stage.h"
+#include "stages/ranks/rank_group.h"
+
+namespace stages {
+namespace {
+
+/// Images of more than kSmallRow bytes, all of whose numbers are 1 more than the sample's index.
+class NumberedImages : public Dataset {
+ public:
+  static constexpr std::int64_t kSize = 11;
+
+  DatasetDescription describe() const override {
+    return {.size = kSize,
+            .tensors = {{"image", {3, 20, 20}, at::kFloat},
+                        {"label", {}, at::kLong},
+                        {"target", {2}, at::kFloat}},
+            .classes = {}};
+  }
+  std::optional<NamedTensors> sample(std::int64_t, std::int64_t index) const override {
+    {
+      const std::lock_guard lock(mutex_);
+      read.push_back(index);
+    }
+    if (skipped.contains(index)) return std::nullopt;
+    if (broken.contains(index))
+      throw runner::StageError(runner::ErrorCode::kCorruptImage, sample_name(index));
+    return NamedTensors{{"image", torch::full({3, 20, 20}, static_cast<double>(index + 1))},
+                        {"label", torch::scalar_tensor(index * 10, at::kLong)},
+                        {"target", torch::full({2}, -0.0 - static_cast<double>(index))}};
+  }
+  std::string sample_name(std::int64_t index) const override {
+    return "sample " + std::to_string(index);
+  }
+  LoaderOptions loader() const override { return {.workers = workers}; }
+
+  std::set<std::int64_t> skipped, broken;
+  std::int64_t workers = 0;
+  mutable std::vector<std::int64_t> read;
+
+ private:
+  mutable std::mutex mutex_;
+};
+
+struct DividedCase {
+  int ranks = 2;
+  std::int64_t in_group = 1, workers = 0, batch_size = 4;
+  RowsOfOthers needed = RowsOfOthers::kSmall;
+  std::set<std::int64_t> skipped = {};
+};
+
+std::vector<Batch> batches_of(const NumberedImages& data, std::int64_t batch_size,
+                              PartialReading partial = {}) {
+  // Does not own: the test keeps it.
+  const std::shared_ptr<const Dataset> borrowed(std::shared_ptr<void>(), &data);
+  Loader loader(borrowed, sequential_order(NumberedImages::kSize), batch_size, 0,
+                /*drop_last=*/false, 0, std::move(partial));
+  std::vector<Batch> all;
+  while (auto batch = loader.next()) all.push_back(*std::move(batch));
+  return all;
+}
+
+/// Each rank's batches are those of one process, with the images of its share; returns what each
+/// has read, in ascending order.
+std::vector<std::vector<std::int64_t>> expect_divided(const DividedCase& given) {
+  NumberedImages whole;
+  whole.skipped = given.skipped;
+  const std::vector<Batch> expected = batches_of(whole, given.batch_size);
+  std::vector<NumberedImages> data(static_cast<std::size_t>(given.ranks));
+  run_as_ranks(given.ranks, [&](const runner::RankOfRun& own) {
+    NumberedImages& images = data[static_cast<std::size_t>(own.rank)];
+    images.skipped = given.skipped;
+    images.workers = given.workers;
+    const std::vector<Batch> batches =
+        batches_of(images, given.batch_size, divided_reading(own, given.in_group, given.needed));
+    ASSERT_EQ(batches.size(), expected.size());
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+      const Batch &batch = batches[i], &right = expected[i];
+      EXPECT_EQ(batch.indices, right.indices);
+      EXPECT_TRUE(batch["label"].equal(right["label"]));
+      EXPECT_TRUE(batch["target"].view(at::kInt).equal(right["target"].view(at::kInt)))
+          << "the same bits";
+      const Share share = share_of(batch.units(), given.in_group, own.rank, own.size);
+      const auto part = [&](const Batch& of) {
+        return of["image"].narrow(0, share.begin, share.units());
+      };
+      EXPECT_TRUE(part(batch).equal(part(right))) << own.rank << " of " << own.size << ", " << i;
+      if (given.needed == RowsOfOthers::kAll) EXPECT_TRUE(batch["image"].equal(right["image"]));
+    }
+  });
+  std::vector<std::vector<std::int64_t>> read;
+  for (NumberedImages& one : data) {
+    std::ranges::sort(one.read);
+    read.push_back(one.read);
+  }
+  return read;
+}
+
+TEST(DividedReading, EachRankReadsItsShare) {
+  for (const std::int64_t workers : {0, 3}) {
+    const auto read = expect_divided({.workers = workers});
+    EXPECT_THAT(read[0], testing::ElementsAre(0, 1, 4, 5, 8, 9));
+    EXPECT_THAT(read[1], testing::ElementsAre(2, 3, 6, 7, 10));
+  }
+}
+
+TEST(DividedReading, SharesBeginBetweenGroups) {
+  const auto read = expect_divided({.in_group = 2, .batch_size = 6});
+  EXPECT_THAT(read[0], testing::ElementsAre(0, 1, 2, 3, 6, 7));
+  EXPECT_THAT(read[1], testing::ElementsAre(4, 5, 8, 9, 10));
+}
+
+TEST(DividedReading, MoreRanksThanSamples) {
+  const auto read = expect_divided({.ranks = 5});
+  EXPECT_THAT(read[3], testing::ElementsAre(3, 7, 10)) << "a unit that another one counts";
+  EXPECT_THAT(read[4], testing::ElementsAre(3, 7, 10));
+}
+
+TEST(DividedReading, AllRowsWhereAllAreNeeded) {
+  const auto read = expect_divided({.ranks = 3, .needed = RowsOfOthers::kAll});
+  EXPECT_THAT(read[2], testing::ElementsAre(3, 7, 10));
+}
+
+// What is left of the batch is divided anew.
+TEST(DividedReading, SkippedSamplesMoveTheShares) {
+  for (const std::int64_t workers : {0, 2}) {
+    for (const std::set<std::int64_t>& skipped :
+         {std::set<std::int64_t>{0}, {1, 2, 6}, {4, 5, 6, 7}, {0, 1, 2, 3, 8, 9, 10}}) {
+      const auto read = expect_divided({.workers = workers, .skipped = skipped});
+      EXPECT_EQ(read[0].size() + read[1].size(), 11) << "each is read once";
+    }
+  }
+}
+
+TEST(DividedReading, OneThatCannotBeReadEndsAllRanks) {
+  std::vector<NumberedImages> data(2);
+  data[1].broken = {6};
+  try {
+    run_as_ranks(2, [&](const runner::RankOfRun& own) {
+      batches_of(data[static_cast<std::size_t>(own.rank)], 4,
+                 divided_reading(own, 1, RowsOfOthers::kSmall));
+    });
+    FAIL() << "sample 6 cannot be read";
+  } catch (const runner::StageError& error) {
+    EXPECT_STREQ(error.what(), "sample 6");
+  }
+}
+
+}  // namespace
+}  // namespace stages
