@@ -42,8 +42,8 @@ struct DryNode {
   std::optional<Results> done = {};
 };
 
-/// "is reused from /a/run", "runs; needs 1.2 GiB of 8.0 GiB (memory.budget)": the log line for a
-/// node.
+/// The log line for a node: "is reused from /a/run", or "runs; needs 1.2 GiB of 8.0 GiB
+/// (memory.budget)".
 std::string log_text(const DryNode& node);
 
 /// The plan that needs the most memory; null if there is none.

@@ -35,7 +35,7 @@ std::optional<MadeImages> read_make(ConfigReader& reader) {
   return images;
 }
 
-/// Uses the words of a class's folder name as its name in texts.
+/// Derives the name of each class in captions from the name of its folder.
 ImageList with_names(ImageList list) {
   for (const std::string& folder : list.classes)
     list.class_words.push_back(words_of_folder(folder));

@@ -40,7 +40,8 @@ RETORT_INLINE const LanesInMemory& lanes_at(const float* numbers) {
   return *reinterpret_cast<const LanesInMemory*>(numbers);
 }
 
-/// A row of the result's gradient and a row of the maps that it depends on, both channels_last.
+/// A row of the output's gradient and the row of the input that it was computed from, both
+/// channels_last.
 struct RowPair {
   const float *slopes, *maps;
   std::int64_t result_width, width, stride, channels;

@@ -55,7 +55,7 @@ bool is_offered(MemoryPolicy policy, const MemoryPolicy& written) {
   return are_one_way(std::move(policy), written);
 }
 
-/// Runs a training's steps on its device, and records what they take.
+/// Runs training steps on the training's device and records how much memory they use.
 class RealSteps {
  public:
   RealSteps(const TrainingToPlan& training, const MemoryPolicy& policy, bool is_cut,

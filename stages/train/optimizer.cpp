@@ -379,6 +379,15 @@ NamedTensors Optimizer::state() const {
 
 NamedTensors Optimizer::state_elsewhere() const { return state_of(parts(), /*kept=*/false); }
 
+std::vector<at::Tensor> Optimizer::parameters_elsewhere() const {
+  std::vector<at::Tensor> result;
+  if (parts().empty()) return result;
+  for (const Slot& slot : slots_) {
+    if (!slot.is_kept) result.push_back(slot.parameter);
+  }
+  return result;
+}
+
 std::optional<int> Optimizer::keeper_of(std::string_view name) const {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return {};

@@ -129,6 +129,8 @@ class Optimizer {
   NamedTensors state() const;
   /// What state() has on other ranks: names, types and shapes, on the Meta device.
   NamedTensors state_elsewhere() const;
+  /// The parameters that it is of, or would be once they have been updated.
+  std::vector<at::Tensor> parameters_elsewhere() const;
   /// Which rank keeps what state() or state_elsewhere() names so, or would once it has been
   /// updated; nullopt: no name of a state.
   std::optional<int> keeper_of(std::string_view name) const;

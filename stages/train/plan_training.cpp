@@ -157,8 +157,8 @@ class TracedTraining {
       for (const NamedTensors& saved : {weights(*network_), execution.state_on_device()}) {
         for (const auto& [name, tensor] : saved) tensor.detach().contiguous();
       }
-      for (const auto& [name, tensor] : execution.optimizer().state_elsewhere())
-        torch::empty_like(tensor);
+      for (const at::Tensor& parameter : execution.optimizer().parameters_elsewhere())
+        torch::empty_like(parameter);  // received one after the other
     }
     const auto read = [&](const NamedTensors& saved, const std::string& from) {
       std::vector<at::Tensor> tensors;

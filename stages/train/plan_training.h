@@ -72,8 +72,8 @@ LoaderOptions training_loader(const Dataset& train, const TrainingStep& step,
 /// schedule does not fit.
 std::int64_t training_length(std::int64_t size, bool drops_last, const TrainerOptions& options);
 
-/// Everything that a training's dry run depends on. Not included, because it makes no difference:
-/// the seed, the class names, and the number of samples beyond what the batch sizes say.
+/// Everything that affects the dry run of a training. The seed and the class names have no effect;
+/// the number of samples matters through the batch sizes alone.
 struct TracedAs {
   std::shared_ptr<const Model> model;  ///< the identical object
   std::string step;                    ///< as returned by TrainingStep::structure()

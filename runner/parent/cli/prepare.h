@@ -23,7 +23,8 @@ std::vector<std::filesystem::path> recipe_folders(const NamedRecipe& named);
 Result<Composer> open_recipe(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources,
                              const FileSystem& files = real_file_system());
 
-/// The same without overrides, except those that set where configs are: for compose_leniently().
+/// Like open_recipe(), but ignores all overrides except those that set the config search path. Used
+/// by compose_leniently().
 Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& schemas,
                                         Sources& sources);
 

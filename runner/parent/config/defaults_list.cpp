@@ -249,8 +249,8 @@ class Tree {
     add_config(node, item, item.name + "/" + option, parent_package, parent);
   }
 
-  /// Expands items that contain ${group}, repeatedly, since one may choose for another, until
-  /// nothing more can be filled in.
+  /// Expands items that contain ${group} until no more can be resolved: one item may choose the
+  /// group that another one refers to.
   void expand_waiting() {
     in_waiting_ = true;
     for (bool progress = true; progress;) {

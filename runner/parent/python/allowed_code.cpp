@@ -66,7 +66,7 @@ class CodeCheck {
   CodeCheck(const CodeFolders& folders, const TrustedCode& trusted)
       : folders_(folders), trusted_(trusted) {}
 
-  /// Checks it; returns the SHA-256 of the files that it names, empty if it names none.
+  /// Checks the entry. Returns one SHA-256 of all files that it names; empty if it names none.
   std::string digest_of(const PlacedEntry& placed) {
     placed_ = &placed;
     const std::size_t before = code_.entries.size();

@@ -59,7 +59,7 @@ class RunFolder {
   /// disk at once.
   void commit();
 
-  /// Writes a file of .retort/, one of RunRecord; for a resumed run, of .retort/resume-N/.
+  /// Writes one of the files of RunRecord to .retort/, or to .retort/resume-N/ for a resumed run.
   void record(std::string_view name, std::string_view text);
   /// The same in a folder there.
   void record_in(std::string_view folder, std::string_view name, std::string_view text);

@@ -22,8 +22,8 @@ struct QueuedTask {
   std::string state;       ///< the scheduler's word for its state, "PENDING"
 };
 
-/// A scheduler of a cluster that runs arrays of tasks. Task N of a submission runs `retort sweep
-/// task <its folder> N`, which needs only the sweep's folder.
+/// A cluster scheduler that supports job arrays. Task N of an array runs `retort sweep task <sweep
+/// folder> N` and needs only that folder.
 class TaskQueue {
  public:
   virtual ~TaskQueue() = default;

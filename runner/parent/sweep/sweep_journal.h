@@ -128,8 +128,8 @@ class SweepJournal {
   const SweepPlan& plan() const { return plan_; }
   const std::vector<Trial>& trials() const { return plan_.trials; }
 
-  /// These throw WriteError. add() gives a trial the next number and returns it; `ask`: the ask
-  /// that a sampler's trial answers.
+  /// The following functions throw WriteError. add() assigns the next trial number and returns it;
+  /// `ask` is the number of the sampler's request that led to the trial, if any.
   std::uint64_t add(std::string hash, std::vector<std::string> settings,
                     std::optional<std::uint64_t> ask = {});
   void started(std::uint64_t trial);

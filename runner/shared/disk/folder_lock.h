@@ -25,7 +25,7 @@ class FolderLock {
   /// folder. `busy` if there is no holder.
   static Result<FolderLock> join(const std::filesystem::path& folder, const Diagnostic& busy);
 
-  /// Whether a process works in `folder`, by a single check; nullopt if that cannot be determined.
+  /// Checks once whether a process is using `folder`; nullopt if that cannot be determined.
   static std::optional<bool> is_taken(const std::filesystem::path& folder);
 
   /// The opened folder.

@@ -10,6 +10,9 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/plan/memory_budget.h"
 #include "stages/plan/step_profile.h"
+#include "stages/ranks/messages.h"
+#include "stages/ranks/state_shard.h"
+#include "stages/weights/weights.h"
 #include "tests/support/counted_as_planned.h"
 #include "tests/support/scoped_threads.h"
 #include "tests/support/tower_planning.h"
@@ -347,6 +350,30 @@ TEST(ChoosePolicy, StateIsDividedAmongRanksWhereTheBudgetRequiresIt) {
   EXPECT_TRUE(planning.under(2 * whole).policy.shards_optimizer) << "as when the run started";
   planning.context.facts.ranks.size = 1;
   EXPECT_FALSE(planning.under(divided).policy.shards_optimizer) << "there is nobody to divide with";
+}
+
+TEST(ChoosePolicy, DividedStateIsPlannedForTheRankThatHasMost) {
+  OpenOptimizer planning(/*on_gpu=*/false);
+  planning.policy.offload_is_open = planning.policy.in_backward_is_open = false;
+  planning.options.batch_size = 16;
+  const auto live = [&](int ranks, bool shards) {
+    planning.context.facts.ranks.size = ranks;
+    planning.policy.shards_optimizer = shards;
+    return planning.plan().live;
+  };
+  const auto network = planning.model.outline(planning.data.describe());
+  std::vector<std::int64_t> bytes;
+  for (const auto& [name, parameter] : trained_parameters(*network))
+    bytes.push_back(static_cast<std::int64_t>(parameter.nbytes()));
+  for (const int ranks : {2, 4, 8}) {
+    std::int64_t elsewhere = 0;
+    const std::vector<int> owners = owners_of(bytes, ranks);
+    for (std::size_t i = 0; i < bytes.size(); ++i) elsewhere += owners[i] == 0 ? 0 : bytes[i];
+    // Two moments of each parameter; the step counts and the room for messages are small.
+    const std::int64_t saved = live(ranks, false) - live(ranks, true);
+    EXPECT_LE(saved, 2 * elsewhere + (1 << 20)) << ranks;
+    EXPECT_GE(saved, 2 * elsewhere - kMessageBytes - (1 << 20)) << ranks;
+  }
 }
 
 TEST(ChoosePolicy, NothingIsOffloadedOnACpu) {
