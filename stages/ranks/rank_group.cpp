@@ -32,6 +32,12 @@ std::string heard_by(int rank) { return "heard-" + std::to_string(rank); }
 
 std::string first_line(const char* text) { return {text, std::strcspn(text, "\n")}; }
 
+/// The same memory, which the caller keeps until the work is done. The group's thread holds its
+/// arguments for some time after that: memory that is free would not be given back.
+at::Tensor borrowed(const at::Tensor& tensor) {
+  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), tensor.options());
+}
+
 /// LibTorch keeps a log of all groups of a process, which is not made for several threads. Its size
 /// is read once, by the first group.
 void switch_flight_recorder_off() {
@@ -127,6 +133,11 @@ std::int64_t RankGroup::largest(std::int64_t value) {
   return *number_.const_data_ptr<std::int64_t>();
 }
 
+void RankGroup::sum(const at::Tensor& tensor) {
+  std::vector<at::Tensor> one = {borrowed(tensor)};
+  in_group([&] { backend_->allreduce(one)->wait(); });
+}
+
 std::function<void()> RankGroup::begin_sum(at::Tensor tensor) {
   std::vector<at::Tensor> one = {std::move(tensor)};
   c10::intrusive_ptr<c10d::Work> begun;
@@ -135,19 +146,19 @@ std::function<void()> RankGroup::begin_sum(at::Tensor tensor) {
 }
 
 void RankGroup::broadcast(const at::Tensor& tensor, int from) {
-  std::vector<at::Tensor> one = {tensor};
+  std::vector<at::Tensor> one = {borrowed(tensor)};
   c10d::BroadcastOptions options;
   options.rootRank = from;
   in_group([&] { backend_->broadcast(one, options)->wait(); });
 }
 
 void RankGroup::send(const at::Tensor& tensor, int to) {
-  std::vector<at::Tensor> one = {tensor};
+  std::vector<at::Tensor> one = {borrowed(tensor)};
   in_group([&] { backend_->send(one, to, /*tag=*/0)->wait(); });
 }
 
 void RankGroup::receive(const at::Tensor& tensor, int from) {
-  std::vector<at::Tensor> one = {tensor};
+  std::vector<at::Tensor> one = {borrowed(tensor)};
   in_group([&] { backend_->recv(one, from, /*tag=*/0)->wait(); });
 }
 
@@ -159,23 +170,26 @@ RankGroup::Gathered RankGroup::gather(const at::Tensor& rows) {
   });
   sum(counts);
   const std::int64_t* const count = counts.const_data_ptr<std::int64_t>();
-  std::vector<at::Tensor> own(1);
-  std::vector<std::vector<at::Tensor>> all(1);
+  at::Tensor own;
+  std::vector<at::Tensor> all;
   together([&] {
     std::vector<std::int64_t> shape = rows.sizes().vec();
     shape[0] = *std::max_element(count, count + size_);
-    own[0] = torch::zeros(shape, rows.options());
-    own[0].narrow(0, 0, rows.size(0)).copy_(rows);
-    for (int rank = 0; rank < size_; ++rank) all[0].push_back(torch::empty_like(own[0]));
+    own = torch::zeros(shape, rows.options());
+    own.narrow(0, 0, rows.size(0)).copy_(rows);
+    for (int rank = 0; rank < size_; ++rank) all.push_back(torch::empty_like(own));
   });
-  in_group([&] { backend_->allgather(all, own)->wait(); });
+  std::vector<at::Tensor> given = {borrowed(own)};
+  std::vector<std::vector<at::Tensor>> taken(1);
+  for (const at::Tensor& one : all) taken[0].push_back(borrowed(one));
+  in_group([&] { backend_->allgather(taken, given)->wait(); });
   Gathered gathered;
   together([&] {
     for (int rank = 0; rank < size_; ++rank) {
-      at::Tensor& part = all[0][static_cast<std::size_t>(rank)];
+      at::Tensor& part = all[static_cast<std::size_t>(rank)];
       part = part.narrow(0, 0, count[rank]);
     }
-    gathered.rows = torch::cat(all[0]);
+    gathered.rows = torch::cat(all);
   });
   gathered.own = std::accumulate(count, count + rank_, std::int64_t{0});
   return gathered;
@@ -220,12 +234,12 @@ std::int64_t RankGroup::largest_of(const std::function<std::int64_t()>& work) {
   return of_all;
 }
 
-void RankGroup::sum_in_work(at::Tensor tensor) {
+void RankGroup::sum_in_work(const at::Tensor& tensor) {
   if (is_told_ || largest(0) == kOutOfMemory) {
     is_told_ = true;
     throw_out_of_memory();
   }
-  sum(std::move(tensor));
+  sum(tensor);
 }
 
 void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& own)>& work) {

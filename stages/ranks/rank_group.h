@@ -48,9 +48,12 @@ class RankGroup final : public runner::Peers {
   /// Lets the others know why this rank is about to end: it is in the message of their kRankLost.
   void say_why(const std::string& reason);
 
-  /// Sums the tensor over all ranks, in place. It is contiguous, on the CPU. Allocates nothing.
-  void sum(at::Tensor tensor) { begin_sum(std::move(tensor))(); }
-  /// Gives all ranks the numbers that the tensor has on rank `from`. It is contiguous, on the CPU.
+  // The tensors below are contiguous, on the CPU. Nothing is allocated but by gather(), and nothing
+  // is kept once the call has returned.
+
+  /// Sums the tensor over all ranks, in place.
+  void sum(const at::Tensor& tensor);
+  /// Gives all ranks the numbers that the tensor has on rank `from`.
   void broadcast(const at::Tensor& tensor, int from);
   /// Gives them to one other rank, which calls receive() with a tensor of the same size and type.
   void send(const at::Tensor& tensor, int to);
@@ -74,7 +77,7 @@ class RankGroup final : public runner::Peers {
   /// sum() for the work of together(). If memory has run out on another rank, it throws
   /// c10::OutOfMemoryError. The work must end by an exception then, of whatever type: code in
   /// Python makes others.
-  void sum_in_work(at::Tensor tensor);
+  void sum_in_work(const at::Tensor& tensor);
 
  private:
   template <typename Call>

@@ -28,6 +28,43 @@ TEST(RankGroup, EveryRankGetsTheSum) {
   }
 }
 
+TEST(RankGroup, OneRankGivesToTheOthers) {
+  run_as_ranks(3, [](const runner::RankOfRun& own) {
+    RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
+    for (const auto& [type, size] : {std::pair{at::kFloat, std::int64_t{1 << 20}},
+                                     {at::kLong, std::int64_t{1}},
+                                     {at::kByte, std::int64_t{0}}}) {
+      const at::Tensor tensor = torch::full({size}, own.rank, type);
+      group.broadcast(tensor, 1);
+      EXPECT_TRUE(tensor.equal(torch::full({size}, 1, type)));
+      if (own.rank == 2) group.send(torch::full({size}, 7, type), 0);
+      if (own.rank == 0) {
+        group.receive(tensor, 2);
+        EXPECT_TRUE(tensor.equal(torch::full({size}, 7, type)));
+      }
+    }
+  });
+}
+
+// Otherwise what a step frees may be there still when the next tensor is allocated.
+TEST(RankGroup, DoesNotKeepWhatItWasGiven) {
+  run_as_ranks(3, [](const runner::RankOfRun& own) {
+    RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
+    const at::Tensor tensor = torch::zeros({1 << 16});
+    for (int i = 0; i < 50; ++i) {
+      group.sum(tensor);
+      EXPECT_EQ(tensor.storage().use_count(), 1);
+      group.broadcast(tensor, i % 3);
+      EXPECT_EQ(tensor.storage().use_count(), 1);
+      if (own.rank == 1) group.send(tensor, 0);
+      if (own.rank == 0) group.receive(tensor, 1);
+      EXPECT_EQ(tensor.storage().use_count(), 1);
+      group.gather(tensor);
+      EXPECT_EQ(tensor.storage().use_count(), 1);
+    }
+  });
+}
+
 TEST(RankGroup, RowsAreGatheredInTheOrderOfTheRanks) {
   run_as_ranks(3, [](const runner::RankOfRun& own) {
     RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
