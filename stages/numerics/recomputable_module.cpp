@@ -223,8 +223,9 @@ class Recompute : public torch::autograd::Function<Recompute> {
   static at::Tensor once_more(const Conditions& conditions, const at::Tensor& x) {
     const torch::AutoGradMode with_graph(true);
     // Not a leaf: autocast would cache its half-precision copy, in which the gradients of all its
-    // uses would accumulate.
-    const at::Tensor input = x.view_as(x);
+    // uses would accumulate. Not view_as(), which changes the strides of dimensions of size one:
+    // kernels choose by them.
+    const at::Tensor input = at::alias(x);
     const ScopedPrecision precision(conditions.precision, conditions.device);
     const ScopedDropout dropout(conditions.dropout);
     return conditions.compute(input);

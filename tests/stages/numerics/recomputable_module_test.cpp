@@ -362,5 +362,37 @@ TEST(RecomputableModule, HalfOfAWeightThatWasMadeWithoutAGraphIsNotUsedWithOne) 
   EXPECT_TRUE(gradient_in(Precision::kBf16, {.blocks = true}, true).equal(plain));
 }
 
+/// Keeps the strides of what it is given.
+class SeenStrides final : public RecomputableModule {
+ public:
+  SeenStrides() { weight = register_parameter("weight", torch::ones({1})); }
+  bool is_block() const override { return true; }
+
+  at::Tensor weight;
+  mutable std::vector<std::vector<std::int64_t>> seen;
+
+ private:
+  at::Tensor compute(const at::Tensor& input) const override {
+    seen.push_back(input.strides().vec());
+    return input * weight;
+  }
+};
+
+// Kernels choose by all strides, also by those of dimensions of size one.
+TEST(RecomputableModule, InputKeepsItsStrides) {
+  for (const std::vector<std::int64_t>& sizes :
+       {std::vector<std::int64_t>{1, 6, 2, 3}, {1, 6, 1, 1}, {1, 1, 4, 4}, {3, 1, 2, 2}, {1, 4}}) {
+    const bool is_image = sizes.size() == 4;
+    for (const bool by_channel : {false, is_image}) {
+      SeenStrides module;
+      const ScopedActivationCheckpointing blocks(module, {.blocks = true});
+      at::Tensor x = torch::rand(sizes);
+      if (by_channel) x = torch::empty(sizes, at::MemoryFormat::ChannelsLast).copy_(x);
+      module.forward(x.requires_grad_()).sum().backward();
+      EXPECT_THAT(module.seen, ElementsAre(x.strides().vec(), x.strides().vec())) << x.sizes();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace stages

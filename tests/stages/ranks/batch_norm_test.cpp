@@ -151,6 +151,28 @@ TEST(BatchNormOfRanks, IsThatOfTheBatchUnderALossOverTheWholeBatch) {
       [](NormedPoints&) { return NormedPairsStep(); });
 }
 
+// With one image on each rank, channels_last.
+TEST(BatchNormOfRanks, RecomputedBlocksOfOneImageHaveTheSameBits) {
+  const DatasetDescription data = {
+      .size = 12,
+      .tensors = {{"image", {3, 32, 32}, at::kFloat}, {"label", {}, at::kLong}},
+      .classes = {"none", "mild", "severe"}};
+  const auto model = model_of(kModelSeResnext, {{"layers", {1, 1, 1, 1}}, {"cardinality", 2}});
+  const auto make_net = [&] {
+    auto network = model->build(data, 3);
+    network->train();
+    return network;
+  };
+  const auto make_step = [&](torch::nn::Module&) { return NormedStep(*model); };
+  const Batch in_double = images_for(data, 2);
+  const Batch batch({{"image", in_double["image"].to(at::kFloat)}, {"label", in_double["label"]}},
+                    2);
+  StepPlan plan{.numerics = {.layout = Layout::kChannelsLast}};
+  const at::Tensor kept = by_ranks(2, batch, plan, make_net, make_step).front().gradient;
+  plan.activation_checkpointing.blocks = true;
+  EXPECT_TRUE(by_ranks(2, batch, plan, make_net, make_step).front().gradient.equal(kept));
+}
+
 /// A convolution and BatchNorm, recomputed or not.
 class NormedConvolution final : public RecomputableModule {
  public:
