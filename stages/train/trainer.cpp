@@ -7,11 +7,9 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/shared/disk/digest.h"
 #include "runner/shared/disk/fault.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/dataset.h"
-#include "stages/artifact/divided_reading.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/machine/device.h"
 #include "stages/machine/memory_meter.h"
@@ -26,6 +24,7 @@
 #include "stages/train/step_recovery.h"
 #include "stages/train/training_checkpoints.h"
 #include "stages/train/training_log.h"
+#include "stages/train/training_ranks.h"
 #include "stages/train/validation.h"
 #include "stages/weights/weights.h"
 
@@ -49,14 +48,6 @@ bool is_rank_lost(const std::exception& error) {
   return refused && refused->code == ErrorCode::kRankLost;
 }
 
-/// Tells data apart that ranks read on different machines.
-std::string summary_of(const Dataset& data) {
-  runner::Digest names;
-  const std::int64_t size = data.describe().size;
-  for (std::int64_t i = 0; i < size; ++i) names.update(data.sample_name(i) + '\n');
-  return std::to_string(size) + " samples, digest of their names " + names.finish().substr(0, 16);
-}
-
 class Training {
  public:
   Training(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
@@ -68,6 +59,7 @@ class Training {
         options_(options),
         policy_(policy),
         context_(context),
+        ranks_(step, data, context),
         observer_(dynamic_cast<StepObserver*>(context.node().observer)),
         device_(context.node().device),
         description_(data.train->describe()),
@@ -141,7 +133,7 @@ class Training {
  private:
   TrainingResult run_epochs() {
     if (context_.node().resuming && !options_.begins_anew) resume();
-    compare_ranks();
+    ranks_.compare(done_.steps);
     recovery_.go_on_after_kills(context_.node().restarts.plans);
     if (observer_) show("start", 0, weights(network_));
     memory_.begin();
@@ -155,10 +147,10 @@ class Training {
 
   void run_epoch() {
     choose_trained_part();
-    RetriedLoader loader(
-        {data_.train, data_.train->epoch_order(context_.node().seed, done_.epochs),
-         options_.batch_size, done_.epochs, drops_last_, done_.batches, partial_reading()},
-        policy_, context_);
+    RetriedLoader loader({data_.train, data_.train->epoch_order(context_.node().seed, done_.epochs),
+                          options_.batch_size, done_.epochs, drops_last_, done_.batches,
+                          ranks_.reading(done_.epochs == 0)},
+                         policy_, context_);
     log_.begin_epoch();
     std::int64_t left_out = 0;
     while (done_.steps < steps_) {
@@ -187,16 +179,6 @@ class Training {
     throw StageError(ErrorCode::kTooFewSamples, "none of the training samples could be read");
   }
 
-  /// In the first epoch rank 0 reports the remarks on all samples, if there are any.
-  PartialReading partial_reading() const {
-    const runner::RankOfRun& ranks = context_.node().ranks;
-    const auto* remarking = dynamic_cast<const RemarkingDataset*>(data_.train.get());
-    const bool reports = done_.epochs == 0 && remarking && remarking->has_remarks();
-    if (!group_of(ranks) || reports) return {};
-    return divided_reading(ranks, units_in_group(step_),
-                           step_.reads_whole_batch() ? RowsOfOthers::kAll : RowsOfOthers::kSmall);
-  }
-
   /// The request to stop may come while samples are read.
   std::optional<Batch> next_batch(RetriedLoader& loader) {
     try {
@@ -215,16 +197,17 @@ class Training {
 
   /// Each rank keeps a part of what is saved, so all stop or save if one of them is asked to.
   void heed_requests_of_all() {
-    enum Request : std::int64_t { kNothing, kSave, kStop };
+    using Request = TrainingRanks::Request;
     const bool saves = context_.take_save_request() || checkpoints_.is_due(done_);
-    const Request own = context_.cancelled() ? kStop : saves ? kSave : kNothing;
-    RankGroup& group = *group_of(context_.node().ranks);
-    const std::int64_t asked = group.largest(own);
-    if (asked == kSave) checkpoints_.save(done_);
-    if (asked != kStop) return;
-    if (own == kStop) stop();
+    const Request own = context_.cancelled() ? Request::kStop
+                        : saves              ? Request::kSave
+                                             : Request::kNothing;
+    const Request agreed = ranks_.agreed(own);
+    if (agreed == Request::kSave) checkpoints_.save(done_);
+    if (agreed != Request::kStop) return;
+    if (own == Request::kStop) stop();
     if (done_.steps > 0) checkpoints_.save(done_);
-    group.wait_for_all();  // ends by the end of the rank that was asked
+    ranks_.end_after_others();
   }
 
   /// Whether the ranks can only save together.
@@ -438,15 +421,6 @@ class Training {
     if (stopping_.exhausted()) say_stopped();
   }
 
-  /// All ranks have to continue from the same step, with the same data.
-  void compare_ranks() const {
-    RankGroup* const group = group_of(context_.node().ranks);
-    if (!group) return;
-    group->require_same("the training data", summary_of(*data_.train));
-    if (data_.validation) group->require_same("the validation data", summary_of(*data_.validation));
-    group->require_same("the checkpoints", "step " + std::to_string(done_.steps));
-  }
-
   void show(std::string_view phase, std::int64_t step, const NamedTensors& tensors) const {
     const std::string node = context_.node().folder.filename();
     for (const auto& [name, tensor] : tensors) observer_->see({node, step, phase}, name, tensor);
@@ -475,6 +449,7 @@ class Training {
   const TrainerOptions& options_;
   const MemoryPolicy& policy_;
   runner::RunContext& context_;
+  const TrainingRanks ranks_;
   StepObserver* const observer_;  // null in an ordinary run
   const at::Device device_;
   const DatasetDescription description_;

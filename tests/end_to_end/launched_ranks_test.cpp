@@ -113,21 +113,27 @@ TEST_F(LaunchedRanks, TheReasonReachesTheOthers) {
 }
 
 TEST_F(LaunchedRanks, StopTogether) {
-  const std::string endless = std::string(kTraining) + "stopped train.epochs=100000";
-  // The shell becomes retort, so its number is known before.
-  auto all = std::async(std::launch::async, [&] {
-    return launch({{endless, "sh -c 'echo $$ >pid0; exec \"$@\"' sh "},
-                   {endless, "sh -c 'echo $$ >pid1; exec \"$@\"' sh "}});
-  });
-  const fs::path metrics = folder_ / "stopped/metrics.jsonl";
-  for (int i = 0; i < 3000 && (!fs::exists(metrics) || fs::file_size(metrics) == 0); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  for (const char* const file : {"pid0", "pid1"})
-    kill(std::stoi(file_text(folder_ / file)), SIGTERM);
-  const auto ended = all.get();
-  EXPECT_THAT(ended, Each(Field(&Ended::exit, 75)));
-  EXPECT_THAT(ended[0].err, HasSubstr("retort resume stopped"));
-  EXPECT_EQ(ended[1].err, "");
+  for (const std::string shard : {"none", "optimizer"}) {
+    const std::string name = "stopped-" + shard;
+    const std::string endless = kTraining + name + " train.epochs=100000 memory.shard=" + shard;
+    // The shell becomes retort, so its number is known before.
+    const auto shell = [&](const std::string& rank) {
+      return "sh -c 'echo $$ >" + name + rank + "; exec \"$@\"' sh ";
+    };
+    auto all = std::async(std::launch::async, [&] {
+      return launch({{endless, shell("0")}, {endless, shell("1")}});
+    });
+    const fs::path metrics = folder_ / (name + "/metrics.jsonl");
+    for (int i = 0; i < 3000 && (!fs::exists(metrics) || fs::file_size(metrics) == 0); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    for (const char* const rank : {"0", "1"})
+      kill(std::stoi(file_text(folder_ / (name + rank))), SIGTERM);
+    const auto ended = all.get();
+    EXPECT_THAT(ended, Each(Field(&Ended::exit, 75))) << ended[0].err << ended[1].err;
+    EXPECT_THAT(ended[0].err, HasSubstr("retort resume " + name));
+    EXPECT_EQ(ended[1].err, "");
+    EXPECT_NE(weights(name), "");
+  }
 }
 
 TEST_F(LaunchedRanks, WhatContradictsTheLauncherIsRefused) {
