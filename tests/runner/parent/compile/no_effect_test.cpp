@@ -139,8 +139,8 @@ std::vector<Idle> idle_options() {
       {"data: {kind: data.fundus, root: x}\nmodel: {kind: model.cnn}\n" + kMemory +
            "train: {kind: train.binary, classes: [0, 1]}\n"
            "evaluate: {kind: evaluate.pairwise_ensemble, decide_by: majority, temperature: 2}\n",
-       "/evaluate/temperature: 'temperature' has no effect: decide_by is majority, which it does "
-       "not change: it acts on probabilities and the other rules of votes only"},
+       "/evaluate/temperature: 'temperature' has no effect: decide_by is majority, and "
+       "temperature affects only probabilities and the other voting rules"},
       {of_contrast("epochs: 1") + "evaluate: {kind: evaluate.zero_shot, class_head: false}\n",
        "/evaluate/class_head: 'class_head' has no effect" + head},
       {of_device("exclude: [1]"), "/device/exclude: 'exclude' has no effect" + cpu},
