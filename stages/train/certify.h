@@ -22,8 +22,8 @@ runner::Certificate certify(const TrainingToPlan& training, runner::PlanContext&
 
 /// The same for one network, which is in float64, on the CPU and in training mode, and is left
 /// unchanged. Ignores only the plan's numerics. A loss or a buffer that differs is listed in
-/// `changed`. If the plan offloads or shards the optimizer or runs it in the backward pass, so is a
-/// weight whose bits after two steps differ from those without. With `of_ranks`, networks equal to
+/// `changed`. If the plan offloads or shards the optimizer or runs it in the backward pass, so is
+/// each weight that has other bits after two steps than without. With `of_ranks`, networks equal to
 /// `network`, as many ranks compute the step together (device.count).
 runner::Certificate compare_gradients(
     const TrainingStep& step, torch::nn::Module& network, const Batch& batch, const StepPlan& plan,

@@ -124,8 +124,8 @@ class Optimizer {
 
   /// All state needed to continue as if never interrupted: "<parameter>.momentum", or
   /// "<parameter>.mean", ".square", ".maximum" and ".age". Shared, not copied. A parameter that was
-  /// never updated has none, nor has one whose state another rank keeps. Waits for a GPU if its
-  /// state is in host memory.
+  /// never updated has none; what another rank keeps is left out. Waits for a GPU if its state is
+  /// in host memory.
   NamedTensors state() const;
   /// What state() has on other ranks: names, types and shapes, on the Meta device.
   NamedTensors state_elsewhere() const;
