@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <new>
 #include <optional>
@@ -68,6 +69,16 @@ std::string gpu_model([[maybe_unused]] c10::Device device) {
   if (device.is_cuda()) return at::cuda::getDeviceProperties(device.index())->name;
 #endif
   return {};
+}
+
+std::array<std::int64_t, 2> gpu_uuid([[maybe_unused]] c10::Device gpu) {
+  std::array<std::int64_t, 2> uuid = {};
+#ifdef RETORT_LIBTORCH_CUDA
+  const auto& bytes = at::cuda::getDeviceProperties(gpu.index())->uuid.bytes;
+  static_assert(sizeof bytes == sizeof uuid);
+  std::memcpy(uuid.data(), bytes, sizeof bytes);
+#endif
+  return uuid;
 }
 
 runner::Result<c10::Device> choose_device(std::string_view text, const Gpus& gpus) {

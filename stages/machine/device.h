@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -25,6 +26,9 @@ Gpus find_gpus();
 
 /// The name of a GPU as its driver says it, "NVIDIA L4"; empty for a CPU.
 std::string gpu_model(c10::Device device);
+
+/// The number by which its driver knows a GPU, on every machine another.
+std::array<std::int64_t, 2> gpu_uuid(c10::Device gpu);
 
 /// Parses a recipe's device.select: "cpu", "cuda" (the first GPU) or "cuda:K"; kDeviceUnavailable
 /// at /device/select if there is no such device.

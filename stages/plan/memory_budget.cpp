@@ -18,22 +18,10 @@
 namespace stages {
 namespace {
 
-#ifdef RETORT_LIBTORCH_CUDA
-/// What other processes leave of a GPU. The query creates this process's context.
-std::int64_t gpu_memory_left(c10::Device device) {
-  at::globalContext().lazyInitDevice(at::kCUDA);
-  const auto free = c10::cuda::CUDACachingAllocator::get()->getMemoryInfo(device.index()).first;
-  return static_cast<std::int64_t>(free) + MemoryMeter(device).use().reserved +
-         gpu_context(gpu_model(device)).at_start;
-}
-#endif
-
-}  // namespace
-
-namespace {
 // Set once, before anything is planned.
 int ranks_of_host = 1;
-std::optional<std::int64_t> least_of_ranks;
+std::optional<std::int64_t> least_of_ranks, gpu_memory_of_rank;
+
 }  // namespace
 
 void share_host_memory(int ranks) { ranks_of_host = ranks; }
@@ -50,13 +38,26 @@ runner::NamedBytes host_memory(const std::filesystem::path& root) {
   return {"the memory of the rank that has least", *least_of_ranks};
 }
 
+std::int64_t gpu_memory(c10::Device gpu, int ranks) {
+  std::int64_t bytes = MemoryMeter(gpu).available() / ranks;
+#ifdef RETORT_LIBTORCH_CUDA
+  at::globalContext().lazyInitDevice(at::kCUDA);
+  const auto free = static_cast<std::int64_t>(
+      c10::cuda::CUDACachingAllocator::get()->getMemoryInfo(gpu.index()).first);
+  const std::int64_t own = MemoryMeter(gpu).use().reserved + gpu_context(gpu_model(gpu)).at_start;
+  bytes = std::min(bytes, free / ranks + own);
+#endif
+  return bytes;
+}
+
+void set_gpu_memory(std::int64_t bytes) { gpu_memory_of_rank = bytes; }
+
 runner::NamedBytes device_memory(c10::Device device) {
   if (device.is_cpu()) return host_memory();
-  const std::int64_t all = MemoryMeter(device).available();
-#ifdef RETORT_LIBTORCH_CUDA
-  if (device.is_cuda()) return {"the GPU's free memory", std::min(all, gpu_memory_left(device))};
-#endif
-  return {"the GPU's memory", all};
+  if (!device.is_cuda()) return {"the GPU's memory", MemoryMeter(device).available()};
+  if (gpu_memory_of_rank)
+    return {"the free GPU memory of the rank that has least", *gpu_memory_of_rank};
+  return {"the GPU's free memory", gpu_memory(device, /*ranks=*/1)};
 }
 
 std::optional<runner::NamedBytes> memory_budget(const MemoryPolicy& policy,

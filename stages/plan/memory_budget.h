@@ -26,6 +26,11 @@ void share_host_memory(int ranks);
 void limit_host_memory(std::int64_t bytes);
 /// The number of processes that share the machine's memory.
 int host_memory_ranks();
+/// The bytes of a GPU that each of `ranks` processes on it may use, of those that were free before
+/// this process came. All of them have called it before, so that their contexts exist.
+std::int64_t gpu_memory(c10::Device gpu, int ranks);
+/// device_memory() of a GPU is this from now on, as the ranks of a run have agreed.
+void set_gpu_memory(std::int64_t bytes);
 /// All the memory that `device` has, by name.
 runner::NamedBytes device_memory(c10::Device device);
 

@@ -154,8 +154,9 @@ at::Tensor instance_norm_here(const at::Tensor& input, const OptionalTensor& wei
 void take_over_batch_norm() {
   [[maybe_unused]] static const bool is_done = [] {
     static auto on_cpu = MAKE_TORCH_LIBRARY_IMPL(aten, AutogradCPU);
+    static auto on_gpu = MAKE_TORCH_LIBRARY_IMPL(aten, AutogradCUDA);
     static auto on_meta = MAKE_TORCH_LIBRARY_IMPL(aten, AutogradMeta);
-    for (torch::Library* const library : {&on_cpu, &on_meta}) {
+    for (torch::Library* const library : {&on_cpu, &on_gpu, &on_meta}) {
       library->impl("batch_norm", batch_norm_here);
       library->impl("instance_norm", instance_norm_here);
     }

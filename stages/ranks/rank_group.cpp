@@ -16,6 +16,7 @@
 
 #include "runner/shared/error/stage_error.h"
 #include "stages/machine/device.h"
+#include "stages/ranks/messages.h"
 
 namespace stages {
 namespace {
@@ -56,6 +57,11 @@ RankGroup::RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store,
     options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname(address)};
     backend_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rank, size, options);
   });
+}
+
+void RankGroup::use_gpu(c10::Device gpu) {
+  device_ = gpu;
+  buffer_ = torch::empty({kMessageBytes}, torch::TensorOptions(torch::kByte).pinned_memory(true));
 }
 
 RankGroup::~RankGroup() {
@@ -105,6 +111,24 @@ void RankGroup::in_group(Call call) {
   }
 }
 
+/// Calls `call` with the numbers of a tensor in the host's memory, a GPU's in parts. `is_given`:
+/// they are read there; `is_taken`: they are written there.
+template <typename Call>
+void RankGroup::on_host(const at::Tensor& tensor, bool is_given, bool is_taken, Call call) {
+  if (!tensor.is_cuda()) return in_group([&] { call(borrowed(tensor)); });
+  const torch::NoGradGuard no_graph;
+  const auto bytes = static_cast<std::int64_t>(tensor.element_size());
+  const std::int64_t most = buffer_.numel() / bytes;
+  const at::Tensor flat = tensor.view(-1);
+  for (std::int64_t begin = 0; begin < flat.numel(); begin += most) {
+    const at::Tensor part = flat.narrow(0, begin, std::min(most, flat.numel() - begin));
+    const at::Tensor here = buffer_.narrow(0, 0, part.numel() * bytes).view(tensor.scalar_type());
+    if (is_given) here.copy_(part);
+    in_group([&] { call(borrowed(here)); });
+    if (is_taken) part.copy_(here);
+  }
+}
+
 std::string RankGroup::text_of_first(const std::string& own) {
   const std::string key = "text-" + std::to_string(texts_++);
   std::string text = own;
@@ -115,13 +139,14 @@ std::string RankGroup::text_of_first(const std::string& own) {
   return text;
 }
 
-void RankGroup::require_same(const std::string& what, const std::string& own) {
+void RankGroup::require_same(const std::string& what, const std::string& own,
+                             const std::string& help) {
   const std::string first = text_of_first(own);
   if (own == first) return;
   throw runner::StageError(runner::ErrorCode::kNoMeeting,
                            what + " of rank " + std::to_string(rank_) +
                                " differ from those of rank 0: " + own + " instead of " + first)
-      .with_help("all ranks have to read the same files");
+      .with_help(help);
 }
 
 std::int64_t RankGroup::largest(std::int64_t value) {
@@ -134,11 +159,17 @@ std::int64_t RankGroup::largest(std::int64_t value) {
 }
 
 void RankGroup::sum(const at::Tensor& tensor) {
-  std::vector<at::Tensor> one = {borrowed(tensor)};
-  in_group([&] { backend_->allreduce(one)->wait(); });
+  on_host(tensor, /*is_given=*/true, /*is_taken=*/true, [&](at::Tensor here) {
+    std::vector<at::Tensor> one = {std::move(here)};
+    backend_->allreduce(one)->wait();
+  });
 }
 
 std::function<void()> RankGroup::begin_sum(at::Tensor tensor) {
+  if (tensor.is_cuda()) {
+    sum(tensor);
+    return [] {};
+  }
   std::vector<at::Tensor> one = {std::move(tensor)};
   c10::intrusive_ptr<c10d::Work> begun;
   in_group([&] { begun = backend_->allreduce(one); });
@@ -146,23 +177,38 @@ std::function<void()> RankGroup::begin_sum(at::Tensor tensor) {
 }
 
 void RankGroup::broadcast(const at::Tensor& tensor, int from) {
-  std::vector<at::Tensor> one = {borrowed(tensor)};
   c10d::BroadcastOptions options;
   options.rootRank = from;
-  in_group([&] { backend_->broadcast(one, options)->wait(); });
+  on_host(tensor, /*is_given=*/rank_ == from, /*is_taken=*/rank_ != from, [&](at::Tensor here) {
+    std::vector<at::Tensor> one = {std::move(here)};
+    backend_->broadcast(one, options)->wait();
+  });
 }
 
 void RankGroup::send(const at::Tensor& tensor, int to) {
-  std::vector<at::Tensor> one = {borrowed(tensor)};
-  in_group([&] { backend_->send(one, to, /*tag=*/0)->wait(); });
+  on_host(tensor, /*is_given=*/true, /*is_taken=*/false, [&](at::Tensor here) {
+    std::vector<at::Tensor> one = {std::move(here)};
+    backend_->send(one, to, /*tag=*/0)->wait();
+  });
 }
 
 void RankGroup::receive(const at::Tensor& tensor, int from) {
-  std::vector<at::Tensor> one = {borrowed(tensor)};
-  in_group([&] { backend_->recv(one, from, /*tag=*/0)->wait(); });
+  on_host(tensor, /*is_given=*/false, /*is_taken=*/true, [&](at::Tensor here) {
+    std::vector<at::Tensor> one = {std::move(here)};
+    backend_->recv(one, from, /*tag=*/0)->wait();
+  });
 }
 
 RankGroup::Gathered RankGroup::gather(const at::Tensor& rows) {
+  if (!rows.is_cuda()) return gather_on_host(rows);
+  at::Tensor own;
+  together([&] { own = rows.cpu(); });
+  Gathered gathered = gather_on_host(own);
+  together([&] { gathered.rows = gathered.rows.to(rows.device()); });
+  return gathered;
+}
+
+RankGroup::Gathered RankGroup::gather_on_host(const at::Tensor& rows) {
   at::Tensor counts;
   together([&] {
     counts = torch::zeros({size_}, torch::kLong);
@@ -224,7 +270,7 @@ std::int64_t RankGroup::largest_of(const std::function<std::int64_t()>& work) {
   } catch (const std::exception& error) {
     if (lost_) std::rethrow_exception(lost_);  // not what code in Python has made of it
     if (is_told_) throw_out_of_memory();
-    if (!is_out_of_memory(error)) throw;  // the others see this rank end
+    if (!is_out_of_memory(error, device_)) throw;  // the others see this rank end
     out_of_memory = std::current_exception();
   }
   if (is_told_) throw_out_of_memory();

@@ -33,14 +33,19 @@ class RankGroup final : public runner::Peers {
   /// After say_why() it waits a moment for the others, which then read the reason.
   ~RankGroup() override;
 
+  /// This rank computes on a GPU: the tensors below may be there too. They travel through a buffer
+  /// in pinned memory, which this allocates, so sums have the same bits as on a CPU.
+  void use_gpu(c10::Device gpu);
+
   int rank() const { return rank_; }
   int size() const { return size_; }
 
   /// The text that rank 0 gives.
   std::string text_of_first(const std::string& own);
   /// Throws runner::StageError, kNoMeeting, on each rank that gives another text than rank 0.
-  /// `what` is the subject of the message.
-  void require_same(const std::string& what, const std::string& own);
+  /// `what` is the subject of the message, `help` its advice.
+  void require_same(const std::string& what, const std::string& own,
+                    const std::string& help = "all ranks have to read the same files");
   std::int64_t largest(std::int64_t value);
   std::int64_t least(std::int64_t value) { return -largest(-value); }
   void wait_for_all() { largest(0); }
@@ -48,8 +53,8 @@ class RankGroup final : public runner::Peers {
   /// Lets the others know why this rank is about to end: it is in the message of their kRankLost.
   void say_why(const std::string& reason);
 
-  // The tensors below are contiguous, on the CPU. Nothing is allocated but by gather(), and nothing
-  // is kept once the call has returned.
+  // The tensors below are contiguous, on the CPU or the GPU of use_gpu(). Nothing is allocated but
+  // by gather(), and nothing is kept once the call has returned.
 
   /// Sums the tensor over all ranks, in place.
   void sum(const at::Tensor& tensor);
@@ -82,12 +87,17 @@ class RankGroup final : public runner::Peers {
  private:
   template <typename Call>
   void in_group(Call call);
+  template <typename Call>
+  void on_host(const at::Tensor& tensor, bool is_given, bool is_taken, Call call);
+  Gathered gather_on_host(const at::Tensor& rows);
   runner::StageError lost(const std::exception& error);
 
   const int rank_, size_;
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::Backend> backend_;
-  at::Tensor number_;        // of largest(), which is called when memory has run out
+  at::Tensor number_;  // of largest(), which is called when memory has run out
+  c10::Device device_ = c10::kCPU;
+  at::Tensor buffer_;        // bytes that a GPU's tensors travel through; undefined on a CPU
   bool is_told_ = false;     // within together(): memory has run out, as all ranks know
   std::exception_ptr lost_;  // another rank has ended
   std::int64_t texts_ = 0;   // given so far

@@ -71,16 +71,20 @@ double RankStatistics::join_moments(const at::Tensor& moments, double count) con
   const std::int64_t width = 1 + moments.numel();
   // Of each rank: its count, its means and its squares; 0 if its share does not count. The sum of
   // what each rank knows is what all of them know, to the bit.
-  const at::Tensor rows = at::zeros({ranks_.size, width}, moments.options());
+  const auto place = moments.is_cuda() ? moments.options().device(at::kCPU) : moments.options();
+  const at::Tensor rows = at::zeros({ranks_.size, width}, place);
   RankGroup* const group = group_of(ranks_);
   if (!group) return count * ranks_.size;
+  const at::Tensor on_host = moments.to(place);  // the same tensor on a CPU
   if (counts_) {
     auto* const own = rows.mutable_data_ptr<double>() + ranks_.rank * width;
     *own = count;
-    std::copy_n(moments.const_data_ptr<double>(), moments.numel(), own + 1);
+    std::copy_n(on_host.const_data_ptr<double>(), on_host.numel(), own + 1);
   }
   group->sum_in_work(rows);
-  return merge_moments(rows, moments);
+  const double count_of_all = merge_moments(rows, on_host);
+  if (moments.is_cuda()) moments.copy_(on_host);
+  return count_of_all;
 }
 
 void RankStatistics::sum_slopes(const at::Tensor& sums) const {

@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include <torch/types.h>
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/file_digests.h"
@@ -164,10 +165,11 @@ ExitCode Worker::GraphRequest::prepare() {
 
 /// Sets what computations on the device depend on: threads, memory, cuBLAS.
 Diagnostics Worker::GraphRequest::set_up(const runner::Result<c10::Device>& device) {
-  Diagnostics errors = device ? check_device(*device) : device.errors();
+  Diagnostics errors = device ? Diagnostics() : device.errors();
   const int ranks_here = meeting_ ? meeting_->ranks_here : ranks_.size;
   share_host_memory(ranks_here);
   if (group_) limit_host_memory(group_->least(host_memory().bytes));
+  if (group_ && device) agree_on(*device);
   const bool has_own_cores = meeting_ && meeting_->cores > 0 && !graph_.threads;
   threads_ =
       use_threads(has_own_cores ? std::optional(meeting_->cores) : graph_.threads, ranks_here);
@@ -190,15 +192,21 @@ void Worker::GraphRequest::meet() {
   ranks_.peers = group_.get();
 }
 
-Diagnostics Worker::GraphRequest::check_device(c10::Device device) const {
-  if (ranks_.size == 1 || !device.is_cuda()) return {};
-  return {{ErrorCode::kOptionConflict,
-           {},
-           "/device/count",
-           "device.count is " + std::to_string(ranks_.size) +
-               ", but this machine has a GPU, which device.select: auto takes: several "
-               "processes train together on a CPU only",
-           "set device.select: cpu, or device.count: 1"}};
+/// The ranks make the same choices only on devices of one model, and with the same memory.
+void Worker::GraphRequest::agree_on(c10::Device device) {
+  group_->require_same("the devices", device.is_cuda() ? gpu_model(device) : "cpu",
+                       "use GPUs of one model for all ranks, or device.select: cpu");
+  if (!device.is_cuda()) return;
+  group_->use_gpu(device);
+  const auto uuid = gpu_uuid(device);
+  const at::Tensor all = group_->gather(torch::tensor({{uuid[0], uuid[1]}}, torch::kLong)).rows;
+  const auto* const first = all.const_data_ptr<std::int64_t>();
+  int sharing = 0;
+  for (int rank = 0; rank < ranks_.size; ++rank)
+    sharing += first[2 * rank] == uuid[0] && first[2 * rank + 1] == uuid[1];
+  gpu_memory(device, sharing);
+  group_->wait_for_all();
+  set_gpu_memory(group_->least(gpu_memory(device, sharing)));
 }
 
 void Worker::GraphRequest::warn_of(const std::string& operation) {

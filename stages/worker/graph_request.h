@@ -32,7 +32,7 @@ class Worker::GraphRequest {
   void meet();
   runner::ExitCode prepare();
   runner::Diagnostics set_up(const runner::Result<c10::Device>& device);
-  runner::Diagnostics check_device(c10::Device device) const;
+  void agree_on(c10::Device device);
   runner::ExitCode plan_and_run(c10::Device device);
   runner::ExitCode run(c10::Device device);
   std::filesystem::path folder_of_rank(const std::filesystem::path& record);

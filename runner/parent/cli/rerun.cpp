@@ -130,7 +130,8 @@ ExitCode Rerun::operator()(Console& console, OnEnd on_end) {
                       .graph = graph,
                       .worker = *worker,
                       .run = is_same_device ? &run_ : nullptr,
-                      .reuse = flags_.reuse};
+                      .reuse = flags_.reuse,
+                      .ranks = graph.ranks};
   auto device = take_own_device(use, console);
   if (!device) return report(console, device.errors());
   const RunRequest request{

@@ -220,10 +220,15 @@ Result<OwnDevice> taken_for(const DeviceUse& use, const DeviceWish& wish, const 
                           .node_index = node_index_folder()},
                          display);
   }
-  auto taken = take_device(wish, need, device_world(nvml, console, &wait));
+  const DeviceWorld world = device_world(nvml, console, &wait);
+  auto taken = take_device(wish, need, world);
   if (!taken) return placed(taken.errors(), use.recipe);
+  auto others = take_for_other_ranks(wish, *taken, use.ranks, need, world);
+  if (!others) return placed(others.errors(), use.recipe);
   nlohmann::ordered_json record = device_record(asked, *taken);
-  return OwnDevice{*std::move(taken), std::move(record)};
+  for (const TakenDevice& other : *others)
+    record["of_other_ranks"].push_back(device_record(asked, other));
+  return OwnDevice{*std::move(taken), std::move(record), *std::move(others)};
 }
 
 }  // namespace

@@ -84,10 +84,11 @@ struct DeviceUse {
   std::optional<ReuseOptions::Which> reuse =
       {};            ///< of a run, whose plan says what it needs; nullopt: not a run
   NeedOf need = {};  ///< the need of anything but a run; empty: unknown
+  int ranks = 1;     ///< workers that train together, all started by this process
 };
 
-/// Takes the device that the recipe asks for. Errors have source locations. A signal ends the wait
-/// for a device.
+/// Takes the device that the recipe asks for; if that is a GPU of its choice, one for each rank.
+/// Errors have source locations. A signal ends the wait for a device.
 Result<OwnDevice> take_own_device(const DeviceUse& use, Console& console);
 
 /// Takes another GPU for the same use, following the memory, wait and exclude options of the

@@ -241,12 +241,12 @@ Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sourc
   recipe.device = std::get<std::string>(valid.find("device")->find("select")->data);
   const Value& count = *valid.find("device")->find("count");
   recipe.ranks = static_cast<int>(std::get<std::int64_t>(count.data));
-  if (recipe.ranks > 1 && recipe.device.starts_with("cuda")) {
-    return Diagnostic{ErrorCode::kOptionConflict, count.where, "/device/count",
-                      "device.count is " + std::to_string(recipe.ranks) +
-                          ", but device.select is " + recipe.device +
-                          ": several processes train together on a CPU only",
-                      "set device.count: 1, or device.select: cpu"};
+  const Value& waits = *valid.find("device")->find("wait_for_gpu");
+  if (recipe.ranks > 1 && recipe.device != "cpu" && std::get<bool>(waits.data)) {
+    return Diagnostic{ErrorCode::kOptionConflict, waits.where, "/device/wait_for_gpu",
+                      "device.wait_for_gpu waits for a single GPU, but device.count is " +
+                          std::to_string(recipe.ranks),
+                      "set device.wait_for_gpu: false, or device.count: 1"};
   }
   if (const auto* folder = valid.find("run")->find("dir")->text()) recipe.run_dir = *folder;
   for (const Entry& entry : *valid.map()) {

@@ -160,6 +160,42 @@ Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of,
   return taken;
 }
 
+namespace {
+
+Diagnostics too_few(int ranks, std::size_t found, Diagnostics errors) {
+  for (Diagnostic& error : errors) {
+    error.pointer = "/device/count";
+    error.message = "device.count is " + std::to_string(ranks) +
+                    ", and each rank needs its own GPU, but only " + std::to_string(found) +
+                    " can be used: " + error.message;
+    error.help = "set device.count: " + std::to_string(found) + ", or device.select: cpu";
+  }
+  return errors;
+}
+
+}  // namespace
+
+Result<std::vector<TakenDevice>> take_for_other_ranks(const DeviceWish& wish,
+                                                      const TakenDevice& first, int ranks,
+                                                      const NeedOf& need_of,
+                                                      const DeviceWorld& world) {
+  std::vector<TakenDevice> others;
+  const bool is_shared = wish.index() && !wish.may_fall_back_to("gpu");
+  if (!first.is_only_visible || is_shared) return others;
+  DeviceWish next = wish;
+  next.select = "cuda";
+  next.wait = false;
+  next.fallback.clear();
+  next.left.push_back(first.device->uuid);
+  for (int rank = 1; rank < ranks; ++rank) {
+    auto taken = take_device(next, need_of, world);
+    if (!taken) return too_few(ranks, others.size() + 1, taken.errors());
+    next.left.push_back(taken->device->uuid);
+    others.push_back(*std::move(taken));
+  }
+  return others;
+}
+
 Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& world) {
   if (!wish.is_gpu()) return TakenDevice{};
   const auto look = look_at_devices(world);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runner/parent/devices/choose_device.h"
 #include "runner/parent/devices/visible_devices.h"
@@ -66,6 +67,15 @@ using NeedOf = std::function<Result<DeviceNeed>(const DeviceFacts& device)>;
 /// stopped_by() (diagnostic.h).
 Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of,
                                 const DeviceWorld& world);
+
+/// Takes a GPU for each of the ranks 1, 2, ... of a run, the first rank of which has `first`. None
+/// if they compute where the first does: on the CPU, or on a GPU that the recipe names. Does not
+/// wait: two runs could wait for each other's GPUs. kDeviceUnavailable at /device/count if there
+/// are too few.
+Result<std::vector<TakenDevice>> take_for_other_ranks(const DeviceWish& wish,
+                                                      const TakenDevice& first, int ranks,
+                                                      const NeedOf& need_of,
+                                                      const DeviceWorld& world);
 
 /// For plans: the device that a run would get if none were in use, without taking it.
 Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& world);

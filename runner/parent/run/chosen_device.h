@@ -37,6 +37,8 @@ DeviceWish wish_again(DeviceWish wish, const RecordedRun& run);
 struct OwnDevice {
   TakenDevice taken;              ///< keep it while the worker is running
   nlohmann::ordered_json record;  ///< device_record()
+  /// The GPUs of ranks 1, 2, ...; empty if all ranks compute on `taken`.
+  std::vector<TakenDevice> of_other_ranks = {};
 
   /// "GPU 2 (NVIDIA L4)", "cpu".
   std::string text() const;

@@ -93,9 +93,10 @@ class Run {
     return {.exit = has_saved_ ? ExitCode::kStoppedAfterSave : exit, .errors = {}};
   }
 
-  /// Releases the GPU that the run is on and takes another; empty if no other can be taken.
+  /// Releases the GPU that the run is on and takes another; empty if no other can be taken. The
+  /// ranks of a run keep their GPUs.
   TakeOtherGpu other_gpu() {
-    if (!surroundings_.next_gpu) return {};
+    if (!surroundings_.next_gpu || request_.graph.ranks > 1) return {};
     return [this]() -> Result<OwnDevice> {
       OwnDevice* const own = own_device();
       if (!own || !own->taken.device)
@@ -126,6 +127,13 @@ class Run {
 
   OtherRanks other_ranks() {
     return {.count = ranks(),
+            .hand_over =
+                [this](int rank, WorkerCommand& command) {
+                  const OwnDevice* const own = own_device();
+                  const auto other = static_cast<std::size_t>(rank - 1);
+                  if (own && other < own->of_other_ranks.size())
+                    runner::hand_over(own->of_other_ranks[other], command);
+                },
             .go = [this] { return go_message(); },
             .on_line =
                 [this](int rank, std::string_view line) {

@@ -101,6 +101,7 @@ class RanksOfRun {
     };
     WorkerCommand command = command_;
     command.variables.push_back("RETORT_RANK=" + std::to_string(rank));
+    if (others_.hand_over) others_.hand_over(rank, command);
     return supervision_.start(command, request_of(rank), std::move(conversation),
                               [this, &own](const Ending& end) {
                                 own.output.take_rest();

@@ -12,6 +12,8 @@ namespace runner {
 /// What the ranks of a run do apart from the first, which is spoken with as a single worker is.
 struct OtherRanks {
   int count = 1;  ///< of all ranks
+  /// Makes `command` compute on the device of `rank`; empty: all ranks use the first one's.
+  std::function<void(int rank, WorkerCommand& command)> hand_over = {};
   /// The message that sends a rank to work, once the first has been sent.
   std::function<nlohmann::ordered_json()> go;
   /// A line that a rank, 1 or higher, has said or printed.

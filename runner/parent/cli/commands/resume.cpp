@@ -151,7 +151,8 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
                       .worker = *worker,
                       .run = is_same_device ? &*run : nullptr,
                       .is_resumed = true,
-                      .reuse = flags.reuse.which()};
+                      .reuse = flags.reuse.which(),
+                      .ranks = *launched ? 1 : graph.ranks};
   auto device = take_own_device(use, console);
   if (!device) return report(console, device.errors());
   const RunRequest request{

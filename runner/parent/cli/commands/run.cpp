@@ -66,7 +66,8 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
   const DeviceUse use{.recipe = prepared->recipe.resolved,
                       .graph = prepared->graph,
                       .worker = *worker,
-                      .reuse = flags.reuse.which()};
+                      .reuse = flags.reuse.which(),
+                      .ranks = *launched ? 1 : prepared->graph.ranks};
   auto device = take_own_device(use, console);
   if (!device) return report(console, device.errors());
 

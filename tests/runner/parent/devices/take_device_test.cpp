@@ -290,5 +290,60 @@ TEST_F(TakeDeviceTest, LockFolderOfOthersIsRefused) {
   EXPECT_EQ(refused.errors().front().code, ErrorCode::kCannotCreate);
 }
 
+class TakeForRanksTest : public TakeDeviceTest {
+ protected:
+  /// The UUIDs of the GPUs that the ranks of a run take, or why there are too few.
+  std::vector<std::string> taken(int ranks) {
+    auto first = take(12);
+    EXPECT_TRUE(first);
+    auto others = take_for_other_ranks(wish_, *first, ranks, needing(12), machine_.world(locks()));
+    if (!others) {
+      EXPECT_EQ(others.errors().front().pointer, "/device/count");
+      return {others.errors().front().message, others.errors().front().help};
+    }
+    std::vector<std::string> uuids = {first->device ? first->device->uuid : first->select};
+    for (const TakenDevice& other : *others) {
+      EXPECT_EQ(other.select, "cuda:0") << "the only one that its worker sees";
+      uuids.push_back(other.device->uuid);
+    }
+    return uuids;
+  }
+};
+
+TEST_F(TakeForRanksTest, EachRankGetsAGpuOfItsOwn) {
+  machine_.gpu(80, 20);
+  machine_.gpu(80, 70);
+  machine_.gpu(80, 60);
+  EXPECT_THAT(taken(3), ElementsAre("GPU-bbbbbbbb-0000", "GPU-cccccccc-0000", "GPU-aaaaaaaa-0000"));
+  wish_.exclude = {"1"};
+  EXPECT_THAT(taken(2), ElementsAre("GPU-cccccccc-0000", "GPU-aaaaaaaa-0000"));
+}
+
+TEST_F(TakeForRanksTest, TooFewGpusAreCounted) {
+  machine_.gpu(80, 70);
+  machine_.gpu(80, 8);
+  wish_.wait = true;
+  EXPECT_THAT(taken(2),
+              ElementsAre("device.count is 2, and each rank needs its own GPU, but only 1 can be "
+                          "used: no GPU has 12 GiB free",
+                          "set device.count: 1, or device.select: cpu"));
+  wish_.exclude = {"1"};
+  EXPECT_THAT(taken(2), ElementsAre(testing::StartsWith("device.count is 2, and each rank needs "
+                                                        "its own GPU, but only 1 can be used: "),
+                                    testing::_));
+  EXPECT_EQ(machine_.time.time_since_epoch(), 0s) << "it may not wait for another run's GPU";
+}
+
+TEST_F(TakeForRanksTest, RanksShareAGpuThatTheRecipeNames) {
+  machine_.gpu(80, 70);
+  machine_.gpu(80, 70);
+  wish_.select = "cuda:1";
+  EXPECT_THAT(taken(2), ElementsAre("GPU-bbbbbbbb-0000"));
+  wish_.need = std::int64_t{1} << 30;  // a named one that is looked at
+  EXPECT_THAT(taken(2), ElementsAre("GPU-bbbbbbbb-0000"));
+}
+
+TEST_F(TakeForRanksTest, RanksOnTheCpuNeedNoGpu) { EXPECT_THAT(taken(4), ElementsAre("cpu")); }
+
 }  // namespace
 }  // namespace runner
