@@ -41,7 +41,8 @@ Image placed_anew(Image image, const ImageChange& change) {
 
 bool changes_pixels(const AugmentOptions& augment) {
   return augment != AugmentOptions{.random_resized_crop = augment.random_resized_crop,
-                                   .horizontal_flip = augment.horizontal_flip};
+                                   .horizontal_flip = augment.horizontal_flip,
+                                   .last = augment.last};
 }
 
 ImageChange drawn_change(const AugmentOptions& augment, bool is_mirrored, Random& random) {
@@ -266,14 +267,18 @@ Image transformed(const Image& image, const AffineMatrix& from) {
   return result;
 }
 
-Image rotated(const Image& image, double degrees) {
+AffineMatrix rotation(const Image& image, double degrees) {
   const double angle =
       std::fmod(degrees, 360) < 0 ? std::fmod(degrees, 360) + 360 : std::fmod(degrees, 360);
   const double cosine = rounded_to_15_places(std::cos(-radians(angle))),
                sine = rounded_to_15_places(std::sin(-radians(angle)));
   const double x = image.width / 2.0, y = image.height / 2.0;
-  return transformed(image, {cosine, sine, cosine * -x + sine * -y + x,  //
-                             -sine, cosine, -sine * -x + cosine * -y + y});
+  return {cosine, sine,   cosine * -x + sine * -y + x,  //
+          -sine,  cosine, -sine * -x + cosine * -y + y};
+}
+
+Image rotated(const Image& image, double degrees) {
+  return transformed(image, rotation(image, degrees));
 }
 
 Image moved(const Image& image, int right, int down, double shear_degrees, double scale) {

@@ -32,7 +32,7 @@ struct ImageChange {
   bool operator==(const ImageChange&) const = default;
 };
 
-/// Does `augment` ask for more than a cut that may be mirrored?
+/// True if `augment` changes an image by more than its cut, mirroring and FinalAugment.
 bool changes_pixels(const AugmentOptions& augment);
 
 /// The change for an image, mirrored or not, drawn from `random`. Always draws the same number of
@@ -63,6 +63,9 @@ using AffineMatrix = std::array<double, 6>;
 /// `image` transformed: each pixel is taken from the source of its centre, black if that is
 /// outside. Bitwise equal to Pillow's transform() with the nearest pixel.
 Image transformed(const Image& image, const AffineMatrix& from);
+
+/// The matrix by which Pillow's rotate() turns `image` counterclockwise around its centre.
+AffineMatrix rotation(const Image& image, double degrees);
 
 /// `image` rotated counterclockwise around its centre, cropped to its size, as Pillow's rotate()
 /// does.

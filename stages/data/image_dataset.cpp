@@ -14,6 +14,7 @@
 #include "runner/shared/text/units.h"
 #include "stages/data/image.h"
 #include "stages/data/image_transform.h"
+#include "stages/random/distributions.h"
 
 namespace stages {
 
@@ -43,6 +44,21 @@ SubjectWatch::Seen SubjectWatch::report(Part part, std::int64_t index) {
 }
 
 namespace {
+
+/// Replaces a rectangle of normalised pixels, (3, height, width).
+void erase(const Box& box, RandomErasing::Fill fill, Random& random, const at::Tensor& pixels) {
+  const at::Tensor part = pixels.narrow(1, box.top, box.height).narrow(2, box.left, box.width);
+  if (fill == RandomErasing::Fill::kMean) {
+    part.zero_();
+    return;
+  }
+  const auto uniform = [&random] { return random.uniform() + 0x1.0p-54; };
+  at::Tensor noise = torch::empty(part.sizes());
+  auto* const numbers = noise.mutable_data_ptr<float>();
+  for (std::int64_t i = 0; i < noise.numel(); ++i)
+    numbers[i] = static_cast<float>(draw_normal(uniform));
+  part.copy_(noise);
+}
 
 namespace fs = std::filesystem;
 using runner::ErrorCode;
@@ -235,7 +251,7 @@ std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_
     bool mirrored = false;
     const std::shared_ptr<const Image> image = read(epoch, index, mirrored);
     at::Tensor pixels = torch::empty({3, image->height, image->width});
-    normalization_.write(*image, mirrored, pixels.data_ptr<float>());
+    write(*image, mirrored, {epoch, index}, pixels);
     NamedTensors sample{{"image", std::move(pixels)},
                         {"label", torch::scalar_tensor(file(index).label, at::kLong)}};
     if (has_captions())
@@ -248,6 +264,27 @@ std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_
         .in_stage(options_.stage)
         .with_help(remedy(error.code));
   }
+}
+
+void ImageDataset::write(const Image& image, bool mirrored, Use use,
+                         const at::Tensor& pixels) const {
+  const FinalAugment& last = options_.augment.last;
+  float* const to = pixels.data_ptr<float>();
+  if (!trains_ || last == FinalAugment()) return normalization_.write(image, mirrored, to);
+  constexpr std::uint64_t kFinal = 1;  // so that these draws differ from those of the cut
+  Random random({seed_, static_cast<std::uint64_t>(use.epoch),
+                 static_cast<std::uint64_t>(use.index), kFinal});
+  const DrawnFinal drawn = drawn_final(last, options_.image_size, random);
+  if (drawn.changes_pixels()) {
+    Image own = image;
+    if (mirrored) flip_columns(own);
+    if (drawn.policy) own = with_policy(own, *drawn.policy, last.policy->neighbours);
+    for (const OperationAt& step : drawn.steps) own = applied(std::move(own), step);
+    normalization_.write(own, /*mirrored=*/false, to);
+  } else {
+    normalization_.write(image, mirrored, to);
+  }
+  if (drawn.erased) erase(*drawn.erased, last.erasing->fill, random, pixels);
 }
 
 ImageDataset::Drawn ImageDataset::drawn(const ImageHeader& header, std::int64_t epoch,

@@ -145,6 +145,12 @@ class ImageDataset : public Dataset,
     Cut cut;
     std::optional<ImageChange> change;  ///< without one the cut may still be mirrored
   };
+  /// One use of an image.
+  struct Use {
+    std::int64_t epoch, index;
+  };
+  /// Writes an image cut to size as numbers; in training, changed by FinalAugment.
+  void write(const Image& image, bool mirrored, Use use, const at::Tensor& pixels) const;
   Drawn drawn(const ImageHeader& header, std::int64_t epoch, std::int64_t index) const;
   /// Applies the change and `cut` to `image`.
   std::shared_ptr<const Image> made(std::shared_ptr<const Image> image, const Cut& cut,

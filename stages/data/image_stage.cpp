@@ -32,6 +32,12 @@ constexpr std::int64_t kUsualImageSize = 224;
 constexpr std::array<std::pair<std::string_view, OnCorrupt>, 2> kOnCorrupt = {
     {{"stop", OnCorrupt::kStop}, {"skip", OnCorrupt::kSkip}}};
 
+constexpr std::array<std::pair<std::string_view, Neighbours>, 2> kNeighbours = {
+    {{"nearest", Neighbours::kNearest}, {"bilinear", Neighbours::kBilinear}}};
+
+constexpr std::array<std::pair<std::string_view, RandomErasing::Fill>, 2> kFills = {
+    {{"mean", RandomErasing::Fill::kMean}, {"noise", RandomErasing::Fill::kNoise}}};
+
 void read_three(ConfigReader& reader, std::string_view key, std::array<double, 3>& field) {
   std::vector<double> numbers;
   reader.read(key, numbers);
@@ -45,6 +51,59 @@ void read_range(ConfigReader& reader, std::string_view key, double& smallest, do
   if (numbers.size() != 2) return;
   smallest = numbers[0];
   largest = numbers[1];
+}
+
+using Policy = AugmentPolicy::Kind;
+constexpr std::array<std::pair<std::string_view, Policy>, 4> kPolicies = {
+    {{"rand_augment", Policy::kRandAugment},
+     {"trivial_augment_wide", Policy::kTrivialAugmentWide},
+     {"auto_augment", Policy::kAutoAugment},
+     {"augmix", Policy::kAugMix}}};
+
+/// Reads the automatic augmentation that the recipe has chosen; the schema allows only one.
+std::optional<AugmentPolicy> read_policy(ConfigReader& augment) {
+  std::optional<AugmentPolicy> chosen;
+  for (const auto& [name, kind] : kPolicies) {
+    ConfigReader* const reader = section_or_null(augment, name);
+    if (!reader) continue;
+    AugmentPolicy& policy = chosen.emplace(AugmentPolicy{.kind = kind});
+    if (kind == Policy::kRandAugment) {
+      reader->read("num_ops", policy.num_ops);
+      reader->read("magnitude", policy.magnitude);
+    }
+    if (kind == Policy::kRandAugment || kind == Policy::kTrivialAugmentWide)
+      reader->read("num_magnitude_bins", policy.num_magnitude_bins);
+    if (kind == Policy::kAugMix) {
+      reader->read("severity", policy.severity);
+      reader->read("mixture_width", policy.mixture_width);
+      runner::read_or_auto(*reader, "chain_depth", policy.chain_depth);
+      reader->read("alpha", policy.alpha);
+      reader->read("all_ops", policy.all_ops);
+    }
+    if (kind == Policy::kAutoAugment) reader->raw("policy");  // there is one
+    policy.neighbours = runner::choice<Neighbours>(*reader, "interpolation", kNeighbours);
+  }
+  bool three = false;
+  augment.read("three_augment", three);
+  if (three) chosen.emplace(AugmentPolicy{.kind = Policy::kThreeAugment});
+  return chosen;
+}
+
+void read_final_augment(ConfigReader& augment, FinalAugment& last) {
+  last.policy = read_policy(augment);
+  augment.read("greyscale", last.greyscale);
+  if (ConfigReader* blur = section_or_null(augment, "gaussian_blur")) {
+    RandomBlur& random = last.blur.emplace();
+    blur->read("probability", random.probability);
+    read_range(*blur, "radius", random.smallest_radius, random.largest_radius);
+  }
+  if (ConfigReader* erasing = section_or_null(augment, "random_erasing")) {
+    RandomErasing& random = last.erasing.emplace();
+    erasing->read("probability", random.probability);
+    read_range(*erasing, "scale", random.smallest_area, random.largest_area);
+    read_range(*erasing, "ratio", random.narrowest, random.widest);
+    random.fill = runner::choice<RandomErasing::Fill>(*erasing, "fill", kFills);
+  }
 }
 
 void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
@@ -77,6 +136,8 @@ void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
     read_range(*crop, "scale", random.smallest_area, random.largest_area);
     read_range(*crop, "ratio", random.narrowest, random.widest);
   }
+
+  read_final_augment(augment, images.augment.last);
 
   ConfigReader& normalize = reader.section("normalize");
   read_three(normalize, "mean", images.mean);

@@ -84,6 +84,39 @@ Cut at_size(const Cut& cut, const ImageHeader& header, const Image& decoded) {
   return result;
 }
 
+namespace {
+
+/// nullopt if ten draws do not fit the image.
+std::optional<Box> erased_box(const RandomErasing& erasing, int size, Random& random) {
+  const double area = static_cast<double>(size) * size;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const double wanted = area * random.uniform(erasing.smallest_area, erasing.largest_area);
+    const double ratio =
+        std::exp(random.uniform(std::log(erasing.narrowest), std::log(erasing.widest)));
+    const int height = static_cast<int>(std::nearbyint(std::sqrt(wanted * ratio))),
+              width = static_cast<int>(std::nearbyint(std::sqrt(wanted / ratio)));
+    if (height >= size || width >= size) continue;
+    const int top = static_cast<int>(random.below(size - height + 1));
+    return Box{static_cast<int>(random.below(size - width + 1)), top, width, height};
+  }
+  return {};
+}
+
+}  // namespace
+
+DrawnFinal drawn_final(const FinalAugment& options, int size, Random& random) {
+  DrawnFinal drawn;
+  if (options.policy) drawn.policy = drawn_policy(*options.policy, size, size, random);
+  if (options.greyscale > 0 && random.uniform() < options.greyscale)
+    drawn.steps.push_back({Operation::kGreyscale});
+  if (options.blur && random.uniform() < options.blur->probability)
+    drawn.steps.push_back({Operation::kGaussianBlur, random.uniform(options.blur->smallest_radius,
+                                                                    options.blur->largest_radius)});
+  if (options.erasing && random.uniform() < options.erasing->probability)
+    drawn.erased = erased_box(*options.erasing, size, random);
+  return drawn;
+}
+
 Image apply(const Cut& cut, const Image& image, Interpolation interpolation) {
   return resize(image, cut.from, cut.width, cut.height, cut.window, interpolation);
 }

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
+#include "stages/data/augment_policy.h"
 #include "stages/data/image.h"
 #include "stages/data/weighted_sums.h"
 #include "stages/random/random.h"
@@ -28,6 +30,32 @@ struct RandomResizedCrop {
   bool operator==(const RandomResizedCrop&) const = default;
 };
 
+/// A rectangle of the normalised image is replaced: Zhong et al., arXiv:1708.04896, drawn as in
+/// torchvision.
+struct RandomErasing {
+  double probability = 0.25;
+  double smallest_area = 0.02, largest_area = 0.33;      ///< as shares of the image's area
+  double narrowest = 0.3, widest = 3.3;                  ///< height divided by width
+  enum class Fill { kMean, kNoise } fill = Fill::kMean;  ///< 0, or standard normal numbers
+  bool operator==(const RandomErasing&) const = default;
+};
+
+/// Blurs by Pillow's GaussianBlur with a radius drawn between two, in pixels.
+struct RandomBlur {
+  double probability = 0.5;
+  double smallest_radius = 0.1, largest_radius = 2;
+  bool operator==(const RandomBlur&) const = default;
+};
+
+/// What happens to an image of its final size, in this order; erasing follows normalisation.
+struct FinalAugment {
+  std::optional<AugmentPolicy> policy = {};
+  double greyscale = 0;  ///< probability
+  std::optional<RandomBlur> blur = {};
+  std::optional<RandomErasing> erasing = {};
+  bool operator==(const FinalAugment&) const = default;
+};
+
 struct AugmentOptions {
   std::optional<RandomResizedCrop> random_resized_crop = {};
   double horizontal_flip = 0, vertical_flip = 0;        ///< probabilities
@@ -37,6 +65,7 @@ struct AugmentOptions {
   double rotation = 0, shear = 0;                       ///< degrees, in both directions
   double translation = 0;  ///< share of the width and of the height, in both directions
   double zoom = 0;         ///< the largest deviation of a factor from 1
+  FinalAugment last = {};
 
   bool operator==(const AugmentOptions&) const = default;
 };
@@ -52,6 +81,18 @@ struct Cut {
   Box window;
   bool mirrored = false;
 };
+
+/// What was drawn of FinalAugment for one image in one epoch.
+struct DrawnFinal {
+  std::optional<DrawnPolicy> policy = {};
+  std::vector<OperationAt> steps = {};  ///< after the policy
+  std::optional<Box> erased = {};
+
+  bool changes_pixels() const { return policy || !steps.empty(); }
+};
+
+/// Draws for an image of `size` x `size`.
+DrawnFinal drawn_final(const FinalAugment& options, int size, Random& random);
 
 /// The evaluation cut of an image of `width` x `height`: a function of its size alone.
 Cut evaluation_cut(int width, int height, int image_size, const ResizeOptions& options);

@@ -76,6 +76,7 @@ class BatchNormOverRanks : public autograd::Function<BatchNormOverRanks> {
     if (has(running_mean)) move_towards(*running_mean, mean, momentum);
     if (has(running_var)) move_towards(*running_var, squares / (count - 1), momentum);
     keep_ranks(*context, ranks, count);
+    context->saved_data["has bias"] = has(bias);
     context->save_for_backward({maps, mean, inverse, weight.value_or(at::Tensor())});
     const at::Tensor scale = has(weight) ? *weight * inverse : inverse;
     at::Tensor y = copied_for_sums(maps).sub_(for_maps(mean, maps)).mul_(for_maps(scale, maps));
@@ -99,7 +100,7 @@ class BatchNormOverRanks : public autograd::Function<BatchNormOverRanks> {
     sums[1].copy_(sum_by_channel(distances().mul_(slopes)));
     if (weight.defined()) result[1] = (sums[1] * inverse).to(weight.scalar_type());
     // A copy: the sums become those of all ranks.
-    if (context->needs_input_grad(2))
+    if (context->saved_data.at("has bias").toBool())
       result[2] = sums[0].to(slopes.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
     if (!context->needs_input_grad(0)) return result;
     ranks->sum_slopes(sums);

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "stages/random/distributions.h"
 #include "stages/random/philox.h"
 #include "stages/tensor/batch.h"
 
@@ -29,25 +29,9 @@ class SampleNumbers {
     }
     return (words_.word[next_++] + 0.5) * 0x1.0p-32;
   }
-  double normal() {
-    const double radius = std::sqrt(-2 * std::log(uniform()));
-    return radius * std::cos(2 * std::numbers::pi * uniform());
-  }
-
-  /// Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26, 2000.
-  double gamma(double alpha) {
-    if (alpha < 1) {
-      const double boosted = gamma(alpha + 1);
-      return boosted * std::pow(uniform(), 1 / alpha);
-    }
-    const double d = alpha - 1.0 / 3, c = 1 / std::sqrt(9 * d);
-    for (;;) {
-      const double x = normal(), v = std::pow(1 + c * x, 3);
-      if (v > 0 && std::log(uniform()) < x * x / 2 + d - d * v + d * std::log(v)) return d * v;
-    }
-  }
   double beta(double alpha) {
-    const double x = gamma(alpha), y = gamma(alpha);
+    const auto draw = [this] { return uniform(); };
+    const double x = draw_gamma(draw, alpha), y = draw_gamma(draw, alpha);
     return x + y > 0 ? x / (x + y) : 0.5;  // both underflow to 0 if alpha is tiny
   }
 

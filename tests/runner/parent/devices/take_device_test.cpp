@@ -325,7 +325,7 @@ TEST_F(TakeForRanksTest, TooFewGpusAreCounted) {
   wish_.wait = true;
   EXPECT_THAT(taken(2),
               ElementsAre("device.count is 2, and each rank needs its own GPU, but only 1 can be "
-                          "used: no GPU has 12 GiB free",
+                          "used: no GPU has 12 GiB (the plan of train) free",
                           "set device.count: 1, or device.select: cpu"));
   wish_.exclude = {"1"};
   EXPECT_THAT(taken(2), ElementsAre(testing::StartsWith("device.count is 2, and each rank needs "

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "stages/data/image_operation.h"
+#include "stages/random/random.h"
+
+namespace stages {
+
+/// How automatic augmentation draws its operations. The names and defaults are torchvision's.
+struct AugmentPolicy {
+  /// kRandAugment: Cubuk et al., arXiv:1909.13719. kTrivialAugmentWide: Müller and Hutter,
+  /// arXiv:2103.10158. kAutoAugment: Cubuk et al., arXiv:1805.09501, the policy for ImageNet.
+  /// kAugMix: Hendrycks et al., arXiv:1912.02781. kThreeAugment: Touvron et al., arXiv:2204.07118,
+  /// as timm's "3a".
+  enum class Kind { kRandAugment, kTrivialAugmentWide, kAutoAugment, kAugMix, kThreeAugment };
+  Kind kind = Kind::kRandAugment;
+  std::int64_t num_ops = 2, magnitude = 9;       ///< of kRandAugment
+  std::int64_t num_magnitude_bins = 31;          ///< of kRandAugment and kTrivialAugmentWide
+  std::int64_t severity = 3, mixture_width = 3;  ///< of kAugMix, like the next three
+  std::optional<std::int64_t> chain_depth = {};  ///< nullopt: 1 to 3, drawn for each chain
+  double alpha = 1;
+  bool all_ops = true;
+  Neighbours neighbours = Neighbours::kNearest;
+  bool operator==(const AugmentPolicy&) const = default;
+};
+
+/// Operations that follow each other, and the share of their result in a mixture.
+struct OperationChain {
+  std::vector<OperationAt> steps;
+  float share = 1;
+};
+
+/// What was drawn for one image in one epoch.
+struct DrawnPolicy {
+  std::vector<OperationChain> chains;  ///< one unless the policy mixes
+  float share_of_image = 0;            ///< of the unchanged image in the mixture
+};
+
+/// Draws operations for an image of `width` x `height`.
+DrawnPolicy drawn_policy(const AugmentPolicy& policy, int width, int height, Random& random);
+
+/// Applies them. A mixture is summed in float32 and rounded down, as torchvision's AugMix does.
+Image with_policy(const Image& image, const DrawnPolicy& drawn, Neighbours neighbours);
+
+/// The `bin`th of `bins` numbers from `low` to `high`, as torch.linspace() computes them in
+/// float32.
+double magnitude_of_bin(float low, float high, std::int64_t bin, std::int64_t bins);
+
+}  // namespace stages

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "stages/data/image.h"
+
+namespace stages {
+
+/// The operations that automatic augmentations choose from, named as in torchvision.
+enum class Operation {
+  kIdentity,
+  kShearX,
+  kShearY,
+  kTranslateX,
+  kTranslateY,
+  kRotate,
+  kBrightness,
+  kColor,
+  kContrast,
+  kSharpness,
+  kPosterize,
+  kSolarize,
+  kAutoContrast,
+  kEqualize,
+  kInvert,
+  kGreyscale,
+  kGaussianBlur,
+};
+
+/// The pixels that a moved pixel is computed from: the nearest, or the four around it.
+enum class Neighbours { kNearest, kBilinear };
+
+/// An operation and its strength: kShearX and kShearY take the tangent of an angle; kTranslateX and
+/// kTranslateY pixels, rounded towards 0; kRotate degrees counterclockwise; kBrightness, kColor,
+/// kContrast and kSharpness the factor's difference from 1; kPosterize the bits to keep, 0 to 8;
+/// kSolarize the smallest value that is inverted; kGaussianBlur a radius in pixels. The others
+/// ignore it.
+struct OperationAt {
+  Operation operation = Operation::kIdentity;
+  double magnitude = 0;
+  bool operator==(const OperationAt&) const = default;
+};
+
+/// Applies an operation. Pixels from outside the image are black. Bitwise equal to torchvision's
+/// _apply_op() on Pillow images; kGreyscale and kGaussianBlur are Pillow's convert("L") and
+/// ImageFilter.GaussianBlur.
+Image applied(Image image, const OperationAt& step, Neighbours neighbours = Neighbours::kNearest);
+
+}  // namespace stages
