@@ -1,6 +1,6 @@
 #pragma once
 
-// The precompiled header of runner_core and its tests: what most of its files include.
+// The precompiled header of runner_core and its tests: headers that most of their files include.
 
 #include <algorithm>
 #include <array>

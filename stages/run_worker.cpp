@@ -16,8 +16,8 @@
 namespace stages {
 namespace {
 
-/// Null if the process may have too little address space (ulimit -v): tensors then come from
-/// malloc.
+/// Returns null if the process may have too little address space (ulimit -v). Tensors then come
+/// from malloc.
 std::unique_ptr<CpuPool> make_pool() {
   try {
     return std::make_unique<CpuPool>();
@@ -31,7 +31,7 @@ std::unique_ptr<CpuPool> make_pool() {
 int run_worker(int events) {
   WorkerSignals& signals = watch_signals();
   const std::unique_ptr<CpuPool> pool = make_pool();
-  CountingAllocator allocator;  // enforces memory.budget on a CPU
+  CountingAllocator allocator;  // enforces memory.budget on the CPU
   allocator.refuse(runner::allocation_to_refuse());
   Worker worker(STDIN_FILENO, events, all_kinds(), all_requests(), signals);
   return static_cast<int>(worker.serve());

@@ -2,8 +2,8 @@
 
 namespace stages {
 
-/// Serves the requests on standard input, writes events to the descriptor `events`, and returns the
-/// exit code: what both the program and the library of the worker do. Once in a process.
+/// Runs the worker, both in its program and in its library: serves the requests on standard input,
+/// writes events to the descriptor `events`, and returns the exit code. Call it once per process.
 int run_worker(int events);
 
 }  // namespace stages

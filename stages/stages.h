@@ -12,17 +12,17 @@ struct ImageSubject;
 struct MadeDataset;
 struct RequestKind;
 
-/// All stage kinds in this build, sorted by name. scripts/new-stage adds a line here and one in
-/// stages.cpp.
+/// Returns all stage kinds in this build, sorted by name. scripts/new-stage adds a line here and a
+/// line in stages.cpp.
 std::span<const runner::StageKind* const> all_kinds();
 
-/// All data sets that `retort data make` can make, sorted by name.
+/// Returns all data sets that `retort data make` can create, sorted by name.
 std::span<const MadeDataset> all_made_datasets();
 
-/// The subjects that all images of a kind of data may have to show.
+/// Returns the subjects that a kind of data may require all its images to show.
 std::span<const ImageSubject* const> all_image_subjects();
 
-/// All requests that a worker answers in addition to running a graph, sorted by name.
+/// Returns all requests that a worker answers in addition to running a graph, sorted by name.
 std::span<const RequestKind> all_requests();
 
 extern const runner::StageKind kDataCub200;

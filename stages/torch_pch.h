@@ -1,6 +1,6 @@
-// The only precompiled header: without it, <torch/types.h> alone costs eight seconds per file.
-// <torch/torch.h> is included nowhere: each file that includes it instantiates all of LibTorch's
-// layers and data sets, which doubles a test's compile time.
+// The only precompiled header. Without it, <torch/types.h> alone costs eight seconds per file. No
+// file includes <torch/torch.h>, which would instantiate all of LibTorch's layers and data sets and
+// double the compile time of a test.
 #pragma once
 
 #include <torch/autograd.h>

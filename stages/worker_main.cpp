@@ -26,7 +26,6 @@ int main(int argc, char** argv) {
   const auto events = events_descriptor(argc, argv);
   const int exit = events ? retort_worker_serve(*events, /*call=*/nullptr) : kUsage;
   if (exit == kUsage)
-    std::fputs("retort starts retort-worker, which does nothing by itself: type `retort --help`\n",
-               stderr);
+    std::fputs("retort-worker only works when started by retort: see `retort --help`\n", stderr);
   return exit;
 }

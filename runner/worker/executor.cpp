@@ -22,25 +22,26 @@ namespace {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-/// May be run to plan the nodes after it if it has nothing to plan itself.
+/// True if the node may be run during planning, when it has nothing to plan itself, so that later
+/// nodes can be planned.
 bool is_cheap(const Node& node) {
   const auto family = family_of(node.kind);
   return family == Family::kData || family == Family::kModel || family == Family::kMemory;
 }
 
-/// A node that is not run because it needs more memory than there is.
+/// Thrown for a node that is not run because it needs more memory than its budget.
 struct DoesNotFit {
   Diagnostic error;
 };
 
-/// True if results of other runs are looked up for any node.
+/// True if the results of other runs are looked up for any node.
 bool may_reuse(const Graph& graph, const RunOptions& options) {
   if (!options.reuse || options.reuse->which == ReuseOptions::Which::kNone) return false;
   return options.reuse->which == ReuseOptions::Which::kAll ||
          std::ranges::any_of(graph.nodes, &Node::cacheable);
 }
 
-/// Those of `outputs` that have consumers.
+/// Returns those `outputs` that have consumers.
 Outputs only(const std::set<std::string>& wanted, Outputs outputs) {
   std::erase_if(outputs, [&](const auto& output) { return !wanted.contains(output.first); });
   return outputs;
@@ -66,7 +67,7 @@ Result<std::unique_ptr<Stage>> create_stage(const Node& node,
   try {
     auto stage = (*kind)->create(reader);
     if (!stage) return stage;
-    // If a stage forgot to ask for an option, an error would pass unnoticed.
+    // This also reports options that the stage never read.
     if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
     return stage;
   } catch (...) {
@@ -92,7 +93,7 @@ Diagnostics Executor::create() {
       continue;
     }
     for (const Diagnostic& error : stage.errors()) {
-      // The items of a foreach share their options, and so their errors.
+      // Items of a foreach share their options, so they have the same errors.
       const bool is_known = std::ranges::any_of(
           errors, [&](const auto& known) { return same_complaint(known, error); });
       if (!is_known) errors.push_back(error);
@@ -101,15 +102,16 @@ Diagnostics Executor::create() {
   return errors;
 }
 
-/// By node; some need not run because they have run before.
+/// Returns for each node whether it must run. A node need not run if it is finished or reused and
+/// no node that runs needs its outputs.
 std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse) const {
   std::vector<bool> runs(graph_.nodes.size(), false);
   for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
     const Node& node = graph_.nodes[i];
     const std::filesystem::path folder = RunLayout(options.record()).node(node.id).folder();
     const auto finished = options.resume ? read_finished(folder) : std::nullopt;
-    // Consumers come after their producers in the order, so whether node i is needed is already
-    // known.
+    // Consumers come after their producers in the order, so it is already known whether node i is
+    // needed.
     bool is_done = finished && finished->key == keys_[i];
     if (const auto missing = is_done ? what_is_missing(folder, *finished) : std::nullopt) {
       world_.emit(Said{node.id, *missing + ": running it again"});
@@ -125,8 +127,9 @@ std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse
   return runs;
 }
 
-/// All ranks run the trainings that rank 0 runs, which may need less: it alone knows what the
-/// evaluations need. Another rank also runs what these trainings are given.
+/// Returns the nodes that this rank runs. All ranks run the training nodes that rank 0 runs, since
+/// only rank 0 knows what the evaluations need. The other ranks also run the producers of the
+/// inputs of these nodes.
 std::vector<bool> Executor::as_first_decides(std::vector<bool> runs,
                                              const RunOptions& options) const {
   if (options.ranks.size == 1) return runs;
@@ -147,8 +150,8 @@ std::vector<bool> Executor::as_first_decides(std::vector<bool> runs,
   return runs;
 }
 
-/// Null if nothing can be reused because a stage cannot find what its results depend on: `unread`
-/// says what.
+/// Returns null if nothing can be reused: without a request, or if a stage cannot determine what
+/// its results depend on. `unread` then has the errors.
 std::unique_ptr<Reuse> Executor::make_reuse(const RunOptions& options, Diagnostics& unread) const {
   if (!options.reuse) return nullptr;
   std::vector<StageFacts> facts;
@@ -169,7 +172,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
                            std::string_view device) {
   assert(stages_.size() == graph_.nodes.size());
   dry_ = dry;
-  // Finding out what stages depend on outside their options requires reading their data, so it is
+  // Determining what stages depend on outside their options requires reading their data, so it is
   // done only on request.
   Diagnostics unread;
   const std::unique_ptr<Reuse> reuse =
@@ -219,7 +222,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
     } catch (const Cancelled&) {
       throw;
     } catch (const StageError&) {
-      // It would reject the same when it runs; a node that is resumed or reused may not run.
+      // The stage would reject the same when it runs, but a resumed or reused node may not run.
       const bool will_run = !options.resume && dry_node.state != DryNode::State::kReused;
       const Diagnostics refusals = stage_failures(node);
       dry_node.state = DryNode::State::kUnknown;
@@ -231,7 +234,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
     }
   }
   left_memory_.share(planned_, device);
-  // A resumed run may not need what it does not find.
+  // A resumed run may not need the inputs that are missing.
   for (const Diagnostic& error : options.resume ? Diagnostics() : unread) {
     if (std::ranges::none_of(errors,
                              [&](const auto& known) { return same_complaint(known, error); }))
@@ -263,15 +266,15 @@ DryContext Executor::dry_context(std::size_t index, const Given& given, const Ru
   return context;
 }
 
-/// Plans node `index` into planned_ and returns stand-ins for its outputs; nullopt if it is too
-/// cheap to plan.
+/// Plans node `index` into planned_ and returns stand-ins for its outputs; nullopt if the node is
+/// too cheap to plan.
 std::optional<Outputs> Executor::plan_node(std::size_t index, const Given& given,
                                            const RunOptions& options, std::string_view device) {
   DryContext context = dry_context(index, given, options, device);
   return stages_[index]->plan(given.inputs, context);
 }
 
-/// Once for all nodes of a stage.
+/// Warns once for all nodes of a stage.
 void Executor::warn_of_measured(const std::optional<MemoryPlan>& plan, const std::string& pointer) {
   if (!plan || plan->measured.empty() || !warned_of_.insert(pointer).second) return;
   world_.emit(
@@ -302,14 +305,15 @@ ExitCode Executor::run(const RunOptions& options, std::string_view device) {
   return ExitCode::kDone;
 }
 
-/// Finishes a node that need not run: it has run here before, or its files are another run's.
+/// Finishes a node that need not run because it has already run here, or because its files come
+/// from another run.
 ExitCode Executor::finish_without(std::size_t index, const RunOptions& options, Reuse* reuse) {
   const Node& node = graph_.nodes[index];
   const NodeLayout layout = RunLayout(options.folder).node(node.id);
   const std::filesystem::path folder = layout.folder();
   std::error_code error;
-  // The trainings that it feeds have been run, here or elsewhere; their evaluation needs the
-  // division.
+  // The training nodes that use this data have already run, here or elsewhere, but their evaluation
+  // needs the division.
   const auto& done = planned_[index].done;
   if (done && done->division && !std::filesystem::exists(layout.division(), error))
     keep_division(layout, done->division);
@@ -346,8 +350,8 @@ void Executor::report_reused(std::size_t index, const Reuse::Source& taken) {
   for (const NodeMetric& metric : taken.metrics) world_.emit(metric);
 }
 
-/// The outputs from the dry run if that has run the stage, else from running it now that it is
-/// known to fit.
+/// Returns the outputs from the dry run if the dry run ran the stage. Otherwise runs the stage,
+/// which is now known to fit.
 Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& context,
                              const RunOptions& options, std::string_view device) {
   DryNode& dry = planned_[index];
@@ -357,7 +361,7 @@ Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& 
     return std::move(dry.done->outputs);
   }
   if (dry.state == DryNode::State::kUnknown) {
-    // The data that it depends on exists only now.
+    // The data on which the plan depends exists only now.
     dry.node = graph_.nodes[index].id;
     plan_node(index, given, options, device);
     warn_of_measured(dry.plan, graph_.nodes[index].pointer);
@@ -385,7 +389,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
                             std::string_view device, Reuse* reuse) {
   const Node& node = graph_.nodes[index];
   Stage* const stage = stages_[index].get();
-  // Frees on every exit path, so that the next node finds the memory.
+  // Frees the stage on every exit path, so that the next node can use the memory.
   struct Freed {
     std::unique_ptr<Stage>& stage;
     DryNode& planned;
@@ -399,12 +403,12 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
   world_.emit(NodeStarted{node.id});
   FinishedNode finished{.key = keys_[index]};
   try {
-    // Tries again: data that this run has made exists only now.
+    // Try to reuse again, because data created by this run exists only now.
     const std::optional<Turn> turn =
         reuse ? reuse->take_in_turn(
                     index, world_.is_cancelled,
                     [&] {
-                      world_.emit(Said{node.id, "waiting for another run that computes the same"});
+                      world_.emit(Said{node.id, "waiting: another run is computing this node"});
                     })
               : std::nullopt;
     if (world_.is_cancelled()) throw Cancelled{};
@@ -422,14 +426,14 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
     facts.ranks.first_folder = RunLayout(options.record()).node(node.id).folder();
     NodeContext context(std::move(facts), index, node.id, world_, reuse);
     make_folders(layout.folder());
-    // If stopped from here on, the node is not finished.
+    // If the run stops after this, the node is not finished.
     if (!taken_from) std::filesystem::remove(layout.finished());
     const Outputs outputs = outputs_of(index, given, context, options, device);
     left_memory_.renew(index, outputs);
     for (const std::string& line : left_memory_.text(index)) context.say(line);
     artifacts.put(index, outputs);
-    // A stage may also react to a signal by returning early with what it has, which must not be
-    // used as a result.
+    // On a signal, a stage may also return early with incomplete outputs, which must not be used as
+    // results.
     if (world_.is_cancelled()) throw Cancelled{};
     std::int64_t metrics = context.metrics();
     if (reuse) {
@@ -439,7 +443,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
         metrics += static_cast<std::int64_t>(taken->metrics.size());
         finished.reused_from = taken->run.string();
       } else if (!taken) {
-        std::filesystem::remove(layout.reused());  // from before something changed
+        std::filesystem::remove(layout.reused());  // left from before something changed
       }
       finished.reuse_key = reuse->key(index);
     }
@@ -461,7 +465,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
   return ExitCode::kDone;
 }
 
-/// Called while a stage's exception is being handled.
+/// Reports the failure of a node. Call it while the exception of the stage is being handled.
 ExitCode Executor::failed(const Node& node) {
   std::vector<std::string> other_devices;
   Recovery incident;

@@ -27,34 +27,34 @@ struct RunOptions {
   std::filesystem::path folder;  ///< the run folder; nodes write below its nodes/
   bool smoke = false;
   Observer* observer = nullptr;  ///< borrowed
-  /// `first_folder` is not used.
+  /// `first_folder` in it is not used.
   RankOfRun ranks = {};
-  /// For a rank other than the first: the run folder of rank 0. Empty: `folder`.
+  /// For ranks other than 0: the run folder of rank 0. If empty, `folder`.
   std::filesystem::path first_folder = {};
-  bool resume =
-      false;  ///< the run was interrupted: finished nodes are not run again, the others continue
-  CheckpointSources trained = {};  ///< trainings that are not run: their results are loaded from
-                                   ///< these
-  std::optional<ReuseOptions> reuse = {};  ///< nullopt: results of other runs are not reused
+  bool resume = false;  ///< the run was interrupted: skip finished nodes and continue the others
+  CheckpointSources trained = {};  ///< nodes that do not train, because their results are loaded
+                                   ///< from these checkpoints
+  std::optional<ReuseOptions> reuse = {};  ///< nullopt to reuse no results of other runs
   Restarts restarts = {};
-  /// For a resumed run: its folder, for plan(), which has no `folder` yet. Trainings reuse their
-  /// plans.
+  /// For a resumed run: its folder, for plan(), which has no `folder` yet. Training nodes reuse the
+  /// plans recorded there.
   std::filesystem::path resumed = {};
   std::filesystem::path cache = {};  ///< Allowance::cache
-  /// For a new run: the folder of another run whose plans the trainings reuse; empty: none.
+  /// For a new run: the folder of another run with the plans that training nodes reuse; empty if
+  /// none.
   std::filesystem::path plans = {};
-  /// For a new run: the folder of another run whose data division it reuses. It repeats that run,
-  /// or evaluates its trainings. Empty: none.
+  /// For a new run that repeats another run or evaluates its checkpoints: the folder of that run,
+  /// to reuse its data division. Empty if none.
   std::filesystem::path divisions = {};
-  bool accepts_changes = false;  ///< accept changes in the data since then
+  bool accepts_changes = false;  ///< accept changes in the data since that run
 
-  /// The folder that has the run's record.
+  /// Returns the folder that has the run's record.
   const std::filesystem::path& record() const {
     return first_folder.empty() ? folder : first_folder;
   }
 };
 
-/// An executor's access to its environment. `emit` and `is_cancelled` must not be empty.
+/// What an executor needs from its environment. `emit` and `is_cancelled` must not be empty.
 struct ExecutorWorld {
   std::function<void(const Event&)> emit;
   std::function<bool()> is_cancelled;
@@ -62,52 +62,53 @@ struct ExecutorWorld {
   std::function<void(const std::string& node, std::string_view line)> debug = [](const std::string&,
                                                                                  auto) {};
   std::function<bool()> take_save_request = [] { return false; };
-  /// Returns once everything emitted is on the disk; then `node` saves. `node` may be empty.
+  /// Waits until everything emitted is on the disk; then `node` saves. `node` may be empty.
   std::function<void(const std::string& node)> sync_metrics = [](const std::string&) {};
-  /// Called with what a node has thrown, before it becomes a diagnostic; may end the process.
+  /// Called with the exception of a node before it becomes a diagnostic; may end the process.
   std::function<void(const std::string& node, const std::exception& error)> on_failure =
       [](const std::string&, const std::exception&) {};
-  /// The peak of live tensor bytes since the last call; 0: unknown.
+  /// Returns the peak of live tensor bytes since the last call; 0 if unknown.
   std::function<std::int64_t()> measure_peak_live = [] { return 0; };
-  /// With several ranks: returns the text that rank 0 has called it with.
+  /// With several ranks: returns the text that rank 0 passed to it.
   std::function<std::string(const std::string& own)> text_of_first = [](const std::string& own) {
     return own;
   };
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
-/// Creates the stage of `node`, by its kind among `kinds`; returns all errors in its options at
+/// Creates the stage of `node`; its kind must be in `kinds`. Returns all errors in its options at
 /// once.
 Result<std::unique_ptr<Stage>> create_stage(const Node& node,
                                             std::span<const StageKind* const> kinds);
 
-/// Runs a compiled graph inside the worker. Creates every stage, then runs them in run_order(),
-/// passes artifacts on and frees each after its last consumer. A resumed run skips a finished node
-/// unless an unfinished one needs its outputs, and also skips a node whose results are reused from
-/// another run (reuse.h). A training that an earlier run has done gets no data, and nodes needed
-/// only for that output nothing. Exceptions of stages are caught here, once, and become
-/// diagnostics, except Cancelled, which passes through.
+/// Runs a compiled graph inside the worker. Creates all stages, then runs them in run_order(),
+/// passes artifacts on, and frees each one after its last consumer. A resumed run skips a finished
+/// node unless an unfinished node needs its outputs. A node is also skipped if its results are
+/// reused from another run (reuse.h). A node that an earlier run has trained gets no data, and
+/// nodes needed only for that data output nothing. Exceptions of stages are caught here, once, and
+/// become diagnostics, except for Cancelled, which passes through.
 class Executor {
  public:
   Executor(Graph graph, std::span<const StageKind* const> kinds, ExecutorWorld world);
   ~Executor();
 
-  /// Creates every stage; returns all errors of all stages at once.
+  /// Creates all stages, or returns the errors of all stages at once.
   Diagnostics create();
 
-  /// Finds out what the nodes that will run need, and runs those that are too cheap to plan; run()
-  /// reuses their outputs. Shares out the memory that the plans leave free (left_memory.h). Nodes
-  /// that cannot be planned before the run are planned in it, before they start. Returns the errors
-  /// of nodes that would not fit or that reject their options or inputs; with `strict`, also
-  /// everything that prevents a node from being planned.
+  /// Determines what the nodes that will run need. Runs those that are too cheap to plan, and keeps
+  /// their outputs for run(). Distributes the memory that the plans leave free (left_memory.h).
+  /// Nodes that cannot be planned before the run are planned during the run, before they start.
+  /// Returns the errors of nodes that do not fit or that reject their options or inputs; with
+  /// `strict`, also everything that prevents a node from being planned.
   Diagnostics plan(const RunOptions& options, const DryRunOptions& dry, bool strict,
                    std::string_view device);
-  /// By node, in the graph's order; available after plan().
+  /// The results of plan(), in the order of the graph's nodes.
   const std::vector<DryNode>& planned() const { return planned_; }
 
-  /// Runs what create() made, once. Errors have been emitted; returns the worker's exit code. A
-  /// cancelled run emits no error: run() and plan() throw Cancelled. If a node can continue on
-  /// another device, emits Stranded and returns kNeedsAnotherDevice.
+  /// Runs the stages that create() created. Call it once. Returns the exit code of the worker;
+  /// errors have been emitted by then. If the run is cancelled, run() and plan() throw Cancelled
+  /// and emit no error. If a node can continue on another device, emits Stranded and returns
+  /// kNeedsAnotherDevice.
   ExitCode run(const RunOptions& options, std::string_view device);
 
  private:
@@ -119,11 +120,11 @@ class Executor {
   void report_reused(std::size_t index, const Reuse::Source& taken);
   ExitCode failed(const Node& node);
   std::unique_ptr<Reuse> make_reuse(const RunOptions& options, Diagnostics& unread) const;
-  /// What a node is given when it starts.
+  /// What a node receives when it starts.
   struct Given {
     Inputs inputs;
-    std::set<std::string> wanted;  // of its outputs
-    std::vector<NamedBytes> held;  // on its device, for other nodes
+    std::set<std::string> wanted;  // outputs that have consumers
+    std::vector<NamedBytes> held;  // results kept on the device for other nodes
   };
   Given take(std::size_t index, KeptArtifacts& artifacts, std::string_view device) const;
   DryContext dry_context(std::size_t index, const Given& given, const RunOptions& options,
@@ -143,7 +144,7 @@ class Executor {
   DryRunOptions dry_;
   std::vector<DryNode> planned_;  // by node
   LeftMemory left_memory_;
-  std::set<std::string> warned_of_;  // pointers of stages whose plans were measured
+  std::set<std::string> warned_of_;  // pointers of stages with measured plans
   std::shared_ptr<PlanShelf> shelf_ = std::make_shared<PlanShelf>();
 };
 

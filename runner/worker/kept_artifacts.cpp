@@ -28,8 +28,8 @@ std::set<std::string> KeptArtifacts::wanted(std::size_t index) const {
   return names;
 }
 
-/// An artifact that only passes through a data node, under the same name, is wanted if the output
-/// there is.
+/// True if a node that runs needs the output. An artifact that only passes through a data node,
+/// under the same name, is needed if the output of that data node is.
 bool KeptArtifacts::is_wanted(std::size_t index, const std::string& output) const {
   for (std::size_t i = index + 1; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
@@ -88,7 +88,7 @@ StageError KeptArtifacts::missing(const Edge& edge) const {
   return StageError(is_data ? ErrorCode::kTooFewSamples : ErrorCode::kStageFailed,
                     "'" + graph_.nodes[edge.from].id + "' has no '" + edge.output +
                         "', which this stage needs")
-      .with_help(is_data ? "give it a " + edge.output + " part, or remove this stage" : "");
+      .with_help(is_data ? "add a " + edge.output + " part to the data, or remove this stage" : "");
 }
 
 }  // namespace runner

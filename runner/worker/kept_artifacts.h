@@ -15,27 +15,28 @@
 
 namespace runner {
 
-/// True for data that `node` is not given because its training is already done.
+/// True for data that `node` does not receive because it is already trained.
 bool is_left_out(const Edge& edge, const Node& node, const CheckpointSources& done);
 
-/// The outputs of a graph's nodes that still have consumers. An artifact is released with its last
-/// consumer.
+/// The outputs of a graph's nodes that still have consumers. An artifact is released after its last
+/// consumer has taken it.
 class KeptArtifacts {
  public:
-  /// `runs`: by node, whether it runs and so consumes its inputs. `graph` and `done` are borrowed.
+  /// `runs` says for each node whether it runs and so consumes its inputs. `graph` and `done` are
+  /// borrowed.
   KeptArtifacts(const Graph& graph, const CheckpointSources& done, const std::vector<bool>& runs);
 
-  /// The outputs of node `index` that are really used. Excludes an output that is only waited for
-  /// by a node which passes data through and whose own output has no consumer.
+  /// Returns the outputs of node `index` that are really used. Excludes an output if its only
+  /// consumers pass data through and their own outputs have no consumers.
   std::set<std::string> wanted(std::size_t index) const;
-  /// The artifacts on the edges of `node`; no longer held here if it was their last consumer.
-  /// Throws StageError if a required one was not output.
+  /// Returns the artifacts on the edges of `node`. Releases those for which it was the last
+  /// consumer. Throws StageError if a required artifact was not output.
   Inputs take(const Node& node);
-  /// The artifacts kept here on `device` for nodes other than the one that has taken `inputs`, each
-  /// once.
+  /// Returns the memory on `device` of the artifacts kept for nodes other than the one that took
+  /// `inputs`, each counted once.
   std::vector<NamedBytes> held_elsewhere(const Inputs& inputs, std::string_view device) const;
-  /// Keeps the wanted outputs of node `index`. An output may be absent, such as the test part of
-  /// data without one.
+  /// Keeps the wanted outputs of node `index`. An output may be missing, such as the test part of
+  /// data without a test part.
   void put(std::size_t index, const Outputs& outputs);
 
  private:

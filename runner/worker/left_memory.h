@@ -21,58 +21,59 @@ namespace runner {
 /// The outcome of a dry run for one node.
 struct DryNode {
   enum class State {
-    kUnknown,  ///< what its plan needs does not exist before the run, or it rejects its options or
-               ///< inputs
+    kUnknown,  ///< something that the plan needs does not exist yet, or the stage rejects
+               ///< its options or inputs
     kReused,   ///< another run's results are reused
     kRuns,
   };
   std::string node;
   State state = State::kUnknown;
-  std::string why = {};  ///< why it runs although one like it has finished before; the run it is
-                         ///< reused from; what it rejects
+  std::string why = {};  ///< why the node runs although a similar one has finished; or the run
+                         ///< from which it is reused; or why it was rejected
   std::optional<MemoryPlan> plan = {};
   std::optional<Certificate> certificate = {};
 
-  /// For a node that was cheap enough to run: everything it did.
+  /// For a node that was cheap enough to run: its complete results.
   struct Results {
     Outputs outputs;
     std::vector<std::string> said;
-    std::function<std::string()> division = {};  ///< the division of its samples; empty: none
+    std::function<std::string()> division = {};  ///< the division of its samples; empty if none
   };
   std::optional<Results> done = {};
 };
 
-/// The log line for a node: "is reused from /a/run", or "runs; needs 1.2 GiB of 8.0 GiB
+/// Returns the log line for a node: "is reused from /a/run", or "runs; needs 1.2 GiB of 8.0 GiB
 /// (memory.budget)".
 std::string log_text(const DryNode& node);
 
-/// The plan that needs the most memory; null if there is none.
+/// Returns the plan that needs the most memory; null if there is none.
 const MemoryPlan* largest_plan(const std::vector<DryNode>& nodes);
 
-/// {"plans": […], "certificates": […], "reuse": [{"node", "state", "why"}]}, as sent to retort.
+/// Returns {"plans": […], "certificates": […], "reuse": [{"node", "state", "why"}]}, as sent to
+/// retort.
 nlohmann::ordered_json to_json(const std::vector<DryNode>& nodes);
 
-/// Shares out the memory that the plans of a run leave free among the artifacts that could cache
-/// something in it (Keeper::could_keep()), and adds it to the plans. If a run is planned for a GPU,
-/// plans do not cover host memory, and each artifact gets what it asks for.
+/// Distributes the memory that the plans of a run leave free among the artifacts that could use it
+/// as a cache (Keeper::could_keep()), and adds it to the plans. In a run on a GPU the plans do not
+/// cover host memory, so each artifact gets all that it could use.
 class LeftMemory {
  public:
-  /// `cache`, `build`: for every Allowance.
+  /// `cache` and `build` become part of every Allowance.
   explicit LeftMemory(std::filesystem::path cache = {}, std::string build = {})
       : cache_(std::move(cache)), build_(std::move(build)) {}
 
-  /// Node `index` has output `outputs`, or will.
+  /// Adds the artifacts that node `index` has output, or their stand-ins.
   void add(std::size_t index, const Outputs& outputs);
-  /// Shares it in proportion to what each could cache, once all nodes that can be planned are
-  /// planned.
+  /// Distributes the memory in proportion to what each artifact could cache. Call it once all nodes
+  /// that can be planned are planned.
   void share(std::vector<DryNode>& planned, std::string_view device);
-  /// Adds it to the plan of a node that could not be planned before. What does not fit next to that
-  /// plan is taken back.
+  /// Adds the distributed memory to the plan of a node that could not be planned before. Takes back
+  /// what does not fit next to that plan.
   void count_in(MemoryPlan& plan);
-  /// Gives artifacts of node `index` that were recreated their share again.
+  /// Gives recreated artifacts of node `index` their shares again.
   void renew(std::size_t index, const Outputs& outputs);
-  /// "550.0 MiB of the 812.0 MiB that it could use may be cached in memory", and what is cached
-  /// elsewhere; empty if node `index` could cache nothing.
+  /// Returns "550.0 MiB of the 812.0 MiB that it could use may be cached in memory", and what is
+  /// cached elsewhere; empty if node `index` could cache nothing.
   std::vector<std::string> text(std::size_t index) const;
 
  private:
@@ -89,7 +90,7 @@ class LeftMemory {
   std::filesystem::path cache_;
   std::string build_;
   std::vector<Share> shares_;
-  bool is_planned_for_ = false;  // the shared memory is the memory that the plans cover
+  bool is_planned_for_ = false;  // the plans cover the distributed memory
 };
 
 }  // namespace runner

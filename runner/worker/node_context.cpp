@@ -37,7 +37,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder of the node `id` in the run that is resumed or repeated, if it got that far.
+/// Returns the folder of node `id` in the run that is resumed or repeated; empty if the node did
+/// not get far enough there.
 fs::path earlier_folder(const std::string& id, const RunOptions& options) {
   std::error_code error;
   const fs::path& resumed = options.record().empty() ? options.resumed : options.record();
@@ -100,8 +101,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLargestGraph = std::size_t{64} << 20;  // bytes
 constexpr std::size_t kDeepestGraph = 100;
 
-/// Follows an input with data back to the nodes that it comes from, through nodes that only change
-/// it.
+/// Adds the data nodes from which the data on `edge` comes, found by following it back through
+/// nodes that only change data.
 void add_sources(const Graph& graph, const Edge& edge,
                  std::map<std::size_t, std::set<std::string>>& parts) {
   const Node& node = graph.nodes[edge.from];
@@ -113,22 +114,22 @@ void add_sources(const Graph& graph, const Edge& edge,
   else parts[edge.from].insert(edge.output);
 }
 
-/// True if `node` is wired to a validation part, so it is meant to be tested on that.
+/// True if `node` is wired to a validation part, so it is meant to be evaluated on that part.
 bool tests_validation(const Node& node) {
   return std::ranges::any_of(node.inputs, [](const Edge& edge) {
     return edge.type == ArtifactType::kDataset && edge.output == "validation";
   });
 }
 
-/// The trainings whose weights a node uses, and those before them, since a training may start from
-/// another's weights.
+/// Adds the training nodes with weights that a node uses, and the nodes before them, since training
+/// may start from the weights of another node.
 void add_trainings(const Graph& graph, std::size_t index, std::set<std::size_t>& trainings) {
   for (const Edge& edge : graph.nodes[index].inputs)
     if (edge.type == ArtifactType::kCheckpoint && trainings.insert(edge.from).second)
       add_trainings(graph, edge.from, trainings);
 }
 
-/// The texts in some options.
+/// Adds all strings in `value`.
 void add_texts(const Value& value, std::vector<std::string>& texts) {
   if (const std::string* text = value.text()) texts.push_back(*text);
   if (const Value::List* list = value.list())
@@ -137,7 +138,7 @@ void add_texts(const Value& value, std::vector<std::string>& texts) {
     for (const Entry& entry : *map) add_texts(entry.value, texts);
 }
 
-/// The graph that a recorded run was compiled to; nullopt if it cannot be read.
+/// Returns the compiled graph of a recorded run; nullopt if it cannot be read.
 std::optional<Graph> recorded_graph(const fs::path& run) {
   const fs::path file = RunLayout(run).records() / RunRecord::kGraph;
   const auto text = real_file_system().read(file, kLargestGraph);
@@ -154,12 +155,12 @@ std::optional<Graph> recorded_graph(const fs::path& run) {
   }
 }
 
-/// Collects them across runs.
+/// Collects the data that networks were trained on, across runs.
 class TrainedDataSearch {
  public:
   explicit TrainedDataSearch(bool knows_validation) : knows_validation_(knows_validation) {}
 
-  /// The parts that a training uses, by data node.
+  /// Returns the parts that a training node uses, by data node.
   std::map<std::size_t, std::set<std::string>> parts_of(const Graph& graph,
                                                         std::size_t training) const {
     std::map<std::size_t, std::set<std::string>> parts;
@@ -178,8 +179,8 @@ class TrainedDataSearch {
     one.is_earlier = is_earlier;
   }
 
-  /// Follows the node `index` to the runs that contain the files named in its options, or in those
-  /// of the model that it uses.
+  /// Follows node `index` to the runs that contain the files named in its options or in those of
+  /// its model.
   void follow(const Graph& graph, std::size_t index) {
     const Node& node = graph.nodes[index];
     std::vector<std::string> texts;
@@ -187,8 +188,8 @@ class TrainedDataSearch {
     std::error_code error;
     const fs::path here =
         fs::absolute(graph.working_folder.empty() ? "." : graph.working_folder, error);
-    const auto run_here = run_of(here);  // the run in which a relative name without a target would
-                                         // be
+    const auto run_here = run_of(here);  // the run that would contain a relative name without a
+                                         // target
     for (const std::string& text : texts) {
       const fs::path path = (here / text).lexically_normal();
       const auto run = text.empty() ? std::nullopt : run_of(path);
@@ -205,8 +206,8 @@ class TrainedDataSearch {
   }
 
  private:
-  /// The trainings in `run` that the weights at `path` may come from: those of one node if `path`
-  /// is in its folder.
+  /// Adds the training nodes in `run` that the weights at `path` may come from: only one node if
+  /// `path` is in its folder.
   void add_run(const fs::path& run, const fs::path& path) {
     const fs::path below = path.lexically_relative(RunLayout(run).nodes());
     const std::string node =
@@ -231,7 +232,7 @@ class TrainedDataSearch {
 
   const bool knows_validation_;
   std::map<fs::path, TrainedData> found_;
-  std::set<fs::path> seen_;  // runs, and their nodes
+  std::set<fs::path> seen_;  // runs and nodes already searched
 };
 
 }  // namespace
@@ -262,8 +263,8 @@ std::vector<TrainedData> trained_data(std::size_t index, const Graph& graph,
 
 namespace {
 
-/// The text of a LibTorch exception contains a C++ backtrace: the first line is for the user, the
-/// rest for the log, which is where the worker's stderr goes.
+/// Returns the first line of an exception's text, for the user. If there are more, such as the C++
+/// backtrace of LibTorch's exceptions, writes the whole text to stderr, which goes to the log.
 std::string first_line_logging_rest(const char* what) {
   const std::string_view text = what;
   const std::size_t end = std::min(text.find('\n'), text.size());
@@ -271,7 +272,7 @@ std::string first_line_logging_rest(const char* what) {
   return std::string(text.substr(0, end));
 }
 
-/// LibTorch's exception types cannot be named here, so this compares texts.
+/// LibTorch's exception types are not available here, so this compares texts.
 bool says_out_of_memory(std::string_view what) {
   return what.find("out of memory") != what.npos || what.find("can't allocate memory") != what.npos;
 }
@@ -301,13 +302,13 @@ Diagnostic not_deterministic(const Node& node, const std::string& operation) {
           "most operations have one"};
 }
 
-/// Memory that stays for the whole training, however its batches are computed, and its name in
-/// messages.
+/// Memory that stays allocated throughout training, however the batches are computed, and its name
+/// in messages.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLasting = {
     {{"parameter", "weights"}, {"gradient", "gradients"}, {"optimizer_state", "optimizer state"}}};
 
-/// If a step starts this many times as many operations, it is noticeably slower than its compute
-/// suggests.
+/// A plan with steps that start this many times as many operations is noticeably slower than its
+/// compute suggests.
 constexpr double kNoticed = 1.5;
 
 struct Lasting {
@@ -349,13 +350,13 @@ std::string advice(const MemoryPlan& plan) {
            (other->exactness == "declared" ? ", and changes the training" : "");
   }
   if (const auto [names, bytes] = lasting(plan); bytes > *plan.budget)
-    return names + " alone take " + size_text(bytes) +
-           ": a larger budget, another device, or a smaller model";
+    return names + " alone need " + size_text(bytes) +
+           ": use a larger budget, another device or a smaller model";
   if (const PlanAlternative* other = smallest(plan); other && other->needed < plan.needed) {
     return "none of the alternatives fits; " + override_text(other->overrides) +
            " comes closest: " + size_text(other->needed);
   }
-  return "a larger budget, another device, a smaller batch_size, or smaller images";
+  return "use a larger budget, another device, a smaller batch_size or smaller images";
 }
 
 }  // namespace

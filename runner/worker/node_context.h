@@ -22,16 +22,16 @@
 
 namespace runner {
 
-/// The facts given to node `index`; in a dry run nothing else is. `taken`: the folder of the files
-/// that an earlier run has made for this node and that are reused.
+/// Returns the facts that node `index` receives; a dry run receives nothing else. `taken` is the
+/// folder with the reused files of this node from an earlier run.
 NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& options,
                      std::string_view device, std::set<std::string> wanted,
                      const std::optional<NodeLayout>& taken);
 
-/// Writes what RunContext::divided() was given into a node's folder. Throws WriteError.
+/// Writes the division passed to RunContext::divided() into a node's folder. Throws WriteError.
 void keep_division(const NodeLayout& layout, const std::function<std::string()>& division);
 
-/// A node's view of its environment: everything becomes an event.
+/// The context of a node during a run. It turns everything into events.
 class NodeContext final : public RunContext {
  public:
   /// `reuse` is null if nothing is reused. Everything except `facts` is borrowed.
@@ -92,10 +92,10 @@ class NodeContext final : public RunContext {
   std::string last_phase_;
 };
 
-/// A node's view of its environment in a dry run: nothing is written, and what it says is kept.
+/// The context of a node during a dry run. It writes nothing and keeps the lines passed to say().
 class DryContext final : public PlanContext {
  public:
-  /// The plan and the certificate go into `result`. `world` and `result` are borrowed.
+  /// Stores the plan and the certificate in `result`. `world` and `result` are borrowed.
   DryContext(NodeFacts facts, DryRunOptions dry, std::vector<NamedBytes> held,
              std::shared_ptr<PlanShelf> shelf, const ExecutorWorld& world, DryNode& result)
       : PlanContext(std::move(facts), std::move(dry), std::move(held), std::move(shelf)),
@@ -120,8 +120,8 @@ class DryContext final : public PlanContext {
 
   std::vector<std::string>& said() { return said_; }
   const std::function<std::string()>& division() const { return division_; }
-  /// Sets earlier_step() from the plan in the file `recorded`, if it exists; logs if that cannot be
-  /// read.
+  /// Sets earlier_step() from the plan in the file `recorded`, if it exists. Tells the user if the
+  /// file cannot be read.
   void replay(const std::filesystem::path& recorded);
 
  private:
@@ -131,26 +131,27 @@ class DryContext final : public PlanContext {
   std::function<std::string()> division_;
 };
 
-/// What the models that node `index` evaluates were trained on: by the trainings of its graph, and
-/// by those of other runs, if these trainings or their models start from the weights of such a run.
-/// Includes validation parts, unless the node is wired to one. A run whose record cannot be read is
-/// given by its own folder, which has no division.
+/// Returns the data on which the models that node `index` evaluates were trained. Includes the
+/// training nodes of its graph and, if these or their models start from weights of other runs, the
+/// training nodes of those runs. Includes validation parts, unless the node is wired to one. A run
+/// with an unreadable record is represented by its own folder, which has no division.
 std::vector<TrainedData> trained_data(std::size_t index, const Graph& graph,
                                       const RunOptions& options);
 
-/// Converts the exception being handled, thrown by a stage, to an error at the node's place in the
-/// recipe. If its text has many lines, such as LibTorch's with a backtrace, the user sees the
-/// first; all of it goes to stderr, the log.
+/// Converts the current exception, thrown by a stage, to an error at the node's place in the
+/// recipe. If its text has several lines, such as a backtrace of LibTorch, the user sees the first
+/// line and the log (stderr) gets all of it.
 Diagnostic stage_failure(const Node& node);
 
-/// The same if the exception may hold several failures.
+/// Converts the current exception, which may contain several failures, to errors.
 Diagnostics stage_failures(const Node& node);
 
-/// The first possible alternative of a plan that fits its budget; null: none does.
+/// Returns the first possible alternative of a plan that fits its budget; null if none does.
 const PlanAlternative* cheapest_that_fits(const MemoryPlan& plan);
 
-/// The error for a plan that does not fit its budget: by how many bytes, what is live at the peak,
-/// and the cheapest change that would make it fit. `pointer` is the node's place in the recipe.
+/// Returns the error for a plan that does not fit its budget: by how many bytes, what is live at
+/// the peak, and the cheapest change that would make it fit. `pointer` is the node's place in the
+/// recipe.
 Diagnostic does_not_fit(const MemoryPlan& plan, std::string pointer = "");
 
 }  // namespace runner

@@ -54,7 +54,7 @@ Reuse::Reuse(const Graph& graph, std::vector<StageFacts> facts, const RunOptions
   }
   const bool is_whole = !options.smoke && !options.observer;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    // Nothing can be reused for the others: their outputs are not in their files.
+    // Nothing can be reused for other nodes, since their files do not contain their outputs.
     const Node& node = graph.nodes[i];
     const bool has_files = node.cacheable || is_training(node) || !feeds[i];
     nodes_[i].is_eligible = is_whole && has_files && !is_foreign[i];
@@ -90,7 +90,7 @@ bool Reuse::take(std::size_t index, bool needed) {
     node.taken = take_own(index, wanted);
     if (!node.taken && looks_for(index)) node.taken = take_indexed(index, wanted);
   } catch (const std::exception&) {
-    node.was_damaged = true;  // it disappeared while it was being reused
+    node.was_damaged = true;  // the results disappeared while they were being reused
   }
   return node.taken.has_value();
 }
@@ -119,7 +119,7 @@ std::optional<fs::path> Reuse::find(std::size_t index) const {
   return found ? std::optional(found->run) : std::nullopt;
 }
 
-/// Reuses what a resumed run has finished itself.
+/// Reuses results from before this run was resumed.
 std::optional<Reuse::Source> Reuse::take_own(std::size_t index, const std::string& key) const {
   if (!options_.resume || !graph_.nodes[index].cacheable) return std::nullopt;
   const auto finished = read_finished(folder(index));
@@ -178,13 +178,13 @@ std::optional<std::string> Reuse::why_anew(std::size_t index) const {
 }
 
 void Reuse::note(std::size_t index, StageFacts facts) {
-  // Empty: the data did not exist yet, and the stage has made it.
+  // An empty fingerprint means that the data did not exist until the stage created it.
   const std::string& before = facts_[index].fingerprint;
   if (!before.empty() && before != facts.fingerprint) nodes_[index].is_steady = false;
   facts_[index] = std::move(facts);
 }
 
-/// False if something that the result depends on was changed while this run was working.
+/// False if something on which the result depends changed while this run was working.
 bool Reuse::is_steady(std::size_t index) const {
   return nodes_[index].is_steady &&
          std::ranges::all_of(graph_.nodes[index].inputs,

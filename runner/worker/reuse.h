@@ -21,54 +21,54 @@ namespace runner {
 struct RunOptions;
 
 /// The nodes of one run that need not be computed because a node of the same kind, id, options and
-/// inputs has finished before. Its files are put into the node's own folder, so that the record of
-/// a run is self-contained. Finished nodes are entered in the index, whether or not this run reuses
+/// inputs has finished before. Its files are put into the node's own folder, so the record of a run
+/// is self-contained. Finished nodes are added to the index, whether or not this run reuses
 /// anything.
 ///
-/// A smoke run, an observed run, and nodes that depend on the weights of another run neither reuse
-/// results nor offer theirs.
+/// A smoke run, an observed run, and nodes that depend on weights of another run neither reuse
+/// results nor offer their own.
 class Reuse {
  public:
-  /// The origin of a node's results whose files are in this run's folder.
+  /// The origin of results that were put into the folder of a node of this run.
   struct Source {
     std::filesystem::path
-        run;  ///< the folder of the run that they come from; this one's if it is resumed
-    std::vector<NodeMetric> metrics;  ///< the metrics recorded then
+        run;  ///< the folder of the run with the original results; this run if resumed
+    std::vector<NodeMetric> metrics;  ///< the metrics recorded with the results
   };
 
   /// `graph` and `options` are borrowed; options.reuse must be set. `facts` is indexed by node.
   Reuse(const Graph& graph, std::vector<StageFacts> facts, const RunOptions& options);
 
-  /// Reuses the results for node `index` if possible; true if reused. A node that is `needed` by
-  /// others runs anyway, and its results are reused only if its stage can use them. Checks again
-  /// only after note() has reported different facts.
+  /// Reuses the results of node `index` if possible, and returns true if they are reused. A node
+  /// that is `needed` by others runs anyway, and its results are reused only if its stage can use
+  /// them. Looks again only after note() has reported different facts.
   bool take(std::size_t index, bool needed);
   const std::optional<Source>& taken(std::size_t index) const { return nodes_[index].taken; }
-  /// For a node whose results may be reused: waits until no other run computes the same, then tries
-  /// take() once more, as another run may have finished it. Returns the turn, to be kept until
-  /// enter(); nullopt if the results were reused or no wait is needed.
+  /// Waits, for a node with reusable results, until no other run is computing them, then tries
+  /// take() once more, since another run may have finished the node. Returns the turn, to be kept
+  /// until enter(); nullopt if the results were reused or no wait is needed.
   std::optional<Turn> take_in_turn(std::size_t index, const std::function<bool()>& is_cancelled,
                                    const std::function<void()>& on_wait);
-  /// The run that take() would reuse; changes nothing.
+  /// Returns the run that take() would reuse, without changing anything.
   std::optional<std::filesystem::path> find(std::size_t index) const;
-  /// The reused node turned out to be damaged: removes its files, here and from the index.
+  /// Removes the files of a reused node that turned out to be damaged, here and from the index.
   void drop(std::size_t index);
-  /// Why node `index`, which is not reused, is computed although one like it has finished before;
-  /// nullopt if there is nothing to say.
+  /// Returns why node `index`, which is not reused, is computed although a similar one has finished
+  /// before; nullopt if there is nothing to report.
   std::optional<std::string> why_anew(std::size_t index) const;
 
-  /// What a node's stage reports about itself once it has run.
+  /// Stores what a node's stage reports about itself once it has run.
   void note(std::size_t index, StageFacts facts);
-  /// Enters the finished node, which has recorded `metrics` metrics. Returns any problem, for the
-  /// log; it does not fail the run.
+  /// Adds the finished node, which has recorded `metrics` metrics, to the index. Returns any
+  /// problem, for the log; a problem does not fail the run.
   std::optional<std::string> enter(std::size_t index, std::int64_t metrics) const;
-  /// The key by which it may be reused; empty if it may not.
+  /// Returns the key under which the node may be reused; empty if it may not.
   std::string key(std::size_t index) const;
 
  private:
   struct State {
-    bool is_eligible = false;  // its results may be reused and offered
-    bool is_steady = true;     // what it found outside its options was the same before and after
+    bool is_eligible = false;  // results may be reused and offered
+    bool is_steady = true;     // facts outside the options were the same before and after
     std::optional<Source> taken;
     std::string tried;  // the key of the last lookup
     bool was_damaged = false;

@@ -66,7 +66,7 @@ Words words_of(std::string_view line) {
   return words;
 }
 
-/// A number that is the whole word.
+/// Parses a whole word as a number; nullopt if it is not one.
 template <typename T>
 std::optional<T> number_of(std::string_view word) {
   T number{};
@@ -75,7 +75,7 @@ std::optional<T> number_of(std::string_view word) {
   return number;
 }
 
-/// "Black footed Albatross" of "001.Black_footed_Albatross".
+/// Returns "Black footed Albatross" for "001.Black_footed_Albatross".
 std::string display_name(std::string_view name) {
   const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
   if (digits > 0 && digits + 1 < name.size() && name[digits] == '.') name.remove_prefix(digits + 1);
@@ -84,7 +84,7 @@ std::string display_name(std::string_view name) {
   return result;
 }
 
-/// What the text files say about an image.
+/// The data of an image in the text files.
 struct Bird {
   std::string path;
   std::optional<std::int64_t> class_number;
@@ -106,7 +106,7 @@ class Lister {
 
   Diagnostics errors() const { return files_.errors(); }
 
-  /// The list of what was read without an error.
+  /// Returns the images that were read. There must be no errors.
   ImageList list(const fs::path& folder) {
     ImageList list;
     list.root = folder;
@@ -120,15 +120,15 @@ class Lister {
       list.no_train = {ErrorCode::kBadAnnotations,
                        {},
                        "",
-                       "'" + (folder / kSplit).string() + "' gives no image for training",
+                       "'" + (folder / kSplit).string() + "' lists no image for training",
                        ""};
     add_names(list, list.classes);
     return list;
   }
 
  private:
-  /// Calls `use` with (line, number, words) for each line. A line has `count` words; the first is a
-  /// number from one.
+  /// Calls `use` with (line, number, words) for each line of `file`. Lines must have `count` words,
+  /// as in `form`, and begin with a number of at least one; other lines are reported.
   void for_lines(const char* file, std::size_t count, const char* form,
                  const std::function<void(std::size_t, std::int64_t, const Words&)>& use) {
     files_.for_lines(file, kMaxBytes, [&](std::size_t line, std::string_view text) {
@@ -174,9 +174,9 @@ class Lister {
     for_lines(
         kImages, 2, "IMAGE PATH", [&](std::size_t line, std::int64_t number, const Words& words) {
           if (!is_image_path(words[1])) {
-            files_.fault(
-                kImages, line,
-                "its path does not lead down to a " + std::string(runner::kImageEndings) + " file");
+            files_.fault(kImages, line,
+                         "its path must lead to a " + std::string(runner::kImageEndings) +
+                             " file below images/");
             return;
           }
           if (!places_.emplace(number, birds_.size()).second) {
@@ -185,8 +185,7 @@ class Lister {
           }
           const auto [same, is_new] = paths.emplace(words[1], line);
           if (!is_new)
-            files_.fault(kImages, line,
-                         "its path is also in line " + std::to_string(same->second) + " too");
+            files_.fault(kImages, line, "its path is also in line " + std::to_string(same->second));
           birds_.push_back({.path = std::string(words[1]),
                             .class_number = {},
                             .is_for_training = {},
@@ -196,7 +195,8 @@ class Lister {
     if (birds_.empty() && files_.is_faultless()) files_.fault(kImages, "it lists no image");
   }
 
-  /// Calls `use` with each image's data, once per image, and reports missing ones.
+  /// Calls `use` with the line, the image and the words of each line of `file`. Reports images that
+  /// are unknown, listed twice or missing.
   void for_images(const char* file, std::size_t count, const char* form,
                   const std::function<void(std::size_t, Bird&, const Words&)>& use) {
     std::vector<bool> seen(birds_.size());
@@ -208,7 +208,7 @@ class Lister {
         files_.fault(file, line,
                      std::string(kImages) + " lists no image " + std::to_string(number));
       } else if (seen[place->second]) {
-        files_.fault(file, line, "the image " + std::to_string(number) + " comes twice");
+        files_.fault(file, line, "the image " + std::to_string(number) + " is listed twice");
       } else {
         seen[place->second] = true;
         use(line, birds_[place->second], words);
@@ -216,7 +216,7 @@ class Lister {
     });
     if (!files_.is_faultless()) return;
     for (std::size_t i = 0; i < seen.size(); ++i) {
-      if (!seen[i]) files_.fault(file, "it lacks the image " + std::to_string(numbers_[i]));
+      if (!seen[i]) files_.fault(file, "the image " + std::to_string(numbers_[i]) + " is missing");
     }
   }
 
@@ -231,7 +231,7 @@ class Lister {
   }
 
   void read_split() {
-    for_images(kSplit, 2, "IMAGE 1, or 0 for the test",
+    for_images(kSplit, 2, "IMAGE PART, where PART is 1 for training or 0 for the test",
                [&](std::size_t line, Bird& bird, const Words& words) {
                  if (words[1] == "0" || words[1] == "1") bird.is_for_training = words[1] == "1";
                  else
@@ -246,9 +246,9 @@ class Lister {
           double edges[4];
           for (std::size_t i = 0; i < 4; ++i) {
             const auto number = number_of<double>(words[i + 1]);
-            // Written so that NaN is refused too.
+            // This condition also refuses NaN.
             if (!number || !(std::abs(*number) <= kMaxSide)) {
-              files_.fault(kBoxes, line, "a box is given in pixels");
+              files_.fault(kBoxes, line, "its box must be four numbers of pixels");
               return;
             }
             edges[i] = *number;
@@ -269,7 +269,7 @@ class Lister {
   AnnotationFiles files_;
   std::map<std::int64_t, std::string> classes_;
   std::vector<Bird> birds_;            // in the order of images.txt
-  std::vector<std::int64_t> numbers_;  // theirs
+  std::vector<std::int64_t> numbers_;  // the image numbers of birds_
   std::unordered_map<std::int64_t, std::size_t> places_;
 };
 
@@ -283,9 +283,8 @@ runner::Result<ImageList> list_cub200(const fs::path& root, bool boxes, bool all
                               "",
                               "CUB-200-2011 is not in '" + root.string() + "': it has neither " +
                                   kImages + " nor a folder " + kFolder,
-                              "correct root; `retort data fetch cub200` fetches it, `retort data "
-                              "make cub200` makes a small set of that "
-                              "form"};
+                              "correct root; `retort data fetch cub200` downloads it, `retort data "
+                              "make cub200` creates a small dataset of the same form"};
   }
   Lister lister(*folder);
   lister.read(boxes);

@@ -7,9 +7,9 @@
 
 namespace stages {
 
-/// Lists the content of root/ or root/CUB_200_2011/ in the order of images.txt: the images below
+/// Lists CUB-200-2011 in root/ or root/CUB_200_2011/, in the order of images.txt: the images below
 /// images/ with their class and published part, training or test, and with the bird's bounding box
-/// if `boxes` is set. The five text files are joined by the image numbers, which may come in any
+/// if `boxes` is set. The text files are joined by image number, and their lines may be in any
 /// order. Class names come from classes.txt, without their number and with spaces for underscores.
 /// All errors, including missing image files, are reported together; they name files and lines, but
 /// no place in the recipe.

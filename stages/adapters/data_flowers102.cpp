@@ -54,7 +54,7 @@ constexpr const char *kPictures = "flowers-102", *kLabelFile = "imagelabels.mat"
 constexpr std::size_t kMaxNamesBytes = 1 << 20, kMaxNameBytes = 1000;
 constexpr std::int64_t kMostImages = 99'999;  // a file's number has five digits
 
-/// "3 labels are …, the first …": counts errors and remembers the first.
+/// Counts errors and remembers the first: "3 labels are outside 1 to 102, the first: …".
 class Count {
  public:
   void add(const std::string& first) {
@@ -133,8 +133,8 @@ class Annotations {
       files_.fault(labels_file_, outside.text("label is " + range, "labels are " + range));
     }
     if (static_cast<std::int64_t>(labels.size()) > kMostImages)
-      files_.fault(labels_file_, "it has more labels than the " + std::to_string(kMostImages) +
-                                     " images there may be");
+      files_.fault(labels_file_, "it has more labels than " + std::to_string(kMostImages) +
+                                     ", the maximum number of images");
   }
 
   void check_numbers() {
@@ -163,7 +163,7 @@ class Annotations {
       files_.fault(lists_file_, twice.text("image is listed twice", "images are listed twice"));
   }
 
-  /// The first `count` names of the file.
+  /// Returns the first `count` names of the file.
   std::vector<std::string> names_of(const std::string& file, std::size_t count) {
     const auto bytes = files_.read(file, kMaxNamesBytes);
     if (!bytes) return {};
@@ -211,9 +211,8 @@ runner::Result<ImageList> list_flowers102(const fs::path& root, FlowerParts part
                               "",
                               "Oxford Flowers 102 is not in '" + root.string() +
                                   "': it has neither a folder jpg nor " + kPictures,
-                              "correct root; `retort data fetch flowers102` fetches it, `retort "
-                              "data make flowers102` makes a small set of "
-                              "that form"};
+                              "correct root; `retort data fetch flowers102` downloads it, `retort "
+                              "data make flowers102` creates a small dataset of the same form"};
   }
   Annotations annotations(root, *folder == root ? "" : std::string(kPictures) + "/");
   annotations.read();

@@ -10,24 +10,24 @@
 
 namespace stages {
 
-/// Which of the published lists of Oxford Flowers 102 are used for training, validation and test.
+/// The published lists of Oxford Flowers 102 that are used for training, validation and test.
 enum class FlowerParts : std::uint8_t {
   kPublished,           ///< trnid, valid and tstid
-  kTrainAndValidation,  ///< trnid followed by valid; nothing; tstid
+  kTrainAndValidation,  ///< trnid followed by valid, no validation list, and tstid
   kSwapped,             ///< tstid, valid and trnid
 };
 
-/// Lists the content of root/ or root/flowers-102/ in the order of its lists: jpg/image_00001.jpg,
-/// …; imagelabels.mat with a label of 1 to 102 for each image; and setid.mat with the numbers of
-/// the images for training, validation and test, no number twice. The number of classes is the
-/// largest label. cat_to_name.json, {"1": "pink primrose", …}, which may lie next to them or in the
-/// root, names the classes; without it they have their published names. A smaller set of the same
-/// form is accepted. All errors, including missing image files, are reported together, without a
-/// place in the recipe.
+/// Lists Oxford Flowers 102 in root/ or root/flowers-102/, in the order of its lists. The images
+/// are jpg/image_00001.jpg, …; imagelabels.mat contains a label from 1 to 102 for each image;
+/// setid.mat contains the image numbers for training, validation and test, each at most once. The
+/// largest label is the number of classes. An optional cat_to_name.json, {"1": "pink primrose",
+/// …}, next to them or in the root, replaces the published class names. A smaller dataset of the
+/// same form is accepted. All errors, including missing image files, are reported together,
+/// without a place in the recipe.
 runner::Result<ImageList> list_flowers102(const std::filesystem::path& root, FlowerParts parts,
                                           bool allow_outside);
 
-/// The names of the 102 classes of Oxford Flowers, in the order of their labels.
+/// Returns the names of the 102 classes of Oxford Flowers, in the order of their labels.
 std::span<const std::string_view> flower_names();
 
 }  // namespace stages

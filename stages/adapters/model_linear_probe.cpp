@@ -75,7 +75,7 @@ class FineTunedStage : public runner::Stage {
  private:
   const FineTunedConfig config_;
   mutable std::optional<std::string>
-      sha256_;  // of the weights, kept so that a gigabyte is not read again and again
+      sha256_;  // of the weights; kept so that a large file is not read repeatedly
 };
 
 }  // namespace

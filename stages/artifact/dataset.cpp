@@ -71,7 +71,7 @@ namespace {
 
 using nlohmann::json;
 
-// Larger than for any sample; higher values could only be meant to exhaust memory.
+// Limits above those of any real sample. Larger values could only be meant to exhaust memory.
 constexpr std::size_t kMaxTensors = 1000, kMaxDimensions = 16, kMaxName = 1000;
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 31;
 constexpr std::size_t kMaxTransform = 64 << 10;
@@ -135,11 +135,11 @@ std::int64_t pair_from(const std::string& text, const DatasetDescription& data) 
   const bool is_number = classes.is_number_unsigned() && classes.get<std::uint64_t>() >= 2 &&
                          classes.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMaxElements);
   if (!is_number || data.classes.size() != 2)
-    refuse("pair_of", "is not a number of classes of which there are two");
+    refuse("pair_of", "is not a number of classes, or there are not exactly two classes");
   return classes.get<std::int64_t>();
 }
 
-/// A list of names, one per class.
+/// Returns a list of names, one per class.
 std::vector<std::string> names_from(const std::map<std::string, std::string>& about,
                                     const std::string& key) {
   std::vector<std::string> names;
@@ -155,7 +155,7 @@ std::vector<std::string> names_from(const std::map<std::string, std::string>& ab
 std::map<std::string, std::string> describe_data(const DatasetDescription& data) {
   json tensors = json::array();
   for (const TensorSpec& tensor : data.tensors) tensors.push_back(to_json(tensor));
-  // Names come from folders, which need not be UTF-8.
+  // Names come from folder names, which need not be UTF-8.
   const auto text = [](const json& value) {
     return value.dump(-1, ' ', false, json::error_handler_t::replace);
   };
@@ -171,7 +171,7 @@ DatasetDescription described_data(const std::map<std::string, std::string>& abou
   data.classes = names_from(about, "classes");
   if (about.contains("class_words")) data.class_words = names_from(about, "class_words");
   if (!data.class_words.empty() && data.class_words.size() != data.classes.size())
-    refuse("class_words", "names another number of classes");
+    refuse("class_words", "has a different number of names than there are classes");
   const json tensors = parsed(about, "tensors");
   if (tensors.size() > kMaxTensors) refuse("tensors", "is too long");
   for (const json& tensor : tensors) data.tensors.push_back(tensor_from(tensor));

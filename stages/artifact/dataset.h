@@ -24,17 +24,17 @@ class RunContext;
 
 namespace stages {
 
-/// The order in which a pass visits the samples of a dataset. A value type with random access.
+/// The order in which a pass visits the samples of a dataset: a value with random access.
 class SampleOrder {
  public:
-  /// The indices in the listed order.
+  /// Visits the indices in the order of the list.
   SampleOrder(std::vector<std::int64_t> indices) : order_(std::move(indices)) {}
   SampleOrder(Permutation permutation) : order_(permutation) {}
-  /// 0 … size-1; takes no memory.
+  /// Visits 0 … size-1 in order, without storing a list.
   static SampleOrder sequential(std::int64_t size) { return SampleOrder(Sequence{size}); }
 
   std::int64_t size() const;
-  /// `place` is in 0 … size-1.
+  /// Returns the sample index at position `place`, 0 … size-1.
   std::int64_t operator[](std::int64_t place) const;
 
  private:
@@ -48,15 +48,15 @@ class SampleOrder {
   std::variant<Sequence, std::vector<std::int64_t>, Permutation> order_;
 };
 
-/// Up to this many samples a shuffled order is stored as a list (80 MB).
+/// Shuffled orders of up to this many samples are stored as a list (80 MB).
 inline constexpr std::int64_t kLongestListedOrder = 10'000'000;
 
-/// 0 … size-1, shuffled as a function of (seed, epoch) alone. Up to kLongestListedOrder samples the
-/// list is shuffled, so every order is equally likely. Above that it is a Permutation, which takes
-/// no memory whatever the size.
+/// Returns 0 … size-1, shuffled as a function of (seed, epoch) alone. Up to kLongestListedOrder
+/// samples, a list is shuffled, so every order is equally likely. Longer orders are a Permutation,
+/// which needs no memory at any size.
 SampleOrder shuffled_order(std::int64_t size, std::uint64_t seed, std::int64_t epoch);
 
-/// 0 … size-1.
+/// Returns the order 0 … size-1.
 SampleOrder sequential_order(std::int64_t size);
 
 /// Name, shape (without the batch's dimension) and type of one tensor of a sample.
@@ -66,76 +66,78 @@ struct TensorSpec {
   at::ScalarType dtype;
 };
 
-/// Describes a dataset from metadata only: no file is decoded for it.
+/// A description of a dataset from its metadata; no file is decoded for it.
 struct DatasetDescription {
   std::int64_t size = 0;
-  std::vector<TensorSpec>
-      tensors;  ///< of one sample, e.g. {"image", {3, 96, 96}, float}, {"label", {}, int64}
+  /// The tensors of one sample, e.g. {"image", {3, 96, 96}, float}, {"label", {}, int64}.
+  std::vector<TensorSpec> tensors;
   std::vector<std::string> classes;  ///< class names in label order; empty if there are no labels
-  std::string transform =
-      {};  ///< JSON: how a file becomes the tensors, without augmentation; empty: not expressible
-  bool augmented = false;  ///< a sample depends on the epoch
-  std::vector<std::string> captions =
-      {};  ///< the distinct captions that samples may have, in a fixed order; a sample's "caption"
-           ///< (int64 {}) is an index into this list; empty: no captions
-  std::vector<std::string> class_words =
-      {};  ///< the class names as used in texts such as captions; empty: `classes`
-  /// Above 0: the two classes are a pair out of this many, and a single logit, for the second
-  /// class, separates them. Checkpoints store this, as they store the classes.
+  /// JSON that describes how a file becomes the tensors, without augmentation; empty if it cannot
+  /// be expressed.
+  std::string transform = {};
+  bool augmented = false;  ///< samples depend on the epoch
+  /// The distinct captions that samples may have, in a fixed order; a sample's "caption" (int64 {})
+  /// is an index into this list. Empty: no captions.
+  std::vector<std::string> captions = {};
+  /// The class names as used in texts such as captions; empty: `classes`.
+  std::vector<std::string> class_words = {};
+  /// Above 0: `classes` are a class pair out of this many classes, and one logit, for the second
+  /// class, separates them. Checkpoints store this number along with the classes.
   std::int64_t pair_of = 0;
-  /// For features: the dataset they were computed from. Models are built for that dataset, and
-  /// checkpoints store it.
+  /// For features, the dataset from which they were computed. Models are built for that dataset,
+  /// and checkpoints describe it.
   std::shared_ptr<const DatasetDescription> source = {};
 };
 
-/// The name of each class as used in texts.
+/// Returns the name of each class as used in texts.
 inline const std::vector<std::string>& words_of(const DatasetDescription& data) {
   return data.class_words.empty() ? data.classes : data.class_words;
 }
 
-/// The dataset from which features were computed; `data` itself if it holds no features.
+/// Returns the dataset from which features were computed; `data` itself if it has no features.
 inline const DatasetDescription& source_of(const DatasetDescription& data) {
   return data.source ? *data.source : data;
 }
 
-/// The number of logits of a classifier for such data: one per class, or one for a pair.
+/// Returns the number of logits of a classifier for such data: one per class, or one for a class
+/// pair.
 inline std::int64_t logits_for(const DatasetDescription& data) {
   return data.pair_of > 0 ? 1 : static_cast<std::int64_t>(data.classes.size());
 }
 
-/// Options for reading samples ahead. None of them changes a bit of the data that is read.
+/// Options for reading samples ahead. None of them changes the data.
 struct LoaderOptions {
-  std::int64_t workers = 0;   ///< threads; 0: the calling thread
-  std::int64_t prefetch = 2;  ///< batches held ready
-  bool pinned = false;        ///< page-locked memory, for copies to a GPU
+  std::int64_t workers = 0;   ///< number of threads; 0: the calling thread reads
+  std::int64_t prefetch = 2;  ///< number of batches read ahead
+  bool pinned = false;        ///< use page-locked memory, for copies to a GPU
   bool drop_last = false;     ///< drop an incomplete last batch of an epoch in training
 };
 
-/// A finite set of samples, indexable and stateless: a sample is a function of (seed, epoch,
-/// index).
+/// A finite, indexable and stateless set of samples: a sample depends only on (seed, epoch, index).
 class Dataset : public runner::Artifact {
  public:
   static constexpr auto kType = runner::ArtifactType::kDataset;
   runner::ArtifactType type() const final { return kType; }
 
   virtual DatasetDescription describe() const = 0;
-  /// The tensors of sample `index`. Thread-safe. Throws runner::StageError for an unreadable
-  /// sample; returns nullopt if the recipe says to skip it. Allocates no tensor memory other than
-  /// the returned tensors or, for an episode, one of its images: a plan counts that much for each
-  /// reading thread (add_read_ahead()).
+  /// Returns the tensors of sample `index`. Throws runner::StageError if the sample is unreadable,
+  /// or returns nullopt if the recipe skips such samples. Thread-safe. Allocates no tensor memory
+  /// besides the returned tensors or, for an episode, one of its images, since plans count only
+  /// that much for each reading thread (add_read_ahead()).
   virtual std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const = 0;
-  /// For messages and records, for example the file below the root.
+  /// Returns the name of a sample for messages and records, for example its file below the root.
   virtual std::string sample_name(std::int64_t index) const = 0;
   virtual LoaderOptions loader() const = 0;
 
-  /// The label of each sample, in order, if known without reading the samples; else empty.
+  /// Returns the label of each sample, in order; empty if labels are not known without reading
+  /// samples.
   virtual std::vector<std::int64_t> labels() const { return {}; }
-  /// The caption that evaluation uses for each sample, in order; empty: none.
+  /// Returns the caption that evaluation uses for each sample, in order; empty: no captions.
   virtual std::vector<std::int64_t> captions() const { return {}; }
-  /// For each class, the captions that evaluation uses for its samples in any part of the data:
-  /// each once, ascending. Empty: no captions.
+  /// Returns, for each class, the captions that evaluation uses for its samples in any part of the
+  /// data, ascending and without duplicates. Empty: no captions.
   virtual std::vector<std::vector<std::int64_t>> captions_of_classes() const { return {}; }
-  /// The order in which training visits the samples in an epoch.
+  /// Returns the order in which training visits the samples in an epoch.
   virtual SampleOrder epoch_order(std::uint64_t seed, std::int64_t epoch) const {
     return shuffled_order(describe().size, seed, epoch);
   }
@@ -146,57 +148,57 @@ class RemarkingDataset {
  public:
   virtual ~RemarkingDataset() = default;
 
-  /// The remarks on samples that have been read.
+  /// Remarks on samples that have been read.
   struct Remarks {
     std::int64_t count = 0;               ///< number of samples with a remark
-    std::vector<std::string> unreported;  ///< names that no earlier call has returned
-    std::string
-        verdict;         ///< what is wrong with each: "not look like a house", after "does" or "do"
+    std::vector<std::string> unreported;  ///< names of those that no earlier call returned
+    /// What is wrong with each, as a phrase after "does" or "do": "not look like a house".
+    std::string verdict;
     std::string metric;  ///< the metric that counts them: "data/strangers"
   };
-  /// False: it has no remarks on any sample.
+  /// False if the dataset never has remarks.
   virtual bool has_remarks() const = 0;
-  /// Remarks on the samples `indices`. Thread-safe.
+  /// Returns the remarks on the samples `indices`. Thread-safe.
   virtual Remarks take_remarks(std::span<const std::int64_t> indices) const = 0;
 };
 
-/// Reports in one line the unreported remarks on `datasets`, all samples of which have been read.
-/// Counts all remarks in their metric, if there are any. Null datasets and those without remarks
-/// are ignored. Reports nothing in a smoke run.
+/// Reports the unreported remarks on `datasets` in one line, and records the number of all remarks
+/// as their metric, if there are any. All samples must have been read. Ignores null pointers and
+/// datasets without remarks. Reports nothing in a smoke run.
 void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t step,
                     runner::RunContext& context);
 
-/// A dataset that gives training different samples, augmented anew in each epoch. It is also a
-/// Dataset, whose own samples are the same in every epoch.
+/// A dataset with different samples for training, augmented anew in each epoch. It is also a
+/// Dataset, in which the samples are the same in every epoch.
 class AugmentedDataset {
  public:
   virtual ~AugmentedDataset() = default;
-  /// The same samples, as training sees them.
+  /// Returns a dataset with the same samples as training reads them.
   virtual std::shared_ptr<const Dataset> for_training() const = 0;
 };
 
-/// The dataset that training reads for `data`.
+/// Returns the dataset that training reads in place of `data`.
 inline std::shared_ptr<const Dataset> as_trained(const std::shared_ptr<const Dataset>& data) {
   const auto* augmented = dynamic_cast<const AugmentedDataset*>(data.get());
   return augmented ? augmented->for_training() : data;
 }
 
 /// Describes the training data for the metadata of a weights file: "classes", "tensors" and
-/// "transform", for a pair "pair_of", and "class_words" if texts name classes differently; each as
-/// JSON. The dataset's size is not included.
+/// "transform", "pair_of" for a class pair, and "class_words" if texts name classes differently.
+/// Each entry is JSON. The dataset's size is not included.
 std::map<std::string, std::string> describe_data(const DatasetDescription& data);
 
-/// Reads what describe_data() wrote, from any source; other entries may be present. Throws
-/// std::runtime_error with the fault in half a sentence: "its 'tensors' is not a list". The
-/// transform is passed on unparsed.
+/// Parses the output of describe_data(), which is not trusted; other entries may be present. The
+/// transform is not parsed. Throws std::runtime_error with the fault in half a sentence: "its
+/// 'tensors' is not a list".
 DatasetDescription described_data(const std::map<std::string, std::string>& about);
 
-/// A dataset whose samples are files. It is also a Dataset.
+/// A dataset with files as samples. It is also a Dataset.
 class FilesOnDisk {
  public:
   virtual ~FilesOnDisk() = default;
-  /// The folder that Dataset::sample_name() is relative to; empty: the samples are not files after
-  /// all.
+  /// Returns the folder to which Dataset::sample_name() is relative; empty if the samples are not
+  /// files.
   virtual std::filesystem::path root() const = 0;
 };
 

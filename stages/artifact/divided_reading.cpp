@@ -21,7 +21,7 @@ class DividedRows {
       shares_.push_back(share_of(rows, in_group, rank, ranks.size));
   }
 
-  /// Gives every rank all rows of the tensors.
+  /// Sends all rows of the tensors to every rank.
   void exchange(const std::vector<at::Tensor>& tensors) {
     std::vector<ToSend> parts;
     for (int rank = 0; rank < ranks_.size; ++rank) {

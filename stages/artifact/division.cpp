@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kFirstLine = "retort division 1", kRoot = "root", kDrawnBy = "drawn_by",
                            kClass = "class";
 constexpr std::size_t kLargestDivision = std::size_t{4} << 30;
-constexpr int kGzipHeaderWindow =
-    15 + 16;  // of zlib's windowBits, 16 of which ask for gzip's header
+// zlib's windowBits: the largest window (15), and 16 for a gzip header.
+constexpr int kGzipHeaderWindow = 15 + 16;
 
 std::string on_one_line(std::string_view text) {
   std::string line;
@@ -43,7 +43,7 @@ std::string from_one_line(std::string_view line) {
   return text;
 }
 
-/// Removes the next word and the blank after it from `line`; returns the word.
+/// Removes the first word and the blank after it from `line`, and returns the word.
 std::string_view take_word(std::string_view& line) {
   const std::size_t end = std::min(line.find(' '), line.size());
   const std::string_view word = line.substr(0, end);
@@ -78,7 +78,7 @@ std::string gzipped(std::string_view text) {
   return result;
 }
 
-/// nullopt if the file is missing, or not one that gzipped() makes.
+/// Decompresses a file written by gzipped(). Returns nullopt if it is missing, damaged or too long.
 std::optional<std::string> gunzipped(const fs::path& file) {
   std::ifstream stream_in = runner::open_regular(file, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(stream_in), {}};
@@ -103,7 +103,7 @@ std::optional<std::string> gunzipped(const fs::path& file) {
   return state == Z_STREAM_END ? std::optional(std::move(text)) : std::nullopt;
 }
 
-/// False if it is not a line of a division.
+/// Parses one line and adds it to `division`. Returns false if the line is malformed.
 bool add_line(Division& division, std::string_view line) {
   const std::string_view word = take_word(line);
   if (word == kRoot) division.root = from_one_line(line);
@@ -161,9 +161,9 @@ Division read_division(const fs::path& file) {
   if (division) return *std::move(division);
   throw runner::StageError(
       runner::ErrorCode::kDamagedRecord,
-      "'" + file.string() + "', which says how the run's images were divided, is damaged")
+      "'" + file.string() + "', the record of how the run's images were divided, is damaged")
       .with_help(
-          "restore it from a copy of the run: without it the images that were trained on are "
+          "restore it from a copy of the run: without it, the images used for training are "
           "unknown");
 }
 

@@ -10,9 +10,9 @@
 
 namespace stages {
 
-/// How the images of a data stage were divided into parts when its run began. The run stores it as
-/// division.gz in the stage's folder. Resuming the run or evaluating what it trained uses the same
-/// division, whatever has happened to the files since. `zcat division.gz` shows it, one line per
+/// The assignment of a data stage's images to parts when its run began. The run stores it as
+/// division.gz in the stage's folder. Resuming the run, or evaluating a model that it trained, uses
+/// the same division, even if files have changed since. `zcat division.gz` shows one line per
 /// image:
 ///
 ///   retort division 1
@@ -21,35 +21,37 @@ namespace stages {
 ///   class * daisy
 ///   train 23412 daisy/image_0001.jpg
 ///
-/// A backslash and a line feed in a name are written \\ and \n; all other bytes are unchanged.
+/// In names, a backslash is written as \\ and a line feed as \n; all other bytes are unchanged.
 struct Division {
   struct File {
     std::string name;  ///< relative to the root
     std::uintmax_t bytes = 0;
     bool operator==(const File&) const = default;
   };
-  static constexpr std::string_view kNoPart = "none";  ///< for images that are in no part
-  static constexpr std::string_view kEveryPart = "*";  ///< whose classes are those of all parts
+  static constexpr std::string_view kNoPart = "none";  ///< the part name of images in no part
+  /// The key in `classes` if all parts have the same classes.
+  static constexpr std::string_view kEveryPart = "*";
 
-  std::string root;      ///< absolute, with links resolved
-  std::string drawn_by;  ///< the options that determine the division, in words
-  std::map<std::string, std::vector<std::string>, std::less<>>
-      classes;  ///< by part, in the order of their labels
+  std::string root;      ///< absolute path with links resolved
+  std::string drawn_by;  ///< describes the options that determine the division
+  /// The class names by part, in label order.
+  std::map<std::string, std::vector<std::string>, std::less<>> classes;
   std::map<std::string, std::vector<File>, std::less<>> parts;
 
   bool operator==(const Division&) const = default;
 };
 
-/// The contents of division.gz; equal divisions give equal bytes.
+/// Returns the contents of division.gz. Equal divisions produce equal bytes.
 std::string to_gzip(const Division& division);
 
-/// Throws runner::StageError, kDamagedRecord, if the file cannot be read or is no division.
+/// Reads a division.gz. Throws runner::StageError (kDamagedRecord) if the file cannot be read or is
+/// not a division.
 Division read_division(const std::filesystem::path& file);
 
-/// The form of `folder` that Division::root uses.
+/// Returns `folder` in the form of Division::root.
 std::string division_root(const std::filesystem::path& folder);
 
-/// The file's size; 0 if it does not exist.
+/// Returns the size of a file; 0 if it does not exist.
 std::uintmax_t bytes_of_file(const std::filesystem::path& file);
 
 }  // namespace stages

@@ -28,7 +28,7 @@ std::string class_name(const DatasetDescription& data, std::int64_t label) {
                                                    : "class " + std::to_string(label);
 }
 
-/// The tensors of an episode whose samples have `tensors`.
+/// Returns the tensors of an episode of samples with `tensors`.
 std::vector<TensorSpec> episode_tensors(const std::vector<TensorSpec>& tensors,
                                         const EpisodeShape& shape) {
   std::vector<TensorSpec> result;
@@ -79,7 +79,7 @@ EpisodeSet::EpisodeSet(std::shared_ptr<const Dataset> source, Options options,
   const std::vector<std::int64_t> labels = source_->labels();
   if (std::ssize(labels) != data.size || labels.empty()) {
     throw StageError(ErrorCode::kTooFewSamples,
-                     part + " does not give the classes of its samples in advance")
+                     part + " has no class labels that are known without reading its samples")
         .with_help("wire labelled data, such as that of data.few_shot or data.image_folder");
   }
   std::map<std::int64_t, std::vector<std::int64_t>> by_label;
@@ -88,11 +88,11 @@ EpisodeSet::EpisodeSet(std::shared_ptr<const Dataset> source, Options options,
 
   if (std::ssize(by_label) < shape.ways) {
     throw StageError(ErrorCode::kTooFewSamples, part + " has " + std::to_string(by_label.size()) +
-                                                    " classes, but an episode takes " +
+                                                    " classes, but an episode needs " +
                                                     std::to_string(shape.ways))
         .at("/ways")
         .with_help("set ways to at most " + std::to_string(by_label.size()) +
-                   ", or give more classes");
+                   ", or add more classes");
   }
   std::string small;
   std::size_t count = 0;
@@ -103,10 +103,10 @@ EpisodeSet::EpisodeSet(std::shared_ptr<const Dataset> source, Options options,
   }
   if (count > 0) {
     throw StageError(ErrorCode::kTooFewSamples,
-                     "an episode takes " + std::to_string(shape.per_class()) +
-                         " images of a class, " + std::to_string(shape.shots) +
-                         " for support and " + std::to_string(shape.queries) +
-                         " for queries, but of " + part + " " + small +
+                     "an episode needs " + std::to_string(shape.per_class()) +
+                         " images per class, " + std::to_string(shape.shots) + " for support and " +
+                         std::to_string(shape.queries) + " for queries, but in " + part + " " +
+                         small +
                          (count > kMostNamed
                               ? " and " + std::to_string(count - kMostNamed) + " more have too few"
                               : ""))
@@ -143,7 +143,7 @@ std::vector<std::int64_t> EpisodeSet::classes(std::int64_t epoch, std::int64_t i
 std::optional<NamedTensors> EpisodeSet::sample(std::int64_t epoch, std::int64_t index) const {
   const EpisodeShape& shape = options_.shape;
   const std::uint64_t drawn_by = key(epoch, index);
-  // A different source epoch for each episode, so that a sample drawn twice is augmented anew.
+  // Each episode uses a different source epoch, so a sample that is drawn twice is augmented anew.
   const std::int64_t source_epoch = (options_.draws_anew ? epoch : 0) * options_.episodes + index;
 
   NamedTensors episode;
@@ -165,7 +165,7 @@ std::optional<NamedTensors> EpisodeSet::sample(std::int64_t epoch, std::int64_t 
     for (std::int64_t next = 0; next < order.size() && taken < shape.per_class(); ++next) {
       const std::int64_t at = samples[static_cast<std::size_t>(order[next])];
       const std::optional<NamedTensors> sample = source_->sample(source_epoch, at);
-      if (!sample) continue;  // unreadable, and the recipe says to skip it
+      if (!sample) continue;  // unreadable, and skipped as the recipe requests
       put(*sample, taken < shape.shots
                        ? way * shape.shots + taken
                        : shape.supports() + way * shape.queries + taken - shape.shots);
@@ -173,8 +173,8 @@ std::optional<NamedTensors> EpisodeSet::sample(std::int64_t epoch, std::int64_t 
     }
     if (taken < shape.per_class()) {
       throw StageError(ErrorCode::kTooFewSamples,
-                       "of '" + class_name(source_->describe(), labels_[place]) + "' only " +
-                           std::to_string(taken) + " images can be read, but an episode takes " +
+                       "'" + class_name(source_->describe(), labels_[place]) + "' has only " +
+                           std::to_string(taken) + " readable images, but an episode needs " +
                            std::to_string(shape.per_class()))
           .with_help("replace its damaged files, or lower shots or queries");
     }

@@ -22,33 +22,33 @@ struct EpisodeShape {
   bool operator==(const EpisodeShape&) const = default;
 };
 
-/// The shape of the episodes that `data` describes; nullopt if its samples are no episodes.
+/// Returns the shape of the episodes that `data` describes; nullopt if its samples are not
+/// episodes.
 std::optional<EpisodeShape> episode_shape(const DatasetDescription& data);
 
-/// Episodes over the labelled samples of a dataset. A sample of this set is an episode, a function
-/// of (seed, epoch, index): some classes, and some samples of each of them, both drawn without
-/// repetition:
+/// Episodes drawn from the labelled samples of a dataset. A sample of this set is an episode, which
+/// depends on (seed, epoch, index): a few classes, and a few samples of each, both drawn without
+/// replacement:
 ///
 ///   "image"    (ways * (shots + queries), 3, size, size)  first the supports, class by class, then
 ///              the queries; other tensors of the samples in the same layout, but no captions
 ///   "support"  (ways, shots) int64: the class of each support in the source
 ///   "label"    (ways * queries) int64: the index of each query's class within the episode
 ///
-/// A sample that cannot be read is replaced by the next one of its class. Within an epoch a sample
-/// is augmented anew in each episode.
-/// augmented anew in each episode.
+/// An unreadable sample is replaced by the next one of its class. A sample that occurs in several
+/// episodes of an epoch is augmented anew in each.
 class EpisodeSet final : public Dataset {
  public:
   struct Options {
     EpisodeShape shape;
-    std::int64_t episodes = 1;  ///< per epoch
+    std::int64_t episodes = 1;  ///< number of episodes per epoch
     std::uint64_t seed = 0;
-    bool draws_anew = false;  ///< draws new episodes in each epoch; otherwise all epochs have the
-                              ///< same ones
+    /// Draws new episodes in each epoch; otherwise the episodes are the same in all epochs.
+    bool draws_anew = false;
   };
-  /// Throws runner::StageError if `source` does not give the labels of its samples, has fewer
-  /// classes than an episode, or has classes with too few samples, of which the message names at
-  /// most ten. `part` is the name for messages: "the training data".
+  /// Throws runner::StageError if `source` does not know the labels of its samples, or has too few
+  /// classes or samples per class for an episode. The message names at most ten such classes.
+  /// `part` is the name of the data in messages: "the training data".
   EpisodeSet(std::shared_ptr<const Dataset> source, Options options, const std::string& part);
 
   DatasetDescription describe() const override { return description_; }
@@ -61,23 +61,23 @@ class EpisodeSet final : public Dataset {
     return sequential_order(options_.episodes);
   }
 
-  /// The source labels of an episode's classes, in the episode's order.
+  /// Returns the source labels of an episode's classes, in the episode's order.
   std::vector<std::int64_t> classes(std::int64_t epoch, std::int64_t index) const;
-  /// Equal for two sets with the same episodes, in any process: a hash of everything that a draw
-  /// depends on.
+  /// Returns a hash of everything that a draw depends on. It is equal for sets with the same
+  /// episodes, in any process.
   std::string fingerprint() const;
 
  private:
-  /// The random key for everything that is drawn for an episode.
+  /// Returns the seed for everything that is drawn for an episode.
   std::uint64_t key(std::int64_t epoch, std::int64_t index) const;
   std::vector<std::size_t> draw_classes(std::uint64_t key) const;
 
   const std::shared_ptr<const Dataset> source_;
   const Options options_;
   const DatasetDescription description_;
-  std::vector<std::int64_t> labels_;                // of the classes that have samples, ascending
-  std::vector<std::vector<std::int64_t>> samples_;  // for each of them, its sample indices in the
-                                                    // source
+  std::vector<std::int64_t> labels_;  // labels with samples, ascending
+  // For each of `labels_`, the indices of its samples in the source.
+  std::vector<std::vector<std::int64_t>> samples_;
 };
 
 }  // namespace stages

@@ -19,14 +19,15 @@
 namespace stages {
 namespace {
 
-/// A batch under construction: every sample is written directly to its rows.
+/// A batch under construction. Every sample is written directly to its row.
 struct Assembly {
   std::size_t number = 0;
   std::vector<std::int64_t> indices;  // dataset indices, by row
   NamedTensors tensors;
-  std::vector<char> present;                       // by row; 0: skipped
-  std::size_t taken = 0, end = 0, unfinished = 0;  // rows that are read here: the next, their end
-  std::exception_ptr error;                        // of the first row that failed
+  std::vector<char> present;  // by row; 0: skipped
+  // The next row to read here, the end of these rows, and the number of unfinished rows.
+  std::size_t taken = 0, end = 0, unfinished = 0;
+  std::exception_ptr error;  // of the first row that failed
   std::size_t error_row = 0;
 
   bool complete() const { return unfinished == 0; }
@@ -70,10 +71,10 @@ struct Loader::State {
   std::vector<TensorSpec> specs;
 
   std::mutex mutex;
-  std::condition_variable work, done;           // there is something to read; a batch is complete
-  std::deque<std::unique_ptr<Assembly>> ahead;  // in order; the front is returned next
-  std::size_t begun = 0;     // the batches before this one are read, being read, or not wanted
-  std::size_t position = 0;  // batches before the next one to inspect
+  std::condition_variable work, done;  // signals: there is something to read; a batch is complete
+  std::deque<std::unique_ptr<Assembly>> ahead;  // in order; the front batch is returned next
+  std::size_t begun = 0;     // all batches before this one have been started or skipped
+  std::size_t position = 0;  // number of batches before the next one to inspect
   bool stopping = false;
   std::int64_t skipped = 0;
   std::vector<std::thread> threads;
@@ -106,7 +107,8 @@ struct Loader::State {
     return assembly;
   }
 
-  /// Reads one sample into its row. Touches nothing that the readers of other rows touch.
+  /// Reads one sample into its row, and returns the error if that fails. Safe to call for different
+  /// rows at the same time.
   std::exception_ptr read(Assembly& assembly, std::size_t row) const {
     try {
       const std::optional<NamedTensors> sample = dataset->sample(epoch, assembly.indices[row]);
@@ -138,13 +140,13 @@ struct Loader::State {
     }
   }
 
-  /// The first batch with unread rows; null if all that may be started are being read.
+  /// Returns the first batch with unread rows; null if there is none among those started.
   Assembly* unread() {
     const auto found = std::ranges::find_if(ahead, [](const auto& a) { return a->taken < a->end; });
     return found == ahead.end() ? nullptr : found->get();
   }
 
-  /// Starts as many batches as may be held. Needs the lock.
+  /// Starts as many batches as may be read ahead. The caller must have locked `mutex`.
   void fill() {
     while (begun < batches &&
            ahead.size() < static_cast<std::size_t>(std::max<std::int64_t>(options.prefetch, 1))) {
@@ -205,7 +207,7 @@ std::optional<Batch> Loader::next() {
           torch::from_blob(assembly->present.data(), {std::ssize(assembly->present)}, at::kByte));
     }
     state_->position = assembly->number + 1;
-    // Closes the gaps of skipped rows.
+    // Remove the gaps left by skipped rows.
     std::vector<std::int64_t> indices;
     for (std::size_t row = 0; row < assembly->indices.size(); ++row) {
       if (!assembly->present[row]) continue;

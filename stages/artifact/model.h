@@ -22,51 +22,50 @@ namespace stages {
 inline constexpr const char* kMixingLayers =
     "the network's layers mix the samples of a batch (BatchNorm)";
 
-/// A recipe for a network, not a network: every run builds a new one, so no weights leak between
-/// runs.
+/// Builds networks. Every run builds a new network, so no weights leak between runs.
 class Model : public runner::Artifact {
  public:
   static constexpr auto kType = runner::ArtifactType::kModel;
   runner::ArtifactType type() const final { return kType; }
 
-  /// A new network for such data, float32 on the CPU, initialised from `seed` alone. Throws
-  /// runner::StageError if the model does not suit the data.
+  /// Returns a new network for `data`, float32 on the CPU, initialised from `seed` alone. Throws
+  /// runner::StageError if the model does not fit the data.
   virtual std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
                                                    std::uint64_t seed) const = 0;
-  /// The same network on the Meta device: the same modules, shapes, types and frozen parameters,
-  /// without values. Draws no random numbers; reads only the description of saved weights. Throws
-  /// as build() does, where the error can be known without the values.
+  /// Returns the same network on the Meta device: the same modules, shapes, types and frozen
+  /// parameters, without values. Draws no random numbers, and reads only the headers of saved
+  /// weights. Throws as build() does if the error can be detected without the values.
   virtual std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const = 0;
-  /// Runs a network made by build() on the rows of `inputs`. A classifier's outputs include
-  /// {"logits": (n, classes)}. If has_frozen_features(), "features" in the inputs replaces what the
-  /// frozen part computes from the other inputs.
+  /// Runs a network from build() on the rows of `inputs`. A classifier's outputs include {"logits":
+  /// (n, classes)}. If has_frozen_features(), an input "features" replaces the outputs of the
+  /// frozen part.
   virtual NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const = 0;
   /// True if one row's output depends on other rows (train-mode BatchNorm).
   virtual bool mixes_samples() const = 0;
-  /// Why, if it does, as a sentence of a message.
+  /// Returns the reason why mixes_samples() is true, as a clause for messages.
   virtual std::string why_mixed() const { return kMixingLayers; }
-  /// True if, within a ScopedRankStatistics, every layer that does so sees the rows of all ranks
-  /// that share a batch.
+  /// True if, within a ScopedRankStatistics, every layer that mixes samples uses the rows of all
+  /// ranks that share a batch.
   virtual bool mixes_over_ranks() const { return false; }
-  /// Moves a weight back into its valid range after an optimizer step. Allocates nothing.
+  /// Moves weights back into their valid range after an optimizer step. Allocates nothing.
   virtual void constrain(torch::nn::Module& /*network*/) const {}
-  /// Lines for the user about a network made by build(): where its weights come from.
+  /// Returns lines for the user about a network from build(), such as the source of its weights.
   virtual std::vector<std::string> notes(const torch::nn::Module& /*network*/) const { return {}; }
 
-  /// True if the network starts with a part that is never trained, draws nothing at random and
-  /// treats each row alone, with all trainable parts after it. build() gives that part the same
-  /// values for any seed.
+  /// True if the network begins with a frozen part: it is never trained, has no randomness, treats
+  /// each row separately, and precedes all trainable parts. build() gives it the same values for
+  /// every seed.
   virtual bool has_frozen_features() const { return false; }
-  /// A network with at least that part, for samples described by `data`, float32 on the CPU; and
-  /// its outline.
+  /// Return a network with at least the frozen part, for samples described by `data`: float32 on
+  /// the CPU, or its outline on the Meta device.
   virtual std::shared_ptr<torch::nn::Module> build_frozen(const DatasetDescription& data) const {
     return build(data, /*seed=*/0);
   }
   virtual std::shared_ptr<torch::nn::Module> outline_frozen(const DatasetDescription& data) const {
     return outline(data);
   }
-  /// What such a network computes from the rows of `inputs`: {"features": (n, …)}. Only valid if
-  /// has_frozen_features().
+  /// Returns the outputs of the frozen part for the rows of `inputs`: {"features": (n, …)}. Only
+  /// valid if has_frozen_features().
   virtual NamedTensors frozen_features(torch::nn::Module& /*network*/,
                                        const NamedTensors& /*inputs*/) const {
     return {};
@@ -75,26 +74,27 @@ class Model : public runner::Artifact {
 
 /// Texts as token ids for a network.
 struct TokenizedTexts {
-  at::Tensor ids;  ///< (n, longest text that the network takes) int64 on the CPU, padded
+  at::Tensor ids;                     ///< (n, the network's longest text) int64 on the CPU, padded
   std::vector<std::int64_t> lengths;  ///< length of each text in tokens, including start and end
-  std::vector<std::size_t> cut;       ///< indices of the texts that were longer
+  std::vector<std::size_t> cut;       ///< indices of texts that were truncated
 };
 
 /// A model that reads texts as well as images. forward() returns "image_embeddings" (n, width) for
-/// {"image"} and "text_embeddings" (m, width) for {"tokens": (m, tokens)}; with either also the
-/// scalar "logit_scale", the logarithm of the factor on their products; and, if there is a class
-/// head on images, the "logits". Embeddings have length 1.
+/// {"image"} and "text_embeddings" (m, width) for {"tokens": (m, tokens)}. With either it also
+/// returns the scalar "logit_scale", the logarithm of the factor for their products. A class head
+/// on images adds "logits". Embeddings have length 1.
 class ImageTextModel {
  public:
   virtual ~ImageTextModel() = default;
-  /// Throws runner::StageError, naming at most ten of them, for texts that are empty, or too long
-  /// for the network if the recipe does not say to truncate them.
+  /// Returns the token ids of `texts`. Throws runner::StageError for empty texts, and for texts
+  /// that are too long for the network unless the recipe truncates them; the message names at most
+  /// ten.
   virtual TokenizedTexts tokenized(const std::vector<std::string>& texts) const = 0;
   virtual bool has_class_head() const = 0;
 };
 
-/// A model with the same modules, names and dropout, each as small as possible, and data for it.
-/// Nothing is read for it: its weights are random.
+/// A model with the same modules, names and dropout, but as small as possible, and data for it. Its
+/// weights are random; no file is read.
 struct Shrunken {
   std::shared_ptr<const Model> model;
   DatasetDescription data;
@@ -105,7 +105,8 @@ struct Shrunken {
 class ShrinkableModel {
  public:
   virtual ~ShrinkableModel() = default;
-  /// For such data. This model's forward() also runs the networks of the small one.
+  /// Returns the small model for `data`. The forward() of this model also runs networks of the
+  /// small one.
   virtual Shrunken shrunken(const DatasetDescription& data) const = 0;
 };
 
@@ -116,29 +117,31 @@ class Checkpoint : public runner::Artifact {
   runner::ArtifactType type() const final { return kType; }
   runner::HeldMemory held() const final;
 
-  /// In eval mode, on the run's device; its values never change again. Null if its training has
-  /// released it.
+  /// In eval mode, on the run's device; its values never change again. Null if the training stage
+  /// has released it.
   std::shared_ptr<torch::nn::Module> network;
-  /// If released: builds another such network and reads it from `file`. Throws runner::StageError.
+  /// Set if the network was released: builds it again and reads its weights from `file`. Throws
+  /// runner::StageError.
   std::function<std::shared_ptr<torch::nn::Module>()> load = {};
-  /// `network`, or a newly loaded one that the caller owns.
+  /// Returns `network`, or a newly loaded one that the caller owns.
   std::shared_ptr<torch::nn::Module> opened() const { return network ? network : load(); }
   std::shared_ptr<const Model> model;
-  std::string model_stage;   ///< the stage of the model, as memory.precision names it
-  NumericsOptions numerics;  ///< of its training; predictions use the same
+  std::string model_stage;   ///< the model's stage, as named in memory.precision
+  NumericsOptions numerics;  ///< as used in training; predictions use the same
   std::vector<std::string> classes;
   std::vector<std::string> class_words;  ///< the class names as used in texts
-  std::int64_t pair_of = 0;  ///< as in DatasetDescription: above 0, one logit separates two classes
-  std::vector<TensorSpec> inputs;            ///< of the samples it was trained on
-  std::string transform;                     ///< of its training data
-  std::int64_t epoch = 0, step = 0;          ///< when the weights were taken
-  std::filesystem::path file;                ///< the safetensors file
-  std::map<std::string, double> validation;  ///< validation metrics by name; empty: not measured
-  std::string weights;  ///< "averaged" or "trained", if an earlier training kept an average of its
-                        ///< weights
+  std::int64_t pair_of = 0;  ///< as in DatasetDescription; above 0, one logit separates two classes
+  std::vector<TensorSpec> inputs;    ///< the tensors of its training samples
+  std::string transform;             ///< the transform of its training data
+  std::int64_t epoch = 0, step = 0;  ///< when the weights were saved
+  std::filesystem::path file;        ///< the safetensors file
+  /// Validation metrics by name; empty: not measured.
+  std::map<std::string, double> validation;
+  /// "averaged" or "trained" if an earlier training run kept an average of its weights; else empty.
+  std::string weights;
 };
 
-/// A model whose architecture has a well-known name: "densenet121". It is also a Model.
+/// A model with a well-known architecture name, such as "densenet121". It is also a Model.
 class NamedModel {
  public:
   virtual ~NamedModel() = default;

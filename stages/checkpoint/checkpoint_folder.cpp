@@ -44,7 +44,8 @@ constexpr std::pair<const char*, json TrainingState::*> kParts[] = {
 
 void require_finite(const json& value, const std::string& place) {
   if (value.is_number_float() && !std::isfinite(value.get<double>())) {
-    throw std::invalid_argument("the training's state holds a number that is not finite: " + place);
+    throw std::invalid_argument("the training state contains a number that is not finite: " +
+                                place);
   }
   if (!value.is_structured()) return;
   for (const auto& [key, item] : value.items()) require_finite(item, place + "/" + key);
@@ -52,7 +53,7 @@ void require_finite(const json& value, const std::string& place) {
 
 using Append = std::function<void(std::string_view)>;
 
-/// Writes a file with `put` and returns its manifest entry.
+/// Writes the file that `put` produces, and returns its manifest entry.
 json write_file(const fs::path& path, runner::Storage& storage,
                 const std::function<void(const Append&)>& put) {
   runner::NewFile file(path, storage);
@@ -66,7 +67,7 @@ json write_file(const fs::path& path, runner::Storage& storage,
   return {{"size", size}, {"sha256", sha256.finish()}};
 }
 
-/// Of a checkpoint that has been verified.
+/// Reads the state of a checkpoint that has been verified.
 TrainingState read_state(const fs::path& folder) {
   const auto text = runner::real_file_system().read(folder / kCheckpointState, kLargestState);
   if (!text) damaged_checkpoint(folder, std::string(kCheckpointState) + " cannot be read");
@@ -78,7 +79,7 @@ TrainingState read_state(const fs::path& folder) {
 }
 
 std::int64_t tensor_bytes(const NamedTensors& tensors) {
-  constexpr std::int64_t kHeader = 4096, kEntry = 256;  // of JSON; a tensor's name is added
+  constexpr std::int64_t kHeader = 4096, kEntry = 256;  // of JSON, without tensor names
   std::int64_t sum = kHeader;
   for (const auto& [name, tensor] : tensors) {
     sum += static_cast<std::int64_t>(tensor.nbytes() + 2 * name.size()) + kEntry;

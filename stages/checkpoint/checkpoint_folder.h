@@ -15,32 +15,35 @@
 
 namespace stages {
 
-/// Everything that the next step of a training depends on, other than its recipe and its data.
+/// Everything that the next step of a training run depends on, except the recipe and the data.
 struct TrainingState {
   NamedTensors model;      ///< every parameter and buffer, by its dotted name
   NamedTensors optimizer;  ///< the optimizer's state
 
-  std::int64_t step = 0;     ///< optimizer steps done
-  std::int64_t epoch = 0;    ///< epochs done
-  std::int64_t batch = 0;    ///< batches done in the current epoch
-  std::uint64_t seed = 0;    ///< of the node; with step and epoch it determines every random number
-  std::int64_t metrics = 0;  ///< of the node, in the run's record
-  std::int64_t threads = 0;  ///< CPU threads: they affect the bits of the result
+  std::int64_t step = 0;   ///< number of optimizer steps done
+  std::int64_t epoch = 0;  ///< number of epochs done
+  std::int64_t batch = 0;  ///< number of batches done in the current epoch
+  /// The seed of the node; with step and epoch it determines every random number.
+  std::uint64_t seed = 0;
+  std::int64_t metrics = 0;  ///< number of the node's metrics in the run's record
+  std::int64_t threads = 0;  ///< number of CPU threads, which affects the bits of the result
   std::string recipe_hash;   ///< SHA-256 of the resolved recipe
-  std::optional<double> metric;  ///< the metric that ranks checkpoints, if measured at this step
-  std::map<std::string, std::string>
-      about;  ///< the model's metadata as text: stored only in the weights file
+  /// The metric by which checkpoints are ranked, if measured at this step.
+  std::optional<double> metric;
+  /// Metadata of the model, stored only in the weights file.
+  std::map<std::string, std::string> about;
 
-  /// State of the parts of a training, each in its own form: an object or null.
+  /// The state of other components of the training run; each is an object in its own format, or
+  /// null.
   nlohmann::json scaler, schedule, random, stopping, plan, epoch_so_far;
 };
 
-/// Everything except the tensors, as state.json holds it. Numbers keep their bits. Throws
-/// std::invalid_argument for a number that is not finite, which JSON cannot represent.
+/// Returns the text of state.json: everything except the tensors and `about`. Numbers keep their
+/// bits. Throws std::invalid_argument for a non-finite number, which JSON cannot represent.
 std::string state_json(const TrainingState& state);
 
-/// Reads what state_json() wrote; the tensors stay empty. Throws std::runtime_error with the fault
-/// in half a sentence: "its state.json …".
+/// Parses the output of state_json(); the tensors stay empty. Throws std::runtime_error with the
+/// fault in half a sentence: "its state.json …".
 TrainingState state_from_json(std::string_view text);
 
 /// A checkpoint is a folder:
@@ -51,30 +54,32 @@ TrainingState state_from_json(std::string_view text);
 ///   manifest.json            {"schema": 1, "files": {name: {"size", "sha256"}}} of the others,
 ///                            written last
 ///
-/// Everything below throws runner::StageError: kDamagedWeights if a file is missing, differs from
-/// the manifest or cannot be parsed; a WriteError if the disk refuses a write.
+/// All functions below throw runner::StageError (kDamagedWeights) if a file is missing, differs
+/// from the manifest or cannot be parsed, and WriteError if a write fails.
 
-/// Writes the files into `folder`, which exists and is empty. The caller that renames the folder
-/// flushes it (NewFolder). `bring` brings the optimizer's state, as in put_safetensors().
+/// Writes the files into `folder`, which must exist and be empty. The caller flushes the folder to
+/// the disk when renaming it (NewFolder). `bring` returns the tensors of the optimizer's state, as
+/// in put_safetensors().
 void write_checkpoint(const std::filesystem::path& folder, const TrainingState& state,
                       runner::Storage& storage, const BringTensor& bring = bring_here);
 
 /// How much of a checkpoint is loaded into memory.
 enum class CheckpointPart {
   kAll,
-  kWeights,  ///< all but the optimizer's state: TrainingState::optimizer is empty
+  kWeights,  ///< everything but the optimizer's state; TrainingState::optimizer is empty
 };
 
 /// Reads a checkpoint after checking every byte against its manifest.
 TrainingState read_checkpoint(const std::filesystem::path& folder,
                               CheckpointPart part = CheckpointPart::kAll);
-/// The same, with `contents_of` each tensor of the optimizer's state; null: without that state.
+/// Reads a checkpoint in the same way. `contents_of` decides for each tensor of the optimizer's
+/// state whether its numbers are read; if it is null, the optimizer's state is left out.
 TrainingState read_checkpoint(const std::filesystem::path& folder, const ContentsOf& contents_of);
 
-/// The same without the tensors; of their files only the sizes are checked.
+/// Reads a checkpoint without its tensors; only the sizes of their files are checked.
 TrainingState read_checkpoint_state(const std::filesystem::path& folder);
 
-/// An upper bound of the bytes that the files of a checkpoint take.
+/// Returns an upper bound on the total size of a checkpoint's files, in bytes.
 std::int64_t checkpoint_bytes(const TrainingState& state);
 
 }  // namespace stages

@@ -25,8 +25,8 @@ using runner::StageError;
 using runner::write_diagnostic;
 using runner::WriteError;
 
-/// The leftovers of a killed save: a folder being built, one being removed, a pointer being
-/// written.
+/// True for leftovers of a killed save: unfinished folders, folders being removed and pointers
+/// being written.
 bool is_leftover(const std::string& name) {
   return (name.starts_with(".step-") && (name.ends_with(".part") || name.ends_with(".old"))) ||
          name == "latest.part" || name == "best.part";
@@ -38,7 +38,7 @@ fs::path hidden(const fs::path& folder, const CheckpointName& name, const char* 
 
 }  // namespace
 
-/// An existing checkpoint: whether its state can be read, and its metric.
+/// An existing checkpoint, with its metric if its state can be read.
 struct Checkpoints::Saved {
   CheckpointName name;
   bool is_whole = false;
@@ -73,8 +73,8 @@ std::optional<FoundCheckpoint> Checkpoints::load_latest(CheckpointPart part) con
   return load(kLatestCheckpoint, !list_checkpoints(folder_).empty(), part);
 }
 
-/// A save that was cut off has not updated `best` yet; if the checkpoint that `best` names is
-/// damaged, the best one is unknown.
+/// If a save was cut off, `best` may not name the best checkpoint yet. If the checkpoint that
+/// `best` names is damaged, the best one is unknown.
 std::optional<FoundCheckpoint> Checkpoints::load_best(CheckpointPart part) const {
   const std::vector<Saved> all = saved();
   const auto best = std::ranges::find_if(all, is_measured);
@@ -112,12 +112,12 @@ Continuation Checkpoints::load_to_continue(const ContentsOf& contents_of) {
   return result;
 }
 
-/// Does what the last save did not get to: a finished training saves nothing more.
+/// Completes the last save if it was cut off, since a finished training run does not save again.
 void Checkpoints::finish_save(const CheckpointName& latest, std::vector<std::string>& said) {
   const bool was_whole = said.empty();
   if (pointed_to(folder_ / kLatestCheckpoint) != latest) point(kLatestCheckpoint, latest);
   for (const CheckpointName& name : list_checkpoints(folder_))
-    if (was_whole && name > latest) remove(name);  // never pointed to: training reaches it again
+    if (was_whole && name > latest) remove(name);  // training reaches it again
   const std::vector<Saved> all = saved();
   const auto best = std::ranges::find_if(all, is_measured);
   const fs::path file = folder_ / kBestCheckpoint;
@@ -140,8 +140,8 @@ bool Checkpoints::can_continue() const {
       .has_value();
 }
 
-/// The checkpoint that `latest` names, or the newest that `read` accepts; not newer than the best
-/// checkpoint if that is damaged, so that training reaches it again.
+/// Returns the checkpoint that `latest` names, or else the newest that `read` accepts. If the best
+/// checkpoint is damaged, returns one before it, so training reaches it again.
 std::optional<CheckpointName> Checkpoints::find_to_continue(const Read& read,
                                                             std::vector<Damage>& damaged) const {
   std::vector<CheckpointName> names = list_checkpoints(folder_);
@@ -177,14 +177,15 @@ std::optional<CheckpointName> Checkpoints::find_to_continue(const Read& read,
   return std::nullopt;
 }
 
-/// Returns the new name of the damaged one, for a message.
+/// Renames a damaged checkpoint. Returns its new name as the end of a message.
 std::string Checkpoints::set_aside(const CheckpointName& name) {
   const fs::path folder = folder_ / to_text(name), aside = folder_ / ("damaged-" + to_text(name));
   std::error_code error;
   if (!fs::exists(folder, error)) return "";
-  runner::remove_all(aside, storage_);  // from an earlier time
-  return storage_.rename(folder, aside) == 0 ? "; it is now called " + aside.filename().string()
-                                             : "";
+  runner::remove_all(aside, storage_);  // left from an earlier time
+  return storage_.rename(folder, aside) == 0
+             ? "; it has been renamed to " + aside.filename().string()
+             : "";
 }
 
 std::string Checkpoints::advice(const std::string& option) const {
@@ -207,8 +208,8 @@ std::string Checkpoints::advice(const std::string& option) const {
   return text + (text.empty() ? "" : "; ") + "intact: " + whole + "; to use one: " + option + first;
 }
 
-/// All checkpoints: first those with a metric, from the best to the worst (the oldest of equals
-/// first), then the others.
+/// Returns all checkpoints: first those with a metric, from the best to the worst (the oldest of
+/// equals first), then the others.
 std::vector<Checkpoints::Saved> Checkpoints::saved() const {
   std::vector<Saved> all;
   for (const CheckpointName& name : list_checkpoints(folder_)) {
@@ -216,7 +217,7 @@ std::vector<Checkpoints::Saved> Checkpoints::saved() const {
     try {
       all.back().metric = read_checkpoint_state(folder_ / to_text(name)).metric;
       all.back().is_whole = true;
-    } catch (const StageError&) {  // a damaged one does not count among those kept
+    } catch (const StageError&) {  // a damaged checkpoint does not count as kept
     }
   }
   const double sign = options_.higher_is_better ? -1 : 1;
@@ -241,7 +242,7 @@ void Checkpoints::make_room(const TrainingState& state) {
   throw WriteError({ErrorCode::kDiskFull,
                     {},
                     "",
-                    "cannot save a checkpoint in '" + folder_.string() + "': it takes " +
+                    "cannot save a checkpoint in '" + folder_.string() + "': it needs " +
                         std::to_string(needed) + " bytes and " + std::to_string(*free) +
                         " are free, so " + std::to_string(needed - *free) + " are missing",
                     "free up space, or choose another place with run.dir"});
@@ -272,7 +273,7 @@ void Checkpoints::remove_spare(const std::vector<Saved>& all) {
   }
 }
 
-/// Renames it first, so that a half-removed one is not mistaken for a checkpoint.
+/// Renames the folder first, so a half-removed one is not mistaken for a checkpoint.
 void Checkpoints::remove(const CheckpointName& name) {
   const fs::path old = hidden(folder_, name, ".old");
   if (storage_.rename(folder_ / to_text(name), old) == 0) runner::remove_all(old, storage_);

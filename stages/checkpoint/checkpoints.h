@@ -14,7 +14,7 @@
 namespace stages {
 
 struct CheckpointOptions {
-  std::int64_t keep_last = 1;  ///< how many of the newest to keep, 1 or more
+  std::int64_t keep_last = 1;  ///< how many of the newest to keep, at least 1
   std::int64_t keep_best = 0;  ///< how many with the best metric to keep
   bool higher_is_better = false;
 };
@@ -25,21 +25,21 @@ struct FoundCheckpoint {
   TrainingState state;
 };
 
-/// Where a training resumes.
+/// Where training resumes.
 struct Continuation {
-  std::optional<FoundCheckpoint> from;  ///< nullopt: from its beginning
-  std::vector<std::string> damaged;     ///< a line for each checkpoint that was passed over
+  std::optional<FoundCheckpoint> from;  ///< nullopt: from the beginning
+  std::vector<std::string> damaged;     ///< a line for each checkpoint that was skipped
 };
 
-/// The checkpoints of one training, folders below one folder:
+/// The checkpoints of one training run, which are folders below one folder:
 ///
 ///   step-00001234/   one checkpoint (checkpoint_folder.h)
 ///   latest, best     the name of one, a line
 ///   damaged-step-…   one that was found damaged on resume; it is never used
 ///
-/// A checkpoint is built under another name, flushed to the disk and renamed, and only then pointed
-/// to. So a kill or a power cut at any moment leaves either the previous or the new one whole. Only
-/// one program at a time may save.
+/// A checkpoint is written under a temporary name, flushed to the disk and renamed before `latest`
+/// points to it. A kill or a power failure at any moment therefore leaves either the previous or
+/// the new checkpoint intact. Only one process at a time may save.
 class Checkpoints {
  public:
   /// `folder` need not exist. `storage` is borrowed.
@@ -47,32 +47,33 @@ class Checkpoints {
               runner::Storage& storage = runner::disk());
 
   /// Saves `state`, points `latest` to it and `best` to the checkpoint with the best metric (the
-  /// oldest of equals), and removes those that are neither pointed to nor to be kept. Returns the
-  /// new folder. Throws runner::WriteError: kDiskFull, before anything is written, if there is too
-  /// little room; earlier checkpoints stay. A removal that fails is retried at the next save.
-  /// `bring` as in write_checkpoint().
+  /// oldest of equals), and removes checkpoints that no pointer names and the options do not keep.
+  /// Returns the new folder. Throws runner::WriteError: kDiskFull, before anything is written, if
+  /// there is not enough space; earlier checkpoints stay. A failed removal is retried at the next
+  /// save. `bring` is as in write_checkpoint().
   std::filesystem::path save(const TrainingState& state, const BringTensor& bring = bring_here);
 
-  /// The checkpoint that `latest` names; nullopt if there is none at all. Throws
-  /// runner::StageError, kDamagedWeights, if it is damaged: only a resumed training may fall back
-  /// to another.
+  /// Loads the checkpoint that `latest` names; returns nullopt if there are no checkpoints. Throws
+  /// runner::StageError (kDamagedWeights) if it is damaged: only a resumed training run may fall
+  /// back to another one.
   std::optional<FoundCheckpoint> load_latest(CheckpointPart part = CheckpointPart::kAll) const;
-  /// The best checkpoint, in the same way; nullopt if no metric has been measured. It is the one
-  /// that `best` names, unless a save was cut off before it updated `best`.
+  /// Loads the best checkpoint in the same way; returns nullopt if no metric has been measured.
+  /// This is the checkpoint that `best` names, unless a save was cut off before it updated `best`.
   std::optional<FoundCheckpoint> load_best(CheckpointPart part = CheckpointPart::kAll) const;
 
-  /// The checkpoint that `latest` names or, if that is damaged, the newest whole one. If the one
-  /// that `best` names is damaged, the newest before it, so that training reaches it again. A
-  /// damaged one is renamed to damaged-step-00001234. Also completes the cleanup of the last save,
-  /// which may have been cut off. `contents_of` as in read_checkpoint().
+  /// Loads the checkpoint that `latest` names or, if that is damaged, the newest intact one. If the
+  /// checkpoint that `best` names is damaged, loads the newest one before it, so training reaches
+  /// it again. Renames damaged checkpoints to damaged-step-00001234. Also completes the cleanup of
+  /// the last save, which may have been cut off. `contents_of` is as in read_checkpoint().
   Continuation load_to_continue(const ContentsOf& contents_of = [](const std::string&) {
     return WeightContents::kNumbers;
   });
-  /// Whether load_to_continue() would find a checkpoint.
+  /// True if load_to_continue() would find a checkpoint.
   bool can_continue() const;
 
-  /// Advice for a damaged checkpoint: resume the run, or name a whole one with `option`, such as
-  /// "--checkpoint ", to which its folder is appended. Empty `option`: there is no such option.
+  /// Returns advice for a damaged checkpoint: resume the run, or name an intact checkpoint with
+  /// `option`, such as "--checkpoint ", to which its folder is appended. Empty `option`: there is
+  /// no such option.
   std::string advice(const std::string& option) const;
 
  private:

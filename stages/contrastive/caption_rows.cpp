@@ -13,7 +13,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// The distinct captions of a batch; equal captions are merged within runs of samples.
+/// The distinct captions of a batch. Equal captions are merged within groups of samples.
 struct Distinct {
   Numbers captions;  // in order of first occurrence
   Numbers rows;      // of each sample, an index into `captions`

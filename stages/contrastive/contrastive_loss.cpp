@@ -44,8 +44,8 @@ class TileProducts {
   at::Tensor buffer_;
 };
 
-/// Holds only one tile of everything that grows with the square of the number of pairs. If there is
-/// a single tile, operators keep its similarities for the gradient.
+/// Keeps only one tile in memory of everything that grows with the square of the number of pairs.
+/// With a single tile, PairWork::kOperators saves its similarities for the gradient.
 class TiledLoss : public torch::autograd::Function<TiledLoss> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& images,
@@ -73,7 +73,7 @@ class TiledLoss : public torch::autograd::Function<TiledLoss> {
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (torch::GradMode::is_enabled())
-      throw std::logic_error("contrastive_loss has no gradient of its gradient");
+      throw std::logic_error("contrastive_loss does not support double backward");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &images = saved[0], &texts = saved[1], &factor = saved[2];
     const RightTensors right{saved[5], saved[6]};

@@ -58,10 +58,10 @@ using runner::ErrorCode;
 constexpr const char *kCarsFolder = "stanford_cars", *kDevkit = "devkit",
                      *kClassFile = "cars_meta.mat", *kTrainAnnotations = "cars_train_annos.mat",
                      *kOtherEdition = "cars_annos.mat";
-/// Where the devkit is: as published, and as on Kaggle.
+/// The folders that may contain the devkit, as published and as on Kaggle.
 constexpr std::array kDevkits = {"devkit", "car_devkit/devkit", "cars_devkit/devkit", "car_devkit",
                                  "cars_devkit"};
-/// The last ones are the names that a browser gives to a second download, as on Kaggle.
+/// The last one is the name that a browser gives to a second download; Kaggle has it, too.
 constexpr std::array kTestAnnotations = {"cars_test_annos_withlabels.mat",
                                          "cars_test_annos_withlabels (1).mat"};
 constexpr std::array<std::string_view, 3> kTwoWordMakes = {"AM General", "Aston Martin",
@@ -69,14 +69,14 @@ constexpr std::array<std::string_view, 3> kTwoWordMakes = {"AM General", "Aston 
 constexpr std::array kBoxFields = {"bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2"};
 constexpr std::size_t kNamedCars = 10;
 constexpr const char* kUnpackHelp =
-    "unpack the archives of the images again: cars_train.tgz and cars_test.tgz make the folders of "
-    "these names";
+    "unpack the images' archives again: cars_train.tgz and cars_test.tgz contain the folders "
+    "cars_train and cars_test";
 
 bool is_year(std::string_view word) {
   return word.size() == 4 && word.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// A record field as an integer; nullopt if it is something else.
+/// Returns a record's field as an integer; nullopt if it is something else.
 std::optional<std::int64_t> number_in(const MatCell& cell) {
   const auto* const number = std::get_if<std::int64_t>(&cell);
   return number ? std::optional(*number) : std::nullopt;
@@ -103,7 +103,7 @@ class CarLister {
       files_.fault(devkit_ + kTrainAnnotations, "it has no image");
   }
 
-  /// The path of the annotations' folder, relative to `root`.
+  /// Returns the path of the annotations' folder, relative to `root`.
   static std::string devkit_in(const fs::path& root) {
     std::error_code error;
     for (const char* const folder : kDevkits)
@@ -119,7 +119,8 @@ class CarLister {
   }
 
  private:
-  /// Looks next to the devkit, in it, and in its parent folder; empty: not found.
+  /// Returns the path of the test images' annotations, in the root, in the devkit or next to it;
+  /// empty if there are none.
   std::string test_annotations() const {
     const std::string around = devkit_.substr(0, devkit_.rfind('/', devkit_.size() - 2) + 1);
     for (const std::string& folder :
@@ -147,7 +148,7 @@ class CarLister {
       const auto car = car_name(names[i]);
       const std::string shown =
           "the class " + std::to_string(i + 1) + ", '" + runner::printable_ascii(names[i]) + "',";
-      if (!car) files_.fault(class_file, shown + " is not called MAKE MODEL YEAR");
+      if (!car) files_.fault(class_file, shown + " does not have the form MAKE MODEL YEAR");
       if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
           names.begin() + static_cast<std::ptrdiff_t>(i))
         files_.fault(class_file, shown + " appears twice");
@@ -194,15 +195,15 @@ class CarLister {
       const auto number = number_in(record[field("class")]);
       const auto* const name = std::get_if<std::string>(&record[field("fname")]);
       if (!name || name->find('/') != std::string::npos || !is_image_path(*name)) {
-        files_.fault(file, shown + " has no name of a file as its fname");
+        files_.fault(file, shown + " has no file name in fname");
         continue;
       }
       const std::string called = shown + ", '" + *name + "',";
       if (!number || *number < 1 || (count_ > 0 && *number > count_)) {
-        files_.fault(file,
-                     called + " is of the class " +
-                         (number ? std::to_string(*number) : "that is not a number") +
-                         (count_ > 0 ? ", but there are 1 to " + std::to_string(count_) : ""));
+        files_.fault(
+            file, called + " has the class " +
+                      (number ? std::to_string(*number) : "(not a number)") +
+                      (count_ > 0 ? ", but the classes are 1 to " + std::to_string(count_) : ""));
         continue;
       }
       if (!names.insert(*name).second) files_.fault(file, called + " appears twice");
@@ -231,13 +232,13 @@ class CarLister {
     return Box{left - 1, top - 1, right - left + 1, bottom - top + 1};
   }
 
-  /// Reports that a file has records, but not those of this data set.
+  /// Reports that a file's records lack fields of this dataset.
   void report_lacking(const std::string& file, const MatRecords& records,
                       const std::vector<std::string>& lacking) {
     std::string message = "its records lack " + runner::listed(lacking, kNamedCars, "'") +
                           "; they have " + runner::listed(records.fields, kNamedCars, "'");
     if (lacking == std::vector<std::string>{"class"})
-      message += ": it is the file for the test without its classes";
+      message += ": it is the file of the test images without their classes";
     files_.fault(file, message);
   }
 
@@ -245,7 +246,7 @@ class CarLister {
     files_.fault(file, std::string(problem.what()) + "; is it from another devkit?");
   }
 
-  /// "cars_train/", or "cars_train/cars_train/" if that is a folder.
+  /// Returns "cars_train/", or "cars_train/cars_train/" if that is a folder.
   std::string image_folder(const std::string& name) const {
     std::error_code error;
     const bool is_nested = fs::is_directory(root_ / name / name, error);
@@ -278,7 +279,7 @@ class CarLister {
   ImageList list_;
 };
 
-/// Reports that `root` holds another edition of the data set, if it does; else "".
+/// Returns the end of a message if `root` contains another edition of the dataset; otherwise "".
 std::string found_instead(const fs::path& root) {
   std::error_code error;
   return fs::exists(root / kOtherEdition, error)
@@ -316,9 +317,9 @@ runner::Result<ImageList> list_stanford_cars(const fs::path& root, CarLabels lab
         "",
         "Stanford Cars is not in '" + root.string() + "': it has neither a folder " + kDevkit +
             " nor " + kCarsFolder + found_instead(root),
-        "correct root: it holds cars_train, cars_test and devkit, and cars_meta.mat and "
-        "cars_train_annos.mat are in devkit; `retort data make stanford_cars` makes a small set "
-        "of that form"};
+        "correct root: it contains cars_train, cars_test and devkit, with cars_meta.mat and "
+        "cars_train_annos.mat in devkit; `retort data make stanford_cars` creates a small dataset "
+        "of the same form"};
   }
   CarLister lister(*folder, labels, boxes);
   lister.read();
@@ -338,7 +339,7 @@ constexpr std::array<std::string_view, 8> kMakes = {
     "AM General", "Aston Martin", "Audi", "BMW", "Ford", "Honda", "Land Rover", "Volvo"};
 constexpr std::array<std::string_view, 3> kBodies = {"Sedan", "Coupe", "SUV"};
 
-/// "Audi Stripes Rising SUV 2008".
+/// Returns the name of a class: "Audi Stripes Rising SUV 2008".
 std::string model_name(std::int64_t label) {
   const auto number = static_cast<std::size_t>(label);
   std::string name(kMakes[number / kModelsOfAMake]);
@@ -381,7 +382,7 @@ void make_stanford_cars(const std::filesystem::path& folder, const MadeImages& i
     throw runner::StageError(runner::ErrorCode::kNotAllowedValue,
                              "cannot make " + std::to_string(images.count()) + " images")
         .at("/make")
-        .with_help("a set of this form has at most " + std::to_string(kMostCars));
+        .with_help("a dataset of this form has at most " + std::to_string(kMostCars));
   }
   const auto seed = static_cast<std::uint64_t>(images.seed);
   runner::NewFolder made(folder, *callbacks.storage, "/root");

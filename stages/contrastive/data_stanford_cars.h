@@ -21,29 +21,29 @@ struct CarName {
 };
 
 /// Parses a class name. The last word is the year, of four digits. The first word is the make; AM
-/// General, Aston Martin and Land Rover have two words. The model is what is between. nullopt if
-/// one of the parts is missing.
+/// General, Aston Martin and Land Rover are two words. The words between are the model. Returns
+/// nullopt if one of the parts is missing.
 std::optional<CarName> car_name(std::string_view name);
 
-/// Lists what root/ or root/stanford_cars/ holds, in the order of the annotations:
-/// cars_train/00001.jpg, …, cars_test/…, each possibly one folder deeper (cars_train/cars_train/),
-/// and devkit/ with cars_meta.mat and cars_train_annos.mat. The latter has the annotations of the
-/// training images: `class`, counted from one, `fname`, and with `boxes` bbox_x1, bbox_y1, bbox_x2
-/// and bbox_y2, whose pixels count from one and are inclusive. cars_test_annos_withlabels.mat has
-/// the same for the test images, and lies next to devkit or in it. Without it there are no test
-/// images, and `no_test` says so. Captions can use {name}, {make}, {model} and {year}. A smaller
-/// set in the same layout is also valid. All errors are reported at once, without a place,
-/// including missing image files.
+/// Lists Stanford Cars in root/ or root/stanford_cars/, in the order of the annotations. The images
+/// are cars_train/00001.jpg, …, and cars_test/…, each possibly one folder deeper
+/// (cars_train/cars_train/). devkit/ contains cars_meta.mat and cars_train_annos.mat, with the
+/// annotations of the training images: `class`, counted from one, `fname` and, if `boxes` is set,
+/// bbox_x1, bbox_y1, bbox_x2 and bbox_y2, inclusive pixels counted from one.
+/// cars_test_annos_withlabels.mat, next to devkit or in it, contains the same for the test images.
+/// Without it there are no test images, and `no_test` explains why. Captions can use {name},
+/// {make}, {model} and {year}. A smaller dataset in the same layout is also valid. All errors,
+/// including missing image files, are reported together, without a place in the recipe.
 runner::Result<ImageList> list_stanford_cars(const std::filesystem::path& root, CarLabels labels,
                                              bool boxes, bool allow_outside);
 
-/// Draws a small set in the layout of Stanford Cars into `folder`: cars_train/00001.jpg, …,
+/// Draws a small dataset in the layout of Stanford Cars into `folder`: cars_train/00001.jpg, …,
 /// cars_test/00001.jpg, …, devkit/cars_meta.mat, devkit/cars_train_annos.mat,
 /// devkit/cars_test_annos.mat and cars_test_annos_withlabels.mat. A model is a shape, "Audi Cross
-/// Sedan 2006"; three models share a make. A shape fills part of its image, which is its box; the
-/// rest is plain. Half of each class is for training; the files of a part are not ordered by class.
-/// Every tenth file is greyscale. The folder appears only when it is complete. Throws as
-/// make_image_folder() does, and if there are more images than such a set can number.
+/// Sedan 2006"; three models share a make. A shape fills a box in its image; the rest of the image
+/// is plain. Half of each class is for training; the files of a part are not ordered by class.
+/// Every tenth file is greyscale. The folder appears only when it is complete. Throws like
+/// make_image_folder(), and if there are more images than the format allows.
 void make_stanford_cars(const std::filesystem::path& folder, const MadeImages& images,
                         const MakeCallbacks& callbacks = {});
 

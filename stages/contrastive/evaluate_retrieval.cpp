@@ -41,8 +41,8 @@ struct RetrievalConfig {
   std::int64_t tile = 1;
 };
 
-/// Keeps the embeddings of each pair: the image's, then its caption's. Captions are embedded once,
-/// when the first images arrive.
+/// Returns the embeddings of each pair: the image's, then its caption's. Captions are embedded
+/// once, when the first images arrive.
 class PairEmbeddings {
  public:
   PairEmbeddings(const Checkpoint& checkpoint, const std::vector<std::string>& captions)
@@ -114,10 +114,10 @@ class RetrievalEvaluation final : public runner::Stage {
       context.metric("evaluate/" + name, value, checkpoint.step);
     context.say("captions: " + headline(of_images) + "; images: " + headline(of_texts) + "; " +
                 std::to_string(pairs_count) + " pairs, " +
-                (config_.finds_equal_captions ? "any with the same caption is right: " +
-                                                    std::to_string(texts.embeddings.size(0)) +
-                                                    " captions, each of which counts once"
-                                              : "only its own is right"));
+                (config_.finds_equal_captions
+                     ? "any with the same caption counts as a hit: " +
+                           std::to_string(texts.embeddings.size(0)) + " captions, each counted once"
+                     : "only its own counts as a hit"));
     return {{"metrics", numbers}};
   }
 
@@ -142,11 +142,11 @@ class RetrievalEvaluation final : public runner::Stage {
   /// The texts that images are compared with.
   struct Texts {
     at::Tensor embeddings;         // (m, width)
-    std::vector<std::int64_t> of;  // index of each image's own text; empty: as many texts as
-                                   // images, one for each
+    std::vector<std::int64_t> of;  // index of each image's own text; empty: text i belongs to
+                                   // image i
   };
 
-  /// The distinct captions of pairs, in order of first occurrence, with their given embeddings.
+  /// Returns the distinct captions of pairs, in order of first occurrence, with their embeddings.
   static Texts distinct(const std::vector<std::int64_t>& captions, const at::Tensor& embeddings) {
     Texts texts;
     std::map<std::int64_t, std::int64_t> number_of;
@@ -160,7 +160,7 @@ class RetrievalEvaluation final : public runner::Stage {
     return texts;
   }
 
-  /// The captions of all pairs, without the samples that were skipped.
+  /// Returns the captions of all pairs, without the samples that were skipped.
   static std::vector<std::int64_t> captions_of(const ClassifiedSamples& pairs,
                                                const Dataset& test) {
     const std::vector<std::int64_t> all = test.captions();
@@ -188,7 +188,7 @@ class RetrievalEvaluation final : public runner::Stage {
     values.emplace_back(prefix + "_median_rank", metrics.median_rank);
   }
 
-  /// "images: recall at 1 23.1 %, at 5 60.0 %, median rank 4".
+  /// Returns "recall at 1 23.1 %, recall at 5 60.0 %, median rank 4".
   std::string headline(const RetrievalMetrics& metrics) const {
     std::string text;
     for (const auto& [k, share] : metrics.recall)
@@ -197,7 +197,7 @@ class RetrievalEvaluation final : public runner::Stage {
     return text + ", median rank " + std::to_string(static_cast<std::int64_t>(metrics.median_rank));
   }
 
-  RetrievalConfig config_;  // its batch size is reduced to what fits once that has been planned
+  RetrievalConfig config_;  // plan() reduces its batch size to what fits
 };
 
 runner::Result<std::unique_ptr<runner::Stage>> create_retrieval(runner::ConfigReader& reader) {
@@ -225,7 +225,7 @@ struct Found {
   double product = -std::numeric_limits<double>::infinity();
   std::int64_t index = 0;
 
-  /// Candidates come in index order, so the first of equal ones is kept.
+  /// Candidates are offered in index order, so the first of equal ones is kept.
   void offer(double other, std::int64_t at) {
     if (other > product) *this = {other, at};
   }
@@ -245,8 +245,8 @@ class PairProducts {
                const std::function<void()>& step)
       : images_(images), texts_(texts), tile_(tile), step_(step) {}
 
-  /// Calls `use` with every square for which `is_wanted` holds, in row-major order, and with its
-  /// products.
+  /// Calls `use` with every square for which `is_wanted` is true, in row-major order, and with the
+  /// square's products.
   template <typename Wanted, typename Use>
   void for_squares(const Wanted& is_wanted, const Use& use) const {
     const std::int64_t images = images_.size(0), texts = texts_.size(0);
@@ -292,7 +292,7 @@ class OwnTexts {
 
  private:
   const std::int64_t tile_;
-  std::vector<std::vector<std::int64_t>> sorted_;  // of the images in each row of squares
+  std::vector<std::vector<std::int64_t>> sorted_;  // texts of the images in each row of squares
 };
 
 }  // namespace

@@ -16,14 +16,14 @@ struct RetrievalRanks {
   std::vector<std::int64_t> text_to_image;  ///< one per text
 };
 
-/// Ranks normalised embeddings in both directions: `images` (n, width) and `texts` (m, width) are
-/// on the CPU, of one floating-point type, and finite. `text_of` (n) is the index of each image's
-/// text; every text belongs to at least one image. An image queries all texts for its own; a text
-/// queries all images for the best of its own. If `text_of` is empty, row i of both is a pair. A
-/// candidate with a greater product ranks first; ties go to the lower index, as in open_clip.
-/// Products are summed in float64 and rounded to the embeddings' type, or to float32 if that is
-/// narrower, so that equal texts have equal products wherever they stand. It takes 20 `tile`^2
-/// bytes, never n m. `step` is called before each square and may throw.
+/// Ranks normalised embeddings in both directions. `images` (n, width) and `texts` (m, width) must
+/// be finite, on the CPU, and of the same floating-point type. `text_of` (n) is the index of each
+/// image's text; every text belongs to at least one image. An image queries all texts for its own;
+/// a text queries all images for the best of its own. If `text_of` is empty, row i of both is a
+/// pair. A candidate with a greater product ranks first; ties go to the lower index, as in
+/// open_clip. Products are summed in float64 and rounded to the embeddings' type, or to float32 if
+/// that type is narrower, so that equal texts have equal products at any index. The products need
+/// 20 · `tile`² bytes, regardless of n and m. `step` is called before each square and may throw.
 RetrievalRanks retrieval_ranks(const at::Tensor& images, const at::Tensor& texts,
                                std::span<const std::int64_t> text_of, std::int64_t tile,
                                const std::function<void()>& step = {});
@@ -35,7 +35,7 @@ struct RetrievalMetrics {
       recall;  ///< by k: the share of queries with a match among the first k
 };
 
-/// `ranks` has at least one element.
+/// Summarizes ranks, of which there must be at least one, with the recall at each of `recall_at`.
 RetrievalMetrics retrieval_metrics(std::span<const std::int64_t> ranks,
                                    std::span<const std::int64_t> recall_at);
 

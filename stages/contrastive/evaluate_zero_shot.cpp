@@ -34,7 +34,8 @@ struct ZeroShotConfig {
   bool measures_head = true, measures_within_class = false;
 };
 
-/// Which captions each class has, (classes, captions) bool, from all its samples, tested or not.
+/// Returns which captions each class has, (classes, captions) bool, over all its samples, tested or
+/// not.
 at::Tensor captions_of_classes(const Dataset& test) {
   const DatasetDescription data = test.describe();
   const std::vector<std::vector<std::int64_t>> captions = test.captions_of_classes();
@@ -49,8 +50,9 @@ at::Tensor captions_of_classes(const Dataset& test) {
   return has;
 }
 
-/// For each image, how many of the candidates (n, captions) bool rank before its own caption, (n,
-/// 1): those with a larger product, and of equal ones those with a lower index.
+/// Returns, for each image, the number of candidates that rank before its own caption, (n, 1):
+/// captions with a larger product, or an equal product and a lower index. `are_candidates` is (n,
+/// captions) bool.
 at::Tensor ranks_of_own(const at::Tensor& products, const at::Tensor& are_candidates,
                         const at::Tensor& own) {
   const at::Tensor place = own.unsqueeze(1), of_own = products.gather(1, place);
@@ -61,9 +63,9 @@ at::Tensor ranks_of_own(const at::Tensor& products, const at::Tensor& are_candid
   return precedes.bitwise_and(are_candidates).sum(1, /*keepdim=*/true);
 }
 
-/// Keeps for each image: a logit per class from the templates, then the logits of the class head,
-/// then how many captions of its class rank before its own. The texts are embedded once, when the
-/// first images arrive.
+/// Returns, for each image, a logit per class from the templates, then the logits of the class head
+/// (if measured), then the number of captions of its class that rank before its own (if measured).
+/// Texts are embedded once, when the first images arrive.
 class ImageVerdict {
  public:
   ImageVerdict(const ZeroShotConfig& config, const Dataset& test, const Checkpoint& checkpoint)
@@ -170,7 +172,7 @@ class ZeroShotEvaluation final : public runner::Stage {
     const DatasetDescription data = test->describe();
     if (data.classes.empty()) {
       throw StageError(ErrorCode::kLabelOutOfRange, "the test set has no classes")
-          .with_help("evaluation compares predictions with labels: wire a labelled data set");
+          .with_help("evaluation compares predictions with labels: use a labelled dataset");
     }
     if (config_.measures_within_class && test->captions_of_classes().empty()) {
       throw StageError(ErrorCode::kOptionConflict,
@@ -210,7 +212,8 @@ class ZeroShotEvaluation final : public runner::Stage {
     return "class head: " + headline(metrics);
   }
 
-  /// Measured over the images that the head, or without one the templates, classify correctly.
+  /// Adds how often an image's own caption is the nearest of its class. This is measured over the
+  /// images that the class head classifies correctly, or the templates if there is no such head.
   std::string add_within_class(const at::Tensor& outputs, const at::Tensor& head,
                                const std::vector<std::string>& tested,
                                Classified& classified) const {
@@ -238,10 +241,10 @@ class ZeroShotEvaluation final : public runner::Stage {
     }
     json["images"] = right;
     classified.besides["within_class"] = std::move(json);
-    return line + " of " + std::to_string(right) + " images whose class is right";
+    return line + " of " + std::to_string(right) + " correctly classified images";
   }
 
-  ZeroShotConfig config_;  // its batch size is reduced to what fits once that has been planned
+  ZeroShotConfig config_;  // plan() reduces its batch size to what fits
 };
 
 runner::Result<std::unique_ptr<runner::Stage>> create_zero_shot(runner::ConfigReader& reader) {

@@ -7,16 +7,16 @@
 namespace stages {
 namespace {
 
-constexpr int kThreads = 256;             // of a block that has one row
-constexpr int kColumns = 32, kRows = 16;  // of the threads of a block that has so many columns
+constexpr int kThreads = 256;             // of a block that processes one row
+constexpr int kColumns = 32, kRows = 16;  // of threads in a block that processes kColumns columns
 
 void check_launch() {
   const cudaError_t status = cudaGetLastError();
   if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
 }
 
-/// The sum of what the threads of a block have, in the first one: halves are added until one is
-/// left.
+/// Returns the sum of the values of a block's threads. Repeatedly adds one half of the values to
+/// the other until one value is left.
 template <typename T>
 __device__ T sum_of_block(T mine) {
   __shared__ T parts[kThreads];
@@ -29,7 +29,7 @@ __device__ T sum_of_block(T mine) {
   return parts[0];
 }
 
-/// The same of what has been added to log sums.
+/// Like sum_of_block(), for the running log sums of a block's threads.
 template <typename T>
 __device__ RunningLogSum<T> log_sum_of_block(RunningLogSum<T> mine) {
   __shared__ T largest[kThreads], sum[kThreads];
@@ -47,7 +47,7 @@ __device__ RunningLogSum<T> log_sum_of_block(RunningLogSum<T> mine) {
   return {largest[0], sum[0]};
 }
 
-// One block a row.
+// One block processes one row.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     add_rows(PairTile<T> tile, RightPairs<T> pairs, PairSums<T> sums) {
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads)
   sums.right[row] += all_right;
 }
 
-// Neighbouring threads read neighbouring columns; those of a column take its rows in turns.
+// Neighbouring threads read neighbouring columns; the threads of a column share its rows.
 template <typename T>
 __global__ void __launch_bounds__(kColumns* kRows) add_columns(PairTile<T> tile, PairSums<T> sums) {
   __shared__ T largest[kRows][kColumns], sum[kRows][kColumns];
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kColumns* kRows) add_columns(PairTile<T> tile,
   sums.set_column(tile.column + j, so_far);
 }
 
-// One block a row.
+// One block processes one row.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     take_gradient(PairTile<T> tile, RightPairs<T> pairs, PairGradient<T> gradient) {

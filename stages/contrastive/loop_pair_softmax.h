@@ -4,7 +4,7 @@
 
 namespace stages {
 
-/// CPU version of launch_pair_sums(): loops over the elements in the CPU's memory.
+/// CPU version of launch_pair_sums(): loops over the elements in host memory.
 template <typename T>
 void loop_pair_sums(const PairTile<T>& tile, const RightPairs<T>& right, const PairSums<T>& sums) {
   for (std::int64_t i = 0; i < tile.rows; ++i) {

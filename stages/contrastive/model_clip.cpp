@@ -21,13 +21,14 @@ using runner::ErrorCode;
 using runner::StageError;
 namespace fs = std::filesystem;
 
-/// The tokenizer options. If they name no file, it is looked for next to the weights.
+/// The tokenizer options. If they name no merges file, it is looked for next to the weights.
 struct TokenizerFiles {
   std::optional<std::string> merges, vocabulary;
   TextCleaning cleaning = TextCleaning::kTransformers;
 };
 
-/// The merges file next to weights, under the names that libraries use; nullopt if there is none.
+/// Returns the merges file next to the weights, under a name that libraries use; nullopt if there
+/// is none.
 std::optional<fs::path> merges_next_to(const fs::path& weights) {
   constexpr std::array kNames = {"merges.txt", "bpe_simple_vocab_16e6.txt.gz"};
   for (const char* name : kNames) {
@@ -55,7 +56,7 @@ class ClipStage : public runner::Stage {
     }
     return all;
   }
-  /// Random weights below adapters depend on the seed.
+  /// The random weights that adapters are attached to depend on the seed.
   bool uses_seed() const override { return config_.lora && !config_.image.weights; }
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
@@ -81,7 +82,8 @@ class ClipStage : public runner::Stage {
   }
 
  private:
-  /// The number of heads cannot be derived from any shape.
+  /// Compares the number of heads with the config next to the weights, since it does not follow
+  /// from their shapes.
   void check_text_tower(const std::optional<nlohmann::json>& config) const {
     if (!config || !config->is_object() || !config->contains("text_config")) return;
     const nlohmann::json& text = config->at("text_config");
@@ -94,7 +96,7 @@ class ClipStage : public runner::Stage {
                          text["num_attention_heads"].dump() +
                          " in the config.json next to the weights '" + *config_.image.weights + "'")
         .at("/text/num_attention_heads")
-        .with_help("give the option the weights' value");
+        .with_help("set the option to the weights' value");
   }
 
   std::shared_ptr<const Tokenizer> read_tokenizer(runner::RunContext& context) const {
@@ -114,14 +116,14 @@ class ClipStage : public runner::Stage {
     if (files_.vocabulary) options.vocabulary = *files_.vocabulary;
     std::shared_ptr<const Tokenizer> tokenizer = opened_tokenizer(options);
     if (!options.merges) {
-      context.say("the tokenizer has no merges: every byte of a caption is a token");
+      context.say("the tokenizer has no merges: every byte of a caption is one token");
     }
     return tokenizer;
   }
 
   const ClipConfig config_;
   const TokenizerFiles files_;
-  mutable std::optional<std::string> sha256_;  // of the weights file, which is read for it once
+  mutable std::optional<std::string> sha256_;  // of the weights; computed once
 };
 
 void read_block(runner::ConfigReader& reader, BlockOptions& block, std::int64_t& layers) {

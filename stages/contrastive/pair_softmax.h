@@ -8,10 +8,10 @@
 namespace stages {
 
 // The element-wise and row-wise computations of contrastive_loss(), between its matrix products.
-// They do not depend on torch, so that a CPU's loop and a GPU's kernel share them. T is float or
-// double; every number has the type T.
+// They do not depend on torch, so CPU loops and GPU kernels can share them. T is float or double;
+// every number has the type T.
 
-/// Streaming log Σ exp(x) of numbers that arrive one by one or in parts; no sum overflows. Starts
+/// Computes log Σ exp(x) of numbers that arrive one by one or in parts, without overflow. Starts
 /// empty.
 template <typename T>
 struct RunningLogSum {
@@ -31,12 +31,12 @@ struct RunningLogSum {
   RETORT_HOST_DEVICE T value() const { return largest + std::log(sum); }
 };
 
-/// Which texts match an image, with their shares: those of its group.
+/// The texts that match an image, and their shares: all texts of its group.
 template <typename T>
 struct RightPairs {
   const std::int64_t* group = nullptr;  ///< of each pair; null: each pair is its own group
   const T* share = nullptr;  ///< of each pair: 1 / the number of pairs in its group; null if
-                             ///< `group` is
+                             ///< `group` is null
 
   RETORT_HOST_DEVICE T share_of(std::int64_t image, std::int64_t text) const {
     if (!group) return image == text ? T(1) : T(0);
@@ -45,7 +45,7 @@ struct RightPairs {
 };
 
 /// A tile of the products of all images with all texts, (rows, columns) in row-major order, and its
-/// first row and column. A similarity is `factor` times its product.
+/// first row and column. A similarity is `factor` times a product.
 template <typename T>
 struct PairTile {
   T* products;
@@ -79,14 +79,14 @@ struct PairSums {
   }
 };
 
-/// Inputs of the gradient: log Σ exp of each row and each column, and `weight`.
+/// The log Σ exp of each row and each column, and what else the gradient needs.
 template <typename T>
 struct PairGradient {
   const T *of_rows, *of_columns;
-  const T* weight;  ///< a scalar: the loss's gradient by an element of one direction
+  const T* weight;  ///< a scalar: the gradient of the loss by the term of one row or column
   T* by_scale;  ///< of each row: Σ gradient · similarity; their sum is the gradient by logit_scale
 
-  /// The gradient by a similarity: softmax minus share, in both directions.
+  /// Returns the gradient by a similarity: softmax minus share, in both directions.
   RETORT_HOST_DEVICE T by_similarity(T similarity, std::int64_t row, std::int64_t column,
                                      T share) const {
     return *weight * ((std::exp(similarity - of_rows[row]) - share) +

@@ -40,7 +40,7 @@ PairGradient<T> lines_of(const GradientTensors& gradient) {
           begin_of<T>(gradient.weight), begin_of<T>(gradient.by_scale)};
 }
 
-/// Calls `loop` on a CPU, and `launch(stream)` on a GPU.
+/// Calls `loop` on a CPU and `launch(stream)` on a GPU; does nothing on the Meta device.
 template <typename Loop, typename Launch>
 void where_it_lies(const at::Tensor& products, const Loop& loop,
                    [[maybe_unused]] const Launch& launch) {
@@ -52,11 +52,11 @@ void where_it_lies(const at::Tensor& products, const Loop& loop,
              .getStream(products.device())
              .native_handle());
 #else
-  throw std::logic_error("contrastive_loss: this program has no kernels");
+  throw std::logic_error("contrastive_loss: this program was built without GPU kernels");
 #endif
 }
 
-/// The elements of a vector that belong to the rows or the columns of a tile.
+/// Selects the elements of a vector that belong to the rows or the columns of a tile.
 at::Tensor of_tile_rows(const at::Tensor& x, const TileTensor& tile) {
   return x.narrow(0, tile.row, tile.products.size(0));
 }
@@ -64,7 +64,7 @@ at::Tensor of_tile_columns(const at::Tensor& x, const TileTensor& tile) {
   return x.narrow(0, tile.column, tile.products.size(1));
 }
 
-/// The shares of a tile's texts as matches of its images.
+/// Returns the shares of a tile's texts as matches of its images, (rows, columns).
 at::Tensor tile_shares(const TileTensor& tile, const RightTensors& right) {
   const at::Tensor is_right = of_tile_rows(right.group, tile)
                                   .unsqueeze(1)
@@ -98,8 +98,8 @@ at::Tensor gradient_by_operators(const TileTensor& tile, const at::Tensor& facto
 
 }  // namespace
 
-// Operators store only log Σ exp, as the running sum whose largest number is log Σ exp and whose
-// sum is 1.
+// With kOperators, only log Σ exp is stored: it is the running sum's largest number, and the sum
+// is 1.
 SumTensors::SumTensors(PairWork work, std::int64_t count, const at::TensorOptions& options)
     : row_largest(at::full({count}, -std::numeric_limits<double>::infinity(), options)),
       row_sum(at::full({count}, work == PairWork::kOperators ? 1 : 0, options)),

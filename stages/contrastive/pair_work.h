@@ -6,25 +6,24 @@
 
 namespace stages {
 
-// The tile operations of contrastive_loss() on tensors: the structs of pair_softmax.h as tensors.
-// All have the type float32 or float64 and are on the device of the products.
+// The tile operations of contrastive_loss(), and the structs of pair_softmax.h with tensors instead
+// of pointers. All numbers are float32 or float64, on the device of the products.
 
 /// Which implementation to use. kOperators: torch operators, on any device. kLines: the code of
-/// pair_softmax.h, as GPU kernels, or as a slow loop on the CPU; on the Meta device it does
-/// nothing.
+/// pair_softmax.h, as GPU kernels or as a slow loop on the CPU; does nothing on the Meta device.
 enum class PairWork { kOperators, kLines };
 
 /// The products of a tile, (rows, columns) and contiguous, and its first row and column.
 struct TileTensor {
   at::Tensor products;
   std::int64_t row, column;
-  bool has_factor = false;  ///< they are already similarities; only with kOperators
+  bool has_factor = false;  ///< `products` are already similarities; only with kOperators
 };
-/// As in PairGroups, or undefined.
+/// The groups and shares of RightPairs; undefined without groups.
 struct RightTensors {
   at::Tensor group, share;
 };
-/// (n) each; initially empty sums.
+/// The sums of PairSums, (n) each. They start empty.
 struct SumTensors {
   SumTensors(PairWork work, std::int64_t count, const at::TensorOptions& options);
   at::Tensor of_rows() const;  ///< log Σ exp
@@ -32,7 +31,7 @@ struct SumTensors {
 
   at::Tensor row_largest, row_sum, column_largest, column_sum, right;
 };
-/// (n) each, except the scalar `weight`.
+/// The members of PairGradient, (n) each, except for the scalar `weight`.
 struct GradientTensors {
   at::Tensor of_rows, of_columns, weight, by_scale;
 };
@@ -42,13 +41,14 @@ struct GradientTensors {
 void add_pair_sums(PairWork work, const TileTensor& tile, const at::Tensor& factor,
                    const RightTensors& right, const SumTensors& sums);
 
-/// Returns the loss's gradients by the products of a tile, and adds to gradient.by_scale. kLines
-/// overwrites the products with them; kOperators leaves similarities there.
+/// Returns the gradients of the loss by the products of a tile, and adds to gradient.by_scale.
+/// kLines overwrites the products with the gradients; kOperators, with similarities.
 at::Tensor pair_gradient(PairWork work, const TileTensor& tile, const at::Tensor& factor,
                          const RightTensors& right, const GradientTensors& gradient);
 
-/// The implementation that contrastive_loss() uses, or is planned to use, on the device of `x`:
-/// kernels on a GPU if this program has them or could not use a GPU anyway.
+/// Returns the implementation that contrastive_loss() uses on the device of `x`, which for a Meta
+/// tensor is the planned device. On a GPU it is kLines, unless this program supports GPUs but was
+/// built without the kernels.
 PairWork pair_work_for(const at::Tensor& x);
 
 }  // namespace stages

@@ -31,7 +31,7 @@ struct ContrastiveOptions {
   double contrastive_weight = 1, class_weight = 1;
   RightCaptions right = RightCaptions::kOwn;
   bool asks_for_accuracy = false;  ///< the class head's accuracy decides which epoch is best
-  bool asks_for_classes = false;   ///< validation looks for the nearest of the classes' captions
+  bool asks_for_classes = false;   ///< validation measures zero-shot accuracy
   std::int64_t frozen_epochs = 0;
   std::int64_t declared_parts = 1;  ///< gradient_accumulation_steps
   std::int64_t compared = 0;        ///< number of pairs among which an image is compared; 0: the
@@ -42,12 +42,12 @@ struct ContrastiveOptions {
   CaptionRowsOptions captions;
 };
 
-/// The classes of the data set.
+/// The classes of the dataset.
 struct Classes {
   std::int64_t count = 0;
   TokenizedTexts captions = {};  ///< one per class; undefined if they are not needed
   bool are_learned = false;      ///< predicted by the model's class head
-  at::Tensor weights = {};       ///< (count), in training; undefined: all weigh 1
+  at::Tensor weights = {};       ///< (count), in training; undefined: all weights are 1
 };
 
 /// Symmetric InfoNCE of the pairs of a batch (contrastive_loss.h), plus the cross-entropy of the
@@ -160,21 +160,20 @@ class ContrastiveStep final : public TrainingStep {
   std::vector<std::string> notes() const override {
     std::vector<std::string> lines;
     if (options_.compared > 0) {
-      lines.push_back(
-          "negatives: micro_batch: each image is compared with " +
-          std::to_string(options_.compared - 1) +
-          " others, those of its micro-batch, which is not the loss of the whole batch");
+      lines.push_back("negatives: micro_batch: each image is compared only with the " +
+                      std::to_string(options_.compared - 1) +
+                      " others of its micro-batch, so this is not the loss of the whole batch");
     }
     if (options_.compared == 0 && options_.declared_parts > 1) {
       lines.push_back(
-          "each image is compared with all others of the batch, not only with those of its "
-          "micro-batch: the loss is that of the whole batch");
+          "each image is compared with all others of the batch, not only with the others of its "
+          "micro-batch: this is the loss of the whole batch");
     }
     if (options_.balances_samples && classes_.weights.defined())
       lines.push_back(balanced_twice("loss.balance_classes"));
     if (of_training_.cut_captions() > 0) {
       lines.push_back(std::to_string(of_training_.cut_captions()) +
-                      " captions are longer than the text tower's context and are cut");
+                      " captions are longer than the text tower's context and are truncated");
     }
     return lines;
   }
@@ -182,8 +181,8 @@ class ContrastiveStep final : public TrainingStep {
   void constrain(torch::nn::Module& network) const override { model_.constrain(network); }
 
  private:
-  /// Pairs that are compared with one another: a whole batch, or a group of it, however it is split
-  /// for computation.
+  /// Pairs that are compared with each other: a whole batch or a group of it, regardless of how the
+  /// batch is split for computation.
   struct Compared {
     std::int64_t begin, end;   // indices within the part
     at::Tensor images, texts;  // (n, width): row i of both is a pair
@@ -233,8 +232,8 @@ class ContrastiveStep final : public TrainingStep {
     });
   }
 
-  /// The number of images whose nearest caption, among those they are compared with, equals their
-  /// own.
+  /// Returns the number of images for which the nearest of the captions that they are compared with
+  /// equals their own.
   at::Tensor recalled_count(const NamedTensors& encoded, const Batch& part) const {
     const torch::NoGradGuard no_graph;
     return sum_over_groups(encoded, part, [](const Compared& pairs) {
@@ -265,7 +264,7 @@ ContrastiveOptions read_contrastive_options(runner::ConfigReader& reader) {
   loss.read("label_smoothing", options.label_smoothing);
   if (options.contrastive_weight == 0) {
     loss.fail("contrastive_weight", ErrorCode::kOptionConflict, "the contrastive loss has weight 0",
-              "give it one, or train a classifier with train.supervised");
+              "set it above 0, or train a classifier with train.supervised");
   }
   std::string monitor;
   reader.read("monitor", monitor);
@@ -282,8 +281,7 @@ ContrastiveOptions read_contrastive_options(runner::ConfigReader& reader) {
   if (compares_parts && parts == 1) {
     loss.fail("negatives", ErrorCode::kOptionConflict,
               "negatives: micro_batch compares within the micro-batches that "
-              "gradient_accumulation_steps declares, and "
-              "that is 1",
+              "gradient_accumulation_steps declares, but that is 1",
               "set train.gradient_accumulation_steps, with batch_size as the micro-batch, or "
               "negatives: batch");
   }
@@ -292,7 +290,7 @@ ContrastiveOptions read_contrastive_options(runner::ConfigReader& reader) {
   return options;
 }
 
-/// Weights for the class head's loss, by class frequency.
+/// Returns weights for the class head's loss, by class frequency.
 at::Tensor balanced_class_weights(const Dataset& train) {
   try {
     return class_weights_of(BalancedWeights{}, train);
@@ -302,7 +300,7 @@ at::Tensor balanced_class_weights(const Dataset& train) {
       message.replace(at, std::string_view("class_weights: balanced").size(), "balance_classes");
     throw StageError(error.code, message)
         .at("/loss/balance_classes")
-        .with_help("give that class images for training, or set loss.balance_classes: false");
+        .with_help("add training images of that class, or set loss.balance_classes: false");
   }
 }
 
@@ -314,7 +312,7 @@ Classes classes_of(const ImageTextModel& texts, const ContrastiveOptions& option
     throw StageError(ErrorCode::kOptionConflict,
                      "class_weight is 0, so the model's class head would learn nothing")
         .at("/loss/class_weight")
-        .with_help("set model.class_head: none, or give the loss a weight");
+        .with_help("set model.class_head: none, or loss.class_weight above 0");
   }
   if (options.asks_for_classes) {
     const DatasetDescription described = data.train->describe();
@@ -331,7 +329,7 @@ Classes classes_of(const ImageTextModel& texts, const ContrastiveOptions& option
   }
   if (options.asks_for_accuracy && !classes.are_learned) {
     throw StageError(ErrorCode::kOptionConflict,
-                     "monitor: accuracy is the class head's, but the model has none")
+                     "monitor: accuracy needs a class head, but the model has none")
         .at("/monitor")
         .with_help("set monitor: recall_at_1, or model.class_head: linear");
   }
@@ -359,7 +357,7 @@ std::unique_ptr<TrainingStep> make_contrastive_step(const ContrastiveOptions& op
   const auto* const texts = dynamic_cast<const ImageTextModel*>(&model);
   if (!texts) {
     throw StageError(ErrorCode::kOptionConflict, "the model does not read captions")
-        .with_help("wire a model of the kind model.clip, or train this one with train.supervised");
+        .with_help("use a model of the kind model.clip, or train this one with train.supervised");
   }
   const Classes classes = classes_of(*texts, options, data);
   CaptionRows of_training = captions_of(*texts, *data.train, "training", options.captions);

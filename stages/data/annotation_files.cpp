@@ -16,8 +16,8 @@ using runner::ErrorCode;
 
 constexpr std::size_t kShownFaults = 10;
 
-/// If the file is not UTF-8 but in a common form of tables: a description of that form and what to
-/// do about it; else empty.
+/// If the bytes are in another common file format, such as UTF-16 or gzip, returns what they are
+/// and what to do about it; else returns empty strings.
 std::pair<std::string, std::string> form_of(std::string_view bytes) {
   using namespace std::string_view_literals;
   const std::string save = "save it as UTF-8 (`iconv -f utf16 -t utf8`; in Excel: CSV UTF-8)",
@@ -35,7 +35,7 @@ std::pair<std::string, std::string> form_of(std::string_view bytes) {
   };
   for (const auto& [start, form] : kForms)
     if (bytes.starts_with(start)) return form;
-  // In UTF-16 without a byte order mark every other byte is 0.
+  // ASCII text in UTF-16 without a byte order mark has a zero in every other byte.
   constexpr std::size_t kLooked = 64;
   const std::string_view start = bytes.substr(0, std::min(kLooked, bytes.size() / 2 * 2));
   std::size_t zeros[2] = {};

@@ -34,7 +34,7 @@ constexpr std::int64_t kSmokeBatches = 2;
 struct FeaturesConfig {
   bool cache = true;
   std::int64_t batch_size = 0;
-  std::string pointer;  // the place in the recipe, "/features"
+  std::string pointer;  // the stage's place in the recipe, "/features"
   at::ScalarType storage = at::kFloat;
 };
 
@@ -45,7 +45,7 @@ std::shared_ptr<torch::nn::Module> built(const Model& model, const DatasetDescri
   return network;
 }
 
-/// A network of which only the frozen part is run.
+/// Runs only the frozen part of a network.
 class FrozenPart {
  public:
   FrozenPart(const Model& model, const std::string& model_stage, const DatasetDescription& data,
@@ -59,7 +59,7 @@ class FrozenPart {
         policy_(policy),
         rows_(policy, device_, "features", context) {}
 
-  /// (n, …) on the CPU; values may be non-finite.
+  /// Returns the features (n, …) of a batch, on the CPU; values may be non-finite.
   at::Tensor operator()(const Batch& batch) {
     std::vector<at::Tensor> parts;
     const auto forward = [&](std::int64_t at_once) {
@@ -94,13 +94,12 @@ void check_finite(const at::Tensor& features, const Batch& batch, const Dataset&
   if (!broken.any().item<bool>()) return;
   const auto row = broken.to(at::kByte).argmax().item<std::int64_t>();
   throw StageError(ErrorCode::kStageFailed,
-                   "the model gives a feature that is not a finite number for '" +
+                   "the model returned a feature that is not finite for '" +
                        dataset.sample_name(batch.indices[static_cast<std::size_t>(row)]) + "'")
       .with_help("its weights or the sample are damaged");
 }
 
-/// Do the samples of `part` change between epochs where they are used, so that their features
-/// cannot be cached?
+/// True if the user of `part` reads different samples in each epoch, so features cannot be cached.
 bool is_to_change(const std::string& part, const std::shared_ptr<const Dataset>& data) {
   return (part == "train" ? as_trained(data) : data)->describe().augmented;
 }
@@ -129,7 +128,7 @@ class Features final : public runner::Stage {
 
   bool uses_seed() const override { return false; }
 
-  /// Outputs the shape of the features instead of the features.
+  /// Outputs datasets with the features' shapes but without values.
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs,
                                       runner::PlanContext& context) override {
     const auto model = inputs.get<Model>("model");
@@ -189,7 +188,7 @@ class Features final : public runner::Stage {
   }
 
   runner::Outputs run(const runner::Inputs& inputs, RunContext& context) override {
-    if (!config_.cache) context.say("features are not kept: cache is false");
+    if (!config_.cache) context.say("features are not cached: cache is false");
     else if (!inputs.get<Model>("model")->has_frozen_features()) refuse(inputs.source("model"));
     std::optional<FrozenPart> frozen;
     runner::Outputs outputs;
@@ -204,7 +203,7 @@ class Features final : public runner::Stage {
  private:
   [[noreturn]] static void refuse(const std::string& model) {
     throw StageError(ErrorCode::kOptionConflict,
-                     "'" + model + "' has no frozen part with features to keep")
+                     "'" + model + "' has no frozen part, so there are no features to cache")
         .with_help(
             "remove this stage and the inputs that name it, or choose a model such as "
             "linear_probe; for a few-shot model, set backbone.trainable: false and "
@@ -296,7 +295,7 @@ class Features final : public runner::Stage {
     return table;
   }
 
-  FeaturesConfig config_;  // its batch is reduced to what fits, once that has been planned
+  FeaturesConfig config_;  // plan() reduces the batch size to what fits
 };
 
 }  // namespace
@@ -319,15 +318,15 @@ std::string digest(const NamedTensors& tensors) {
 
 [[noreturn]] void damaged_table(const std::filesystem::path& path, const std::string& why) {
   throw runner::StageError(runner::ErrorCode::kDamagedWeights,
-                           "'" + path.string() + "' does not hold these features: " + why)
-      .with_help("remove it: features are computed again if there are none");
+                           "'" + path.string() + "' does not contain these features: " + why)
+      .with_help("remove it; the features are then computed again");
 }
 
 void check(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& name,
            const std::vector<std::int64_t>& shape, at::ScalarType type) {
   if (!tensors.contains(name)) damaged_table(path, "there is no '" + name + "'");
   if (tensors.at(name).sizes() != shape || tensors.at(name).scalar_type() != type) {
-    damaged_table(path, "'" + name + "' is of another shape or type");
+    damaged_table(path, "'" + name + "' has a different shape or type");
   }
 }
 
@@ -360,7 +359,7 @@ FeatureTable read_features(const std::filesystem::path& path, const DatasetDescr
   for (const auto& [key, text] : describe_data(data)) {
     const auto found = file.metadata.find(key);
     if (found == file.metadata.end() || found->second != text)
-      damaged_table(path, "its '" + key + "' is not the same");
+      damaged_table(path, "its '" + key + "' is different");
   }
   check(path, file.tensors, "present", {data.size}, at::kBool);
   if (!file.tensors.contains("features")) damaged_table(path, "there is no 'features'");
@@ -368,7 +367,7 @@ FeatureTable read_features(const std::filesystem::path& path, const DatasetDescr
   const bool is_table =
       features.dim() >= 2 && features.size(0) == data.size &&
       (features.scalar_type() == at::kFloat || features.scalar_type() == at::kBFloat16);
-  if (!is_table) damaged_table(path, "'features' is of another shape or type");
+  if (!is_table) damaged_table(path, "'features' has a different shape or type");
   FeatureTable table{.present = file.tensors.at("present"), .tensors = {{"features", features}}};
   for (const TensorSpec& spec : kept_with_features(data)) {
     std::vector<std::int64_t> shape = {data.size};

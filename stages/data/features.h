@@ -10,32 +10,32 @@
 
 namespace stages {
 
-/// The outputs of a model's frozen part for a dataset: a row for each sample, in the dataset's
-/// order.
+/// The outputs of a model's frozen part for a dataset, one row per sample, in the dataset's order.
 struct FeatureTable {
-  at::Tensor present;  ///< (n) bool on the CPU; false: the sample is skipped, and its rows are zero
-  NamedTensors tensors;  ///< "features" (n, …) float32 or bfloat16, and the sample's tensors other
-                         ///< than "image"
+  /// (n) bool on the CPU; false: the sample was skipped, and its rows are zeros.
+  at::Tensor present;
+  /// "features" (n, …) float32 or bfloat16, and the samples' tensors except "image".
+  NamedTensors tensors;
 };
 
-/// The tensors of a sample of `data` that are kept with its features: all but "image".
+/// Returns the tensors of a sample of `data` that are stored with its features: all except "image".
 std::vector<TensorSpec> kept_with_features(const DatasetDescription& data);
 
-/// Writes `table` as a safetensors file, atomically. The file stores `data`, the dataset of the
-/// features, and a digest of its numbers. Throws runner::StageError if the disk refuses the write.
+/// Writes `table` atomically to a safetensors file, together with a digest of its numbers and
+/// `data`, the description of the dataset. Throws runner::StageError if the write fails.
 void write_features(const std::filesystem::path& path, const FeatureTable& table,
                     const DatasetDescription& data);
 
-/// Reads it back. Throws runner::StageError (kDamagedWeights) if the file is damaged or belongs to
-/// other data.
+/// Reads a file written by write_features(). Throws runner::StageError (kDamagedWeights) if the
+/// file is damaged or was written for data other than `data`.
 FeatureTable read_features(const std::filesystem::path& path, const DatasetDescription& data);
 
-/// A dataset with features in place of its images: "features" float32, and the other tensors of its
-/// samples. A model that trains on it is built for the dataset of the images
+/// A dataset with features instead of images: "features" float32, and the other tensors of each
+/// sample. A model that trains on it is built for the original image dataset
 /// (DatasetDescription::source).
 class FeatureDataset final : public Dataset, public FilesOnDisk {
  public:
-  /// If `table` has fewer rows than `source` samples, as in a smoke run, rows are repeated.
+  /// Rows are repeated if `table` has fewer rows than `source` has samples, as in a smoke run.
   FeatureDataset(std::shared_ptr<const Dataset> source, FeatureTable table);
 
   DatasetDescription describe() const override { return description_; }
@@ -45,14 +45,14 @@ class FeatureDataset final : public Dataset, public FilesOnDisk {
     const auto* const files = dynamic_cast<const FilesOnDisk*>(source_.get());
     return files ? files->root() : std::filesystem::path();
   }
-  /// As the source's, without threads, since nothing is read.
+  /// The loader options of the source, without worker threads, since no file is read.
   LoaderOptions loader() const override;
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
   std::vector<std::int64_t> captions() const override { return source_->captions(); }
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override {
     return source_->captions_of_classes();
   }
-  /// The memory of its table.
+  /// The memory of the table.
   runner::HeldMemory held() const override;
 
  private:

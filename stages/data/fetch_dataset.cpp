@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 using runner::ErrorCode;
 using runner::StageError;
 
-// The authors' download pages, with the checksums from torchvision and the archive's own page.
-// https://www.robots.ox.ac.uk/~vgg/data/flowers/102/ and
-// https://data.caltech.edu/records/65de6-vp158
+// URLs are from the authors' download pages, https://www.robots.ox.ac.uk/~vgg/data/flowers/102/ and
+// https://data.caltech.edu/records/65de6-vp158. Checksums are from torchvision and from the
+// archive's page.
 constexpr std::string_view kFlowersUrl = "https://www.robots.ox.ac.uk/~vgg/data/flowers/102/";
 constexpr std::array kFlowersFiles = {
     PublishedFile{"102flowers.tgz", kFlowersUrl, "52808999861908f626f3c1f4e79d11fa", 344'862'509,
@@ -68,7 +68,7 @@ std::int64_t files_below(const fs::path& folder) {
   return count;
 }
 
-/// Does it have the files, and the folder of the images?
+/// True if `folder` has the required files and the folder of the images.
 bool has_form(const PublishedDataset& dataset, const fs::path& folder) {
   std::error_code error;
   const auto is_file = [&](std::string_view name) {
@@ -99,7 +99,7 @@ void make_folders(const fs::path& path) {
 }
 
 void remove_tree(const fs::path& path) {
-  std::error_code ignored;  // a failed removal is reported by whatever needs its place
+  std::error_code ignored;  // if removal fails, the next write to this path reports it
   fs::remove_all(path, ignored);
 }
 
@@ -133,7 +133,7 @@ class DatasetFetching {
       throw;
     }
     const fs::path draft = work_ / "unpacked";
-    remove_tree(draft);  // from a process that was killed
+    remove_tree(draft);  // left over from a killed process
     runner::NewFolder unpacked(folder_, draft, storage_);
     lay_out(draft);
     unpacked.publish();
@@ -148,14 +148,14 @@ class DatasetFetching {
     if (!fs::exists(fs::symlink_status(folder_, error))) return;
     if (fs::is_directory(folder_, error) && fs::is_empty(folder_, error)) return;
     throw StageError(ErrorCode::kFolderExists,
-                     "'" + folder_.string() + "' exists, and is not a complete copy of " +
-                         std::string(dataset_.name) + ": of " + std::to_string(dataset_.images) +
-                         " images it has " +
+                     "'" + folder_.string() + "' exists but is not a complete copy of " +
+                         std::string(dataset_.name) + ": it should have " +
+                         std::to_string(dataset_.images) + " images but has " +
                          std::to_string(files_below(folder_ / dataset_.pictures)))
         .with_help("remove it to fetch it again, or choose another folder");
   }
 
-  /// So that no two processes write the same file.
+  /// Prevents two processes from writing the same file.
   runner::FolderLock take_lock() const {
     auto lock = runner::FolderLock::take(
         work_, {ErrorCode::kDownloadFailed,
@@ -177,7 +177,7 @@ class DatasetFetching {
     });
   }
 
-  /// Finds out which files the user has supplied.
+  /// Identifies the user's local copies by their checksums.
   void recognise_files() {
     for (const fs::path& path : wish_.files) {
       ByteProgress progress(callbacks_, "check " + path.filename().string(), 0, 0);
@@ -201,10 +201,10 @@ class DatasetFetching {
                                                     "' is not one of the files of " +
                                                     std::string(dataset_.name) + ": its MD5 is " +
                                                     sum + ", and the published ones are " + should)
-        .with_help("it may be damaged, or not the published one; fetch it again");
+        .with_help("it may be damaged or not the published file; fetch it again");
   }
 
-  /// Reports what will be fetched, and its size.
+  /// Reports what will be downloaded, and its size.
   void announce() const {
     std::int64_t bytes = 0;
     for (const PublishedFile& file : dataset_.files)
@@ -226,7 +226,7 @@ class DatasetFetching {
     return download(what, callbacks_, patience_, storage_);
   }
 
-  /// Images hardly shrink when compressed.
+  /// An estimate: images hardly shrink when compressed.
   static std::int64_t unpacked_size(std::int64_t packed) { return packed + packed / 20; }
 
   fs::path place_of(const PublishedFile& file) const {
@@ -234,7 +234,7 @@ class DatasetFetching {
     return given == given_.end() ? work_ / file.name : given->second;
   }
 
-  /// Turns `draft`, an empty folder, into the data set.
+  /// Unpacks and copies the data set's files into `draft`, an empty folder.
   void lay_out(const fs::path& draft) {
     for (const PublishedFile& file : dataset_.files) {
       if (file.is_archive) {
@@ -249,14 +249,15 @@ class DatasetFetching {
     if (is_whole(dataset_, draft)) return;
     throw StageError(ErrorCode::kBadArchive,
                      "the archive of " + std::string(dataset_.name) +
-                         " does not hold the data set: of " + std::to_string(dataset_.images) +
-                         " images it has " + std::to_string(files_below(draft / dataset_.pictures)))
-        .with_help("fetch it again; nothing of it was kept");
+                         " does not contain the complete data set: it should have " +
+                         std::to_string(dataset_.images) + " images but has " +
+                         std::to_string(files_below(draft / dataset_.pictures)))
+        .with_help("fetch it again; nothing was kept");
   }
 
   void copy(const fs::path& from, const fs::path& to) {
     std::error_code error;
-    if (fs::exists(fs::symlink_status(to, error))) return;  // it came with the archive
+    if (fs::exists(fs::symlink_status(to, error))) return;  // the archive contains it
     std::string bytes(static_cast<std::size_t>(fs::file_size(from)), '\0');
     const runner::Descriptor file(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
     const ssize_t size = file.is_open() ? ::read(*file, bytes.data(), bytes.size()) : -1;
@@ -272,8 +273,7 @@ class DatasetFetching {
   const Patience& patience_;
   runner::Storage& storage_;
   const fs::path folder_, work_;
-  std::map<std::string_view, fs::path> given_;  // files supplied by the user, by their published
-                                                // names
+  std::map<std::string_view, fs::path> given_;  // the user's local copies, by published name
 };
 
 }  // namespace
@@ -294,7 +294,7 @@ FetchedDataset fetch_published(const PublishedDataset& dataset, const DatasetWis
                                runner::Storage& storage) {
   try {
     return DatasetFetching(dataset, wish, callbacks, patience, storage).run();
-  } catch (const runner::WriteError& error) {  // its advice is about runs
+  } catch (const runner::WriteError& error) {  // replaces its advice, which is about runs
     throw StageError(error.code, error.what()).with_help("free up space, or choose another folder");
   }
 }

@@ -19,11 +19,12 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxClassNameBytes = 1000;
-constexpr std::size_t kMaxDepth = 100;  // of other keys next to the three lists
+constexpr std::size_t kMaxDepth = 100;  // of values under other keys
 constexpr std::array<std::string_view, 3> kFilelistKeys = {"label_names", "image_names",
                                                            "image_labels"};
 
-/// Reads a text and counts lines: the library's parser does not report the position of its events.
+/// An iterator over a text that records how far it has advanced, since the JSON parser does not
+/// report the position of its events.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -51,13 +52,13 @@ class CountingIterator {
   const char** reached_;
 };
 
-/// Keeps the contents of the three lists, and nothing else of the text.
+/// Collects the contents of the three lists and ignores the rest of the text.
 class FilelistParser final : public nlohmann::json_sax<json> {
  public:
   FilelistParser(AnnotationFiles& files, const std::string& name, std::string_view text)
       : files_(files), name_(name), text_(text), reached_(text.data()), counted_(text.data()) {}
 
-  /// False if it is not of that form.
+  /// Returns false if the text does not have the expected form.
   bool parse() {
     const CountingIterator begin(text_.data(), &reached_),
         end(text_.data() + text_.size(), nullptr);
@@ -85,7 +86,7 @@ class FilelistParser final : public nlohmann::json_sax<json> {
   bool number_float(number_float_t, const string_t& text) override { return scalar(text); }
   bool binary(binary_t&) override { return scalar("binary"); }
   bool string(string_t& value) override {
-    if (!in_list()) return scalar("a text");
+    if (!in_list()) return scalar("a string");
     if (key_ == kLabels) return scalar("'" + runner::printable_ascii(value) + "'");
     if (key_ == kNames) {
       const bool is_name =
@@ -126,18 +127,18 @@ class FilelistParser final : public nlohmann::json_sax<json> {
     return true;
   }
 
-  /// A scalar that is not an entry of its list.
+  /// Reports a scalar that is in the wrong place or of the wrong type.
   bool scalar(const std::string& text) {
     if (depth_ == 0) fault(kNoObject);
     if (depth_ == 1 && key_ < kOther)
       fault("its '" + std::string(kFilelistKeys[key_]) + "' is not a list");
     if (!in_list()) return true;
     if (key_ == kLabels) {
-      fault(item(labels.size()) + " is " + text + ", and a label is a whole number from 0 to " +
+      fault(item(labels.size()) + " is " + text + ", but a label is an integer from 0 to " +
             std::to_string(kLargestLabel));
-      labels.push_back(0);  // so that the next ones keep their positions
+      labels.push_back(0);  // keeps the positions of the following labels
     } else {
-      fault(item(entries()) + " is " + text + " and not a text");
+      fault(item(entries()) + " is " + text + ", not a string");
       add_nothing();
     }
     return true;
@@ -146,7 +147,7 @@ class FilelistParser final : public nlohmann::json_sax<json> {
   bool open(bool is_list) {
     if (depth_ == 0 && is_list) return stop(kNoObject);
     if (in_list())
-      return stop(item(entries()) + " is not a " + (key_ == kLabels ? "number" : "text"));
+      return stop(item(entries()) + " is not a " + (key_ == kLabels ? "number" : "string"));
     if (depth_ == 1 && key_ < kOther && !is_list)
       return stop("its '" + std::string(kFilelistKeys[key_]) + "' is not a list");
     if (depth_ == kMaxDepth) return stop("it is nested too deeply");
@@ -175,8 +176,8 @@ class FilelistParser final : public nlohmann::json_sax<json> {
     return std::string(kFilelistKeys[key_]) + "[" + std::to_string(index) + "]";
   }
 
-  /// Of the last event: a number ends only when the next character has been read, which may be the
-  /// line end.
+  /// The line of the last event. A number ends only after the next character is read, which may be
+  /// the line break.
   std::size_t line() {
     const char* const last =
         reached_ > text_.data() && reached_[-1] == '\n' ? reached_ - 1 : reached_;
@@ -197,7 +198,7 @@ class FilelistParser final : public nlohmann::json_sax<json> {
   }
 
   static constexpr const char* kNoObject =
-      R"(it is not of the form {"label_names": [], "image_names": [], "image_labels": []})";
+      R"(it does not have the form {"label_names": [], "image_names": [], "image_labels": []})";
   AnnotationFiles& files_;
   const std::string& name_;
   const std::string_view text_;
@@ -217,7 +218,7 @@ ListedImages read_filelist(AnnotationFiles& files, const std::string& name) {
   if (parsed.paths.size() != parsed.labels.size()) {
     files.fault(name, "it has " + std::to_string(parsed.paths.size()) + " image_names and " +
                           std::to_string(parsed.labels.size()) +
-                          " image_labels: each image has one label");
+                          " image_labels: each image needs one label");
     return {};
   }
   if (parsed.paths.empty()) return {};
@@ -228,7 +229,7 @@ ListedImages read_filelist(AnnotationFiles& files, const std::string& name) {
   if (list.is_named && !at_positions && parsed.names.size() != occurring.size()) {
     files.fault(name,
                 "its " + std::to_string(parsed.names.size()) +
-                    " label_names do not fit its labels: " + std::to_string(occurring.size()) +
+                    " label_names do not match its labels: " + std::to_string(occurring.size()) +
                     " occur, the largest is " + std::to_string(*occurring.rbegin()));
     return {};
   }

@@ -22,7 +22,7 @@ constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
 
 using Places = std::vector<ImagePlace>;
 
-/// Adds the next `size` bytes of `file` to `digest`; false if there are fewer.
+/// Adds the next `size` bytes of `file` to `digest`. Returns false if there are fewer.
 bool take(std::ifstream& file, std::uintmax_t size, runner::Digest& digest) {
   std::string piece(std::min<std::uintmax_t>(size, kPieceBytes), '\0');
   for (std::uintmax_t left = size; left > 0;) {
@@ -34,7 +34,8 @@ bool take(std::ifstream& file, std::uintmax_t size, runner::Digest& digest) {
   return true;
 }
 
-/// The digest of both ends of the file, of `size` bytes.
+/// Returns the digest of the first and last bytes of a file of `size` bytes; nullopt if it cannot
+/// be read.
 std::optional<std::string> digest_of_ends(const fs::path& path, std::uintmax_t size) {
   std::ifstream file(path, std::ios::binary);
   runner::Digest digest;

@@ -8,17 +8,17 @@
 
 namespace stages {
 
-/// An image of a list.
+/// The position of an image in an ImageList.
 struct ImagePlace {
   Part part = Part::kTrain;
   std::size_t index = 0;
   auto operator<=>(const ImagePlace&) const = default;
 };
 
-/// The images of `list` whose files are byte-for-byte equal, in groups of two or more, in the
-/// list's order. A file of unique size is not read. Of other files only both ends are read at
-/// first, so a hundred thousand images take as long as querying their sizes. Unreadable files equal
-/// no other. `look` is called before each file that is opened; it may throw.
+/// Returns groups of two or more images with byte-for-byte equal files, in the list's order. Files
+/// of unique size are not read. For the others, the first and last bytes are compared before whole
+/// files are, so the search takes hardly longer than querying the file sizes. Unreadable files
+/// equal no other file. `look` is called before each file is opened, and may throw.
 std::vector<std::vector<ImagePlace>> identical_files(const ImageList& list,
                                                      const std::function<void()>& look = {});
 

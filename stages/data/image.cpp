@@ -35,7 +35,7 @@ Image oriented(Image image, int orientation) {
   const bool turned = orientation >= 5;
   Image result =
       Image::unset(turned ? image.height : image.width, turned ? image.width : image.height);
-  // Pixel (x, y) of the result is at start + x·right + y·down of the source.
+  // Pixel (x, y) of the result comes from the source offset start + x·right + y·down.
   const std::ptrdiff_t column = 3;
   const std::ptrdiff_t row = column * image.width;
   const std::ptrdiff_t last_column = column * (image.width - 1);
@@ -47,10 +47,10 @@ Image oriented(Image image, int orientation) {
       {last_column, -column, row},              // 2: mirrored
       {last_row + last_column, -column, -row},  // 3: upside down
       {last_row, column, -row},                 // 4: mirrored, upside down
-      {0, row, column},                         // 5: mirrored along the main diagonal
-      {last_row, -row, column},                 // rotate clockwise
-      {last_row + last_column, -row, -column},  // 7: mirrored along the other diagonal
-      {last_column, row, -column},              // rotate anticlockwise
+      {0, row, column},                         // 5: mirrored at the main diagonal
+      {last_row, -row, column},                 // 6: rotated clockwise
+      {last_row + last_column, -row, -column},  // 7: mirrored at the other diagonal
+      {last_column, row, -column},              // 8: rotated counterclockwise
   }};
   const Walk walk = walks[static_cast<std::size_t>(orientation - 2)];
   for (int y = 0; y < result.height; ++y) {
@@ -123,7 +123,7 @@ std::string cause_of(int error) { return std::generic_category().message(error);
 
 enum class Format { kJpeg, kPng, kWebp };
 
-/// The first bytes of a format; '?' matches any byte.
+/// The first bytes of a file format; '?' matches any byte.
 struct Signature {
   std::string_view start, format;
 };
@@ -180,7 +180,7 @@ std::vector<std::uint8_t> read_image_file(const std::filesystem::path& path) {
     const ssize_t got = ::read(file.number, bytes.data() + filled, bytes.size() - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw ImageError(ErrorCode::kMissingImage, cause_of(errno));
-    if (got == 0) break;  // the file has shrunk meanwhile
+    if (got == 0) break;  // the file has shrunk in the meantime
     filled += static_cast<std::size_t>(got);
   }
   bytes.resize(filled);
@@ -235,7 +235,7 @@ namespace {
     case VP8_STATUS_UNSUPPORTED_FEATURE:
       throw ImageError(ErrorCode::kUnsupportedImage, "it is an unsupported kind of WebP");
     case VP8_STATUS_OUT_OF_MEMORY:
-      throw ImageError(ErrorCode::kImageTooLarge, "there is too little memory to decode it");
+      throw ImageError(ErrorCode::kImageTooLarge, "there is not enough memory to decode it");
     case VP8_STATUS_OK:
     case VP8_STATUS_INVALID_PARAM:
     case VP8_STATUS_BITSTREAM_ERROR:
@@ -264,7 +264,7 @@ Image decode_webp(Bytes file) {
   WebPDecoderConfig config;
   if (!WebPInitDecoderConfig(&config))
     throw ImageError(runner::ErrorCode::kUnsupportedImage,
-                     "libwebp is of another version than Retort was built with");
+                     "the libwebp version is not the one that Retort was built with");
   config.output.colorspace = MODE_RGB;
   config.output.is_external_memory = 1;
   config.output.u.RGBA = {
@@ -277,8 +277,8 @@ Image decode_webp(Bytes file) {
 
 namespace {
 
-/// The decoder and its source. libpng is C: it exits by longjmp, only over frames without
-/// destructors.
+/// The libpng decoder and its source. libpng reports errors with longjmp, which may only skip
+/// frames without destructors.
 struct PngDecoder {
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -293,7 +293,7 @@ struct PngDecoder {
 }
 
 void ignore_warning(png_structp, png_const_charp) {
-}  // of optional chunks, or if the pixels are whole
+}  // about optional chunks, or when the pixels are complete
 
 void take(png_structp png, png_bytep to, std::size_t size) {
   Bytes& rest = static_cast<PngDecoder*>(png_get_io_ptr(png))->rest;
@@ -302,7 +302,8 @@ void take(png_structp png, png_bytep to, std::size_t size) {
   rest = rest.subspan(size);
 }
 
-/// Reads up to the pixels and requests 8-bit RGB. On failure returns false and sets `message`.
+/// Reads everything before the pixels and requests 8-bit RGB. On failure returns false and sets
+/// `message`.
 bool open(PngDecoder& decoder) {
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, fail, ignore_warning);
   if (!decoder.png) return false;
@@ -328,7 +329,7 @@ bool open(PngDecoder& decoder) {
   return true;
 }
 
-/// False on failure.
+/// Reads all rows. Returns false on failure.
 bool read_rows(PngDecoder& decoder, png_bytepp rows) {
   if (setjmp(png_jmpbuf(decoder.png))) return false;
   png_read_image(decoder.png, rows);
@@ -341,7 +342,7 @@ bool read_rows(PngDecoder& decoder, png_bytepp rows) {
                    said ? decoder.message : "libpng cannot be started");
 }
 
-/// Owns what libpng allocates while a file is open.
+/// Owns the memory that libpng allocates while a file is open.
 class OpenPng {
  public:
   explicit OpenPng(Bytes file) {
@@ -360,8 +361,8 @@ class OpenPng {
 }  // namespace
 
 ImageHeader read_png_header(Bytes file) {
-  // Signature, length and name of the first chunk, then width and height: read by hand, since
-  // libpng's own message does not give the size.
+  // Reads the size by hand, since libpng's error message does not contain it: width and height
+  // follow the signature and the first chunk's length and name.
   if (file.size() < 24 || std::memcmp(file.data() + 12, "IHDR", 4) != 0) {
     throw ImageError(runner::ErrorCode::kCorruptImage, "the header is missing");
   }
@@ -378,7 +379,7 @@ Image decode_png(Bytes file) {
   Image image = Image::unset(header.width, header.height);
   if (png_get_rowbytes(decoder.png, decoder.info) !=
       std::size_t{3} * static_cast<std::size_t>(image.width)) {
-    throw ImageError(runner::ErrorCode::kUnsupportedImage, "its pixels cannot be made RGB");
+    throw ImageError(runner::ErrorCode::kUnsupportedImage, "its pixels cannot be converted to RGB");
   }
   std::vector<png_bytep> rows(static_cast<std::size_t>(image.height));
   for (int y = 0; y < image.height; ++y) rows[static_cast<std::size_t>(y)] = image.row(y);

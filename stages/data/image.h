@@ -18,10 +18,10 @@
 
 namespace stages {
 
-/// Storage for pixels. Values are uninitialised until written: zeroing them first costs a decoder 2
-/// %. The storage never starts at a multiple of 32 bytes: to such an address libjpeg-turbo writes
-/// past the caches, and reading the pixels next waits for memory, a seventh of the time of decoding
-/// and resizing.
+/// An allocator for pixels that leaves them uninitialised, since zeroing them costs a decoder 2 %.
+/// The storage never starts at a multiple of 32 bytes. At such addresses libjpeg-turbo bypasses the
+/// caches when it writes, and reading the pixels back then waits for memory, which costs a seventh
+/// of the time of decoding and resizing.
 template <typename T>
 struct Unset : std::allocator<T> {
   template <typename Other>
@@ -46,8 +46,8 @@ struct Unset : std::allocator<T> {
 
 using Pixels = std::vector<std::uint8_t, Unset<std::uint8_t>>;
 
-/// An image: 8-bit RGB, rows from the top, three bytes a pixel, no padding. Constructed from a size
-/// alone it is black.
+/// An 8-bit RGB image: rows from top to bottom, three bytes per pixel, no padding. An image
+/// constructed from a size is black.
 struct Image {
   Image() = default;
   Image(int width, int height)
@@ -56,7 +56,7 @@ struct Image {
         pixels(std::size_t{3} * static_cast<std::size_t>(width) * static_cast<std::size_t>(height),
                0) {}
 
-  /// For callers that write every pixel: values are uninitialised.
+  /// Returns an image with uninitialised pixels, for callers that write every pixel.
   static Image unset(int width, int height) {
     Image image;
     image.width = width;
@@ -82,10 +82,10 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// What a file's header says about its image, before any pixel is decoded.
+/// The size and orientation of an image, read from the file's header without decoding pixels.
 struct ImageHeader {
   int width = 0, height = 0;  ///< as stored, before `orientation` is applied
-  int orientation = 1;        ///< EXIF's: 1 to 8
+  int orientation = 1;        ///< the EXIF orientation, 1 to 8
 
   bool turned() const { return orientation >= 5; }  ///< width and height are swapped
   int shown_width() const { return turned() ? height : width; }
@@ -97,10 +97,10 @@ using Bytes = std::span<const std::uint8_t>;
 
 /// Images with more pixels are refused before memory is allocated for them.
 inline constexpr std::int64_t kMaxPixels = 178'000'000;
-/// The longest side allowed.
+/// Images with a longer side are refused.
 inline constexpr std::int64_t kMaxSide = 1'000'000;
 
-/// An image that cannot be read. what() is the cause; the caller adds the file's name.
+/// Thrown for an image that cannot be read. what() is the cause; the caller adds the file's name.
 struct ImageError : std::runtime_error {
   ImageError(runner::ErrorCode code, const std::string& cause)
       : std::runtime_error(cause), code(code) {}
@@ -110,35 +110,35 @@ struct ImageError : std::runtime_error {
 /// Throws ImageError for an image without pixels (kCorruptImage) or with too many (kImageTooLarge).
 void check_size(std::int64_t width, std::int64_t height);
 
-/// The image upright, given its EXIF orientation, 1 to 8.
+/// Returns the image turned upright, given its EXIF orientation, 1 to 8.
 Image oriented(Image image, int orientation);
 
-/// A cached image, decoded or also cut to size.
+/// A cached image, either decoded only or also cut to size.
 struct KeptImage {
   std::shared_ptr<const Image> image;
   int width = 0, height = 0;  ///< of the whole upright image
 };
 
-/// Caches images from their first use until `limit_bytes` are full. Nothing is evicted for a new
-/// image, since a pass over more images than fit would then never hit. Thread-safe.
+/// Caches images from their first use until `limit_bytes` are full. Entries are not evicted for new
+/// images: with eviction, a pass over more images than fit would never hit the cache. Thread-safe.
 class ImageCache {
  public:
-  /// An upper bound of an entry's bytes other than its pixels.
+  /// An upper bound on the bytes of an entry besides its pixels.
   static constexpr std::int64_t kOverhead = 256;
 
   explicit ImageCache(std::int64_t limit_bytes) : ImageCache(limit_bytes, limit_bytes) {}
-  /// `most_bytes`: the most that it could use, if its limit is set later.
+  /// `most_bytes` is the largest limit that may be set later.
   ImageCache(std::int64_t limit_bytes, std::int64_t most_bytes)
       : most_bytes_(most_bytes), limit_bytes_(limit_bytes) {}
 
-  /// nullopt if it is not cached.
+  /// Returns the cached image; nullopt if there is none.
   std::optional<KeptImage> find(std::uint64_t key) const;
-  /// Keeps the image if there is room; returns whether it did.
+  /// Caches the image if there is room. Returns whether it was cached.
   bool put(std::uint64_t key, KeptImage image);
 
   std::int64_t most_bytes() const { return most_bytes_; }
   std::int64_t limit_bytes() const;
-  /// Drops what exceeds the new limit.
+  /// Sets the limit, and drops images that exceed it.
   void set_limit(std::int64_t bytes);
 
  private:
@@ -149,37 +149,39 @@ class ImageCache {
   std::unordered_map<std::uint64_t, KeptImage> images_;
 };
 
-/// The whole file. Throws ImageError: kMissingImage if it cannot be opened or is no regular file,
-/// kImageTooLarge above 1 GiB.
+/// Returns the contents of a file. Throws ImageError: kMissingImage if it cannot be opened or is
+/// not a regular file, kImageTooLarge if it is larger than 1 GiB.
 std::vector<std::uint8_t> read_image_file(const std::filesystem::path& path);
 
-/// Size and orientation of a JPEG, PNG or WebP file. The format follows from the first bytes, not
-/// from the file's name. Throws ImageError: kUnsupportedImage for anything else, kCorruptImage,
-/// kImageTooLarge.
+/// Returns size and orientation of a JPEG, PNG or WebP file. The format is detected from the first
+/// bytes, not from the file's name. Throws ImageError: kUnsupportedImage for other formats,
+/// kCorruptImage, kImageTooLarge.
 ImageHeader read_image_header(Bytes file);
 
-/// The upright image in a JPEG, PNG or WebP file (EXIF orientation applied). A JPEG may be decoded
-/// at `eighths`/8 of its size; the others always have their full size. Throws ImageError.
+/// Decodes a JPEG, PNG or WebP file and turns the image upright (EXIF orientation). A JPEG may be
+/// decoded at `eighths`/8 of its size; other formats are always decoded at full size. Throws
+/// ImageError.
 Image decode_image(Bytes file, int eighths = 8);
 
-/// The smallest number of eighths at which `file` still has at least `width` x `height` upright
-/// pixels; 8 if it is no JPEG.
+/// Returns the smallest number of eighths at which the upright image still has at least `width` x
+/// `height` pixels; 8 if `file` is not a JPEG.
 int smallest_eighths(Bytes file, const ImageHeader& header, std::int64_t width,
                      std::int64_t height);
 
-/// Size and orientation of a WebP file. Throws ImageError: kUnsupportedImage for an animation.
+/// Returns size and orientation of a WebP file. Throws ImageError: kUnsupportedImage for an
+/// animation.
 ImageHeader read_webp_header(Bytes file);
 
-/// The pixels of a WebP file, not yet oriented. Transparency is dropped (not composited); colour
-/// profiles are ignored. Throws ImageError.
+/// Decodes a WebP file without applying its orientation. The alpha channel is dropped without
+/// compositing; colour profiles are ignored. Throws ImageError.
 Image decode_webp(Bytes file);
 
-/// Size and orientation of a PNG file. Throws ImageError.
+/// Returns size and orientation of a PNG file. Throws ImageError.
 ImageHeader read_png_header(Bytes file);
 
-/// The pixels of a PNG file, not yet oriented. Palettes are looked up, grey is repeated,
-/// transparency is dropped (not composited), and of 16-bit samples the high byte is used. Gamma and
-/// colour profiles are ignored. Throws ImageError.
+/// Decodes a PNG file without applying its orientation. Palettes are expanded, grey is repeated in
+/// all channels, the alpha channel is dropped without compositing, and 16-bit samples are reduced
+/// to their high byte. Gamma and colour profiles are ignored. Throws ImageError.
 Image decode_png(Bytes file);
 
 }  // namespace stages

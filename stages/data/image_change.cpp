@@ -79,13 +79,14 @@ Image changed(Image image, const ImageChange& change) {
 
 namespace {
 
-/// Luma of ITU-R 601-2, in 65536ths.
+/// ITU-R 601-2 luma, with weights in 65536ths.
 std::uint8_t grey_of(const std::uint8_t* pixel) {
   return static_cast<std::uint8_t>(
       (pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16);
 }
 
-/// Interpolates from `without` to `value` by `factor`, and beyond. In float, as Pillow computes it.
+/// Interpolates from `without` (factor 0) to `value` (factor 1), or extrapolates beyond, in float
+/// as Pillow does.
 std::uint8_t blended(std::uint8_t without, std::uint8_t value, float factor) {
   const float result = static_cast<float>(without) + factor * static_cast<float>(value - without);
   return static_cast<std::uint8_t>(std::clamp(result, 0.0f, 255.0f));
@@ -124,7 +125,7 @@ Hsv hsv_of(const std::uint8_t* pixel) {
 
 void write_rgb(const Hsv& color, std::uint8_t* pixel) {
   const std::uint8_t most = color.value;
-  // Rounds as std::round() does, which is a call each time.
+  // Rounds as std::round() does, but without a function call.
   const auto share = [&](double of_it) {
     return static_cast<std::uint8_t>(static_cast<double>(static_cast<float>(most * of_it)) + 0.5);
   };
@@ -179,14 +180,15 @@ constexpr double kFixedLimit = 32768, kFixedOne = 65536;
 
 double radians(double degrees) { return degrees * (std::numbers::pi / 180); }
 
-/// The pixel at a coordinate.
+/// Returns the index of the pixel that contains a coordinate.
 int pixel_at(double place, int size) {
   return place >= 0 && place < size ? static_cast<int>(place) : kNowhere;
 }
 
 void copy_pixel(const std::uint8_t* from, std::uint8_t* to) { std::copy_n(from, 3, to); }
 
-/// For transforms that keep rows and columns. Sums up coordinates, as Pillow does.
+/// Handles transforms that map rows to rows and columns to columns. Accumulates coordinates, as
+/// Pillow does.
 void scale_into(const Image& image, const AffineMatrix& from, Image& result) {
   std::vector<int> columns(static_cast<std::size_t>(image.width));
   double x = from[2] + from[0] * 0.5;
@@ -205,7 +207,7 @@ void scale_into(const Image& image, const AffineMatrix& from, Image& result) {
   }
 }
 
-/// Coordinates as whole numbers of 65536ths.
+/// Handles other transforms, with fixed-point coordinates in 65536ths.
 void fixed_into(const Image& image, const AffineMatrix& from, Image& result) {
   const auto fixed = [](double value) {
     return static_cast<std::int64_t>(std::floor(value * kFixedOne + 0.5));
@@ -243,7 +245,7 @@ void exact_into(const Image& image, const AffineMatrix& from, Image& result) {
   }
 }
 
-/// Do all coordinates of the image fit into 16 bits before the point?
+/// True if the integer part of all the image's coordinates fits into 16 bits.
 bool fits_fixed(const Image& image, const AffineMatrix& from) {
   for (const double x : {0, image.width}) {
     for (const double y : {0, image.height}) {

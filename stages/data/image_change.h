@@ -10,13 +10,14 @@ namespace stages {
 
 enum class Adjustment { kBrightness, kContrast, kSaturation, kHue };
 
-/// The order of the changes. kColoursFirst: the image is mirrored, coloured and then moved, before
-/// resizing, or after it if the image was cropped at random. kPlacesFirst: after resizing, it is
-/// turned, moved, mirrored and then coloured, so that colours also change the black at its edges.
+/// The order of the changes. kColoursFirst: flips, colour changes and affine moves, in this order,
+/// before resizing (after resizing if the image is cropped at random). kPlacesFirst: rotation,
+/// affine moves, flips and colour changes, in this order, after resizing; the colour changes then
+/// also apply to the black borders.
 enum class ChangeOrder { kColoursFirst, kPlacesFirst };
 
-/// The changes to one image in one epoch, other than the cut; changes that are not requested are
-/// not applied. The conversion of hue is done even if it turns the hue by 0.
+/// The changes to one image in one epoch, other than the cut. Changes at their default values are
+/// not applied. If `hue` is set, the image is converted to HSV and back even for 0 turns.
 struct ImageChange {
   ChangeOrder steps = ChangeOrder::kColoursFirst;
   bool is_mirrored = false, is_upside_down = false;
@@ -24,9 +25,9 @@ struct ImageChange {
                                      Adjustment::kSaturation, Adjustment::kHue};
   double brightness = 1, contrast = 1, saturation = 1;  ///< factors
   std::optional<double> hue = {};                       ///< turns
-  double rotation = 0;                                  ///< degrees to the left
-  double right = 0, down = 0;                           ///< shares of the width and of the height
-  double shear = 0;                                     ///< degrees
+  double rotation = 0;                                  ///< degrees counterclockwise
+  double right = 0, down = 0;  ///< fractions of the width and of the height
+  double shear = 0;            ///< degrees
   double scale = 1;
 
   bool operator==(const ImageChange&) const = default;
@@ -35,7 +36,7 @@ struct ImageChange {
 /// True if `augment` changes an image by more than its cut, mirroring and FinalAugment.
 bool changes_pixels(const AugmentOptions& augment);
 
-/// The change for an image, mirrored or not, drawn from `random`. Always draws the same number of
+/// Draws the change for one image, mirrored or not, from `random`. Always draws the same number of
 /// random numbers, so that one option does not affect the draws of another.
 ImageChange drawn_change(const AugmentOptions& augment, bool is_mirrored, Random& random);
 
@@ -43,8 +44,8 @@ ImageChange drawn_change(const AugmentOptions& augment, bool is_mirrored, Random
 /// ColorJitter, RandomRotation, and one RandomAffine that moves, shears and scales.
 Image changed(Image image, const ImageChange& change);
 
-/// Colour changes in place, bitwise equal to those of Pillow's ImageEnhance and its HSV conversion;
-/// `factor` is at least 0, and 1 changes nothing.
+/// The following functions change colours in place, bit for bit as Pillow's ImageEnhance and its
+/// HSV conversion do. `factor` is at least 0; 1 changes nothing.
 
 /// Multiplies each value by `factor`.
 void change_brightness(Image& image, double factor);
@@ -52,30 +53,31 @@ void change_brightness(Image& image, double factor);
 void change_contrast(Image& image, double factor);
 /// Multiplies each pixel's distance from its grey by `factor`.
 void change_saturation(Image& image, double factor);
-/// Turns the hue by `turns` full circles, -0.5 to 0.5, rounded to a 255th; 0 is a conversion to HSV
-/// and back, which rounds.
+/// Rotates the hue by `turns` full circles, -0.5 to 0.5, rounded to a 255th. With 0 the image is
+/// still converted to HSV and back, which rounds its values.
 void change_hue(Image& image, double turns);
 
 /// Maps each point (x, y) of the result to its source: (m[0] x + m[1] y + m[2], m[3] x + m[4] y +
 /// m[5]).
 using AffineMatrix = std::array<double, 6>;
 
-/// `image` transformed: each pixel is taken from the source of its centre, black if that is
-/// outside. Bitwise equal to Pillow's transform() with the nearest pixel.
+/// Returns `image` transformed: each pixel is copied from the source pixel at its centre, black if
+/// that is outside the image. Bitwise equal to Pillow's transform() with nearest-neighbour
+/// resampling.
 Image transformed(const Image& image, const AffineMatrix& from);
 
-/// The matrix by which Pillow's rotate() turns `image` counterclockwise around its centre.
+/// Returns the matrix by which Pillow's rotate() turns `image` counterclockwise around its centre.
 AffineMatrix rotation(const Image& image, double degrees);
 
-/// `image` rotated counterclockwise around its centre, cropped to its size, as Pillow's rotate()
-/// does.
+/// Returns `image` rotated counterclockwise around its centre and cropped to its original size, as
+/// Pillow's rotate() does.
 Image rotated(const Image& image, double degrees);
 
-/// Moved by whole pixels, sheared along rows and scaled around the centre, all at once, as
-/// torchvision's affine() does.
+/// Returns `image` moved by whole pixels, sheared along rows and scaled around its centre in one
+/// step, as torchvision's affine() does.
 Image moved(const Image& image, int right, int down, double shear_degrees, double scale);
 
-/// Flipped vertically, or mirrored, in place.
+/// Flips the image vertically (rows) or horizontally (columns), in place.
 void flip_rows(Image& image);
 void flip_columns(Image& image);
 

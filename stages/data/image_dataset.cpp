@@ -64,11 +64,11 @@ namespace fs = std::filesystem;
 using runner::ErrorCode;
 
 constexpr std::uint64_t kCaptionDraw = 1;
-constexpr std::int64_t kJudgedBy = 16;  // images whose headers are sampled to estimate the sizes of
-                                        // all
-constexpr double kSpare = 1.25;         // for others that are larger
+// The number of images sampled to estimate the size of all images.
+constexpr std::int64_t kJudgedBy = 16;
+constexpr double kSpare = 1.25;  // a margin, since other images may be larger
 
-/// What the owner of the file can do about it.
+/// Returns the advice for an unreadable image.
 std::string remedy(ErrorCode code) {
   if (code == ErrorCode::kMissingImage)
     return "the file existed when the run started: restore it, or run again";
@@ -81,12 +81,13 @@ std::string remedy(ErrorCode code) {
   return "repair or remove the file, or set on_corrupt: skip";
 }
 
-/// Is the image itself unusable?
+/// True if the image itself is unusable, rather than missing or annotated wrongly.
 bool is_image_fault(ErrorCode code) {
   return code != ErrorCode::kMissingImage && code != ErrorCode::kBadAnnotations;
 }
 
-/// The part of an image of `width` x `height` that lies in `box`.
+/// Returns the part of `box` within an image of `width` x `height`. Throws ImageError if there is
+/// none.
 Box within(const Box& box, int width, int height) {
   const int left = std::max(box.left, 0), top = std::max(box.top, 0);
   const int right = std::min(box.left + box.width, width),
@@ -101,12 +102,13 @@ Box within(const Box& box, int width, int height) {
   return {left, top, right - left, bottom - top};
 }
 
-/// How many of an image's `full` pixels must remain for `part` of them to be at least `wanted`.
+/// Returns the side length to which `full` pixels may be reduced so that a section of `part` pixels
+/// keeps at least `wanted`.
 std::int64_t enough(std::int64_t full, std::int64_t part, std::int64_t wanted) {
   return (full * wanted + part - 1) / part;
 }
 
-/// The pixels of `image` in `box`, which lies in the image.
+/// Returns the pixels of `image` in `box`, which must be within the image.
 Image cropped(const Image& image, const Box& box) {
   Image part = Image::unset(box.width, box.height);
   for (int row = 0; row < box.height; ++row)
@@ -115,7 +117,7 @@ Image cropped(const Image& image, const Box& box) {
   return part;
 }
 
-/// `image` itself if the cut takes all of it unchanged.
+/// Applies `cut`; returns `image` itself if the cut changes nothing.
 std::shared_ptr<const Image> cut_out(const Cut& cut, std::shared_ptr<const Image> image,
                                      Interpolation interpolation) {
   const Box all{0, 0, image->width, image->height};
@@ -232,7 +234,7 @@ void ImageDataset::allow(const runner::Allowance& allowance) const {
 
 std::string ImageDataset::kept_elsewhere() const {
   if (!options_.store || options_.store->folder().empty()) return "";
-  return "cropped images that do not fit in memory are kept in '" +
+  return "cropped images that do not fit in memory are stored in '" +
          options_.store->folder().string() + "', " +
          runner::size_text(options_.store->most_bytes()) + " at most";
 }
@@ -240,7 +242,7 @@ std::string ImageDataset::kept_elsewhere() const {
 std::int64_t ImageDataset::caption(std::int64_t epoch, std::int64_t index) const {
   const std::vector<std::int64_t>& own = captions_of(file(index));
   if (!trains_) return own.front();
-  // A stream of its own, separate from the augmentation's numbers.
+  // A random stream separate from that of the augmentation.
   Random random(
       {seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index), kCaptionDraw});
   return own[static_cast<std::size_t>(random.below(std::ssize(own)))];
@@ -325,7 +327,7 @@ std::shared_ptr<const Image> ImageDataset::made(std::shared_ptr<const Image> ima
 
 std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t index,
                                                 bool& mirrored) const {
-  // An image may be kept decoded at eight sizes, and cut.
+  // An image may be cached decoded at one of eight sizes, or cut.
   constexpr int kCut = 8;
   const auto key = [&](int form) {
     return static_cast<std::uint64_t>(index) * (kCut + 1) + static_cast<std::uint64_t>(form);
@@ -371,8 +373,8 @@ std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t
       picture = preprocessed(std::move(picture), options_.preprocessing);
     return std::make_shared<const Image>(std::move(picture));
   };
-  // Turns `image`, decoded at `eighths`, into the requested cut of the whole image that `header`
-  // describes. Caches the smaller form that can be reused.
+  // Applies `cut` to `image`, which was decoded at `eighths`, and caches the decoded or the cut
+  // image: the smaller one that can be reused.
   const auto finished = [&](std::shared_ptr<const Image> image, int eighths,
                             const ImageHeader& header, const Drawn& sample, const Cut& cut) {
     const int width = header.shown_width(), height = header.shown_height();

@@ -23,31 +23,31 @@
 
 namespace stages {
 
-/// The subject that all images of a data set should show, if their pixels allow a check. A kind of
-/// data supplies one; stages.cpp lists all.
+/// The subject that all images of a data set should show, with a check of the pixels. A data kind
+/// may supply one; stages.cpp lists them all.
 struct ImageSubject {
-  std::string_view name;              ///< in records: "house"
-  std::string_view what;              ///< "a photograph of a house"
-  bool (*looks_alike)(const Image&);  ///< does an image look like one, by a quick check;
-                                      ///< thread-safe
-  bool has_patients = false;          ///< file names are expected to identify the patient
+  std::string_view name;  ///< in records: "house"
+  std::string_view what;  ///< "a photograph of a house"
+  /// A quick check whether an image looks like the subject; thread-safe.
+  bool (*looks_alike)(const Image&);
+  bool has_patients = false;  ///< file names should identify the patient
 };
 
-/// Tracks which images of a data set, among those read so far, do not look like its subject. The
-/// parts of a data set share one. Thread-safe.
+/// Tracks which of the images read so far do not look like the subject of their data set. The parts
+/// of a data set share one SubjectWatch. Thread-safe.
 class SubjectWatch {
  public:
   explicit SubjectWatch(const ImageSubject& subject) : subject_(subject) {}
 
-  /// Checks a decoded image, unless it has been seen before. Returns true if it does not look like
-  /// the subject.
+  /// Checks a decoded image unless it was checked before. Returns true if the image does not look
+  /// like the subject.
   bool see(Part part, std::int64_t index, const Image& picture);
-  /// Records the verdict of an earlier run on an image.
+  /// Records an earlier run's verdict on an image.
   void note(Part part, std::int64_t index, bool is_unlike);
 
   enum class Seen { kNothingWrong, kUnlike, kReportedUnlike };
-  /// The state of an image: kNothingWrong before it is read. From then on an unlike image counts as
-  /// reported.
+  /// Returns the state of an image: kNothingWrong before it is read, kUnlike for an image that does
+  /// not look like the subject, and kReportedUnlike on later calls.
   Seen report(Part part, std::int64_t index);
 
  private:
@@ -66,52 +66,52 @@ struct ImageDatasetOptions {
   Decode decode = Decode::kExact;
   int image_size = 224;
   ResizeOptions resize;
-  AugmentOptions augment;  ///< for training
+  AugmentOptions augment;  ///< for training only
   ChangeOrder change_order = ChangeOrder::kColoursFirst;
-  Preprocessing preprocessing;  ///< of every part; needs Decode::kExact
-  const ImageSubject* subject =
-      nullptr;  ///< images that look like something else are reported; null: no check
+  Preprocessing preprocessing;  ///< applied to every part; needs Decode::kExact
+  /// Images that do not look like the subject are reported; null: no check.
+  const ImageSubject* subject = nullptr;
   std::array<double, 3> mean{}, standard_deviation{1, 1, 1};
   OnCorrupt on_corrupt = OnCorrupt::kStop;
   LoaderOptions loader;
-  std::string stage = {};  ///< the stage they belong to, "/data", which is named for an unreadable
-                           ///< image; empty: the stage that reads it
-  /// Called with each decoded image, before anything is done to it, by the thread that decodes; may
-  /// be empty.
+  /// The stage to blame for an unreadable image, such as "/data"; empty: the stage that reads the
+  /// image.
+  std::string stage = {};
+  /// Called with each decoded image before it is processed, in the decoding thread; may be empty.
   std::function<void(std::int64_t index, const Image&)> look = {};
-  std::shared_ptr<SubjectWatch> watch =
-      {};  ///< shared by the parts, if there is a subject; null: none
-  std::shared_ptr<ImageStore> store =
-      {};  ///< for images that do not fit their caches, cut to size; null: none
+  /// Shared by all parts if there is a subject; else null.
+  std::shared_ptr<SubjectWatch> watch = {};
+  /// Stores cut images that do not fit in the cache; null: none.
+  std::shared_ptr<ImageStore> store = {};
 };
 
-/// Does every read of an image take the same cut, in training if `trains`, before any random
-/// change?
+/// True if every read of an image uses the same cut before any random change: in training if
+/// `trains` is true, else in evaluation.
 bool has_one_cut(const ImageDatasetOptions& options, bool trains);
 
-/// The bytes of a cache that holds all images of a part, in the form that is reused. If that is the
-/// whole image, the size is estimated from the headers of some.
+/// Returns the bytes needed to cache all images of a part in the form that is reused. For whole
+/// images, this is estimated from the headers of a few.
 std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetOptions& options,
                            bool trains);
 
-/// One part of a list of images: "image" float32 (3, image_size, image_size), normalised, and
-/// "label" int64. If the list has captions, also "caption" int64: in training, one of those that
-/// the templates make for the image, otherwise the first. If an image has a box, only the pixels in
-/// it are used. A sample is a function of its index alone; in for_training(), where augmentation
-/// and caption are drawn anew, of (seed, epoch, index).
+/// The images of one part: "image" float32 (3, image_size, image_size), normalised, and "label"
+/// int64. If the list has captions, also "caption" int64: a random one of the image's captions in
+/// training, otherwise the first. If an image has a box, only the pixels in it are used. A sample
+/// depends on its index alone. In for_training(), augmentation and caption are drawn anew, and a
+/// sample depends on (seed, epoch, index).
 class ImageDataset : public Dataset,
                      public FilesOnDisk,
                      public RemarkingDataset,
                      public AugmentedDataset,
                      public runner::Keeper {
  public:
-  /// `cache` belongs to this part alone, and may be null.
+  /// `cache` must not be shared with other parts; it may be null.
   ImageDataset(std::shared_ptr<const ImageList> list, Part part, ImageDatasetOptions options,
                std::uint64_t seed, std::shared_ptr<ImageCache> cache);
 
   DatasetDescription describe() const override;
-  /// Throws runner::StageError with the file's name and the cause; nullopt if such files are
-  /// skipped.
+  /// For an unreadable file, throws runner::StageError with the file's name and the cause, or
+  /// returns nullopt if such files are skipped.
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;
   std::string sample_name(std::int64_t index) const override { return file(index).name; }
   LoaderOptions loader() const override { return options_.loader; }
@@ -135,7 +135,7 @@ class ImageDataset : public Dataset,
     return (*list_)[part_].at(static_cast<std::size_t>(index));
   }
   bool has_captions() const { return !list_->captions.texts.empty(); }
-  /// By each template.
+  /// The image's caption from each template.
   const std::vector<std::int64_t>& captions_of(const ImageFile& file) const {
     return list_->captions.of.at(static_cast<std::size_t>(file.facts));
   }
@@ -143,7 +143,7 @@ class ImageDataset : public Dataset,
   /// How an image becomes a sample.
   struct Drawn {
     Cut cut;
-    std::optional<ImageChange> change;  ///< without one the cut may still be mirrored
+    std::optional<ImageChange> change;  ///< nullopt: only the cut, which may be mirrored
   };
   /// One use of an image.
   struct Use {
@@ -155,7 +155,7 @@ class ImageDataset : public Dataset,
   /// Applies the change and `cut` to `image`.
   std::shared_ptr<const Image> made(std::shared_ptr<const Image> image, const Cut& cut,
                                     const std::optional<ImageChange>& change) const;
-  /// The image cut to size; sets `mirrored` if it is still to be mirrored.
+  /// Returns the image cut to size. Sets `mirrored` if the caller must still mirror it.
   std::shared_ptr<const Image> read(std::int64_t epoch, std::int64_t index, bool& mirrored) const;
 
   std::shared_ptr<const ImageList> list_;

@@ -66,7 +66,7 @@ namespace {
 namespace fs = std::filesystem;
 using runner::ErrorCode;
 
-/// Checks whether files exist; checks each folder on their paths only once.
+/// Checks whether files exist. Each folder on their paths is checked only once.
 class FileCheck {
  public:
   FileCheck(const fs::path& root, bool allow_outside) : root_(root, allow_outside) {}
@@ -91,8 +91,8 @@ class FileCheck {
   std::vector<std::string> take_missing() { return std::move(missing_); }
 
  private:
-  /// Can the contents of `folder`, "" or "a/b/", be opened? Sets `is_refused_` if a link on its
-  /// path was refused, which is an error of its own.
+  /// True if files in `folder` ("" or "a/b/") can be opened. Sets `is_refused_` if a link on the
+  /// path was refused; that is reported as a separate error.
   bool has_folder(const std::string& folder) {
     is_refused_ = false;
     if (folder.empty()) return true;

@@ -35,7 +35,7 @@ std::optional<MadeImages> read_make(ConfigReader& reader) {
   return images;
 }
 
-/// Derives the name of each class in captions from the name of its folder.
+/// Derives the name of each class in captions from its folder's name.
 ImageList with_names(ImageList list) {
   for (const std::string& folder : list.classes)
     list.class_words.push_back(words_of_folder(folder));
@@ -43,7 +43,7 @@ ImageList with_names(ImageList list) {
   return list;
 }
 
-/// The list of the images that make_image_folder() will make.
+/// Returns the list of images that make_image_folder() will create.
 ImageList to_be_made(const std::string& root, const MadeImages& images) {
   ImageList list{.root = root};
   const auto shapes = shape_names().first(static_cast<std::size_t>(images.classes));
@@ -57,17 +57,20 @@ ImageList to_be_made(const std::string& root, const MadeImages& images) {
   return list;
 }
 
-/// Concurrent runs, such as those of a sweep, make them only once.
+/// Creates the images unless they exist. Concurrent runs, such as trials of a sweep, create them
+/// only once.
 void make_in(const std::string& root, const MadeImages& images, runner::RunContext& context) {
   fs::path folder = fs::absolute(root).lexically_normal();
-  if (!folder.has_filename()) folder = folder.parent_path();  // it ends in a slash
+  if (!folder.has_filename()) folder = folder.parent_path();  // `root` ends in a slash
   const auto turn = runner::Turn::take(
       folder.parent_path() / ("." + folder.filename().string() + ".turn"),
       [&] { return context.cancelled(); },
-      [&] { context.say("waiting for another run that makes the images in '" + root + "'"); });
+      [&] {
+        context.say("waiting for another run that is creating the images in '" + root + "'");
+      });
   if (context.cancelled()) throw runner::Cancelled{};
   if (turn && fs::exists(root) && !differs(root, images)) return;
-  context.say("making " + std::to_string(images.count()) + " images in '" + root + "'");
+  context.say("creating " + std::to_string(images.count()) + " images in '" + root + "'");
   make_image_folder(root, images,
                     {.progress =
                          [&](std::int64_t done, std::int64_t all) {
@@ -111,7 +114,7 @@ namespace fs = std::filesystem;
 using runner::ErrorCode;
 
 constexpr const char* kMarker = ".retort-made.json";
-constexpr int kVersion = 1;  // increased if the images change
+constexpr int kVersion = 1;  // increased when the generated images change
 
 nlohmann::ordered_json numbers(const MadeImages& images) {
   return {{"version", kVersion},
@@ -153,19 +156,20 @@ std::optional<runner::Diagnostic> differs(const fs::path& folder, const MadeImag
   text.resize(static_cast<std::size_t>(file.gcount()));
   const auto made = runner::parse_json<nlohmann::ordered_json>(text);
   if (!made.is_object()) {
-    return runner::Diagnostic{ErrorCode::kFolderExists,
-                              {},
-                              "",
-                              "'" + folder.string() + "' already exists and was not made by 'make'",
-                              "set make: null to use the existing images, or choose another root"};
+    return runner::Diagnostic{
+        ErrorCode::kFolderExists,
+        {},
+        "",
+        "'" + folder.string() + "' already exists and was not created by 'make'",
+        "set make: null to use the existing images, or choose another root"};
   }
   if (made == numbers(images)) return std::nullopt;
   return runner::Diagnostic{
       ErrorCode::kOptionConflict,
       {},
       "",
-      "'" + folder.string() + "' was made with other numbers: " + made.dump().substr(0, 200),
-      "choose another root, or remove the folder to make it again"};
+      "'" + folder.string() + "' was created with other parameters: " + made.dump().substr(0, 200),
+      "choose another root, or remove the folder to create it again"};
 }
 
 }  // namespace stages

@@ -8,14 +8,15 @@
 
 namespace stages {
 
-/// Draws the images and writes them as JPEG files: `folder`/disc/00000.jpg, …, with the parameters
-/// in `folder`/.retort-made.json. The folder appears when it is complete, or not at all. Throws
-/// runner::StageError: kFolderExists if the folder exists and is not empty, kNotAllowedValue for an
-/// impossible number of images, kCannotCreate, kCannotWrite or kDiskFull; and runner::Cancelled.
+/// Draws the images and writes them as JPEG files, `folder`/disc/00000.jpg and so on, with the
+/// parameters in `folder`/.retort-made.json. The folder appears only once it is complete. Throws
+/// runner::StageError: kFolderExists if the folder exists and is not empty, kNotAllowedValue for
+/// invalid parameters, kCannotCreate, kCannotWrite or kDiskFull; and runner::Cancelled.
 void make_image_folder(const std::filesystem::path& folder, const MadeImages& images,
                        const MakeCallbacks& callbacks = {});
 
-/// An error if the existing `folder` was made with other numbers; the caller fills in its place.
+/// Returns an error if the existing `folder` was not created with these parameters; else nullopt.
+/// The caller fills in the place of the error.
 std::optional<runner::Diagnostic> differs(const std::filesystem::path& folder,
                                           const MadeImages& images);
 

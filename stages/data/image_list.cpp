@@ -40,7 +40,8 @@ constexpr const char* kRename =
 
 std::string quoted(const std::string& text) { return "'" + text + "'"; }
 
-/// "'Rose' and 'rose'" for each group of class names that differ only in letter case.
+/// Returns "'Rose' and 'rose'" for each group of class names that differ only in letter case or in
+/// how accents are written.
 std::vector<std::string> alike_but_for_case(const std::vector<std::string>& classes) {
   std::map<std::string, std::vector<std::string>> by_fold;
   for (const std::string& name : classes) by_fold[folded(name)].push_back(quoted(name));
@@ -78,7 +79,8 @@ class FolderLister {
     return reported();
   }
 
-  /// Folders called train, validation or test count as classes too. With `only` no other is listed.
+  /// Lists class folders only: folders called train, validation or test are classes too. If `only`
+  /// is not empty, lists only the classes in it.
   runner::Result<ImageList> list_classes_alone(const std::set<std::string>& only) {
     if (!root_.is_folder()) return runner::missing_images_error(list_.root);
     std::vector<std::string> folders = folders_of("");
@@ -121,7 +123,7 @@ class FolderLister {
     for (const auto& [part, its] : classes) list_classes(part, part_folders_[part] + "/", its);
   }
 
-  /// " next to 'train' and 'val'".
+  /// Returns " next to 'train' and 'val'".
   std::string beside() const {
     std::vector<std::string> names;
     for (const auto& [part, folder] : part_folders_) names.push_back(quoted(folder));
@@ -131,7 +133,7 @@ class FolderLister {
   void list_classes(Part part, const std::string& prefix, const std::vector<std::string>& classes) {
     if (classes.empty()) {
       fail(ErrorCode::kMissingFolder,
-           "the folder " + quoted((list_.root / prefix).string()) + " holds no class folders",
+           "the folder " + quoted((list_.root / prefix).string()) + " contains no class folders",
            "put the images of each class into its own folder");
     }
     if (part == Part::kTrain) list_.classes = classes;
@@ -169,7 +171,7 @@ class FolderLister {
               [](const auto& a, const auto& b) { return a.name < b.name; });
   }
 
-  /// False for a folder, a pipe or a socket. The targets of links are checked later.
+  /// False for folders, pipes and sockets. The targets of links are checked later.
   static bool may_be_file(const fs::directory_entry& entry) {
     std::error_code error;
     return entry.is_symlink(error) ? !entry.is_directory(error) : entry.is_regular_file(error);
@@ -181,7 +183,7 @@ class FolderLister {
     else passed_over_.file(name);
   }
 
-  /// The folders in a folder below the root, sorted; hidden ones are left out.
+  /// Returns the folders in a folder below the root, sorted, without hidden ones.
   std::vector<std::string> folders_of(const std::string& below) {
     std::vector<std::string> folders;
     for (const auto& entry : entries_of(below)) {
@@ -195,8 +197,8 @@ class FolderLister {
     return folders;
   }
 
-  // The type of an entry comes with its name, so hundreds of thousands of files need no further
-  // disk access.
+  // The type of an entry is read along with its name, so hundreds of thousands of files need no
+  // further disk access.
   std::vector<fs::directory_entry> entries_of(const std::string& below) {
     std::error_code error;
     std::vector<fs::directory_entry> entries;
@@ -222,13 +224,13 @@ class FolderLister {
     root_.report(errors_);
     if (!unprintable_.empty()) {
       const std::vector<std::string> names(unprintable_.begin(), unprintable_.end());
-      fail(ErrorCode::kBadAnnotations,
-           (names.size() == 1
-                ? "the name of a class folder has control characters of a terminal: "
-                : "the names of class folders have control characters of a terminal: ") +
-               runner::listed(names, kListedFiles, "'"),
-           names.size() == 1 ? "rename it, since records and reports show it"
-                             : "rename them, since records and reports show these names");
+      fail(
+          ErrorCode::kBadAnnotations,
+          (names.size() == 1 ? "the name of a class folder contains terminal control characters: "
+                             : "the names of class folders contain terminal control characters: ") +
+              runner::listed(names, kListedFiles, "'"),
+          names.size() == 1 ? "rename it, since records and reports show it"
+                            : "rename them, since records and reports show these names");
     }
     if (!nameless_.empty()) {
       const std::vector<std::string> names(nameless_.begin(), nameless_.end());
@@ -239,7 +241,7 @@ class FolderLister {
            kRename);
     } else if (const auto alike = alike_but_for_case(list_.classes); !alike.empty()) {
       list_.notes.push_back(
-          "classes whose names differ only in the case of letters or in how accents are written: " +
+          "class names that differ only in letter case or in how accents are written: " +
           runner::listed(alike, kListedFiles));
     }
     if (!unwritable_.empty() && nameless_.empty()) {
@@ -274,20 +276,20 @@ class FolderLister {
 
   ImageRoot root_;
   ImageList list_;
-  std::map<Part, std::string> part_folders_;  // in the root
+  std::map<Part, std::string> part_folders_;  // the part folders in the root
   std::vector<std::string> empty_, unknown_;
   std::set<std::string> nameless_, unprintable_;
   std::vector<std::string> unwritable_;  // names of images
-  runner::NotTaken passed_over_;         // in class folders
+  runner::NotTaken passed_over_;         // other files in class folders
   Diagnostics errors_;
 };
 
-/// How many of `count` images go to each part, and how many to none.
+/// Returns how many of `count` images go to each part, and how many to none.
 std::array<std::int64_t, kSplitParts> shares(std::int64_t count, const SplitOptions& options) {
   const std::array<double, kSplitParts> wanted = {options.train, options.validation, options.test};
   std::array<std::int64_t, kSplitParts + 1> given{};
   std::array<double, kSplitParts + 1> rest{};
-  // The unused rest counts as a part, so that shares that sum to less than 1 are exact too.
+  // The unused rest counts as a part, so shares that sum to less than 1 are exact too.
   const double unused = std::max(0.0, 1 - options.train - options.validation - options.test);
   for (std::size_t i = 0; i <= kSplitParts; ++i) {
     // A product such as 0.29 · 100 must not fall short of 29.
@@ -305,7 +307,7 @@ std::array<std::int64_t, kSplitParts> shares(std::int64_t count, const SplitOpti
     std::int64_t& own = given[static_cast<std::size_t>(part)];
     if (own > 0 || wanted[static_cast<std::size_t>(part)] <= 0) continue;
     const auto richest = std::ranges::max_element(given);
-    // Train may take the last one left.
+    // Train may get the last image of the richest part.
     if (*richest < (part == Part::kTrain ? 1 : 2)) continue;
     --*richest;
     ++own;
@@ -313,14 +315,15 @@ std::array<std::int64_t, kSplitParts> shares(std::int64_t count, const SplitOpti
   return {given[0], given[1], given[2]};
 }
 
-/// Files that go to the same part.
+/// Files that must be in the same part.
 struct Together {
-  std::int64_t label = 0;  // the highest
-  std::string_view name;   // the patient's, or the file's
+  std::int64_t label = 0;  // the highest label of the files
+  std::string_view name;   // the name of the patient or of the file
   std::vector<std::size_t> files;
 };
 
-/// Each file alone, or together with the others of its patient; in the order of their first files.
+/// Groups the files of each patient; other files are alone. Groups are ordered by their first
+/// files.
 std::vector<Together> kept_together(const std::vector<ImageFile>& files) {
   std::vector<Together> units;
   std::unordered_map<std::string_view, std::size_t> of_patient;
@@ -420,7 +423,7 @@ runner::Result<ImageList> list_class_folders(const fs::path& folder, const fs::p
 void split(ImageList& list, const SplitOptions& options, std::uint64_t seed) {
   const std::vector<ImageFile> files = std::exchange(list[Part::kTrain], {});
   const std::vector<Together> units = kept_together(files);
-  std::vector<std::vector<const Together*>> classes;  // the units of each class
+  std::vector<std::vector<const Together*>> classes;  // the groups of each class
   for (const Together& unit : units) {
     const auto label = static_cast<std::size_t>(unit.label);
     if (label >= classes.size()) classes.resize(label + 1);

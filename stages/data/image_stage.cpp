@@ -44,7 +44,7 @@ void read_three(ConfigReader& reader, std::string_view key, std::array<double, 3
   if (numbers.size() == field.size()) std::ranges::copy(numbers, field.begin());
 }
 
-/// Reads [smallest, largest].
+/// Reads the option `key`, a list [smallest, largest].
 void read_range(ConfigReader& reader, std::string_view key, double& smallest, double& largest) {
   std::vector<double> numbers;
   reader.read(key, numbers);
@@ -109,7 +109,7 @@ void read_final_augment(ConfigReader& augment, FinalAugment& last) {
 void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
   images.decode = runner::choice<Decode>(reader, "decode", kDecodes);
   images.on_corrupt = runner::choice<OnCorrupt>(reader, "on_corrupt", kOnCorrupt);
-  std::optional<std::int64_t> image_size;  // a resolved recipe has it
+  std::optional<std::int64_t> image_size;  // set in a resolved recipe
   runner::read_or_auto(reader, "image_size", image_size);
   images.image_size = static_cast<int>(image_size.value_or(kUsualImageSize));
 
@@ -172,27 +172,27 @@ using runner::StageError;
 
 constexpr std::int64_t kMostOnDisk = std::int64_t{64} << 30;
 
-/// The option that is responsible for an error of a list.
+/// Returns the option that is responsible for an error of a list.
 std::string blamed_option(const runner::Diagnostic& problem) {
   return problem.pointer.empty() ? "/root" : problem.pointer;
 }
 
-/// Of the memory that is free now.
+/// Returns the most memory that caches may use: half of what is free now.
 std::int64_t most_for_cache() {
   return std::min(host_memory().bytes, kilobytes_field("/proc/meminfo", "MemAvailable")) / 2;
 }
 
-/// For images cut to size with these options.
+/// Creates the store for images cut to size with these options.
 std::shared_ptr<ImageStore> image_store(const ImageDatasetOptions& images) {
   ImageDatasetOptions of_pixels = images;
-  of_pixels.mean = {};  // they are applied later
+  of_pixels.mean = {};  // normalisation is applied later
   of_pixels.standard_deviation = {1, 1, 1};
   return std::make_shared<ImageStore>(kMostOnDisk, transform_json(of_pixels));
 }
 
 class ImageStage final : public runner::Stage {
  public:
-  /// Without a list, the images must be obtained first.
+  /// `list` is nullopt if the images must be obtained first.
   ImageStage(ImageOptions options, ImageSource source, std::optional<ImageList> list)
       : options_(std::move(options)), source_(std::move(source)), list_(std::move(list)) {}
 
@@ -202,9 +202,9 @@ class ImageStage final : public runner::Stage {
     if (source_.foresee)
       return parts_of(drawn(source_.foresee(), context), context, /*is_recorded=*/false);
     throw StageError(runner::ErrorCode::kMissingFolder,
-                     "the data is not here yet, and planning does not fetch it")
+                     "the data has not been fetched, and planning does not fetch it")
         .at("/root")
-        .with_help("`retort run` fetches it, and so does `retort data fetch`");
+        .with_help("fetch it with `retort data fetch`, or use `retort run`, which fetches it");
   }
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
@@ -246,7 +246,7 @@ class ImageStage final : public runner::Stage {
     return images;
   }
 
-  /// The options that determine the division of `list`.
+  /// Returns a description of the options that determine the division of `list`.
   std::string drawn_by(const ImageList& list, const runner::RunContext& context) const {
     std::string text = source_.divided_by;
     if (list.divided)
@@ -259,8 +259,8 @@ class ImageStage final : public runner::Stage {
            std::to_string(split_seed(context));
   }
 
-  /// Divides the listed images as an earlier run of this stage did, or else by the options. Images
-  /// that the earlier run did not know are removed from the list.
+  /// Divides the listed images as an earlier run of this stage did, or otherwise by the options.
+  /// Removes images from the list that the earlier run did not have.
   ImageList divided(ImageList& list, runner::RunContext& context) {
     ImageList images = drawn(list, context);
     if (context.node().earlier.empty()) return images;
@@ -269,8 +269,8 @@ class ImageStage final : public runner::Stage {
     if (!kept) return images;
     keep_only(list, *kept);
     images = divided_as(list, *kept);
-    // The same images are divided in the same way, unless something other than the images has
-    // changed.
+    // A new division of the remaining images is equal to the kept one, unless something besides the
+    // set of images has changed.
     const bool is_as_drawn =
         has_same_parts(*kept, division_of(drawn(list, context), list, drawn_by_));
     if (!is_as_drawn) kept_ = ", divided as " + runner::sha256(to_gzip(*kept));
@@ -279,8 +279,7 @@ class ImageStage final : public runner::Stage {
 
   runner::Outputs parts_of(ImageList images, runner::RunContext& context, bool is_recorded) {
     if (!images.ignored.empty())
-      context.say("not used, since there are folders of parts: " +
-                  runner::join(images.ignored, ", "));
+      context.say("not used, since there are part folders: " + runner::join(images.ignored, ", "));
     if (source_.look) source_.look(images, context);
     images.captions = compose_captions(source_.captions, images.facts);
     const auto list = std::make_shared<const ImageList>(std::move(images));
@@ -305,7 +304,7 @@ class ImageStage final : public runner::Stage {
     return image_datasets({list, list, list}, options_, context);
   }
 
-  /// Throws if another stage uses the missing part.
+  /// Reports why a part is missing. Throws if another stage uses that part.
   static void report_missing(const char* part, const std::optional<runner::Diagnostic>& why,
                              runner::RunContext& context) {
     if (!why) return;
@@ -317,8 +316,9 @@ class ImageStage final : public runner::Stage {
   const ImageOptions options_;
   const ImageSource source_;
   std::optional<ImageList> list_;
-  std::string kept_;      // the kept division, if a new draw would differ from it; empty: none
-  std::string drawn_by_;  // of list_, once it has been divided
+  // Identifies the kept division if a new draw would differ from it; else empty.
+  std::string kept_;
+  std::string drawn_by_;  // set once list_ is divided
 };
 
 }  // namespace
@@ -354,10 +354,10 @@ runner::Outputs image_datasets(
     context.say("loader.pinned has no effect: nothing is copied to a GPU");
     images.loader.pinned = false;
   }
-  context.debug(
-      "opened '" + lists.front()->root.string() +
-      "'; loader: " + std::to_string(images.loader.workers) + " threads; cache of images: " +
-      (options.cache_mib ? std::to_string(*options.cache_mib) + " MiB" : "what plans leave"));
+  context.debug("opened '" + lists.front()->root.string() +
+                "'; loader: " + std::to_string(images.loader.workers) + " threads; image cache: " +
+                (options.cache_mib ? std::to_string(*options.cache_mib) + " MiB"
+                                   : "the memory that plans leave"));
   if (images.subject) images.watch = std::make_shared<SubjectWatch>(*images.subject);
   if (options.cache_on_disk) images.store = image_store(images);
   std::int64_t memory = options.cache_mib ? *options.cache_mib << 20 : most_for_cache();
@@ -366,7 +366,7 @@ runner::Outputs image_datasets(
     const std::int64_t bytes =
         std::min(memory, bytes_to_keep(list, part, images, /*trains=*/part == Part::kTrain));
     memory -= bytes;
-    // The memory that plans leave is known once all of them are made.
+    // The memory left for the cache is known only after all stages are planned.
     const auto cache = bytes == 0 ? nullptr
                                   : std::make_shared<ImageCache>(options.cache_mib ? bytes : 0,
                                                                  /*most_bytes=*/bytes);

@@ -17,49 +17,49 @@
 
 namespace stages {
 
-/// The common options of the data stages of image files (schemas/images.schema.json).
+/// The options shared by all data stages that read image files (schemas/images.schema.json).
 struct ImageOptions {
   std::string root;
   bool allow_outside = false;
-  std::optional<std::int64_t> cache_mib = 0;  ///< nullopt: the memory that plans leave
+  std::optional<std::int64_t> cache_mib = 0;  ///< nullopt: the memory left over by the plans
   bool cache_on_disk = false;
   ImageDatasetOptions images;
 };
 
-/// Reads them; reports conflicts to `reader`.
+/// Reads the common options; `reader` collects the errors.
 ImageOptions read_image_options(runner::ConfigReader& reader);
 
-/// The section `key`, null where the recipe says null.
+/// Returns the section `key`; null if the recipe sets it to null.
 runner::ConfigReader* section_or_null(runner::ConfigReader& reader, std::string_view key);
 
-/// The source of a data stage's images: what differs between kinds of data.
+/// The source of a data stage's images, which differs between data kinds.
 struct ImageSource {
-  /// Lists the images. Reports all errors at once, without a place in the recipe, or at one of the
-  /// stage's options, "/table".
+  /// Lists the images. Reports all errors at once, either without a place or at an option of the
+  /// stage, such as "/table".
   std::function<runner::Result<ImageList>()> list;
-  /// Fetches or makes what will be listed; empty: it already exists.
+  /// Fetches or creates the images before they are listed; empty: they already exist.
   std::function<void(runner::RunContext&)> obtain = {};
-  /// What `list` will find after `obtain`; empty: unknown, so nothing can be planned before.
+  /// Returns the list that `list` will return after `obtain`; empty: unknown, so the stage cannot
+  /// be planned before the images exist.
   std::function<ImageList()> foresee = {};
-  /// How the training images are divided, unless the folders already divide them; nullopt: not at
-  /// all.
+  /// How the training images are divided, unless folders already divide them; nullopt: they are not
+  /// divided.
   std::optional<SplitOptions> split = {};
-  std::optional<std::int64_t> split_seed = {};  ///< nullopt: the run's
-  /// The other options that determine the division, in words: those that select the images and, for
-  /// images that are already divided, their parts.
+  std::optional<std::int64_t> split_seed = {};  ///< nullopt: the run's seed
+  /// A description of the other options that determine the division: those that select the images
+  /// and, for images that are already divided, their parts.
   std::string divided_by = {};
-  std::vector<CaptionTemplate> captions = {};  ///< of fields that the list has; empty: no captions
-  /// Checks the parts once they exist: may leave images out, report what it found and throw
-  /// StageError; empty: no check.
+  std::vector<CaptionTemplate> captions = {};  ///< use only fields of the list; empty: no captions
+  /// Checks the parts once they exist. May remove images, report findings and throw StageError;
+  /// empty: no check.
   std::function<void(ImageList&, runner::RunContext&)> look = {};
 };
 
-/// A data stage of images: outputs a dataset for each part of the list, as "train", "validation"
-/// and "test", and reports how many images each has. Without validation images that output is
-/// missing; an empty test set is kept, so that its user can report it. The caller has read the
-/// options other than `options`. The result has the errors of all options and of the list; those of
-/// the list that name no option are placed at `root`. If the images must be obtained first, they
-/// are listed when the stage runs:
+/// Creates a data stage that outputs a dataset for each part of the list, as "train", "validation"
+/// and "test", and reports how many images each has. "validation" is missing if it has no images;
+/// an empty "test" is kept, and its user reports it. The caller has read all options except
+/// `options`. Returns the errors of all options and of the list; list errors that name no option
+/// are placed at `root`. If the images must be obtained first, they are listed when the stage runs:
 ///
 ///   runner::Result<std::unique_ptr<runner::Stage>> create_birds(runner::ConfigReader& reader) {
 ///     const ImageOptions options = read_image_options(reader);
@@ -71,17 +71,17 @@ runner::Result<std::unique_ptr<runner::Stage>> image_stage(runner::ConfigReader&
                                                            ImageOptions options,
                                                            ImageSource source);
 
-/// The datasets of several lists, one for each part, of which only that part is used; a list may
-/// occur more than once. Without validation images there is no dataset for them.
+/// Returns the datasets for `lists`: one list per part, of which only that part is used. A list may
+/// occur more than once. Without validation images there is no validation dataset.
 runner::Outputs image_datasets(
     const std::array<std::shared_ptr<const ImageList>, kSplitParts>& lists,
     const ImageOptions& options, runner::RunContext& context);
 
-/// Reads the section `split`: the shares of the parts, and the seed.
+/// Reads the section `split`, the shares of the parts and the seed, into `source`.
 void read_split(runner::ConfigReader& reader, ImageSource& source);
 
 /// Reads the option `download`. Returns a function that fetches the published data set `name` into
-/// `root`; empty if the recipe does not want that, or the data set exists.
+/// `root`; empty if the option is off or the data set exists.
 std::function<void(runner::RunContext&)> read_download(runner::ConfigReader& reader,
                                                        std::string_view name,
                                                        const std::filesystem::path& root);

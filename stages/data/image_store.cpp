@@ -20,11 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kStaysFree = std::uint64_t{2} << 30;  // bytes of the disk
+constexpr std::uint64_t kStaysFree = std::uint64_t{2} << 30;  // bytes of disk space
 constexpr std::size_t kDigest = 64;
 constexpr std::int32_t kLongestSide = 1 << 16;
 
-/// The header before the pixels.
+/// The header of an entry, before the pixels.
 struct Header {
   std::int32_t width = 0, height = 0, whole_width = 0, whole_height = 0, is_unlike = 0;
 };
@@ -115,8 +115,8 @@ std::optional<std::string> ImageStore::known_key(const fs::path& file,
 std::string ImageStore::key(const fs::path& file, const std::optional<Box>& box, Bytes bytes) {
   const std::string digest =
       runner::sha256({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  // If the file changes meanwhile, its size may show it; a file that is replaced later has another
-  // version.
+  // Detects most changes of the file during the read by its size; a file that is replaced later has
+  // another version.
   if (const auto version = version_of(file); version && version->size == bytes.size()) {
     const std::lock_guard lock(mutex_);
     known_[file] = {*version, digest};
@@ -144,7 +144,7 @@ std::optional<StoredImage> ImageStore::find(const std::string& key) {
   return picture;
 }
 
-/// Lists the existing entries.
+/// Lists the existing entries in the folder.
 void ImageStore::survey() {
   is_surveyed_ = true;
   std::error_code error;
@@ -161,7 +161,7 @@ void ImageStore::survey() {
   std::ranges::sort(old_, std::greater{}, &Entry::used);
 }
 
-/// Makes room for this many bytes; false if it cannot.
+/// Makes room for `bytes` bytes. Returns false if there is not enough.
 bool ImageStore::make_room(std::int64_t bytes) {
   const auto is_full = [&] {
     const auto free = storage_.free_bytes(folder_);
@@ -174,7 +174,7 @@ bool ImageStore::make_room(std::int64_t bytes) {
     old_.pop_back();
     std::error_code error;
     if (fs::last_write_time(entry.path, error) >= start_ && !error)
-      continue;  // it has been used since
+      continue;  // used since this object was created
     storage_.remove(entry.path);
     bytes_ -= entry.bytes;
   }
@@ -196,12 +196,12 @@ void ImageStore::put(const std::string& key, const StoredImage& picture) {
       draft += ".part-" + std::to_string(getpid()) + "-" + std::to_string(++written_);
     } catch (const std::exception& error) {
       has_failed_ = true;
-      std::fprintf(stderr, "images are not kept on the disk: %s\n", error.what());
+      std::fprintf(stderr, "images are not cached on disk: %s\n", error.what());
       return;
     }
   }
   try {
-    // It is not flushed: after a power cut its checksum shows the damage.
+    // The file is not flushed to the disk. After a power failure, the checksum reveals damage.
     runner::NewFile(draft, storage_).append(entry);
     if (storage_.rename(draft, path) != 0)
       throw std::system_error(errno, std::generic_category(), path.string());
@@ -209,7 +209,7 @@ void ImageStore::put(const std::string& key, const StoredImage& picture) {
     storage_.remove(draft);
     const std::lock_guard lock(mutex_);
     if (!std::exchange(has_failed_, true))
-      std::fprintf(stderr, "images are not kept on the disk: %s\n", error.what());
+      std::fprintf(stderr, "images are not cached on disk: %s\n", error.what());
   }
 }
 

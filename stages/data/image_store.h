@@ -14,36 +14,37 @@
 
 namespace stages {
 
-/// An image as it was cut to size, and the verdict of its decoder.
+/// An image cut to size, and the result of the subject check.
 struct StoredImage {
   KeptImage kept;
-  bool is_unlike = false;  ///< it did not look like the subject of the data
+  bool is_unlike = false;  ///< the image does not look like the subject of its data set
 };
 
-/// A cache on disk, shared by all runs of a user, of images cut to size that do not fit memory. An
-/// entry's key depends on the contents of the image file and on the processing. An entry has a
-/// checksum: one damaged by a crash or a disk is removed and treated as missing. The folder holds
-/// at most `most_bytes`, and some space of its disk stays free. To make room, entries that were not
-/// used since this object was made are removed, oldest first; if there are none, the new one is not
-/// kept. After a failed write, writing stops, and the log says why. Thread-safe.
+/// A disk cache, shared by all runs of a user, of cut images that do not fit in memory. The key of
+/// an entry depends on the contents of the image file and on the processing. Entries have
+/// checksums; a damaged entry is removed and treated as missing. The folder contains at most
+/// `most_bytes`, and some disk space stays free. To make room, entries that were not used since
+/// this object was created are removed, oldest first; if there are none, the new image is not
+/// stored. After a failed write, nothing more is written, and the log states the cause.
+/// Thread-safe.
 class ImageStore {
  public:
-  /// `how`: everything that turns a file's bytes into pixels, by this build. `storage` is borrowed.
+  /// `how` describes all processing that turns a file's bytes into pixels. `storage` is borrowed.
   ImageStore(std::int64_t most_bytes, std::string how, runner::Storage& storage = runner::disk());
 
-  /// Uses the folder "pictures" in `cache`; before this call, and if `cache` is empty, nothing is
-  /// kept. `build`: identifies this build, since others may cut differently. Nothing is created
-  /// before the first entry.
+  /// Uses the folder "pictures" in `cache`. Before this call, and if `cache` is empty, nothing is
+  /// stored. `build` identifies this build, since other builds may cut differently. No folder is
+  /// created before the first entry.
   void open(const std::filesystem::path& cache, const std::string& build);
 
-  /// The key of an image in `file`, cropped to `box`, if the file has been read before and its
+  /// Returns the key of the image in `file`, cropped to `box`, if the file was read before and its
   /// size, times and inode are unchanged; nullopt if it must be read.
   std::optional<std::string> known_key(const std::filesystem::path& file,
                                        const std::optional<Box>& box) const;
-  /// The same once the file is read.
+  /// Returns the key of the image in `file`, cropped to `box`, given the file's bytes.
   std::string key(const std::filesystem::path& file, const std::optional<Box>& box, Bytes bytes);
 
-  /// nullopt if it is missing or damaged.
+  /// Returns the stored image; nullopt if it is missing or damaged.
   std::optional<StoredImage> find(const std::string& key);
   void put(const std::string& key, const StoredImage& picture);
 
@@ -54,7 +55,7 @@ class ImageStore {
   /// Identifies the version of a file.
   struct Version {
     std::uint64_t size = 0, inode = 0;
-    std::int64_t modified = 0, changed = 0;  // nanoseconds
+    std::int64_t modified = 0, changed = 0;  // in nanoseconds
     bool operator==(const Version&) const = default;
   };
   struct Known {
@@ -81,7 +82,7 @@ class ImageStore {
   std::string build_;
   std::map<std::filesystem::path, Known> known_;  // files that have been read
   bool is_surveyed_ = false, has_failed_ = false;
-  std::vector<Entry> old_;  // that may be removed, the last one first
+  std::vector<Entry> old_;  // entries that may be removed, from the back
   std::int64_t bytes_ = 0;  // of all entries
   std::int64_t written_ = 0;
 };

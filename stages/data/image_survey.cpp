@@ -24,13 +24,13 @@
 namespace stages {
 namespace {
 
-constexpr int kSeenSide = 128;     // pixels that suffice to hash an image and to check its subject
+constexpr int kSeenSide = 128;     // enough pixels to hash an image and to check its subject
 constexpr double kMostGrey = 1.5;  // between thumbnails of images that look the same
 constexpr auto kShownEvery = std::chrono::milliseconds(100);
 
-/// What is kept of an image.
+/// The data kept for each image.
 struct Seen {
-  std::array<std::uint64_t, 2> digest{};  // half of its file's SHA-256
+  std::array<std::uint64_t, 2> digest{};  // half of the file's SHA-256
   Thumbnail thumbnail{};
   std::int64_t bytes = 0;
   int width = 0, height = 0;
@@ -69,7 +69,7 @@ struct Task {
   const ImageFile* file;
 };
 
-/// Checks all of them, in several threads.
+/// Inspects all images, in several threads.
 std::vector<Seen> look_at_all(const std::vector<Task>& tasks, const SurveyOptions& options) {
   std::vector<Seen> seen(tasks.size());
   std::atomic<std::size_t> next = 0, done = 0;
@@ -100,7 +100,7 @@ std::vector<Seen> look_at_all(const std::vector<Task>& tasks, const SurveyOption
       threads.emplace_back(work);
     } catch (const std::system_error&) {
       if (threads.empty()) throw;
-      const std::lock_guard lock(mutex);  // the threads that have started do the work
+      const std::lock_guard lock(mutex);  // the threads that did start do the work
       left -= i;
       break;
     }
@@ -166,7 +166,7 @@ ImageSurvey survey_images(const std::vector<std::shared_ptr<const ImageDataset>>
   };
   std::vector<int> widths, heights;
   std::vector<ImageHash> hashes;
-  std::vector<std::size_t> readable;  // the image of each hash
+  std::vector<std::size_t> readable;  // the image index of each hash
   std::map<std::array<std::uint64_t, 2>, std::vector<std::size_t>> of_digest;
   for (std::size_t i = 0; i < seen.size(); ++i) {
     survey.bytes += seen[i].bytes;
@@ -233,7 +233,7 @@ class Connections {
   std::vector<std::size_t> next_;
 };
 
-/// Bits `begin` to `end`, at most 64 bits.
+/// Returns the bits [begin, end) of `hash`, at most 64.
 std::uint64_t bits_of(const ImageHash& hash, int begin, int end) {
   std::uint64_t bits = 0;
   for (int bit = begin; bit < end; ++bit)
@@ -270,7 +270,7 @@ ImageHash image_hash(const Thumbnail& seen) {
   return hash;
 }
 
-// Without the processor's own instruction this takes twice as long.
+// Twice as fast with the processor's popcnt instruction.
 #if defined(__x86_64__)
 __attribute__((target_clones("popcnt", "default")))
 #endif
@@ -283,7 +283,7 @@ std::vector<std::vector<std::size_t>> alike(
     std::span<const ImageHash> hashes, int most,
     const std::function<bool(std::size_t, std::size_t)>& confirm,
     const std::function<void()>& look) {
-  // Equal hashes count as one, so that a thousand black images are not compared with each other.
+  // Equal hashes are merged first, so a thousand black images are not compared with each other.
   std::map<ImageHash, std::vector<std::size_t>> of_hash;
   for (std::size_t i = 0; i < hashes.size(); ++i) of_hash[hashes[i]].push_back(i);
   std::vector<ImageHash> different;

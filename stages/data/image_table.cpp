@@ -64,7 +64,7 @@ constexpr std::array kTableParts = {Part::kTrain, Part::kValidation, Part::kTest
 
 std::string in_quotes(std::string_view text) { return "'" + runner::printable(text) + "'"; }
 
-/// `field` without the spaces around it.
+/// Returns `field` without surrounding spaces.
 std::string_view without_spaces(std::string_view field) {
   constexpr std::string_view kSpaces = " \t\r\n";
   const std::size_t first = field.find_first_not_of(kSpaces);
@@ -140,7 +140,7 @@ class TableLister {
     check_twice(titles, csv.header_line());
     if (!errors_.empty() || !files_.is_faultless()) return;
 
-    std::vector<std::size_t> told;  // columns of the caption fields
+    std::vector<std::size_t> told;  // the columns of the caption fields
     for (const std::string& field : list_.facts.fields)
       told.push_back(static_cast<std::size_t>(std::ranges::find(titles, field) - titles.begin()));
     csv.for_rows([&](std::size_t line, const std::vector<std::string>& fields) {
@@ -149,7 +149,7 @@ class TableLister {
       const std::string_view written = without_spaces(fields[label]);
       row.label = labels_.emplace(compared_name(written), written).first->second;
       if (row.label.empty())
-        files_.fault(name_, line, "it has nothing in the column " + in_quotes(table_.label));
+        files_.fault(name_, line, "it has no value in the column " + in_quotes(table_.label));
       else if (runner::printable(row.label) != row.label)
         files_.fault(name_, line, "its " + in_quotes(table_.label) + " cannot be printed");
       row.facts = &facts_.emplace(facts_of(line, fields, told), kUnused).first->first;
@@ -172,7 +172,7 @@ class TableLister {
     return static_cast<std::size_t>(found - titles.begin());
   }
 
-  /// Reports an ambiguous column: two columns of the same title.
+  /// Reports two columns with the same title, if that column is used.
   void check_twice(const std::vector<std::string>& titles, std::size_t line) {
     std::set<std::string> used(list_.facts.fields.begin(), list_.facts.fields.end());
     used.insert({table_.image, table_.label});
@@ -194,7 +194,7 @@ class TableLister {
     return Part::kTrain;
   }
 
-  /// The facts for captions of the image.
+  /// Returns the image's values of the caption fields.
   std::vector<std::string> facts_of(std::size_t line, const std::vector<std::string>& fields,
                                     const std::vector<std::size_t>& columns) {
     std::vector<std::string> values;
@@ -202,7 +202,7 @@ class TableLister {
       values.emplace_back(without_spaces(fields[column]));
       if (values.back().empty())
         files_.fault(name_, line,
-                     "it has nothing in the column " +
+                     "it has no value in the column " +
                          in_quotes(list_.facts.fields[values.size() - 1]) +
                          ", which the caption names");
     }
@@ -211,7 +211,7 @@ class TableLister {
 
   std::string path_of(std::size_t line, std::string_view field) {
     std::string path(without_spaces(field));
-    std::ranges::replace(path, '\\', '/');  // as written on Windows
+    std::ranges::replace(path, '\\', '/');  // paths written on Windows
     path = fs::path(path).lexically_normal().string();
     if (const fs::path there = disk_.called(table_.root / path); there != table_.root / path)
       path = there.lexically_relative(table_.root).string();
@@ -272,12 +272,12 @@ class TableLister {
       list_[row.part].push_back({.name = std::move(row.path), .label = label, .facts = facts});
     }
     if (list_[Part::kTrain].empty() && table_.part)
-      list_.no_train =
-          runner::Diagnostic{ErrorCode::kTooFewSamples,
-                             {},
-                             "/part",
-                             "'" + table_.file.string() + "' gives no image for training",
-                             "write train in the column " + in_quotes(*table_.part) + " for some"};
+      list_.no_train = runner::Diagnostic{
+          ErrorCode::kTooFewSamples,
+          {},
+          "/part",
+          "'" + table_.file.string() + "' has no image for training",
+          "write train in the column " + in_quotes(*table_.part) + " for some images"};
   }
 
   void check_images() {
@@ -304,9 +304,9 @@ class TableLister {
   ImageList list_;
   Diagnostics errors_;
   std::vector<Row> rows_;
-  std::map<std::vector<std::string>, std::int64_t> facts_;  // indices into the list's facts
-  std::unordered_map<std::string, std::size_t> lines_;      // by path
-  std::map<std::string, std::string> labels_;               // as first written, by compared_name()
+  std::map<std::vector<std::string>, std::int64_t> facts_;  // row indices into the list's facts
+  std::unordered_map<std::string, std::size_t> lines_;      // by image path
+  std::map<std::string, std::string> labels_;               // first spelling, by compared_name()
   NamesOnDisk disk_;
 };
 
@@ -323,7 +323,7 @@ std::size_t line_end_length(std::string_view text) {
   return text.starts_with('\n') ? 1 : 0;
 }
 
-/// Removes a line from the front of `text` and returns it with its end.
+/// Removes the first line from `text` and returns it with its line break.
 std::string_view take_line(std::string_view& text) {
   const std::size_t size = std::min(text.find('\n'), text.size() - 1) + 1;
   const std::string_view line = text.substr(0, size);
@@ -356,7 +356,8 @@ bool CsvRecords::next() {
   return true;
 }
 
-/// Removes a record from the front of `rest`.
+/// Removes the first record from `rest` and reads its fields. Returns false if its quotes are
+/// malformed.
 bool CsvRecords::take_fields(std::string_view& rest) {
   fields_.clear();
   while (true) {

@@ -32,7 +32,7 @@ const json& member(const json& object, const std::string& key) {
 }
 
 double number_between(const json& value, double smallest, double largest, const std::string& key) {
-  // Written so that NaN is refused too.
+  // This form of the comparison also refuses NaN.
   if (value.is_number() && value.get<double>() >= smallest && value.get<double>() <= largest)
     return value.get<double>();
   refuse_transform(key, "is outside its range");
@@ -74,7 +74,7 @@ int integer_between(const json& value, double smallest, double largest, const st
   return static_cast<int>(number_between(value, smallest, largest, key));
 }
 
-/// The bounds are those of the options in schemas/data.
+/// Reads the preprocessing steps. The bounds are the same as in schemas/data.
 Preprocessing preprocessing_from(const json& document) {
   Preprocessing steps;
   if (!document.is_object()) refuse_transform("preprocess", "is not a mapping");

@@ -20,15 +20,15 @@ inline constexpr std::array<std::pair<std::string_view, CropOffset>, 2> kCropOff
 inline constexpr std::array<std::pair<std::string_view, ResizeShape>, 2> kResizeShapes = {
     {{"shortest_side", ResizeShape::kShortestSide}, {"square", ResizeShape::kSquare}}};
 
-/// The transform from an image to the tensor "image" in evaluation, as JSON: {"kind": "image",
-/// "image_size", "decode", "resize", "normalize"}, all as in a recipe; with preprocessing also
-/// "preprocess": {"flatten_sharpen", "clahe"} with the steps in use; and with a subject "subject":
-/// its name. Options of training, errors and loading are not included.
+/// Returns the evaluation transform from an image file to the tensor "image" as JSON: {"kind":
+/// "image", "image_size", "decode", "resize", "normalize"}, all as in a recipe. Preprocessing adds
+/// "preprocess": {"flatten_sharpen", "clahe"} with the steps in use, and a subject adds "subject"
+/// with its name. Options for training, errors and loading are not included.
 std::string transform_json(const ImageDatasetOptions& options);
 
-/// Parses what transform_json() wrote, from any source. Other options keep their defaults, and a
-/// subject that is not among `subjects` is ignored. Throws std::invalid_argument with the fault in
-/// half a sentence: "its 'image_size' …".
+/// Parses the output of transform_json(); the text is not trusted. Other options keep their
+/// defaults, and a subject that is not among `subjects` is ignored. Throws std::invalid_argument
+/// with the fault in half a sentence: "its 'image_size' …".
 ImageDatasetOptions transform_from_json(std::string_view text,
                                         std::span<const ImageSubject* const> subjects = {});
 

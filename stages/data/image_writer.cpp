@@ -11,7 +11,8 @@
 namespace stages {
 namespace {
 
-/// libjpeg is C: it exits by longjmp, only over frames without destructors.
+/// The libjpeg encoder. libjpeg reports errors with longjmp, which may only skip frames without
+/// destructors.
 struct Encoder {
   jpeg_compress_struct state{};
   jpeg_error_mgr errors{};

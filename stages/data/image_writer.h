@@ -7,14 +7,14 @@
 
 namespace stages {
 
-/// `image` as a baseline JPEG file without chroma subsampling; `quality` is libjpeg's, 1 to 100.
-/// Neither side may exceed 65500 pixels. Throws std::runtime_error if libjpeg refuses.
+/// Encodes `image` as a baseline JPEG file without chroma subsampling; `quality` is libjpeg's, 1 to
+/// 100. Neither side may exceed 65500 pixels. Throws std::runtime_error if libjpeg fails.
 std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality);
 
-/// The same as a greyscale file, without colours.
+/// Encodes `image` as a greyscale JPEG file; otherwise as encode_jpeg().
 std::vector<std::uint8_t> encode_gray_jpeg(const Image& image, int quality);
 
-/// `image` as a PNG file. Throws std::runtime_error if libpng refuses.
+/// Encodes `image` as a PNG file. Throws std::runtime_error if libpng fails.
 std::vector<std::uint8_t> png_file(const Image& image);
 
 }  // namespace stages

@@ -34,8 +34,8 @@ class Search {
       fail(ErrorCode::kTooFewSamples,
            "there is no image in the folder '" + root_.string() + "'" +
                (not_taken.empty() ? "" : ": " + not_taken),
-           "images are the files ending in " + std::string(runner::kImageEndings) +
-               ", in it or below");
+           "only files ending in " + std::string(runner::kImageEndings) +
+               " count as images, in the folder or below it");
     }
     std::ranges::move(files_, std::back_inserter(found_.files));
   }
@@ -68,7 +68,7 @@ class Search {
       fail(ErrorCode::kMissingFolder,
            "the folder '" + folder.string() + "' cannot be read: " + error.message(), "");
     for (const fs::path& next : folders)
-      look_into(next);  // with no folder open: they may be deeply nested
+      look_into(next);  // after closing this folder, since nesting may be deep
   }
 
   bool stays_inside(const fs::path& link) {
@@ -85,7 +85,7 @@ class Search {
     }
     fail(ErrorCode::kOutsideRoot,
          "the symlink '" + link.string() + "' leads out of '" + root_.string() + "'",
-         "name the file itself if you mean it");
+         "to include it, name the file itself");
     return false;
   }
 
@@ -107,7 +107,7 @@ std::shared_ptr<const ImageList> as_list(std::vector<std::string> files) {
 }
 
 ImageDatasetOptions stopping(ImageDatasetOptions options) {
-  options.on_corrupt = OnCorrupt::kStop;  // so that the cause is known
+  options.on_corrupt = OnCorrupt::kStop;  // so sample() reports the cause
   return options;
 }
 

@@ -14,31 +14,31 @@
 
 namespace stages {
 
-/// The images to predict, and other files found next to them.
+/// The images to predict, and the other files found in their folders.
 struct ImagePaths {
   std::vector<std::string> files;
   runner::NotTaken not_taken;
-  runner::NotTaken other_formats;  ///< files found in folders that look like images in unsupported
-                                   ///< formats
+  /// Files in folders that look like images in unsupported formats.
+  runner::NotTaken other_formats;
 };
 
-/// The image files that `paths` name. A file counts as one whatever its name. A folder gives the
-/// files in and below it that have an image's name, in a supported format or another
-/// (runner/shared/text/image_names.h), sorted. Hidden files and links to folders are left out. No
-/// file is opened. Reports all errors at once: a missing path, a folder that is unreadable or has
-/// no image, a link in a folder that is broken or leads out of it.
+/// Returns the image files that `paths` name. A path to a file counts as an image, whatever its
+/// name. A path to a folder stands for all files in and below it with an image's name, in a
+/// supported format or another (runner/shared/text/image_names.h), sorted. Hidden files and links
+/// to folders are left out. No file is opened. Reports all errors at once: a missing path, a folder
+/// that is unreadable or has no image, a link in a folder that is broken or leads out of it.
 runner::Result<ImagePaths> list_images(const std::vector<std::string>& paths);
 
 /// Why an image could not be read.
 struct Unreadable {
   runner::ErrorCode code;
-  std::string message;  ///< names the file
+  std::string message;  ///< includes the file's name
 };
 
-/// Images without classes, for prediction: "image" as in evaluation.
+/// Images without classes, for prediction. A sample has only "image", as in evaluation.
 class ImagesToPredict final : public Dataset {
  public:
-  /// `skip`: an unreadable image is left out and remembered, instead of being an error.
+  /// With `skip`, unreadable images are left out and recorded instead of causing an error.
   ImagesToPredict(std::vector<std::string> files, ImageDatasetOptions options, bool skip);
 
   DatasetDescription describe() const override;
@@ -48,12 +48,12 @@ class ImagesToPredict final : public Dataset {
   }
   LoaderOptions loader() const override { return pictures_.loader(); }
 
-  /// Images read so far, in order, that do not look like the subject of the network's training
-  /// data.
+  /// Returns the images read so far that do not look like the subject of the training data, in
+  /// order.
   std::vector<std::string> unlike() const;
-  /// The subject that they should look like; null: any.
+  /// The subject that the images should show; null: any.
   const ImageSubject* subject() const { return pictures_.options().subject; }
-  /// The reason why image `index` was left out, which is then forgotten; nullopt if it was not.
+  /// Returns and forgets the reason why image `index` was left out; nullopt if it was not.
   std::optional<Unreadable> take_unreadable(std::int64_t index) const;
 
  private:

@@ -11,13 +11,13 @@
 
 #include <jpeglib.h>
 
-#include <jerror.h>  // after the options that jpeglib.h was built with
+#include <jerror.h>  // must follow jpeglib.h, which defines the build options
 #include <zlib.h>
 
 namespace stages {
 namespace {
 
-/// Reads integers of one byte order at any offset; out of bounds they are 0.
+/// Reads integers in a given byte order at any offset. Returns 0 out of bounds.
 struct Integers {
   Bytes bytes;
   bool big_endian;
@@ -35,8 +35,7 @@ bool starts_with(Bytes bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
 }
 
-/// The orientation in a file's EXIF or XMP; nullopt: none given. A number that is not 1 to 8 is
-/// returned too.
+/// The orientation stored in a file's EXIF or XMP; nullopt: none. The number may be outside 1 to 8.
 using Orientation = std::optional<int>;
 
 int in_range(Orientation orientation) {
@@ -94,13 +93,13 @@ Orientation orientation_of_xmp(Bytes xml) {
   return std::nullopt;
 }
 
-/// EXIF takes precedence over XMP.
+/// Returns the orientation from EXIF or, if that has none, from XMP.
 int orientation_of(Bytes exif, Bytes xmp) {
   const Orientation by_exif = orientation_of_exif(exif);
   return in_range(by_exif ? by_exif : orientation_of_xmp(xmp));
 }
 
-/// Decompresses zlib data; empty if it is damaged, or long.
+/// Decompresses zlib data. Returns an empty string if the data is damaged or too long.
 std::string inflated(Bytes bytes) {
   constexpr std::size_t kLongest = std::size_t{1} << 20;
   std::string text(kLongest, '\0');
@@ -115,7 +114,7 @@ Bytes bytes_of_text(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-/// The text of a PNG chunk tEXt, zTXt or iTXt, if it has the keyword `key`.
+/// Returns the text of a PNG chunk (tEXt, zTXt or iTXt) if its keyword is `key`; else nullopt.
 std::optional<std::string> png_text(std::string_view chunk, Bytes data, std::string_view key) {
   if (data.size() <= key.size() || !starts_with(data, key) || data[key.size()] != 0)
     return std::nullopt;
@@ -128,7 +127,7 @@ std::optional<std::string> png_text(std::string_view chunk, Bytes data, std::str
     if (rest.size() < 2) return std::nullopt;
     is_compressed = rest[0] != 0;
     rest = rest.subspan(2);
-    for (int skipped = 0; skipped < 2; ++skipped) {  // a language, and the keyword in it
+    for (int skipped = 0; skipped < 2; ++skipped) {  // the language tag and the translated keyword
       const auto* const end = std::find(rest.data(), rest.data() + rest.size(), std::uint8_t{0});
       if (end == rest.data() + rest.size()) return std::nullopt;
       rest = rest.subspan(static_cast<std::size_t>(end - rest.data()) + 1);
@@ -138,8 +137,8 @@ std::optional<std::string> png_text(std::string_view chunk, Bytes data, std::str
   return std::string(reinterpret_cast<const char*>(rest.data()), rest.size());
 }
 
-/// Parses a profile of ImageMagick: a line break, the name, the size, and the bytes in hexadecimal,
-/// in lines.
+/// Parses a raw profile as ImageMagick writes it: a line break, the name, the size, and lines of
+/// hexadecimal bytes.
 std::string from_raw_profile(const std::string& text) {
   std::size_t begin = 0;
   for (int line = 0; line < 3; ++line) {
@@ -199,7 +198,7 @@ int png_orientation(Bytes file) {
   Bytes exif;
   std::string profile, xmp;
   std::size_t at = 8;
-  while (at + 12 <= file.size()) {  // length, name, data, checksum
+  while (at + 12 <= file.size()) {  // chunks: length, name, data, checksum
     const std::size_t length = integers.read(at, 4);
     if (length > file.size() - at - 12) break;
     const std::string_view name(reinterpret_cast<const char*>(file.data()) + at + 4, 4);
@@ -219,7 +218,8 @@ int webp_orientation(Bytes file) {
   const Integers integers{file, false};
   Bytes exif, xmp;
   std::size_t at = 12;
-  while (at + 8 <= file.size()) {  // name, length, data, a padding byte if the length is odd
+  // Chunks consist of name, length, data, and a padding byte if the length is odd.
+  while (at + 8 <= file.size()) {
     const std::size_t length = integers.read(at + 4, 4);
     if (length > file.size() - at - 8) break;
     const Bytes data = file.subspan(at + 8, length);
@@ -232,11 +232,12 @@ int webp_orientation(Bytes file) {
 
 namespace {
 
-/// A file with thousands of scans would keep the decoder busy for hours.
+/// A file with thousands of scans could keep the decoder busy for hours.
 constexpr int kMaxScans = 500;
 
-/// The decoder and its jump target. libjpeg is C: an exception must not cross it, so it exits by
-/// longjmp, only over frames without destructors. Everything with a destructor lives above `run`.
+/// The libjpeg decoder and its jump target. No exception may pass through libjpeg's C code, so
+/// errors use longjmp, which may only skip frames without destructors. Objects with destructors
+/// must be in the frames above `run`.
 struct Decoder {
   jpeg_decompress_struct state{};
   jpeg_error_mgr errors{};
@@ -254,7 +255,7 @@ struct Decoder {
 }
 
 void on_message(j_common_ptr state, int level) {
-  if (level >= 0) return;  // a trace
+  if (level >= 0) return;  // trace messages
   switch (state->err->msg_code) {
     case JWRN_JPEG_EOF:
     case JWRN_HIT_MARKER:
@@ -264,7 +265,7 @@ void on_message(j_common_ptr state, int level) {
     case JWRN_NOT_SEQUENTIAL:
       fail(state);
     default:
-      return;  // stray bytes between segments and the like: the pixels are whole
+      return;  // such as stray bytes between segments; the pixels are complete
   }
 }
 
@@ -291,7 +292,7 @@ bool open(Decoder& decoder, Bytes file) {
   return true;
 }
 
-/// Sets the output's size and format. False on failure.
+/// Sets the size and format of the output and starts decompression. Returns false on failure.
 bool start(Decoder& decoder, int eighths) {
   if (setjmp(decoder.failed)) return false;
   jpeg_decompress_struct& state = decoder.state;
@@ -305,23 +306,23 @@ bool start(Decoder& decoder, int eighths) {
   return true;
 }
 
-/// Multiplies two fractions of 255, rounded.
+/// Multiplies two numbers that represent fractions of 255, with rounding.
 std::uint8_t product(unsigned a, unsigned b) {
   return static_cast<std::uint8_t>((a * b + 127) / 255);
 }
 
-/// One row of inverted CMYK, K last: the white that remains after ink and black.
+/// Converts one row of inverted CMYK to RGB: the white that remains after ink and black.
 void add_inks(const std::uint8_t* inks, std::uint8_t* rgb, int width) {
   for (int x = 0; x < width; ++x, inks += 4, rgb += 3) {
     for (int channel = 0; channel < 3; ++channel) rgb[channel] = product(inks[channel], inks[3]);
   }
 }
 
-/// Reads every row into `image`; `inks` is a buffer for one row of four inks. False on failure.
+/// Reads all rows into `image`; `inks` is a buffer for one CMYK row. Returns false on failure.
 bool read_rows(Decoder& decoder, Image& image, std::vector<std::uint8_t>& inks) {
   if (setjmp(decoder.failed)) return false;
   const bool four_inks = decoder.state.out_color_space == JCS_CMYK;
-  std::uint8_t* rows[16];  // as many as a row of blocks has if the chroma has half the height
+  std::uint8_t* rows[16];  // the height of a row of blocks with half-height chroma
   while (decoder.state.output_scanline < decoder.state.output_height) {
     const auto y = static_cast<int>(decoder.state.output_scanline);
     const int most = four_inks ? 1 : std::min(static_cast<int>(std::size(rows)), image.height - y);

@@ -42,7 +42,7 @@ std::string listed_names(const std::vector<std::string>& names) {
   return runner::listed(names, kNamedImages, "'");
 }
 
-/// The images of `one` that are not in `other`.
+/// Returns the names of the images of `one` that are not in `other`.
 std::vector<std::string> names_lacking(const Division& one, const Division& other) {
   const PartOf known = part_of_images(other);
   std::vector<std::string> result;
@@ -53,7 +53,7 @@ std::vector<std::string> names_lacking(const Division& one, const Division& othe
   return result;
 }
 
-/// Are all files of `one` in `other`, with the same sizes?
+/// True if `other` has all files of `one`, with the same sizes.
 bool is_copied_in(const Division& one, const Division& other) {
   std::unordered_map<std::string_view, std::uintmax_t> sizes;
   for (const auto& [part, files] : other.parts)
@@ -73,7 +73,7 @@ void drop_missing(Division& division, const Division& now) {
     std::erase_if(files, [&](const Division::File& file) { return !there.contains(file.name); });
 }
 
-/// Drops the rows of facts that are used only by images that are gone.
+/// Drops the rows of facts that only removed images used.
 void drop_facts(ImageList& list, const std::unordered_set<std::int64_t>& of_gone) {
   std::unordered_set<std::int64_t> used;
   for (const auto& part : list.parts)
@@ -144,12 +144,12 @@ std::optional<Division> division_to_keep(const Division& now, bool by_chance,
   if (!fs::exists(file, error)) {
     if (!by_chance) return std::nullopt;
     const std::string message =
-        "the run does not say how its images were divided: '" + file.string() + "' is not there";
+        "the run has no record of how its images were divided: '" + file.string() + "' is missing";
     if (node.resuming && !node.accepts_changes)
       throw StageError(ErrorCode::kChangedRun, message)
           .at("/split")
           .with_help(
-              "it was started by a version that did not record it: start a new run, or add --force "
+              "a version that did not record it started the run: start a new run, or add --force "
               "to divide the images again");
     context.say(message + ", so they are divided again: tested images may have been trained on");
     return std::nullopt;
@@ -159,7 +159,7 @@ std::optional<Division> division_to_keep(const Division& now, bool by_chance,
   if (earlier.drawn_by != now.drawn_by) {
     if (is_same_root)
       context.say("not divided as in the previous run, which used " + earlier.drawn_by +
-                  ", but by " + now.drawn_by);
+                  "; this run uses " + now.drawn_by);
     return std::nullopt;
   }
   if (!is_same_root && !is_copied_in(earlier, now)) {
@@ -169,9 +169,9 @@ std::optional<Division> division_to_keep(const Division& now, bool by_chance,
   const std::vector<std::string> missing = names_lacking(earlier, now),
                                  added = names_lacking(now, earlier);
   if (!missing.empty()) {
-    const std::string message = images_text(missing.size()) + " of those that the run divided " +
+    const std::string message = images_text(missing.size()) + " that the run divided " +
                                 (missing.size() == 1 ? "is" : "are") +
-                                " not there any more: " + listed_names(missing);
+                                " missing: " + listed_names(missing);
     if (!node.accepts_changes)
       throw StageError(ErrorCode::kChangedRun, message)
           .at("/root")
@@ -181,8 +181,8 @@ std::optional<Division> division_to_keep(const Division& now, bool by_chance,
   }
   if (!added.empty())
     context.say(images_text(added.size()) + (added.size() == 1 ? " is" : " are") +
-                " new since the run started, and in no part of its division: " +
-                listed_names(added) + "; a new run divides them too");
+                " new since the run started and in none of its parts: " + listed_names(added) +
+                "; a new run would divide them too");
   const bool is_same = missing.empty() && added.empty() && earlier.classes == now.classes &&
                        has_same_parts(earlier, now);
   return is_same ? std::nullopt : std::optional(std::move(earlier));

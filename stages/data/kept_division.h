@@ -11,41 +11,43 @@
 
 namespace stages {
 
-/// The images of `all` that are in no part of `divided`.
+/// Returns the images of `all` that are in no part of `divided`.
 ImageList left_out(const ImageList& all, const ImageList& divided);
 
-/// The division of `divided`; other images of `all` are in no part. `drawn_by` are the options that
-/// determine it.
+/// Returns the division of `divided`; images that only `all` has are in no part. `drawn_by`
+/// describes the options that determine the division.
 Division division_of(const ImageList& divided, const ImageList& all, std::string drawn_by);
 
-/// Is every image that is in a part of both divisions in the same part?
+/// True if both divisions put the same images in the same parts. An image that one of them puts in
+/// no part is ignored.
 bool has_same_parts(const Division& one, const Division& other);
 
-/// The division that this node recorded in the run that is resumed, repeated or evaluated, named by
-/// `context`, if the images should be divided as it says and not as `now` says. nullopt: there is
-/// no record, or it has other images and options, or it is the same. Reports how many images are
-/// new since then. Throws runner::StageError at /root if images of the record are missing now, or
-/// if there is no record although the resumed run's node was divided `by_chance`. If changes are
-/// accepted, it reports them instead, and the result omits the missing images.
+/// Returns the division that this node recorded in the run that is resumed, repeated or evaluated
+/// (named by `context`), if it applies and differs from `now`. Returns nullopt if there is no
+/// record, if the record has other images or options, or if the division is the same. Reports which
+/// images are new since then. Throws runner::StageError if recorded images are missing (at /root),
+/// or if the resumed run has no record although it was divided `by_chance` (at /split). If changes
+/// are accepted, reports them instead; the result then omits missing images.
 std::optional<Division> division_to_keep(const Division& now, bool by_chance,
                                          runner::RunContext& context);
 
-/// Keeps in the list only what `division` has: images, classes, and facts for captions.
+/// Removes images, classes and caption facts that `division` does not have from the list.
 void keep_only(ImageList& list, const Division& division);
 
-/// The list divided as `division` says; images in no part are left out. Each part keeps the list's
-/// order.
+/// Returns the list divided according to `division`; images in no part are left out. Each part
+/// keeps the list's order.
 ImageList divided_as(const ImageList& list, const Division& division);
 
-/// The parts of few-shot learning: a list each, with its own classes, of which only that part is
-/// used.
+/// One list per part for few-shot learning. Each part has its own classes; only that part of its
+/// list is used.
 using FewShotLists = std::array<std::shared_ptr<const ImageList>, kSplitParts>;
 
-/// `spare` has the other images, or is one of the lists.
+/// Returns the division of few-shot `lists`. The images of `spare` that no list uses are in no
+/// part; `spare` may have images of its own or be equal to `lists`.
 Division division_of(const FewShotLists& lists, const FewShotLists& spare, std::string drawn_by);
 
-/// The images of all lists, divided as `division` says; images in no part are left out. Each part
-/// is sorted by label and name.
+/// Returns the images of all lists divided according to `division`; images in no part are left out.
+/// Each part is sorted by label and name.
 FewShotLists divided_as(const FewShotLists& lists, const FewShotLists& spare,
                         const Division& division);
 

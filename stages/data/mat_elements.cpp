@@ -17,13 +17,13 @@
 namespace stages {
 namespace {
 
-constexpr std::uint32_t kComplex = 0x0800;  // one of an array's flags
+constexpr std::uint32_t kComplex = 0x0800;  // a flag of an array
 constexpr std::size_t kMostDimensions = 32;
 
 [[noreturn]] void refuse_mat(const std::string& what) { throw std::invalid_argument(what); }
 
-/// The number at the beginning of `bytes`, which are long enough. Files are little-endian, and so
-/// is this machine.
+/// Returns the number at the beginning of `bytes`, which must be long enough. Both the files and
+/// this machine are little-endian.
 template <typename T>
 T number_at(std::string_view bytes) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -32,7 +32,7 @@ T number_at(std::string_view bytes) {
   return value;
 }
 
-/// Ends an inflation in any case.
+/// A zlib stream that is released in every case.
 struct Inflation {
   z_stream stream{};
   bool begun = inflateInit(&stream) == Z_OK;
@@ -44,7 +44,7 @@ struct Inflation {
   }
 };
 
-/// Decompresses `bytes`, to at most `limit` bytes.
+/// Decompresses `bytes`; refuses results longer than `limit`.
 std::string inflate_element(std::string_view bytes, std::size_t limit) {
   Inflation inflation;
   if (!inflation.begun) throw std::bad_alloc();
@@ -73,12 +73,12 @@ void append_numbers(std::string_view data, std::vector<std::int64_t>& values) {
   for (std::size_t at = 0; at < data.size(); at += sizeof(T)) {
     const T value = number_at<T>(data.substr(at));
     if constexpr (std::is_floating_point_v<T>) {
-      // Written so that NaN is refused too.
+      // This form of the comparison also refuses NaN.
       if (!(std::abs(value) <= T{1 << 24}) || value != std::trunc(value))
         refuse_mat("it has a number that is not an integer");
     } else if constexpr (std::is_same_v<T, std::uint64_t>) {
       if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-        refuse_mat("it has a number too large");
+        refuse_mat("it has a number that is too large");
     }
     values.push_back(static_cast<std::int64_t>(value));
   }
@@ -94,7 +94,8 @@ struct NumberType {
 template <typename T>
 constexpr NumberType kNumbers{sizeof(T), append_numbers<T>};
 
-/// The storage type of numbers; their array class may be wider.
+/// Returns the type in which numbers are stored, which may be narrower than their array class;
+/// nullopt if it is not numeric.
 std::optional<NumberType> number_type(std::uint32_t type) {
   switch (type) {
     case kMatInt8:
@@ -127,7 +128,7 @@ std::optional<NumberType> number_type(std::uint32_t type) {
 MatElement MatElements::next(const char* what) {
   if (rest_.size() < 8) refuse_mat(std::string("it ends within ") + what);
   const auto first = number_at<std::uint32_t>(rest_);
-  // A small element has its size in the upper half of the first word, and its data in the second
+  // A small element has its size in the upper half of the first word and its data in the second
   // word.
   if (const std::uint32_t small = first >> 16; small != 0) {
     if (small > 4)
@@ -139,10 +140,10 @@ MatElement MatElements::next(const char* what) {
   const std::size_t size = number_at<std::uint32_t>(rest_.substr(4));
   if (size > rest_.size() - 8) {
     refuse_mat(std::string("it ends within ") + what + ": " + std::to_string(size) +
-               " bytes are announced but only " + std::to_string(rest_.size() - 8) + " are there");
+               " bytes are expected, but only " + std::to_string(rest_.size() - 8) + " are there");
   }
   const MatElement element{first, rest_.substr(8, size)};
-  // Compressed elements are not padded, and the last element need not be.
+  // Compressed elements have no padding, and the last element may have none.
   const std::size_t padded = first == kMatCompressed ? size : (size + 7) / 8 * 8;
   rest_.remove_prefix(std::min(rest_.size(), 8 + padded));
   return element;
@@ -174,7 +175,7 @@ MatArray find_mat_array(std::string_view file, std::string_view name, std::strin
     refuse_mat("it was written by a big-endian machine; save it again on this one");
   if (mark.substr(2) != "IM") refuse_mat("it is not a MAT-file of version 5");
   if (number_at<std::uint16_t>(mark) != 0x0100)
-    refuse_mat("it is a MAT-file of another version than 5; save it by -v7");
+    refuse_mat("its version is not 5; save it again with -v7");
 
   std::size_t room = kMaxMatBytes;
   for (MatElements elements(file.substr(kMatHeadBytes)); !elements.empty();) {
@@ -200,7 +201,7 @@ MatSize mat_size(const MatArray& array, const std::string& what) {
       count > kMostDimensions) {
     refuse_mat(what + " has an invalid size");
   }
-  // Each factor and each product is bounded by the count of numbers that a file can hold.
+  // Every factor and product is limited to the number of values that a file can contain.
   MatSize size{.rows = 0, .elements = 1};
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t length = number_at<std::int32_t>(data.substr(4 * i));

@@ -8,19 +8,19 @@
 
 namespace stages {
 
-// The elements of MAT-files of version 5. No input is trusted: each function throws
+// The elements of version 5 MAT-files. Input is not trusted: each function throws
 // std::invalid_argument with the fault in half a sentence.
 
-// Element types: numeric types, and types that contain others.
+// Element types: numeric types, and types that contain other elements.
 inline constexpr std::uint32_t kMatInt8 = 1, kMatUint8 = 2, kMatUint16 = 4, kMatInt32 = 5,
                                kMatUint32 = 6, kMatMatrix = 14, kMatCompressed = 15, kMatUtf8 = 16,
                                kMatUtf16 = 17;
-// Array classes; from double to uint64 they are numeric.
+// Array classes; those from double to uint64 are numeric.
 inline constexpr std::uint32_t kMatCellClass = 1, kMatStructClass = 2, kMatCharClass = 4,
                                kMatDoubleClass = 6, kMatUint8Class = 9, kMatUint16Class = 11,
                                kMatUint64Class = 15;
 
-/// Where the elements of a file begin.
+/// The sizes of the file header and of the text in it, and the offset of the version number.
 inline constexpr std::size_t kMatHeadBytes = 128, kMatTextBytes = 116, kMatVersionAt = 124;
 
 struct MatElement {
@@ -28,20 +28,21 @@ struct MatElement {
   std::string_view data;
 };
 
-/// Takes elements off the front of some bytes.
+/// Reads elements one by one from the front of a byte sequence.
 class MatElements {
  public:
   explicit MatElements(std::string_view bytes) : rest_(bytes) {}
 
   bool empty() const { return rest_.empty(); }
-  /// `what` is the thing it is part of: "it ends within `what`".
+  /// Returns the next element. `what` names the expected element in errors: "it ends within
+  /// `what`".
   MatElement next(const char* what);
 
  private:
   std::string_view rest_;
 };
 
-/// An array whose header has been read. Refers to the bytes that it was read from.
+/// An array of which the header has been read. Refers to the bytes that it was read from.
 struct MatArray {
   std::string_view name;
   std::uint32_t array_class = 0;
@@ -54,20 +55,22 @@ struct MatArray {
   }
 };
 
-/// The array in an element of type kMatMatrix.
+/// Reads the header of the array in an element of type kMatMatrix.
 MatArray mat_array(std::string_view data);
 
-/// The variable `name` of a file. If it is compressed, it is decompressed into `inflated`, which
-/// the result refers to.
+/// Returns the variable `name` of a file. A compressed variable is decompressed into `inflated`,
+/// which the result refers to.
 MatArray find_mat_array(std::string_view file, std::string_view name, std::string& inflated);
 
-/// The size of an array along each of its dimensions, two or more. `what` is its name in messages.
+/// The size of an array with two or more dimensions: the first dimension, and the number of
+/// elements. mat_size() calls the array `what` in errors.
 struct MatSize {
   std::int64_t rows = 0, elements = 0;
 };
 MatSize mat_size(const MatArray& array, const std::string& what);
 
-/// The numbers of an array of `elements` numbers, which must be whole.
+/// Returns the numbers of an array of `elements` numbers, which must be integers. `what` names the
+/// array in errors.
 std::vector<std::int64_t> mat_numbers(MatArray& array, std::int64_t elements,
                                       const std::string& what);
 

@@ -55,7 +55,7 @@ std::string from_utf16(std::string_view bytes) {
   return text;
 }
 
-/// The text in a character array; nullopt if it has more than one row.
+/// Returns the text in a character array; nullopt if the array has more than one row.
 std::optional<std::string> text_in(MatArray& array, const MatSize& size) {
   const MatElement letters = array.rest.next("the text of a variable");
   if (size.elements > 0 && size.rows != 1) return std::nullopt;
@@ -65,7 +65,7 @@ std::optional<std::string> text_in(MatArray& array, const MatSize& size) {
   return std::nullopt;
 }
 
-/// The contents of the next array, if it is a text or one whole number.
+/// Returns the contents of the next array if it is a text or a single integer; else std::monostate.
 MatCell next_cell(MatElements& elements, const std::string& what) {
   const MatElement element = elements.next(what.c_str());
   if (element.type != kMatMatrix)
@@ -81,7 +81,7 @@ MatCell next_cell(MatElements& elements, const std::string& what) {
   try {
     return mat_numbers(array, 1, what).front();
   } catch (const std::invalid_argument&) {
-    return {};  // it is not whole
+    return {};  // not an integer
   }
 }
 
@@ -158,15 +158,15 @@ void append_element(std::string& text, std::uint32_t type, std::string_view data
   text.append((8 - data.size() % 8) % 8, '\0');
 }
 
-/// The same in eight bytes, for data of 1 to 4. The length of field names must be written in this
-/// form.
+/// Appends an element with 1 to 4 bytes of data, in eight bytes. The length of field names must be
+/// stored in this form.
 void append_small_element(std::string& text, std::uint32_t type, std::string_view data) {
   append_number(text, type | static_cast<std::uint32_t>(data.size()) << 16);
   text += data;
   text.append(4 - data.size(), '\0');
 }
 
-/// The header of an array; its contents follow.
+/// Returns the header of an array, which precedes its contents.
 std::string array_head(std::uint32_t array_class, std::int64_t rows, std::int64_t columns,
                        std::string_view name) {
   std::string flags, dimensions, head;

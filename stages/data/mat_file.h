@@ -9,49 +9,52 @@
 
 namespace stages {
 
-/// A matrix of whole numbers from a MAT-file, column by column.
+/// A matrix of integers from a MAT-file, in column-major order.
 struct MatMatrix {
   std::string name;
   std::int64_t rows = 0, columns = 0;
   std::vector<std::int64_t> values;
 };
 
-/// A field of a record: a whole number, a UTF-8 text, or anything else, which is dropped.
+/// A field of a record: an integer, a UTF-8 string, or std::monostate for any other value, which is
+/// dropped.
 using MatCell = std::variant<std::monostate, std::int64_t, std::string>;
 
-/// A list of records, MATLAB's struct array.
+/// A list of records, called struct array in MATLAB.
 struct MatRecords {
-  std::vector<std::string> fields;         ///< their names, in the order of the file
-  std::vector<std::vector<MatCell>> rows;  ///< each a cell for every field
+  std::vector<std::string> fields;         ///< field names, in file order
+  std::vector<std::vector<MatCell>> rows;  ///< each row has one cell per field
 };
 
-/// Longer MAT-files are refused, and so are longer decompressed parts, in total.
+/// Longer MAT-files are refused, and so is more decompressed data in total.
 inline constexpr std::size_t kMaxMatBytes = std::size_t{64} << 20;
 
-// These read a variable of a MAT-file of version 5 ("MAT-File Format", The MathWorks), compressed
-// or plain. Other variables may be of any kind. The contents of `file` are not trusted. Each throws
-// std::invalid_argument with the fault in half a sentence: "it ends within …".
+// The following functions read one variable of a version 5 MAT-file ("MAT-File Format", The
+// MathWorks), compressed or not. Other variables may be of any kind. The contents of `file` are not
+// trusted. Each function throws std::invalid_argument with the fault in half a sentence: "it ends
+// within …".
 
-/// A real matrix of any numeric class whose numbers are whole.
+/// Reads a real matrix of integers, stored in any numeric class.
 MatMatrix read_mat(std::string_view file, std::string_view name);
 
-/// A list of texts: a cell array of rows of characters.
+/// Reads a list of strings: a cell array of character rows.
 std::vector<std::string> read_mat_texts(std::string_view file, std::string_view name);
 
-/// A list of records, whose fields may be of any kind.
+/// Reads a list of records with fields of any kind.
 MatRecords read_mat_records(std::string_view file, std::string_view name);
 
-// Plain MAT-files of version 5. Same contents, same bytes: the header has no timestamp.
+// The following functions return an uncompressed version 5 MAT-file. Equal contents produce equal
+// bytes, since the header has no timestamp.
 
-/// These matrices, in the smallest class that holds their numbers, which are 0 to 65535.
+/// Stores matrices of numbers from 0 to 65535, in the smallest class that can represent them.
 std::string mat_file(std::span<const MatMatrix> matrices);
 
-/// A cell array: one row of texts, which are UTF-8.
+/// Stores UTF-8 strings as a cell array with one row.
 std::string mat_texts_file(const std::string& name, std::span<const std::string> texts);
 
-/// A struct array: one row of records. Numbers are 0 to 65535, stored as MATLAB's default class,
-/// double; a cell that is neither number nor text is an empty matrix. Field names have at most 31
-/// bytes.
+/// Stores records as a struct array with one row. Numbers from 0 to 65535 are stored as double,
+/// MATLAB's default class; a cell that is neither number nor string becomes an empty matrix. Field
+/// names have at most 31 bytes.
 std::string mat_records_file(const std::string& name, const MatRecords& records);
 
 }  // namespace stages

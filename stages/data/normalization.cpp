@@ -8,29 +8,29 @@ namespace stages {
 namespace {
 
 using SixteenBytes = std::uint8_t __attribute__((vector_size(16)));
-using EightPixels = std::uint8_t __attribute__((vector_size(32)));  // four pixels, four bytes to
-                                                                    // spare, and the same again
+// Two halves, each with four pixels and four unused bytes.
+using EightPixels = std::uint8_t __attribute__((vector_size(32)));
 using EightIntegers = std::int32_t __attribute__((vector_size(32)));
 using EightFloats = float __attribute__((vector_size(32)));
 
 #define RETORT_WITH_FMA __attribute__((target("avx2,fma"), always_inline)) inline
 
-/// a * b + c, rounded once.
+/// Returns a * b + c, rounded once.
 RETORT_WITH_FMA EightFloats multiply_add(EightFloats a, float b, EightFloats c) {
   EightFloats result;
   for (int i = 0; i < 8; ++i) result[i] = __builtin_fmaf(a[i], b, c[i]);
   return result;
 }
 
-/// value * (high + low), the correctly rounded value / x for almost every value if high + low is
-/// nearly 1/x.
+/// Returns value * (high + low). If high + low is nearly 1/x, this is the correctly rounded value /
+/// x for almost every value.
 RETORT_WITH_FMA EightFloats divided(EightFloats value, float high, float low) {
   return multiply_add(value, high, value * low);
 }
 
 template <int channel>
 RETORT_WITH_FMA EightFloats channel_of(EightPixels pixels) {
-  constexpr int c = channel, none = 32;  // a byte of the second operand, which is 0
+  constexpr int c = channel, none = 32;  // `none` selects a byte of the second operand, which is 0
   const EightPixels bytes = __builtin_shufflevector(
       pixels, EightPixels{}, c, none, none, none, c + 3, none, none, none, c + 6, none, none, none,
       c + 9, none, none, none, c + 16, none, none, none, c + 19, none, none, none, c + 22, none,
@@ -46,8 +46,8 @@ RETORT_WITH_FMA EightPixels eight_pixels(const std::uint8_t* pixel) {
                                  16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
 }
 
-constexpr std::ptrdiff_t kAtOnce = 8,
-                         kRead = 10;  // 28 bytes are read for 24: ten pixels must be there
+// Each step reads 28 bytes but uses only 24, so ten pixels must remain.
+constexpr std::ptrdiff_t kAtOnce = 8, kRead = 10;
 
 }  // namespace
 
@@ -65,10 +65,10 @@ Normalization::Normalization(const std::array<double, 3>& mean,
       values_[channel][value] = (share - terms.mean) / deviation;
     }
   }
-  // A table of 256 numbers costs a store per number. Computing them is twice as fast, and is used
-  // if every one of them has the same bits.
+  // A lookup table needs a store per number. Computing the numbers is twice as fast, and is used if
+  // it produces the same bits for all 256 values.
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return;
-  constexpr int kWidth = 256 + kRead;  // the last pixels of a row are looked up
+  constexpr int kWidth = 256 + kRead;  // the last pixels of a row use the table
   Image every(kWidth, 1);
   for (std::size_t i = 0; i < every.pixels.size(); ++i)
     every.pixels[i] = static_cast<std::uint8_t>(i / 3);

@@ -8,14 +8,14 @@
 
 namespace stages {
 
-/// (value / 255 - mean) / standard deviation for each value of each channel, rounded to float after
-/// each of the three operations.
+/// Computes (value / 255 - mean) / standard deviation for each value of each channel, rounded to
+/// float after each of the three operations.
 class Normalization {
  public:
   Normalization(const std::array<double, 3>& mean, const std::array<double, 3>& standard_deviation);
 
-  /// Writes the channels one after another, 3 x height x width numbers, right to left if
-  /// `mirrored`.
+  /// Writes the channels one after another, 3 x height x width numbers in total; each row from
+  /// right to left if `mirrored`.
   void write(const Image& image, bool mirrored, float* result) const;
 
  private:
@@ -24,14 +24,14 @@ class Normalization {
   void compute(const std::uint8_t* pixel, std::ptrdiff_t width, std::ptrdiff_t plane,
                float* to) const;
 
-  /// Of a channel: the mean, and 1 / deviation as a sum of two numbers.
+  /// The mean of a channel, and 1 / deviation as a sum of two numbers.
   struct Terms {
     float mean = 0, high = 0, low = 0;
   };
 
   std::array<std::array<float, 256>, 3> values_{};
   std::array<Terms, 3> terms_{};
-  bool is_computed_ = false;  ///< compute() gives the same as look_up()
+  bool is_computed_ = false;  ///< compute() is faster and writes the same bits as look_up()
 };
 
 }  // namespace stages

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMiddle = 128;
 
-/// `image` as an OpenCV matrix that shares its pixels.
+/// Returns an OpenCV matrix that shares the pixels of `image`.
 cv::Mat seen_by_opencv(Image& image) {
   return {image.height, image.width, CV_8UC3, image.pixels.data()};
 }
@@ -21,7 +21,7 @@ std::uint8_t cut_to_byte(double value) {
   return static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0));
 }
 
-/// A lookup table for the flattened values.
+/// Returns the lookup table for brightness and contrast.
 cv::Mat stretched(const FlattenSharpen& step) {
   cv::Mat table(1, 256, CV_8UC1);
   for (int value = 0; value < 256; ++value) {
@@ -35,7 +35,7 @@ Image flattened(Image image, const FlattenSharpen& step) {
   const cv::Mat pixels = seen_by_opencv(image);
   cv::Mat grey;
   cv::cvtColor(pixels, grey, cv::COLOR_RGB2GRAY);
-  cv::Mat sums;  // OpenCV would round their mean differently for large and for small kernels
+  cv::Mat sums;  // OpenCV rounds means differently for large and small kernels
   cv::boxFilter(grey, sums, CV_32S, {step.kernel_size, step.kernel_size}, {-1, -1},
                 /*normalize=*/false);
   const auto area =
@@ -72,7 +72,7 @@ Image equalised(Image image, const Clahe& step) {
 }  // namespace
 
 Image preprocessed(Image image, const Preprocessing& steps) {
-  // Images are already read by several threads.
+  // Several threads read images already, so OpenCV must not start its own.
   [[maybe_unused]] static const bool has_no_threads = (cv::setNumThreads(0), true);
   if (steps.flatten_sharpen) image = flattened(std::move(image), *steps.flatten_sharpen);
   if (steps.clahe) image = equalised(std::move(image), *steps.clahe);

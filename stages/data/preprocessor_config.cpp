@@ -17,7 +17,7 @@ bool is_squeezed(const ImageDatasetOptions& options) {
   return options.resize.shape == ResizeShape::kSquare;
 }
 
-/// Pillow's numbers for its filters.
+/// Returns Pillow's number for the filter.
 int resample(Interpolation interpolation) {
   return interpolation == Interpolation::kBicubic ? 3 : 2;
 }
@@ -30,7 +30,8 @@ Json square(int size) { return {{"height", size}, {"width", size}}; }
                               " is supported");
 }
 
-/// The length at `key` of a size, which may also be a plain number.
+/// Returns the length `key` of a size, which may be a mapping or a plain number; nullopt if it has
+/// none.
 std::optional<int> length_at(const nlohmann::json& size, const char* key) {
   constexpr std::int64_t kMost = 8192;
   const nlohmann::json& length = size.is_object() ? size.value(key, nlohmann::json()) : size;
@@ -38,7 +39,7 @@ std::optional<int> length_at(const nlohmann::json& size, const char* key) {
   return length.get<int>();
 }
 
-/// The side of a square.
+/// Returns the side length of the size at `key`, which must be square.
 int side_at(const nlohmann::json& config, const char* key) {
   const nlohmann::json size = config.value(key, nlohmann::json(224));
   const auto height = length_at(size, "height"), width = length_at(size, "width");
@@ -56,7 +57,7 @@ std::array<double, 3> three_at(const nlohmann::json& config, const char* key,
   return numbers.get<std::array<double, 3>>();
 }
 
-/// The fraction for which a shortest side of floor(crop / fraction) is `shortest` again.
+/// Returns a fraction for which floor(crop / fraction) is `shortest`.
 double crop_fraction(int crop, int shortest) {
   double share = static_cast<double>(crop) / shortest;
   while (std::floor(crop / share) < shortest) share = std::nextafter(share, 0.0);
@@ -127,15 +128,13 @@ std::vector<std::string> lost_in_preprocessor(const ImageDatasetOptions& options
   std::vector<std::string> lost;
   if (options.decode == Decode::kFast) {
     lost.emplace_back(
-        "The training decoded JPEGs with `decode: fast`; Pillow decodes every pixel, so that "
-        "probabilities "
-        "differ slightly.");
+        "Training decoded JPEGs with `decode: fast`, but Pillow decodes every pixel, so "
+        "probabilities differ slightly.");
   }
   if (options.resize.crop_offset == CropOffset::kRound && !is_squeezed(options)) {
     lost.emplace_back(
-        "The training cropped with `crop_offset: round`; with the backend \"pil\" the crop of some "
-        "sizes "
-        "begins a pixel earlier.");
+        "Training cropped with `crop_offset: round`; with the backend \"pil\", the crop begins one "
+        "pixel earlier for some image sizes.");
   }
   return lost;
 }

@@ -37,13 +37,13 @@ constexpr std::array kPythonParts = {Part::kTrain, Part::kValidation, Part::kTes
 struct PythonDataConfig {
   PythonDataOptions options;
   Json arguments = Json::object();
-  std::string in_words;                                // what makes the data sets, without secrets
-  std::array<std::optional<Json>, kSplitParts> parts;  // further arguments
+  std::string in_words;  // a description of the entry and arguments, without secrets
+  std::array<std::optional<Json>, kSplitParts> parts;  // additional arguments of each part
   std::optional<SplitOptions> split;
-  std::optional<std::int64_t> split_seed;  // nullopt: the run's
+  std::optional<std::int64_t> split_seed;  // nullopt: the run's seed
 };
 
-/// One part: the data set that it is taken from, and which of its samples; nullopt: all.
+/// The data set that a part comes from, and the numbers of its samples; nullopt: all samples.
 struct PartOfData {
   std::size_t set = 0;
   std::optional<std::vector<std::int64_t>> numbers;
@@ -90,8 +90,8 @@ class PythonDataStage final : public runner::Stage {
     return outputs_of(parts, pool);
   }
 
-  /// What the samples hold is not known without reading all of them: no two runs are known to have
-  /// the same.
+  /// Returns a random fingerprint: without reading all samples, two runs cannot be known to have
+  /// the same data.
   std::string fingerprint() const override {
     std::random_device device;
     return std::to_string(device()) + std::to_string(device());
@@ -116,29 +116,29 @@ class PythonDataStage final : public runner::Stage {
       const auto& known = pool.known(parts[part].set);
       if (known.description.size == 0) {
         throw error(ErrorCode::kTooFewSamples, "the data set has no samples")
-            .with_help("its __len__ is 0: correct what makes it");
+            .with_help("its __len__ returns 0: correct the code that creates it");
       }
       if (!known.is_steady) {
         context.say(
-            "warning: sample 0 differs when it is read again with the same seeds: it draws from a "
-            "generator of its own, so the run cannot be repeated bit for bit");
+            "warning: sample 0 differs when it is read again with the same seeds: the data set "
+            "uses its own random generator, so the run cannot be repeated bit for bit");
       }
     }
     return parts;
   }
 
-  /// By class where the data set says the labels of its samples.
+  /// Divides the data set, by class if the labels of its samples are known.
   void divide(MadeParts& parts, const ReaderPool& pool, runner::RunContext& context) const {
     if (parts.empty()) return;
     const ReaderPool::Known& first = pool.known(parts.begin()->second.set);
     for (const auto& [part, made] : parts) {
       const std::int64_t size = pool.known(made.set).description.size;
       if (size == first.description.size && pool.known(made.set).labels == first.labels) continue;
-      throw error(ErrorCode::kOptionConflict, "split divides one data set, but that of '" +
+      throw error(ErrorCode::kOptionConflict, "split divides a single data set, but the one for '" +
                                                   std::string(name(part)) +
-                                                  "' has other samples or labels")
+                                                  "' has different samples or labels")
           .at("/split")
-          .with_help("set split: null if each part is a data set of its own");
+          .with_help("set split: null if each part has its own data set");
     }
     ImageList list;
     for (std::int64_t i = 0; i < first.description.size; ++i) {
@@ -162,7 +162,7 @@ class PythonDataStage final : public runner::Stage {
                               : context.node().seed;
   }
 
-  /// A data set of classes has labels.
+  /// Throws if a data set with classes has no labels.
   void check_labels(const MadeParts& parts, const ReaderPool& pool) const {
     for (const auto& [part, made] : parts) {
       const DatasetDescription& description = pool.known(made.set).description;
@@ -171,7 +171,7 @@ class PythonDataStage final : public runner::Stage {
       throw error(ErrorCode::kOptionConflict,
                   "the data set has classes, but its samples have no "
                   "'label'")
-          .with_help("give each sample the number of its class as 'label'");
+          .with_help("return the class number of each sample as 'label'");
     }
   }
 
@@ -195,8 +195,8 @@ class PythonDataStage final : public runner::Stage {
     return division;
   }
 
-  /// Records the division. Throws if an earlier run that this one continues, repeats or evaluates
-  /// had other samples in a part.
+  /// Records the division. Throws if the run that is resumed, repeated or evaluated had other
+  /// samples in a part.
   void record(const MadeParts& parts, const ReaderPool& pool, runner::RunContext& context) const {
     const Division now = division_of(parts, pool, context);
     context.divided([now] { return to_gzip(now); });
@@ -216,10 +216,10 @@ class PythonDataStage final : public runner::Stage {
           std::to_string(before->second.size()) + " samples of " +
           std::to_string(classes->second.size()) + " classes, and has " +
           std::to_string(samples.size()) + " of " + std::to_string(now.classes.at(part).size()) +
-          (before->second.size() == samples.size() ? ", not the same ones" : "");
+          (before->second.size() == samples.size() ? ", but not the same ones" : "");
       if (!context.node().accepts_changes)
         throw error(ErrorCode::kChangedRun, message)
-            .with_help("restore it, or add --force to take it as it is");
+            .with_help("restore it, or add --force to use it as it is");
       context.say(message);
     }
   }
@@ -250,7 +250,7 @@ class PythonDataStage final : public runner::Stage {
       outputs[std::string(name(part))] =
           std::make_shared<const PythonDataset>(pool, made.set, made.numbers);
     }
-    // Who uses a part that does not exist says so.
+    // A stage that needs a missing part reports that itself.
     if (parts.empty()) return outputs;
     for (const Part part : {Part::kTrain, Part::kTest})
       if (!parts.contains(part))

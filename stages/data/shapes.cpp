@@ -16,15 +16,15 @@ namespace {
 using std::abs, std::cos, std::max, std::min, std::sin;
 constexpr float kPi = std::numbers::pi_v<float>;
 
-/// A point of the image: the origin in the centre, the edges at -1 and 1, y downwards.
+/// A point of the image. The origin is the centre, the edges are at -1 and 1, and y points down.
 struct Point {
   float x, y;
   float radius() const { return std::hypot(x, y); }
   float angle() const { return std::atan2(y, x); }
 };
 
-/// A shape covers the highest values of its field, down to a level that sets how much of the image
-/// it covers.
+/// A shape consists of the points where its field exceeds a level, which is chosen by how much of
+/// the image the shape should cover.
 struct Shape {
   std::string_view name;
   float (*field)(Point);
@@ -69,8 +69,8 @@ constexpr auto kShapeNames = [] {
   return names;
 }();
 
-constexpr int kSamples = 3;  // a pixel is the mean of kSamples x kSamples samples, so that edges
-                             // are smooth
+// A pixel is the mean of kSamples x kSamples samples, which makes edges smooth.
+constexpr int kSamples = 3;
 
 struct Color {
   float red, green, blue;
@@ -86,7 +86,7 @@ float brightness(const Color& color) {
   return 0.299f * color.red + 0.587f * color.green + 0.114f * color.blue;
 }
 
-/// The share of each pixel that the shape covers, 0 to 1.
+/// Returns how much of each pixel the shape covers, 0 to 1.
 std::vector<float> coverage(const Shape& shape, int size, Random& random) {
   const auto turn = static_cast<float>(random.uniform(-0.12, 0.12)),
              scale = static_cast<float>(random.uniform(0.9, 1.1));
@@ -136,7 +136,7 @@ Image draw_shape(std::size_t shape, int size, Random random) {
   }
   if (brightness(ink) < brightness(ground)) std::swap(ink, ground);
 
-  // Lighting that falls off to one side, and grain.
+  // Add lighting that falls off to one side, and grain.
   const auto light_x = static_cast<float>(random.uniform(-20, 20)),
              light_y = static_cast<float>(random.uniform(-20, 20));
   Image image(size, size);
@@ -196,7 +196,7 @@ std::string padded(std::int64_t number, int digits) {
 
 namespace {
 
-constexpr std::uint64_t kPlaces = 1;  // a stream separate from the shape's own random numbers
+constexpr std::uint64_t kPlaces = 1;  // a random stream separate from the shape's
 
 }  // namespace
 

@@ -13,16 +13,16 @@
 
 namespace stages {
 
-/// The kinds of shapes that can be drawn, easiest to tell apart first: "stripes_horizontal",
-/// "disc", …
+/// The shapes that can be drawn, easiest to tell apart first: "stripes_horizontal", "disc", …
 std::span<const std::string_view> shape_names();
 
-/// An image of shape number `shape`, `size` x `size`; position, rotation and its two colours are
-/// drawn from `random`. Every shape covers the same shares of the image and draws its colours in
-/// the same way, the lighter one for the shape, so colours alone do not distinguish the shapes.
+/// Draws shape number `shape` on an image of `size` x `size`; position, rotation and two colours
+/// come from `random`. Every shape covers a share of the image drawn from the same range, and gets
+/// the lighter of two colours drawn in the same way, so colours alone do not distinguish the
+/// shapes.
 Image draw_shape(std::size_t shape, int size, Random random);
 
-/// Parameters of a generated set of images. Same numbers, same bytes.
+/// Parameters of a generated image set. Equal parameters produce equal bytes.
 struct MadeImages {
   std::int64_t classes = 8;  ///< at most 24
   std::int64_t per_class = 100;
@@ -32,30 +32,30 @@ struct MadeImages {
   std::int64_t count() const { return classes * per_class; }
 };
 
-/// libjpeg's quality of the generated files.
+/// The libjpeg quality of generated files.
 inline constexpr int kMadeQuality = 92;
 
 /// Callbacks for progress and cancellation; either may be empty.
 struct MakeCallbacks {
   std::function<void(std::int64_t done, std::int64_t all)> progress;  ///< images
   std::function<bool()> cancelled;
-  runner::Storage* storage = &runner::disk();  ///< where the images are written; borrowed
+  runner::Storage* storage = &runner::disk();  ///< writes the images; borrowed
 };
 
-/// A generated data set, as `retort data make NAME` makes it in a folder.
+/// A kind of data set that `retort data make NAME` can generate.
 struct MadeDataset {
   std::string_view name;
   void (*make)(const std::filesystem::path& folder, const MadeImages&, const MakeCallbacks&);
 };
 
-/// Throws runner::StageError, kNotAllowedValue, for images that cannot be made; each class needs at
-/// least `fewest`.
+/// Throws runner::StageError (kNotAllowedValue) if such images cannot be generated. Each class
+/// needs at least `fewest` images.
 void check(const MadeImages& images, std::int64_t fewest);
 
-/// Throws runner::Cancelled if requested. Called once before each image.
+/// Throws runner::Cancelled if cancellation is requested. Call it before each image.
 void check_cancelled(const MakeCallbacks& callbacks);
 
-/// A whole number with leading zeros: "00042" with 5 digits.
+/// Returns an integer padded with zeros: "00042" with 5 digits.
 std::string padded(std::int64_t number, int digits);
 
 /// An image with a box around its object.
@@ -64,11 +64,11 @@ struct BoxedImage {
   Box box;
 };
 
-/// Shape number `shape`, five eighths of `size` wide, at a random position on a plain, grainy
-/// background of `size` x `size`; a function of (seed, shape, index).
+/// Draws shape number `shape`, five eighths of `size` wide, at a random position on a plain, grainy
+/// background of `size` x `size`. The result depends only on (seed, shape, index) and `size`.
 BoxedImage draw_boxed_shape(std::size_t shape, int size, std::uint64_t seed, std::uint64_t index);
 
-/// "Disc" from "disc".
+/// Returns "Disc" for "disc".
 std::string capitalized(std::string_view word);
 
 }  // namespace stages

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxLabelBytes = 200;
 
-/// Can it be the name of a folder?
+/// True if `label` can be the name of a folder.
 bool is_folder_name(std::string_view label) {
   return !label.empty() && label.size() <= kMaxLabelBytes && label.front() != '.' &&
          label.find('/') == label.npos && runner::printable(label) == label;
@@ -23,9 +23,9 @@ bool is_folder_name(std::string_view label) {
 
 ListedImages read_split_csv(AnnotationFiles& files, const std::string& name) {
   ListedImages list;
-  std::vector<std::string> labels;  // of each path
+  std::vector<std::string> labels;  // the label of each path
   std::map<std::string, std::int64_t> positions;
-  std::map<std::string, std::string> written;  // each label as it is first, by compared_name()
+  std::map<std::string, std::string> written;  // first spellings, by compared_name()
   CsvTable table(files, name, kMaxListBytes);
   if (table.header_line() == 0) return list;
   const auto column = [&](const char* title) {

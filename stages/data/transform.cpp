@@ -18,7 +18,7 @@ int centered(std::int64_t outer, int inner, CropOffset offset) {
   return 0;
 }
 
-/// The region to cut out: of random area and aspect ratio, or in the middle if ten draws do not fit
+/// Returns a region of random area and aspect ratio, or a centred one if ten draws do not fit in
 /// the image.
 Box random_part(int width, int height, const RandomResizedCrop& crop, Random& random) {
   const double area = static_cast<double>(width) * height;

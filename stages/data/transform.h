@@ -14,7 +14,7 @@ namespace stages {
 enum class CropOffset { kFloor, kRound };
 enum class ResizeShape { kShortestSide, kSquare };
 
-/// How an image of any size becomes image_size x image_size in evaluation.
+/// How an image of any size is resized and cropped to image_size x image_size in evaluation.
 struct ResizeOptions {
   Interpolation interpolation = Interpolation::kBicubic;
   double crop_fraction = 1;
@@ -22,10 +22,10 @@ struct ResizeOptions {
   ResizeShape shape = ResizeShape::kShortestSide;
 };
 
-/// Inception's crop: Szegedy et al., "Going deeper with convolutions", 2015, section 6; drawn as in
-/// torchvision.
+/// Inception's random crop (Szegedy et al., "Going deeper with convolutions", 2015, section 6),
+/// drawn as torchvision does.
 struct RandomResizedCrop {
-  double smallest_area = 0.08, largest_area = 1;  ///< as shares of the image's area
+  double smallest_area = 0.08, largest_area = 1;  ///< as fractions of the image's area
   double narrowest = 0.75, widest = 1.3333;       ///< width divided by height
   bool operator==(const RandomResizedCrop&) const = default;
 };
@@ -61,9 +61,9 @@ struct AugmentOptions {
   double horizontal_flip = 0, vertical_flip = 0;        ///< probabilities
   double brightness = 0, contrast = 0, saturation = 0;  ///< the largest deviation of a factor from
                                                         ///< 1
-  double hue = 0;                                       ///< turns, in both directions
-  double rotation = 0, shear = 0;                       ///< degrees, in both directions
-  double translation = 0;  ///< share of the width and of the height, in both directions
+  double hue = 0;                                       ///< in full turns, in both directions
+  double rotation = 0, shear = 0;                       ///< in degrees, in both directions
+  double translation = 0;  ///< fraction of the width and of the height, in both directions
   double zoom = 0;         ///< the largest deviation of a factor from 1
   FinalAugment last = {};
 
@@ -73,8 +73,8 @@ struct AugmentOptions {
 /// True if an image may differ between epochs.
 inline bool changes_images(const AugmentOptions& options) { return options != AugmentOptions{}; }
 
-/// The source of a sample's pixels: `window` of the image's region `from` resized to width x
-/// height.
+/// The source of a sample's pixels: the image's region `from` is resized to width x height, and
+/// then cropped to `window`.
 struct Cut {
   Box from;
   std::int64_t width = 0, height = 0;
@@ -94,17 +94,17 @@ struct DrawnFinal {
 /// Draws for an image of `size` x `size`.
 DrawnFinal drawn_final(const FinalAugment& options, int size, Random& random);
 
-/// The evaluation cut of an image of `width` x `height`: a function of its size alone.
+/// Returns the evaluation cut of an image of `width` x `height`, which depends only on the size.
 Cut evaluation_cut(int width, int height, int image_size, const ResizeOptions& options);
 
-/// The training cut, drawn from `random`; uses the crop and the mirroring of `augment`.
+/// Draws a training cut from `random`; uses only the crop and the horizontal flip of `augment`.
 Cut training_cut(int width, int height, int image_size, const ResizeOptions& options,
                  const AugmentOptions& augment, Random& random);
 
-/// The same cut of the same image decoded at another size.
+/// Returns `cut` adapted to the same image decoded at another size.
 Cut at_size(const Cut& cut, const ImageHeader& header, const Image& decoded);
 
-/// Makes the cut.
+/// Returns the pixels of the cut.
 Image apply(const Cut& cut, const Image& image, Interpolation interpolation);
 
 }  // namespace stages

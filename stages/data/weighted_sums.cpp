@@ -10,7 +10,7 @@
 namespace stages {
 namespace {
 
-/// The pass along rows: turns row y of the source region into the pixels of `window`.
+/// The pass along rows, which resizes each row of the source region to the columns of `window`.
 class AlongRows {
  public:
   AlongRows(int from, std::int64_t to, const Box& window, Interpolation interpolation)
@@ -21,12 +21,12 @@ class AlongRows {
     count_ = sums_->count();
   }
 
-  /// The first source pixel that is read of a row.
+  /// The first source pixel that is read from a row.
   int first() const { return first_; }
   std::size_t bytes() const { return std::size_t{3} * static_cast<std::size_t>(count_); }
 
-  /// Computes `count` rows, any number: `source(i)` points to pixel first() of row i, and
-  /// `result(i)` is its destination.
+  /// Resizes any number of rows: `source(i)` points to pixel first() of row i, and `result(i)` to
+  /// its destination.
   void make(int count, const auto& source, const auto& result) {
     SumsAlongRows::Sources sources;
     SumsAlongRows::Results results;
@@ -43,10 +43,11 @@ class AlongRows {
 
  private:
   int first_, count_;
-  std::optional<SumsAlongRows> sums_;  // none: the pass is left out
+  std::optional<SumsAlongRows> sums_;  // nullopt: the pass is skipped
 };
 
-/// Sums the rows that make row `y` of the result; `place(i)` is the address of source row i.
+/// Computes row `y` of the result as a weighted sum of source rows; `place(i)` is the address of
+/// row i.
 void add_rows_at(const Coefficients& sums, int y, std::vector<const std::uint8_t*>& rows,
                  const auto& place, std::size_t bytes, std::uint8_t* result) {
   rows.clear();
@@ -90,8 +91,8 @@ Image resize(const Image& image, const Box& from, std::int64_t width, std::int64
     }
     return result;
   }
-  // Of the resized rows only those are kept that one row of the result needs, and those made
-  // together with the last of them; row y is at y modulo their number.
+  // A ring buffer of resized rows, large enough for the rows that one result row needs and those
+  // resized together with the last of them. Row y is at y modulo the number of rows.
   const int most = sums.most + SumsAlongRows::kRows, last = sums.spans.back().end;
   Image held = Image::unset(window.width, most);
   const auto place = [&](int y) { return held.row(y % most); };
@@ -138,11 +139,11 @@ double support_of(Interpolation interpolation) {
   return 0.0;
 }
 
-// Also compiled for processors that process four at once. None of them fuses product and sum into
-// one rounding, which would change the bits.
+// Compiled again for processors that can process four numbers at once. AVX2 does not include fused
+// multiply-add, which rounds once and would change the bits.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
 
-/// Replaces each distance by the weight of a pixel that far away.
+/// Replaces each distance by the weight of a pixel at that distance.
 RETORT_FOR_EACH_PROCESSOR void weigh(Interpolation interpolation, double* distances,
                                      std::size_t count) {
   switch (interpolation) {
@@ -155,7 +156,7 @@ RETORT_FOR_EACH_PROCESSOR void weigh(Interpolation interpolation, double* distan
   }
 }
 
-/// Sets each `stride` weights' coefficients: their shares of their sum.
+/// Computes the coefficients of each group of `stride` weights by dividing them by their sum.
 RETORT_FOR_EACH_PROCESSOR void share(const double* weights, std::size_t stride,
                                      Coefficients& result) {
   std::int32_t* values = result.values.data();
@@ -194,8 +195,7 @@ Coefficients coefficients_of(Interpolation interpolation, int from, std::int64_t
     result.most = std::max(result.most, result.spans.back().count());
   }
 
-  // This many numbers fill the lanes of registers. Those after a span's end are computed and left
-  // out.
+  // The number of doubles in a register. Numbers after a span's end are computed but not used.
   constexpr std::size_t kLanes = 4;
   result.stride = (static_cast<std::size_t>(result.most) + kLanes - 1) / kLanes * kLanes;
   result.values.resize(result.stride * result.spans.size());
@@ -213,8 +213,8 @@ Coefficients coefficients_of(Interpolation interpolation, int from, std::int64_t
 
 namespace {
 
-// Compiled for several processors; the loader picks the best. Integers have the same bits on all of
-// them.
+// Compiled for several processor types; the loader picks the best. Integer results are the same on
+// all of them.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "sse4.1", "default")))
 #define RETORT_IN_EACH __attribute__((always_inline)) inline
 
@@ -228,7 +228,7 @@ using SixteenShorts = std::int16_t __attribute__((vector_size(32)));
 using SixteenNumbers = std::int32_t __attribute__((vector_size(64)));
 static_assert(kRows == 16);
 
-/// Transposes eight bytes of each of eight rows, two columns into each of the four results.
+/// Transposes eight bytes from each of eight rows; each of the four results gets two columns.
 RETORT_IN_EACH void turn(const std::uint8_t* const* rows, std::size_t at, SixteenBytes* columns) {
   SixteenBytes pairs[4], fours[4];
   for (int i = 0; i < 4; ++i) {
@@ -254,7 +254,8 @@ RETORT_IN_EACH void turn(const std::uint8_t* const* rows, std::size_t at, Sixtee
   }
 }
 
-/// Writes the bytes of all rows at one position next to each other, as numbers.
+/// Converts bytes to numbers, and interleaves the rows: the bytes of all rows at one position
+/// become adjacent.
 RETORT_FOR_EACH_PROCESSOR void widen(const std::uint8_t* const* rows, std::size_t bytes,
                                      SixteenNumbers* result) {
   std::size_t at = 0;
@@ -279,14 +280,14 @@ RETORT_FOR_EACH_PROCESSOR void widen(const std::uint8_t* const* rows, std::size_
 
 RETORT_IN_EACH void round(const SixteenNumbers& sums, SixteenBytes& result) {
   SixteenShorts shorts = __builtin_convertvector(sums >> kCoefficientBits,
-                                                 SixteenShorts);  // they fit: ten bits are left
+                                                 SixteenShorts);  // fits, since ten bits are left
   shorts = shorts < 0 ? SixteenShorts{} : shorts;
   shorts = shorts > 255 ? SixteenShorts{} + 255 : shorts;
   result = __builtin_convertvector(shorts, SixteenBytes);
 }
 
-/// Computes the result's pixels in each row. Each is made from the same number of source pixels, so
-/// the loop's length is predictable.
+/// Computes the pixels of the result in each row. All pixels use the same number of source pixels,
+/// so the length of the loop is predictable.
 RETORT_FOR_EACH_PROCESSOR void add_pixels(const SixteenNumbers* source,
                                           const Coefficients& coefficients, SixteenBytes* result) {
   const std::int32_t* values = coefficients.values.data();
@@ -308,7 +309,7 @@ RETORT_FOR_EACH_PROCESSOR void add_pixels(const SixteenNumbers* source,
   }
 }
 
-/// The inverse of widen(), for bytes.
+/// The inverse of widen() for bytes: separates the interleaved rows.
 RETORT_FOR_EACH_PROCESSOR void part(const SixteenBytes* source, std::size_t bytes,
                                     std::uint8_t* const* rows) {
   std::size_t at = 0;
@@ -330,7 +331,7 @@ RETORT_FOR_EACH_PROCESSOR void part(const SixteenBytes* source, std::size_t byte
   }
 }
 
-/// So many times sixteen bytes at `at`.
+/// Computes `times` * 16 bytes of the result at offset `at`.
 template <int times>
 RETORT_IN_EACH void add_bytes(const std::uint8_t* const* rows, const std::int32_t* coefficients,
                               int count, std::size_t at, std::uint8_t* result) {
@@ -353,7 +354,7 @@ RETORT_IN_EACH void add_bytes(const std::uint8_t* const* rows, const std::int32_
 RETORT_FOR_EACH_PROCESSOR void add_up(const std::uint8_t* const* rows,
                                       const std::int32_t* coefficients, int count,
                                       std::size_t bytes, std::uint8_t* result) {
-  constexpr int kTimes = 4, kAtOnce = sizeof(SixteenBytes);  // sums that fit the registers
+  constexpr int kTimes = 4, kAtOnce = sizeof(SixteenBytes);  // as many sums as fit in the registers
   std::size_t at = 0;
   for (; at + kTimes * kAtOnce <= bytes; at += kTimes * kAtOnce)
     add_bytes<kTimes>(rows, coefficients, count, at, result);
@@ -376,7 +377,7 @@ SumsAlongRows::SumsAlongRows(Coefficients coefficients) : coefficients_(std::mov
 }
 
 void SumsAlongRows::operator()(Sources sources, Results results, int rows) {
-  // Unused slots repeat the work of the last row.
+  // Unused slots repeat the last row.
   std::fill(sources.begin() + rows, sources.end(), sources[static_cast<std::size_t>(rows - 1)]);
   std::fill(results.begin() + rows, results.end(), results[static_cast<std::size_t>(rows - 1)]);
   widen(sources.data(), 3 * static_cast<std::size_t>(count()), source_.data());

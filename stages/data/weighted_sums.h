@@ -9,58 +9,58 @@
 
 namespace stages {
 
-/// How a pixel is computed from its neighbours; the kernel is widened when an image is made
+/// The kernel that computes a pixel from its neighbours. It is widened when an image is made
 /// smaller, to avoid aliasing.
 enum class Interpolation {
-  kBilinear,  ///< a triangle, one pixel to each side
-  kBicubic,  ///< Keys, "Cubic convolution interpolation for digital image processing", 1981, with a
-             ///< = -0.5
+  kBilinear,  ///< a triangle that extends one pixel to each side
+  /// Keys, "Cubic convolution interpolation for digital image processing", 1981, with a = -0.5.
+  kBicubic,
 };
 
-/// The region `window` of `image`'s region `from` resized to `width` x `height`.
+/// Resizes the region `from` of `image` to `width` x `height`, and returns the part `window` of the
+/// result.
 ///
-/// The same bytes as Pillow's Image.crop(from).resize((width, height)).crop(window), which fixes
-/// the arithmetic: coefficients of 22 fractional bits, one pass along rows and one along columns,
-/// rounded to 8 bits after each; a pass that would change nothing is left out. Rows come first,
-/// except (since Pillow 13) if the height shrinks and loses more than twice as many pixels as the
-/// width. Only the rows and columns that `window` needs are computed, so `width` and `height` may
-/// be far larger than memory allows. `from` must lie in the image, `window` in the result, and
-/// neither may be empty.
+/// Produces the same bytes as Pillow's Image.crop(from).resize((width, height)).crop(window). This
+/// determines the arithmetic: coefficients with 22 fractional bits, one pass along rows and one
+/// along columns, each rounded to 8 bits; a pass that would change nothing is skipped. Rows come
+/// first, except (since Pillow 13) if the height shrinks and loses more than twice as many pixels
+/// as the width. Only the rows and columns that `window` needs are computed, so `width` and
+/// `height` may be far larger than memory allows. `from` must be within the image and `window`
+/// within the result, and neither may be empty.
 Image resize(const Image& image, const Box& from, std::int64_t width, std::int64_t height,
              const Box& window, Interpolation interpolation);
 
-/// All of `image`, resized.
+/// Returns the whole `image`, resized.
 Image resize(const Image& image, int width, int height, Interpolation interpolation);
 
-/// The fractional bits of a coefficient: of its 32 bits, 8 are left for the pixel and 2 for
+/// The fractional bits of a coefficient. Of its 32 bits, this leaves 8 for the pixel and 2 for
 /// overshoot.
 inline constexpr int kCoefficientBits = 22;
 
-/// A range of neighbours in a source: pixels of a row, or rows.
+/// A range of source neighbours: pixels of a row, or whole rows.
 struct Span {
   int begin, end;
   int count() const { return end - begin; }
 };
 
-/// For each of several neighbouring result pixels, the source range it is computed from and the
-/// weights.
+/// The source range and the weights for each of several neighbouring result pixels.
 struct Coefficients {
-  std::vector<Span> spans;           ///< neither end ever decreases
-  int most = 0;                      ///< the length of the longest span
-  std::size_t stride = 0;            ///< at least `most`: distance from one span's values to the
-                                     ///< next one's
-  std::vector<std::int32_t> values;  ///< those after a span's end are 0
+  std::vector<Span> spans;  ///< begins and ends never decrease
+  int most = 0;             ///< length of the longest span
+  /// Distance from one span's values to the next span's; at least `most`.
+  std::size_t stride = 0;
+  std::vector<std::int32_t> values;  ///< values after a span's end are 0
 
   const std::int32_t* of(std::size_t span) const { return &values[span * stride]; }
 };
 
-/// For a side of `from` pixels resized to `to`: the coefficients of the result's pixels `first` to
-/// `first + count - 1`, as Pillow computes them.
+/// Returns the coefficients of the result pixels `first` to `first + count - 1` for a side of
+/// `from` pixels resized to `to`, as Pillow computes them.
 Coefficients coefficients_of(Interpolation interpolation, int from, std::int64_t to,
                              std::int64_t first, int count);
 
-/// Resizes rows of RGB pixels along their length; each sum is rounded to 8 bits. Processes many
-/// rows at once, because their pixels have the same coefficients.
+/// Resizes rows of RGB pixels along their length; each sum is rounded to 8 bits. Processes several
+/// rows at once, since the coefficients are the same for all rows.
 class SumsAlongRows {
  public:
   static constexpr int kRows = 16;
@@ -69,12 +69,12 @@ class SumsAlongRows {
 
   explicit SumsAlongRows(Coefficients coefficients);
 
-  /// The first pixel that is read of a row.
+  /// The first source pixel that is read from a row.
   int first() const { return coefficients_.spans.front().begin; }
   int count() const { return coefficients_.spans.back().end - first(); }
 
-  /// Processes the first `rows` rows, from 1 to kRows. Each of `sources` points to pixel first(),
-  /// each of `results` to the first pixel of the result.
+  /// Processes `rows` rows, 1 to kRows. Each of `sources` points to pixel first() of a row, each of
+  /// `results` to the first pixel of its result.
   void operator()(Sources sources, Results results, int rows);
 
  private:
@@ -87,8 +87,8 @@ class SumsAlongRows {
   std::vector<Bytes> result_;
 };
 
-/// Row `at` of the result when resizing across rows, whatever their contents: `rows` are the rows
-/// of its span, `bytes` bytes each.
+/// Computes row `at` of the result when resizing along columns, whatever the rows contain. `rows`
+/// are the source rows of its span, `bytes` bytes each.
 void add_rows(const Coefficients& coefficients, int at, const std::uint8_t* const* rows,
               std::size_t bytes, std::uint8_t* result);
 

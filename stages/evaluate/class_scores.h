@@ -13,45 +13,46 @@
 
 namespace stages {
 
-/// One sample's logits, one per class, in float64. All values are finite.
+/// The logits of one sample, one per class, in float64. All values must be finite.
 class ClassScores {
  public:
   explicit ClassScores(std::vector<double> logits);
 
   std::int64_t classes() const { return static_cast<std::int64_t>(logits_.size()); }
-  /// The class with the largest logit; ties go to the first.
+  /// Returns the class with the largest logit; ties go to the lower class.
   std::int64_t predicted() const;
-  /// The number of classes ranked before `label`, best first; ties go to the lower index. 0:
-  /// `label` is predicted().
+  /// Returns the number of classes that rank above `label`; ties go to the lower class. 0: `label`
+  /// is predicted().
   std::int64_t rank(std::int64_t label) const;
-  /// The `count` best classes in the order of rank(), or all if there are fewer.
+  /// Returns the `count` best classes in the order of rank(), or all classes if there are fewer.
   std::vector<std::int64_t> best(std::int64_t count) const;
-  /// The softmax probability of the class. Two probabilities that are equal in exact arithmetic
-  /// have the same bits on every processor: a rank does not depend on the order of the other
+  /// Returns the softmax probability of the class. Probabilities that are equal in exact arithmetic
+  /// have the same bits on every processor, so ranks do not depend on the order of the other
   /// classes or on a constant added to all logits.
   double probability(std::int64_t label) const;
-  /// The logarithm of probability().
+  /// Returns the logarithm of probability().
   double log_probability(std::int64_t label) const;
 
  private:
   std::vector<double> logits_;
   double largest_ = 0;
-  double sum_ = 0;  // sum of the exponentials of the differences from the largest logit, smallest
-                    // first
+  // Sum of exp(logit - largest logit), added from the smallest up.
+  double sum_ = 0;
 };
 
-/// Row `row` of logits (n, classes) on the CPU, of any floating type.
+/// Returns the scores in row `row` of `logits` (n, classes), on the CPU, of any floating type.
 ClassScores class_scores(const at::Tensor& logits, std::int64_t row);
 
 using runner::csv_field;
 using runner::csv_line;
 
-/// One line per sample: name,label,predicted,correct,probability,top_1,…,top_5. The probability is
-/// that of the predicted class; top_1 … are the five best classes, or all if there are fewer.
+/// Returns a CSV with one line per sample: name,label,predicted,correct,probability,top_1,…,top_5.
+/// `probability` is the predicted class's; top_1, … are the five best classes, or all classes if
+/// there are fewer.
 std::string predictions_csv(const ClassifiedSamples& samples,
                             const std::vector<std::string>& classes);
 
-/// One row per true class, one column per predicted class, with names.
+/// Returns a CSV with one row per true class and one column per predicted class, with names.
 std::string confusion_csv(const ConfusionMatrix& confusion,
                           const std::vector<std::string>& classes);
 

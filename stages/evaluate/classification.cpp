@@ -27,8 +27,8 @@ struct ClassificationConfig {
   ReportOptions reported;
 };
 
-/// A name for each output of the network, which may have more outputs than classes it was trained
-/// on.
+/// Returns a name for each output of the network, which may have more outputs than training
+/// classes.
 std::vector<std::string> output_names(std::vector<std::string> classes, std::int64_t outputs) {
   while (static_cast<std::int64_t>(classes.size()) < outputs) {
     classes.push_back("output " + std::to_string(classes.size()));
@@ -84,8 +84,8 @@ class ClassificationStage : public runner::Stage {
     return predictor;
   }
 
-  ClassificationConfig
-      config_;  // its batch size is reduced to what fits once that has been planned
+  // plan() reduces the batch size to what fits.
+  ClassificationConfig config_;
 };
 
 runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {

@@ -91,11 +91,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kGrid = 100;       // number of intervals of the mean curve
-constexpr std::size_t kMostPoints = 400;  // of a curve when it is written
-constexpr std::size_t kMostCurves = 20;   // number of classes whose curves are written
+constexpr std::size_t kMostPoints = 400;  // the most points of a curve that is written
+constexpr std::size_t kMostCurves = 20;   // number of classes for which curves are written
 
-/// The probability of each class for each sample. torch's softmax would rank equal probabilities by
-/// the last bit, which differs between processor types.
+/// Returns the probability of each class for each sample. Does not use torch's softmax, which would
+/// rank equal probabilities by their last bit, and that differs between processor types.
 std::vector<double> shares_of(const at::Tensor& logits) {
   std::vector<double> shares;
   shares.reserve(static_cast<std::size_t>(logits.numel()));
@@ -183,7 +183,7 @@ ClassificationCurves classification_curves(const at::Tensor& logits, const at::T
 }
 
 std::int64_t curve_bytes(std::int64_t samples, std::int64_t classes) {
-  constexpr std::int64_t kPoint = 2 * sizeof(double);  // bytes of one point of a curve
+  constexpr std::int64_t kPoint = 2 * sizeof(double);  // bytes per point of a curve
   const std::int64_t pairs = samples * classes;
   const std::int64_t shares = static_cast<std::int64_t>(sizeof(double)) * pairs,
                      of_classes = kPoint * (samples + 1) * classes,

@@ -12,65 +12,66 @@
 
 namespace stages {
 
-/// A prediction, the probability that the network gave it, and whether it was right.
+/// The probability of a predicted class, and whether the prediction is correct.
 struct Confidence {
   double probability = 0;
   bool is_correct = false;
 };
 
-/// Calibration: are predictions right as often as their probability says (Guo and others, 2017,
-/// arXiv:1706.04599)?
+/// Calibration: how well the probability of predictions matches the share that is correct (Guo et
+/// al. 2017, arXiv:1706.04599).
 struct Calibration {
-  /// The predictions whose probability lies in (low, high].
+  /// The predictions with a probability in (low, high].
   struct Bin {
     double low = 0, high = 0;
     std::int64_t count = 0;
     double confidence = 0;  ///< mean probability; 0 if the bin is empty
-    double accuracy = 0;    ///< share of them that is right; 0 if the bin is empty
+    double accuracy = 0;    ///< share of correct predictions; 0 if the bin is empty
   };
   std::vector<Bin> bins;  ///< of equal width, from 0 to 1
-  double error = 0;       ///< expected calibration error: mean over predictions of |accuracy -
-                          ///< confidence| of their bin
+  /// Expected calibration error: the mean over predictions of their bin's |accuracy - confidence|.
+  double error = 0;
 };
 
-/// `predictions` has at least one element.
+/// Returns the calibration of `predictions`, of which there must be at least one.
 Calibration calibration(std::span<const Confidence> predictions, std::int64_t bins);
 
-/// A sample as seen by a detector of one class.
+/// A sample's score for one class, and whether it belongs to that class.
 struct Detected {
-  double score = 0;  ///< higher: more likely to be of the class
+  double score = 0;  ///< higher: more likely to belong to the class
   bool is_positive = false;
 };
 
-/// The receiver operating characteristic: the false and true positive rate at each threshold,
-/// starting at the threshold that accepts nothing. Both rates begin at 0, end at 1 and never fall.
+/// The receiver operating characteristic: false and true positive rates by threshold, starting with
+/// the threshold that accepts nothing. Both rates begin at 0, end at 1 and never decrease.
 struct RocCurve {
   std::vector<double> false_positives, true_positives;
   double area = 0;  ///< under the curve
 };
 
-/// Samples may be in any order; samples of equal score are accepted together. nullopt if there are
-/// no positives or no negatives.
+/// Returns the ROC curve of `samples`, in any order; samples with equal scores are accepted
+/// together. Returns nullopt if there are no positives or no negatives.
 std::optional<RocCurve> roc_curve(std::vector<Detected> samples);
 
-/// The true positive rate at the false positive rate `share`, the highest if there are several;
-/// interpolated linearly between points.
+/// Returns the true positive rate at the false positive rate `share`, interpolated linearly between
+/// points; the highest if there are several.
 double true_positives_at(const RocCurve& curve, double share);
 
-/// The curve reduced to at most `points` points, including the first and the last. The area remains
-/// that of the full curve.
+/// Returns the curve reduced to at most `points` points, including the first and the last. `area`
+/// is still the area under the full curve.
 RocCurve thinned(const RocCurve& curve, std::size_t points);
 
-/// How well a classifier's probabilities rank samples, and how well they are calibrated.
+/// Measures how well a classifier's probabilities rank samples, and how well they are calibrated.
 struct ClassificationCurves {
-  /// One class against all others, by label; absent if the class has no samples or all of them.
+  /// One class against all others, by label; nullopt if the class has no samples or all of them.
   std::vector<std::optional<RocCurve>> of_class;
-  std::optional<double> macro_area;  ///< mean over the classes with a curve
-  std::optional<RocCurve> macro;  ///< mean of their curves at the false positive rates 0, 0.01 … 1;
-                                  ///< its area is macro_area
-  std::optional<RocCurve> micro;  ///< over all pairs of sample and class; absent if there are more
-                                  ///< than kMostPairs
-  Calibration calibration;        ///< of the predicted class's probability
+  std::optional<double> macro_area;  ///< mean area over the classes with a curve
+  /// The mean of the curves in `of_class` at the false positive rates 0, 0.01 … 1; `area` is
+  /// macro_area.
+  std::optional<RocCurve> macro;
+  /// The curve over all (sample, class) pairs; nullopt if there are more than kMostPairs.
+  std::optional<RocCurve> micro;
+  Calibration calibration;  ///< of the predicted classes' probabilities
 };
 
 /// The largest number of (sample, class) pairs that are ranked together.
@@ -79,23 +80,24 @@ inline constexpr std::int64_t kMostPairs = 20'000'000;
 /// The default number of calibration bins.
 inline constexpr std::int64_t kCalibrationBins = 15;
 
-/// `logits` (n, classes) of any floating type, finite, and `labels` (n) int64 in [0, classes), both
-/// on the CPU; n > 0. With 0 bins calibration is not measured and has no bins. `predicted` as in
-/// classification_metrics().
+/// Computes the curves of `logits` (n, classes), finite and of any floating type, and `labels` (n)
+/// int64 in [0, classes), both on the CPU; n > 0. With 0 `bins`, calibration is not measured.
+/// `predicted` is as in classification_metrics().
 ClassificationCurves classification_curves(const at::Tensor& logits, const at::Tensor& labels,
                                            std::int64_t bins = kCalibrationBins,
                                            const std::vector<std::int64_t>& predicted = {});
 
-/// Peak bytes that classification_curves() needs, including its result.
+/// Returns the peak number of bytes that classification_curves() needs, including its result.
 std::int64_t curve_bytes(std::int64_t samples, std::int64_t classes);
 
-/// The scalar metrics: auc_macro, auc_micro and calibration_error, if they are defined and
-/// measured.
+/// Returns the scalar metrics that are defined and measured: auc_macro, auc_micro and
+/// calibration_error.
 std::vector<std::pair<std::string, double>> summary(const ClassificationCurves& curves);
 
-/// {"roc": {"auc_of_class", "auc_macro", "auc_micro", "macro", "micro", "classes"}, "calibration":
-/// {"error", "bins"}}, null if it was not measured; a curve is {"auc", "fpr", "tpr"}, with at most
-/// 400 points. "classes" has the curves by class name, for up to 20 classes.
+/// Returns {"roc": {"auc_of_class", "auc_macro", "auc_micro", "macro", "micro", "classes"},
+/// "calibration": {"error", "bins"}}; "calibration" is null if it was not measured. A curve is
+/// {"auc", "fpr", "tpr"}, with at most 400 points. "classes" has the curves by class name, for up
+/// to 20 classes.
 nlohmann::ordered_json to_json(const ClassificationCurves& curves,
                                const std::vector<std::string>& classes);
 

@@ -45,7 +45,7 @@ double ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// The mean of the classes' values with the given weights.
+/// Returns the weighted mean of the classes' values.
 template <typename Weight>
 ClassQuality mean(const std::vector<ClassQuality>& qualities, Weight weight) {
   ClassQuality sum;
@@ -163,7 +163,7 @@ using runner::decimal;
 
 std::string percent(double share) { return decimal(100 * share, 1); }
 
-/// The number of characters of a UTF-8 text: all bytes that are not continuation bytes.
+/// Returns the number of characters of a UTF-8 text: the bytes that are not continuation bytes.
 std::size_t characters(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(
       text, [](char letter) { return (static_cast<unsigned char>(letter) & 0xC0) != 0x80; }));
@@ -266,8 +266,8 @@ std::string headline(const ClassificationMetrics& metrics) {
 
 namespace {
 
-/// The softmax of each row in float32, computed in float64 a few rows at a time: all rows at once
-/// would need five times the memory of the result.
+/// Returns the softmax of each row in float32. Computes a few rows at a time in float64: all rows
+/// at once would need five times the memory of the result.
 at::Tensor shares_of_rows(const at::Tensor& logits) {
   constexpr std::int64_t kAtOnce = 4096;
   const std::int64_t rows = std::max<std::int64_t>(1, kAtOnce / logits.size(1));
@@ -297,7 +297,7 @@ void write(const Classified& classified, const ClassificationCurves& curves,
   json.update(besides);
   json["skipped"] = samples.skipped;
   json["smoke"] = context.node().smoke;
-  // Class names come from folders, which need not be UTF-8.
+  // Class names come from folder names, which need not be UTF-8.
   const auto replace = nlohmann::ordered_json::error_handler_t::replace;
   runner::write_atomically(runner::NodeLayout(context.node().folder).metrics(),
                            json.dump(2, ' ', false, replace) + "\n");

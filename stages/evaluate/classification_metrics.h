@@ -23,7 +23,7 @@ class RunContext;
 namespace stages {
 
 /// Counts how often samples of each class were predicted as each class. Memory grows with the
-/// samples added, not with the square of the number of classes.
+/// number of samples, not with the square of the number of classes.
 class ConfusionMatrix {
  public:
   explicit ConfusionMatrix(std::int64_t classes);
@@ -54,16 +54,16 @@ struct ClassQuality {
   double precision = 0, recall = 0, f1 = 0;
 };
 
-/// Of one class, as in scikit-learn with zero_division=0.
+/// Returns the quality for one class, as scikit-learn defines it with zero_division=0.
 ClassQuality class_quality(const ConfusionMatrix& confusion, std::int64_t label);
 
-/// A confidence interval of a share.
+/// A confidence interval for a share.
 struct Interval {
   double low = 0, high = 0;
 };
 
-/// The 95 % interval of a share observed as `successes` of `trials` (Wilson 1927,
-/// doi:10.1080/01621459.1927.10502953).
+/// Returns the 95 % confidence interval for a share observed as `successes` out of `trials` (Wilson
+/// 1927, doi:10.1080/01621459.1927.10502953).
 Interval wilson_interval(std::int64_t successes, std::int64_t trials);
 
 /// Quality of a classifier's predictions, as scikit-learn defines it with zero_division=0: a class
@@ -72,89 +72,91 @@ Interval wilson_interval(std::int64_t successes, std::int64_t trials);
 struct ClassificationMetrics {
   ConfusionMatrix confusion{0};
   std::vector<ClassQuality> of_class;  ///< by label
-  ClassQuality macro;                  ///< mean over all classes that may occur
-  ClassQuality weighted;               ///< mean over samples of the values of their class
-  double top1 = 0;                     ///< share of samples whose class has the largest logit
-  std::vector<std::pair<std::int64_t, double>>
-      top_k;  ///< k, and the share of samples whose class is among the k best
+  ClassQuality macro;                  ///< mean over all classes that can occur
+  ClassQuality weighted;               ///< mean over all samples of the values of their classes
+  double top1 = 0;                     ///< share of samples with the largest logit at their class
+  /// k, and the share of samples with their class among the k best.
+  std::vector<std::pair<std::int64_t, double>> top_k;
   Interval top1_interval;
-  double mean_per_class =
-      0;                ///< mean recall of the classes that have samples ("balanced accuracy")
-  double log_loss = 0;  ///< mean of -log of the true class's softmax share, in nats
-  double chance = 0;    ///< top1 of guessing evenly among the classes
+  /// Mean recall over the classes that have samples ("balanced accuracy").
+  double mean_per_class = 0;
+  double log_loss = 0;  ///< mean of -log(softmax probability of the true class), in nats
+  double chance = 0;    ///< expected top1 of uniform guessing
 };
 
-/// `logits` (n, classes) of any floating type, finite, and `labels` (n) int64 in [0, classes), both
-/// on the CPU; n > 0. Ties go to the lower class. Values of `top_k` not below the number of classes
-/// are left out: their accuracy is 1 by definition. Classes that are not `present` cannot occur and
-/// are left out of the macro means; without `present` all count. `predicted`, if not empty, gives
-/// each sample's predicted class in place of its largest logit.
+/// Computes the metrics of `logits` (n, classes), finite and of any floating type, and `labels` (n)
+/// int64 in [0, classes), both on the CPU; n > 0. Ties go to the lower class. Values of `top_k`
+/// that are not below the number of classes are left out, since their accuracy is 1 by definition.
+/// Classes that are not `present` cannot occur and are left out of macro means; if `present` is
+/// empty, all classes count. `predicted`, if not empty, has each sample's predicted class, which is
+/// used instead of the largest logit.
 ClassificationMetrics classification_metrics(const at::Tensor& logits, const at::Tensor& labels,
                                              const std::vector<std::int64_t>& top_k,
                                              const std::vector<bool>& present = {},
                                              const std::vector<std::int64_t>& predicted = {});
 
-/// The scalar metrics by name, always in this order: top1, top<k>…, mean_per_class,
+/// Returns the scalar metrics by name, always in this order: top1, top<k>…, mean_per_class,
 /// macro_precision, macro_recall, macro_f1, weighted_precision, weighted_recall, weighted_f1,
 /// log_loss, top1_low, top1_high, chance, samples.
 std::vector<std::pair<std::string, double>> summary(const ClassificationMetrics& metrics);
 
-/// Precision, recall, F1 and support of every class and their means, as a table laid out like
-/// scikit-learn's classification_report. `classes`: names by label. Control characters of a name
-/// are shown as '?'.
+/// Returns a table like scikit-learn's classification_report: precision, recall, F1 and support of
+/// every class, and their means. `classes` has the names by label; their control characters are
+/// replaced by '?'.
 std::string report_text(const ClassificationMetrics& metrics,
                         const std::vector<std::string>& classes);
 
-/// All of `metrics` under unabbreviated names, keys in a fixed order. The confusion matrix is a
+/// Returns all of `metrics` under unabbreviated names, in a fixed order. The confusion matrix is a
 /// list of rows, one per true class; null for more than kLargestMatrix classes.
 nlohmann::ordered_json to_json(const ClassificationMetrics& metrics,
                                const std::vector<std::string>& classes);
 
-/// A list of rows, one per true class; null for more than kLargestMatrix classes.
+/// Returns a list of rows, one per true class; null for more than kLargestMatrix classes.
 nlohmann::ordered_json to_json(const ConfusionMatrix& confusion);
 
 /// The largest number of classes for which a confusion matrix is written.
 inline constexpr std::int64_t kLargestMatrix = 2000;
 
-/// "top-1 83.3 % (95 % interval 76.4–88.5 %), mean per class 81.9 %, chance 8.3 %, 144 images".
+/// Returns "top-1 83.3 % (95 % interval 76.4–88.5 %), mean per class 81.9 %, chance 8.3 %, 144
+/// images".
 std::string headline(const ClassificationMetrics& metrics);
 
-/// The options shared by all evaluations of classifiers.
+/// The options shared by all stages that evaluate classifiers.
 struct ReportOptions {
   std::vector<std::int64_t> top_k;  ///< ascending
-  bool csv = false;                 ///< writes predictions.csv
+  bool csv = false;                 ///< whether to write predictions.csv
   std::int64_t calibration_bins = kCalibrationBins;
 };
 
 ReportOptions read_report_options(runner::ConfigReader& reader);
 
-/// The findings of an evaluation; everything is borrowed except the last two members.
+/// The results of an evaluation. All members are borrowed except the last two.
 struct Classified {
   const ClassifiedSamples& samples;
   const ClassificationMetrics& metrics;
   const std::vector<std::string>& classes;  ///< a name for each column of the logits
   const Checkpoint& checkpoint;
-  nlohmann::ordered_json besides = nlohmann::ordered_json::object();  ///< additional members of
-                                                                      ///< metrics.json
-  std::vector<std::pair<std::string, double>> values = {};  ///< additional metrics, in their order
+  /// Additional keys of metrics.json.
+  nlohmann::ordered_json besides = nlohmann::ordered_json::object();
+  std::vector<std::pair<std::string, double>> values = {};  ///< additional metrics, in this order
 };
 
 /// Writes metrics.json, evaluation_results.json, curves, report.txt, the confusion matrix and, if
-/// requested, predictions.csv into the node's folder. Reports the headline and what is left out.
-/// Returns the outputs of every such evaluation: "metrics" and "predictions".
+/// requested, predictions.csv into the node's folder. Reports the headline and what was left out.
+/// Returns the outputs "metrics" and "predictions".
 runner::Outputs report_classification(const Classified& classified, const ReportOptions& options,
                                       runner::RunContext& context);
 
-/// scikit-learn's classification_report(labels=all of them, target_names=classes, output_dict=True,
-/// zero_division=0): for each class name its precision, recall, f1-score and support, then
-/// accuracy, "macro avg" and "weighted avg". If several classes share a name, the last one's values
-/// stand in the first one's place.
+/// Returns the result of scikit-learn's classification_report(labels=all classes,
+/// target_names=classes, output_dict=True, zero_division=0): precision, recall, f1-score and
+/// support by class name, then accuracy, "macro avg" and "weighted avg". If several classes have
+/// the same name, the last one's values replace the first one's.
 nlohmann::ordered_json report_dict(const ClassificationMetrics& metrics,
                                    const std::vector<std::string>& classes);
 
-/// The text of evaluation_results.json, one line per field: test_loss, test_accuracy, predictions
-/// and labels (a class index for each sample), confusion_matrix (rows: true classes; null for more
-/// than kLargestMatrix) and classification_report.
+/// Returns the text of evaluation_results.json, with one line per field: test_loss, test_accuracy,
+/// predictions and labels (class indices by sample), confusion_matrix (rows: true classes; null for
+/// more than kLargestMatrix classes) and classification_report.
 std::string evaluation_results(const ClassifiedSamples& samples,
                                const ClassificationMetrics& metrics,
                                const std::vector<std::string>& classes);

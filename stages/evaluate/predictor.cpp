@@ -21,7 +21,7 @@ namespace stages {
 
 at::Tensor flipped_mean(const NamedTensors& inputs, TestTimeFlip flip,
                         const std::function<at::Tensor(const NamedTensors&)>& logits) {
-  std::vector<std::vector<std::int64_t>> mirrors;  // by the dimensions that are flipped
+  std::vector<std::vector<std::int64_t>> mirrors;  // each with the dimensions to flip
   if (flip == TestTimeFlip::kHorizontal || flip == TestTimeFlip::kBoth) mirrors.push_back({3});
   if (flip == TestTimeFlip::kVertical || flip == TestTimeFlip::kBoth) mirrors.push_back({2});
   if (flip == TestTimeFlip::kBoth) mirrors.push_back({2, 3});
@@ -48,7 +48,7 @@ std::int64_t first_row(const at::Tensor& is_bad) {
 
 void check(const at::Tensor& logits, bool are_classes, const at::Tensor& labels,
            const std::vector<std::string>& names) {
-  const std::int64_t rows_each = logits.size(0) / std::ssize(names);  // an episode has several
+  const std::int64_t rows_each = logits.size(0) / std::ssize(names);  // an episode has several rows
   const auto name_of = [&](std::int64_t row) {
     return names[static_cast<std::size_t>(row / rows_each)];
   };
@@ -58,17 +58,16 @@ void check(const at::Tensor& logits, bool are_classes, const at::Tensor& labels,
     const std::int64_t row = first_row(outside);
     throw StageError(ErrorCode::kLabelOutOfRange,
                      "'" + name_of(row) + "' has label " +
-                         std::to_string(labels[row].item<std::int64_t>()) + ", the network " +
-                         std::to_string(logits.size(1)) + " classes")
+                         std::to_string(labels[row].item<std::int64_t>()) +
+                         ", but the network has " + std::to_string(logits.size(1)) + " classes")
         .with_help("evaluate on the classes the model was trained on");
   }
   const at::Tensor broken = logits.isfinite().all(1).logical_not();
   if (broken.any().item<bool>()) {
-    throw StageError(ErrorCode::kStageFailed,
-                     "the network gives a logit that is not a finite number for '" +
-                         name_of(first_row(broken)) + "'")
-        .with_help(
-            "the weights or the sample are damaged, or the training diverged: look at train/loss");
+    throw StageError(
+        ErrorCode::kStageFailed,
+        "the network returned a logit that is not finite for '" + name_of(first_row(broken)) + "'")
+        .with_help("the weights or the sample are damaged, or training diverged: check train/loss");
   }
 }
 
@@ -76,7 +75,7 @@ std::shared_ptr<const MemoryPolicy> policy_or_none(std::shared_ptr<const MemoryP
   return policy ? policy : std::make_shared<const MemoryPolicy>();
 }
 
-/// Adds the memory for the metrics of all samples' logits, in addition to the logits.
+/// Adds the memory for computing metrics from all samples' logits, in addition to the logits.
 void add_metrics(PlannedForward& planned, std::int64_t samples) {
   constexpr auto kLabel = static_cast<std::int64_t>(sizeof(std::int64_t));
   const std::int64_t classes = planned.output.size(1);
@@ -89,20 +88,21 @@ void add_metrics(PlannedForward& planned, std::int64_t samples) {
                           "labels, shares and curves over all samples and classes"});
 }
 
-/// Adds the memory for the targets of all samples, in addition to the outputs: those of each batch
-/// are joined at the end, and the outputs in float32.
+/// Adds the memory for the targets of all samples, in addition to the outputs. At the end, the
+/// batches' targets are concatenated, and the outputs are converted to float32.
 void add_targets(PlannedForward& planned, const std::string& target,
                  const DatasetDescription& data) {
   const auto spec = std::ranges::find(data.tensors, target, &TensorSpec::name);
   std::int64_t bytes = static_cast<std::int64_t>(at::elementSize(spec->dtype));
   for (const std::int64_t size : spec->shape) bytes *= size;
   const std::int64_t outputs = planned.output.size(1) * static_cast<std::int64_t>(sizeof(float));
-  add_term(planned.plan, {"metrics", (2 * bytes + outputs) * data.size,
-                          "targets and outputs of all samples; what Python takes is not counted"});
+  add_term(planned.plan,
+           {"metrics", (2 * bytes + outputs) * data.size,
+            "targets and outputs of all samples; memory used by Python is not counted"});
 }
 
-/// The shape of one sample. An episode may have a different number of images than in training: this
-/// is checked by its model.
+/// Returns the shape of one sample. For an episode, the shape of one image, since its model checks
+/// the number of images.
 std::vector<std::int64_t> sample_shape(const TensorSpec& spec, const DatasetDescription& test) {
   if (!episode_shape(test)) return spec.shape;
   if (spec.name == "label" || spec.name == "support") return {};
@@ -128,7 +128,7 @@ Predictor::Predictor(std::shared_ptr<const Dataset> test,
   if (described.size == 0) {
     throw StageError(ErrorCode::kTooFewSamples, "the test set is empty")
         .with_help(
-            "give the data stage samples for testing, or a share of them, or leave the evaluation "
+            "give the data stage samples or a share of them for testing, or leave the evaluation "
             "out: "
             "~evaluate");
   }
@@ -154,7 +154,7 @@ void Predictor::say(const std::string& line, runner::RunContext& context) const 
   if (!options_.told || options_.told->insert(line).second) context.say(line);
 }
 
-/// Throws if the network was made for samples of another shape. Reports if the samples are
+/// Throws if the network was trained on samples of another shape. Reports if the samples are
 /// preprocessed differently.
 void Predictor::check_inputs(runner::RunContext& context) const {
   const auto in_words = [](const std::vector<std::int64_t>& shape) {
@@ -168,11 +168,11 @@ void Predictor::check_inputs(runner::RunContext& context) const {
     throw StageError(ErrorCode::kOptionConflict,
                      "'" + trained.name + "' is " + in_words(tested->shape) +
                          " in the test set, but was " + in_words(trained.shape) + " in training")
-        .with_help("give the data stage the size it had in training");
+        .with_help("set the size in the data stage to the one used in training");
   }
   if (!checkpoint_->transform.empty() && test.transform != checkpoint_->transform) {
-    say("the test set is not prepared as the training data was: " + test.transform + " now, " +
-            checkpoint_->transform + " then",
+    say("the test set is preprocessed differently from the training data: " + test.transform +
+            " now, " + checkpoint_->transform + " then",
         context);
   }
 }

@@ -26,7 +26,7 @@ class RunContext;
 
 namespace stages {
 
-/// Which mirrored copies of an image are predicted in addition to the image itself.
+/// The mirrored copies of an image that are predicted in addition to the image itself.
 enum class TestTimeFlip { kNone, kHorizontal, kVertical, kBoth };
 
 /// The names used in recipes, flags and requests.
@@ -36,24 +36,26 @@ inline constexpr std::array<std::pair<std::string_view, TestTimeFlip>, 4> kTestT
      {"vertical", TestTimeFlip::kVertical},
      {"both", TestTimeFlip::kBoth}}};
 
-/// The mean of `logits` over each row of `inputs` and its mirrored copies, in which "image" (n,
-/// channels, height, width) is flipped.
+/// Returns the mean of `logits` over `inputs` and its mirrored copies, with "image" (n, channels,
+/// height, width) flipped.
 at::Tensor flipped_mean(const NamedTensors& inputs, TestTimeFlip flip,
                         const std::function<at::Tensor(const NamedTensors&)>& logits);
 
-/// A classifier's outputs for every sample of a dataset, in the dataset's order.
+/// A network's outputs for all samples of a dataset, in the dataset's order.
 struct ClassifiedSamples {
-  std::vector<std::string> names;  ///< of the samples
-  at::Tensor logits;  ///< (n, classes) on the CPU, of the network's type; all finite. For episodes:
-                      ///< the logits of their queries. Or the result of Options::outputs
-  at::Tensor labels;  ///< (n) int64 on the CPU, each in [0, classes). Or Options::target, (n, …)
-  std::int64_t skipped = 0;  ///< samples the dataset skipped because it could not read them
-  std::vector<std::int64_t> predicted =
-      {};  ///< predicted class of each sample, if not the class of its largest logit
+  std::vector<std::string> names;  ///< the names of the samples
+  /// (n, classes) on the CPU, in the network's type, all finite. For episodes, the logits of their
+  /// queries. With Options::outputs, the result of that function.
+  at::Tensor logits;
+  /// (n) int64 on the CPU, in [0, classes). With Options::target, that tensor, (n, …).
+  at::Tensor labels;
+  std::int64_t skipped = 0;  ///< number of unreadable samples that were skipped
+  /// The predicted class of each sample; empty: the class with the largest logit.
+  std::vector<std::int64_t> predicted = {};
 };
 
-/// What all kinds of evaluation share: runs the network of a checkpoint over a test set under a
-/// memory policy, and plans that run with the same code.
+/// Runs a checkpoint's network over a test set under a memory policy, and plans that with the same
+/// code. All kinds of evaluation use this:
 ///
 ///   const Predictor predictor(inputs, batch_size);
 ///   check(predictor.test().describe(), predictor.checkpoint());  // what this kind alone requires
@@ -62,28 +64,29 @@ struct ClassifiedSamples {
 class Predictor {
  public:
   struct Options {
-    std::int64_t batch_size = 1;              ///< the largest number of samples run at once
-    TestTimeFlip flip = TestTimeFlip::kNone;  ///< average a sample's logits over its mirrored
-                                              ///< copies
-    std::string pointer = {};                 ///< where the stage stands in the recipe, "/evaluate"
-    /// Returns what to evaluate in place of the test set: episodes of it. Null: the test set
-    /// itself.
+    std::int64_t batch_size = 1;  ///< the largest number of samples run at once
+    /// Averages a sample's logits over its mirrored copies.
+    TestTimeFlip flip = TestTimeFlip::kNone;
+    std::string pointer = {};  ///< the stage's place in the recipe, "/evaluate"
+    /// Returns the dataset to evaluate instead of the test set, such as episodes drawn from it.
+    /// Null: the test set itself.
     std::function<std::shared_ptr<const Dataset>(std::shared_ptr<const Dataset> test,
                                                  const Checkpoint& checkpoint)>
         draw = {};
-    /// Computes what is kept of each row of a batch in place of the model's logits, (rows,
-    /// columns). Null: the logits.
+    /// Computes the outputs (rows, columns) to keep for each batch instead of the model's logits.
+    /// Null: the logits.
     std::function<at::Tensor(torch::nn::Module& network, const NamedTensors& inputs)> outputs = {};
-    /// The tensor of a sample that is kept as it is in place of class labels. Empty: the labels.
+    /// The name of the tensor to keep unchanged for each sample instead of class labels. Empty: the
+    /// labels.
     std::string target = {};
-    /// Lines already reported by predictors that share this set; none repeats a line. Null: this
-    /// predictor reports all of its own.
+    /// The lines already reported by the predictors that share this set, which are not repeated.
+    /// Null: this predictor reports all its lines.
     std::shared_ptr<std::set<std::string>> told = {};
   };
   /// Reads the ports test, checkpoint and memory; memory may be empty. Throws runner::StageError if
-  /// the test set is empty, or is to be flipped and holds no images.
+  /// the test set is empty, or if `flip` is set and the samples have no images.
   Predictor(const runner::Inputs& inputs, Options options);
-  /// The same with the values of those ports; `policy` may be null.
+  /// Takes the values of these ports as arguments; `policy` may be null.
   Predictor(std::shared_ptr<const Dataset> test, std::shared_ptr<const Checkpoint> checkpoint,
             std::shared_ptr<const MemoryPolicy> policy, Options options);
 
@@ -91,23 +94,23 @@ class Predictor {
   const Checkpoint& checkpoint() const { return *checkpoint_; }
 
   struct Planned {
-    at::Tensor logits;        ///< a stand-in for the logits of all samples, on the Meta device
-    std::int64_t batch_size;  ///< the largest that fits
+    at::Tensor logits;        ///< the logits of all samples on the Meta device, without values
+    std::int64_t batch_size;  ///< the largest batch size that fits
   };
-  /// Reports what classify() would need. If that does not fit, a smaller batch is used or suggested
-  /// (plan_forward.h).
+  /// Reports the memory that classify() needs. If that does not fit, uses or suggests a smaller
+  /// batch (plan_forward.h).
   Planned plan(runner::PlanContext& context) const;
-  /// The same without reporting it.
+  /// Returns the plan for classify() without reporting it.
   PlannedForward planned(runner::PlanContext& context) const;
 
-  /// Limits the device to the policy's budget.
+  /// Limits the device's memory to the policy's budget while the returned guard exists.
   ScopedMemoryBudget hold_budget(const runner::RunContext& context) const;
 
-  /// Runs the network on the context's device, in eval mode and without a graph, over all samples,
+  /// Runs the network on the context's device, in eval mode and without autograd, over all samples,
   /// or over two batches in a smoke run. Reports progress and checks for cancellation at every
-  /// batch. Throws runner::StageError if the network was made for samples of another shape, for a
-  /// label that it has no output for, for an output that is not finite (naming the sample), and if
-  /// no sample is left (kTooFewSamples).
+  /// batch. Throws runner::StageError if the network was trained on samples of another shape, if a
+  /// label has no output, if an output is not finite (the message names the sample), and if no
+  /// sample can be read (kTooFewSamples).
   ClassifiedSamples classify(runner::RunContext& context) const;
 
  private:

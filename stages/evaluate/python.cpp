@@ -39,11 +39,12 @@ struct PythonEvaluationConfig {
   bool allow_trained = false;
   std::string entry;  ///< "my_metrics.py:measure"
   nlohmann::ordered_json arguments = nlohmann::ordered_json::object();
-  std::string output;  ///< which of the network's
+  std::string output;  ///< the network's output to evaluate
   bool csv = true;
 };
 
-/// The name of a column for each number of a sample: "output", or "output_0", "output_1" …
+/// Appends a column name for each number of a sample: "output", or "output_0", "output_1" and so
+/// on.
 void add_columns(const std::string& name, const at::Tensor& rows,
                  std::vector<std::string>& columns) {
   const std::int64_t count = rows.size(1);
@@ -56,7 +57,7 @@ void add_numbers(const at::Tensor& row, std::vector<std::string>& fields) {
     fields.push_back(runner::csv_number(row[i].item<double>()));
 }
 
-/// One line per sample: its name, its target and the network's output.
+/// Returns a CSV with one line per sample: its name, its target and the network's output.
 std::string outputs_csv(const ClassifiedSamples& samples) {
   const std::int64_t count = samples.logits.size(0);
   const at::Tensor outputs = samples.logits.reshape({count, -1}),
@@ -74,7 +75,7 @@ std::string outputs_csv(const ClassifiedSamples& samples) {
   return text;
 }
 
-/// Metrics that a function in Python computes of a network's outputs.
+/// Evaluates a network with metrics that a Python function computes from its outputs.
 class PythonEvaluationStage final : public runner::Stage {
  public:
   explicit PythonEvaluationStage(PythonEvaluationConfig config) : config_(std::move(config)) {}
@@ -137,7 +138,7 @@ class PythonEvaluationStage final : public runner::Stage {
         .with_help("name one that they have: " + runner::either(names, names.size()));
   }
 
-  /// (samples, columns), whatever the shape of a sample's output.
+  /// Returns the output `name` as (samples, columns), whatever the shape of a sample's output.
   static at::Tensor output_of(const NamedTensors& outputs, const std::string& name,
                               std::int64_t samples) {
     std::vector<std::string> names;
@@ -205,8 +206,8 @@ class PythonEvaluationStage final : public runner::Stage {
     return runner::listed(words, kShown);
   }
 
-  PythonEvaluationConfig
-      config_;  // its batch size is reduced to what fits once that has been planned
+  // plan() reduces the batch size to what fits.
+  PythonEvaluationConfig config_;
 };
 
 runner::Result<std::unique_ptr<runner::Stage>> create_python_evaluation(

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kListedClasses = 20;
 
-/// The index of each name, in the form in which names are compared. Throws if a name occurs twice.
+/// Returns the index of each name, keyed by compared_name(). Throws if a name occurs twice.
 std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& classes,
                                              const std::string& where) {
   std::map<std::string, std::int64_t> numbers;
@@ -23,7 +23,7 @@ std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& cla
       continue;
     throw runner::StageError(runner::ErrorCode::kLabelOutOfRange,
                              "two classes of " + where + " are called '" + name + "'")
-        .with_help("classes are identified by their names: give each its own");
+        .with_help("classes are identified by their names: give each class a different name");
   }
   return numbers;
 }

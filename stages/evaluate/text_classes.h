@@ -10,22 +10,22 @@
 
 namespace stages {
 
-/// Returns a checkpoint's model as one that reads texts. Throws runner::StageError if it does not.
+/// Returns a checkpoint's model as an ImageTextModel. Throws runner::StageError if it is not one.
 const ImageTextModel& text_model_of(const Checkpoint& checkpoint);
 
-/// The similarities (n, m) of embeddings of images and texts, (n, width) and (m, width), as logits.
-/// Computed in float32 at least, whatever the precision of the embeddings, so that rounding does
-/// not decide which text is nearest.
+/// Returns the similarities (n, m) of image embeddings (n, width) and text embeddings (m, width) as
+/// logits. Computes them at least in float32, whatever the precision of the embeddings, so rounding
+/// does not decide which text is nearest.
 at::Tensor text_logits(const at::Tensor& images, const at::Tensor& texts,
                        const at::Tensor& logit_scale);
 
-/// Texts as a network reads them, trimmed to the longest of them.
+/// Tokenized texts for a network, padded to the longest of them.
 class TextRows {
  public:
   TextRows(const Checkpoint& checkpoint, const std::vector<std::string>& texts);
 
-  /// Returns their embeddings (n, width) on `device`, computed `at_once` texts at a time. The
-  /// network is on that device, in eval mode.
+  /// Returns the embeddings (n, width) of the texts on `device`, computed `at_once` texts at a
+  /// time. The network must be on that device, in eval mode.
   at::Tensor embeddings(torch::nn::Module& network, at::Device device, std::int64_t at_once) const;
   std::int64_t size() const { return tokens_.size(0); }
 
@@ -34,12 +34,13 @@ class TextRows {
   at::Tensor tokens_;
 };
 
-/// The logits of images for some texts. The texts are embedded once, on the first call.
+/// Computes logits of images for a list of texts. The texts are embedded once, on the first call.
 class TextLabels {
  public:
   TextLabels(const Checkpoint& checkpoint, const std::vector<std::string>& texts)
       : model_(*checkpoint.model), texts_(checkpoint, texts) {}
-  /// Returns (n, texts) for `pixels` (n, 3, size, size). Every call must pass the same network.
+  /// Returns the logits (n, texts) for `pixels` (n, 3, size, size). Every call must pass the same
+  /// network.
   at::Tensor logits(torch::nn::Module& network, const at::Tensor& pixels);
 
  private:
@@ -48,17 +49,17 @@ class TextLabels {
   at::Tensor embeddings_;
 };
 
-/// Classes described by texts: each is represented by the mean of the embeddings of its templates,
-/// normalised to length 1, as CLIP's authors do (Radford et al. 2021, arXiv:2103.00020, section
+/// Classes described by texts. A class is represented by the mean embedding of its filled
+/// templates, normalised to length 1, as in CLIP (Radford et al. 2021, arXiv:2103.00020, section
 /// 3.1.4).
 class TextClasses {
  public:
-  /// `names`: the words for the classes in texts, in order (words_of()); each template contains
+  /// `names` are the class names as used in texts, in order (words_of()); each template contains
   /// {name}.
   TextClasses(const Checkpoint& checkpoint, const std::vector<std::string>& names,
               const std::vector<std::string>& templates);
 
-  /// (classes, width), on `device`.
+  /// Returns the embeddings (classes, width) on `device`.
   at::Tensor embeddings(torch::nn::Module& network, at::Device device, std::int64_t at_once) const;
 
  private:

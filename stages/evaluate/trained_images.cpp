@@ -27,13 +27,13 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kNamedTrained = 5;
 
-/// Empty if the file cannot be read.
+/// Returns the digest of a file; empty if it cannot be read.
 std::string digest_of_image(const fs::path& file) {
   runner::Digest digest;
   return digest.update_from(file) == 0 ? digest.finish() : "";
 }
 
-/// The images in some parts of a split.
+/// The images in some parts of a division.
 class TrainedImages {
  public:
   TrainedImages(const Division& division, const std::set<std::string>& parts)
@@ -47,8 +47,8 @@ class TrainedImages {
     }
   }
 
-  /// Marks the images `names` below `root` that are among these. `look` is called before each file
-  /// is inspected; it may throw.
+  /// Sets `marked` for the images `names` below `root` that are among these images. `look` is
+  /// called before each file is inspected, and may throw.
   void mark(const std::string& root, const std::vector<std::string>& names,
             std::vector<bool>& marked, const std::function<void()>& look) {
     std::error_code error;
@@ -80,9 +80,9 @@ class TrainedImages {
     return !digests->empty() && digests->contains(digest_of_image(path));
   }
 
-  /// Used if the training's folder does not exist any more. It is taken to have been moved if at
-  /// least half of the images with a known name have the known size; in other folders a few match
-  /// by chance.
+  /// Marks images if the training folder no longer exists. `root` is assumed to be the moved folder
+  /// if at least half of the images with a known name have the known size; in other folders, a few
+  /// match by chance.
   void mark_moved(const std::string& root, const std::vector<std::string>& names,
                   std::vector<bool>& marked, const std::function<void()>& look) const {
     std::size_t same_name = 0;
@@ -101,8 +101,8 @@ class TrainedImages {
   std::string root_;
   std::unordered_map<std::string, std::uintmax_t> bytes_of_;
   std::unordered_map<std::uintmax_t, std::vector<std::string>> of_size_;
-  std::unordered_map<std::uintmax_t, std::optional<std::unordered_set<std::string>>>
-      digests_;  // of the files of a given size
+  // Digests of the files, by file size.
+  std::unordered_map<std::uintmax_t, std::optional<std::unordered_set<std::string>>> digests_;
 };
 
 }  // namespace
@@ -149,13 +149,13 @@ void check_trained_images(const Dataset& test, bool allowed, runner::RunContext&
   const std::string more = count > std::ssize(found) ? " and others" : "";
   const std::string listed = "'" + runner::join(found, "', '") + "'" + more;
   const std::string line =
-      "the model has been trained on " + of_all + ", or was selected by them: " + listed;
+      "the model has been trained on " + of_all + ", or selected by its results on them: " + listed;
   if (allowed) return context.say(line);
   throw runner::StageError(runner::ErrorCode::kBadAnnotations, line)
       .at("/allow_trained")
       .with_help(
-          "test on the part that the run kept for testing, or on other images; allow_trained: true "
-          "measures these");
+          "test on the part that the run kept for testing, or on other images; set allow_trained: "
+          "true to evaluate on these anyway");
 }
 
 }  // namespace stages

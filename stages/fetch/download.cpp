@@ -56,11 +56,11 @@ namespace fs = std::filesystem;
 using runner::ErrorCode;
 using runner::StageError;
 
-/// A transient server failure.
+/// A transient failure of the server.
 struct PassingFailure : std::runtime_error {
   explicit PassingFailure(const std::string& what, double wait = 0)
       : std::runtime_error(what), wait(wait) {}
-  double wait;  // seconds that the server asks for
+  double wait;  // the wait in seconds that the server requests
 };
 
 std::optional<std::int64_t> number(std::string_view text) {
@@ -75,13 +75,15 @@ std::string header(const HttpReply& reply, std::string_view name) {
   return found == reply.headers.end() ? "" : found->second;
 }
 
-/// Identifies an unchanged file on the server: a strong ETag, else a date.
+/// Returns a text that identifies the version of the file on the server: a strong ETag, else a
+/// date.
 std::string validator_of(const HttpReply& reply) {
   const std::string tag = header(reply, "etag");
   return tag.starts_with('"') ? tag : header(reply, "last-modified");
 }
 
-/// Parses "bytes 5-9/10": where the piece begins, and how long the file is.
+/// The content of a Content-Range header: for "bytes 5-9/10", the first byte and the size of the
+/// file.
 struct ContentRange {
   std::int64_t begin = 0, all = 0;
 };
@@ -130,7 +132,7 @@ class Fetching {
            "', and the same command continues from there";
   }
 
-  /// Repeats until the whole file is there.
+  /// Repeats attempts until the whole file has arrived.
   void fetch() {
     // Without a validator or checksum, the partial file may be another file's beginning.
     if (part_.bytes() > 0 && part_.validator().empty() && !what_.checksum) part_.begin_anew();
@@ -140,7 +142,7 @@ class Fetching {
       try {
         return attempt();
       } catch (const PassingFailure& failure) {
-        if (received_ > before) {  // it makes progress, if slowly
+        if (received_ > before) {  // there is progress, so the failures are not in a row
           failures = 0;
           wait = patience_.first_wait;
         }
@@ -158,7 +160,7 @@ class Fetching {
                                      : "check the network, and https_proxy if a proxy is needed");
   }
 
-  /// One request. Returns when the whole file is there.
+  /// Sends one request. Returns if the whole file has arrived; otherwise throws.
   void attempt() {
     HttpRequest request{.url = what_.url, .token = what_.token};
     is_resuming_ = part_.bytes() > 0;
@@ -176,15 +178,15 @@ class Fetching {
       if (error.is_passing) throw PassingFailure(error.what());
       give_up(error.what());
     }
-    if (reply.status == 416 &&
-        is_resuming_) {  // it may be complete already; anything else is an error
+    // The file may be complete already; anything else is an error.
+    if (reply.status == 416 && is_resuming_) {
       const std::string range = header(reply, "content-range");
       if (range == "bytes */" + std::to_string(part_.bytes())) return;
       restart("the server's '" + name_ + "' has changed");
       throw PassingFailure("the server has no bytes beyond those received");
     }
     if (reply.status != 200 && reply.status != 206) refuse(reply);
-    if (!has_begun_) begin(reply);  // an empty file
+    if (!has_begun_) begin(reply);  // the file is empty
     if (all_ > 0 && part_.bytes() != all_) {
       throw PassingFailure(std::to_string(part_.bytes()) + " of " + std::to_string(all_) +
                            " bytes arrived");
@@ -199,7 +201,7 @@ class Fetching {
   }
 
   void take(const HttpReply& reply, std::string_view bytes) {
-    if (reply.status != 200 && reply.status != 206) return;  // an error page
+    if (reply.status != 200 && reply.status != 206) return;  // the body of an error page
     stop_if_cancelled(callbacks_);
     if (!has_begun_) begin(reply);
     part_.append(bytes);
@@ -207,13 +209,13 @@ class Fetching {
     progress_.at(part_.bytes());
     if (what_.bytes > 0 && part_.bytes() > what_.bytes)
       drop(ErrorCode::kDownloadFailed,
-           "its server sends more than the " + runner::bytes_text(what_.bytes) +
+           "the server sends more than the " + runner::bytes_text(what_.bytes) +
                " that it should have",
-           "try again later, or another server");
+           "try again later, or use another server");
     if (all_ == 0) leave_room(static_cast<std::int64_t>(bytes.size()));
   }
 
-  /// A server that does not announce the size may never end.
+  /// Stops before the disk is full: a server that does not announce the size may never end.
   void leave_room(std::int64_t added) {
     constexpr std::int64_t kEvery = 16 << 20;
     constexpr std::uint64_t kLeft = std::uint64_t{1} << 30;
@@ -222,8 +224,8 @@ class Fetching {
     const auto free = storage_.free_bytes(folder.empty() ? "." : folder);
     if (free && *free < kLeft)
       drop(ErrorCode::kDiskFull,
-           "its server does not say how long it is, and after " +
-               runner::bytes_text(part_.bytes()) + " the disk is nearly full",
+           "the server does not announce its size, and after " + runner::bytes_text(part_.bytes()) +
+               " the disk is nearly full",
            "free up space, or fetch it by other means");
   }
 
@@ -232,7 +234,7 @@ class Fetching {
     throw StageError(code, "cannot fetch '" + name_ + "': " + why).with_help(help);
   }
 
-  /// Handles the start of a response with bytes of the file.
+  /// Handles the start of a response that has bytes of the file.
   void begin(const HttpReply& reply) {
     has_begun_ = true;
     std::int64_t coming = number(header(reply, "content-length")).value_or(0);
@@ -240,8 +242,8 @@ class Fetching {
     if (reply.status == 206) {
       const auto range = content_range(header(reply, "content-range"));
       if (!is_resuming_ || !range || range->begin != part_.bytes()) {
-        restart("the server sent another range than requested");
-        throw PassingFailure("the server sent another range than requested");
+        restart("the server sent a different range than requested");
+        throw PassingFailure("the server sent a different range than requested");
       }
       all_ = range->all;
       was_resumed_ = true;
@@ -253,7 +255,7 @@ class Fetching {
       check_room(what_.file.parent_path(), coming + what_.also_needs, storage_);
       say("fetching " + shown_url(what_.url) + (all_ > 0 ? ", " + runner::bytes_text(all_) : ""));
       part_.note(validator_of(reply));
-      part_.append("");  // it exists from now on, even if empty
+      part_.append("");  // creates the file, even if it is empty
     }
     if (was_resumed_) check_room(what_.file.parent_path(), coming + what_.also_needs, storage_);
     progress_.set_all(all_);
@@ -285,7 +287,7 @@ class Fetching {
     } catch (const StageError& error) {
       if (error.code != ErrorCode::kWrongChecksum) throw;
       if (!has_restarted_ &&
-          (was_resumed_ || received_ == 0)) {  // the beginning may have been another file's
+          (was_resumed_ || received_ == 0)) {  // the first part may be of another file
         has_restarted_ = true;
         restart(error.what());
         fetch();
@@ -295,7 +297,7 @@ class Fetching {
       throw StageError(ErrorCode::kWrongChecksum,
                        "'" + name_ + "' from " + shown_url(what_.url) + ": " + error.what())
           .with_help(
-              "nothing of it was kept; fetch it again; if that does not help, from another server");
+              "nothing was kept; fetch it again, or from another server if that does not help");
     }
   }
 
@@ -306,12 +308,12 @@ class Fetching {
   const std::string name_;
   PartialFile part_;
   ByteProgress progress_;
-  std::int64_t all_ = 0;        // bytes of the whole file, if known
-  std::int64_t received_ = 0;   // bytes received
-  bool is_resuming_ = false;    // this request asks for the rest
-  bool has_begun_ = false;      // its response has begun
-  bool was_resumed_ = false;    // the partial file did not come in one piece
-  bool has_restarted_ = false;  // because of a wrong checksum
+  std::int64_t all_ = 0;        // size of the whole file; 0: unknown
+  std::int64_t received_ = 0;   // number of bytes received
+  bool is_resuming_ = false;    // this request is for the rest of the file
+  bool has_begun_ = false;      // the response to this request has begun
+  bool was_resumed_ = false;    // the partial file is from more than one response
+  bool has_restarted_ = false;  // after a wrong checksum
 };
 
 }  // namespace
@@ -349,7 +351,7 @@ void check_room(const fs::path& folder, std::int64_t bytes, runner::Storage& sto
   if (!free || bytes <= 0 || *free >= static_cast<std::uint64_t>(bytes)) return;
   throw StageError(ErrorCode::kDiskFull, "'" + folder.string() + "' has room for " +
                                              runner::bytes_text(static_cast<std::int64_t>(*free)) +
-                                             ", and " + runner::bytes_text(bytes) + " are needed")
+                                             ", but " + runner::bytes_text(bytes) + " are needed")
       .with_help("free up space, or choose another folder");
 }
 

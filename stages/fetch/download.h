@@ -15,64 +15,65 @@ namespace stages {
 /// The expected checksum of a file.
 struct Checksum {
   runner::DigestKind kind = runner::DigestKind::kMd5;
-  std::string hex;           ///< lower case
-  bool is_git_blob = false;  ///< of "blob <size>\0" and then the file, as git names its blobs
+  std::string hex;  ///< lower case
+  /// True if the checksum is of "blob <size>\0" followed by the file, which is how git names blobs.
+  bool is_git_blob = false;
 };
 
-/// The checksum of the file's bytes, of the same kind as `like`. `step` is called every mebibyte
-/// with the bytes so far; it may throw. Throws runner::StageError (kMissingFile) if the file cannot
-/// be read.
+/// Returns the checksum of `file`, of the same kind as `like`. Calls `step` every mebibyte with the
+/// number of bytes so far; `step` may throw. Throws runner::StageError (kMissingFile) if the file
+/// cannot be read.
 std::string sum_of_file(const std::filesystem::path& file, const Checksum& like,
                         const std::function<void(std::int64_t bytes)>& step);
 
 /// Timeouts and retries for a server.
 struct Patience {
   long connect_seconds = 30;
-  long stall_seconds = 60;    ///< without a byte
-  int attempts = 5;           ///< attempts in a row without progress
-  double first_wait = 1;      ///< seconds before the second; each further wait is twice as long
-  double longest_wait = 120;  ///< the longest wait accepted when a server asks for one by
-                              ///< Retry-After
-  std::function<void(double seconds)> wait = {};  ///< in place of sleeping, for tests
+  long stall_seconds = 60;  ///< the longest time without receiving a byte
+  int attempts = 5;         ///< the most attempts in a row without progress
+  double first_wait = 1;  ///< seconds before the second attempt; doubles with each further attempt
+  /// The longest wait, in seconds, that a server may request with Retry-After.
+  double longest_wait = 120;
+  std::function<void(double seconds)> wait = {};  ///< called instead of sleeping, for tests
 };
 
-/// A status that says the request may succeed on a retry.
+/// True for an HTTP status after which a retry may succeed.
 bool is_passing_status(int status);
 
-/// Reports "<why>; trying again in 4 s" and waits. Throws runner::Cancelled.
+/// Reports "<why>; trying again in 4 s" and waits. Throws runner::Cancelled if cancelled.
 void wait_out(const std::string& why, double seconds, const Patience& patience,
               const FetchCallbacks& callbacks);
 
-/// One file to be fetched.
+/// A file to download.
 struct Download {
   std::string url;
-  std::filesystem::path file;  ///< destination; its folder exists
-  std::string name = {};       ///< its name in messages; empty: as `file`
+  std::filesystem::path file;  ///< the destination; its folder must exist
+  std::string name = {};       ///< the name in messages; empty: the name of `file`
   std::optional<Checksum> checksum = {};
-  std::int64_t bytes = 0;  ///< the size published by its owner; 0: unknown
-  std::int64_t also_needs =
-      0;                   ///< further bytes of disk needed after the download, e.g. to unpack it
-  std::string token = {};  ///< sent to the url's own host only
-  std::string token_help = {};  ///< what to do if the server requires authentication
+  std::int64_t bytes = 0;  ///< the published size; 0: unknown
+  /// Disk space in bytes that is needed after the download, for example to unpack the file.
+  std::int64_t also_needs = 0;
+  std::string token = {};       ///< sent only to the host of `url`
+  std::string token_help = {};  ///< the advice if the server requires authentication
 };
 
-/// Fetches a file. It appears under its name once it is complete and its checksum is right. Until
-/// then it grows as <file>.part, with its metadata in <file>.part.json. Both stay if the download
-/// is stopped, killed or cut off, and the next call continues from there (Range, If-Range). If the
-/// server cannot do that or the file has changed, it starts over and says so. Waits and retries on
-/// transient failures. An existing file is accepted if its checksum is right. Returns the number of
-/// bytes downloaded. Throws runner::StageError: kDownloadFailed, kNotPublished, kWrongChecksum,
-/// kDiskFull, kCannotCreate, kCannotWrite; and runner::Cancelled.
+/// Downloads a file. The file appears under its final name once it is complete and its checksum is
+/// correct. Until then, the data is in <file>.part, and its metadata in <file>.part.json. Both are
+/// kept if the download is stopped, killed or cut off, and the next call continues from there
+/// (Range, If-Range). If the server does not support that, or the file has changed, the download
+/// starts over and reports that. Waits and retries after transient failures. An existing file with
+/// the correct checksum is accepted. Returns the number of bytes downloaded. Throws
+/// runner::StageError (kDownloadFailed, kNotPublished, kWrongChecksum, kDiskFull, kCannotCreate,
+/// kCannotWrite) and runner::Cancelled.
 std::int64_t download(const Download& what, const FetchCallbacks& callbacks,
                       const Patience& patience = {}, runner::Storage& storage = runner::disk());
 
-/// Checks the checksum of `file`, called `name` in messages, and reports progress. Throws
-/// runner::StageError (kWrongChecksum) with both checksums.
+/// Verifies the checksum of `file`, called `name` in messages, and reports progress. Throws
+/// runner::StageError (kWrongChecksum) with both checksums if they differ.
 void check_sum(const std::filesystem::path& file, const std::string& name, const Checksum& checksum,
                const FetchCallbacks& callbacks);
 
-/// Throws runner::StageError (kDiskFull) if the disk of `folder` reports fewer than `bytes` bytes
-/// free.
+/// Throws runner::StageError (kDiskFull) if the disk of `folder` has fewer than `bytes` bytes free.
 void check_room(const std::filesystem::path& folder, std::int64_t bytes, runner::Storage& storage);
 
 }  // namespace stages

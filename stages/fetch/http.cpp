@@ -34,13 +34,13 @@ std::string part_of(CURLU* url, CURLUPart part, unsigned int flags = 0) {
   return copy;
 }
 
-/// The shared state of one hop's callbacks.
+/// The state shared by the callbacks of one request.
 struct Hop {
   const HttpSettings& settings;
   const std::function<void(const HttpReply&, std::string_view)>& on_body;
   HttpReply& reply;
   CURL* curl;
-  std::exception_ptr thrown;  // nothing may be thrown through C
+  std::exception_ptr thrown;  // no exception may pass through C code
 };
 
 bool is_redirect(int status) {
@@ -56,8 +56,8 @@ std::string_view trimmed(std::string_view text) {
 std::size_t take_header(char* data, std::size_t, std::size_t size, void* pointer) {
   auto& hop = *static_cast<Hop*>(pointer);
   const std::string_view line(data, size);
-  if (line.starts_with(
-          "HTTP/")) {  // of an answer; one such as "100 Continue" may come before the real one
+  // A new response begins; others, such as "100 Continue", may precede the real one.
+  if (line.starts_with("HTTP/")) {
     hop.reply.headers.clear();
     return size;
   }
@@ -80,7 +80,7 @@ int status_of(CURL* curl) {
 std::size_t take_body(char* data, std::size_t, std::size_t size, void* pointer) {
   auto& hop = *static_cast<Hop*>(pointer);
   hop.reply.status = status_of(hop.curl);
-  if (is_redirect(hop.reply.status)) return size;  // an HTML page about the redirect
+  if (is_redirect(hop.reply.status)) return size;  // ignores the HTML page of a redirect
   try {
     hop.on_body(hop.reply, {data, size});
     return size;
@@ -110,7 +110,7 @@ bool is_passing(CURLcode code) {
     case CURLE_HTTP2_STREAM:
       return true;
     default:
-      return false;  // of some hundred codes
+      return false;  // one of about a hundred codes
   }
 }
 
@@ -121,8 +121,8 @@ void set_certificates(CURL* curl) {
   }
 }
 
-/// Sends one request; the response goes to `reply`. Returns the target of a redirect, empty if it
-/// is none.
+/// Sends one request and stores the response in `reply`. Returns the target if the response is a
+/// redirect; otherwise an empty string.
 std::string send_once(const HttpRequest& request, const std::string& url, bool is_own_host,
                       const HttpSettings& settings,
                       const std::function<void(const HttpReply&, std::string_view)>& on_body,
@@ -191,7 +191,7 @@ HttpReply send(const HttpRequest& request, const HttpSettings& settings,
     if (next.empty()) return reply;
     if (!is_followed(reply.url, next)) {
       throw HttpError(
-          shown_url(reply.url) + " leads to '" + shown_url(next) + "', which is not followed",
+          shown_url(reply.url) + " redirects to '" + shown_url(next) + "', which is not followed",
           false);
     }
     if (!request.leaves_host && origin_of(next) != home) return reply;

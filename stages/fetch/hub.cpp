@@ -31,10 +31,9 @@ using runner::StageError;
 
 constexpr std::string_view kHub = "https://huggingface.co";
 constexpr std::size_t kLongestAnswer = 32 << 20;
-constexpr const char* kTokenHelp =
-    "a private model, or one whose terms must be accepted, needs your token in HF_TOKEN";
+constexpr const char* kTokenHelp = "a private or gated model needs your token in HF_TOKEN";
 
-/// An environment variable without surrounding blanks; empty if it is not set.
+/// Returns an environment variable without surrounding blanks; empty if it is not set.
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   const std::string_view text = value ? value : "";
@@ -48,7 +47,7 @@ bool is_hex(std::string_view text, std::size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-/// Percent-encodes a URL path: the characters that must be written as %20 and the like.
+/// Percent-encodes text for a URL path, optionally except slashes.
 std::string escaped(std::string_view text, bool keeps_slash) {
   constexpr std::string_view kPlain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
@@ -75,7 +74,7 @@ void make_cache_folders(const fs::path& path) {
   if (error) cannot_create_cache(path, error.value());
 }
 
-/// A small response, whole.
+/// A small response, with its complete body.
 struct Answer {
   HttpReply reply;
   std::string body;
@@ -113,8 +112,8 @@ class HubFetching {
     const runner::FolderLock lock = take_lock();
     for (const char* below : {"blobs", "refs", "snapshots"}) make_cache_folders(home_ / below);
     HubSnapshot snapshot{commit_, home_ / "snapshots" / commit_, {}};
-    std::vector<std::pair<std::string, std::string>>
-        links;  // names in the snapshot, and the blobs they point to
+    // File names in the snapshot, and the blobs to which they point.
+    std::vector<std::pair<std::string, std::string>> links;
     for (const std::string& name : names_) {
       HubFile file{name};
       const std::string blob = fetch(file, snapshot.received);
@@ -135,13 +134,12 @@ class HubFetching {
   }
 
   [[noreturn]] void not_understood(const std::string& what) const {
-    throw StageError(
-        ErrorCode::kDownloadFailed,
-        shown_url(endpoint_) + " does not answer as the Hugging Face Hub does: " + what)
+    throw StageError(ErrorCode::kDownloadFailed,
+                     shown_url(endpoint_) + " does not respond like the Hugging Face Hub: " + what)
         .with_help("check HF_ENDPOINT");
   }
 
-  /// A request with a small response. Retries transient failures, as download() does.
+  /// Sends a request with a small response. Retries transient failures, as download() does.
   Answer ask(const HttpRequest& request, const std::string& about) const {
     double wait = patience_.first_wait;
     for (int failures = 1;; ++failures, wait *= 2) {
@@ -152,7 +150,7 @@ class HubFetching {
             request, {patience_.connect_seconds, patience_.stall_seconds, callbacks_.cancelled},
             [&](const HttpReply&, std::string_view bytes) {
               if (answer.body.size() + bytes.size() > kLongestAnswer)
-                not_understood("it never ends");
+                not_understood("the response never ends");
               answer.body += bytes;
             });
         const int status = answer.reply.status;
@@ -206,7 +204,7 @@ class HubFetching {
     names_ = wish_.files.empty() ? wanted_files(all) : wish_.files;
     for (const std::string& name : names_) {
       if (std::ranges::count(all, name) == 0) missing("'" + name + "'", all);
-      if (safe_parts(name).empty()) not_understood("a file that is named '" + name + "'");
+      if (safe_parts(name).empty()) not_understood("a file named '" + name + "'");
     }
     if (names_.empty()) missing("weights", all);
   }
@@ -229,11 +227,11 @@ class HubFetching {
     throw StageError(why.code, why.message).with_help(why.help);
   }
 
-  /// Ensures that the file's blob exists, and returns its name.
+  /// Downloads the file's blob unless it exists. Returns the blob's name.
   std::string fetch(HubFile& file, std::int64_t& received) {
     const std::string url = endpoint_ + "/" + escaped(wish_.repository, true) + "/resolve/" +
                             commit_ + "/" + escaped(file.name, true);
-    // The Hub's own host gives the file's name and size; the file may be on another host.
+    // The Hub itself returns the file's ETag and size; the file may be on another host.
     const HttpHeaders headers =
         ask({.url = url, .wants_body = false, .token = token_, .leaves_host = false},
             "'" + file.name + "'")
@@ -267,14 +265,15 @@ class HubFetching {
     return blob;
   }
 
-  /// 0 if there is none.
+  /// Parses a length; returns 0 if there is none.
   static std::int64_t length_from(const std::string& text) {
     const bool is_number =
         !text.empty() && text.size() <= 18 && std::ranges::all_of(text, runner::is_digit);
     return is_number ? std::stoll(text) : 0;
   }
 
-  /// The ETag as a file name: without quotes and the prefix of a weak one.
+  /// Returns the ETag as a file name, without quotes and the prefix of weak ETags; empty if it is
+  /// not a valid name.
   static std::string blob_name(std::string tag) {
     if (tag.starts_with("W/")) tag.erase(0, 2);
     std::erase(tag, '"');
@@ -285,14 +284,14 @@ class HubFetching {
     return is_name ? tag : "";
   }
 
-  /// Puts the links into the snapshot; a new snapshot appears with all of them at once.
+  /// Creates the links in the snapshot. A new snapshot appears with all its links at once.
   void link(const fs::path& snapshot,
             const std::vector<std::pair<std::string, std::string>>& links) {
     std::error_code error;
     std::optional<runner::NewFolder> fresh_snapshot;
     if (!fs::exists(snapshot, error)) {
       const fs::path draft = home_ / "snapshots" / ("." + commit_ + ".part");
-      fs::remove_all(draft, error);  // from a process that was killed
+      fs::remove_all(draft, error);  // left over from a killed process
       fresh_snapshot.emplace(snapshot, draft, storage_);
     }
     const fs::path folder = fresh_snapshot ? fresh_snapshot->draft() : snapshot;
@@ -334,7 +333,7 @@ HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks,
                       const Patience& patience, runner::Storage& storage) {
   try {
     return HubFetching(wish, callbacks, patience, storage).run();
-  } catch (const runner::WriteError& error) {  // its advice is about runs
+  } catch (const runner::WriteError& error) {  // replaces its advice, which is about runs
     throw StageError(error.code, error.what())
         .with_help("free up space, or choose another place with HF_HUB_CACHE");
   }

@@ -11,14 +11,14 @@
 
 namespace stages {
 
-/// A model to fetch from the Hugging Face Hub, or from a compatible server.
+/// A model to fetch from the Hugging Face Hub or a compatible server.
 struct HubWish {
-  std::string repository;               ///< "openai/clip-vit-base-patch32", or "gpt2"
-  std::string revision = "main";        ///< a branch, tag or commit
-  std::vector<std::string> files = {};  ///< empty: weights and the files that describe them
-                                        ///< (wanted_files)
-  std::filesystem::path cache = {};     ///< empty: runner::hub_cache()
-  std::string endpoint = {};            ///< empty: HF_ENDPOINT, else https://huggingface.co
+  std::string repository;         ///< "openai/clip-vit-base-patch32", or "gpt2"
+  std::string revision = "main";  ///< a branch, tag or commit
+  /// Empty: the weights and the files that describe them (wanted_files()).
+  std::vector<std::string> files = {};
+  std::filesystem::path cache = {};  ///< empty: runner::hub_cache()
+  std::string endpoint = {};         ///< empty: HF_ENDPOINT, else https://huggingface.co
 };
 
 struct HubFile {
@@ -27,26 +27,25 @@ struct HubFile {
   bool was_there = false;
 };
 
-/// The model's files in the cache.
+/// The files of a model in the cache.
 struct HubSnapshot {
   std::string commit;
   std::filesystem::path folder;  ///< <cache>/models--ORG--NAME/snapshots/<commit>
   std::vector<HubFile> files;
-  std::int64_t received = 0;  ///< bytes downloaded
+  std::int64_t received = 0;  ///< number of bytes downloaded
 };
 
-/// Fills the Hub's cache in the layout of huggingface_hub, so that it finds the files:
-/// blobs/<etag>, relative links to them in snapshots/<commit>/, and refs/<revision>, which is
-/// written last. Checks the SHA-256 or git checksum of every file. HF_TOKEN is sent only to the
-/// endpoint's own host and port. Throws runner::StageError: what download() does, kNotPublished if
-/// the model has no such files, kDownloadFailed if the server's response is malformed; and
-/// runner::Cancelled.
+/// Fetches a model into the cache of huggingface_hub, in its layout: blobs/<etag>, relative links
+/// to them in snapshots/<commit>/, and refs/<revision>, which is written last. Verifies the SHA-256
+/// or git checksum of every file. HF_TOKEN is sent only to the host and port of the endpoint.
+/// Throws runner::StageError as download() does, kNotPublished if the model has no such files,
+/// kDownloadFailed if the server's response is malformed, and runner::Cancelled.
 HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks,
                       const Patience& patience = {}, runner::Storage& storage = runner::disk());
 
-/// Selects from a model's files its weights and the files that describe model and input:
-/// config.json, preprocessor_config.json, merges.txt and vocab.json of a tokenizer, an adapter's
-/// files, and the safetensors or, if there are none, the .bin files.
+/// Returns those of a model's files that Retort uses: config.json, preprocessor_config.json, a
+/// tokenizer's merges.txt and vocab.json, an adapter's files, and the safetensors files or, if
+/// there are none, the .bin files.
 std::vector<std::string> wanted_files(const std::vector<std::string>& all);
 
 }  // namespace stages

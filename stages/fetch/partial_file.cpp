@@ -31,7 +31,7 @@ PartialFile::PartialFile(const fs::path& file, std::string url, runner::Storage&
   struct stat status = {};
   if (::lstat(path_.c_str(), &status) == 0) {
     if (S_ISREG(status.st_mode)) bytes_ = status.st_size;
-    else begin_anew();  // another file's
+    else begin_anew();  // not a regular file
   }
   if (bytes_ > 0) read_note();
 }

@@ -11,28 +11,29 @@
 
 namespace stages {
 
-/// A file that is being fetched: it grows as <file>.part, next to a note <file>.part.json that says
-/// which file it is the beginning of, and gets its name when it is complete. Both survive if the
-/// process is killed; the next PartialFile of the same name finds them. Throws runner::StageError
-/// (kDiskFull, kCannotWrite, kCannotCreate).
+/// A file that is being downloaded to <file>.part and gets its final name when it is complete. A
+/// note in <file>.part.json identifies the file on the server. Both survive if the process is
+/// killed; the next PartialFile of the same name finds them. Throws runner::StageError (kDiskFull,
+/// kCannotWrite, kCannotCreate).
 class PartialFile {
  public:
-  /// Opens what exists of `file`. A note with another url is ignored. `storage` is borrowed.
+  /// Finds the part of `file` that exists already. A note with another `url` is ignored. `storage`
+  /// is borrowed.
   PartialFile(const std::filesystem::path& file, std::string url, runner::Storage& storage);
 
   const std::filesystem::path& path() const { return path_; }
   std::int64_t bytes() const { return bytes_; }
-  /// The validator of the server's file that this is the beginning of; empty if unknown.
+  /// The validator (ETag or date) of the file on the server; empty if unknown.
   const std::string& validator() const { return validator_; }
 
   void begin_anew();
-  /// Call this before the first append to an empty file.
+  /// Stores `validator` in the note. Call this before the first append() to an empty file.
   void note(const std::string& validator);
   void append(std::string_view bytes);
-  /// Renames it to its final name.
+  /// Flushes the file to the disk and renames it to `file`.
   void publish(const std::filesystem::path& file);
 
-  /// Throws the error for a system call that failed with `error` on `path`.
+  /// Throws the StageError for a system call that failed on `path` with the errno `error`.
   [[noreturn]] static void cannot_write(
       const std::filesystem::path& path, int error,
       runner::ErrorCode otherwise = runner::ErrorCode::kCannotWrite);

@@ -46,7 +46,7 @@ void ByteProgress::at(std::int64_t done) {
   if (!callbacks_.progress) return;
   const double now = seconds_now(), passed = now - reported_seconds_;
   if (passed < kInterval && done != all_) return;
-  if (passed > 0) {  // smoothed, since the rate fluctuates from one piece to the next
+  if (passed > 0) {  // smoothed, since the rate fluctuates between pieces
     const double speed = static_cast<double>(done - reported_bytes_) / passed;
     bytes_per_second_ = bytes_per_second_ > 0 ? 0.9 * bytes_per_second_ + 0.1 * speed : speed;
   }
@@ -98,7 +98,8 @@ class Unpacking {
     for (std::int64_t entries = 0;; ++entries) {
       const int result = archive_read_next_header(a, &entry);
       if (result == ARCHIVE_EOF) return unpacked_;
-      // A warning concerns a name in another alphabet or the like; its effect is checked below.
+      // Warnings are about names in other encodings and the like; the resulting name is checked
+      // below.
       if (result != ARCHIVE_OK && result != ARCHIVE_WARN) damaged(a);
       if (entries >= limits_.entries)
         refuse("more than " + std::to_string(limits_.entries) + " files and folders");
@@ -108,8 +109,8 @@ class Unpacking {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw StageError(ErrorCode::kBadArchive, "'" + file_.filename().string() + "' holds " + what)
-        .with_help("it is not the archive as published; nothing of it was kept");
+    throw StageError(ErrorCode::kBadArchive, "'" + file_.filename().string() + "' contains " + what)
+        .with_help("this is not the published archive; nothing was kept");
   }
   [[noreturn]] void damaged(archive* a) const {
     const char* why = archive_error_string(a);
@@ -189,7 +190,7 @@ class Unpacking {
   const UnpackLimits& limits_;
   const FetchCallbacks& callbacks_;
   runner::Storage& storage_;
-  std::set<fs::path> folders_;  // created here
+  std::set<fs::path> folders_;  // folders created by this object
   Unpacked unpacked_;
 };
 

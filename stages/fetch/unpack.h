@@ -12,26 +12,26 @@
 
 namespace stages {
 
-/// Callbacks for progress and cancellation; any member may be empty.
+/// Callbacks for progress, messages and cancellation; any member may be empty.
 struct FetchCallbacks {
   std::function<void(const runner::Progress&)> progress;
   std::function<void(std::string_view line)> say;
-  std::function<bool()> cancelled;  ///< true to stop
+  std::function<bool()> cancelled;  ///< returns true to stop
 };
 
-/// The callbacks of a running stage; `context` is borrowed.
+/// Returns callbacks that forward to `context`, which is borrowed.
 FetchCallbacks callbacks_of(runner::RunContext& context);
 
-/// Throws runner::Cancelled if the fetch should stop.
+/// Throws runner::Cancelled if cancellation is requested.
 void stop_if_cancelled(const FetchCallbacks& callbacks);
 
-/// Reports the progress of a phase, at most ten times a second, with speed and time left.
+/// Reports the progress of a phase at most ten times per second, with speed and remaining time.
 class ByteProgress {
  public:
-  /// `callbacks` is borrowed. `all`: 0 if unknown.
+  /// `callbacks` is borrowed. `begin` is the number of bytes done, `all` the total; 0: unknown.
   ByteProgress(const FetchCallbacks& callbacks, std::string phase, std::int64_t begin,
                std::int64_t all);
-  /// `done` bytes by now.
+  /// Reports that `done` bytes are done.
   void at(std::int64_t done);
   void set_all(std::int64_t all) { all_ = all; }
 
@@ -42,7 +42,7 @@ class ByteProgress {
   double reported_seconds_, bytes_per_second_ = 0;
 };
 
-/// Limits for an archive's contents; all published archives stay within them.
+/// Limits on an archive's contents. All published archives are within them.
 struct UnpackLimits {
   std::int64_t entries = 100'000;
   std::int64_t bytes = std::int64_t{8} << 30;
@@ -52,19 +52,19 @@ struct Unpacked {
   std::int64_t files = 0, bytes = 0;
 };
 
-/// Unpacks a tar archive, gzipped or not, into `folder`, which exists, is empty and belongs to the
-/// caller. Creates only regular files and folders, with plain permissions, and only below `folder`.
-/// Refuses anything else in the archive (a path that is absolute or has "..", a link, a device, a
-/// duplicate file, more than `limits`); the caller must then remove what was already created. The
-/// contents of the archive's folder `inner` go to `folder` itself, together with what is next to
-/// `inner`. Throws runner::StageError (kBadArchive, kDiskFull, kCannotCreate, kCannotWrite) and
-/// runner::Cancelled.
+/// Unpacks a tar archive, gzipped or not, into `folder`, an existing empty folder owned by the
+/// caller. Creates only regular files and folders, with default permissions, and only below
+/// `folder`. Throws if the archive contains anything else: a path that is absolute or has "..", a
+/// link, a device, a duplicate file, or more than `limits` allow. The caller must then remove the
+/// files created so far. The contents of the archive's folder `inner` go to `folder` itself, as do
+/// the files next to `inner`. Throws runner::StageError (kBadArchive, kDiskFull, kCannotCreate,
+/// kCannotWrite) and runner::Cancelled.
 Unpacked unpack(const std::filesystem::path& archive, const std::filesystem::path& folder,
                 const std::string& inner, const UnpackLimits& limits,
                 const FetchCallbacks& callbacks, runner::Storage& storage);
 
-/// The components of a path in an archive, without "."; empty if the path is absolute, has "..", or
-/// has bytes that occur in no name of a data set.
+/// Returns the components of a path in an archive, without "."; empty if the path is absolute, has
+/// "..", or has bytes that occur in no file name of a data set.
 std::vector<std::string> safe_parts(std::string_view path);
 
 }  // namespace stages

@@ -24,16 +24,15 @@ using PublishedSizes = std::array<PublishedSize, kSplitParts>;
 
 constexpr std::array kFewShotParts = {Part::kTrain, Part::kValidation, Part::kTest};
 
-/// "4 classes and 20 images in place of the 64 and 38400 that are published: …"; empty if both are
-/// as published, or unknown.
+/// Returns "4 classes and 20 images instead of the published 64 and 38400: …"; empty if both
+/// numbers are as published, or if the published ones are unknown.
 std::string unlike_published(const PublishedSize& published, std::size_t classes,
                              std::size_t images) {
   if (published.classes == 0 || (classes == published.classes && images == published.images))
     return "";
   return std::to_string(classes) + " classes and " + std::to_string(images) +
-         " images in place of the " + std::to_string(published.classes) + " and " +
-         std::to_string(published.images) +
-         " that are published: results cannot be compared with published ones";
+         " images instead of the published " + std::to_string(published.classes) + " and " +
+         std::to_string(published.images) + ": results cannot be compared with published ones";
 }
 
 class FewShotStage final : public runner::Stage {

@@ -52,7 +52,7 @@ ResNetOptions read_resnet(ConfigReader& reader, std::optional<std::string>& weig
   return options;
 }
 
-/// A frozen network collects no statistics.
+/// Returns the statistics for a backbone's norms. A frozen backbone collects none.
 BatchNormStatistics statistics_of(bool is_by_batch, bool is_trainable) {
   if (is_by_batch) return BatchNormStatistics::kOfBatch;
   return is_trainable ? BatchNormStatistics::kCollected : BatchNormStatistics::kFixed;
@@ -80,7 +80,7 @@ std::string EpisodeBackbone::name() const {
 
 EpisodeBackbone read_episode_backbone(ConfigReader& parent) {
   if (refuse_backbone(parent, {"clip_vision", "vit"},
-                      "gives no feature maps, which this model needs",
+                      "computes no feature maps, which this model needs",
                       "set the backbone's kind to conv or resnet"))
     return {};
   ConfigReader& reader = parent.section("backbone");
@@ -136,10 +136,10 @@ std::unique_ptr<ResNetPlaces> weight_places(const EpisodeBackbone& backbone, Fea
       .in_stage(backbone.pointer)
       .with_help(
           is_other_stem
-              ? "set 'stem' to that of the weights: imagenet begins with 7 x 7 pixels, feti with 5 "
-                "x 5"
-              : "give weights of this depth, or the backbone the depth of the weights: what is "
-                "missing would be random");
+              ? "set 'stem' to the weights' stem: imagenet begins with a 7 x 7 convolution, feti "
+                "with 5 x 5"
+              : "give weights of this depth, or set 'depth' to the weights' depth: missing weights "
+                "would be random");
 }
 
 namespace {
@@ -165,8 +165,7 @@ std::string map_line(const MapShape& map) {
          std::to_string(map.width) + ", " + std::to_string(map.features()) + " for each image";
 }
 
-/// Reduces the channels to the minimum, with the same number of layers. Returns the matching image
-/// size.
+/// Reduces the channels to a few and keeps the number of layers. Returns the matching image size.
 std::int64_t shrink_backbone(EpisodeBackbone& backbone) {
   constexpr std::int64_t kChannels = 4, kFirstChannels = 2, kSmallImage = 16,
                          kSmallImageOfResNet = 32;
@@ -190,8 +189,8 @@ void shrink_head(FewShotHeadOptions& head) {
 
 void shrink_head(CrossHeadOptions& head) { head.width = 4; }
 
-/// Episodes with the same number of supports, a few queries and small images, whose feature maps
-/// have that shape.
+/// Returns data with the same number of supports in an episode, a few queries, small images, and
+/// feature maps of the shape `map`.
 DatasetDescription shrunken_episodes(DatasetDescription data, const EpisodeImages& episode,
                                      std::int64_t image_size, const MapShape& map) {
   if (data.source)
@@ -204,7 +203,7 @@ DatasetDescription shrunken_episodes(DatasetDescription data, const EpisodeImage
     if (tensor.name == "features") tensor.shape = {images, map.channels, map.height, map.width};
     if (tensor.name == "label") tensor.shape = {queries};
   }
-  // Random labels are drawn below the number of classes; in an episode that is the number of ways.
+  // Random labels are below the number of classes. In an episode, that is the number of ways.
   const auto ways = static_cast<std::size_t>(episode.ways);
   if (data.classes.size() > ways) data.classes.resize(ways);
   return data;
@@ -232,9 +231,9 @@ std::shared_ptr<FeatureMaps> EpisodeModel::make_backbone(const DatasetDescriptio
   const auto image = std::ranges::find(images.tensors, "image", &TensorSpec::name);
   if (image == images.tensors.end() || image->shape.size() != 3 || image->shape[0] != 3) {
     throw StageError(runner::ErrorCode::kOptionConflict,
-                     "the data gives no colour images to compute features of")
+                     "the data has no colour images to compute features of")
         .in_stage(config_.pointer)
-        .with_help("wire the stage that computes the features to a data stage of images");
+        .with_help("connect the stage that computes the features to a data stage with such images");
   }
   auto backbone = config_.backbone.make(at::TensorOptions(at::kFloat).device(device));
   fitting_map(config_.backbone, *backbone, image->shape[1], image->shape[2]);
@@ -329,7 +328,7 @@ constexpr Distribution kZeros = {Distribution::Kind::kZero}, kOnes = {Distributi
 
 enum class ConvolutionRule { kUniform, kNormal };
 
-/// Torch's default initialization for layers with `inputs` inputs.
+/// Returns torch's default initialization for layers with `inputs` inputs.
 Distribution uniform_of_inputs(std::int64_t inputs) {
   return {Distribution::Kind::kUniform, 1 / std::sqrt(static_cast<double>(inputs))};
 }
@@ -414,7 +413,7 @@ class EpisodeModelStage : public runner::Stage {
   }
 
  private:
-  /// null: it has no saved weights.
+  /// Returns the shapes and the digest of the saved weights; null if there are none.
   std::shared_ptr<const SavedWeights> shapes_of_weights() const {
     const EpisodeBackbone& backbone = config_.backbone;
     if (!backbone.weights) return nullptr;
@@ -432,7 +431,7 @@ class EpisodeModelStage : public runner::Stage {
   }
 
   const EpisodeModelConfig config_;
-  mutable std::optional<std::string> sha256_;  // of the weights file, which is read for it once
+  mutable std::optional<std::string> sha256_;  // of the weights; computed once
 };
 
 }  // namespace

@@ -31,64 +31,65 @@ struct SavedWeights;
 /// The options of schemas/model/backbone/conv and resnet: the network that turns the images of an
 /// episode into feature maps.
 struct EpisodeBackbone {
-  std::string pointer;  ///< where the options stand, "/model/backbone": build() runs inside another
-                        ///< stage
+  std::string pointer;  ///< place in the recipe, such as "/model/backbone", for errors in build(),
+                        ///< which runs inside another stage
   std::variant<ConvNetworkOptions, ResNetOptions> network;
   std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random
-  std::optional<std::string> weights_entry;  ///< which of the weights, if the file has several
+  std::optional<std::string> weights_entry;  ///< the weights to read if the file has several
   bool is_trainable = true;
 
-  /// True if nothing in it is trained or collects statistics, and its output for an image does not
-  /// depend on other images.
+  /// True if no part of the backbone is trained or collects statistics, and its output for an image
+  /// does not depend on other images.
   bool is_fixed() const;
-  /// Uninitialized, in float32.
+  /// Creates the network with uninitialized weights.
   std::shared_ptr<FeatureMaps> make(const at::TensorOptions& options) const;
-  /// "conv of 4 blocks", "ResNet-18".
+  /// Returns the backbone's name for messages: "conv of 4 blocks", "ResNet-18".
   std::string name() const;
 };
 
-/// Reads the section `backbone` of a model's options. Mistakes become errors of `reader`. Checks
-/// that the weights exist, but does not read them.
+/// Reads the section `backbone` of a model's options and reports problems as errors of `reader`.
+/// Checks that the weights exist, but does not read them.
 EpisodeBackbone read_episode_backbone(runner::ConfigReader& reader);
 
-/// The shape of the feature map for images of that size. Throws runner::StageError if they are too
-/// small.
+/// Returns the shape of the feature map for images of that size. Throws runner::StageError if they
+/// are too small.
 MapShape fitting_map(const EpisodeBackbone& backbone, const FeatureMaps& network,
                      std::int64_t height, std::int64_t width);
 
-/// Where the saved weights go in such a network. Throws runner::StageError if they do not fit.
+/// Finds the places of the saved weights in a network of the backbone. Throws runner::StageError if
+/// they do not fit.
 std::unique_ptr<ResNetPlaces> weight_places(const EpisodeBackbone& backbone, FeatureMaps& network,
                                             const SavedWeights& saved);
 
-/// What model.few_shot_transformer and model.cross_transformer share.
+/// The options of model.few_shot_transformer and model.cross_transformer.
 struct EpisodeModelConfig {
-  std::string pointer;  ///< where the model's options stand, "/model"
+  std::string pointer;  ///< place of the model's options in the recipe, "/model"
   EpisodeBackbone backbone;
   std::variant<FewShotHeadOptions, CrossHeadOptions> head;
 };
 
-/// A model whose samples are episodes (stages/few_shot/model_few_shot_transformer.h). build() makes
-/// an EpisodeNetwork.
+/// A model that takes episodes as samples (stages/few_shot/model_few_shot_transformer.h). build()
+/// creates an EpisodeNetwork.
 class EpisodeModel : public Model, public ShrinkableModel {
  public:
-  /// `saved` are the shapes of the backbone's weights and their digest. Each build() reads the
-  /// values again, so that no copy is kept in addition to a network. null: the weights are random;
-  /// those of a frozen backbone depend only on `base_seed`.
+  /// `saved` contains the shapes and the digest of the backbone's weights; each build() reads their
+  /// values again, so there is only one copy of them. If it is null, the weights are random; the
+  /// weights of a frozen backbone then depend only on `base_seed`.
   EpisodeModel(EpisodeModelConfig config, std::shared_ptr<const SavedWeights> saved,
                std::uint64_t base_seed)
       : config_(std::move(config)), saved_(std::move(saved)), base_seed_(base_seed) {}
 
-  /// Throws if the saved weights have changed in the meantime.
+  /// Throws if the saved weights no longer have the digest in `saved`.
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
                                            std::uint64_t seed) const override;
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
-  /// Same as EpisodeNetwork::forward().
+  /// Calls EpisodeNetwork::forward().
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
-  /// A row is an episode; episodes go through the network one after the other.
+  /// A sample is an episode, and the network processes episodes one after the other.
   bool mixes_samples() const override { return false; }
   Shrunken shrunken(const DatasetDescription& data) const override;
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
-  /// True if the backbone is fixed; its samples are single images.
+  /// True if the backbone is fixed. The frozen network's samples are single images.
   bool has_frozen_features() const override { return config_.backbone.is_fixed(); }
   std::shared_ptr<torch::nn::Module> build_frozen(const DatasetDescription& images) const override;
   std::shared_ptr<torch::nn::Module> outline_frozen(
@@ -96,15 +97,15 @@ class EpisodeModel : public Model, public ShrinkableModel {
   NamedTensors frozen_features(torch::nn::Module& network,
                                const NamedTensors& inputs) const override;
 
-  /// Throws as build() does if the saved weights do not fit the backbone. Needs only their shapes.
+  /// Throws like build() if the saved weights do not fit the backbone. Reads only their shapes.
   void check_weights() const;
 
  private:
-  /// Uninitialized.
+  /// Creates the network with uninitialized weights.
   std::shared_ptr<EpisodeNetwork> make(const DatasetDescription& data, at::Device device) const;
   std::shared_ptr<FeatureMaps> make_backbone(const DatasetDescription& images,
                                              at::Device device) const;
-  /// Returns a line about the origin of the weights, or "".
+  /// Loads or draws the weights. Returns a note on their origin, or "".
   std::string fill_backbone(FeatureMaps& backbone, std::uint64_t seed) const;
 
   const EpisodeModelConfig config_;
@@ -112,8 +113,9 @@ class EpisodeModel : public Model, public ShrinkableModel {
   const std::uint64_t base_seed_;
 };
 
-/// Makes the stage of such a model. Reads `backbone`, which both kinds have, into `config`, whose
-/// head has already been read. The result has all errors of both.
+/// Creates the stage of model.few_shot_transformer or model.cross_transformer. Reads `backbone`,
+/// which both kinds share, into `config`; config.head must be set. If options are invalid, returns
+/// all their errors instead.
 runner::Result<std::unique_ptr<runner::Stage>> episode_model_stage(runner::ConfigReader& reader,
                                                                    EpisodeModelConfig config);
 
@@ -121,12 +123,12 @@ class EpisodeNetwork;
 class FeatureMaps;
 
 /// Initializes every weight of the network's head. Linear layers and convolutions follow torch's
-/// default, uniform within 1 / sqrt(fan-in); prototypes start as means. A weight is a function of
-/// the seed, its name and its shape.
+/// default, uniform within 1 / sqrt(fan-in); prototypes start as means. Each weight is a function
+/// of the seed, its name and its shape.
 void initialize_head(EpisodeNetwork& network, std::uint64_t seed);
-/// Initializes the backbone. Convolutions are normal with variance 2 / (outputs · kernel), He
-/// initialization with fan-out, which preserves the variance in the backward pass (He and others
-/// 2015, arXiv:1502.01852). Their biases follow torch's default.
+/// Initializes the backbone. The weights of convolutions are normal with variance 2 / (outputs ·
+/// kernel): He initialization with fan-out, which preserves the variance in the backward pass (He
+/// et al. 2015, arXiv:1502.01852). Their biases follow torch's default.
 void initialize_backbone(FeatureMaps& backbone, std::uint64_t seed);
 
 }  // namespace stages

@@ -58,7 +58,7 @@ std::shared_ptr<const EpisodeSet> test_episodes(const EpisodicTest& test,
       "the test data");
 }
 
-/// The tested classes that were also used in training.
+/// Returns the tested classes that were also used in training.
 std::vector<std::string> classes_seen(const std::vector<std::string>& tested,
                                       const std::vector<std::string>& trained) {
   std::vector<std::string> seen;
@@ -91,7 +91,7 @@ class EpisodicEvaluation final : public runner::Stage {
     if (const auto seen = classes_seen(classes, checkpoint.classes); !seen.empty()) {
       context.say(std::to_string(seen.size()) + " of the " + std::to_string(classes.size()) +
                   " test classes were trained on, such as '" + seen.front() +
-                  "': this does not measure new classes");
+                  "': this does not measure accuracy on new classes");
     }
     const ClassifiedSamples samples = network.classify(context);
     const auto& episodes = dynamic_cast<const EpisodeSet&>(network.test());
@@ -222,7 +222,7 @@ std::vector<std::pair<std::string, double>> summary(const EpisodeMetrics& metric
 nlohmann::ordered_json to_json(const EpisodeMetrics& metrics,
                                const std::vector<std::string>& classes) {
   nlohmann::ordered_json json = {
-      {"top1", metrics.mean}};  // the metric by which all kinds of evaluation are compared
+      {"top1", metrics.mean}};  // all kinds of evaluation are compared by this metric
   for (const auto& [name, value] : summary(metrics))
     if (name != "episode_accuracy") json[name] = value;
   json["episodes"] = metrics.accuracies.size();

@@ -14,7 +14,7 @@ namespace stages {
 
 /// Metrics of a few-shot model over episodes.
 struct EpisodeMetrics {
-  std::vector<double> accuracies;  ///< of each episode: the share of its queries that are right
+  std::vector<double> accuracies;  ///< of each episode: its share of correctly classified queries
   double mean = 0;                 ///< of the accuracies
   double deviation = 0;            ///< their standard deviation, with divisor n
   double half_width = 0;  ///< of the 95 % interval of the mean: 1.96 deviations / sqrt(episodes)
@@ -24,31 +24,32 @@ struct EpisodeMetrics {
                                        ///< for a class of its episode
   double macro_f1 = 0;                 ///< mean over the classes that occur
   double mean_per_class = 0;           ///< mean recall over the same classes
-  double log_loss = 0;                 ///< mean of -log of the true class's softmax share, in nats
+  double log_loss = 0;                 ///< mean of -log p of the true class, in nats
 
   Interval interval() const;  ///< of the mean, clamped to [0, 1]
 };
 
-/// `logits` (episodes * queries, ways) and `labels` (episodes * queries) int64 in [0, ways), both
-/// on the CPU, are ordered by episode. `ways` maps each episode's ways to the dataset's `classes`.
-/// Ties go to the first way.
+/// Computes the metrics. `logits` (episodes * queries, ways) and `labels` (episodes * queries),
+/// int64 in [0, ways), are on the CPU and ordered by episode. `ways` maps each episode's ways to
+/// the dataset's `classes`. Ties go to the first way.
 EpisodeMetrics episode_metrics(const at::Tensor& logits, const at::Tensor& labels,
                                const std::vector<std::vector<std::int64_t>>& ways,
                                std::int64_t classes);
 
-/// The scalar metrics by name, always in this order: episode_accuracy, half_width, deviation,
-/// mean_per_class, macro_f1, log_loss, chance, episodes.
+/// Returns the scalar metrics by name, always in this order: episode_accuracy, half_width,
+/// deviation, mean_per_class, macro_f1, log_loss, chance, episodes.
 std::vector<std::pair<std::string, double>> summary(const EpisodeMetrics& metrics);
 
-/// The same and more, for metrics.json, with keys in a fixed order and a list of the classes with
-/// their names.
+/// Returns the content of metrics.json: the scalar metrics, the metrics of each class with its
+/// name, and the confusion matrix, with keys in a fixed order.
 nlohmann::ordered_json to_json(const EpisodeMetrics& metrics,
                                const std::vector<std::string>& classes);
 
-/// "accuracy 60.38 % +- 0.66 % over 600 episodes (95 % interval), chance 20.0 %".
+/// Returns "accuracy 60.38 % +- 0.66 % over 600 episodes (95 % interval), chance 20.0 %".
 std::string headline(const EpisodeMetrics& metrics);
 
-/// One line per episode: episode,accuracy,classes. `classes`: names by label.
+/// Returns a table with one line per episode: episode,accuracy,classes. `classes` are the names by
+/// label.
 std::string episodes_csv(const EpisodeMetrics& metrics,
                          const std::vector<std::vector<std::int64_t>>& ways,
                          const std::vector<std::string>& classes);

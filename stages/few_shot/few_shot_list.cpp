@@ -35,10 +35,10 @@ constexpr std::array<const char*, 4> kImageFolders = {"", "images", "Dataset", "
 fs::path normal_form(const fs::path& path) {
   std::error_code error;
   fs::path result = fs::absolute(path, error).lexically_normal();
-  return result.has_filename() ? result : result.parent_path();  // "a/" is "a"
+  return result.has_filename() ? result : result.parent_path();  // turns "a/" into "a"
 }
 
-/// Selects the classes at some positions of a list of class folders, in name order.
+/// Returns the classes at `positions` of a list of class folders, in name order.
 ImageList with_classes(const ImageList& all, const std::set<std::size_t>& positions, Part part) {
   ImageList some{.root = all.root};
   std::map<std::int64_t, std::int64_t> labels;
@@ -151,8 +151,8 @@ class FewShotLister {
     return part;
   }
 
-  /// Finds the folder that contains the files of a table: the first of folders_near() in which one
-  /// of the files exists, either in its class's folder or directly.
+  /// Finds the folder that contains the files of a table, and makes their paths absolute. It is the
+  /// first of folders_near() in which one of the files exists, directly or in its class's folder.
   void find_below(const fs::path& list, ListedImages& images) {
     const auto in_class = [&](std::size_t i) {
       return fs::path(images.classes[static_cast<std::size_t>(images.labels[i])]) / images.paths[i];
@@ -173,8 +173,8 @@ class FewShotLister {
       images.paths[i] = (folder / (has_classes ? in_class(i) : fs::path(images.paths[i]))).string();
   }
 
-  /// Where the images of a list that names no folder may be: next to the list, in a conventionally
-  /// named folder there, or the same in each parent folder up to root.
+  /// Returns the folders that may contain the images of a list that names no folder: the list's
+  /// folder, conventionally named folders in it, and the same for each parent folder up to root.
   std::vector<fs::path> folders_near(const fs::path& list) const {
     std::vector<fs::path> folders;
     const auto add = [&](const fs::path& base) {
@@ -220,14 +220,15 @@ class FewShotLister {
          "write paths relative to the folder of the list, or set allow_outside: true");
   }
 
-  /// A normalized path in the form that the recipe would use.
+  /// Returns a normalized path in the form that the recipe would use.
   fs::path shown(const fs::path& path) const {
     return is_below(path, root_)
                ? (source_.root / path.lexically_relative(root_)).lexically_normal()
                : path;
   }
 
-  /// A normalized path relative to root; unchanged if it leads elsewhere and that is allowed.
+  /// Returns a normalized path relative to root. For a path outside root, returns it unchanged if
+  /// that is allowed, and nullopt otherwise.
   std::optional<std::string> below_root(const fs::path& path) const {
     for (const fs::path& root : {root_, real_root_}) {
       if (is_below(path, root) && path != root) return path.lexically_relative(root).string();
@@ -245,7 +246,7 @@ class FewShotLister {
 
   // Folders of classes.
 
-  /// The classes of a folder that belong to this part.
+  /// Lists the classes of a folder that belong to this part.
   FewShotPart divided(const fs::path& folder) {
     const ImageList* const all = class_folders(folder);
     if (!all) return {};
@@ -262,8 +263,8 @@ class FewShotLister {
     }
     if (mine.empty()) {
       fail(ErrorCode::kTooFewSamples,
-           "of the " + std::to_string(count) + " classes in '" + folder.string() +
-               "' none is left for " + std::string(name(part_)),
+           "none of the " + std::to_string(count) + " classes in '" + folder.string() +
+               "' is left for " + std::string(name(part_)),
            "give it at least four classes, or set classes: all");
     }
     std::set<std::size_t> spare;
@@ -277,8 +278,9 @@ class FewShotLister {
     return place % 4 == 1 ? Part::kValidation : Part::kTest;
   }
 
-  /// The range of this part's classes in a random order of `count` classes. Its size is that of the
-  /// alternating division, and the ranges follow each other, so that one more class moves few.
+  /// Returns the range of this part's classes in a random order of `count` classes. It is as large
+  /// as in the alternating division. The parts' ranges are consecutive, so an additional class
+  /// moves only a few others to another part.
   std::pair<std::ptrdiff_t, std::ptrdiff_t> drawn_places(std::size_t count) const {
     std::ptrdiff_t begin = 0, end = 0;
     for (std::size_t place = 0; place < count; ++place) {
@@ -313,7 +315,7 @@ class FewShotLister {
     return part;
   }
 
-  /// The classes that are named in these lines of a text file, from the first of folders_near()
+  /// Lists the classes that are named in these lines of a text file, in the first of folders_near()
   /// that contains any of them.
   ImageList classes_of(const fs::path& text, const std::map<std::string, std::size_t>& lines,
                        AnnotationFiles& files) {
@@ -338,8 +340,8 @@ class FewShotLister {
     return found ? with_classes(*found, all, part_) : ImageList{};
   }
 
-  /// The contents of the folder, with file names relative to root. If it cannot be listed: null,
-  /// and an error at the first part that uses it.
+  /// Returns the contents of the folder, with file names relative to root. If it cannot be listed,
+  /// returns null and reports an error at the first part that uses it.
   const ImageList* class_folders(const fs::path& folder) {
     const fs::path place = normal_form(folder);
     const auto known = folders_.find(place);
@@ -348,7 +350,8 @@ class FewShotLister {
     return made ? &*made : nullptr;
   }
 
-  /// The classes `only`, or all classes, in a folder whose path is normalized.
+  /// Lists the classes `only`, or all classes if it is empty, in the folder with the normalized
+  /// path `place`. Reports an error and returns nullopt if the folder cannot be listed.
   std::optional<ImageList> list_folder(const fs::path& place, const std::set<std::string>& only) {
     std::error_code error;
     if (!source_.allow_outside && !is_below(fs::canonical(place, error), real_root_)) {

@@ -11,10 +11,10 @@
 
 namespace stages {
 
-/// Which classes of a class folder a part uses. kAll: all of them. kAlternating: by name order,
-/// train every second from the first, validation every fourth from the second and test every fourth
-/// from the fourth, as publications divide CUB-200-2011. kRandom: the same division of a random
-/// order.
+/// Which classes of a folder of class folders a part uses. kAll: all classes. kAlternating: in name
+/// order, train uses every second class from the first on, validation every fourth from the second
+/// on, and test every fourth from the fourth on, as publications divide CUB-200-2011. kRandom: as
+/// many classes as with kAlternating, in random order.
 enum class FolderClasses : std::uint8_t { kAll, kAlternating, kRandom };
 
 /// Where the images of each part are listed.
@@ -25,24 +25,24 @@ struct FewShotSource {
   /// names (.txt), or a folder of class folders. If none exists, there is no such part.
   std::array<std::vector<std::string>, kSplitParts> candidates;
   FolderClasses classes = FolderClasses::kAll;
-  std::uint64_t split_seed = 0;  ///< of kRandom
+  std::uint64_t split_seed = 0;  ///< for kRandom
 };
 
-/// One part, with its own classes: labels count from 0, and all images are in the list's part of
-/// that name.
+/// One part with its own classes. Labels count from 0, and all images are in the list's part of the
+/// same name.
 struct FewShotPart {
   ImageList list;
-  ImageList spare = {};  ///< classes in its folder that it does not use, and another part may
+  ImageList spare = {};  ///< classes in its folder that it does not use, but another part may use
   bool is_named =
       true;  ///< false: the classes are named by numbers, which mean nothing in another part
-  std::string place;  ///< what was read: "base.json", relative to root if it lies below root
+  std::string place;  ///< what was read: "base.json", relative to root if it is below root
 };
 
-/// Lists all parts. Files are named relative to root, or with their full path if they lie outside.
+/// Lists all parts. Files are named relative to root, or with their full path if they are outside.
 /// They are sorted by class and name, so the order of a list has no effect. All errors are reported
-/// at once; the pointer names the option, "/root", "/train", "/validation" or "/test". Errors: what
-/// cannot be read, images that are missing or lead out of root, and classes or images that two
-/// parts share.
+/// together, each at its option: "/root", "/train", "/validation" or "/test". Errors are files that
+/// cannot be read, images that are missing or outside root, and classes or images that two parts
+/// share.
 runner::Result<std::array<FewShotPart, kSplitParts>> list_few_shot(const FewShotSource& source);
 
 }  // namespace stages

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kFewestClasses = 3;  // one for each part
 
-/// A part of the set, as a list of paths and labels, and as a table.
+/// A part of the dataset, as a list of paths and labels, and as a table.
 struct MadePart {
   const char *json, *csv;
   std::int64_t classes;

@@ -53,7 +53,7 @@ constexpr std::size_t kNamedShared = 10;
 
 using FileIdentity = std::pair<dev_t, ino_t>;
 
-/// Finds classes, or image files, that are in two parts.
+/// Collects the classes or image files that two parts share.
 class SharedThings {
  public:
   SharedThings(const char* one, const char* many) : one_(one), many_(many) {}
@@ -141,15 +141,16 @@ const TensorSpec* tensor_named(const DatasetDescription& data, std::string_view 
 EpisodeImages fitting_episode(const DatasetDescription& data, const std::string& pointer) {
   const TensorSpec *support = tensor_named(data, "support"), *label = tensor_named(data, "label");
   if (!support || !label || support->shape.size() != 2 || label->shape.size() != 1) {
-    refuse_episode("this model learns from episodes, but the data gives single samples",
-                   "train it with train.episodic, which makes episodes from a data stage's images",
+    refuse_episode("this model learns from episodes, but the data consists of single samples",
+                   "train it with train.episodic, which draws episodes from a data stage's images",
                    pointer);
   }
   const TensorSpec* image = tensor_named(data, "image");
   if (!image || image->shape.size() != 4 || image->shape[1] != 3) {
-    refuse_episode("the episodes have no images of three channels",
-                   "this model classifies colour images: wire it to a data stage that gives them",
-                   pointer);
+    refuse_episode(
+        "the episodes have no images of three channels",
+        "this model classifies colour images: connect it to a data stage with such images",
+        pointer);
   }
   const EpisodeImages episode{.ways = support->shape[0],
                               .shots = support->shape[1],
@@ -157,10 +158,10 @@ EpisodeImages fitting_episode(const DatasetDescription& data, const std::string&
                               .height = image->shape[2],
                               .width = image->shape[3]};
   if (image->shape[0] != episode.supports() + episode.queries) {
-    refuse_episode("an episode has " + std::to_string(image->shape[0]) + " images, and " +
+    refuse_episode("an episode has " + std::to_string(image->shape[0]) + " images, but " +
                        std::to_string(episode.supports()) + " supports and " +
                        std::to_string(episode.queries) + " queries",
-                   "give an image for each of them", pointer);
+                   "provide one image for each of them", pointer);
   }
   return episode;
 }
@@ -210,7 +211,7 @@ NamedTensors EpisodeNetwork::forward(const NamedTensors& inputs) const {
   std::vector<at::Tensor> logits, support_features;
   for (std::int64_t episode = 0; episode < images.size(0); ++episode) {
     const at::Tensor maps = has_maps ? images[episode] : maps_of(images[episode]);
-    // The gradients of the parts are concatenated; those of slices would be padded and added.
+    // Autograd concatenates the gradients of split tensors; it would pad and add those of slices.
     const std::vector<at::Tensor> parts = maps.flatten(1).split_with_sizes({supports, queries});
     const EpisodeFeatures features{.supports = parts[0].view({ways, shots, -1}),
                                    .queries = parts[1],
@@ -232,7 +233,7 @@ at::Tensor float_at_least(const at::Tensor& x) {
   return x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16 ? x.to(at::kFloat) : x;
 }
 
-/// "5 ways of 1 shot".
+/// Returns "5 ways of 1 shot".
 std::string episode_text(std::int64_t ways, std::int64_t shots) {
   return std::to_string(ways) + (ways == 1 ? " way" : " ways") + " of " + std::to_string(shots) +
          (shots == 1 ? " shot" : " shots");
@@ -281,7 +282,7 @@ at::Tensor PairAttentionLayer::forward(const at::Tensor& asking, const at::Tenso
       seen = (cosines_of(own(asking), values).unsqueeze(-1) * values.unsqueeze(1)).flatten(2);
       break;
     case PairAttention::kSoftmax:
-      // The softmax over one key is always 1, and its gradient 0.
+      // The softmax over one key is always 1, and its gradient is 0.
       seen = values.flatten(1).unsqueeze(1);
       break;
   }
@@ -366,9 +367,9 @@ at::Tensor FewShotHead::prototypes(const at::Tensor& supports) const {
 at::Tensor FewShotHead::forward(const EpisodeFeatures& features) const {
   const OwnPrecision own(*this);
   if (features.map != map_) {
-    throw StageError(ErrorCode::kOptionConflict, "the model is made for features of " +
-                                                     map_text(map_) + ", but these images give " +
-                                                     map_text(features.map))
+    throw StageError(ErrorCode::kOptionConflict,
+                     "the model was created for features of " + map_text(map_) +
+                         ", but these images have features of " + map_text(features.map))
         .in_stage(options_.pointer)
         .with_help("train and evaluate with images of the same size");
   }

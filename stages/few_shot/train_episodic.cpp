@@ -22,7 +22,7 @@
 namespace stages {
 namespace {
 
-/// The weights of the loss terms, and how the terms are computed. A term with weight 0 is left out.
+/// The weights of the loss terms and how to compute the terms. Terms with weight 0 are left out.
 struct EpisodicLoss {
   double classification = 1, variance = 0, covariance = 0;
   double variance_target = 1;
@@ -40,10 +40,10 @@ struct EpisodicOptions {
   EpisodicLoss loss;
 };
 
-/// Cross-entropy of the queries of each episode, plus the variation of its support features: Nguyen
-/// and others, "Enhancing Few-Shot Image Classification With Cosine Transformer", IEEE Access 11
-/// (2023), and the terms that a fork of its program added. A unit is an episode; the loss is the
-/// mean over episodes.
+/// Cross-entropy of the queries of each episode (Nguyen et al., "Enhancing Few-Shot Image
+/// Classification With Cosine Transformer", IEEE Access 11, 2023), plus terms for the variation of
+/// the episode's support features, as in a fork of the published program. A unit is an episode; the
+/// loss is the mean over episodes.
 class EpisodicStep final : public TrainingStep {
  public:
   EpisodicStep(const Model& model, const EpisodicLoss& loss) : model_(model), loss_(loss) {}
@@ -96,11 +96,11 @@ class EpisodicStep final : public TrainingStep {
     return {
         {"accuracy", correct_count(encoded.at("logits").flatten(0, 1), part["label"].flatten())}};
   }
-  /// Counts queries.
+  /// Returns the number of queries.
   std::int64_t scored(const Batch& batch) const override { return batch["label"].numel(); }
 
  private:
-  /// The weighted sum of a term over the support features (ways, shots, width) of each episode.
+  /// Returns the weighted sum over episodes of a term of the support features (ways, shots, width).
   template <typename Term>
   static at::Tensor sum_over_episodes(const NamedTensors& encoded, double weight,
                                       const Term& term) {
@@ -174,8 +174,8 @@ extern const runner::StageKind kTrainEpisodic = {.name = "train.episodic",
 
 namespace {
 
-/// Squares of half-precision numbers overflow, and their sums lose the small differences of
-/// interest.
+/// Returns half-precision features as float32: their squares could overflow, and sums of squares
+/// would lose small differences.
 at::Tensor in_full_precision(const at::Tensor& features) {
   assert(features.dim() == 3);
   const bool is_half =
@@ -191,7 +191,7 @@ at::Tensor support_variance_loss(const at::Tensor& features, double target, Devi
     throw std::invalid_argument("the unbiased deviation of one shot is not a number");
   }
   const ScopedPrecision full(Precision::kFp32, features.device());
-  // Uses a norm: it has a Meta kernel, and its gradient is 0 if nothing varies.
+  // A norm has a Meta kernel, and its gradient is 0 if nothing varies.
   const at::Tensor full_features = in_full_precision(features);
   const at::Tensor apart = full_features - full_features.mean(/*dim=*/1, /*keepdim=*/true);
   const auto count = static_cast<double>(features.size(1) - (is_unbiased ? 1 : 0));

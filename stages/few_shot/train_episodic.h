@@ -8,8 +8,8 @@ namespace stages {
 
 // Losses that are added to an episode's cross-entropy and keep the features of its support images
 // apart: VICReg's variance and covariance (Bardes, Ponce and LeCun 2022, arXiv:2105.04906) of
-// features (ways, shots, d), before prototypes are computed. Each is a scalar with graph, computed
-// in float32 at least, whatever the surrounding precision.
+// features (ways, shots, d), before prototypes are computed. Each is a differentiable scalar,
+// computed in float32 or wider regardless of autocast.
 
 /// How the standard deviation of a few numbers is estimated.
 enum class Deviation {
@@ -17,16 +17,16 @@ enum class Deviation {
   kBiased,    ///< divided by n; 0 for one number
 };
 
-/// Penalizes features that vary too little within a class: the mean over classes and features of
-/// max(0, target - deviation), where the deviation is over the class's shots. It pushes the images
-/// of a class apart, up to the target. A feature that does not vary at all has no gradient. With
-/// one shot, biased, the loss is therefore the target and trains nothing. Throws
-/// std::invalid_argument for one shot, unbiased.
+/// Penalizes features that vary too little within a class: returns the mean over classes and
+/// features of max(0, target - deviation), with the standard deviation over the class's shots. The
+/// loss pushes the images of a class apart, up to the target. A feature that does not vary at all
+/// has no gradient, so with one shot and kBiased the loss equals the target and trains nothing.
+/// Throws std::invalid_argument for one shot and kUnbiased.
 at::Tensor support_variance_loss(const at::Tensor& features, double target, Deviation deviation);
 
-/// covariance_loss() of all supports together, (ways · shots, d). The Gram form needs (ways ·
-/// shots)² numbers where the direct form needs d² several times over. Throws as covariance_loss()
-/// does.
+/// Returns covariance_loss() of all supports together, (ways · shots, d). The Gram form needs
+/// memory for (ways · shots)² numbers, where the direct form needs several times d². Throws like
+/// covariance_loss().
 at::Tensor support_covariance_loss(const at::Tensor& features, CovarianceForm form);
 
 }  // namespace stages

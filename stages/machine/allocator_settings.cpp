@@ -23,7 +23,7 @@ using runner::StageError;
 std::string text_of(double number) {
   std::array<char, 32> text;
   const int size = std::snprintf(text.data(), text.size(), "%.17g", number);
-  for (int digits = 1; digits < 17; ++digits) {  // the shortest text that gives the same number
+  for (int digits = 1; digits < 17; ++digits) {  // the shortest text that parses to the same number
     std::array<char, 32> shorter;
     const int length = std::snprintf(shorter.data(), shorter.size(), "%.*g", digits, number);
     if (std::strtod(shorter.data(), nullptr) == number)
@@ -32,7 +32,7 @@ std::string text_of(double number) {
   return {text.data(), static_cast<std::size_t>(size)};
 }
 
-/// Keys and values, in the order in which they are written.
+/// Returns the keys and values in the order in which to_text() writes them.
 std::vector<std::pair<std::string, std::string>> pairs(const AllocatorSettings& settings) {
   std::vector<std::pair<std::string, std::string>> pairs;
   if (settings.expandable_segments)
@@ -48,8 +48,8 @@ std::vector<std::pair<std::string, std::string>> pairs(const AllocatorSettings& 
   return pairs;
 }
 
-/// The value of `key` in `conf`, "key:value,key:value"; nullopt: not set. Values in brackets are
-/// returned as written.
+/// Returns the value of `key` in `conf`, "key:value,key:value"; nullopt if it is not set. A value
+/// in brackets is returned as written.
 std::optional<std::string> value_in(std::string_view conf, std::string_view key) {
   std::string plain;
   for (const char c : conf) {
@@ -63,13 +63,13 @@ std::optional<std::string> value_in(std::string_view conf, std::string_view key)
     if (at < plain.size() && (plain[at] != ',' || depth > 0)) continue;
     const std::string_view item = std::string_view(plain).substr(begin, at - begin);
     if (item.starts_with(key) && item.size() > key.size() && item[key.size()] == ':')
-      found = std::string(item.substr(key.size() + 1));  // the last one counts
+      found = std::string(item.substr(key.size() + 1));  // the last value counts
     begin = at + 1;
   }
   return found;
 }
 
-/// LibTorch reads its variables on its first call, and throws at one that it cannot parse.
+/// LibTorch reads its variables on first use, and throws if it cannot parse one.
 void let_libtorch_read_its_variables() {
   try {
     Config::instance();
@@ -85,7 +85,7 @@ void let_libtorch_read_its_variables() {
   }
 }
 
-/// The common value of all entries; nullopt: they differ, or round nothing.
+/// Returns the common value of all entries; nullopt if they differ or mean no rounding.
 std::optional<std::int64_t> divisions(const std::vector<std::size_t>& list) {
   if (list.empty() || list.front() == 0 ||
       std::ranges::count(list, list.front()) != std::ssize(list))
@@ -131,13 +131,13 @@ std::vector<std::string> apply_settings(const AllocatorSettings& settings) {
       const auto said = value_in(one.value, key);
       if (said && *said != value)
         lines.push_back("allocator: " + key + ": " + value +
-                        " of the recipe takes precedence over " + one.name + ", which says " +
+                        " from the recipe takes precedence over " + one.name + ", which sets " +
                         *said);
     }
   }
   if (!wanted.empty()) {
-    // LibTorch resets every setting that a text does not name, so the previous text is repeated; of
-    // two values the last counts.
+    // LibTorch resets every setting that is missing from the new text, so the previous text is
+    // repeated. If a key occurs twice, the last value counts.
     const std::string before = c10::CachingAllocator::getAllocatorSettings();
     c10::CachingAllocator::setAllocatorSettings((before.empty() ? "" : before + ",") +
                                                 to_text(settings));
@@ -146,20 +146,20 @@ std::vector<std::string> apply_settings(const AllocatorSettings& settings) {
   AllocatorSettings in_force = allocator_settings_in_force();
   if (in_force.expandable_segments && in_force.max_split_size_mb)
     throw StageError(ErrorCode::kOptionConflict,
-                     "expandable_segments is in force together with max_split_size_mb " +
+                     "expandable_segments and max_split_size_mb " +
                          std::to_string(*in_force.max_split_size_mb) +
-                         ", and one of them is from the environment")
+                         " cannot be combined, and one of them is set in the environment")
         .at("/allocator")
         .with_help(
             "set allocator.expandable_segments: false, or unset PYTORCH_ALLOC_CONF and "
             "PYTORCH_CUDA_ALLOC_CONF");
-  // Settings that are not written are not compared; false is LibTorch's default.
+  // Only the settings in `wanted` are compared; false is LibTorch's default.
   if (!in_force.expandable_segments) in_force.expandable_segments = false;
   const auto found = pairs(in_force);
   for (const auto& pair : wanted) {
     if (std::ranges::find(found, pair) == found.end())
-      throw StageError(ErrorCode::kStageFailed, "LibTorch was told " + pair.first + ":" +
-                                                    pair.second + " and does " + to_text(in_force))
+      throw StageError(ErrorCode::kStageFailed, "LibTorch was asked to set " + pair.first + ":" +
+                                                    pair.second + " but uses " + to_text(in_force))
           .at("/allocator/" + pair.first)
           .with_help("this is a bug in Retort");
   }

@@ -109,12 +109,12 @@ std::int64_t up_to(std::int64_t bytes, std::int64_t unit) {
   return down_to(bytes + unit - 1, unit);
 }
 
-/// The pages that a block touches.
+/// Returns the pages that a block touches.
 AddressRange pages_around(AddressRange block) {
   return {down_to(block.begin, BlockPool::kPage), up_to(block.end, BlockPool::kPage)};
 }
 
-/// The pages that lie completely within a block.
+/// Returns the pages that are completely inside a block.
 AddressRange pages_within(AddressRange block) {
   const std::int64_t begin = up_to(block.begin, BlockPool::kPage);
   return {begin, std::max(begin, down_to(block.end, BlockPool::kPage))};
@@ -186,7 +186,8 @@ BlockPool::Part& BlockPool::part_of(std::int64_t address) {
   });
 }
 
-/// Reserves the pages of a block that are not reserved yet.
+/// Reserves those pages of a block that are not reserved yet. Returns false if the limit or memory
+/// does not suffice.
 bool BlockPool::reserve(Part& part, AddressRange block) {
   const std::vector<AddressRange> missing = part.reserved.missing(pages_around(block));
   wanted_limit_ = reserved();

@@ -21,102 +21,104 @@ struct AddressRange {
 class PageSet {
  public:
   std::int64_t bytes() const { return bytes_; }
-  /// The parts of `range` that are, or are not, in the set, in address order.
+  /// The parts of `range` that are in the set (present) or are not (missing), in address order.
   std::vector<AddressRange> present(AddressRange range) const;
   std::vector<AddressRange> missing(AddressRange range) const;
   void add(AddressRange range);
   void remove(AddressRange range);
 
  private:
-  std::map<std::int64_t, std::int64_t> ranges_;  // end by beginning; no two touch
+  std::map<std::int64_t, std::int64_t> ranges_;  // maps begin to end; no two ranges touch
   std::int64_t bytes_ = 0;
 };
 
-/// Allocates blocks from an address range, best fit: the smallest unused block that is large enough
-/// or, of several, the one at the lowest address. The excess is split off; a freed block is merged
-/// with the unused blocks on both sides. So an arena grows from its beginning, and the place of a
-/// block depends only on earlier calls.
+/// Allocates blocks from an address range by best fit: the smallest unused block that is large
+/// enough; of several, the one at the lowest address. The rest of the block is split off, and a
+/// freed block is merged with unused neighbours. So an arena grows from its beginning, and the
+/// address of a block depends only on earlier calls.
 class Arena {
  public:
   explicit Arena(AddressRange addresses);
 
-  /// The beginning of a block of `bytes`, at least one; nullopt: no unused block is large enough.
+  /// Returns the address of a new block of `bytes` bytes (at least 1); nullopt if no unused block
+  /// is large enough.
   std::optional<std::int64_t> allocate(std::int64_t bytes);
-  /// Frees the block that begins there, which must be in use. Returns its bytes.
+  /// Frees the block at `begin`, which must be in use. Returns its size in bytes.
   std::int64_t free(std::int64_t begin);
-  /// The unused blocks, in address order. No two touch.
+  /// Returns the unused blocks in address order. No two touch.
   std::vector<AddressRange> unused() const;
 
  private:
-  using Unused = std::pair<std::int64_t, std::int64_t>;  // bytes and beginning
+  using Unused = std::pair<std::int64_t, std::int64_t>;  // bytes and begin
 
   void add_unused(AddressRange block);
   AddressRange take_unused(std::int64_t begin);
 
   std::set<Unused> by_size_;
   std::map<std::int64_t, std::int64_t> begins_,
-      ends_;                                   // of unused blocks: bytes by beginning, and by end
-  std::map<std::int64_t, std::int64_t> used_;  // bytes by beginning
+      ends_;                                   // unused blocks: begin to bytes, end to bytes
+  std::map<std::int64_t, std::int64_t> used_;  // begin to bytes
 };
 
-/// The owner of a block. The place of a step's blocks depends only on the step's earlier blocks,
-/// whatever other threads allocate at the same time.
+/// Who a block belongs to: a training step, or threads that work in parallel with it. Where a
+/// step's blocks are placed depends only on the step's earlier blocks, whatever other threads
+/// allocate at the same time.
 enum class Lane { kStep, kBeside };
 
-/// The source of a pool's memory. Ranges are whole pages.
+/// The source of a pool's memory. All ranges are whole pages.
 class Pages {
  public:
   virtual ~Pages() = default;
-  /// Makes a range usable; false: out of memory.
+  /// Makes a range usable. Returns false if memory has run out.
   virtual bool take(AddressRange range) = 0;
   virtual void give_back(AddressRange range) = 0;
 };
 
-/// The allocation rules for CPU tensors, on numbers only: cpu_pool.h executes them, and a run's
-/// plan replays them.
+/// The allocation rules for CPU tensors, computed on numbers alone. CpuPool (cpu_pool.h) applies
+/// them to memory, and a run's plan replays them.
 ///
 ///   BlockPool pool;
 ///   const std::optional<std::int64_t> address = pool.allocate(1000);  // nullopt: out of memory
 ///   pool.free(*address);
 ///   use(pool.peak_reserved());
 ///
-/// A block is a multiple of 64 bytes, from an Arena: a step has one arena for blocks up
-/// to 64 KiB and one for larger ones; other blocks have another. The pages of a block are reserved
-/// when it is handed out. They stay reserved until empty_cache() returns pages that lie only in
-/// unused blocks. A limit on reserved bytes is enforced in the same way: if it leaves no pages for
-/// a block, unused pages are returned, the block is tried once more, and then refused. Addresses
-/// cost nothing, so the place of a block does not depend on the limit.
+/// The size of a block is a multiple of 64 bytes. A step has one arena for blocks up to 64 KiB and
+/// one for larger blocks; all other blocks come from a third. The pages of a block are reserved
+/// when it is allocated, and stay reserved until empty_cache() returns the pages that contain only
+/// unused blocks. If a limit on reserved bytes leaves no room for a block, unused pages are
+/// returned and the block is tried once more, then refused. Addresses cost nothing, so the address
+/// of a block does not depend on the limit.
 class BlockPool {
  public:
   static constexpr std::int64_t kGrain = 64, kPage = 4096;
   static constexpr std::int64_t kSmall = 64 << 10;  ///< bytes of the largest small block
 
-  /// `addresses`: bytes of all arenas together. `pages` is borrowed; null: for computing with
-  /// numbers only.
+  /// `addresses` is the size of all arenas together in bytes. `pages` is borrowed; null: compute
+  /// addresses only.
   explicit BlockPool(std::int64_t addresses = std::int64_t{1} << 60, Pages* pages = nullptr);
 
-  /// A block of `bytes`; nullopt: the limit, the pages or the addresses do not suffice. Then
-  /// nothing changes, except that unused pages may have been returned.
+  /// Returns the address of a new block; nullopt if the limit, the pages or the addresses do not
+  /// suffice. Then nothing has changed, except that unused pages may have been returned.
   std::optional<std::int64_t> allocate(std::int64_t bytes, Lane lane = Lane::kStep);
   void free(std::int64_t address);
   void empty_cache();
 
-  /// The limit of reserved bytes; what is in use beyond it stays. nullopt: none.
+  /// Limits the reserved bytes; blocks in use stay, even beyond the limit. nullopt: no limit.
   void set_limit(std::optional<std::int64_t> bytes);
   std::optional<std::int64_t> limit() const { return limit_; }
-  /// The smallest limit under which the last refused block would have been granted; if it was
-  /// refused for another reason, no more than the limit.
+  /// Returns the smallest limit under which the last refused block would have been allocated. If it
+  /// was refused for another reason, the result is not above the limit.
   std::int64_t wanted_limit() const { return wanted_limit_; }
 
   std::int64_t allocated() const {
     return allocated_;
-  }  ///< in blocks that are in use, with their rounding
+  }  ///< bytes of the blocks in use, including rounding
   std::int64_t reserved() const;
   std::int64_t reserved(Lane lane) const;
   std::int64_t peak_reserved() const { return peak_reserved_; }
   std::int64_t retries() const {
     return retries_;
-  }  ///< blocks that were granted after unused pages were returned
+  }  ///< number of blocks that succeeded after unused pages were returned
 
  private:
   struct Part {

@@ -19,8 +19,8 @@
 
 namespace stages {
 
-/// The allocator itself. Its blocks may outlive the scope, so blocks and scope share ownership. The
-/// lock is not held while the underlying allocator works, which may be another of these.
+/// The allocator. Its blocks may outlive the scope, so blocks and scope share its ownership. The
+/// lock is not held during calls to the underlying allocator, which may be another Counter.
 class CountingAllocator::Counter final : public c10::Allocator {
  public:
   explicit Counter(CountingAllocator* scope) : scope_(scope) {}
@@ -84,11 +84,11 @@ class CountingAllocator::Counter final : public c10::Allocator {
   CountingAllocator* scope_;
   std::int64_t live_ = 0, peak_ = 0, mark_ = 0, allocations_ = 0, refusals_ = 0;
   std::optional<RefusedBlock> refused_;
-  std::int64_t until_refusal_ = 0;  // in blocks
+  std::int64_t until_refusal_ = 0;  // counts down allocations
   BlockObserver* observer_ = nullptr;
 
  private:
-  /// Precedes each block's data, which keeps the alignment that torch needs.
+  /// Precedes each block's data. Its size preserves the alignment that torch needs.
   struct alignas(64) Head {
     c10::DataPtr block;
     Counter* owner = nullptr;
@@ -121,7 +121,7 @@ class CountingAllocator::Counter final : public c10::Allocator {
       using runner::bytes_text;
       message = is_too_much ? "tried to allocate " + bytes_text(bytes) + " while " +
                                   bytes_text(live_) + " of " + bytes_text(*limit_) + " are in use"
-                            : std::to_string(bytes) + " bytes are refused, as a test asks for";
+                            : std::to_string(bytes) + " bytes were refused at a test's request";
     }
     TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory: ", message);
   }
@@ -163,7 +163,7 @@ class CountingAllocator::Counter final : public c10::Allocator {
     const c10::DataPtr block = std::move(head->block);
     head->~Head();
   }
-  /// Removes one user, under `lock`; afterwards this object may no longer exist.
+  /// Removes one user and unlocks `lock`. Afterwards this object may no longer exist.
   void leave(std::unique_lock<std::mutex>& lock) {
     const bool is_last = --users_ == 0;
     lock.unlock();
@@ -171,7 +171,7 @@ class CountingAllocator::Counter final : public c10::Allocator {
   }
 
   std::mutex mutex_;
-  std::optional<std::int64_t> limit_;        // bytes, unless a pool has the limit
+  std::optional<std::int64_t> limit_;        // bytes; unused if a pool has the limit
   Head *first_ = nullptr, *last_ = nullptr;  // of the live blocks, oldest first
   std::int64_t users_ = 1;
 };
@@ -180,7 +180,7 @@ CountingAllocator::CountingAllocator() : counter_(new Counter(this)) {
   c10::SetCPUAllocator(counter_);
   if (c10::GetCPUAllocator() == counter_) return;
   counter_->release();
-  throw std::logic_error("counting allocator: another allocator of the CPU cannot be replaced");
+  throw std::logic_error("counting allocator: the current CPU allocator cannot be replaced");
 }
 
 CountingAllocator::~CountingAllocator() {

@@ -18,22 +18,22 @@ class CpuPool;
 struct LiveBlock {
   const void* data = nullptr;
   std::int64_t bytes = 0;
-  StepPhase phase{};  ///< in which it was allocated
+  StepPhase phase{};  ///< the phase in which it was allocated
 };
 
-/// A refused block, and what was live at that moment.
+/// A refused block, and the live blocks at that moment.
 struct RefusedBlock {
   std::int64_t tried = 0, live = 0;  ///< bytes
   std::int64_t taken =
-      0;  ///< bytes that count against a limit: live bytes or, for a pool, reserved bytes
-  std::int64_t wanted = 0;  ///< bytes: the smallest limit under which it would have been granted
-  std::optional<std::int64_t> limit;  ///< bytes; nullopt: it was not refused because of the limit
+      0;  ///< bytes that count against a limit: live bytes or, with a pool, reserved bytes
+  std::int64_t wanted = 0;  ///< bytes: the smallest limit under which it would have succeeded
+  std::optional<std::int64_t> limit;  ///< bytes; nullopt: the limit was not the reason
   StepPhase phase{};
   std::vector<LiveBlock> alive;  ///< oldest first
 };
 
-/// Sees every block of memory that tensors take and give back, on any thread, one call at a time.
-/// It must allocate no tensor itself.
+/// Observes every block of memory that tensors allocate and free, on any thread, one call at a
+/// time. An observer must not allocate tensors.
 class BlockObserver {
  public:
   virtual ~BlockObserver() = default;
@@ -41,7 +41,7 @@ class BlockObserver {
   virtual void died(const void* data) = 0;
 };
 
-/// Counts the CPU memory of tensors, in requested bytes, while this object lives, and enforces a
+/// While this object lives, counts the CPU memory of tensors in requested bytes, and enforces a
 /// limit:
 ///
 ///   CountingAllocator counter;
@@ -49,16 +49,17 @@ class BlockObserver {
 ///   run();                          // throws c10::OutOfMemoryError beyond 64 MiB
 ///   use(counter.peak_bytes());
 ///
-/// It is installed on top of the current allocator of torch's CPU tensors, and gets each block from
-/// it. If that is a CpuPool, the limit is the pool's, and applies to reserved bytes. Scopes may be
-/// nested; an inner one counts for itself and for the outer ones. Only one thread may create and
-/// destroy scopes, while no other thread allocates tensors; in between, any number of threads may
-/// allocate and call these functions. A tensor may outlive the scope, and is then no longer
-/// counted; older tensors are never counted. Memory that torch allocates elsewhere (its own small
-/// objects, some LAPACK workspaces) is not seen.
+/// It wraps torch's current CPU allocator and gets each block from it. If that is a CpuPool, the
+/// limit is passed to the pool and applies to reserved bytes. Scopes may be nested; an inner one
+/// counts for itself and for the outer ones. Scopes must be created and destroyed by one thread,
+/// while no other thread allocates tensors; in between, any number of threads may allocate and call
+/// these functions. A tensor may outlive the scope, and is then no longer counted; tensors from
+/// before the scope are never counted. Memory that torch allocates elsewhere (its own small
+/// objects, some LAPACK workspaces) is not counted.
 class CountingAllocator {
  public:
-  static constexpr std::int64_t kHeadBytes = 128;  ///< allocated with each block, before its data
+  static constexpr std::int64_t kHeadBytes =
+      128;  ///< header that is allocated in front of each block's data
 
   /// Throws std::logic_error if the current allocator cannot be replaced.
   CountingAllocator();
@@ -66,40 +67,39 @@ class CountingAllocator {
   CountingAllocator(const CountingAllocator&) = delete;
   CountingAllocator& operator=(const CountingAllocator&) = delete;
 
-  /// The newest live one; null if there is none.
+  /// Returns the innermost live scope; null if there is none.
   static CountingAllocator* innermost();
 
-  /// The pool of the blocks; null: they are from no pool.
+  /// Returns the pool that the blocks come from; null if they come from no pool.
   CpuPool* pool() const;
 
   std::int64_t live_bytes() const;
-  std::int64_t peak_bytes()
-      const;  ///< the most that was live at once since construction or restart_peak()
-  std::int64_t allocations() const;      ///< blocks allocated, except those of no bytes
-  std::int64_t refusals() const;         ///< blocks refused
+  std::int64_t peak_bytes() const;   ///< peak of live_bytes() since construction or restart_peak()
+  std::int64_t allocations() const;  ///< blocks allocated, except empty ones
+  std::int64_t refusals() const;     ///< blocks refused
   std::vector<LiveBlock> alive() const;  ///< oldest first
   /// Restarts the measurement of the peak.
   void restart_peak();
-  /// The most that was live at once since the last call; tracked separately, for MemoryMeter.
+  /// Returns the peak of live_bytes() since the last call. Tracked separately, for MemoryMeter.
   std::int64_t take_peak();
 
-  /// From now on a block is refused with c10::OutOfMemoryError if live bytes, or the pool's
-  /// reserved bytes, would exceed this. What is live stays. nullopt: no limit.
+  /// Refuses, from now on, a block with c10::OutOfMemoryError if live bytes (with a pool, reserved
+  /// bytes) would exceed `bytes`. Live blocks stay. nullopt: no limit.
   void set_limit(std::optional<std::int64_t> bytes);
   std::optional<std::int64_t> limit() const;
 
-  /// The last refused block; nullopt: none since the last call of take_refused().
+  /// Returns the last refused block; nullopt if there was none since the last take_refused().
   std::optional<RefusedBlock> refused() const;
-  /// The last refused block, which is then forgotten; nullopt: none since the last call.
+  /// Returns the last refused block and forgets it; nullopt if there was none since the last call.
   std::optional<RefusedBlock> take_refused();
 
-  /// From now on `observer`, borrowed, sees the blocks; null: none does.
+  /// Sets the observer of all blocks, which is borrowed; null: none.
   void set_observer(BlockObserver* observer);
 
-  /// For tests: from now on the `nth` allocation, counted from 1, is refused with
-  /// c10::OutOfMemoryError, once. 0: none is.
+  /// For tests: refuses the `nth` allocation from now, counted from 1, with c10::OutOfMemoryError,
+  /// once. 0: refuses none.
   void refuse(std::int64_t nth);
-  /// True if the allocation to refuse has not come yet.
+  /// True if the allocation that refuse() selected is still to come.
   bool will_refuse() const;
 
  private:
@@ -107,11 +107,12 @@ class CountingAllocator {
   Counter* const counter_;
 };
 
-/// False if unused blocks of `device`'s memory are not kept: CPU tensors come from malloc.
+/// True if the allocator of `device` keeps unused blocks. False for CPU tensors that come from
+/// malloc.
 bool has_cache(c10::Device device);
 
-/// Returns the unused blocks of `device`'s allocator to the driver or, on a CPU, to the system, if
-/// it keeps any.
+/// Returns the unused blocks of `device`'s allocator, if it keeps any, to the driver or, on a CPU,
+/// to the system.
 void empty_cache(c10::Device device);
 
 }  // namespace stages

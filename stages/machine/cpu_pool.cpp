@@ -20,7 +20,7 @@ namespace stages {
 namespace {
 
 constexpr std::int64_t kHugePage = 2 << 20;
-constexpr std::int64_t kLeastAddresses = 64 << 20;  // the least address space that is useful
+constexpr std::int64_t kLeastAddresses = 64 << 20;  // the smallest useful address space
 
 thread_local Lane lane_of_thread = Lane::kStep;
 
@@ -29,8 +29,9 @@ std::int64_t huge_page_after(std::int64_t address) {
   return huge_page_before(address + kHugePage - 1);
 }
 
-/// Addresses are not memory: many times more are taken than are ever reserved, so that no arena
-/// runs out. If the process has a limit (ulimit -v), half of it is left to others.
+/// Returns the size of the address space. It is many times larger than what is ever reserved, so no
+/// arena runs out: addresses cost no memory. If the process has a limit (ulimit -v), half of the
+/// rest is left to others.
 std::int64_t wanted_addresses() {
   const std::int64_t machine =
       std::max<std::int64_t>(kilobytes_field("/proc/meminfo", "MemTotal"), kLeastAddresses);
@@ -41,7 +42,7 @@ std::int64_t wanted_addresses() {
   return std::clamp<std::int64_t>(left / 2, kLeastAddresses, 16 * machine);
 }
 
-/// A range of addresses without memory, beginning on a huge-page boundary.
+/// An address range that starts without memory, on a huge-page boundary.
 class Addresses final : public Pages {
  public:
   explicit Addresses(std::int64_t wanted) {
@@ -93,7 +94,7 @@ class Addresses final : public Pages {
 
 }  // namespace
 
-/// The allocator itself. Its blocks may outlive the scope, so blocks and scope share ownership.
+/// The allocator. Its blocks may outlive the scope, so blocks and scope share its ownership.
 class CpuPool::Memory final : public c10::Allocator, public std::enable_shared_from_this<Memory> {
  public:
   Memory(CpuPool* scope, std::int64_t addresses)
@@ -115,7 +116,7 @@ class CpuPool::Memory final : public c10::Allocator, public std::enable_shared_f
   }
   c10::DeleterFnPtr raw_deleter() const override {
     return nullptr;
-  }  // a block is more than its data
+  }  // the context is not the data pointer
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     default_copy_data(to, from, bytes);
   }
@@ -126,7 +127,7 @@ class CpuPool::Memory final : public c10::Allocator, public std::enable_shared_f
   BlockPool pool;
 
  private:
-  /// Represents a block; destroying it frees the block.
+  /// The owner's record of a block; free() deletes it.
   struct Block {
     std::shared_ptr<Memory> memory;
     std::int64_t address;
@@ -140,11 +141,11 @@ class CpuPool::Memory final : public c10::Allocator, public std::enable_shared_f
   [[noreturn]] void refuse(std::int64_t bytes) const {
     using runner::bytes_text;
     std::string message =
-        "tried to take " + bytes_text(bytes) + " while " + bytes_text(pool.reserved());
+        "tried to reserve " + bytes_text(bytes) + " while " + bytes_text(pool.reserved());
     if (pool.limit()) message += " of " + bytes_text(*pool.limit());
-    message += " are taken";
+    message += " are reserved";
     if (!pool.limit() || pool.wanted_limit() <= *pool.limit())
-      message += ", and the system gives no more";
+      message += ", and the system has no more memory";
     TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory: ", message);
   }
 };
@@ -153,7 +154,7 @@ CpuPool::CpuPool(std::int64_t addresses)
     : memory_(std::make_shared<Memory>(this, addresses)), before_(c10::GetCPUAllocator()) {
   c10::SetCPUAllocator(memory_.get());
   if (c10::GetCPUAllocator() != memory_.get())
-    throw std::logic_error("pool of the CPU: another allocator cannot be replaced");
+    throw std::logic_error("CPU pool: the current allocator cannot be replaced");
 }
 
 CpuPool::~CpuPool() {

@@ -10,30 +10,31 @@
 
 namespace stages {
 
-/// Allocates torch's CPU tensors while this object lives, by the rules of block_pool.h. Freed
-/// memory is kept for the next tensor; malloc would return it to the kernel and fault it in again
+/// While this object lives, allocates torch's CPU tensors by the rules in block_pool.h. Freed
+/// memory is kept for later tensors; malloc would return it to the kernel and fault it in again
 /// page by page.
 ///
 ///   CpuPool pool;
-///   CountingAllocator counter;      // stands on top, and finds it
+///   CountingAllocator counter;      // wraps the pool, and finds it
 ///   run();
-///   use(pool.reserved());           // and no more than that is resident for tensors
+///   use(pool.reserved());           // tensors keep at most this much resident
 ///
-/// Only one thread may create and destroy it, while no other thread allocates tensors; in between
-/// any number may. A tensor may outlive it. Blocks are aligned to 64 bytes. Throws
-/// c10::OutOfMemoryError if memory or the limit does not suffice for a block. After a fork the
-/// child has its own copy; it may allocate if no other thread did at the time of the fork.
+/// It must be created and destroyed by one thread, while no other thread allocates tensors; in
+/// between, any number of threads may allocate. A tensor may outlive the pool. Blocks are aligned
+/// to 64 bytes. An allocation throws c10::OutOfMemoryError if memory or the limit does not suffice.
+/// After a fork, the child has its own copy of the pool; it may allocate if no other thread was
+/// allocating at the time of the fork.
 class CpuPool {
  public:
-  /// Throws std::logic_error if the current allocator cannot be replaced, std::bad_alloc if the
-  /// process may not reserve the addresses. `addresses`: bytes of address space; 0: more than the
-  /// machine's memory, within the limits of the process.
+  /// `addresses` is the size of the address space in bytes; 0: more than the machine's memory,
+  /// within the limits of the process. Throws std::logic_error if the current allocator cannot be
+  /// replaced, std::bad_alloc if the process may not reserve the address space.
   explicit CpuPool(std::int64_t addresses = 0);
   ~CpuPool();
   CpuPool(const CpuPool&) = delete;
   CpuPool& operator=(const CpuPool&) = delete;
 
-  /// `allocator` as a pool; null: it is none.
+  /// Returns `allocator` as a pool; null if it is not a pool.
   static CpuPool* of(c10::Allocator* allocator);
 
   std::int64_t allocated() const;
@@ -46,7 +47,7 @@ class CpuPool {
   std::optional<std::int64_t> limit() const;
   std::int64_t wanted_limit() const;
 
-  /// True if `data` points into its addresses, whether or not memory is committed there.
+  /// True if `data` is in the pool's address space, whether or not memory is committed there.
   bool contains(const void* data) const;
 
  private:
@@ -55,8 +56,9 @@ class CpuPool {
   c10::Allocator* const before_;
 };
 
-/// While it lives, marks this thread as not part of a step. For example, a thread that reads ahead
-/// allocates at arbitrary times, and must not affect where the tensors of a step lie.
+/// While this object lives, marks this thread as not part of a step. For example, a thread that
+/// reads ahead allocates at unpredictable times, and must not affect where a step's tensors are
+/// placed.
 class [[nodiscard]] ScopedLaneBeside {
  public:
   ScopedLaneBeside();

@@ -49,7 +49,7 @@ ScopedDeterminism::ScopedDeterminism(Determinism determinism,
     : state_(std::make_unique<State>(std::move(tell))) {
   if (determinism == Determinism::kOff) return;
   at::Context& context = at::globalContext();
-  // This also fills uninitialized memory, so that reading it gives the same values every time.
+  // Also fills uninitialized memory, so that reading it yields the same values every time.
   context.setDeterministicAlgorithms(true, determinism == Determinism::kWarn);
   context.setDeterministicCuDNN(true);
   context.setDeterministicMkldnn(true);

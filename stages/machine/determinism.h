@@ -11,9 +11,10 @@
 
 namespace stages {
 
-/// Sets LibTorch's determinism while it lives. kStrict: only deterministic algorithms; other
-/// operations throw. kWarn: such operations are reported to `tell`, once each, if the thread that
-/// made this called them. kOff: LibTorch's defaults. Restores the previous setting.
+/// While this object lives, sets LibTorch's determinism. kStrict: only deterministic algorithms;
+/// other operations throw. kWarn: each nondeterministic operation that this thread calls is
+/// reported to `tell` once. kOff: LibTorch's defaults. The destructor restores the previous
+/// settings.
 class ScopedDeterminism {
  public:
   ScopedDeterminism(runner::Determinism determinism,
@@ -27,15 +28,16 @@ class ScopedDeterminism {
   std::unique_ptr<State> state_;
 };
 
-/// The outcome for CUBLAS_WORKSPACE_CONFIG.
+/// The result of use_cublas_workspace().
 struct CublasWorkspace {
-  std::optional<std::string> set;  ///< the value it was set to, because the user had not set it
+  std::optional<std::string> set;  ///< the value that was set, if the user had not set one
   std::optional<runner::Diagnostic> complaint;
 };
 
-/// cuBLAS is bitwise reproducible only if that variable says so when it starts, so call this before
-/// a GPU is used, from one thread. Sets the variable unless `determinism` is kOff or the user has
-/// set it. An unsuitable value of the user's is an error or, with kWarn, a warning.
+/// Sets CUBLAS_WORKSPACE_CONFIG, unless `determinism` is kOff or the user has set it: cuBLAS is
+/// bitwise reproducible only if the variable is suitable when it starts. Call this from one thread
+/// before a GPU is used. An unsuitable value that the user has set is an error or, with kWarn, a
+/// warning.
 CublasWorkspace use_cublas_workspace(runner::Determinism determinism);
 
 }  // namespace stages

@@ -28,7 +28,7 @@
 namespace stages {
 namespace {
 
-/// The K of "cuda:K", 0 for "cuda"; nullopt for anything else.
+/// Returns K of "cuda:K", 0 for "cuda"; nullopt for anything else.
 std::optional<int> gpu_number(std::string_view text) {
   if (text == "cuda") return 0;
   if (!text.starts_with("cuda:")) return std::nullopt;
@@ -57,8 +57,8 @@ Gpus find_gpus() {
   if (!std::filesystem::exists("/proc/driver/nvidia/version"))
     return {0, "this machine has no NVIDIA driver"};
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  return {0, visible ? "CUDA_VISIBLE_DEVICES='" + std::string(visible) + "' leaves no GPU"
-                     : std::string("the NVIDIA driver finds no GPU it can use")};
+  return {0, visible ? "CUDA_VISIBLE_DEVICES='" + std::string(visible) + "' hides every GPU"
+                     : std::string("the NVIDIA driver finds no usable GPU")};
 #else
   return {0, "this worker was built without LibTorch's CUDA part"};
 #endif
@@ -84,7 +84,8 @@ std::array<std::int64_t, 2> gpu_uuid([[maybe_unused]] c10::Device gpu) {
 runner::Result<c10::Device> choose_device(std::string_view text, const Gpus& gpus) {
   if (text == "cpu") return c10::Device(c10::kCPU);
   const auto number = gpu_number(text);
-  if (!number) return unavailable(text, "this worker does not know it", "use cpu, cuda or cuda:K");
+  if (!number)
+    return unavailable(text, "it is not the name of a device", "use cpu, cuda or cuda:K");
   if (gpus.count == 0) {
     return unavailable(text, gpus.why_none,
                        "use device=cpu; `retort doctor` shows what this machine has");
@@ -135,10 +136,9 @@ namespace {
 constexpr int kCudaMemoryAllocation = 2;
 constexpr std::string_view kPythonsOutOfMemory = "retort_host: out of memory: ";
 
-// Values of cudaError_t, in CUDA 12 and 13: cudaErrorDevicesUnavailable, EccUncorrectable,
-// NvlinkUncorrectable, IllegalAddress, LaunchTimeout, Assert, HardwareStackError,
-// IllegalInstruction, MisalignedAddress, InvalidAddressSpace, InvalidPc, LaunchFailure,
-// ExternalDevice, Contained, and Unknown.
+// Values of cudaError_t in CUDA 12 and 13: cudaErrorDevicesUnavailable, ECCUncorrectable,
+// NvlinkUncorrectable, Contained, IllegalAddress, LaunchTimeout, Assert, HardwareStackError,
+// IllegalInstruction, MisalignedAddress, InvalidAddressSpace, InvalidPc, LaunchFailure and Unknown.
 constexpr std::array kSticky = {46,  214, 220, 226, 700, 702, 710,
                                 714, 715, 716, 717, 718, 719, 999};
 
@@ -184,14 +184,14 @@ bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) ||
       dynamic_cast<const std::bad_alloc*>(&error))
     return true;
-  // Memory requested from CUDA itself, outside torch's allocator.
+  // CUDA itself ran out of memory, outside torch's allocator.
   if (const auto* device = dynamic_cast<const c10::AcceleratorError*>(&error))
     return device->get_error_code() == kCudaMemoryAllocation;
-  // A Python function in a backward pass: its exception crosses as text.
+  // A Python function in a backward pass ran out of memory; its exception arrives as text.
   if (std::string_view(error.what()).find(kPythonsOutOfMemory) != std::string_view::npos)
     return true;
-  // The CPU's allocator and CUDA's libraries have no exception type of their own. If the driver
-  // does not answer (MIG, containers, Jetson), LibTorch fails when it queries the free memory.
+  // The CPU allocator and CUDA's libraries have no exception type of their own. If the driver does
+  // not report free memory (MIG, containers, Jetson), LibTorch's query of it fails.
   static constexpr std::array<std::string_view, 5> kWords = {
       "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
       "CUSOLVER_STATUS_ALLOC_FAILED", "NVML_SUCCESS == r"};

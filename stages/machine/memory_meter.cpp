@@ -20,15 +20,15 @@
 namespace stages {
 namespace {
 
-/// All watchers of a peak. A device has only one high-water mark: a watcher that resets it passes
-/// the old value on to the others.
+/// All meters that watch a peak. A device has only one high-water mark: a meter that resets it
+/// passes the old value on to the others.
 struct Watchers {
   std::mutex mutex;
   std::vector<MemoryMeter*> meters;
 };
 
 Watchers& watchers() {
-  static Watchers all;  // one per process, like the mark itself
+  static Watchers all;  // one per process, like the high-water mark
   return all;
 }
 
@@ -36,7 +36,7 @@ Watchers& watchers() {
 std::int64_t take_cpu_peak() {
   if (auto* const counter = CountingAllocator::innermost()) return counter->take_peak();
   const std::int64_t peak = kilobytes_field("/proc/self/status", "VmHWM");
-  // "5" makes the kernel reset the high-water mark; a sandbox may forbid it, and then the mark only
+  // "5" makes the kernel reset the high-water mark. A sandbox may forbid this; then the mark only
   // rises.
   std::ofstream("/proc/self/clear_refs") << "5";
   if (peak > 0) return peak;
@@ -75,7 +75,7 @@ std::int64_t kilobytes_field(const std::filesystem::path& file, std::string_view
       return std::strtoll(line.c_str() + field.size() + 1, nullptr, 10) * 1024;
     }
   }
-  // Without /proc, the C library asks the kernel for the machine's memory.
+  // Without /proc, ask the C library for the machine's memory.
   if (in.is_open() || file != "/proc/meminfo") return 0;
   const std::int64_t pages = sysconf(field == "MemTotal" ? _SC_PHYS_PAGES : _SC_AVPHYS_PAGES);
   return std::max<std::int64_t>(pages, 0) * sysconf(_SC_PAGESIZE);
@@ -151,7 +151,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folders that may limit `controller`, the process's own first.
+/// Returns the folders that may limit `controller`, the process's own first.
 std::vector<fs::path> folders(const fs::path& root, const std::string& controller) {
   std::vector<fs::path> result;
   const auto add_with_parents = [&](const fs::path& mount, fs::path group) {
@@ -174,7 +174,7 @@ std::vector<fs::path> folders(const fs::path& root, const std::string& controlle
   return result;
 }
 
-/// The words of the single line of `file`; empty if it is missing.
+/// Returns the words of the single line of `file`; empty if the file is missing.
 std::vector<std::string> words(const fs::path& file) {
   std::ifstream in(file);
   std::vector<std::string> result;

@@ -22,7 +22,7 @@ namespace stages {
 
 std::vector<int> allowed_cpus() {
   std::vector<int> result;
-  // The kernel may know more CPUs than a cpu_set_t holds; retry with larger sets.
+  // The kernel may have more CPUs than a cpu_set_t can represent; retry with larger sets.
   for (int capacity = CPU_SETSIZE; capacity <= 1 << 20; capacity *= 2) {
     cpu_set_t* set = CPU_ALLOC(capacity);
     const std::size_t size = CPU_ALLOC_SIZE(capacity);
@@ -61,7 +61,7 @@ int threads_that_start(int wanted) {
   try {
     while (std::ssize(threads) < wanted) threads.emplace_back([have_tried] { have_tried.wait(); });
   } catch (const std::system_error&) {
-    // as many as could be started
+    // keep those that could be started
   }
   all.set_value();
   for (std::thread& thread : threads) thread.join();
@@ -76,17 +76,17 @@ int use_threads(std::optional<int> wanted, int ranks) {
                         std::getenv("OMP_NUM_THREADS"));
   };
   const int threads = wanted ? *wanted : automatic();
-  // LibTorch has two thread pools, and this thread is one of each.
+  // LibTorch has two thread pools, and this thread belongs to both.
   const int others = 2 * (threads - 1);
   if (const int started = threads_that_start(others); started < others) {
     const int fit = started / 2 + 1;
     throw runner::StageError(runner::ErrorCode::kDeviceUnavailable,
-                             "the system does not start the threads that " +
-                                 std::to_string(threads) + " threads of tensor operations need: " +
-                                 std::to_string(started) + " of " + std::to_string(others))
+                             "the system starts only " + std::to_string(started) + " of the " +
+                                 std::to_string(others) + " threads that " +
+                                 std::to_string(threads) + " threads of tensor operations need")
         .at("/threads")
         .with_help("set threads to " + std::to_string(fit) +
-                   " or fewer, or raise the limit of processes: `ulimit -u`, or pids.max of the "
+                   " or fewer, or raise the process limit: `ulimit -u`, or pids.max of the "
                    "container");
   }
   at::set_num_threads(threads);

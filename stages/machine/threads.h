@@ -7,25 +7,26 @@
 
 namespace stages {
 
-/// The CPUs this process may run on.
+/// Returns the CPUs that this process may run on.
 std::vector<int> allowed_cpus();
 
-/// The number of physical cores of `cpus`; two hyper-threads of one core count once. `root` is /
-/// except in tests.
+/// Returns the number of physical cores of `cpus`; hyper-threads of one core count once. `root` is
+/// / except in tests.
 int physical_cores(std::span<const int> cpus, const std::filesystem::path& root = "/");
 
-/// The value of `threads: auto`: `omp_num_threads`, the user's own choice, if threads_in() finds a
-/// number in it; else one thread per physical core, at most `quota` (CPUs); at least 1.
+/// Returns the value of `threads: auto`: the number in `omp_num_threads`, which the user has set,
+/// if threads_in() finds one; otherwise one thread per physical core, but at most `quota` CPUs and
+/// at least 1.
 int auto_threads(int cores, std::optional<double> quota, const char* omp_num_threads);
 
-/// How many of `wanted` threads the system can start at the same time: a limit of processes (ulimit
-/// -u, pids.max) may allow fewer.
+/// Returns how many of `wanted` threads the system can run at the same time. A process limit
+/// (ulimit -u, pids.max) may allow fewer.
 int threads_that_start(int wanted);
 
-/// Sets the threads of tensor operations and returns their number: `wanted`, or auto_threads().
-/// Throws StageError if the system cannot start that many: LibTorch would wait forever for the
+/// Sets the number of threads for tensor operations to `wanted` or auto_threads(), and returns it.
+/// `ranks` processes share the machine: by default each uses its share of the cores. Throws
+/// StageError if the system cannot start that many threads: LibTorch would wait forever for the
 /// missing ones.
-/// `ranks` processes share the machine: by default each has its part of the cores.
 int use_threads(std::optional<int> wanted, int ranks = 1);
 
 }  // namespace stages

@@ -17,8 +17,8 @@ using runner::ErrorCode;
 
 constexpr int kMostThreads = 1024;
 
-/// The values that oneDNN 3 in LibTorch 2.11 accepts, in any case: "CPU dispatcher control" of its
-/// guide.
+/// The values that oneDNN 3 in LibTorch 2.11 accepts, in any case; see "CPU dispatcher control" in
+/// its guide.
 constexpr std::array<std::string_view, 18> kOneDnnSets = {"DEFAULT",
                                                           "ALL",
                                                           "SSE41",
@@ -47,7 +47,7 @@ std::string capitals(std::string text) {
   return text;
 }
 
-/// "A, B or C".
+/// Returns "A, B or C".
 std::string choice(std::span<const std::string_view> words) {
   std::string text;
   for (std::size_t i = 0; i < words.size(); ++i)

@@ -9,23 +9,25 @@
 
 namespace stages {
 
-/// The number of threads that a value of OMP_NUM_THREADS asks for, 1 to 1024; of a list, which
-/// OpenMP uses for nested teams, the first. nullopt: it asks for none.
+/// Returns the number of threads that a value of OMP_NUM_THREADS sets, 1 to 1024; of a list, which
+/// OpenMP uses for nested teams, the first number. nullopt if the value sets none.
 std::optional<int> threads_in(const std::string& value);
 
-/// The value of an environment variable; nullopt if it is not set. Empty counts as not set.
+/// Returns the value of an environment variable; nullopt if it is not set. Callers treat an empty
+/// value as not set.
 using UserVariable = std::function<std::optional<std::string>(const char* name)>;
 
-/// From the process's own environment.
+/// Reads the environment of this process.
 std::optional<std::string> user_variable(const char* name);
 
-/// Checks the variables by which a user selects kernels and threads: an error for a value that the
-/// libraries would silently ignore, a warning for a number of threads other than the `threads` in
-/// use. `threads` is nullopt if it is not known yet: OMP_NUM_THREADS decides.
+/// Checks the environment variables that select kernels and threads. Returns an error for a value
+/// that the libraries would silently ignore, and a warning for a number of threads that differs
+/// from `threads`, the number in use. nullopt: OMP_NUM_THREADS decides the number, so there is
+/// nothing to compare.
 runner::Diagnostics check_user_variables(std::optional<int> threads,
                                          const UserVariable& variable = user_variable);
 
-/// Only the errors; the warnings go to `say`.
+/// Returns only the errors of check_user_variables(); warnings go to `say`.
 runner::Diagnostics refused_user_variables(int threads,
                                            const std::function<void(std::string_view line)>& say);
 

@@ -60,7 +60,7 @@ RecoveryOptions read_recovery_options(runner::ConfigReader& reader) {
 
 namespace {
 
-/// One precision for all modules, or precisions by module name, with "default" for all others.
+/// Reads one precision for all modules, or precisions by module name, with "default" for the rest.
 PrecisionMap read_precision(runner::ConfigReader& reader) {
   const runner::Value* const value = reader.raw("precision");
   if (!value || !value->map()) return runner::choice<Precision>(reader, "precision", kPrecisions);
@@ -79,7 +79,7 @@ bool says_auto(runner::ConfigReader& reader, std::string_view key) {
   return value && value->text() && *value->text() == "auto";
 }
 
-/// "none", "block" or a list of names; none for "auto".
+/// Reads "none", "block" or a list of module names; "auto" is read as "none".
 ActivationCheckpointing read_activation_checkpointing(runner::ConfigReader& reader) {
   constexpr const char* kKey = "activation_checkpointing";
   ActivationCheckpointing modules;
@@ -91,7 +91,8 @@ ActivationCheckpointing read_activation_checkpointing(runner::ConfigReader& read
   return modules;
 }
 
-/// YAML's on and off are strings here; true and false are not. False for "auto".
+/// Reads a boolean or "on", "off" or "auto": Retort reads YAML's on and off as strings. Returns
+/// false for "auto".
 bool read_switch(runner::ConfigReader& reader, std::string_view key) {
   bool is_on = false;
   const runner::Value* const value = reader.raw(key);
@@ -101,7 +102,7 @@ bool read_switch(runner::ConfigReader& reader, std::string_view key) {
   return is_on;
 }
 
-/// The fraction that "80%" means. The schema allows no other text with a %.
+/// Returns the fraction for text such as "80%". The schema allows no other text with a %.
 std::optional<double> read_share(runner::ConfigReader& reader) {
   std::string text;
   reader.read("budget", text);
@@ -109,7 +110,7 @@ std::optional<double> read_share(runner::ConfigReader& reader) {
   std::from_chars(text.data(), text.data() + text.size(), percent);
   if (percent > 0 && percent <= 100) return percent / 100;
   reader.fail("budget", runner::ErrorCode::kOutOfRange,
-              "a budget of " + text + " is not a share of a device",
+              "a budget of " + text + " is not a share of a device's memory",
               "write more than 0% and at most 100%");
   return {};
 }
@@ -119,19 +120,20 @@ bool is_share(runner::ConfigReader& reader) {
   return value && value->text() && value->text()->ends_with('%');
 }
 
-/// The bytes of "8GiB"; nullopt for "auto".
+/// Returns the bytes for text such as "8GiB"; nullopt for "auto".
 std::optional<std::int64_t> read_budget(runner::ConfigReader& reader) {
   const runner::Value* const value = reader.raw("budget");
   const auto bytes = value && value->text() ? runner::bytes_from(*value->text()) : std::nullopt;
   if (!bytes)
     return runner::choice<std::optional<std::int64_t>>(reader, "budget", {{"auto", std::nullopt}});
   if (*bytes == 0)
-    reader.fail("budget", runner::ErrorCode::kOutOfRange, "a budget of 0 bytes holds no weight",
-                "give it the size of a device, or auto");
+    reader.fail("budget", runner::ErrorCode::kOutOfRange,
+                "a budget of 0 bytes leaves no memory for weights",
+                "set budget to the memory of a device, or to auto");
   return bytes;
 }
 
-/// A number of micro-batches, or several units by name.
+/// Reads a number of micro-batches, or a mapping from units to numbers.
 EmptyCacheEvery empty_cache_every(runner::ConfigReader& reader) {
   EmptyCacheEvery every;
   const runner::Value* const value = reader.raw("empty_cache_every");
@@ -156,7 +158,7 @@ AllocatorSettings allocator_settings(runner::ConfigReader& reader) {
   return settings;
 }
 
-/// Passes its options on: what they mean for a training is decided where the training is known.
+/// Passes its options on. Each training stage decides what they mean for its own training.
 class Policy final : public runner::Stage {
  public:
   static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
@@ -209,7 +211,7 @@ class Policy final : public runner::Stage {
       for (const std::string& line : apply_settings(policy_->allocator)) context.say(line);
     else if (!set.empty())
       context.detail("allocator: " + set +
-                     " has no effect on a CPU: 0 B, it divides a GPU's memory");
+                     " has no effect on a CPU (0 B): it configures the GPU allocator");
     return {{"memory", policy_}};
   }
   bool uses_seed() const override { return false; }

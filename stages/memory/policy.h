@@ -17,21 +17,21 @@ class ConfigReader;
 
 namespace stages {
 
-/// What may be done after memory has run out: compute the same in another way, use another GPU or
-/// the CPU, or stop in a state that can be resumed.
+/// What a run may do after memory has run out: compute the same result in another way, use another
+/// GPU or the CPU, or stop in a state that can be resumed.
 enum class OnOom { kReplan, kGpu, kCpu, kStop };
 
-/// What a recipe says about running out of memory while a stage works.
+/// A recipe's settings for the case that memory runs out while a stage works.
 struct RecoveryOptions {
-  /// How often one batch is run again on one device; nullopt: without limit, while there is another
-  /// way.
+  /// How many times one batch may be retried on one device. nullopt: no limit, as long as there is
+  /// another way to compute it.
   std::optional<std::int64_t> max_retries = 0;
-  std::vector<OnOom> on_oom = {OnOom::kReplan, OnOom::kStop};  ///< in this order
+  std::vector<OnOom> on_oom = {OnOom::kReplan, OnOom::kStop};  ///< tried in this order
   bool halves_batch =
       false;  ///< halve the batch itself, as a published program does (training_stage.h)
 
   bool allows(OnOom what) const { return std::ranges::find(on_oom, what) != on_oom.end(); }
-  /// May a batch that has been retried `retries` times on this device be retried once more?
+  /// True if a batch that has been retried `retries` times on this device may be retried again.
   bool allows_retry(std::int64_t retries) const {
     return allows(OnOom::kReplan) && (!max_retries || retries < *max_retries);
   }
@@ -40,16 +40,16 @@ struct RecoveryOptions {
 /// Reads max_retries, on_oom and on_oom_policy, as defined in schemas/memory/policy.schema.json.
 RecoveryOptions read_recovery_options(runner::ConfigReader& reader);
 
-/// What a plan may choose by itself: nothing, what keeps every bit of the result, or also what is
-/// equal in exact arithmetic.
+/// What a plan may choose: nothing, only what keeps every bit of the result, or also what is equal
+/// in exact arithmetic.
 enum class Allow { kNothing, kBit, kExact };
 
-/// How a loss that has several forms is computed: as its formula is written, by products of samples
-/// (Gram matrix), or in whichever form takes the least memory if `allow` permits it. The forms are
-/// equal in exact arithmetic.
+/// How to compute a loss that has several forms: as its formula is written, from products of
+/// samples (Gram matrix), or in the form that uses the least memory if `allow` permits it. The
+/// forms are equal in exact arithmetic.
 enum class LossForm { kDirect, kGram, kAuto };
 
-/// What a run may do with memory. It is data only: the trainer and the planner read it.
+/// How a run may use memory. Only data; the trainer and the planner act on it.
 class MemoryPolicy : public runner::Artifact {
  public:
   static constexpr auto kType = runner::ArtifactType::kMemoryPolicy;
@@ -57,13 +57,13 @@ class MemoryPolicy : public runner::Artifact {
 
   std::string pointer;  ///< place in the recipe, "/memory"
   Allow allow = Allow::kNothing;
-  std::optional<std::int64_t>
-      micro_batch;  ///< units of a batch run at once; nullopt: the whole batch, or chosen
-  bool micro_batch_is_most = false;  ///< a smaller one may be chosen
-  std::int64_t min_micro_batch = 1;  ///< the smallest that may be chosen
-  PrecisionMap precision;  ///< each rule begins with the name of the stage that makes the network
+  std::optional<std::int64_t> micro_batch;  ///< units of a batch to compute at once; nullopt: the
+                                            ///< whole batch, or the plan chooses
+  bool micro_batch_is_most = false;         ///< the plan may choose a smaller micro_batch
+  std::int64_t min_micro_batch = 1;         ///< the smallest micro-batch that the plan may choose
+  PrecisionMap precision;  ///< each rule begins with the name of the network's stage
   bool tf32 = false;
-  std::optional<Layout> layout;  ///< nullopt: by kLayoutRule
+  std::optional<Layout> layout;  ///< nullopt: kLayoutRule decides
   bool two_pass =
       false;  ///< encode micro-batches twice, so that a loss over the whole batch can be split
   bool two_pass_is_open = false;  ///< the plan chooses two_pass
@@ -71,27 +71,27 @@ class MemoryPolicy : public runner::Artifact {
   bool checkpointing_is_open = false;  ///< the plan chooses which blocks to recompute
   bool offloads_optimizer =
       false;  ///< keep the optimizer's state in host memory, if the device has its own memory
-  bool offload_is_open = false;            ///< the plan chooses whether to offload
-  bool shards_optimizer = false;           ///< keep a part of its state on each rank
-  bool shard_is_open = false;              ///< the plan chooses whether to
-  bool optimizer_in_backward = false;      ///< step weights and free gradients in the backward pass
-  bool in_backward_is_open = false;        ///< the plan chooses this
+  bool offload_is_open = false;        ///< the plan chooses whether to offload
+  bool shards_optimizer = false;       ///< keep a part of the optimizer's state on each rank
+  bool shard_is_open = false;          ///< the plan chooses whether to shard
+  bool optimizer_in_backward = false;  ///< update weights and free gradients in the backward pass
+  bool in_backward_is_open = false;    ///< the plan chooses optimizer_in_backward
   LossForm loss_form = LossForm::kDirect;  ///< for a loss that has several forms
-  std::optional<std::int64_t> budget;      ///< bytes; nullopt: what the device has
+  std::optional<std::int64_t> budget;      ///< bytes; nullopt: all of the device's memory
   std::optional<double> budget_share;      ///< fraction of the device's memory, for a budget such
                                            ///< as "80%"
-  double memory_fraction = 1;  ///< of the device's memory; the smaller of this and the budget
-                               ///< applies
+  double memory_fraction = 1;  ///< fraction of the device's memory; if the budget is smaller,
+                               ///< the budget applies
   EmptyCacheEvery empty_cache_every;
   AllocatorSettings allocator;
-  RecoveryOptions recovery;  ///< after memory has run out
+  RecoveryOptions recovery;  ///< what to do after memory has run out
 
   NumericsOptions numerics() const { return {precision, tf32, layout, pointer}; }
-  /// True if a covariance is computed by products of samples.
+  /// True if covariances are computed from products of samples.
   bool uses_gram_form() const {
     return loss_form == LossForm::kGram || (loss_form == LossForm::kAuto && allow == Allow::kExact);
   }
-  /// True if the plan of a training has something to choose.
+  /// True if the plan of a training run has something to choose.
   bool leaves_a_choice() const {
     return (allow == Allow::kExact && (!micro_batch || micro_batch_is_most || two_pass_is_open)) ||
            (allow != Allow::kNothing &&

@@ -10,7 +10,7 @@
 namespace stages {
 namespace {
 
-/// `shape` with other sizes in front.
+/// Returns the shape (outputs, rest…).
 std::vector<std::int64_t> factor_shape(std::int64_t outputs, at::IntArrayRef rest) {
   std::vector<std::int64_t> shape = {outputs};
   shape.insert(shape.end(), rest.begin(), rest.end());
@@ -57,7 +57,7 @@ at::Tensor LoraAdapter::product() const {
 }
 
 void AdaptableLayer::attach(std::shared_ptr<LoraAdapter> adapter) {
-  if (adapter_) throw std::logic_error("the layer has an adapter already");
+  if (adapter_) throw std::logic_error("the layer already has an adapter");
   adapter_ = std::move(adapter);
   adapter_->train(is_training());
   for (const auto& child : adapter_->named_children()) register_module(child.key(), child.value());

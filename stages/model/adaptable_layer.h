@@ -28,68 +28,71 @@ struct ConvolutionSteps {
 
 /// A low-rank adapter (Hu et al. 2021, arXiv:2106.09685) of one layer: adds scaling · B(A(drop(x)))
 /// to the layer's output for x. Children: lora_A, lora_B, and lora_dropout. For a linear layer A is
-/// (rank, in) and B (out, rank). For a convolution A is one of its size and steps, (rank, in,
-/// height, width), and B one of size 1, (out, rank, 1, 1).
+/// (rank, in) and B is (out, rank). For a convolution A is a convolution with the same size and
+/// steps, (rank, in, height, width), and B is a 1 x 1 convolution, (out, rank, 1, 1).
 ///
 /// Its weights are on the layer's device, in the layer's type or float32, whichever is wider:
-/// adapters of a half-precision layer are trained in float32. Both need a gradient.
+/// adapters of a half-precision layer are trained in float32. Both require gradients.
 class LoraAdapter : public torch::nn::Module {
  public:
-  /// For a layer with that weight; `steps` are those of a convolution, by default those of a patch
-  /// embedding, which touches each pixel once. Throws std::invalid_argument if the rank is below 1.
+  /// Creates an adapter for a layer with that weight. Convolutions use `steps`; the default is a
+  /// patch embedding's steps, which read each pixel once. Throws std::invalid_argument if the rank
+  /// is below 1.
   LoraAdapter(const at::Tensor& layer_weight, std::int64_t rank, double scaling, double dropout,
               std::optional<ConvolutionSteps> steps = {});
 
-  /// The adapter's output for `x`, the layer's input, in the adapter's type.
+  /// Returns the adapter's output for `x`, the layer's input, in the adapter's type.
   at::Tensor forward(const at::Tensor& x) const;
-  /// scaling · B·A in the shape of the layer's weight: equivalent to the adapter if nothing is
-  /// dropped.
+  /// Returns scaling · B·A in the shape of the layer's weight. Adding it to the weight is
+  /// equivalent to the adapter if nothing is dropped.
   at::Tensor product() const;
 
   std::int64_t rank() const { return a_->weight.size(0); }
   double scaling() const { return scaling_; }
-  /// Whether forward() currently drops anything.
+  /// True if forward() currently drops anything.
   bool drops() const { return dropout_->is_active(); }
   const at::Tensor& a() const { return a_->weight; }
   const at::Tensor& b() const { return b_->weight; }
 
  private:
   const double scaling_;
-  const ConvolutionSteps steps_;  // of a convolution
+  const ConvolutionSteps steps_;  // used only by convolutions
   std::shared_ptr<LoraFactor> a_, b_;
   std::shared_ptr<Dropout> dropout_;
 };
 
-/// A layer of `weight` (out, …) and `bias` (out), which may be undefined, to which a low-rank
-/// adapter can be attached. The adapter's weights become children of the layer, lora_A.weight and
-/// lora_B.weight; the layer's own keep their names.
+/// A layer with a `weight` (out, …) and a `bias` (out), which may be undefined. A low-rank adapter
+/// can be attached to it. The adapter's weights then appear in the layer as lora_A.weight and
+/// lora_B.weight; the layer's own parameters keep their names.
 class AdaptableLayer : public PrecisionModule {
  public:
-  /// Throws std::logic_error if there already is an adapter.
+  /// Attaches `adapter`. Throws std::logic_error if there already is one.
   void attach(std::shared_ptr<LoraAdapter> adapter);
-  /// Removes the adapter; a merged weight stays merged. Throws std::logic_error if there is none.
+  /// Removes and returns the adapter; a merged weight stays merged. Throws std::logic_error if
+  /// there is none.
   std::shared_ptr<LoraAdapter> detach();
-  /// Null if there is none.
+  /// The attached adapter; null if there is none.
   const std::shared_ptr<LoraAdapter>& adapter() const { return adapter_; }
 
-  /// The weight that computes layer and adapter in one, in the weight's type but summed in float32
-  /// at least. Throws std::domain_error if it is not finite.
+  /// Returns the weight plus the adapter's product(), summed in float32 or wider and cast to the
+  /// weight's type. Throws std::domain_error if the sum is not finite.
   at::Tensor merged_weight() const;
-  /// Replaces the weight by merged_weight(), in new memory: the weight may share its memory with
-  /// others that are not merged. The adapter then has no effect and gets no gradient. Does nothing
-  /// if there is no adapter or it is already merged.
+  /// Replaces the weight with merged_weight(), in new memory, since other weights that are not
+  /// merged may share the old memory. The adapter then has no effect and gets no gradient. Does
+  /// nothing if there is no adapter or it is already merged.
   void merge();
-  /// Of a convolution other than a patch embedding.
+  /// Returns the steps of a convolution; nullopt for other layers and for patch embeddings.
   virtual std::optional<ConvolutionSteps> steps() const { return {}; }
 
   at::Tensor weight, bias;
 
  protected:
-  /// The adapter as linear_layer() adds it to the product of `x` and `used`, the weight as it is
-  /// used. nullopt if there is no active adapter, or if adapted() must compute it, for example
-  /// because it drops something.
+  /// Returns the adapter for linear_layer() to add to the product of `x` and `used`, the weight
+  /// after conversion. Returns nullopt if there is no active adapter, or if adapted() must compute
+  /// the adapter's output, for example because of dropout.
   std::optional<LowRank> low_rank_for(const at::Tensor& x, const at::Tensor& used) const;
-  /// `output`, the layer's own result for `x`, plus that of its adapter, in the type of `output`.
+  /// Returns `output`, the layer's own result for `x`, plus the adapter's output for `x`, in the
+  /// type of `output`.
   at::Tensor adapted(const at::Tensor& x, const at::Tensor& output) const;
 
  private:
@@ -97,10 +100,10 @@ class AdaptableLayer : public PrecisionModule {
   bool is_merged_ = false;
 };
 
-/// The weight converted to the type of a wider `x` if it is in half precision; otherwise unchanged.
+/// Returns a half-precision `weight` converted to the type of `x`, and any other weight unchanged.
 at::Tensor widened(const at::Tensor& weight, const at::Tensor& x);
-/// The same for a product with `x`; under autocast the weight is unchanged, since autocast casts
-/// both operands.
+/// Returns `weight` for a product with `x`: widened(weight, x), except under autocast, which casts
+/// both operands itself.
 at::Tensor operand(const at::Tensor& weight, const at::Tensor& x);
 
 }  // namespace stages

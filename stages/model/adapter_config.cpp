@@ -13,11 +13,11 @@
 namespace stages {
 namespace {
 
-using Json = nlohmann::ordered_json;  // patterns are tried in the order of the file
+using Json = nlohmann::ordered_json;  // keeps the file's order, in which patterns are tried
 
 [[noreturn]] void refuse_config(const std::string& why) { throw std::invalid_argument(why); }
 
-/// A value, shortened, for a message.
+/// Returns a value for a message, shortened if it is long.
 std::string shown(const Json& value) {
   const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   return text.size() <= 60 ? text : text.substr(0, 60) + "…";
@@ -33,16 +33,16 @@ bool says_nothing(const Json& value) {
          ((value.is_array() || value.is_object()) && value.empty());
 }
 
-/// Keys that do not affect what an adapter computes, or only together with others that are refused.
+/// Keys that do not affect what an adapter computes, or do so only with keys that are refused.
 constexpr std::array kWithoutEffect = {"inference_mode", "megatron_core",     "peft_version",
                                        "task_type",      "qalora_group_size", "runtime_config"};
 
-/// The members of a config, each to be taken once; finish() checks the rest.
+/// Reads the members of a config, each of them once; finish() refuses the rest.
 class Members {
  public:
   explicit Members(const Json& config) : config_(config) {}
 
-  /// Null if it is absent or null.
+  /// Returns the value of `key`; nullptr if it is absent or null.
   const Json* take(const std::string& key) {
     taken_.push_back(key);
     const auto found = config_.find(key);
@@ -81,7 +81,7 @@ class Members {
       else field.emplace_back(pattern, count(key, item, 1));
     }
   }
-  /// An integer of `least` to 16384.
+  /// Returns `value` if it is an integer from `least` to 16384; otherwise refuses it.
   static std::int64_t count(const std::string& key, const Json& value, std::int64_t least) {
     constexpr std::int64_t kMost = 16384;
     const bool fits = value.is_number_integer() && value >= least && value <= kMost;
@@ -102,13 +102,13 @@ class Members {
     }
     return result;
   }
-  /// Refuses members that were not taken and have a value.
+  /// Refuses members that have a value but were not taken.
   void finish() const {
     for (const auto& [key, value] : config_.items()) {
       if (std::ranges::find(taken_, key) != taken_.end() || says_nothing(value)) continue;
       if (std::ranges::find(kWithoutEffect, key) != kWithoutEffect.end()) continue;
-      refuse_config("it says '" + shown(Json(key)).substr(1, key.size()) + "': " + shown(value) +
-                    ", but only plain LoRA can be read");
+      refuse_config("'" + shown(Json(key)).substr(1, key.size()) + "' is " + shown(value) +
+                    ", but only plain LoRA is supported");
     }
   }
 
@@ -168,8 +168,8 @@ LoraInitialization read_initialization(Members& members) {
   if (*value == false) return LoraInitialization::kRandom;
   if (*value == "gaussian") return LoraInitialization::kGaussian;
   refuse_config(
-      "it says 'init_lora_weights': " + shown(*value) +
-      ", which may have changed the weights below the adapter: convert it to plain LoRA first");
+      "'init_lora_weights' is " + shown(*value) +
+      ", which may have changed the base weights: convert the adapter to plain LoRA first");
 }
 
 void read_base(Members& members, AdapterConfig& config) {
@@ -186,7 +186,7 @@ void read_base(Members& members, AdapterConfig& config) {
   config.parent_library = text("parent_library");
 }
 
-/// A number as Python would write it: 16, 0.5.
+/// Returns a number as Python would write it: 16, 0.5.
 Json plain(double number) {
   constexpr double kExact = 9007199254740992.0;  // 2^53
   if (std::trunc(number) == number && std::abs(number) < kExact)
@@ -248,7 +248,7 @@ AdapterConfig parse_adapter_config(std::string_view text) {
   const Json* type = members.take("peft_type");
   if (!type) refuse_config("it has no 'peft_type'");
   if (*type != "LORA")
-    refuse_config("it says 'peft_type': " + shown(*type) + ", but only LORA can be read");
+    refuse_config("'peft_type' is " + shown(*type) + ", but only LORA is supported");
 
   AdapterConfig config;
   LoraOptions& options = config.options;
@@ -290,7 +290,7 @@ std::string to_text(const AdapterConfig& config) {
       {"base_model_name_or_path", or_null_text(config.base_model)},
       {"bias", word(options.bias)},
   };
-  // peft before 0.14 does not know the key and refuses configs with unknown keys.
+  // peft before 0.14 does not know this key and refuses configs with unknown keys.
   if (options.exclude != ModuleSelection()) json["exclude_modules"] = json_of(options.exclude);
   json["fan_in_fan_out"] = false;
   json["inference_mode"] = true;

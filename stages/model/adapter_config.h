@@ -16,17 +16,17 @@ struct AdapterConfig {
   std::string base_class;      ///< class of the wrapped model: "CLIPVisionModel"; empty: not given
   std::string parent_library;  ///< module of that class
   std::optional<std::string> base_model;  ///< name or path of its weights
-  std::optional<std::string> revision;    ///< of those weights
-  std::vector<std::string> notes = {};    ///< options given without effect, for the user
+  std::optional<std::string> revision;    ///< revision of its weights
+  std::vector<std::string> notes = {};    ///< for the user: options that have no effect
 };
 
-/// Parses an adapter_config.json. Absent keys take peft's defaults. An unknown key may be null,
-/// false or empty; one that asks for a variant of LoRA is refused. Throws std::invalid_argument
-/// that names the key and the problem.
+/// Parses an adapter_config.json. Absent keys get peft's defaults. Unknown keys are accepted if
+/// they are null, false or empty; otherwise they may request a variant of LoRA and are refused.
+/// Throws std::invalid_argument that names the key and the problem.
 AdapterConfig parse_adapter_config(std::string_view text);
 
-/// The text as peft writes it, with the keys that every version of peft knows. Patterns keep their
-/// order, in which they are tried.
+/// Returns the text of an adapter_config.json that every version of peft can read, unless modules
+/// are excluded, which needs peft 0.14. Patterns keep their order, since peft tries them in order.
 std::string to_text(const AdapterConfig& config);
 
 }  // namespace stages

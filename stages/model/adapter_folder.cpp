@@ -49,7 +49,7 @@ std::string read_text(const fs::path& path) {
   const std::uintmax_t size = is_file ? fs::file_size(path, error) : 0;
   if (!is_file || error) damaged_adapter(path, "it cannot be read as a file");
   if (size > kMost)
-    damaged_adapter(path, "it has " + std::to_string(size) + " bytes, more than any such file");
+    damaged_adapter(path, "it has " + std::to_string(size) + " bytes, which is too large");
   std::ifstream file = runner::open_regular(path, std::ios::binary);
   std::string text(size, '\0');
   file.read(text.data(), static_cast<std::streamsize>(size));
@@ -57,7 +57,7 @@ std::string read_text(const fs::path& path) {
   return text;
 }
 
-/// `folder` itself, or the only folder in it that holds an adapter.
+/// Returns `folder` itself, or its only subfolder that contains an adapter.
 fs::path adapter_in(const fs::path& folder) {
   std::error_code error;
   if (fs::exists(folder / kConfigFile, error)) return folder;
@@ -70,9 +70,8 @@ fs::path adapter_in(const fs::path& folder) {
   }
   if (named.size() == 1) return folder / named.front();
   if (named.empty()) {
-    throw StageError(
-        ErrorCode::kMissingWeights,
-        "'" + folder.string() + "' holds no adapter: there is no " + kConfigFile + " in it")
+    throw StageError(ErrorCode::kMissingWeights,
+                     "'" + folder.string() + "' contains no adapter: it has no " + kConfigFile)
         .at("/adapter")
         .with_help("give the folder that peft's save_pretrained has written");
   }
@@ -80,9 +79,9 @@ fs::path adapter_in(const fs::path& folder) {
   std::string list;
   for (const std::string& name : named) list += (list.empty() ? "" : ", ") + name;
   throw StageError(ErrorCode::kMissingWeights,
-                   "'" + folder.string() + "' holds several adapters: " + list)
+                   "'" + folder.string() + "' contains several adapters: " + list)
       .at("/adapter")
-      .with_help("give the folder of one");
+      .with_help("give the folder of one of them");
 }
 
 std::vector<std::string> read_classes(const fs::path& path) {
@@ -96,7 +95,7 @@ std::vector<std::string> read_classes(const fs::path& path) {
   return classes;
 }
 
-/// A head of these tensors, from `file`, with the classes next to it.
+/// Returns the head with these tensors of `file`, and the classes from classes.json next to it.
 AdapterHead checked_head(const fs::path& file, const at::Tensor& weight, const at::Tensor& bias) {
   if (weight.dim() != 2 || bias.dim() != 1 || weight.size(0) != bias.size(0))
     damaged_adapter(file, "the weight and the bias of its head do not match");
@@ -107,7 +106,7 @@ AdapterHead checked_head(const fs::path& file, const at::Tensor& weight, const a
   head.classes = read_classes(classes);
   if (static_cast<std::int64_t>(head.classes.size()) != bias.size(0)) {
     damaged_adapter(classes, "it names " + std::to_string(head.classes.size()) +
-                                 " classes, and the head has " + std::to_string(bias.size(0)));
+                                 " classes, but the head has " + std::to_string(bias.size(0)));
   }
   return head;
 }
@@ -118,11 +117,12 @@ std::optional<AdapterHead> read_head(const fs::path& folder) {
   if (!fs::exists(path, error)) return std::nullopt;
   const NamedTensors tensors = read_safetensors(path).tensors;
   if (tensors.size() != 2 || !tensors.contains("weight") || !tensors.contains("bias"))
-    damaged_adapter(path, "a head is a 'weight' and a 'bias', and nothing else");
+    damaged_adapter(path, "a head must have exactly two tensors, 'weight' and 'bias'");
   return checked_head(path, tensors.at("weight"), tensors.at("bias"));
 }
 
-/// adapter_model.safetensors, or adapter_model.bin as peft wrote it before version 0.7.
+/// Returns the path of adapter_model.safetensors, or of adapter_model.bin if there is only that, as
+/// peft wrote it before version 0.7.
 fs::path weights_in(const fs::path& folder) {
   std::error_code error;
   const fs::path legacy = folder / "adapter_model.bin";
@@ -131,7 +131,7 @@ fs::path weights_in(const fs::path& folder) {
              : folder / kWeightsFile;
 }
 
-/// The module that a tensor of an adapter file belongs to.
+/// Returns the name of the module that a tensor of an adapter file belongs to.
 std::string module_of(std::string name) {
   for (const std::string end : {".lora_A.weight", ".lora_B.weight", ".base_layer.bias"}) {
     if (name.ends_with(end)) return name.substr(0, name.size() - end.size());
@@ -139,7 +139,7 @@ std::string module_of(std::string name) {
   return name.substr(0, std::min(name.rfind('.'), name.size()));
 }
 
-/// "3 tensors are missing: a, b, c", with the first few names.
+/// Returns "3 tensors missing: a, b, c", with the first few names.
 std::string counted(const std::vector<std::string>& names, const std::string& what) {
   constexpr std::size_t kShown = 4;
   std::string text =
@@ -198,20 +198,21 @@ std::string described(const ChosenLayer& layer) {
   return "rank " + std::to_string(layer.rank) + " and scaling " + plain_number(layer.scaling);
 }
 
-/// How the layers that an adapter's options select differ from those that have one here; empty if
-/// they do not.
+/// Describes the first difference between the layers that a saved adapter selects (`there`) and the
+/// layers that have an adapter in the network (`here`); empty if there is none.
 std::string difference(const std::vector<ChosenLayer>& there,
                        const std::vector<ChosenLayer>& here) {
   for (const ChosenLayer& layer : there) {
     const auto own = std::ranges::find(here, layer.module, &ChosenLayer::module);
-    if (own == here.end()) return "'" + layer.module + "' has an adapter there, but not here";
+    if (own == here.end())
+      return "'" + layer.module + "' has an adapter in the file, but not in the model";
     if (*own != layer)
-      return "'" + layer.module + "' has " + described(layer) + " there and " + described(*own) +
-             " here";
+      return "'" + layer.module + "' has " + described(layer) + " in the file, but " +
+             described(*own) + " in the model";
   }
   for (const ChosenLayer& layer : here) {
     if (std::ranges::find(there, layer.module, &ChosenLayer::module) == there.end())
-      return "'" + layer.module + "' has an adapter here, but not there";
+      return "'" + layer.module + "' has an adapter in the model, but not in the file";
   }
   return "";
 }
@@ -222,7 +223,7 @@ void write(const fs::path& folder, const LoraOptions& options, const AdapterBase
   fs::create_directories(folder, error);
   if (error) {
     throw StageError(ErrorCode::kCannotCreate,
-                     "cannot make the folder '" + folder.string() + "': " + error.message());
+                     "cannot create the folder '" + folder.string() + "': " + error.message());
   }
   std::vector<NamedTensors::Item> tensors;
   for (const auto& [name, tensor] : named) tensors.emplace_back(kPeftPrefix + name, tensor);
@@ -316,7 +317,7 @@ std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapt
   const Misfits misfits(own, saved.tensors);
   if (const std::string text = misfits.text(); !text.empty()) {
     damaged_adapter(saved.folder, text,
-                    "it is for another network, or was changed: nothing of it was used");
+                    "it is for another network, or was modified; none of it was used");
   }
   const torch::NoGradGuard no_graph;
   for (const auto& [name, tensor] : own) tensor.copy_(saved.tensors.at(name));
@@ -325,8 +326,7 @@ std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapt
     const std::size_t count = misfits.of_text.size();
     notes.push_back(std::to_string(count) + (count == 1 ? " tensor" : " tensors") +
                     " of the adapter in '" + saved.folder.string() + "' " +
-                    (count == 1 ? "is" : "are") +
-                    " left out: this model has no text tower of CLIP");
+                    (count == 1 ? "is" : "are") + " left out: this model has no CLIP text tower");
   }
   return notes;
 }
@@ -371,7 +371,7 @@ std::string config_word(const nlohmann::json& config, const char* key) {
   return found != config.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// Whether the library of `layout` makes such a model from a folder with this config.
+/// True if the library of `layout` creates such a model from a folder with this config.
 bool is_of_library(const nlohmann::json& config, WeightLayout layout) {
   if (is_fused(layout)) return config.contains("architecture");
   const std::string type = config_word(config, "model_type");
@@ -379,7 +379,7 @@ bool is_of_library(const nlohmann::json& config, WeightLayout layout) {
   return is_clip ? type == "clip" || type == "clip_vision_model" : type == "vit";
 }
 
-/// The file names by which a library finds weights in a folder.
+/// True if `file` has a name that libraries look for when they load weights from a folder.
 bool is_found_in_folder(const fs::path& file) {
   constexpr std::array kNames = {"model.safetensors", "model.safetensors.index.json",
                                  "pytorch_model.bin", "pytorch_model.bin.index.json"};
@@ -393,8 +393,8 @@ PublishedBase hub_base(const std::string& reference) {
   return {path.substr(0, at), path.substr(at + 1)};
 }
 
-/// The location of `reference`, if a library finds weights there with a config that suits and for
-/// images of this size.
+/// Returns the location of `weights`; nullopt if a library does not find them there, or if their
+/// config does not satisfy `suits` or is for another image size.
 std::optional<PublishedBase> base_at(
     const std::optional<std::string>& weights, std::int64_t image_size,
     const std::function<bool(const nlohmann::json& config)>& suits) {
@@ -404,7 +404,7 @@ std::optional<PublishedBase> base_at(
   const auto config = weights_config(reference);
   if (!config || !is_found_in_folder(file) || !suits(*config)) return std::nullopt;
   try {
-    constexpr std::int64_t kDefault = 224;  // in transformers' configs, which omit it then
+    constexpr std::int64_t kDefault = 224;  // transformers' configs omit this size
     if (image_size != runner::pretrained_config(*config).image_size.value_or(kDefault))
       return std::nullopt;
   } catch (const std::invalid_argument&) {

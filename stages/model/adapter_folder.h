@@ -22,77 +22,79 @@ struct AdapterHead {
   std::vector<std::string> classes;  ///< their names in order; empty: unknown
 };
 
-/// A folder in the format in which peft saves adapters.
+/// An adapter that was read from a folder in peft's format.
 struct SavedAdapter {
   std::filesystem::path folder;  ///< contains adapter_config.json
   AdapterConfig config;
-  NamedTensors tensors;  ///< without "base_model.model."
+  NamedTensors tensors;  ///< their names lack the prefix "base_model.model."
   std::optional<AdapterHead>
-      head;  ///< from head.safetensors and classes.json next to them, our own files
+      head;  ///< from Retort's own files in the folder: head.safetensors and classes.json
 };
 
 /// Reads adapter_config.json, adapter_model.safetensors (or adapter_model.bin) and, if present,
-/// head.safetensors and classes.json. `folder` may also contain one folder that has them: a named
-/// adapter. The content is untrusted. Throws runner::StageError.
+/// head.safetensors and classes.json. They are in `folder` or, for a named adapter, in its only
+/// subfolder with an adapter. The content is untrusted. Throws runner::StageError.
 SavedAdapter read_adapter(const std::filesystem::path& folder);
 
-/// Finds which library's names the adapter's tensors have: those by which the most tensors belong
-/// to modules of the network. Throws runner::StageError if none belong by any names.
+/// Returns the index in `libraries` of the names that the adapter's tensors use: the names under
+/// which the most tensors belong to modules of the network. Throws runner::StageError if no tensor
+/// belongs to a module under any of them.
 std::size_t names_of_adapter(const SavedAdapter& adapter, const torch::nn::Module& network,
                              std::span<const ModuleNames> libraries);
 
-/// If the adapter has our head among its modules_to_save, under the library's name, moves it from
-/// there to saved.head, with the classes of classes.json. Throws runner::StageError if the module
-/// is not a head.
+/// If the adapter's tensors include the head, saved as one of its modules_to_save under the
+/// library's name, moves it to saved.head, with the classes of classes.json. Throws
+/// runner::StageError if that module is not a head.
 void take_head(SavedAdapter& saved, const ModuleNames& names);
 
-/// Copies the tensors of `saved` into adapters that were attached by the same names, across types
-/// and devices. The adapters must be those that its options describe, with its ranks and scalings.
-/// Every tensor must be there with its shape, and no others except those of CLIP's text tower.
-/// Returns notes on what was left out. Throws runner::StageError listing everything that does not
-/// fit, and then changes nothing.
+/// Copies the tensors of `saved` into the adapters of `lora`, converting types and devices. The
+/// adapters must be the ones that the options in `saved` select, with the same ranks and scalings.
+/// Each of their tensors must be in `saved` with the same shape, and `saved` may contain no others
+/// except tensors of CLIP's text tower. Returns notes on what was left out. Throws
+/// runner::StageError with everything that does not fit; then nothing is changed.
 std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapter& saved,
                                       const ModuleNames& names);
 
-/// What save_adapter() writes about the model that the adapter belongs to.
+/// What save_adapter() records about the model that the adapter belongs to.
 struct AdapterBase {
   std::string base_class;      ///< "CLIPVisionModel"
   std::string parent_library;  ///< "transformers.models.clip.modeling_clip"
   std::optional<std::string> name_or_path;
-  std::optional<std::string> revision = {};  ///< of a repository
+  std::optional<std::string> revision = {};  ///< revision of that repository
 };
 
 /// Writes head.safetensors and classes.json into an existing folder.
 void save_head(const std::filesystem::path& folder, const AdapterHead& head,
                runner::Storage& storage = runner::disk());
 
-/// Writes a folder that read_adapter() and peft can read, with the names of `names`; creates the
-/// folder. A head is written next to the adapter, as head.safetensors and classes.json. Throws
-/// runner::StageError and runner::WriteError.
+/// Creates `folder` and writes the adapter into it with tensor names from `names`, for
+/// read_adapter() and peft. A head is written next to the adapter, as head.safetensors and
+/// classes.json. Throws runner::StageError and runner::WriteError.
 void save_adapter(const std::filesystem::path& folder, const AttachedLora& lora,
                   const ModuleNames& names, const AdapterBase& base,
                   const std::optional<AdapterHead>& head = {},
                   runner::Storage& storage = runner::disk());
 
-/// The same with the head as one of the adapter's modules_to_save, under the library's name for our
-/// "head". Throws runner::StageError if the library has no such name.
+/// Like save_adapter(), but saves the head in the adapter, as one of its modules_to_save, under the
+/// library's name for our "head". Throws runner::StageError if the library has no such name.
 void save_adapter_with_head(const std::filesystem::path& folder, const AttachedLora& lora,
                             const ModuleNames& names, const AdapterBase& base,
                             const AdapterHead& head, runner::Storage& storage = runner::disk());
 
-/// Where a library finds the base weights of a network's adapters by itself.
+/// Where a library can load the base weights of an adapted network from.
 struct PublishedBase {
   std::string name_or_path;  ///< "openai/clip-vit-base-patch32", or a folder saved by the library
-  std::optional<std::string> revision;  ///< of a repository
+  std::optional<std::string> revision;  ///< revision of that repository
 };
 
-/// The base of `network` as the library of `layout` loads it, with position embeddings for the
-/// network's image size. nullopt if the library cannot load it: the weights are random, or another
-/// library's, or for another image size.
+/// Returns where the library of `layout` can load the base weights of `network` from, with position
+/// embeddings for the network's image size. Returns nullopt if it cannot: the weights are random,
+/// in another library's format, or for another image size.
 std::optional<PublishedBase> published_base(const FineTunedClassifier& network,
                                             WeightLayout layout);
 
-/// The same for a CLIP with both towers, as transformers' CLIPModel.
+/// Returns where transformers' CLIPModel can load the base weights of a CLIP with both towers from;
+/// nullopt if it cannot.
 std::optional<PublishedBase> published_base(const AdaptedClip& network);
 
 }  // namespace stages

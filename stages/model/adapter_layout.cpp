@@ -15,8 +15,7 @@
 namespace stages {
 namespace {
 
-/// The layouts that peft adapts layer by layer. Of two that fit equally well, the first one is
-/// used.
+/// The layouts that peft adapts layer by layer. If two fit equally well, the first one is used.
 constexpr std::array kLayouts = {WeightLayout::kClip,     WeightLayout::kClipInner,
                                  WeightLayout::kVit,      WeightLayout::kVit5,
                                  WeightLayout::kVitInner, WeightLayout::kVit5Inner,
@@ -38,8 +37,8 @@ WeightLayout layout_of_adapter(const SavedAdapter& adapter, const torch::nn::Mod
   return kLayouts[names_of_adapter(adapter, network, libraries)];
 }
 
-/// transformers' CLIPTextModel from version 5 has names such as encoder.layers.0.…, which its
-/// CLIPVisionModel uses for other layers. Only the adapter's config distinguishes them.
+/// Since version 5, transformers' CLIPTextModel has names such as encoder.layers.0.…, which
+/// CLIPVisionModel uses for other layers. Only the adapter's config tells the two apart.
 ModuleNames names_in_adapter(const SavedAdapter& adapter, const torch::nn::Module& network) {
   const ModuleNames of_text_model = [](std::string_view ours) -> std::optional<std::string> {
     constexpr std::string_view kTextModel = "text_model.";
@@ -100,7 +99,7 @@ void check_fit(const AdapterHead& saved, const std::string& folder, const HeadWe
   if (saved.weight.sizes() == head.weight.sizes()) return;
   throw StageError(ErrorCode::kOptionConflict, "the head next to the adapter in '" + folder +
                                                    "' has " + std::to_string(saved.bias.size(0)) +
-                                                   " classes, and the data " +
+                                                   " classes, but the data has " +
                                                    std::to_string(head.bias.size(0)))
       .with_help("train on its classes, or remove head.safetensors to train a new head");
 }

@@ -9,38 +9,39 @@
 
 namespace stages {
 
-/// The names of a layout, in the form that attach_lora() and similar functions take.
+/// Returns the names of a layout, in the form that attach_lora() and similar functions accept.
 ModuleNames module_names(WeightLayout layout);
 
-/// The names that the adapter's tensors have: those of a layout, or those of a CLIP text tower by
-/// itself. Throws runner::StageError if they are for another network.
+/// Returns the names that the adapter's tensors use: the names of a layout, or of transformers'
+/// separate CLIP text model. Throws runner::StageError if they are for another network.
 ModuleNames names_in_adapter(const SavedAdapter& adapter, const torch::nn::Module& network);
 
-/// The layout whose names the adapter's tensors have. Throws runner::StageError if they are for
-/// another network.
+/// Returns the layout that the adapter's tensors are named by. Throws runner::StageError if they
+/// are for another network.
 WeightLayout layout_of_adapter(const SavedAdapter& adapter, const torch::nn::Module& network);
 
-/// The model that peft would have wrapped to save an adapter in that layout; `is_projected`: with
-/// CLIP's projection. Throws runner::StageError if the layout has no name for a layer of `lora`.
+/// Returns the model that peft would have wrapped to save an adapter in that layout, with CLIP's
+/// projection if `is_projected`. Throws runner::StageError if the layout has no name for a layer of
+/// `lora`.
 AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool is_projected);
 
-/// The same for a CLIP with both towers.
+/// Returns the model that peft would have wrapped to save an adapter of both of CLIP's towers.
 AdapterBase whole_clip();
 
-/// The classifier on top of a network's adapters, sharing the network's tensors; undefined if there
-/// is none.
+/// The weights of an adapted network's classifier. They share the network's memory and are
+/// undefined if it has no classifier.
 struct HeadWeights {
   at::Tensor weight, bias;
 };
 
-/// Loads the adapter in `folder`, and the head next to it, into those of `network`, whichever
-/// library's names it has. For a CLIP with both towers it may be for one tower only, or saved from
-/// one. Returns notes on what was loaded. Throws runner::StageError, to be reported at `adapter`,
-/// if it does not fit; then no adapter is changed.
+/// Loads the adapter in `folder` into `lora`, and a head next to it into `head`. The adapter may
+/// use any supported library's names. For a CLIP with both towers, it may adapt only one of them.
+/// Returns notes on what was loaded. Throws runner::StageError at the option `adapter` if the
+/// adapter does not fit; then no adapter is changed.
 std::vector<std::string> begin_from(const std::string& folder, const torch::nn::Module& network,
                                     const AttachedLora& lora, const HeadWeights& head);
 
-/// Notes on options of `lora` that have no effect.
+/// Returns notes on options of `lora` that have no effect.
 std::vector<std::string> without_effect(const AttachedLora& lora);
 
 }  // namespace stages

@@ -23,7 +23,7 @@ using runner::StageError;
 struct Named {
   std::string ours, name;
   std::shared_ptr<torch::nn::Module> module;
-  std::shared_ptr<AdaptableLayer> layer;  // null: cannot have an adapter
+  std::shared_ptr<AdaptableLayer> layer;  // null: the module cannot have an adapter
 };
 
 std::vector<Named> named_modules(const torch::nn::Module& network, const ModuleNames& names) {
@@ -55,7 +55,7 @@ void initialize(const Named& target, const LoraAdapter& adapter, LoraInitializat
   else b.zero_();
 }
 
-/// The items of `names` that match no module.
+/// Returns the items of `names` that match no module.
 std::vector<std::string> missing_modules(const std::vector<std::string>& names,
                                          const std::vector<Named>& modules) {
   std::vector<std::string> missing;
@@ -66,7 +66,7 @@ std::vector<std::string> missing_modules(const std::vector<std::string>& names,
   return missing;
 }
 
-/// Biases and saved modules, in the order of the network's modules.
+/// Returns the biases and saved modules to train, in the order of the network's modules.
 std::vector<LoraCompanion> companions(const LoraOptions& options,
                                       const std::vector<Named>& modules) {
   std::vector<LoraCompanion> result;
@@ -83,12 +83,12 @@ std::vector<LoraCompanion> companions(const LoraOptions& options,
   return result;
 }
 
-/// The module's name in adapter files; "?" if the library has no such module.
+/// Returns the module's name in adapter files; "?" and our name if the library has no such module.
 std::string called(const ModuleNames& names, const std::string& ours) {
   return names(ours).value_or("?" + ours);
 }
 
-/// A name as an expression that matches just itself.
+/// Returns a regular expression that matches only `name`.
 std::string escaped(const std::string& name) {
   std::string text;
   for (const char letter : name)
@@ -96,7 +96,7 @@ std::string escaped(const std::string& name) {
   return text;
 }
 
-/// The modules that are saved as a whole.
+/// Returns the modules that are saved as a whole.
 std::set<std::string> saved_modules(const AttachedLora& lora) {
   std::set<std::string> modules;
   for (const LoraCompanion& companion : lora.companions) {
@@ -105,7 +105,7 @@ std::set<std::string> saved_modules(const AttachedLora& lora) {
   return modules;
 }
 
-/// Whether the options of `lora` select its layers and saved modules by these names too.
+/// True if the options of `lora` also select its layers and saved modules by these names.
 bool means_the_same(const AttachedLora& lora, const ModuleNames& names) {
   std::set<std::string> saved;
   for (const auto& [module, is_adaptable] : lora.modules) {
@@ -126,7 +126,7 @@ std::string with_commas(std::int64_t number) {
   return text;
 }
 
-/// Every layer that has an adapter, by its name.
+/// Returns every layer that has an adapter, with its name.
 std::vector<std::pair<std::string, AdaptableLayer*>> layers_with_adapter(
     const torch::nn::Module& network) {
   std::vector<std::pair<std::string, AdaptableLayer*>> result;

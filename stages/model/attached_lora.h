@@ -39,30 +39,30 @@ struct AttachedLora {
   std::vector<LoraCompanion> companions;    ///< in the order of the network's modules
   std::vector<std::string> unused_targets;  ///< items of targets that match nothing
   std::vector<std::string>
-      unused_patterns;  ///< of rank_pattern and alpha_pattern: match none of these layers
+      unused_patterns;  ///< items of rank_pattern and alpha_pattern that match none of these layers
   std::vector<std::pair<std::string, bool>>
       modules;  ///< all modules of the network: our name, and whether it can have an adapter
 };
 
-/// Attaches an adapter to each layer that the options select, initialised as they say; a weight is
-/// a function of (seed, its name, its shape). Afterwards exactly the adapters and their companions
-/// need a gradient, and no other parameter of the network:
+/// Attaches an adapter to each layer that the options select and initialises it as the options
+/// specify; each weight is a function of (seed, its name, its shape). Afterwards only the adapters
+/// and their companions require gradients, and no other parameter of the network does:
 ///
 ///   const auto names = [&](std::string_view ours) { return library_name(layout, ours); };
 ///   AttachedLora lora = attach_lora(*network, options, names, seed);
-///   network->head()->weight.requires_grad_(true);  // if the library has no such head
+///   network->head()->weight.requires_grad_(true);  // if the library has no head
 ///
-/// Throws runner::StageError at one of the options if they do not suit the network
-/// (select_targets), and then changes nothing.
+/// Throws runner::StageError at one of the options if they do not suit the network (see
+/// select_targets()); then nothing is changed.
 AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
                          const ModuleNames& names, std::uint64_t seed);
 
-/// Every tensor of an adapter file by its name there, without "base_model.model."; the tensors are
-/// the parameters themselves. `names` may belong to another library than the one that the options
-/// were written for.
+/// Returns the tensors of an adapter file by their names there, without "base_model.model.". They
+/// are the parameters themselves, not copies. `names` may belong to a library other than the one
+/// that the options were written for.
 NamedTensors adapter_tensors(const AttachedLora& lora, const ModuleNames& names);
 
-/// A layer that options select in a network: our name, and the factor of its adapter's B(A(x)).
+/// A layer that options select in a network: our name, and its adapter's rank and scaling.
 struct ChosenLayer {
   std::string module;
   std::int64_t rank = 0;
@@ -71,24 +71,23 @@ struct ChosenLayer {
   bool operator==(const ChosenLayer&) const = default;
 };
 
-/// The layers that have adapters.
+/// Returns the layers that have adapters.
 std::vector<ChosenLayer> adapted_layers(const AttachedLora& lora);
-/// The layers to which `options`, written for the names of `names`, would attach one. Throws as
-/// attach_lora().
+/// Returns the layers that would get adapters from `options`, which use the names of `names`.
+/// Throws like attach_lora().
 std::vector<ChosenLayer> chosen_layers(const AttachedLora& lora, const LoraOptions& options,
                                        const ModuleNames& names);
 
-/// Options that select the same layers by the names of `names`: the given options if they do,
-/// otherwise options that list each layer's full name.
+/// Returns options that select the same layers by the names of `names`: the options of `lora` if
+/// they do so, otherwise options that list each layer's full name.
 LoraOptions options_for(const AttachedLora& lora, const ModuleNames& names);
 
-/// Merges every adapter into its weight and removes it: the network is as if its layers had always
-/// had those weights. Throws runner::StageError that names a layer whose weight would not be
-/// finite; then nothing is merged.
+/// Merges every adapter into its layer's weight and removes it. If a merged weight would not be
+/// finite, throws runner::StageError that names the layer; then nothing is merged.
 void merge_lora(torch::nn::Module& network);
 
-/// "trainable params: 786,432 || all params: 303,966,208 || trainable%: 0.2587", counted as peft
-/// does.
+/// Returns "trainable params: 786,432 || all params: 303,966,208 || trainable%: 0.2587", as peft
+/// counts them.
 std::string trainable_line(const torch::nn::Module& network);
 
 }  // namespace stages

@@ -43,7 +43,7 @@ class Comparison {
     if (contradictions_.size() == 1) first_ = option;
   }
 
-  /// Fills in what the recipe leaves open.
+  /// Fills in an option that the recipe leaves open.
   template <typename T>
   void take(const char* option, std::optional<T>& written, const std::optional<T>& config,
             const T& of_random, const auto& shown) {
@@ -68,8 +68,8 @@ class Comparison {
                                                      *backbone_.weights + "'")
         .at("/" + first_)
         .in_stage(backbone_.pointer)
-        .with_help(contradictions_.size() == 1 ? "give the option the weights' value"
-                                               : "give the options the weights' values");
+        .with_help(contradictions_.size() == 1 ? "set the option to the weights' value"
+                                               : "set the options to the weights' values");
   }
 
  private:
@@ -177,8 +177,8 @@ std::string differing_sizes(const BackboneConfig& backbone, const runner::Pretra
   const auto compare = [&](const char* option, std::optional<std::int64_t> ours,
                            std::optional<std::int64_t> theirs) {
     if (!ours || !theirs || *ours == *theirs) return;
-    texts.push_back(std::string(option) + " is " + std::to_string(*ours) + ", and theirs " +
-                    std::to_string(*theirs));
+    texts.push_back(std::string(option) + " is " + std::to_string(*ours) + ", but " +
+                    std::to_string(*theirs) + " in the weights");
   };
   compare("hidden_size", backbone.tower.block.hidden_size, sizes.hidden_size);
   compare("intermediate_size", backbone.tower.block.intermediate_size, sizes.intermediate_size);
@@ -207,7 +207,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// The result of `read` for the backbone's reference.
+/// Returns the result of `read` for the backbone's weights; its errors point to that option.
 template <typename Read>
 auto read_by(const BackboneConfig& backbone, Read read) {
   try {

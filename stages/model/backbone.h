@@ -23,18 +23,18 @@ namespace stages {
 /// The family of vision transformers that a backbone belongs to.
 enum class BackboneFamily { kClip, kVit };
 
-/// Adds an error to `parent` and returns true if its backbone is of one of these kinds, which
-/// belong to another kind of model. `why` continues "a backbone 'vit' ".
+/// If the backbone of `parent` has one of these kinds, which belong to other models, adds an error
+/// to `parent` and returns true. `why` completes the sentence "a backbone 'vit' …".
 bool refuse_backbone(runner::ConfigReader& parent, std::initializer_list<std::string_view> kinds,
                      const std::string& why, const std::string& help);
 
 /// The options of schemas/model/backbone: the network that turns an image into features.
 struct BackboneConfig {
-  std::string pointer;  ///< place in the recipe, "/model/backbone": build() runs inside another
-                        ///< stage
+  std::string pointer;  ///< place in the recipe, such as "/model/backbone", for errors in build(),
+                        ///< which runs inside another stage
   BackboneFamily family = BackboneFamily::kClip;
   std::optional<std::string> weights;          ///< a reference (saved_weights.h); nullopt: random
-  std::optional<std::string> weights_entry;    ///< of the weights, if the file has several
+  std::optional<std::string> weights_entry;    ///< the weights to read if the file has several
   VisionTowerOptions tower;                    ///< image_size is in the next field instead
   std::optional<std::int64_t> image_size;      ///< nullopt: the size of the data's images
   std::optional<std::int64_t> projection_dim;  ///< nullopt: no projection
@@ -45,40 +45,42 @@ struct BackboneConfig {
   bool has_timm_names = false;
   at::ScalarType dtype = at::kFloat;  ///< type of the frozen weights
 
-  /// The layout whose names adapters use to select its layers.
+  /// Returns the layout with the names by which adapters select the backbone's layers.
   WeightLayout layout() const;
   InitializerOptions initializer() const;
 };
 
-/// Reads the section `backbone` of a model's options. Problems become errors of `reader`. Checks
-/// that the weights exist, but does not read them.
+/// Reads the section `backbone` of a model's options and reports problems as errors of `reader`.
+/// Checks that the weights exist, but does not read them.
 BackboneConfig read_backbone(runner::ConfigReader& reader);
 
-/// `backbone` with open options filled in from the config next to its weights. Throws
-/// runner::StageError, at the first of the options, if the two contradict each other or if neither
-/// gives a value.
+/// Returns `backbone` with options that are still open filled in from the config next to its
+/// weights. Throws runner::StageError at the first option that the two set to different values, or
+/// that neither sets.
 BackboneConfig resolved(BackboneConfig backbone,
                         const std::optional<runner::PretrainedConfig>& config);
 
-/// "hidden_size is 768, and theirs 1024; …": the sizes in which `backbone` differs from the
-/// weights; empty if none.
+/// Returns the sizes in which `backbone` differs from the weights, such as "hidden_size is 768, but
+/// 1024 in the weights; …"; empty if there are none.
 std::string differing_sizes(const BackboneConfig& backbone, const runner::PretrainedConfig& sizes);
 
-/// The classifier of `classes` classes for such data. Throws runner::StageError if the backbone
-/// does not suit the data. hidden_act and layer_norm_eps must be set.
+/// Returns the options of a classifier with `classes` classes for this data. Throws
+/// runner::StageError if the backbone does not suit the data. hidden_act and layer_norm_eps must be
+/// set.
 ImageClassifierOptions classifier_on(const BackboneConfig& backbone, const DatasetDescription& data,
                                      std::int64_t classes);
 
-// What a backbone's `weights`, which must be given, refer to. All throw runner::StageError at that
-// option.
+// These functions read what a backbone's option `weights` refers to; it must be set. They throw
+// runner::StageError at that option.
 
-/// Only the shapes of the weights, without a digest, and the config next to them.
+/// Returns the shapes of the weights, without a digest, and the config next to them.
 SavedWeights shapes_of_weights(const BackboneConfig& backbone);
 
-/// The digest of all bytes of the weights.
+/// Returns the SHA-256 of all bytes of the weights.
 std::string sha256_of_weights(const BackboneConfig& backbone);
 
-/// The config next to the weights, if there is one; it describes a CLIP or ViT.
+/// Parses the config next to the weights; nullopt if there is none. Throws if it does not describe
+/// a CLIP or ViT.
 std::optional<runner::PretrainedConfig> config_of_weights(
     const std::optional<nlohmann::json>& config, const BackboneConfig& backbone);
 

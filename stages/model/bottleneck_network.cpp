@@ -22,11 +22,11 @@ std::shared_ptr<BatchNorm> collecting_norm(std::int64_t channels,
   return std::make_shared<BatchNorm>(channels, BatchNormStatistics::kCollected, options);
 }
 
-/// The width of a gate: a multiple of 8 near `channels / ratio`.
+/// Returns the width of a gate: the multiple of 8 nearest to `channels / ratio`, at least 8.
 std::int64_t squeezed_width(std::int64_t channels, std::int64_t ratio) {
   constexpr std::int64_t kMultiple = 8;
   const std::int64_t doubled =
-      2 * channels / ratio;  // plus half of the multiple, then rounded down
+      2 * channels / ratio;  // twice the width, to round to the nearest multiple
   return std::max(kMultiple, (doubled + kMultiple) / (2 * kMultiple) * kMultiple);
 }
 
@@ -126,12 +126,12 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
 constexpr at::MemoryFormat kByPixel = at::MemoryFormat::ChannelsLast;
-/// Pixels over which the gradient of a gate is summed at once; that of an image is the sum of its
-/// parts. So it does not depend on the number of threads, and small numbers do not vanish in a
-/// large sum.
+/// The gradient of a gate is summed over parts of this many pixels, and the sums of an image's
+/// parts are added. The result does not depend on the number of threads, and small terms are not
+/// lost in a large sum.
 constexpr std::int64_t kPixelsOfPart = 32;
 
-/// channels_last maps (images, channels, h, w), divided into parts of some pixels of one image.
+/// Divides channels_last maps (images, channels, h, w) into parts: ranges of pixels of one image.
 class Parts {
  public:
   struct Part {
@@ -160,8 +160,8 @@ class Parts {
   const std::int64_t images_, pixels_;
 };
 
-/// relu(x · open + added) for one pixel. Nothing overlaps here, so the loop is vectorized over
-/// channels.
+/// Computes y = relu(x · open + added) for one pixel. The arrays do not overlap, so the compiler
+/// can vectorize the loop over channels.
 void add_gated(const float* __restrict x, const float* __restrict open,
                const float* __restrict added, float* __restrict y, std::int64_t channels) {
   for (std::int64_t c = 0; c < channels; ++c) {
@@ -170,14 +170,14 @@ void add_gated(const float* __restrict x, const float* __restrict open,
   }
 }
 
-/// For one pixel, the gradients of x and of `added`, and its share of the gate's gradient.
+/// Computes the gradients of `x` and `added` for one pixel, and adds the pixel's share of the
+/// gate's gradient to `d_open`.
 void add_gated_backward(const float* __restrict dy, const float* __restrict y,
                         const float* __restrict x, const float* __restrict open,
                         float* __restrict dx, float* __restrict d_added, float* __restrict d_open,
                         std::int64_t channels) {
   for (std::int64_t c = 0; c < channels; ++c) {
-    const float slope = dy[c], d = y[c] <= 0 ? 0 : slope;  // read in any case, which avoids a
-                                                           // branch
+    const float slope = dy[c], d = y[c] <= 0 ? 0 : slope;  // always reading dy avoids a branch
     d_added[c] = d;
     dx[c] = d * open[c];
     d_open[c] += d * x[c];
@@ -207,7 +207,7 @@ class GatedResidual : public torch::autograd::Function<GatedResidual> {
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (torch::GradMode::is_enabled())
-      throw std::logic_error("a gated residual has no gradient of its gradient");
+      throw std::logic_error("a gated residual does not support double backward");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &maps = saved[0], &gate = saved[1], &y = saved[2];
     const at::Tensor dy = gradients[0].contiguous(kByPixel);
@@ -264,7 +264,7 @@ std::shared_ptr<BatchNorm> inverted_norm(std::int64_t channels, const at::Tensor
   return std::make_shared<BatchNorm>(channels, BatchNormStatistics::kCollected, options);
 }
 
-/// SiLU or ReLU6, in place if the gradient allows it.
+/// Applies SiLU, or ReLU6 in place; the gradient of SiLU needs its input.
 at::Tensor activated(at::Tensor x, bool is_silu) {
   return is_silu ? torch::silu(x) : torch::hardtanh_(x, 0, 6);
 }

@@ -12,15 +12,14 @@
 
 namespace stages {
 
-/// A residual network of bottlenecks: ResNet-50 (He and others, 2015), or with groups and gates
-/// SE-ResNeXt-50 32x4d (Xie, 2017; Hu, 2018).
+/// A residual network of bottlenecks: ResNet-50 (He et al., 2015) or, with groups and gates,
+/// SE-ResNeXt-50 32x4d (Xie et al., 2017; Hu et al., 2018).
 struct BottleneckOptions {
   std::array<std::int64_t, 4> layers = {3, 4, 6, 3};  ///< blocks of each stage
   std::int64_t cardinality = 1;                       ///< groups of the 3 x 3 convolution
   std::int64_t base_width = 64;    ///< channels of a group, in a stage with 64 planes
   std::int64_t squeeze_ratio = 0;  ///< channels of a block per channel of its gate; 0: no gates
-  std::int64_t planes = 64;        ///< of the first stage; each later stage has twice those of the
-                                   ///< one before
+  std::int64_t planes = 64;        ///< of the first stage; each later stage doubles them
 };
 
 /// The sizes of one block.
@@ -29,9 +28,9 @@ struct BottleneckSizes {
   std::int64_t squeezed = 0;  ///< channels of the gate; 0: none
 };
 
-/// A 1 x 1, a 3 x 3 and a 1 x 1 convolution, a gate, and the shortcut that is added. Children by
-/// timm's names: conv1, bn1, conv2, bn2, conv3, bn3, se, and if the shape changes downsample.0 and
-/// downsample.1.
+/// A residual block: a 1 x 1, a 3 x 3 and a 1 x 1 convolution, an optional gate, and a shortcut.
+/// Children by timm's names: conv1, bn1, conv2, bn2, conv3, bn3, se and, if the shape changes,
+/// downsample.0 and downsample.1.
 class Bottleneck : public RecomputableModule {
  public:
   Bottleneck(const BottleneckSizes& sizes, const at::TensorOptions& options);
@@ -66,20 +65,20 @@ class BottleneckNetwork : public FeatureMaps {
   std::vector<std::shared_ptr<Bottleneck>> blocks_;
 };
 
-/// relu(maps · gate + added), the end of a block with a gate: `maps` and `added` (n, channels, h,
-/// w), `gate` (n, channels, 1, 1). It has the bits of torch's operators, and saves the same for the
-/// backward pass: maps, gate and the result. On a CPU channels_last maps of float32 are read and
-/// written once in each direction; there a gradient of the gradient is refused with
-/// std::logic_error.
+/// Returns relu(maps · gate + added), the end of a block with a gate: `maps` and `added` are (n,
+/// channels, h, w), `gate` is (n, channels, 1, 1). The result is bitwise equal to that of torch's
+/// operators, and the same tensors are saved for the backward pass: maps, gate and the result. On a
+/// CPU, float32 channels_last maps are read and written once in each direction, and double backward
+/// throws std::logic_error.
 at::Tensor gated_residual(const at::Tensor& maps, const at::Tensor& gate, const at::Tensor& added);
 
-/// One stage of such a network: blocks of one shape; the first has the stride.
+/// One stage of a network of inverted residuals: blocks of one shape, the first with the stride.
 struct InvertedResidualStage {
   std::int64_t blocks = 1, size = 3, stride = 1, out = 0;
 };
 
-/// MobileNetV2 (Sandler and others, 2018) or EfficientNet (Tan and Le, 2019). The first stage is
-/// not expanded.
+/// MobileNetV2 (Sandler et al., 2018) or EfficientNet (Tan and Le, 2019). The blocks of the first
+/// stage do not expand their input.
 struct InvertedResidualOptions {
   std::vector<InvertedResidualStage> stages;
   std::int64_t stem = 32, head = 0;  ///< channels before the first stage, and after the last
@@ -96,9 +95,9 @@ struct InvertedResidualSizes {
   bool is_efficient_net = false;
 };
 
-/// A 1 x 1 convolution that expands, a depthwise one, a gate, and a 1 x 1 one that projects.
-/// Children by timm's names: conv_pw, bn1, conv_dw, bn2, se, conv_pwl, bn3; without expansion
-/// conv_dw, bn1, se, conv_pw, bn2.
+/// A block of an expanding 1 x 1 convolution, a depthwise convolution, a gate, and a projecting
+/// 1 x 1 convolution. Children by timm's names: conv_pw, bn1, conv_dw, bn2, se, conv_pwl, bn3;
+/// without expansion conv_dw, bn1, se, conv_pw, bn2.
 class InvertedResidual : public RecomputableModule {
  public:
   InvertedResidual(const InvertedResidualSizes& sizes, const at::TensorOptions& options);

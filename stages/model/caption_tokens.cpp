@@ -16,7 +16,7 @@ using runner::StageError;
 
 constexpr std::size_t kShownTexts = 10;
 
-/// "'' and 2 more".
+/// Returns the first few texts in quotes: "'a cat', 'a dog' and 2 more".
 std::string quoted_texts(const std::vector<std::string>& texts) {
   constexpr std::size_t kShownBytes = 80;
   std::vector<std::string> shown;

@@ -10,18 +10,19 @@
 
 namespace stages {
 
-/// Throws runner::StageError at /tokenizer/merges or /tokenizer/vocabulary.
+/// Reads a tokenizer's files. Throws runner::StageError at /tokenizer/merges or
+/// /tokenizer/vocabulary.
 std::shared_ptr<const Tokenizer> opened_tokenizer(const TokenizerOptions& options);
 
-/// The texts that a network takes.
+/// Which texts a network accepts.
 struct CaptionContext {
   std::int64_t length = 0;     ///< in tokens, including the start and the end
   bool cuts = false;           ///< longer texts are truncated; false: refused
-  std::string cutting_option;  ///< that changes this: "model.tokenizer.too_long"
+  std::string cutting_option;  ///< the option that changes this: "model.tokenizer.too_long"
 };
 
-/// Throws runner::StageError as ImageTextModel::tokenized() does. Rows are padded with the end
-/// token.
+/// Tokenizes captions and pads each row with the end token. Throws runner::StageError like
+/// ImageTextModel::tokenized().
 TokenizedTexts tokenized_captions(const std::vector<std::string>& texts, const Tokenizer& tokenizer,
                                   const CaptionContext& taken);
 

@@ -80,9 +80,9 @@ std::unique_ptr<PretrainedPlaces> Clip::places_in(torch::nn::Module& network) co
     const std::string sizes = differing_sizes(image, sizes_of_weights(saved_->tensors));
     if (sizes.empty())
       refuse(places->report().misfits(),
-             "give weights of both towers of a CLIP model of this shape, or give the model the "
-             "shape of these");
-    refuse(sizes, "give the model the sizes of the weights, or other weights");
+             "give weights of both towers of a CLIP model of this shape, or change the model's "
+             "shape to match the weights");
+    refuse(sizes, "change the model's sizes to match the weights, or use other weights");
   } catch (const StageError& error) {
     if (!error.stage.empty()) throw;
     refuse(error.what(), error.help);
@@ -189,7 +189,7 @@ std::vector<std::string> Clip::notes(const torch::nn::Module& network) const {
   return clip ? clip->notes : std::vector<std::string>();
 }
 
-/// The vocabulary and the context stay unchanged, since the texts are the data's.
+/// Keeps the vocabulary and the context, since the texts come from the data.
 Shrunken Clip::shrunken(const DatasetDescription& data) const {
   ClipConfig config = config_;
   config.image.weights.reset();

@@ -16,9 +16,10 @@ namespace stages {
 
 /// The options of model.clip.
 struct ClipConfig {
-  std::string pointer;    ///< place in the recipe, "/model": build() runs inside another stage
-  BackboneConfig image;   ///< the image tower with its projection, and all weights; its pointer is
-                          ///< `pointer`
+  std::string pointer;    ///< place in the recipe, such as "/model", for errors in build(), which
+                          ///< runs inside another stage
+  BackboneConfig image;   ///< the image tower with its projection, and the weights of both towers;
+                          ///< its pointer equals `pointer`
   TextTowerOptions text;  ///< its vocabulary and tokens come from the tokenizer
   bool has_class_head = true;
   std::optional<std::int64_t> num_classes;  ///< nullopt: the number of the data's classes
@@ -29,11 +30,12 @@ struct ClipConfig {
   std::uint64_t base_seed = 0;            ///< for random weights below adapters
 };
 
-/// CLIP with both towers. build() makes a ClipNetwork or, if adapters are trained, an AdaptedClip.
+/// CLIP with both towers. build() creates a ClipNetwork or, if adapters are trained, an
+/// AdaptedClip.
 class Clip : public Model, public ImageTextModel, public ShrinkableModel {
  public:
-  /// `saved` holds the shapes of the weights and their digest: each build() reads the values again.
-  /// null: they are random. `config` has no open options.
+  /// `saved` contains the shapes and the digest of the weights; each build() reads their values
+  /// again. If it is null, the weights are random. `config` must have no open options.
   Clip(ClipConfig config, std::shared_ptr<const Tokenizer> tokenizer,
        std::shared_ptr<const SavedWeights> saved)
       : config_(std::move(config)), tokenizer_(std::move(tokenizer)), saved_(std::move(saved)) {}
@@ -51,7 +53,7 @@ class Clip : public Model, public ImageTextModel, public ShrinkableModel {
   bool has_class_head() const override { return config_.has_class_head; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
 
-  /// Throws as build() does if the saved weights do not fit; needs only their shapes.
+  /// Throws like build() if the saved weights do not fit. Reads only their shapes.
   void check_weights() const;
 
  private:

@@ -19,7 +19,7 @@ BlockOptions causal(BlockOptions block) {
   return block;
 }
 
-/// For each row the position of its first true, 0 if there is none.
+/// Returns the position of the first true in each row, or 0 if there is none.
 at::Tensor first_true(const at::Tensor& mask) {
   const at::Tensor before =
       mask.to(at::kLong).cumsum(1).eq(0).sum(1);  // number of tokens before it
@@ -64,7 +64,7 @@ at::Tensor TextTower::last_hidden_state(const at::Tensor& ids) const {
   return x;
 }
 
-/// The norm treats each token separately, so it is applied only to those that are wanted.
+/// The norm treats each token separately, so only the tokens that represent texts are normalised.
 at::Tensor TextTower::forward(const at::Tensor& ids) const {
   const OwnPrecision own(*this);
   const at::Tensor x = last_hidden_state(ids);
@@ -116,7 +116,7 @@ namespace {
 
 using runner::StageError;
 
-/// Runs `act`; its errors are at options in the section of adapters.
+/// Runs `act` and places its errors at options of the section `adapters`.
 template <typename Act>
 auto in_section(const ClipAdapterConfig& config, const Act& act) {
   try {
@@ -162,7 +162,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Keys that transformers names the same in the configs of both towers.
+/// Returns the keys that have the same names in transformers' configs of both towers.
 Json tower_config(const char* type, const BlockOptions& block, std::int64_t layers,
                   std::int64_t projection_dim) {
   return {{"model_type", type},
@@ -187,8 +187,8 @@ NamedTensors exported(const ClipNetwork& network) {
   return tensors;
 }
 
-/// An end-of-text id of 2 selects the token with the highest id, as in the configs of OpenAI's
-/// weights.
+/// In transformers, an end-of-text id of 2 selects the token with the highest id, as in the configs
+/// of OpenAI's weights.
 Json exported_config(const ClipOptions& options) {
   constexpr std::int64_t kHighestId = 2;
   Json images = tower_config("clip_vision_model", options.image.block,

@@ -16,25 +16,25 @@
 
 namespace stages {
 
-/// The token whose output represents a text.
+/// The token that represents a text by its output.
 enum class EndToken {
-  kHighestId,  ///< the first one with the highest id, as in OpenAI's weights, where that is the end
-               ///< of text
+  kHighestId,  ///< the first token with the highest id, which is the end-of-text token in OpenAI's
+               ///< weights
   kFirstEnd,   ///< the first end-of-text token, as in newer weights; the first token if there is
                ///< none
 };
 
 /// The shape of a text tower, with the names of HF's CLIPTextConfig.
 struct TextTowerOptions {
-  BlockOptions block;  ///< always causal, whatever its option says
+  BlockOptions block;  ///< always causal, regardless of block.is_causal
   std::int64_t num_hidden_layers = 0;
   std::int64_t vocab_size = 0;
   std::int64_t context_length = 0;  ///< tokens of the longest text
   EndToken end_token = EndToken::kHighestId;
-  std::int64_t end_id = 0;  ///< of the end-of-text token
+  std::int64_t end_id = 0;  ///< id of the end-of-text token
 };
 
-/// For each row of `ids` (n, tokens), int64, the position of the token that represents it, (n).
+/// Returns the position of the token that represents each row of `ids`: (n) for (n, tokens), int64.
 at::Tensor end_places(const at::Tensor& ids, EndToken rule, std::int64_t end_id);
 
 /// Adds a vector for each token and one for each position. Children: token_embedding,
@@ -42,31 +42,31 @@ at::Tensor end_places(const at::Tensor& ids, EndToken rule, std::int64_t end_id)
 class TextEmbeddings : public PrecisionModule {
  public:
   TextEmbeddings(const TextTowerOptions& tower, const at::TensorOptions& options);
-  /// (n, tokens) int64 to (n, tokens, hidden_size); at most context_length tokens.
+  /// Maps (n, tokens) int64 to (n, tokens, hidden_size); at most context_length tokens.
   at::Tensor forward(const at::Tensor& ids) const;
 
  private:
   std::shared_ptr<PositionEmbedding> tokens_, positions_;  // each is one table
 };
 
-/// CLIP's text transformer (Radford et al. 2021, arXiv:2103.00020). The parameter names are those
+/// CLIP's text transformer (Radford et al. 2021, arXiv:2103.00020). The parameters have the names
 /// of HF's `text_model`: embeddings.{token_embedding, position_embedding}.weight,
 /// encoder.layers.<i>.…, final_layer_norm.
 ///
-/// Attention is causal, so tokens after the end of a text change nothing: texts may be padded with
-/// any token, and cut to the longest one. The weights are uninitialized until they are drawn or
-/// loaded.
+/// Attention is causal, so tokens after the end of a text have no effect: texts may be padded with
+/// any token, and a batch may be cut to its longest text. The weights are uninitialized until they
+/// are drawn or loaded.
 class TextTower : public PrecisionModule {
  public:
   explicit TextTower(const TextTowerOptions& tower, const at::TensorOptions& options = {});
 
-  /// The vectors that represent the texts, (n, hidden_size), from their `ids` (n, tokens).
+  /// Returns the vectors that represent the texts, (n, hidden_size), for their `ids` (n, tokens).
   at::Tensor forward(const at::Tensor& ids) const;
-  /// The input of the first block, (n, tokens, hidden_size).
+  /// Returns the input of the first block, (n, tokens, hidden_size).
   at::Tensor embed(const at::Tensor& ids) const { return embeddings_->forward(ids); }
-  /// The output of the last block, without the final norm.
+  /// Returns the output of the last block, without the final norm.
   at::Tensor last_hidden_state(const at::Tensor& ids) const;
-  /// The final norm applied to some tokens.
+  /// Applies the final norm to some tokens.
   at::Tensor normalize(const at::Tensor& tokens) const { return final_norm_->forward(tokens); }
 
   const std::vector<std::shared_ptr<TransformerBlock>>& blocks() const { return blocks_; }
@@ -87,25 +87,26 @@ struct ClipOptions {
   std::int64_t class_count = 0;     ///< outputs of the class head; 0: no class head
 };
 
-/// CLIP (Radford et al. 2021, arXiv:2103.00020): two towers whose outputs are projected into one
-/// space, and the logarithm of the factor of their similarities there. Children by HF's names:
-/// vision_model, text_model, visual_projection, text_projection and the parameter logit_scale; in
-/// addition an optional class_head, a linear layer over the normalised image embedding.
+/// CLIP (Radford et al. 2021, arXiv:2103.00020): two towers with projections into a common space,
+/// and the logarithm of the factor by which similarities in that space are scaled. Children by HF's
+/// names: vision_model, text_model, visual_projection, text_projection and the parameter
+/// logit_scale. A class_head, a linear layer over the normalised image embedding, is optional.
 class ClipNetwork : public PrecisionModule {
  public:
   explicit ClipNetwork(const ClipOptions& clip, const at::TensorOptions& options = {});
 
   /// Embeds pixels (n, 3, size, size) in the common space: (n, projection_dim), of length 1.
   at::Tensor embed_images(const at::Tensor& pixels) const;
-  /// The same for token ids (m, tokens), int64.
+  /// Embeds token ids (m, tokens), int64, in the common space: (m, projection_dim), of length 1.
   at::Tensor embed_texts(const at::Tensor& ids) const;
-  /// Logits (n, class_count) from image embeddings; there must be a class head.
+  /// Returns logits (n, class_count) for image embeddings. Throws std::logic_error if there is no
+  /// class head.
   at::Tensor classify(const at::Tensor& image_embeddings) const;
 
   const ClipOptions& options() const { return options_; }
   const VisionTower& image_tower() const { return *images_; }
   const TextTower& text_tower() const { return *texts_; }
-  /// Projections of the vectors that represent images (n, hidden_size) or texts: (n,
+  /// Projects vectors (n, hidden_size) that represent images or texts into the common space: (n,
   /// projection_dim), not normalised.
   at::Tensor project_images(const at::Tensor& pooled) const {
     return image_projection_->forward(pooled);
@@ -127,7 +128,7 @@ class ClipNetwork : public PrecisionModule {
       class_head_;  // the last is null if there is none
 };
 
-/// The options of model.clip's section adapters.
+/// The options in the section `adapters` of model.clip.
 struct ClipAdapterConfig {
   std::string pointer;  ///< place in the recipe, "/model/adapters"
   LoraOptions options;
@@ -135,18 +136,17 @@ struct ClipAdapterConfig {
       adapter;  ///< a folder in peft's format to start from; nullopt: a new adapter
 };
 
-/// A CLIP whose weights are given and frozen, except for low-rank adapters in its towers and the
-/// class head.
+/// A CLIP with frozen weights, except for the low-rank adapters in its towers and its class head.
 class AdaptedClip : public ClipNetwork, public FrozenBase {
  public:
-  /// Its weights are uninitialized except those of the adapters, which are a function of `seed`; on
-  /// the Meta device none has values. Exactly the trained parameters need a gradient. Throws
-  /// runner::StageError at an option of `config` if its targets are not layers of the towers.
+  /// Initialises only the adapters, as a function of `seed`; on the Meta device no weight has
+  /// values. Only the trained parameters require gradients. Throws runner::StageError at an option
+  /// of `config` if its targets are not layers of the towers.
   AdaptedClip(const ClipOptions& clip, const ClipAdapterConfig& config, std::uint64_t seed,
               const at::TensorOptions& options = {});
 
-  /// Adds notes on options of `config` without effect, and loads the adapter that it names. Throws
-  /// runner::StageError if that does not fit.
+  /// Loads the adapter that `config` names, if any, and adds notes on options that have no effect.
+  /// Throws runner::StageError if the adapter does not fit.
   void begin(const ClipAdapterConfig& config);
   void freeze(std::string base) { FrozenBase::freeze(*this, std::move(base)); }
 
@@ -158,11 +158,12 @@ class AdaptedClip : public ClipNetwork, public FrozenBase {
   AttachedLora lora_;
 };
 
-/// The weights of a CLIP with both towers under the names of transformers' CLIPModel, as in
-/// model.safetensors; that has no name for the class head. The network has no adapters.
+/// Returns the weights of a CLIP with both towers under the names of transformers' CLIPModel, as in
+/// model.safetensors. They exclude the class head, which CLIPModel does not have. The network must
+/// have no adapters.
 NamedTensors exported(const ClipNetwork& network);
 
-/// The config.json with which transformers recreates that CLIPModel.
+/// Returns the config.json from which transformers recreates that CLIPModel.
 nlohmann::ordered_json exported_config(const ClipOptions& options);
 
 }  // namespace stages

@@ -112,19 +112,20 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// Height and width of the data's images.
+/// Returns the height and width of the data's images, which must be square.
 std::int64_t square_size(const DatasetDescription& data, const std::string& pointer) {
   const auto image = std::ranges::find(data.tensors, "image", &TensorSpec::name);
   if (image == data.tensors.end() || image->shape.size() != 3 || image->shape[0] != 3) {
     throw StageError(ErrorCode::kOptionConflict, "the data has no images of three channels")
         .in_stage(pointer)
-        .with_help("this model classifies colour images: wire it to a data stage that gives them");
+        .with_help(
+            "this model classifies colour images: connect it to a data stage with such images");
   }
   if (image->shape[1] != image->shape[2]) {
     throw StageError(ErrorCode::kOptionConflict,
                      "the data's images are " + std::to_string(image->shape[1]) +
                          " pixels high and " + std::to_string(image->shape[2]) +
-                         " wide, the model takes square ones")
+                         " wide, but the model needs square images")
         .at("/image_size")
         .in_stage(pointer)
         .with_help("let the data stage crop them to squares");
@@ -145,7 +146,7 @@ std::int64_t fitting_image_size(const DatasetDescription& data, std::optional<st
   const std::int64_t size = square_size(data, pointer);
   if (wanted && *wanted != size) {
     throw StageError(ErrorCode::kOptionConflict, "the data's images are " + std::to_string(size) +
-                                                     " pixels wide, the model takes " +
+                                                     " pixels wide, but the model expects " +
                                                      std::to_string(*wanted))
         .at("/image_size")
         .in_stage(pointer)
@@ -173,8 +174,8 @@ std::int64_t fitting_classes(const DatasetDescription& data, std::optional<std::
   const std::int64_t in_all = data.pair_of > 0 ? data.pair_of : classes;
   if (wanted && *wanted != in_all) {
     throw StageError(ErrorCode::kLabelOutOfRange, "num_classes is " + std::to_string(*wanted) +
-                                                      ", the data has " + std::to_string(in_all) +
-                                                      " classes")
+                                                      ", but the data has " +
+                                                      std::to_string(in_all) + " classes")
         .at("/num_classes")
         .in_stage(pointer)
         .with_help("set 'num_classes: auto'");

@@ -11,9 +11,10 @@
 
 namespace stages {
 
-/// The options of model.clip_vision, as the recipe gives them.
+/// The options of model.clip_vision, as written in the recipe.
 struct ClipVisionConfig {
-  std::string pointer;       ///< place in the recipe, "/model": build() runs inside another stage
+  std::string pointer;       ///< place in the recipe, such as "/model", for errors in build(),
+                             ///< which runs inside another stage
   VisionTowerOptions tower;  ///< image_size is in the next field instead
   std::optional<std::int64_t> image_size;      ///< nullopt: the size of the data's images
   std::optional<std::int64_t> projection_dim;  ///< nullopt: no projection
@@ -24,7 +25,7 @@ struct ClipVisionConfig {
   double initializer_factor = 0;
 };
 
-/// A CLIP vision tower with a classification head. build() makes an ImageClassifier.
+/// A CLIP vision tower with a classification head. build() creates an ImageClassifier.
 class ClipVision : public Model, public ShrinkableModel {
  public:
   explicit ClipVision(const ClipVisionConfig& config) : config_(config) {}
@@ -32,34 +33,34 @@ class ClipVision : public Model, public ShrinkableModel {
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
                                            std::uint64_t seed) const override;
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
-  /// Reads "image" (n, 3, size, size) and gives {"logits", "features"}.
+  /// Reads "image" (n, 3, size, size) and returns {"logits", "features"}.
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   bool mixes_samples() const override { return false; }
   Shrunken shrunken(const DatasetDescription& data) const override;
 
-  /// The options of what build() will make. Throws runner::StageError if the model does not suit
-  /// the data.
+  /// Returns the options of the network that build() creates for `data`. Throws runner::StageError
+  /// if the model does not suit the data.
   ImageClassifierOptions fit(const DatasetDescription& data) const;
 
  private:
   const ClipVisionConfig config_;
 };
 
-// What a model of square images that are cut into patches requires of its data. All throw
+// These functions check the data of models that cut square images into patches. They throw
 // runner::StageError at an option below `pointer`.
 
-/// Height and width of the data's images. They must be square, with three channels, of a size that
-/// is a multiple of `patch_size` and equals `wanted` if the model gives one.
+/// Returns the height and width of the data's images. The images must be square and have three
+/// channels; their size must be a multiple of `patch_size`, and `wanted` if that is set.
 std::int64_t fitting_image_size(const DatasetDescription& data, std::optional<std::int64_t> wanted,
                                 std::int64_t patch_size, const std::string& pointer);
 
-/// The number of logits of a classifier for such data: one per class, which must exist and number
-/// `wanted` if the model gives that. For pairs it is one logit, and `wanted` is the number from
-/// which the two are chosen.
+/// Returns the number of logits of a classifier for this data, one per class. The data must have
+/// classes, and exactly `wanted` if that is set. For a class pair there is one logit, and `wanted`
+/// is the number of classes from which the pair was chosen.
 std::int64_t fitting_classes(const DatasetDescription& data, std::optional<std::int64_t> wanted,
                              const std::string& pointer);
 
-/// "image_size 225 is not a multiple of patch_size 16".
+/// Returns "image_size 225 is not a multiple of patch_size 16".
 std::string not_a_multiple(std::string_view what, std::int64_t value, std::string_view by,
                            std::int64_t divisor);
 

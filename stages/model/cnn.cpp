@@ -12,7 +12,7 @@ namespace {
 
 using runner::ErrorCode;
 
-/// "layer1, layer2": the modules with children, which a user may want to freeze.
+/// Returns the names of the parts that a user may want to freeze: "conv1, bn1, layer1, …".
 std::string parts_of(const FeatureMaps& backbone) {
   std::vector<std::string> parts;
   for (const auto& item : backbone.named_children()) {

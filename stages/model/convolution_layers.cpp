@@ -22,7 +22,7 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
 constexpr std::int64_t kSide = 3;  // of the kernel, which is padded by one
-/// Rows of the result that are summed in float32.
+/// Number of rows of the result that are summed in float32; their sums are added in float64.
 constexpr std::int64_t kRowsOfPart = 8;
 
 // Channels of one pixel that are computed at a time.
@@ -32,23 +32,23 @@ using LanesInMemory =
     float __attribute__((vector_size(kLanes * sizeof(float)), aligned(sizeof(float)), may_alias));
 
 #define RETORT_INLINE __attribute__((always_inline)) inline
-// Compiled for several processors; the loader picks the best. With fused multiply-add the bits
-// differ.
+// Compiles a function for several processors; the loader picks the best version. Versions with
+// fused multiply-add round differently.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
 
 RETORT_INLINE const LanesInMemory& lanes_at(const float* numbers) {
   return *reinterpret_cast<const LanesInMemory*>(numbers);
 }
 
-/// A row of the output's gradient and the row of the input that it was computed from, both
-/// channels_last.
+/// A row of the result's gradient, and a row of the input maps that contributed to that row of the
+/// result. Both are channels_last.
 struct RowPair {
   const float *slopes, *maps;
   std::int64_t result_width, width, stride, channels;
 };
 
-/// Adds what each channel of a group, broadcast to all lanes of the group, contributes at one place
-/// of the kernel.
+/// Adds the weight's gradient at one place of the kernel to `sums`: each input channel of a group
+/// is broadcast to all lanes of the group and multiplied by `slopes`.
 template <int kOfGroup, int kOne = 0>
 RETORT_INLINE void add_products(const Lanes& slopes, const Lanes& x, Lanes* sums) {
   constexpr auto of = [](int lane) { return lane / kOfGroup * kOfGroup + kOne; };
@@ -97,7 +97,8 @@ RETORT_FOR_EACH_PROCESSOR void add_rows_of_eights(const RowPair& rows, float* su
   add_rows<8>(rows, sums);
 }
 
-/// Adds up the parts of `sums`, (parts, kSide, kSide, channels of a group, channels).
+/// Writes the total of the parts of `sums`, (parts, kSide, kSide, channels of a group, channels),
+/// to `gradient`.
 void put_together(const at::Tensor& sums, const at::Tensor& gradient) {
   const std::int64_t parts = sums.size(0), of_part = sums[0].numel(), of_group = sums.size(3),
                      channels = sums.size(4);
@@ -116,7 +117,7 @@ void put_together(const at::Tensor& sums, const at::Tensor& gradient) {
   });
 }
 
-/// The gradient of the weight, in its layout.
+/// Returns the gradient of the weight, in the weight's memory layout.
 at::Tensor weight_gradient(const at::Tensor& maps, const at::Tensor& weight,
                            const at::Tensor& slopes, std::int64_t stride) {
   const std::int64_t height = maps.size(2), width = maps.size(3), channels = maps.size(1),
@@ -169,7 +170,7 @@ class GroupedConvolution : public torch::autograd::Function<GroupedConvolution> 
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (torch::GradMode::is_enabled())
-      throw std::logic_error("a grouped convolution has no gradient of its gradient");
+      throw std::logic_error("a grouped convolution does not support double backward");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &maps = saved[0], &weight = saved[1];
     const std::int64_t stride = context->saved_data.at("stride").toInt();
@@ -206,11 +207,11 @@ at::Tensor grouped_convolution(const at::Tensor& maps, const at::Tensor& weight,
 
 namespace {
 
-/// A row of channels for each pixel, in channels_last memory.
+/// Returns a view (n, h, w, channels) of `x`, with a row of channels for each pixel.
 at::Tensor pixels_of(const at::Tensor& x) { return x.permute({0, 2, 3, 1}); }
 
-/// A 1 x 1 convolution with a stride of one is a matrix product. A product needs no blocked copies,
-/// unlike oneDNN's convolutions.
+/// True if the convolution is 1 x 1 with a stride of one and can be computed as a matrix product.
+/// A product needs no blocked copies, unlike oneDNN's convolutions.
 bool is_product(const at::Tensor& x, const at::Tensor& weight, const ConvolutionSizes& shape) {
   return shape.size == 1 && shape.stride == 1 && shape.padding == 0 && shape.groups == 1 &&
          x.is_contiguous(at::MemoryFormat::ChannelsLast) &&
@@ -287,8 +288,8 @@ std::shared_ptr<Convolution> pointwise(std::int64_t in, std::int64_t out,
       ConvolutionSizes{.in = in, .out = out, .size = 1, .has_bias = true}, options);
 }
 
-/// The mean of each channel, (n, channels, 1, 1). Its gradient is one number for all pixels and
-/// stays one number; torch's mean expands it to every pixel.
+/// The mean of each channel, (n, channels, 1, 1). Its gradient is a view of one number per channel;
+/// torch's mean copies that number to every pixel.
 class ChannelMeans : public torch::autograd::Function<ChannelMeans> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& maps) {

@@ -10,32 +10,33 @@
 
 namespace stages {
 
-/// Whether grouped_convolution() supports maps (n, channels, h, w) and a weight (channels, channels
-/// of a group, 3, 3): float32 on a CPU, not under autocast, channels_last maps, and groups of four
-/// channels, or of eight if the stride is two.
+/// True if grouped_convolution() supports maps (n, channels, h, w) and a weight (channels, channels
+/// of a group, 3, 3): float32 on a CPU without autocast, channels_last maps, a multiple of 16
+/// channels, and groups of four channels, or of eight if the stride is two.
 bool can_convolve_groups(const at::Tensor& maps, const at::Tensor& weight, std::int64_t stride);
 
-/// Torch's conv2d with groups and a padding of one. oneDNN computes the gradient of the weight as
-/// if each group were as wide as a vector. Here a vector holds several groups, and the sums do not
-/// depend on the number of threads. A gradient of the gradient is refused with std::logic_error.
+/// Computes torch::conv2d with groups and a padding of one, with a faster gradient of the weight: a
+/// vector register contains several groups, where oneDNN uses one register for each group. The sums
+/// do not depend on the number of threads. Double backward throws std::logic_error.
 at::Tensor grouped_convolution(const at::Tensor& maps, const at::Tensor& weight,
                                std::int64_t stride);
 
-// Layers of convolutional networks. Like those of layers.h they leave their weights uninitialized.
+// Layers of convolutional networks. Like the layers of layers.h, they leave their weights
+// uninitialized.
 
 struct ConvolutionSizes {
   std::int64_t in = 0, out = 0;  ///< channels
   std::int64_t size = 3;         ///< of the square kernel
   std::int64_t stride = 1, padding = 0;
   bool has_bias = false;
-  std::int64_t groups = 1;  ///< of channels, in and out; each group sees only its own
+  std::int64_t groups = 1;  ///< of channels; a group's outputs depend only on its own inputs
 };
 
-/// A convolution of maps; `weight` (out, in / groups, size, size), `bias` (out) or undefined.
+/// A convolution of maps. `weight` is (out, in / groups, size, size); `bias` is (out) or undefined.
 class Convolution : public PrecisionModule {
  public:
   Convolution(const ConvolutionSizes& shape, const at::TensorOptions& options);
-  /// (n, in, h, w) to (n, out, h', w').
+  /// Maps (n, in, h, w) to (n, out, h', w').
   at::Tensor forward(const at::Tensor& x) const;
 
   at::Tensor weight, bias;
@@ -44,27 +45,28 @@ class Convolution : public PrecisionModule {
   const ConvolutionSizes shape_;
 };
 
-/// The statistics by which a BatchNorm normalises.
+/// The statistics with which a BatchNorm normalises.
 enum class BatchNormStatistics {
-  kCollected,  ///< those of the batch in training, which update the running statistics; these in
-               ///< eval mode
-  kOfBatch,    ///< always those of the batch; no running statistics
-  kFixed,      ///< always the given ones; nothing is updated
+  kCollected,  ///< in training the batch statistics, which also update the running statistics; in
+               ///< eval mode the running statistics
+  kOfBatch,    ///< always the batch statistics; running statistics are not used
+  kFixed,      ///< always the running statistics, which are not updated
 };
 
-/// Normalisation of each channel (Ioffe and Szegedy, 2015), like torch's, with its momentum of 0.1
-/// and epsilon of 1e-5; parameters `weight` and `bias` (channels), buffers running_mean,
-/// running_var and num_batches_tracked. Within a ScopedRankStatistics the batch is that of all
-/// ranks.
+/// Normalises each channel (Ioffe and Szegedy, 2015) like torch's BatchNorm2d, with its momentum of
+/// 0.1 and epsilon of 1e-5. Parameters: `weight` and `bias` (channels); buffers: running_mean,
+/// running_var and num_batches_tracked. Within a ScopedRankStatistics, the batch statistics are
+/// computed over all ranks.
 class BatchNorm : public PrecisionModule {
  public:
   BatchNorm(std::int64_t channels, BatchNormStatistics statistics,
             const at::TensorOptions& options);
-  /// (n, channels, h, w) or (n, channels) to the same. The result shares no memory with `x`, and no
-  /// gradient needs it. One number per channel has no variance: with kCollected the running
-  /// statistics are then used and not updated.
+  /// Normalises `x`, (n, channels, h, w) or (n, channels), and returns a tensor of the same shape.
+  /// The result may be changed in place: it shares no memory with `x`, and no gradient needs it.
+  /// One number per channel has no variance: kCollected then uses the running statistics and does
+  /// not update them.
   at::Tensor forward(const at::Tensor& x) const;
-  /// relu of forward().
+  /// Returns relu(forward(x)).
   at::Tensor forward_relu(const at::Tensor& x) const;
   /// Switches its statistics to kFixed.
   void fix_statistics() { statistics_ = BatchNormStatistics::kFixed; }
@@ -78,7 +80,7 @@ class BatchNorm : public PrecisionModule {
   BatchNormStatistics statistics_;
 };
 
-/// The sizes of a gate, which scales each channel of a map (Hu and others, 2018).
+/// The sizes of a gate, which scales each channel of a map (Hu et al., 2018).
 struct SqueezeExcitationSizes {
   std::int64_t channels = 0, squeezed = 0;
 };
@@ -96,7 +98,7 @@ class SqueezeExcitation : public PrecisionModule {
  public:
   SqueezeExcitation(const SqueezeExcitationSizes& sizes, const SqueezeExcitationStyle& style,
                     const at::TensorOptions& options);
-  /// The factor of each channel of maps (n, channels, h, w): (n, channels, 1, 1).
+  /// Returns the factors of the channels of maps (n, channels, h, w): (n, channels, 1, 1).
   at::Tensor forward(const at::Tensor& maps) const;
 
  private:

@@ -74,7 +74,7 @@ namespace {
 constexpr BottleneckOptions kSeResNeXt50 = {
     .cardinality = 32, .base_width = 4, .squeeze_ratio = 16};
 
-/// The families of networks whose weights timm draws by different rules.
+/// Families of networks; timm initialises the weights of each family by another rule.
 enum class ConvolutionFamily { kResNet, kDenseNet, kEfficientNet };
 
 ConvolutionFamily family_of(const ConvolutionalBackbone& backbone) {
@@ -83,13 +83,13 @@ ConvolutionFamily family_of(const ConvolutionalBackbone& backbone) {
   return ConvolutionFamily::kEfficientNet;
 }
 
-/// He and others (2015), for ReLU: by fan-out, or for a DenseNet by fan-in. Only EfficientNet's
-/// rule considers groups.
+/// Returns the distribution of He et al. (2015) for ReLU, by fan-out, or by fan-in for a DenseNet.
+/// Only EfficientNet's rule considers groups.
 Distribution kaiming(const at::Tensor& weight, ConvolutionFamily family) {
   const std::int64_t area = weight.size(2) * weight.size(3);
   std::int64_t fan = weight.size(0) * area;
   if (family == ConvolutionFamily::kDenseNet) fan = weight.size(1) * area;
-  // Only their depthwise convolutions have groups: each output channel sees one input channel.
+  // The only convolutions with groups are depthwise: each output channel reads one input channel.
   if (family == ConvolutionFamily::kEfficientNet && weight.size(1) == 1) fan = area;
   return {Distribution::Kind::kNormal, std::sqrt(2 / static_cast<double>(fan))};
 }
@@ -105,7 +105,7 @@ class BackboneInitializer {
       if (convolution->bias.defined())
         draw(convolution->bias, path + ".bias", bias_rule(*convolution));
     } else if (const auto* norm = module.as<BatchNorm>()) {
-      // A ResNet block starts as its shortcut alone.
+      // Before training, a ResNet block computes only its shortcut.
       const bool ends_branch = family_ == ConvolutionFamily::kResNet && path.ends_with(".bn3");
       draw(norm->weight, path + ".weight",
            {ends_branch ? Distribution::Kind::kZero : Distribution::Kind::kOne});
@@ -163,7 +163,7 @@ ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone) {
   }
   InvertedResidualOptions small = std::get<InvertedResidualOptions>(backbone);
   small.stem = small.head = 8;
-  // Two widths, so that blocks with a shortcut still have one.
+  // Alternates two widths, so that the same blocks have a shortcut.
   for (std::size_t stage = 0; stage < small.stages.size(); ++stage)
     small.stages[stage].out = stage % 2 == 0 ? 4 : 8;
   return small;
@@ -185,12 +185,12 @@ ConvolutionalClassifierNetwork& as_convolutional(torch::nn::Module& network) {
   return *classifier;
 }
 
-/// True for the module itself and for modules in it.
+/// True if `path` is `module` itself or a module in it.
 bool is_below(std::string_view path, std::string_view module) {
   return path.starts_with(module) && (path.size() == module.size() || path[module.size()] == '.');
 }
 
-/// The norms of a frozen part keep their statistics too.
+/// Freezes modules: their parameters, and the running statistics of their norms.
 void freeze(FeatureMaps& backbone, const std::vector<std::string>& modules) {
   const auto is_frozen = [&](const std::string& path) {
     return std::ranges::any_of(modules,
@@ -212,7 +212,8 @@ void check_images(const ConvolutionalClassifierConfig& config, const FeatureMaps
   if (image == data.tensors.end() || image->shape.size() != 3 || image->shape[0] != 3) {
     throw StageError(ErrorCode::kOptionConflict, "the data has no images of three channels")
         .in_stage(config.pointer)
-        .with_help("this model classifies colour images: wire it to a data stage that gives them");
+        .with_help(
+            "this model classifies colour images: connect it to a data stage with such images");
   }
   if (backbone.shape(image->shape[1], image->shape[2])) return;
   std::int64_t least = 1;
@@ -225,7 +226,7 @@ void check_images(const ConvolutionalClassifierConfig& config, const FeatureMaps
       .with_help("set the data stage's image_size to " + std::to_string(least) + " or more");
 }
 
-/// Where the saved weights go. Throws if they do not fit.
+/// Finds the places of the saved weights in the backbone. Throws if they do not fit.
 std::unique_ptr<TimmWeightPlaces> fitting_places(const ConvolutionalClassifierConfig& config,
                                                  FeatureMaps& backbone, const SavedWeights& saved) {
   auto places = [&] {
@@ -249,12 +250,12 @@ std::unique_ptr<TimmWeightPlaces> fitting_places(const ConvolutionalClassifierCo
   const std::string file = "the weights '" + *config.weights + "' ";
   if (report.has_cadene_names) {
     refuse(file +
-               "have Cadene's names (layer0, se_module, last_linear), as timm's "
-               "legacy_seresnext50_32x4d has",
+               "have Cadene's names (layer0, se_module, last_linear), like timm's "
+               "legacy_seresnext50_32x4d",
            "give timm's weights of " + config.name + ", or rename these");
   }
   refuse(file + "do not fit " + config.name + ": " + report.misfits(),
-         "give timm's weights of exactly this network: what is missing would be random");
+         "give timm's weights of exactly this network: missing weights would be random");
   return places;
 }
 
@@ -369,7 +370,7 @@ class ConvolutionalClassifierStage : public runner::Stage {
     if (!sha256_) sha256_ = weights_sha256(*config_.weights);
     return *sha256_;
   }
-  /// Random weights belong to the training.
+  /// Random weights are drawn with the training stage's seed.
   bool uses_seed() const override { return false; }
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext&) override {
@@ -379,7 +380,7 @@ class ConvolutionalClassifierStage : public runner::Stage {
   }
 
  private:
-  /// null: there are none.
+  /// Returns the shapes and the digest of the weights; null if the model starts from random ones.
   std::shared_ptr<const SavedWeights> shapes_of_weights() const {
     if (!config_.weights) return nullptr;
     try {
@@ -396,7 +397,7 @@ class ConvolutionalClassifierStage : public runner::Stage {
   }
 
   const ConvolutionalClassifierConfig config_;
-  mutable std::optional<std::string> sha256_;  // of the weights, which are read once for it
+  mutable std::optional<std::string> sha256_;  // of the weights; computed once
 };
 
 }  // namespace

@@ -32,17 +32,17 @@ struct ClassifierHeadOptions {
   double dropout = 0;                ///< before the first layer; half of it before the others
 };
 
-/// For each width dropout, a linear layer, ReLU and BatchNorm; then dropout and a linear layer.
-/// Children are numbered as in the published torch::nn::Sequential, which counts ReLU too: 0
-/// dropout, 1 linear, 3 norm, 4 dropout …
+/// A classification head: dropout, a linear layer, ReLU and BatchNorm for each width; then dropout
+/// and a linear layer. Children are numbered as in the published torch::nn::Sequential, which also
+/// counts ReLU: 0 dropout, 1 linear, 3 norm, 4 dropout …
 class ClassifierHead : public PrecisionModule {
  public:
   ClassifierHead(const ClassifierHeadOptions& head, std::int64_t features, std::int64_t outputs,
                  const at::TensorOptions& options);
-  /// (n, features) to (n, outputs).
+  /// Maps (n, features) to (n, outputs).
   at::Tensor forward(const at::Tensor& features) const;
-  /// Draws the weights by torch's rule for nn.Linear, as a function of `seed` and their names below
-  /// `path`.
+  /// Draws the weights by torch's rule for nn.Linear, as a function of `seed` and their names,
+  /// which begin with `path`.
   void initialize(const std::string& path, std::uint64_t seed);
 
  private:
@@ -58,18 +58,18 @@ class ClassifierHead : public PrecisionModule {
 using ConvolutionalBackbone =
     std::variant<BottleneckOptions, DenseOptions, InvertedResidualOptions>;
 
-/// Those in the schema of model.cnn, by timm's names.
+/// Returns the architectures in the schema of model.cnn, by timm's names.
 std::array<std::pair<std::string_view, ConvolutionalBackbone>, 5> convolutional_architectures();
 
-/// The network, uninitialized, in float32.
+/// Creates the network with uninitialized weights.
 std::shared_ptr<FeatureMaps> make_backbone(const ConvolutionalBackbone& backbone,
                                            const at::TensorOptions& options);
 
-/// The same with as few channels as possible.
+/// Returns the same architecture with only a few channels.
 ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone);
 
-/// Draws the weights of such a network by timm's rules; each weight is a function of `seed` and its
-/// name alone.
+/// Draws the weights of a backbone by timm's rules; each weight is a function of `seed`, its name
+/// and its shape.
 void initialize_backbone(const ConvolutionalBackbone& backbone, FeatureMaps& network,
                          std::uint64_t seed);
 
@@ -79,9 +79,8 @@ struct ConvolutionalClassifierConfig {
   std::string name;     ///< of the backbone, in messages: "SE-ResNeXt", "densenet121"
   ConvolutionalBackbone backbone;
   std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random
-  std::optional<std::string> weights_entry;  ///< of the weights, if the file has several
-  std::vector<std::string>
-      frozen;  ///< paths of modules of the backbone whose weights are not trained
+  std::optional<std::string> weights_entry;  ///< the weights to read if the file has several
+  std::vector<std::string> frozen;  ///< paths of modules of the backbone that are not trained
   std::optional<std::int64_t> num_classes;  ///< nullopt: the number of the data's classes
   ClassifierHeadOptions head;
 };
@@ -89,12 +88,12 @@ struct ConvolutionalClassifierConfig {
 /// A backbone and a head on the mean of its last map. Children: backbone and classifier.
 class ConvolutionalClassifierNetwork : public PrecisionModule {
  public:
-  /// `height` and `width` of the images; the backbone must support them.
+  /// Creates the network with `outputs` logits and uninitialized weights.
   ConvolutionalClassifierNetwork(const ConvolutionalClassifierConfig& config, std::int64_t outputs,
                                  const at::TensorOptions& options);
-  /// From pixels (n, 3, h, w): {"logits": (n, outputs), "features": (n, channels)}.
+  /// Maps pixels (n, 3, h, w) to {"logits": (n, outputs), "features": (n, channels)}.
   NamedTensors forward(const at::Tensor& pixels) const;
-  /// The mean over each map, (n, channels).
+  /// Returns the mean of each channel of the last map, (n, channels).
   at::Tensor features(const at::Tensor& pixels) const;
 
   FeatureMaps& backbone() { return *backbone_; }
@@ -107,20 +106,20 @@ class ConvolutionalClassifierNetwork : public PrecisionModule {
   std::shared_ptr<ClassifierHead> head_;
 };
 
-/// build() makes a ConvolutionalClassifierNetwork.
+/// A convolutional classifier of images. build() creates a ConvolutionalClassifierNetwork.
 class ConvolutionalClassifier : public Model, public ShrinkableModel, public NamedModel {
  public:
-  /// `saved` holds the shapes of the weights and their digest: each build() reads the values again,
-  /// so none are kept next to a network. null: they are random.
+  /// `saved` contains the shapes and the digest of the weights; each build() reads their values
+  /// again, so there is only one copy of them. If it is null, the weights are random.
   ConvolutionalClassifier(ConvolutionalClassifierConfig config,
                           std::shared_ptr<const SavedWeights> saved)
       : config_(std::move(config)), saved_(std::move(saved)) {}
 
-  /// Throws if the saved weights have changed meanwhile.
+  /// Throws if the saved weights no longer have the digest in `saved`.
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
                                            std::uint64_t seed) const override;
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
-  /// Reads "image".
+  /// Reads "image" and returns {"logits", "features"}.
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   bool mixes_samples() const override { return true; }
   bool mixes_over_ranks() const override { return true; }
@@ -129,11 +128,11 @@ class ConvolutionalClassifier : public Model, public ShrinkableModel, public Nam
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
 
   const ConvolutionalClassifierConfig& config() const { return config_; }
-  /// Throws as build() does if the saved weights do not fit the backbone; needs only their shapes.
+  /// Throws like build() if the saved weights do not fit the backbone. Reads only their shapes.
   void check_weights() const;
 
  private:
-  /// Uninitialized.
+  /// Creates the network with uninitialized weights.
   std::shared_ptr<ConvolutionalClassifierNetwork> make(const DatasetDescription& data,
                                                        at::Device device) const;
 
@@ -141,11 +140,12 @@ class ConvolutionalClassifier : public Model, public ShrinkableModel, public Nam
   const std::shared_ptr<const SavedWeights> saved_;
 };
 
-/// Whether the backbone has a module at that path: "layer1", "features.denseblock1".
+/// True if the backbone has a module at that path: "layer1", "features.denseblock1".
 bool has_module(const FeatureMaps& backbone, const std::string& path);
 
-/// Makes the stage of such a model. Reads the options that both kinds have, except `frozen`, into
-/// `config`, whose backbone has been read. The result holds all errors of these options.
+/// Creates the stage of model.se_resnext or model.cnn. Reads the options that both kinds share,
+/// except `frozen`, into `config`; config.backbone must be set. If options are invalid, returns all
+/// their errors instead.
 runner::Result<std::unique_ptr<runner::Stage>> convolutional_classifier_stage(
     runner::ConfigReader& reader, ConvolutionalClassifierConfig config);
 

@@ -141,7 +141,7 @@ ConvBlock::ConvBlock(std::int64_t in, std::int64_t out, bool pools, BatchNormSta
 at::Tensor ConvBlock::compute(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = norm_->forward(conv_->forward(own(input)));
-  // ReLU and max-pooling commute, and after pooling there are a quarter of the numbers.
+  // ReLU and max-pooling commute, and pooling first leaves a quarter of the values.
   return (pools_ ? torch::max_pool2d(x, /*kernel_size=*/2) : x).relu_();
 }
 

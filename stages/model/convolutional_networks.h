@@ -21,22 +21,22 @@ struct MapShape {
 /// A network that computes feature maps of images.
 class FeatureMaps : public PrecisionModule {
  public:
-  /// (n, 3, height, width) to (n, channels, height', width') of shape().
+  /// Maps (n, 3, height, width) to (n, channels, height', width'), the sizes from shape().
   virtual at::Tensor forward(const at::Tensor& images) const = 0;
-  /// The shape of its output for images of that size; nullopt if they are too small for its
-  /// pooling.
+  /// Returns the shape of the output for images of that size; nullopt if they are too small for the
+  /// network's pooling.
   virtual std::optional<MapShape> shape(std::int64_t height, std::int64_t width) const = 0;
 };
 
-/// A DenseNet (Huang and others, 2017); the defaults are DenseNet-121.
+/// A DenseNet (Huang et al., 2017); the defaults are DenseNet-121.
 struct DenseOptions {
   std::array<std::int64_t, 4> layers = {6, 12, 24, 16};  ///< of each block
   std::int64_t growth = 32;                              ///< channels that a layer adds
   std::int64_t channels = 64;                            ///< before the first block
 };
 
-/// Layers each of which sees the outputs of all before it. Children: denselayer1 …, each with
-/// norm1, conv1, norm2 and conv2.
+/// A block of layers, each of which reads the block's input and the outputs of all layers before
+/// it. Children: denselayer1 …, each with norm1, conv1, norm2 and conv2.
 class DenseBlock : public RecomputableModule {
  public:
   DenseBlock(std::int64_t in, std::int64_t layers, std::int64_t growth,
@@ -84,8 +84,7 @@ struct ConvNetworkOptions {
   BatchNormStatistics statistics = BatchNormStatistics::kCollected;
 };
 
-/// A 3 x 3 convolution, BatchNorm, ReLU and, if it `pools`, max-pooling by 2. Children: conv and
-/// norm.
+/// A 3 x 3 convolution, BatchNorm, ReLU and, if `pools`, max-pooling by 2. Children: conv and norm.
 class ConvBlock : public RecomputableModule {
  public:
   ConvBlock(std::int64_t in, std::int64_t out, bool pools, BatchNormStatistics statistics,
@@ -100,8 +99,8 @@ class ConvBlock : public RecomputableModule {
   const bool pools_;
 };
 
-/// The small network of few-shot learning (Vinyals and others, 2016): blocks of one width; the
-/// first four pool. Children: blocks.0, blocks.1 …
+/// The small network of few-shot learning (Vinyals et al., 2016): blocks of the same width, the
+/// first four of which pool. Children: blocks.0, blocks.1 …
 class ConvNetwork : public FeatureMaps {
  public:
   ConvNetwork(const ConvNetworkOptions& network, const at::TensorOptions& options);

@@ -10,8 +10,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The keys that both of transformers' families share. The model computes in float32, as this
-/// program does, whatever type the weights are stored in.
+/// Returns the keys that transformers' configs of CLIP and ViT share. The model computes in
+/// float32, as Retort does, whatever type the weights are stored in.
 Json transformers_config(const ImageClassifierOptions& options,
                          const std::vector<std::string>& classes) {
   const BlockOptions& block = options.tower.block;
@@ -53,8 +53,8 @@ Json vit_config(const ImageClassifierOptions& options, const std::vector<std::st
   return config;
 }
 
-/// One of timm's names for the family; model_args give the shape. The epsilon of its norms follows
-/// from the name.
+/// Returns timm's config. It has one of timm's names for the family, from which timm derives the
+/// epsilon of the norms, and the shape in model_args.
 Json timm_config(const ImageClassifierOptions& options, bool is_clip,
                  const std::vector<std::string>& classes) {
   const BlockOptions& block = options.tower.block;
@@ -94,7 +94,7 @@ ExportedModel exported(const ImageClassifier& network, WeightLayout layout) {
     const auto theirs = library_name(layout, item.key());
     if (!theirs) continue;
     at::Tensor tensor = item.value().detach();
-    // Both of ViT's libraries keep these with a leading batch dimension of 1.
+    // transformers' ViT and timm store these with a leading batch dimension of 1.
     const bool is_vit = layout != WeightLayout::kClip && layout != WeightLayout::kClipInner;
     if (is_vit && item.key() == "vision_model.embeddings.class_embedding")
       tensor = tensor.view({1, 1, -1});

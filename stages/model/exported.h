@@ -13,15 +13,17 @@ namespace stages {
 
 /// A tower with its head under the names of a library, for export to files.
 struct ExportedModel {
-  NamedTensors tensors;   ///< of model.safetensors
-  bool has_head = false;  ///< the head is among them; otherwise the library's model has none
+  NamedTensors tensors;   ///< for model.safetensors
+  bool has_head = false;  ///< `tensors` include the head; otherwise the library's model has none
 };
 
-/// The weights of `network` under the names of `layout`, whose library computes the same from them.
-/// The network keeps its projections fused or separate as the layout does, and has no adapters.
+/// Returns the weights of `network` under the names of `layout`; the layout's library computes the
+/// same outputs from them. The network's query, key and value projections must be fused or separate
+/// as in the layout, and it must have no adapters.
 ExportedModel exported(const ImageClassifier& network, WeightLayout layout);
 
-/// The config.json with which the layout's library recreates that model. `classes`: names by label.
+/// Returns the config.json from which the layout's library recreates that model. `classes` contains
+/// the class names by label.
 nlohmann::ordered_json exported_config(const ImageClassifierOptions& options, WeightLayout layout,
                                        const std::vector<std::string>& classes);
 

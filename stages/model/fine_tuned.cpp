@@ -34,7 +34,7 @@ bool is_of_base(std::string_view weight) {
          weight.find(".lora_B.") == weight.npos;
 }
 
-/// Trained parameters are float32, whatever type the base is in. They have no values yet.
+/// Converts trained parameters to float32, whatever the type of the base. They have no values yet.
 void widen_what_is_trained(const torch::nn::Module& network) {
   for (at::Tensor parameter : network.parameters()) {
     if (parameter.requires_grad() && parameter.scalar_type() != at::kFloat)
@@ -77,8 +77,8 @@ void FineTuned::check_fit(const PretrainedReport& report) const {
       .in_stage(backbone.pointer)
       .with_help(
           sizes.empty()
-              ? "give weights of a model of this shape, or give the backbone the shape of these"
-              : "give the backbone the sizes of the weights, or other weights");
+              ? "give weights of a model of this shape, or change the backbone to match these"
+              : "change the backbone's sizes to match the weights, or use other weights");
 }
 
 void FineTuned::fill_base(FineTunedClassifier& network) const {
@@ -115,7 +115,7 @@ void FineTuned::check_base() const {
   places_in(network);
 }
 
-/// transformers renamed the layers of its ViT in version 5; the targets may use either names.
+/// transformers renamed the layers of its ViT in version 5; targets may use the old or new names.
 AttachedLora FineTuned::attach(FineTunedClassifier& network, std::uint64_t seed) const {
   try {
     return attach_lora(network, *config_.lora, module_names(network.layout), seed);

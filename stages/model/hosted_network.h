@@ -11,20 +11,19 @@
 
 namespace stages {
 
-/// A PythonNetwork with adapters, if it was asked to have any. Modules are selected by Python's
-/// names.
+/// A PythonNetwork that can have adapters. Modules are selected by their names in Python.
 class HostedNetwork : public PythonNetwork {
  public:
-  /// How a recipe describes it: {"entry", "arguments"}, without secrets.
+  /// `description` is how a recipe describes the network: {"entry", "arguments"}, without secrets.
   HostedNetwork(const nlohmann::ordered_json& request, bool draws,
                 nlohmann::ordered_json description);
   const nlohmann::ordered_json& description() const { return *description_; }
 
-  /// Throws runner::StageError as attach_lora().
+  /// Attaches adapters. Throws runner::StageError like attach_lora().
   void attach(const LoraOptions& options, std::uint64_t seed);
   const std::optional<AttachedLora>& lora() const { return lora_; }
-  /// Throws runner::StageError if the forward pass that has ended left out a layer with an adapter:
-  /// the network used its weight by itself.
+  /// Throws runner::StageError if the last forward pass did not call a layer that has an adapter,
+  /// for example because the network used the layer's weight directly.
   void check_adapters() const;
 
  private:

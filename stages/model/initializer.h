@@ -13,14 +13,14 @@ class Module;
 
 namespace stages {
 
-/// The rule of transformers by which a tower's weights are initialised.
+/// The rule of transformers for a tower's initial weights.
 enum class InitializerRule {
   kClip,  ///< CLIPPreTrainedModel
-  kVit,   ///< ViTPreTrainedModel: every weight, the class token and the positions normal with
-          ///< deviation `range`
+  kVit,   ///< ViTPreTrainedModel: every weight, the class token and the positions are normal with
+          ///< standard deviation `range`
 };
 
-/// The options on which the spread of a tower's initial weights depends.
+/// The options that determine the spread of a tower's initial weights.
 struct InitializerOptions {
   std::int64_t hidden_size = 0;
   std::int64_t num_hidden_layers = 0;
@@ -36,15 +36,14 @@ struct Distribution {
   double scale = 0;  ///< standard deviation of kNormal, bound of kUniform
 };
 
-/// The distribution of the weight `name` of an ImageClassifier, such as
-/// "vision_model.embeddings.class_embedding", or of a ClipNetwork. A tower and its projection use
-/// options.rule (transformers 5, modeling_clip.py and modeling_vit.py); a head uses torch's rule
-/// for nn.Linear, uniform within 1/sqrt(head_inputs).
+/// Returns the distribution of the weight `name` of an ImageClassifier or a ClipNetwork, such as
+/// "vision_model.embeddings.class_embedding". A tower and its projection use options.rule
+/// (transformers 5, modeling_clip.py and modeling_vit.py); a head uses torch's rule for nn.Linear,
+/// uniform within 1/sqrt(head_inputs).
 Distribution initial_distribution(std::string_view name, const InitializerOptions& options,
                                   std::int64_t head_inputs);
 
-/// A generator for one weight, on the CPU: what it draws is a function of the seed and the weight's
-/// name.
+/// Returns a CPU generator for one weight, seeded from `seed` and the weight's name.
 at::Generator weight_generator(std::string_view name, std::uint64_t seed);
 
 /// Draws the weight `name` of a network in place, without a graph, as a function of the seed, the
@@ -52,10 +51,10 @@ at::Generator weight_generator(std::string_view name, std::uint64_t seed);
 void draw_weight(const at::Tensor& weight, const Distribution& distribution, std::string_view name,
                  std::uint64_t seed);
 
-/// Draws every weight of such a network by initial_distribution(), in place, for any memory layout
-/// on the CPU. A weight held in half precision is rounded from its float32 values. Each weight is a
-/// function of (seed, its name, its shape): it does not depend on other weights, and no global
-/// generator is used. Weights that are not `wanted` keep their values.
+/// Draws every weight of a network on the CPU from its initial_distribution(), in place and in any
+/// memory layout. A half-precision weight is rounded from float32 values. Each weight is a function
+/// of (seed, its name, its shape): it does not depend on other weights, and no global generator is
+/// used. Weights that are not `wanted` keep their values.
 void initialize(torch::nn::Module& network, const InitializerOptions& options, std::uint64_t seed,
                 const std::function<bool(std::string_view name)>& wanted = {});
 

@@ -59,14 +59,14 @@ namespace {
 
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
-/// A row for each patch of images (n, channels, height, width), channel by channel.
+/// Returns one row for each patch of images (n, channels, height, width), channel by channel.
 at::Tensor patches_of(const at::Tensor& x, std::int64_t patch) {
   return x.view({x.size(0), x.size(1), x.size(2) / patch, patch, x.size(3) / patch, patch})
       .permute({0, 2, 4, 1, 3, 5})
       .reshape({-1, x.size(1) * patch * patch});
 }
 
-/// Images of the shape of `like` from such rows.
+/// Returns images of the shape of `like` from the rows of patches_of().
 at::Tensor images_of(const at::Tensor& rows, const at::Tensor& like, std::int64_t patch) {
   return rows
       .view({like.size(0), like.size(2) / patch, like.size(3) / patch, like.size(1), patch, patch})
@@ -74,7 +74,7 @@ at::Tensor images_of(const at::Tensor& rows, const at::Tensor& like, std::int64_
       .reshape(like.sizes());
 }
 
-/// The patches of x times `weight` (out, numbers of a patch), one row each. The gradient of the
+/// The patches of x times `weight` (out, values of a patch), one row per patch. The gradient of the
 /// weight extracts the patches again, which costs less than keeping them.
 class PatchProducts : public torch::autograd::Function<PatchProducts> {
  public:
@@ -88,7 +88,7 @@ class PatchProducts : public torch::autograd::Function<PatchProducts> {
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (torch::GradMode::is_enabled())
-      throw std::logic_error("products of patches have no gradient of their gradient");
+      throw std::logic_error("products of patches do not support double backward");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &dy = gradients[0];
     const std::int64_t patch = context->saved_data.at("patch").toInt();

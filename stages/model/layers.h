@@ -8,10 +8,10 @@
 
 namespace stages {
 
-// The layers of torch::nn fill their weights from the global random generator when they are made,
-// and always on the CPU. These leave them uninitialized: the code that makes a network initialises
-// it (stages/model/initializer.h) or loads it, and a network on the Meta device costs no memory.
-// Weights may be held in half precision with wider inputs; they are then widened when used.
+// The constructors of torch::nn's layers draw weights from the global random generator, always on
+// the CPU. The layers below leave their weights uninitialized: the code that creates a network
+// initialises (stages/model/initializer.h) or loads them, and a network on the Meta device needs no
+// memory. Half-precision weights are converted to the type of wider inputs when they are used.
 
 /// y = x Wᵀ + b over the last dimension; `weight` (out, in), `bias` (out) or undefined.
 class Linear : public AdaptableLayer {
@@ -32,13 +32,13 @@ class LayerNorm : public PrecisionModule {
   const double epsilon_;
 };
 
-/// A convolution whose stride is its size; `weight` (width, 3, patch, patch), `bias` (width) or
-/// undefined.
+/// A convolution with a stride equal to its size. `weight` is (width, 3, patch, patch); `bias` is
+/// (width) or undefined.
 class PatchEmbedding : public AdaptableLayer {
  public:
   PatchEmbedding(std::int64_t patch, std::int64_t width, bool with_bias,
                  const at::TensorOptions& options);
-  /// (n, 3, height, width) to (n, patches, width), patches row by row.
+  /// Maps (n, 3, height, width) to (n, patches, width), with the patches row by row.
   at::Tensor forward(const at::Tensor& pixels) const;
 };
 
@@ -50,13 +50,13 @@ class PositionEmbedding : public torch::nn::Module {
   at::Tensor weight;
 };
 
-/// The convolution of images `x` (n, channels, height, width) with `weight` (out, channels, patch,
-/// patch), whose stride is its size; `bias` may be undefined. The result is (n, out, height /
-/// patch, width / patch), torch's conv2d in exact arithmetic.
+/// Returns the convolution of images `x` (n, channels, height, width) with `weight` (out, channels,
+/// patch, patch) and a stride of `patch`; `bias` may be undefined. The result, (n, out, height /
+/// patch, width / patch), equals torch's conv2d in exact arithmetic.
 ///
-/// On a CPU in float32 or float64 it is the product of a matrix of patches, as linear_layer()
-/// computes it, and the result is channels_last. Of the images only `x` is kept for the gradients.
-/// Elsewhere, and if patches do not fill the images, it is torch's own.
+/// On a CPU in float32 or float64, linear_layer() multiplies a matrix of patches by the weight, and
+/// the result is channels_last. The gradients need `x`, but not that matrix. In all other cases,
+/// and if the patches do not fill the images, torch's conv2d is used.
 at::Tensor convolved_patches(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
 }  // namespace stages

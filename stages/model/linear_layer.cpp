@@ -24,19 +24,19 @@ using MaybeTensor = std::optional<at::Tensor>;
 /// Smaller products are not faster with oneDNN, which looks up its kernel each time.
 constexpr std::int64_t kLeastProducts = std::int64_t{1} << 24;
 
-/// The CPU that computes: this one, or the one that a plan is for.
+/// Returns the processor that computes with `x`: this machine's, or the planned one.
 const Processor& processor_for(const at::Tensor& x) {
   return x.is_meta() && traced_backend() ? traced_backend()->processor : this_processor();
 }
 
-/// Whether oneDNN multiplies float32 (rows, in) by (out, in).
+/// True if oneDNN multiplies `x` (rows, in) by `weight` (out, in).
 bool is_for_onednn(const at::Tensor& x, const at::Tensor& weight) {
   return x.scalar_type() == at::kFloat && x.is_contiguous() &&
          x.numel() * weight.size(0) >= kLeastProducts && processor_for(x).onednn_multiplies &&
          at::globalContext().userEnabledMkldnn();
 }
 
-/// x Wᵀ + b by oneDNN.
+/// Computes x Wᵀ + b with oneDNN.
 at::Tensor onednn_product(const at::Tensor& x, const at::Tensor& weight, const MaybeTensor& bias) {
   using Operation =
       at::Tensor(const at::Tensor&, const at::Tensor&, const MaybeTensor&, std::string_view,
@@ -47,14 +47,14 @@ at::Tensor onednn_product(const at::Tensor& x, const at::Tensor& weight, const M
   return operation.call(x, weight, bias, "none", c10::List<std::optional<at::Scalar>>(), "");
 }
 
-/// Records the temporary memory of its kernel in a traced plan.
+/// Records the temporary memory of oneDNN's kernel in the plan that is being traced.
 void note_scratch(const at::Tensor& x) {
   const meta::ProductShape shape = {.rows = x.size(0), .inner = x.size(1)};
   const std::int64_t bytes = meta::float_product_scratch(shape, traced_backend()->threads);
   mark_scratch(at::empty({bytes}, x.options().dtype(at::kByte)));
 }
 
-/// x Wᵀ + b of (rows, in) and (out, in).
+/// Computes x Wᵀ + b for `x` (rows, in) and `weight` (out, in).
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const MaybeTensor& bias) {
   const bool is_onednns = is_for_onednn(x, weight);
   if (is_onednns && x.is_cpu()) return onednn_product(x, weight, bias);
@@ -63,16 +63,16 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const MaybeTen
   return y;
 }
 
-/// dy W, the gradient of x. The weight, read transposed, needs no scratch memory.
+/// Computes dy W, the gradient of x. Reading the weight transposed needs no scratch memory.
 at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
   const at::Tensor turned = weight.t();
   return dy.is_cpu() && is_for_onednn(dy, turned) ? onednn_product(dy, turned, {}) : dy.mm(weight);
 }
 
-/// Flattens all dimensions but the last: a view wherever possible.
+/// Flattens all dimensions but the last; returns a view if possible.
 at::Tensor in_rows(const at::Tensor& x) { return x.dim() == 2 ? x : x.reshape({-1, x.size(-1)}); }
 
-/// Rows in the shape of `like`, except for the last dimension.
+/// Returns `rows` in the shape of `like`, except for the last dimension.
 at::Tensor shaped(const at::Tensor& rows, const at::Tensor& like) {
   if (like.dim() == 2) return rows;
   std::vector<std::int64_t> shape = like.sizes().vec();
@@ -136,7 +136,7 @@ class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunc
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (torch::GradMode::is_enabled())
-      throw std::logic_error("an adapted layer has no gradient of its gradient");
+      throw std::logic_error("an adapted layer does not support double backward");
     const NoViews no_views;
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &narrow = saved[1], &weight = saved[2], &a = saved[3],
@@ -155,7 +155,7 @@ class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunc
   }
 };
 
-/// Whether the functions above compute it.
+/// True if the functions above support these tensors.
 bool is_ours(const at::Tensor& x, const at::Tensor& weight) {
   const at::ScalarType type = x.scalar_type();
   return (type == at::kFloat || type == at::kDouble) && weight.scalar_type() == type &&

@@ -12,26 +12,26 @@ struct LowRank {
   double scaling = 1;
 };
 
-/// x Wᵀ + b over the last dimension: torch's linear, with torch's gradients in exact arithmetic;
-/// `bias` may be undefined. Of `x` and `weight`, (out, in), it keeps what the gradients need. An
-/// adapter's output is added in place, and so is its share of the gradient of `x`; with an adapter,
-/// a gradient of the gradient is refused with std::logic_error.
+/// Returns x Wᵀ + b over the last dimension. The result and its gradients equal those of torch's
+/// linear in exact arithmetic. `weight` is (out, in); `bias` may be undefined. Of `x` and `weight`,
+/// only what the gradients need is saved. An adapter's output is added in place, and so is its
+/// share of the gradient of `x`; with an adapter, double backward throws std::logic_error.
 ///
-/// On CPUs for which Processor says so, oneDNN computes large float32 products, except for the
-/// gradient of the weight: it is faster than MKL, which torch uses, and rounds differently. The
-/// choice depends only on the processor and the shapes. Half types, autocast and other devices use
-/// torch's own function; then there must be no adapter.
+/// On CPUs with Processor::onednn_multiplies, oneDNN computes large float32 products, except for
+/// the gradient of the weight. It is faster there than MKL, which torch uses, and rounds
+/// differently. The choice depends only on the processor and the shapes. Half types, autocast and
+/// other devices use torch's own function and do not support an adapter.
 at::Tensor linear_layer(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                         const std::optional<LowRank>& adapter = {});
 
-/// Whether a CPU computes with `x`, or is planned to.
+/// True if computations with `x` run on a CPU. For a Meta tensor, the planned device counts.
 bool is_on_cpu(const at::Tensor& x);
 
-/// Whether linear_layer() multiplies such tensors by torch's product: float32 or float64 on a CPU,
-/// not under autocast, and not one of the large products that oneDNN computes.
+/// True if linear_layer() multiplies such tensors with torch's product: float32 or float64 on a
+/// CPU without autocast, except for the large products that oneDNN computes.
 bool has_torch_product(const at::Tensor& x, const at::Tensor& weight);
 
-/// Whether linear_layer() supports such tensors with an adapter of the type `adapter`.
+/// True if linear_layer() supports such tensors with an adapter of the type `adapter`.
 bool takes_adapter(const at::Tensor& x, const at::Tensor& weight, at::ScalarType adapter);
 
 }  // namespace stages

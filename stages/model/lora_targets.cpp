@@ -22,7 +22,7 @@ void check_expression(runner::ConfigReader& reader, std::string_view key, const 
   } catch (const std::invalid_argument& error) {
     reader.fail(key, ErrorCode::kBadPattern,
                 "'" + text + "' is not a regular expression: " + error.what(),
-                "write it as Python does, or give a list of names");
+                "use Python's syntax, or give a list of names");
   }
 }
 
@@ -37,7 +37,7 @@ ModuleSelection read_selection(runner::ConfigReader& reader, std::string_view ke
   return names;
 }
 
-/// A mapping from expressions to numbers, in the order written.
+/// Reads a mapping from expressions to numbers, in the order written.
 template <typename T>
 std::vector<std::pair<std::string, T>> read_patterns(runner::ConfigReader& reader,
                                                      std::string_view key) {
@@ -76,7 +76,7 @@ LoraOptions read_lora_options(runner::ConfigReader& reader) {
   if (layers_pattern) check_expression(reader, "layers_pattern", *layers_pattern);
   if (layers) {
     options.layers = *layers;
-    // peft's own rule without a pattern misses a number in the second part of a name: timm's
+    // Without a pattern, peft misses a number in the second part of a name, as in timm's
     // blocks.0.attn.
     options.layers_pattern = {layers_pattern.value_or("[^.]*")};
   }
@@ -102,7 +102,7 @@ bool is_or_ends_with(std::string_view name, std::string_view item) {
   return name.ends_with(item) && name[name.size() - item.size() - 1] == '.';
 }
 
-/// A selection in a form for matching.
+/// A ModuleSelection that is compiled for matching.
 class Selection {
  public:
   explicit Selection(const ModuleSelection& selection) {
@@ -125,7 +125,7 @@ class Blocks {
  public:
   explicit Blocks(const LoraOptions& options) : numbers_(options.layers) {
     if (numbers_.empty()) return;
-    // The number is the first one in the name at the place that the pattern requires.
+    // Captures the first number in the name that follows a match of the pattern.
     for (const std::string& pattern : options.layers_pattern)
       patterns_.emplace_back("(?:|.*?\\.)(?:" + pattern + ")\\.(?<idx>\\d+)\\..*");
     if (patterns_.empty()) patterns_.emplace_back(".*?\\.[^.]*\\.(?<idx>\\d+)\\..*");
@@ -147,7 +147,7 @@ class Blocks {
   std::vector<Expression> patterns_;
 };
 
-/// `pattern` as the whole of a name or its end after a dot.
+/// Returns an expression that matches `pattern` with a whole name, or its end after a dot.
 Expression end_of_name(const std::string& pattern) {
   return Expression("(?:.*\\.)?(?:" + pattern + ")");
 }
@@ -158,8 +158,7 @@ class Patterns {
  public:
   explicit Patterns(const std::vector<std::pair<std::string, T>>& patterns) {
     for (const auto& [pattern, number] : patterns) {
-      const Expression alone(pattern);  // ")(" is invalid, although it would be valid inside
-                                        // brackets
+      const Expression alone(pattern);  // refuses ")(", which would be valid inside end_of_name()
       patterns_.emplace_back(end_of_name(pattern), number);
     }
   }
@@ -243,11 +242,11 @@ std::vector<LoraTarget> select_targets(const LoraOptions& options,
   if (named == 0) fail_without_targets(options, candidates);
   if (chosen.empty()) {
     throw StageError(ErrorCode::kOptionConflict,
-                     "of the " + std::to_string(named) +
-                         " layers that 'targets' names none is left by 'exclude', " +
-                         "'layers' and 'modules_to_save'")
+                     "'targets' matches " + std::to_string(named) +
+                         " layers, but 'exclude', 'layers' and 'modules_to_save' " +
+                         "leave none of them")
         .at("/targets")
-        .with_help("a model without adapters is 'kind: model.linear_probe'");
+        .with_help("for a model without adapters, use 'kind: model.linear_probe'");
   }
   return chosen;
 }

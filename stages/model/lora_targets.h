@@ -14,23 +14,23 @@ class ConfigReader;
 
 namespace stages {
 
-/// Modules by name. A list selects modules whose name is an item or ends in '.' and an item. A
-/// string selects those whose whole name matches it as an Expression.
+/// Selects modules by name. A list selects a module if its name is an item of the list or ends in
+/// '.' and an item. A string is an Expression that must match the module's whole name.
 using ModuleSelection = std::variant<std::vector<std::string>, std::string>;
 
 /// The biases that are trained and saved with the adapters.
 enum class LoraBias {
   kNone,
   kAll,
-  kAdapted,  ///< those of layers with an adapter [lora_only]
+  kAdapted,  ///< only biases of layers with an adapter [lora_only]
 };
 
 /// How A is initialised. B is initialised with zeros, except for kRandom.
 enum class LoraInitialization {
   kKaiming,   ///< uniform within 1/sqrt(inputs) [true]
   kGaussian,  ///< normal with the standard deviation 1/rank [gaussian]
-  kRandom,    ///< as kKaiming, and B uniform within 1/sqrt(rank), so that the initial output
-              ///< differs: tests [false]
+  kRandom,    ///< like kKaiming, but B is uniform within 1/sqrt(rank), so the adapter has an effect
+              ///< from the start; for tests [false]
 };
 
 /// The adapters of a network, by peft's names for modules. Where our option name differs from
@@ -41,12 +41,12 @@ struct LoraOptions {
   bool rank_stabilized = false;  ///< scaling is alpha/sqrt(rank), not alpha/rank [use_rslora]
   double dropout = 0;            ///< of an adapter's input, in training [lora_dropout]
   ModuleSelection targets;       ///< [target_modules]
-  ModuleSelection exclude;       ///< of the targets, those that get no adapter [exclude_modules]
+  ModuleSelection exclude;       ///< targets that get no adapter [exclude_modules]
   std::vector<std::int64_t> layers = {};  ///< numbers of blocks; empty: all [layers_to_transform]
   std::vector<std::string> layers_pattern =
-      {};  ///< expressions for the part of a name before such a number
-  /// Another rank or alpha for layers whose name, or its end after a dot, matches an expression;
-  /// the first match counts.
+      {};  ///< expressions for the part of a name before a block's number
+  /// Sets another rank or alpha for a layer if its name, or the end of its name after a dot,
+  /// matches an expression; the first match counts.
   std::vector<std::pair<std::string, std::int64_t>> rank_pattern = {};
   std::vector<std::pair<std::string, double>> alpha_pattern = {};
   LoraBias bias = LoraBias::kNone;
@@ -57,11 +57,11 @@ struct LoraOptions {
   bool operator==(const LoraOptions&) const = default;
 };
 
-/// alpha/rank, or alpha/sqrt(rank).
+/// Returns alpha/rank, or alpha/sqrt(rank) if the options are rank-stabilized.
 double lora_scaling(const LoraOptions& options, std::int64_t rank, double alpha);
 
-/// Reads the adapter options of model.lora. A faulty expression becomes an error of `reader` at its
-/// option.
+/// Reads the adapter options of model.lora. Reports invalid expressions as errors of `reader` at
+/// their options.
 LoraOptions read_lora_options(runner::ConfigReader& reader);
 
 /// A module that options may name.
@@ -77,21 +77,21 @@ struct LoraTarget {
   double alpha = 0;
 };
 
-/// Whether a module is in the list, or inside one that is.
+/// True if `modules` contains the module `name` or a module around it.
 bool is_in_module(std::string_view name, const std::vector<std::string>& modules);
 
-/// The layers that get an adapter by peft's rules, in the order of the candidates. Throws
-/// runner::StageError, to be reported at targets, exclude or layers, if there are none or one of
-/// them cannot have an adapter, and std::invalid_argument for an invalid expression.
+/// Returns the layers that get an adapter by peft's rules, in the order of the candidates. Throws
+/// runner::StageError at `targets`, `exclude` or `layers` if there are none or one of them cannot
+/// have an adapter, and std::invalid_argument for an invalid expression.
 std::vector<LoraTarget> select_targets(const LoraOptions& options,
                                        std::span<const TargetCandidate> candidates);
 
-/// The items of targets that match no candidate; they have no effect.
+/// Returns the items of options.targets that match no candidate and so have no effect.
 std::vector<std::string> unused_targets(const LoraOptions& options,
                                         std::span<const TargetCandidate> candidates);
 
-/// The expressions of rank_pattern and alpha_pattern that match none of the layers that get an
-/// adapter.
+/// Returns the expressions of rank_pattern and alpha_pattern that match none of the layers that get
+/// an adapter.
 std::vector<std::string> unused_patterns(const LoraOptions& options,
                                          std::span<const TargetCandidate> candidates,
                                          const std::vector<LoraTarget>& targets);

@@ -17,13 +17,13 @@ namespace {
 
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
-/// Numbers per part: they stay in a core's cache while they are read twice, and can be summed
-/// accurately in float32.
+/// Number of elements per part. They stay in a core's cache while they are read twice, and can be
+/// summed accurately in float32.
 constexpr std::int64_t kElementsOfPart = 1 << 15;
-/// Fewer channels are not worth a thread.
+/// Minimum number of channels per thread; fewer are not worth starting one.
 constexpr std::int64_t kChannelsOfThread = 64;
 
-/// The pixels of all maps, one row of channels each, divided into parts.
+/// Divides the pixels of all maps into parts; each pixel is a row of channels.
 class Pixels {
  public:
   struct Part {
@@ -61,7 +61,8 @@ class Pixels {
   const std::int64_t channels_, count_, of_part_;
 };
 
-// For one pixel, channel by channel. Nothing overlaps, so the loop is vectorized over channels.
+// These functions process one pixel, channel by channel. Their arrays do not overlap, so the
+// compiler can vectorize the loops over channels.
 
 void add(const float* __restrict x, float* __restrict sum, std::int64_t channels) {
   for (std::int64_t c = 0; c < channels; ++c) sum[c] += x[c];
@@ -89,11 +90,10 @@ void apply(const float* __restrict x, const float* __restrict scale, const float
 struct Slopes {
   const float *mean, *scale, *offset;  ///< as in apply()
   const float *of_mean,
-      *of_square;  ///< subtracted from each number's slope, for its share in the mean and the
-                   ///< variance
+      *of_square;  ///< for the share of the gradient that flows through the mean and the variance
 };
 
-/// The gradient of apply()'s result before its relu.
+/// Returns the gradient of apply()'s result before ReLU.
 template <bool kHasRelu>
 float slope_of(float dy, float x, float scale, float offset) {
   const float product = x * scale, normal = product + offset;
@@ -121,7 +121,7 @@ void apply_slopes(const float* __restrict dy, const float* __restrict x, const S
   }
 }
 
-/// The values of one part, two rows of channels: means and sums of squares about them, or sums.
+/// Two rows of channels for one part: means and sums of squared distances from them, or two sums.
 struct OfPart {
   float *first, *second;
 };
@@ -164,7 +164,7 @@ void compute_moments(const Pixels& pixels, const float* x, float* of_parts, doub
   });
 }
 
-/// Moves the running statistic, float32, towards the batch's value.
+/// Updates a channel's running statistic, float32, with the value of the batch.
 void collect(const at::Tensor& collected, std::int64_t channel, double of_batch) {
   float& value = collected.mutable_data_ptr<float>()[channel];
   value = static_cast<float>(kBatchNormMomentum * of_batch + (1 - kBatchNormMomentum) * value);
@@ -220,7 +220,7 @@ class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRel
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (torch::GradMode::is_enabled())
-      throw std::logic_error("a normalised batch has no gradient of its gradient");
+      throw std::logic_error("a normalised batch does not support double backward");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &maps = saved[0], &statistics = saved[1];
     const Pixels pixels(maps);

@@ -6,24 +6,24 @@
 
 namespace stages {
 
-/// What normalize_batch() uses in addition to the maps; all (channels), float32.
+/// The tensors that normalize_batch() uses in addition to the maps. All are (channels), float32.
 struct BatchNormTensors {
   at::Tensor weight, bias;
   at::Tensor running_mean,
-      running_var;  ///< moved by kBatchNormMomentum towards the batch's; undefined: not tracked
+      running_var;  ///< updated with kBatchNormMomentum; undefined: not tracked
 };
 
 constexpr double kBatchNormMomentum = 0.1, kBatchNormEpsilon = 1e-5;
 
-/// Whether normalize_batch() supports such maps: (n, channels, h, w) of float32 on a CPU,
-/// channels_last, more than one number per channel.
+/// True if normalize_batch() supports such maps: (n, channels, h, w), float32, on a CPU,
+/// channels_last, with more than one number per channel.
 bool can_normalize_batch(const at::Tensor& maps, const at::Tensor& weight);
 
-/// Torch's batch_norm by the statistics of the batch, followed by relu if `has_relu`. It takes
-/// eight passes over memory, forward and backward, where torch takes fourteen (Chan, Golub and
-/// LeVeque, 1979, for the statistics), and the sums do not depend on the number of threads. The
-/// maps are kept for the backward pass, the result is not. A gradient of the gradient is refused
-/// with std::logic_error. With `ranks`, the batch is that of all of them.
+/// Computes torch's batch_norm with the statistics of the batch, followed by ReLU if `has_relu`.
+/// Forward and backward need eight passes over memory, where torch needs fourteen; the statistics
+/// are computed as in Chan, Golub and LeVeque (1979). The sums do not depend on the number of
+/// threads. The maps are saved for the backward pass, but not the result. Double backward throws
+/// std::logic_error. With `ranks`, the statistics are computed over all ranks' batches together.
 at::Tensor normalize_batch(const at::Tensor& maps, const BatchNormTensors& tensors, bool has_relu,
                            const RankStatisticsPtr& ranks = {});
 

@@ -55,7 +55,7 @@ constexpr std::string_view kProjection = "visual_projection.",
 constexpr std::array<std::string_view, 3> kFusedParts = {"q_proj", "k_proj",
                                                          "v_proj"};  // the rows of a fused layer
 
-/// Tensors that are not weights: the numbers of a shape, and consecutive positions.
+/// Tensors that are not weights: sizes of the model, and position indices.
 constexpr std::array<std::string_view, 6> kNoWeights = {"input_resolution",
                                                         "context_length",
                                                         "vocab_size",
@@ -63,14 +63,14 @@ constexpr std::array<std::string_view, 6> kNoWeights = {"input_resolution",
                                                         "vision_model.embeddings.position_ids",
                                                         "text_model.embeddings.position_ids"};
 /// Tensors that whole models have in addition to a vision tower. A name that ends in '.' stands for
-/// all below it.
+/// all names that begin with it.
 constexpr std::array<std::string_view, 11> kOfOtherParts = {
     "text_model.",          "text_projection.", "text_projection",  "logit_scale",
     "logit_bias",           "transformer.",     "token_embedding.", "ln_final.",
     "positional_embedding", "vit.pooler.",      "pooler."};
 constexpr std::array<std::string_view, 4> kOtherHeads = {"classifier.", "head.", "pre_logits.",
                                                          "make_classifier."};
-/// The name of the class head next to the CLIP in a published training.
+/// The class head's name, next to a CLIP, in the published training code for Stanford Cars.
 constexpr std::string_view kPublishedHead = "make_classifier.";
 
 bool is_one_of(std::string_view name, auto& list) {
@@ -90,7 +90,8 @@ bool is_of_adapter(std::string_view weight) {
 
 enum class Fit { kNone, kSame, kResized };
 
-/// Whether tensors differ only in dimensions of 1 or in the number of positions.
+/// Returns kSame if the shapes differ at most in dimensions of size 1, and kResized if only the
+/// number of positions differs, which it records in `report`.
 Fit fit_of(const std::string& name, const at::Tensor& weight, const at::Tensor& values,
            PretrainedReport& report) {
   const at::Tensor tensor = values.squeeze();
@@ -103,7 +104,7 @@ Fit fit_of(const std::string& name, const at::Tensor& weight, const at::Tensor& 
   return Fit::kResized;
 }
 
-/// Classifies what is in the file but was not used.
+/// Sorts the file's unused tensors into report.left_out and report.unexpected.
 void sort_out(const std::vector<std::string>& unused, bool has_projection, bool has_texts,
               PretrainedReport& report) {
   for (const std::string& name : unused) {
@@ -119,37 +120,37 @@ void sort_out(const std::vector<std::string>& unused, bool has_projection, bool 
 
 }  // namespace
 
-/// Where the numbers of one tensor go.
+/// Where the values of one tensor go.
 struct PretrainedPlaces::Place {
   enum class How {
-    kInOrder,     ///< one after another, from `offset` of the weight on
+    kInOrder,     ///< one after another, starting at `offset` in the weight
     kTransposed,  ///< the tensor's rows are the weight's columns
     kResized,     ///< position embeddings of another image size
   };
   at::Tensor weight;   // of the network
   std::string theirs;  // the tensor's name
   How how = How::kInOrder;
-  std::int64_t offset = 0;          // of the first used number, in the weight
-  std::int64_t begin = 0, end = 0;  // of the numbers that are used
+  std::int64_t offset = 0;          // where the first used value goes in the weight
+  std::int64_t begin = 0, end = 0;  // range of the tensor's values that are used
   at::Tensor whole = {};            // the values of a tensor that cannot be placed piece by piece
 };
 
-/// Finds the tensors that a weight is made of, and remembers which have been used.
+/// Finds the file's tensors that a weight consists of, and remembers which ones were used.
 class PretrainedPlaces::Source {
  public:
   Source(const NamedTensors& saved, WeightLayout layout) : layout_(layout) {
     for (const auto& [name, tensor] : saved) by_name_.emplace(name, tensor.to(at::kMeta));
   }
 
-  /// The tensors that our weight `ours` is made of, and its shape in the file. The shape is
-  /// undefined if the file lacks the weight; `lacking` then gets the names that it would have
-  /// there.
+  /// Returns the shape of our weight `ours` in the file, and the places of the tensors that it
+  /// consists of. The shape is undefined if the file lacks the weight; the missing names are then
+  /// added to `lacking`.
   std::pair<at::Tensor, std::vector<Place>> find(const std::string& ours,
                                                  std::vector<std::string>& lacking) {
     if (const auto theirs = library_name(layout_, ours)) {
       const at::Tensor tensor = take(*theirs, lacking);
       if (!tensor.defined()) return {};
-      // Their projection multiplies from the right.
+      // OpenAI's projection multiplies from the right.
       const bool is_projection = ours.starts_with(kProjection) || ours.starts_with(kTextProjection);
       const bool is_transposed =
           layout_ == WeightLayout::kOpenClip && is_projection && tensor.dim() == 2;
@@ -167,7 +168,7 @@ class PretrainedPlaces::Source {
     return {};
   }
 
-  /// Whether there is a tensor of this name and shape, which then counts as used.
+  /// Returns true if there is a tensor of this name and shape, and then marks it as used.
   bool take_of_shape(const std::string& theirs, at::IntArrayRef shape) {
     const auto found = by_name_.find(theirs);
     if (found == by_name_.end() || found->second.sizes() != shape) return false;
@@ -194,7 +195,7 @@ class PretrainedPlaces::Source {
     return found->second;
   }
 
-  /// `ours` with the layer at `at` renamed to `layer`.
+  /// Returns `ours` with the layer at `at` renamed to `layer`.
   static std::string with_layer(const std::string& ours, std::size_t at, std::string_view layer) {
     return ours.substr(0, at + 1) + std::string(layer) + ours.substr(ours.rfind('.'));
   }
@@ -249,7 +250,7 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
     throw StageError(ErrorCode::kDamagedWeights,
                      "the weights have no vision tower with known names: " + listed_weights(names))
         .with_help(
-            "give those of a CLIP or ViT model from transformers, timm, OpenAI or open_clip");
+            "give weights of a CLIP or ViT model from transformers, timm, OpenAI or open_clip");
   }
   report_.wrapper = *wrapper;
   const NamedTensors plain = unwrapped(saved, report_.wrapper);
@@ -291,8 +292,8 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
     ++report_.taken;
   }
   sort_out(source.unused(), has_projection, has_texts, report_);
-  // timm keeps CLIP's projection as a head with a bias, which is zero in OpenAI's weights; no other
-  // library has one.
+  // timm stores CLIP's projection as a head with a bias, which is zero in OpenAI's weights. Other
+  // libraries have no such bias.
   constexpr const char* kBias = "head.bias";
   if (*layout == WeightLayout::kTimmClip && has_projection &&
       std::ranges::count(report_.left_out, kBias) > 0)
@@ -303,7 +304,7 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
   if (!report_.fits()) report_.taken = 0;
 }
 
-/// Loads it only if the number of classes is the same.
+/// Loads the class head only if the number of classes is the same.
 bool PretrainedPlaces::take_class_head(const std::string& ours, const at::Tensor& weight,
                                        Source& source) {
   const std::string theirs = std::string(kPublishedHead) + ours.substr(kClassHead.size());

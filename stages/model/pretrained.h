@@ -18,49 +18,48 @@ namespace stages {
 
 /// How position embeddings are resized to another number of patches.
 enum class PositionResize {
-  kBicubic,           ///< without antialiasing, as transformers' interpolate_pos_encoding
-  kBicubicAntialias,  ///< with antialiasing, as timm's resample_abs_pos_embed, which always
-                      ///< computes in float32
+  kBicubic,           ///< without antialiasing, like transformers' interpolate_pos_encoding
+  kBicubicAntialias,  ///< with antialiasing, always in float32, like timm's resample_abs_pos_embed
 };
 
-/// Resizes `positions` (1 + n², width), the class token's first, to (tokens, width) for a grid of
-/// another side; both `tokens` and the rows of `positions` are one more than a square.
-/// Differentiable. The class token's embedding is not changed.
+/// Resizes position embeddings (1 + n², width), with the class token's first, to (tokens, width)
+/// for another grid; `tokens` must be one more than a square. The class token's embedding stays
+/// unchanged. The operation is differentiable.
 at::Tensor resize_positions(const at::Tensor& positions, std::int64_t tokens, PositionResize how);
 
-/// The side of the square grid of `tokens` without the class token; 0 if it is not a square.
+/// Returns the side of the square grid that `tokens` form without the class token; 0 if they do not
+/// form a square.
 std::int64_t grid_side(std::int64_t tokens);
 
-/// What became of every tensor in a file of weights, and of every weight of the network.
+/// What happened to every tensor in a weights file, and to every weight of the network.
 struct PretrainedReport {
   WeightLayout layout = WeightLayout::kClip;
   std::int64_t taken = 0;                ///< weights of the network that now have the file's values
-  std::vector<std::string> missing;      ///< names, as in the file, of weights that it lacks
+  std::vector<std::string> missing;      ///< weights that the file lacks, by their names in files
   std::vector<std::string> unexpected;   ///< tensors that no part of such a model has
   std::vector<std::string> wrong_shape;  ///< "vit.layernorm.weight [48] for [64]"
   std::vector<std::string>
       left_out;  ///< tensors of parts that this network lacks: a text tower, another head
   std::vector<std::string> random;  ///< weights that no file of this layout has: the head
-  std::string wrapper;  ///< before the names in the file: "module.", "clip."; empty: none
+  std::string wrapper;  ///< prefix of the names in the file: "module.", "clip."; empty: none
   std::int64_t positions_before = 0,
                positions_after = 0;  ///< sides of the grid if it was resized
 
   bool fits() const { return missing.empty() && unexpected.empty() && wrong_shape.empty(); }
-  /// "152 weights of timm's ViT; position embeddings from 14 x 14 to 24 x 24; left out:
-  /// head.weight, head.bias; random: head.weight, head.bias".
+  /// Returns "152 weights of timm's ViT; position embeddings resized from 14 x 14 to 24 x 24; left
+  /// out: head.weight and head.bias; random: head.weight and head.bias".
   std::string text() const;
-  /// "2 missing (a, b), 1 unexpected (c)"; empty if all fits.
+  /// Returns "2 missing (a and b), 1 unexpected (c)"; empty if everything fits.
   std::string misfits() const;
 };
 
-/// Loads the tensors of a model of transformers, timm, OpenAI or open_clip into the tower and the
-/// projection of an ImageClassifier, or both towers of a ClipNetwork, by whichever names they have
-/// (weight_names.h). Fused and separate projections are split and joined, OpenAI's projections are
-/// transposed, position embeddings are resized, and numbers are converted to the weight's type.
-/// Heads and adapters are not loaded, except for a CLIP's class head as the published training of
-/// cars saves it. Prefixes that programs put before every name (wrapper_of()) are removed. The
-/// tensors arrive piece by piece, so only the few that cannot be placed that way are held in memory
-/// as a whole:
+/// Loads a model of transformers, timm, OpenAI or open_clip, under any of the names in
+/// weight_names.h, into the tower and the projection of an ImageClassifier, or into both towers of
+/// a ClipNetwork. Fused projections are split, separate ones joined, OpenAI's projections are
+/// transposed, position embeddings are resized, and values are converted to the weight's type.
+/// Heads and adapters are not loaded, except for a CLIP's class head that is called make_classifier
+/// in the file. Prefixes that programs put before every name (wrapper_of()) are removed. Tensors
+/// are copied piece by piece; only the few that cannot be are first collected in memory:
 ///
 ///   PretrainedPlaces places(network, shapes, resize);
 ///   if (!places.report().fits()) refuse(places.report().misfits());
@@ -68,17 +67,17 @@ struct PretrainedReport {
 ///   if (!places.report().fits()) refuse(places.report().misfits());  // errors in the values
 class PretrainedPlaces {
  public:
-  /// `saved` holds the tensors, of which only names and shapes are used. The network may be on the
-  /// Meta device, where only the report is useful; it must outlive this. Throws runner::StageError
-  /// if the names are of no known layout.
+  /// Uses only the names and shapes of `saved`. `network` must outlive this object; it may be on
+  /// the Meta device if only the report is needed. Throws runner::StageError if the names belong to
+  /// no known layout.
   PretrainedPlaces(torch::nn::Module& network, const NamedTensors& saved, PositionResize resize);
   PretrainedPlaces(const PretrainedPlaces&) = delete;
   PretrainedPlaces& operator=(const PretrainedPlaces&) = delete;
   ~PretrainedPlaces();
 
   const PretrainedReport& report() const { return report_; }
-  /// Receives the tensors and writes them to the network, if the report fits(). It refers to this
-  /// object.
+  /// Returns a sink that writes the tensors it receives to the network. The report must satisfy
+  /// fits(), and this object must outlive the sink.
   WeightSink sink();
 
  private:
@@ -90,11 +89,12 @@ class PretrainedPlaces {
   PretrainedReport report_;
   PositionResize resize_;
   std::vector<Place> places_;
-  std::vector<at::Tensor> zeros_;       // weights that only some layouts have; 0 for the others
+  std::vector<at::Tensor> zeros_;       // weights that this layout lacks and that are then 0
   std::string bias_that_must_be_zero_;  // a tensor that has no place; empty: none
 };
 
-/// The same for tensors in memory: all or nothing.
+/// Loads tensors that are in memory, like PretrainedPlaces. Loads nothing if any of them does not
+/// fit.
 PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors& saved,
                                  PositionResize resize);
 

@@ -33,8 +33,8 @@ struct PythonModelConfig {
   std::string entry;    ///< "timm:create_model", "my_net.py:make"
   nlohmann::ordered_json arguments = nlohmann::ordered_json::object();
   nlohmann::ordered_json shown_arguments = nlohmann::ordered_json::object();  ///< without secrets
-  std::optional<std::string> class_argument;  ///< that gets the number of classes
-  std::string input;                          ///< the samples' tensor that it gets
+  std::optional<std::string> class_argument;  ///< the argument that gets the number of classes
+  std::string input;                          ///< the samples' tensor that the network gets
   std::optional<LoraOptions> lora;
   std::optional<TowerOptions> towers;  ///< nullopt: the network gets one tensor
 };
@@ -70,7 +70,7 @@ PythonNetwork::Draws draws_of(const HostedNetwork& network, const PythonModelCon
   return network.find_draws(shape, config.towers ? config.towers->context.length : 0, device);
 }
 
-/// What is known of a network before it is made for its data.
+/// What is known about a network before it is created for its data.
 struct PythonTraits {
   std::string mixing_layer, lone_mixing_layer;  ///< as in PythonNetwork
   PythonNetwork::Draws draws;
@@ -78,7 +78,7 @@ struct PythonTraits {
 
 class PythonModel : public Model {
  public:
-  /// The tokenizer is that of the towers.
+  /// `tokenizer` is for the towers; it may be null if there are none.
   PythonModel(PythonModelConfig config, PythonTraits traits,
               std::shared_ptr<const Tokenizer> tokenizer)
       : config_(std::move(config)),
@@ -113,7 +113,8 @@ class PythonModel : public Model {
     }
     return outputs;
   }
-  /// What it draws by itself depends on how a batch is split, as what BatchNorm computes does.
+  /// The random numbers that a network draws by itself depend on how a batch is split, like the
+  /// statistics of BatchNorm.
   bool mixes_samples() const override { return !mixing_layer_.empty() || !draws_.places.empty(); }
   std::string why_mixed() const override {
     if (!mixing_layer_.empty() && lone_mixing_layer_.empty() && draws_.places.empty())
@@ -134,8 +135,8 @@ class PythonModel : public Model {
     if (!draws_.places.empty()) {
       lines.push_back(
           "the network draws random numbers by itself, from torch's generator, which each step "
-          "sets: " +
-          drawing_places() + "; a batch that is split would draw others");
+          "seeds: " +
+          drawing_places() + "; a split batch would draw different numbers");
     }
     if (const auto* hosted = dynamic_cast<const HostedNetwork*>(&network); hosted && hosted->lora())
       add_notes(*hosted->lora(), network, lines);
@@ -156,13 +157,13 @@ class PythonModel : public Model {
                         std::vector<std::string>& lines) {
     lines.push_back(trainable_line(network));
     if (!lora.unused_targets.empty())
-      lines.push_back("targets that name no layer: " +
+      lines.push_back("targets that match no layer: " +
                       runner::listed(lora.unused_targets, 10, "'"));
     if (!lora.unused_patterns.empty())
       lines.push_back("patterns that match no layer with an adapter: " +
                       runner::listed(lora.unused_patterns, 10, "'"));
     if (lora.options.modules_to_save.empty())
-      lines.emplace_back("no module is trained as a whole: modules_to_save names a new head");
+      lines.emplace_back("no module is trained as a whole; list a new head in modules_to_save");
   }
 
   std::shared_ptr<torch::nn::Module> make(const DatasetDescription& data, const char* device,
@@ -173,7 +174,7 @@ class PythonModel : public Model {
                        "the data's samples have no tensor '" + config_.input + "'")
           .at("/input")
           .in_stage(config_.pointer)
-          .with_help("name one that they have, such as image");
+          .with_help("name one of the samples' tensors, such as image");
     }
     try {
       find_draws(device, seed, data, input->shape);
@@ -190,7 +191,8 @@ class PythonModel : public Model {
     }
   }
 
-  /// A network that needs values draws only where it has some: with them it is tried once.
+  /// Finds out where the network draws random numbers, if that is unknown. Some networks need real
+  /// values for that: they are run once with them.
   void find_draws(const char* device, std::uint64_t seed, const DatasetDescription& data,
                   const std::vector<std::int64_t>& shape) const {
     const bool is_real = std::string_view(device) != "meta";
@@ -213,7 +215,8 @@ class PythonModel : public Model {
     return {{"entry", config_.entry}, {"arguments", std::move(arguments)}};
   }
 
-  /// Refuses data whose pixels are not prepared as those that pretrained weights were trained on.
+  /// Refuses data if its pixels are prepared differently from those that the pretrained weights
+  /// were trained on.
   void check_pixels_of(const nlohmann::ordered_json& pretrained, const DatasetDescription& data,
                        const TensorSpec& input) const {
     if (pretrained.is_null()) return;
@@ -255,7 +258,7 @@ class PythonModel : public Model {
   }
 
   const std::string mixing_layer_, lone_mixing_layer_;
-  mutable PythonNetwork::Draws draws_;  // until it is known, each outline tries to find it
+  mutable PythonNetwork::Draws draws_;  // while it is unknown, each outline tries to find it
   mutable bool was_run_for_draws_ = false;
 };
 
@@ -311,13 +314,13 @@ class PythonStage final : public runner::Stage {
   }
 
  private:
-  /// Null: the network reads no texts.
+  /// Returns the tokenizer; null if the network reads no texts.
   std::shared_ptr<const Tokenizer> read_tokenizer(runner::RunContext& context) const {
     if (!config_.towers) return nullptr;
     try {
       auto tokenizer = opened_tokenizer(config_.towers->tokenizer);
       if (!config_.towers->tokenizer.merges)
-        context.say("the tokenizer has no merges: every byte of a caption is a token, of " +
+        context.say("the tokenizer has no merges: every byte of a caption is one token, out of " +
                     std::to_string(tokenizer->size()));
       return tokenizer;
     } catch (StageError& error) {

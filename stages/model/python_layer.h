@@ -9,16 +9,16 @@
 
 namespace stages {
 
-/// A linear layer or convolution of a PythonNetwork, which can have an adapter. Python computes the
-/// layer's own product.
+/// A linear layer or convolution of a PythonNetwork that can have an adapter. Python computes the
+/// layer's own output.
 class PythonLayer : public AdaptableLayer, public HostedModule {
  public:
-  /// `steps` are those of a convolution.
+  /// `steps` are the steps of a convolution; nullopt for a linear layer.
   explicit PythonLayer(std::optional<ConvolutionSteps> steps) : steps_(std::move(steps)) {}
 
-  /// Makes the registered parameters its weight and bias.
+  /// Sets `weight` and `bias` to the registered parameters of these names.
   void adopt_weights();
-  /// True once it has run with its adapter.
+  /// True once run() has been called.
   bool has_run() const { return has_run_; }
 
   std::optional<ConvolutionSteps> steps() const override { return steps_; }

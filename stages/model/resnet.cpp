@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kStages = 4;
 
-/// The number of blocks in each stage.
+/// Returns the number of blocks in each stage.
 std::array<std::int64_t, kStages> blocks_of_depth(std::int64_t depth) {
   if (depth == 12) return {2, 1, 1, 1};
   if (depth == 18) return {2, 2, 2, 2};
@@ -26,8 +26,8 @@ std::array<std::int64_t, kStages> blocks_of_depth(std::int64_t depth) {
   throw std::logic_error("no ResNet of depth " + std::to_string(depth));
 }
 
-/// Adaptive average pooling. If all bins have one size, a plain mean over them, whose gradient a
-/// GPU sums in a fixed order.
+/// Computes adaptive average pooling. If all bins have the same size, it is a plain mean over each
+/// bin, because GPUs sum the gradient of a mean in a fixed order.
 at::Tensor pooled_to(const at::Tensor& x, std::int64_t size) {
   if (x.size(2) == size && x.size(3) == size) return x;
   if (x.size(2) % size != 0 || x.size(3) % size != 0)
@@ -123,7 +123,7 @@ constexpr std::string_view kFirstWeight = "conv1.weight", kFirstOfBlocks = "laye
                            kBatchCount = ".num_batches_tracked", kHeadOfClasses = "fc.";
 constexpr std::size_t kNamesShown = 6;
 
-/// The prefix before torchvision's names; empty if there are no such names.
+/// Returns the prefix before torchvision's names; empty also if there are no such names.
 std::string prefix_of(const NamedTensors& saved) {
   for (const auto& [name, tensor] : saved) {
     if (!name.ends_with(kFirstOfBlocks)) continue;
@@ -139,7 +139,7 @@ std::string sizes_text(const at::Tensor& tensor) {
   return text.str();
 }
 
-/// "layer1.2" of "layer1.2.conv1.weight", and "conv1" of "conv1.weight".
+/// Returns "layer1.2" for "layer1.2.conv1.weight", and "conv1" for "conv1.weight".
 std::string block_of(const std::string& name) {
   const std::size_t first = name.find('.');
   return name.substr(0, name.starts_with("layer") ? name.find('.', first + 1) : first);

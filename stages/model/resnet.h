@@ -25,13 +25,12 @@ struct ResNetOptions {
   std::int64_t depth = 18;  ///< 12, 18 or 34
   ResNetStem stem = ResNetStem::kImageNet;
   BatchNormStatistics statistics = BatchNormStatistics::kOfBatch;
-  std::int64_t width =
-      64;  ///< channels of the first stage; each later stage has twice those of the one before
-  std::int64_t pooled_size = 7;  ///< of the map that kFeti ends with
+  std::int64_t width = 64;       ///< channels of the first stage; each later stage doubles them
+  std::int64_t pooled_size = 7;  ///< height and width of the last map of kFeti
 };
 
-/// Two 3 x 3 convolutions and the shortcut that is added. Children by torchvision's names: conv1,
-/// bn1, conv2, bn2, and if the shape changes downsample.0 and downsample.1.
+/// A residual block: two 3 x 3 convolutions and a shortcut. Children by torchvision's names: conv1,
+/// bn1, conv2, bn2 and, if the shape changes, downsample.0 and downsample.1.
 class BasicBlock : public RecomputableModule {
  public:
   BasicBlock(std::int64_t in, std::int64_t out, std::int64_t stride, BatchNormStatistics statistics,
@@ -41,11 +40,11 @@ class BasicBlock : public RecomputableModule {
  private:
   at::Tensor compute(const at::Tensor& x) const override;
 
-  std::shared_ptr<Convolution> conv1_, conv2_, shortcut_;  // a null shortcut: the input itself
+  std::shared_ptr<Convolution> conv1_, conv2_, shortcut_;  // null shortcut_: the input itself
   std::shared_ptr<BatchNorm> bn1_, bn2_, shortcut_norm_;
 };
 
-/// A residual network (He and others, 2015) up to its last feature map. Children by torchvision's
+/// A residual network (He et al., 2015) up to its last feature map. Children by torchvision's
 /// names: conv1, bn1, layer1.0 … layer4.N.
 class ResNet : public FeatureMaps {
  public:
@@ -61,36 +60,37 @@ class ResNet : public FeatureMaps {
   std::vector<std::shared_ptr<BasicBlock>> blocks_;
 };
 
-/// What became of every tensor in a file of weights, and of every weight of a ResNet.
+/// What happened to every tensor in a weights file, and to every weight of a ResNet.
 struct ResNetWeightsReport {
   std::string prefix;  ///< before torchvision's names in the file: "module.resnet."; usually empty
   std::int64_t taken = 0;  ///< weights and buffers of the network that have the file's values
-  std::vector<std::string> missing;      ///< names of those that the file lacks
+  std::vector<std::string> missing;      ///< weights and buffers that the file lacks
   std::vector<std::string> wrong_shape;  ///< "conv1.weight [64, 3, 7, 7] for [64, 3, 5, 5]"
   std::vector<std::string> left_out;     ///< tensors of a classifier's head: fc.weight, fc.bias
   std::vector<std::string> unused;       ///< all other tensors without a place in the network
 
   bool fits() const { return missing.empty() && wrong_shape.empty(); }
-  /// "110 tensors of ResNet-18; left out: fc.bias, fc.weight; without a place: layer2.1.bn1.bias
-  /// and 19 more".
+  /// Returns "110 tensors of ResNet-18; left out: fc.bias and fc.weight; without a place:
+  /// layer2.1.bn1.bias and 19 more".
   std::string text(std::int64_t depth) const;
-  /// "40 tensors of 3 blocks are missing (layer1.2, layer2.2, layer2.3)"; empty if all fits.
+  /// Returns "40 tensors are missing, of layer1.2, layer2.2 and layer2.3"; empty if everything
+  /// fits.
   std::string misfits() const;
 };
 
-/// Loads the tensors of a file into a ResNet by torchvision's names: as torchvision saves them, or
-/// all below a prefix from a program's own modules. The tensors arrive piece by piece, as in
-/// PretrainedPlaces (stages/model/pretrained.h). num_batches_tracked of a BatchNorm may be missing,
-/// as in files from before 2018; it is 0 then, and nothing depends on it.
+/// Loads the tensors of a file into a ResNet by torchvision's names, with or without a common
+/// prefix from a program's own modules. The tensors arrive piece by piece, as in PretrainedPlaces
+/// (stages/model/pretrained.h). num_batches_tracked of a BatchNorm may be missing, as in files from
+/// before 2018; it is then 0, and nothing depends on it.
 class ResNetPlaces {
  public:
-  /// `saved` holds the tensors, of which only names and shapes are used. The network may be on the
-  /// Meta device, where only the report is useful; it must outlive this.
+  /// Uses only the names and shapes of `saved`. `network` must outlive this object; it may be on
+  /// the Meta device if only the report is needed.
   ResNetPlaces(ResNet& network, const NamedTensors& saved);
 
   const ResNetWeightsReport& report() const { return report_; }
-  /// Receives the tensors and writes them to the network, if the report fits(). It refers to this
-  /// object.
+  /// Returns a sink that writes the tensors it receives to the network. The report must satisfy
+  /// fits(), and this object must outlive the sink.
   WeightSink sink();
 
  private:

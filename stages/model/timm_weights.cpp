@@ -24,7 +24,7 @@ NamedTensors weights_of(const torch::nn::Module& network) {
   return weights;
 }
 
-/// The prefix before the names of `ours` in `saved`: the one under which most of them are.
+/// Returns the prefix under which `saved` contains the most names of `ours`.
 std::string common_prefix(const NamedTensors& ours, const std::string& first,
                           const NamedTensors& saved) {
   std::string best;
@@ -41,7 +41,7 @@ std::string common_prefix(const NamedTensors& ours, const std::string& first,
   return best;
 }
 
-/// Whether the tensor belongs to a classifier on the backbone below `prefix`: "fc.weight",
+/// True if the tensor belongs to a classifier of the backbone below `prefix`: "fc.weight",
 /// "classifier.9.weight".
 bool is_of_classifier(std::string_view name, std::string_view prefix) {
   if (prefix.ends_with(kOfBackbone) && !name.starts_with(prefix))

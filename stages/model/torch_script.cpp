@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kBlocksOfTower = "vision_model.encoder.layers.";
 
-/// Adds lines to the text of a method.
+/// Builds the text of a method line by line.
 class MethodText {
  public:
   explicit MethodText(const std::string& head) : text_(head + "\n") {}
@@ -36,7 +36,7 @@ class MethodText {
 
 std::string number(double value) { return nlohmann::json(value).dump(); }
 
-/// A parameter's name as an attribute.
+/// Returns the name of the attribute for a parameter.
 std::string attribute(std::string name) {
   std::ranges::replace(name, '.', '_');
   return name;
@@ -46,7 +46,7 @@ std::string linear(const std::string& input, const std::string& layer) {
   return "torch.linear(" + input + ", self." + layer + "_weight, self." + layer + "_bias)";
 }
 
-/// Writes the program of one network. Its modules share a compilation unit, so their classes have
+/// Creates the program of a network. Its modules share a compilation unit, so their classes get
 /// distinct names in the file.
 class ScriptWriter {
  public:
@@ -74,7 +74,7 @@ class ScriptWriter {
     return {c10::QualifiedName("__torch__." + name), unit_, /*shouldMangle=*/true};
   }
 
-  /// The parameters below `prefix`; for the classifier itself, those that are in no block.
+  /// Adds the parameters below `prefix`; an empty prefix adds those outside the blocks.
   void add_parameters(torch::jit::Module& to, std::string_view prefix) const {
     for (const auto& item : parameters_) {
       if (!item.key().starts_with(prefix) ||
@@ -157,7 +157,7 @@ class ScriptWriter {
       std::make_shared<torch::jit::CompilationUnit>();
 };
 
-/// The program restates the network's computation, so compare their outputs.
+/// Compares the outputs of the two implementations of the same computation; throws if they differ.
 void check_program(torch::jit::Module& program, const ImageClassifier& network) {
   const std::int64_t side = network.options().tower.image_size, images = 2;
   const at::Tensor pixels =
@@ -166,7 +166,7 @@ void check_program(torch::jit::Module& program, const ImageClassifier& network) 
   const at::Tensor theirs = program.forward({pixels}).toTensor();
   constexpr double kRelative = 1e-3, kAbsolute = 1e-4;
   if (!torch::allclose(theirs, ours, kRelative, kAbsolute, /*equal_nan=*/true)) {
-    throw std::logic_error("the TorchScript program gives other logits than the network");
+    throw std::logic_error("the logits of the TorchScript program differ from the network's");
   }
 }
 

@@ -23,13 +23,13 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 using Tensors = std::vector<at::Tensor>;
 
-/// Elements of two or three tensors that stay in a core's cache from one operator to the next. With
-/// fewer, starting the operators costs more than it saves.
+/// Number of elements per piece: that many of two or three tensors stay in a core's cache from one
+/// operator to the next. With fewer, starting the operators costs more than the cache saves.
 constexpr std::int64_t kPieceElements = 1 << 16;
 
-/// Applies the elementwise `work` to tensors of one type and one shape. On a CPU it works piece by
-/// piece, so several operators read and write the memory once. Torch computes some elements at the
-/// end of each thread's share with other instructions than the rest; pieces do not depend on the
+/// Applies the elementwise `work` to tensors of the same type and shape. On a CPU it works piece by
+/// piece, so several operators read and write memory only once. Torch computes the last elements of
+/// each thread's share with different instructions; pieces make the result independent of the
 /// number of threads.
 void in_pieces(const Tensors& tensors, const std::function<void(const Tensors&)>& work) {
   const at::Tensor& first = tensors.front();
@@ -53,7 +53,7 @@ void in_pieces(const Tensors& tensors, const std::function<void(const Tensors&)>
   });
 }
 
-/// x · sigmoid(1.702 x). Composed of operators it would keep both x and the sigmoid.
+/// x · sigmoid(1.702 x). Composed of torch's operators, it would save both x and the sigmoid.
 class QuickGelu : public torch::autograd::Function<QuickGelu> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x) {
@@ -69,10 +69,10 @@ class QuickGelu : public torch::autograd::Function<QuickGelu> {
     return y;
   }
 
-  /// It is silu(1.702 x) / 1.702, so its derivative is that of silu at 1.702 x.
+  /// quick_gelu(x) is silu(1.702 x) / 1.702, so its derivative equals that of silu at 1.702 x.
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (torch::GradMode::is_enabled())
-      throw std::logic_error("quick_gelu has no gradient of its gradient");
+      throw std::logic_error("quick_gelu does not support double backward");
     const at::Tensor x = context->get_saved_variables()[0];
     const at::Tensor slope = at::native::wrapped_scalar_tensor(kSlope);
     const at::Tensor dx = at::empty_like(x);
@@ -121,21 +121,21 @@ at::Tensor activate(Activation activation, const at::Tensor& x) {
 
 namespace {
 
-/// A level of the dotted names that computes nothing itself.
+/// A module that computes nothing and only adds a level to the dotted names.
 class Level : public torch::nn::Module {};
 
-/// The first of the tokens (n, tokens, width), as a view.
+/// Returns a view of the first of the tokens (n, tokens, width).
 at::Tensor first_token(const at::Tensor& tokens) { return tokens.narrow(1, 0, 1); }
 
-/// x + y, written over `y`, which nothing else has saved, if it has the type of the sum.
+/// Returns x + y. Overwrites `y` if it has the type of `x` and is not a view; no gradient needs it.
 at::Tensor added_to(at::Tensor y, const at::Tensor& x) {
   return y.scalar_type() == x.scalar_type() && !y.is_view() ? y.add_(x) : x + y;
 }
 
 }  // namespace
 
-// The children of each module are registered in the order of HF's state dict, on which formulas for
-// weights rely.
+// The children of each module are registered in the order of HF's state dict; the formulas for
+// weights rely on this order.
 
 Attention::Attention(const BlockOptions& block, const at::TensorOptions& options)
     : heads_(block.num_attention_heads), is_causal_(block.is_causal) {

@@ -18,19 +18,19 @@ namespace stages {
 /// The activation between the two layers of a block's MLP.
 enum class Activation {
   kQuickGelu,  ///< x · sigmoid(1.702 x), as in OpenAI's weights
-  kGelu,       ///< x · Φ(x), by the error function
+  kGelu,       ///< x · Φ(x), computed with the error function
 };
 
-/// Their names in recipes and configs.
+/// The names of the activations in recipes and configs.
 inline constexpr std::array<std::pair<std::string_view, Activation>, 2> kActivations = {
     {{"quick_gelu", Activation::kQuickGelu}, {"gelu", Activation::kGelu}}};
 std::string_view name(Activation activation);
-/// The activation with that name in kActivations.
+/// Returns the activation with that name, which must be in kActivations.
 Activation activation_named(std::string_view word);
 
-/// Applies the activation to each element. Only `x` is kept for the backward pass. quick_gelu has
-/// the bits of torch's `x * sigmoid(1.702 * x)` on one thread, for any number of threads; a
-/// gradient of its gradient is refused with std::logic_error.
+/// Applies the activation to each element. Only `x` is saved for the backward pass. For any number
+/// of threads, quick_gelu is bitwise equal to torch's `x * sigmoid(1.702 * x)` on one thread; its
+/// double backward throws std::logic_error.
 at::Tensor activate(Activation activation, const at::Tensor& x);
 
 /// The options that all blocks of a tower share.
@@ -42,23 +42,24 @@ struct BlockOptions {
   double layer_norm_eps = 0;
   double attention_dropout = 0;  ///< probability
   bool fused_qkv = false;        ///< queries, keys and values are one layer, as in timm
-  bool is_causal = false;        ///< a token attends to itself and those before it
+  bool is_causal = false;        ///< a token attends only to itself and the tokens before it
 };
 
-/// Multi-head self-attention over the tokens of each row (Vaswani et al. 2017, arXiv:1706.03762):
-/// (n, tokens, width) to the same. Each token attends to all tokens or, if it is causal, to itself
-/// and those before it. In training each attention weight is dropped with a probability. Children:
-/// k_proj, v_proj, q_proj, or fused in qkv, whose rows are the queries', the keys' and the values';
-/// out_proj and dropout. All have biases.
+/// Multi-head self-attention over the tokens of each row (Vaswani et al. 2017, arXiv:1706.03762).
+/// Maps (n, tokens, width) to the same shape. Each token attends to all tokens or, with causal
+/// attention, to itself and the tokens before it. In training, attention weights are dropped with a
+/// probability. Children: k_proj, v_proj and q_proj, or a fused qkv with rows for queries, keys and
+/// values in that order; out_proj and dropout. All linear layers have biases.
 class Attention : public RecomputableModule {
  public:
-  /// hidden_size of `block` is a multiple of num_attention_heads.
+  /// hidden_size of `block` must be a multiple of num_attention_heads.
   Attention(const BlockOptions& block, const at::TensorOptions& options);
-  /// The result of forward() for the first token alone, (n, 1, width); not for causal attention.
+  /// Returns the result of forward() for the first token only, (n, 1, width). The attention must
+  /// not be causal.
   at::Tensor forward_first(const at::Tensor& x) const;
 
  private:
-  enum class Tokens { kAll, kFirst };  // that attend to the others
+  enum class Tokens { kAll, kFirst };  // the tokens that attend to the others
   at::Tensor compute(const at::Tensor& x) const override { return attend(x, Tokens::kAll); }
   at::Tensor attend(const at::Tensor& x, Tokens asking) const;
 
@@ -75,7 +76,7 @@ class Attention : public RecomputableModule {
   std::shared_ptr<Dropout> dropout_;
 };
 
-/// Two layers with an activation between them. Children: fc1, fc2.
+/// Two linear layers with an activation between them. Children: fc1, fc2.
 class Mlp : public RecomputableModule {
  public:
   Mlp(std::int64_t width, std::int64_t inner_width, Activation activation,
@@ -88,22 +89,22 @@ class Mlp : public RecomputableModule {
   std::shared_ptr<Linear> first_, second_;
 };
 
-/// x += attention(norm(x)); x += mlp(norm(x)). In training each addition is skipped for a sample
-/// with probability `drop_path`. Children: self_attn, layer_norm1, mlp, layer_norm2, drop_path1,
-/// drop_path2.
+/// A transformer block: x += attention(norm(x)); x += mlp(norm(x)). In training, each addition is
+/// skipped with probability `drop_path` for each sample. Children: self_attn, layer_norm1, mlp,
+/// layer_norm2, drop_path1, drop_path2.
 class TransformerBlock : public RecomputableModule {
  public:
   TransformerBlock(const BlockOptions& block, double drop_path, const at::TensorOptions& options);
   bool is_block() const override { return true; }
-  /// The result of forward() for the first token alone, (n, 1, width): of the others only keys and
-  /// values are computed. In exact arithmetic it and all gradients equal those of forward(), under
-  /// the same dropout names.
+  /// Returns the result of forward() for the first token only, (n, 1, width); for the other tokens
+  /// only keys and values are computed. The result and all gradients equal those of forward() in
+  /// exact arithmetic, with the same dropout names.
   at::Tensor forward_first(const at::Tensor& x) const;
 
  private:
   at::Tensor compute(const at::Tensor& x) const override;
   at::Tensor compute_first(const at::Tensor& x) const;
-  /// The second half, for `x` with the attention added.
+  /// Computes the second half of the block; `x` already includes the attention.
   at::Tensor add_mlp(const at::Tensor& x) const;
 
   std::shared_ptr<Attention> attention_;
@@ -113,7 +114,7 @@ class TransformerBlock : public RecomputableModule {
   std::shared_ptr<Dropout> path_of_attention_, path_of_mlp_;
 };
 
-/// Makes the blocks of a tower and registers them in it as encoder.layers.<i>, HF's names. The
+/// Creates the blocks of a tower and registers them in it as encoder.layers.<i>, HF's names. The
 /// probability of skipping a branch rises in equal steps from 0 at the first block to `drop_path`
 /// at the last.
 std::vector<std::shared_ptr<TransformerBlock>> register_blocks(torch::nn::Module& tower,

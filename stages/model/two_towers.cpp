@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 using runner::ErrorCode;
 using runner::StageError;
 
-constexpr double kLargestLogitScale = 10;  // as model.clip's option logit_scale
+constexpr double kLargestLogitScale = 10;  // the limit of model.clip's option logit_scale
 
 Json with_towers(Json request, const TowerOptions& options) {
   request["towers"] = {
@@ -30,7 +30,7 @@ StageError refusal_of_towers(const TowerOptions& options, const std::string& opt
   return StageError(ErrorCode::kOptionConflict, message).at('/' + option).in_stage(options.pointer);
 }
 
-/// "(8, 16)".
+/// Returns a tensor's shape for messages: "(8, 16)".
 std::string shape_of(const at::Tensor& tensor) {
   std::string text;
   for (const std::int64_t size : tensor.sizes())
@@ -72,8 +72,8 @@ TwoTowers::TwoTowers(const Json& request, bool draws, Json description, TowerOpt
   const auto need_method = [&](const char* tower, const std::string& name, const char* input) {
     if (found.at(tower)) return;
     throw refusal_of_towers(options_, tower, network + " has no method '" + name + "'")
-        .with_help("give it one: def " + name + "(self, " + input +
-                   "), or name its own method that embeds " + tower + "s: towers." + tower);
+        .with_help("add one, def " + name + "(self, " + input + "), or set towers." + tower +
+                   " to the method that embeds " + tower + "s");
   };
   need_method("image", options_.image, "image");
   need_method("text", options_.text, "tokens");
@@ -84,9 +84,10 @@ TwoTowers::TwoTowers(const Json& request, bool draws, Json description, TowerOpt
                                 ? network + " has no parameter '" + options_.logit_scale + "'"
                                 : "'" + options_.logit_scale + "' of " + network + " is " + instead)
         .with_help(
-            "make it in the constructor, as the logarithm of the similarities' factor: "
+            "create it in the constructor, as the logarithm of the factor that scales "
+            "similarities: "
             "self.logit_scale = nn.Parameter(torch.tensor(2.6592)); "
-            "train.learning_rate_factors.logit_scale=0 keeps it as it is");
+            "train.learning_rate_factors.logit_scale=0 keeps it constant");
   }
   logit_scale_ = named_parameters()[found.at("logit_scale").get<std::string>()];
   check_scale();
@@ -98,8 +99,8 @@ void TwoTowers::check_scale() const {
   if (std::isfinite(scale) && std::abs(scale) <= kLargestLogitScale) return;
   throw refusal_of_towers(options_, "logit_scale",
                           "the network's '" + options_.logit_scale + "' begins with " +
-                              std::to_string(scale) + ", which is no logarithm of a factor")
-      .with_help("begin with one from -10 to 10: CLIP's is 2.6592, the logarithm of 1 / 0.07");
+                              std::to_string(scale) + ", but it must be the logarithm of a factor")
+      .with_help("begin with a value from -10 to 10: CLIP's is 2.6592, the logarithm of 1 / 0.07");
 }
 
 at::Tensor TwoTowers::embedded(const std::string& tower, const at::Tensor& input) {
@@ -128,8 +129,8 @@ at::Tensor TwoTowers::embedded(const std::string& tower, const at::Tensor& input
   const std::string other = tower == "image" ? "text" : "image";
   if (widths_.contains(other) && widths_[other] != output.size(1)) {
     refuse(method + " returned embeddings of " + std::to_string(output.size(1)) +
-               " numbers, and those of " + other + "s have " + std::to_string(widths_[other]),
-           "project both into one space");
+               " numbers, but embeddings of " + other + "s have " + std::to_string(widths_[other]),
+           "project both into the same space");
   }
   return output / output.norm(2, /*dim=*/-1, /*keepdim=*/true);
 }
@@ -147,13 +148,13 @@ NamedTensors TwoTowers::embed(const NamedTensors& inputs) {
 void check_vocabulary(std::int64_t rows, std::int64_t size, const TowerOptions& options) {
   const bool is_guess = !options.tokenizer.merges && rows > size;
   if (rows >= size && !is_guess) return;
-  throw refusal_of_towers(options, "tokenizer/merges",
-                          "the network has embeddings of " + std::to_string(rows) +
-                              " tokens, and the tokenizer" +
-                              (options.tokenizer.merges ? "" : " without merges, of bytes,") +
-                              " has " + std::to_string(size))
+  throw refusal_of_towers(
+      options, "tokenizer/merges",
+      "the network has embeddings of " + std::to_string(rows) + " tokens, but the tokenizer" +
+          (options.tokenizer.merges ? "" : " without merges (one token per byte)") + " has " +
+          std::to_string(size))
       .with_help(is_guess
-                     ? "name the merges of the tokenizer that its weights were trained with, or "
+                     ? "name the merges of the tokenizer that the weights were trained with, or "
                        "make the network for " +
                            std::to_string(size) + " tokens"
                      : "make the network for " + std::to_string(size) +

@@ -18,29 +18,29 @@ class ConfigReader;
 
 namespace stages {
 
-/// The section `towers` of a network that Python makes.
+/// The options in the section `towers` of model.python.
 struct TowerOptions {
   std::string pointer;                   ///< place in the recipe, "/model/towers"
   std::string image, text, logit_scale;  ///< two methods and a parameter, by their names in Python
   std::optional<double> maximum_logit_scale;
   TokenizerOptions tokenizer;
   CaptionContext context;
-  bool fills_context = true;  ///< texts are padded to the context, not to the longest of a batch
+  bool fills_context = true;  ///< pad texts to the context, not to the longest text of a batch
 };
 
 TowerOptions read_tower_options(runner::ConfigReader& reader);
 
-/// A network of Python that embeds images and texts, by a method for each.
+/// A Python network with a method that embeds images and a method that embeds texts.
 class TwoTowers : public HostedNetwork {
  public:
-  /// Throws runner::StageError also if the network lacks what `options` name, or if its factor's
-  /// logarithm is no sensible one.
+  /// Throws runner::StageError like HostedNetwork, and if the network lacks a method or parameter
+  /// that `options` name, or if the initial value of its logit scale is unreasonable.
   TwoTowers(const nlohmann::ordered_json& request, bool draws, nlohmann::ordered_json description,
             TowerOptions options);
 
-  /// As a Model::forward() of an ImageTextModel: the outputs of the towers that the inputs are for.
-  /// Rows are divided by their lengths. Throws runner::StageError if the towers do not suit one
-  /// another.
+  /// Implements Model::forward() for an ImageTextModel: returns the embeddings of the images or
+  /// tokens in `inputs`, each of length 1, and the logit scale. Throws runner::StageError if an
+  /// embedding has an unexpected shape or type, or if the towers' widths differ.
   NamedTensors embed(const NamedTensors& inputs);
   const at::Tensor& logit_scale() const { return logit_scale_; }
   /// True once both towers have run.
@@ -55,8 +55,8 @@ class TwoTowers : public HostedNetwork {
   std::map<std::string, std::int64_t> widths_;  // of the embeddings, by tower
 };
 
-/// Throws runner::StageError if a network that has embeddings of `rows` tokens does not suit a
-/// tokenizer of `size` tokens.
+/// Throws runner::StageError if a network with embeddings of `rows` tokens does not suit a
+/// tokenizer with `size` tokens.
 void check_vocabulary(std::int64_t rows, std::int64_t size, const TowerOptions& options);
 
 }  // namespace stages

@@ -19,12 +19,12 @@ struct VisionTowerOptions {
   BlockOptions block;
   std::int64_t num_hidden_layers = 0;
   std::int64_t patch_size = 0;
-  std::int64_t image_size = 0;  ///< height and width in pixels, a multiple of patch_size
-  double drop_path = 0;         ///< of the last block; it rises in equal steps from 0 at the first
-  bool patch_bias = false;      ///< the patch convolution has a bias, as in ViT
+  std::int64_t image_size = 0;     ///< height and width in pixels, a multiple of patch_size
+  double drop_path = 0;            ///< of the last block; rises in equal steps from 0 at the first
+  bool patch_bias = false;         ///< the patch convolution has a bias, as in ViT
   bool norm_before_blocks = true;  ///< a norm before the first block, as in CLIP
 
-  /// The patches of one image and the class token.
+  /// Returns the number of patches of an image, plus one for the class token.
   std::int64_t tokens() const { return (image_size / patch_size) * (image_size / patch_size) + 1; }
 };
 
@@ -33,7 +33,7 @@ struct VisionTowerOptions {
 class VisionEmbeddings : public PrecisionModule {
  public:
   VisionEmbeddings(const VisionTowerOptions& tower, const at::TensorOptions& options);
-  /// (n, 3, image_size, image_size) to (n, tokens, hidden_size).
+  /// Maps (n, 3, image_size, image_size) to (n, tokens, hidden_size).
   at::Tensor forward(const at::Tensor& pixels) const;
 
  private:
@@ -42,11 +42,11 @@ class VisionEmbeddings : public PrecisionModule {
   std::shared_ptr<PositionEmbedding> positions_;
 };
 
-/// CLIP's vision transformer (Radford et al. 2021, arXiv:2103.00020) or, by its options, the first
-/// one (Dosovitskiy et al. 2020, arXiv:2010.11929). The parameter names are those of HF's
-/// `vision_model` for both: embeddings.{class_embedding, patch_embedding.weight,
+/// CLIP's vision transformer (Radford et al. 2021, arXiv:2103.00020) or, depending on the options,
+/// the original one (Dosovitskiy et al. 2020, arXiv:2010.11929). Both use the parameter names of
+/// HF's `vision_model`: embeddings.{class_embedding, patch_embedding.weight,
 /// position_embedding.weight}, pre_layrnorm, encoder.layers.<i>.{self_attn.{k,v,q,out}_proj,
-/// layer_norm1, mlp.{fc1,fc2}, layer_norm2}, post_layernorm; weight_names.h has those of other
+/// layer_norm1, mlp.{fc1,fc2}, layer_norm2}, post_layernorm. weight_names.h has the names of other
 /// libraries.
 ///
 ///   const at::Tensor tokens = tower.forward(pixels);   // (n, tokens, hidden_size)
@@ -59,16 +59,16 @@ class VisionTower : public PrecisionModule {
  public:
   explicit VisionTower(const VisionTowerOptions& tower, const at::TensorOptions& options = {});
 
-  /// The input of the first block, (n, tokens, hidden_size), for `pixels` (n, 3, image_size,
-  /// image_size).
+  /// Returns the input of the first block, (n, tokens, hidden_size), for `pixels` (n, 3,
+  /// image_size, image_size).
   at::Tensor embed(const at::Tensor& pixels) const;
-  /// The output of the last block, without a final norm.
+  /// Returns the output of the last block, without a final norm, (n, tokens, hidden_size).
   at::Tensor forward(const at::Tensor& pixels) const;
-  /// Only the class token of forward()'s result, (n, 1, hidden_size): what the last block computes
-  /// for other tokens is skipped.
+  /// Returns only the class token of forward()'s result, (n, 1, hidden_size). The last block does
+  /// not compute the other tokens.
   at::Tensor forward_class_token(const at::Tensor& pixels) const;
-  /// The class token of forward()'s result, or of forward_class_token()'s, after post_layernorm,
-  /// (n, hidden_size).
+  /// Returns the class token after post_layernorm, (n, hidden_size), for a result of forward() or
+  /// forward_class_token().
   at::Tensor pool(const at::Tensor& last_hidden_state) const;
 
   const std::vector<std::shared_ptr<TransformerBlock>>& blocks() const { return blocks_; }
@@ -80,29 +80,29 @@ class VisionTower : public PrecisionModule {
   std::shared_ptr<LayerNorm> norm_of_pooled_;
 };
 
-/// Makes each layer of a tower as narrow as possible, and the image as small; the number of layers
-/// stays.
+/// Makes the layers of a tower very narrow and its images very small. The number of layers stays
+/// the same.
 void shrink(VisionTowerOptions& tower, std::optional<std::int64_t>& image_size,
             std::optional<std::int64_t>& projection_dim);
 
-/// The data for such a tower: images of its size and features of `width`.
+/// Returns data for a tower after shrink(): with images of its size and features of `width`.
 DatasetDescription shrunken_data(DatasetDescription data, std::int64_t width);
 
-/// The feature of the tower that the head sees. HF's names are in brackets.
+/// The feature of the tower that the head classifies. HF's names are in brackets.
 enum class Feature {
   kPooled,               ///< the class token after post_layernorm [pooler_output]
-  kProjected,            ///< the same, projected [image_embeds of CLIPVisionModelWithProjection]
+  kProjected,            ///< kPooled, projected [image_embeds of CLIPVisionModelWithProjection]
   kProjectedBeforeNorm,  ///< the class token projected without post_layernorm [last_hidden_state[:,
                          ///< 0]]
 };
 
-/// Their names in recipes.
+/// The names of the features in recipes.
 inline constexpr std::array<std::pair<std::string_view, Feature>, 3> kFeatures = {
     {{"pooled", Feature::kPooled},
      {"projected", Feature::kProjected},
      {"projected_before_norm", Feature::kProjectedBeforeNorm}}};
 
-/// True if the feature is a projection, so there must be one.
+/// True if the feature needs a projection.
 bool is_projected(Feature feature);
 
 /// The shape of a classifier on top of a tower.
@@ -114,7 +114,7 @@ struct ImageClassifierOptions {
   std::int64_t num_classes = 0;
   double dropout =
       0;  ///< probability that an element of the feature is dropped before the head, in training
-  bool projection_bias = false;  ///< as in timm's CLIP, whose projection is its head
+  bool projection_bias = false;  ///< as in timm's CLIP, where the projection is a head
 
   std::int64_t feature_width() const {
     return is_projected(feature) ? *projection_dim : tower.block.hidden_size;
@@ -128,16 +128,16 @@ class ImageClassifier : public PrecisionModule {
   explicit ImageClassifier(const ImageClassifierOptions& classifier,
                            const at::TensorOptions& options = {});
 
-  /// From pixels (n, 3, image_size, image_size): {"logits": (n, num_classes), "features": (n,
-  /// feature_width())}; the returned features have no dropout.
+  /// Maps pixels (n, 3, image_size, image_size) to {"logits": (n, num_classes), "features": (n,
+  /// feature_width())}. Dropout is not applied to the returned features.
   NamedTensors forward(const at::Tensor& pixels) const;
-  /// Only the features of pixels, (n, feature_width()).
+  /// Returns only the features of pixels, (n, feature_width()).
   at::Tensor features(const at::Tensor& pixels) const;
-  /// The logits of such features.
+  /// Returns the logits, (n, num_classes), of features from features().
   at::Tensor classify(const at::Tensor& features) const;
-  /// Only the feature, from the tower's last hidden state.
+  /// Returns only the feature, for the tower's last hidden state.
   at::Tensor feature(const at::Tensor& last_hidden_state) const;
-  /// The projection of some tokens (n, hidden_size); there must be one.
+  /// Projects some tokens (n, hidden_size). The classifier must have a projection.
   at::Tensor projected(const at::Tensor& tokens) const;
 
   const VisionTower& tower() const { return *tower_; }

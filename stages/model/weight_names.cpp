@@ -16,8 +16,8 @@
 namespace stages {
 namespace {
 
-/// Our name, the library's name. A name stands for itself and all below it; if the first ends in
-/// "weight" or "bias", only for itself.
+/// Our name and the library's name. They stand for themselves and all names below them; if ours
+/// ends in "weight" or "bias", only for themselves.
 using Pair = std::pair<std::string_view, std::string_view>;
 
 /// Our prefixes before the number of a block.
@@ -25,13 +25,12 @@ constexpr std::string_view kBlocks = "vision_model.encoder.layers.",
                            kTextBlocks = "text_model.encoder.layers.";
 
 struct Names {
-  std::string_view prefix;            ///< before all that follows except `outside` and the text
-                                      ///< tower's
+  std::string_view prefix;            ///< before all names except `outside` and the text tower's
   std::string_view blocks;            ///< before the number of a block
   std::span<const Pair> around;       ///< outside the blocks
   std::span<const Pair> in_block;     ///< after the number of a block
   std::span<const Pair> outside;      ///< without the prefix
-  std::string_view text_blocks = {};  ///< of the text tower; empty: such a model has none
+  std::string_view text_blocks = {};  ///< `blocks` of the text tower; empty: there is none
 };
 
 constexpr std::array<Pair, 5> kClipAround = {
@@ -146,7 +145,8 @@ bool is_parameter(std::string_view name) {
   return name.ends_with("weight") || name.ends_with("bias");
 }
 
-/// `name` with its leading `from` replaced by `to`, if `from` matches whole parts of the name.
+/// Returns `name` with its leading `from` replaced by `to`; nullopt if `from` does not match whole
+/// parts of the name.
 std::optional<std::string> replaced(std::string_view name, std::string_view from,
                                     std::string_view to, bool is_whole) {
   if (!name.starts_with(from)) return std::nullopt;
@@ -167,7 +167,7 @@ std::optional<std::string> translated(std::span<const Pair> pairs, std::string_v
   return std::nullopt;
 }
 
-/// "12.rest" split into its parts; the number is empty if it does not begin with one.
+/// Splits "12.rest" into the number and the rest; both are empty if it does not have this form.
 std::pair<std::string_view, std::string_view> numbered(std::string_view text) {
   std::size_t end = 0;
   while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end]))) ++end;
@@ -306,7 +306,7 @@ std::optional<std::string> wrapper_of(const NamedTensors& saved) {
   if (std::ranges::adjacent_find(wrappers, std::ranges::not_equal_to()) != wrappers.end()) {
     throw runner::StageError(
         runner::ErrorCode::kOptionConflict,
-        "the weights are those of several models, below " + runner::listed(wrappers, 8, "'"))
+        "the weights contain several models, below " + runner::listed(wrappers, 8, "'"))
         .with_help("choose one: weights_entry=" + wrappers[0].substr(0, wrappers[0].size() - 1));
   }
   return wrappers[0];
@@ -317,7 +317,8 @@ runner::PretrainedConfig sizes_of_weights(const NamedTensors& named) {
   const NamedTensors saved = unwrapped(named, wrapper_of(named).value_or(""));
   const auto layout = layout_of(saved);
   if (!layout) return sizes;
-  /// The size of our weight `ours` along `dimension`; negative dimensions count from the last.
+  /// Returns the size of our weight `ours` along `dimension`; negative dimensions count from the
+  /// last.
   const auto size = [&](const std::string& ours,
                         std::int64_t dimension) -> std::optional<std::int64_t> {
     const auto theirs = library_name(*layout, ours);

@@ -9,7 +9,7 @@
 
 namespace stages {
 
-/// The library whose names the weights of a vision transformer have.
+/// The library and model class that the weights of a vision transformer are named for.
 enum class WeightLayout {
   kClip,       ///< transformers, CLIPModel, and CLIPVisionModel up to version 4:
                ///< vision_model.encoder.layers.0.…
@@ -22,43 +22,45 @@ enum class WeightLayout {
                ///< vit.layers.0.attention.q_proj
   kVit5Inner,  ///< the same for ViTModel: layers.0.attention.q_proj
   kTimm,       ///< timm's vit_…: blocks.0.attn.qkv
-  kTimmClip,   ///< timm's vit_…_clip_…, whose head is CLIP's projection
+  kTimmClip,   ///< timm's vit_…_clip_…, with CLIP's projection as the head
   kOpenClip,   ///< OpenAI and open_clip: visual.transformer.resblocks.0.attn.in_proj_weight
 };
 
-/// "transformers' CLIP", "timm's ViT", … for messages.
+/// Returns the layout's name for messages: "transformers' CLIP", "timm's ViT", …
 std::string_view name(WeightLayout layout);
 
-/// The library's name of a module or parameter that we (vision_tower.h, clip_network.h) call
-/// `ours`, such as "vision_model.encoder.layers.0.self_attn.q_proj" or that with ".lora_A.weight";
-/// nullopt if it has none. If the library fuses a projection that we keep as parts, the parts have
-/// no name; if it keeps parts of one that we fuse, the fused one has none.
+/// Returns the library's name for a module or parameter that vision_tower.h or clip_network.h calls
+/// `ours`, such as "vision_model.encoder.layers.0.self_attn.q_proj", also with ".lora_A.weight".
+/// Returns nullopt if the library has none: separate projections have no name in a library that
+/// fuses them, and a fused projection has none in a library that keeps it separate.
 std::optional<std::string> library_name(WeightLayout layout, std::string_view ours);
 
-/// The opposite direction.
+/// Returns our name for a module or parameter that the library calls `theirs`; nullopt if there is
+/// none.
 std::optional<std::string> our_name(WeightLayout layout, std::string_view theirs);
 
-/// Whether queries, keys and values share a layer.
+/// True if queries, keys and values share a layer in this layout.
 bool is_fused(WeightLayout layout);
 
-/// The layout that tensors of these names have; nullopt if unknown.
+/// Returns the layout that the tensors' names belong to; nullopt if it is unknown.
 std::optional<WeightLayout> layout_of(const NamedTensors& saved);
 
-/// The prefix that programs put before a model's names ("module.", "model.encoder."): without it
-/// the names are of a known layout. Empty if they are without one, nullopt if they never are.
-/// Throws runner::StageError if several models match, for example below "student." and "teacher.".
+/// Returns the prefix that a program put before a model's names ("module.", "model.encoder."):
+/// without it, the names belong to a known layout. Returns "" if they already do, and nullopt if
+/// there is no such prefix. Throws runner::StageError if there are several models, for example
+/// below "student." and "teacher.".
 std::optional<std::string> wrapper_of(const NamedTensors& saved);
 
-/// The name of a tensor without the leading parts of the wrapper that it has: a head may be outside
-/// of some of them.
+/// Returns a tensor's name without the leading parts that it shares with the wrapper; a head may be
+/// outside some of them.
 std::string unwrapped_name(std::string_view name, std::string_view wrapper);
 
-/// The tensors under these names.
+/// Returns the tensors under their unwrapped_name().
 NamedTensors unwrapped(const NamedTensors& saved, std::string_view wrapper);
 
-/// The sizes of a vision tower that follow from the shapes of its weights, whichever names they
-/// have; the tensors may be on the Meta device. Values that do not follow are absent: the heads,
-/// the activation.
+/// Returns the sizes of a vision tower that follow from the shapes of its weights, in any known
+/// layout. The tensors may be on the Meta device. Values that do not follow from shapes, such as
+/// the number of heads and the activation, are absent.
 runner::PretrainedConfig sizes_of_weights(const NamedTensors& saved);
 
 }  // namespace stages

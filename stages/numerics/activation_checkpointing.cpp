@@ -20,7 +20,7 @@ const RecomputableModule* recomputable(const torch::nn::Module* module) {
   return dynamic_cast<const RecomputableModule*>(module);
 }
 
-/// One network and what a recipe says about it.
+/// Checks a recipe's settings against one network.
 class Choice {
  public:
   Choice(const torch::nn::Module& network, const std::string& name, const std::string& policy)
@@ -36,7 +36,7 @@ class Choice {
            "set activation_checkpointing: none");
   }
 
-  /// The path that name number `number` in the recipe means.
+  /// Returns the path in the network for the name at index `number` of the recipe's list.
   std::string path(std::size_t number, const std::string& written) const {
     const std::string place = "/" + std::to_string(number);
     const std::optional<std::string> path = path_in_network(written, name_);
@@ -56,13 +56,13 @@ class Choice {
   }
 
  private:
-  /// What a recipe could name instead of a path whose modules keep their activations.
+  /// Suggests a name to use instead of `path`, for which no module can be recomputed.
   std::string advice(std::string path) const {
     const auto within = std::ranges::find_if(modules_, [&path](const auto& entry) {
       return !path.empty() && recomputable(entry.second) && names_module(path + ".*", entry.first);
     });
     if (within != modules_.end())
-      return "name what is in it, such as '" + name_in_recipe(name_, within->first) + "'";
+      return "name a module inside it, such as '" + name_in_recipe(name_, within->first) + "'";
     while (!path.empty()) {
       path.resize(path.find('.') == path.npos ? 0 : path.rfind('.'));
       const auto around = std::ranges::find_if(modules_, [&path](const auto& entry) {
@@ -73,11 +73,12 @@ class Choice {
     }
     const std::vector<std::string> names = known();
     if (names.empty())
-      return "set activation_checkpointing: none: no part of this network can be recomputed";
-    return "name a part by its stage and its path in it, such as '" + names.front() + "'";
+      return "no part of this network can be recomputed; set activation_checkpointing: none";
+    return "name a module by its stage and its path in the network, such as '" + names.front() +
+           "'";
   }
 
-  /// The names of all modules that can be recomputed.
+  /// Returns the names of all modules that can be recomputed.
   std::vector<std::string> known() const {
     std::vector<std::string> names;
     for (const auto& [path, module] : modules_) {

@@ -19,7 +19,7 @@
 namespace stages {
 namespace {
 
-// Torch has no autocast for the Meta device; a dry run uses the one in stages/plan/.
+// Torch has no autocast for the Meta device; a dry run uses the kernels in stages/plan/.
 
 bool is_on(c10::DeviceType type) {
   if (type == at::kMeta) return meta_autocast().enabled;
@@ -32,8 +32,8 @@ at::ScalarType half_of(c10::DeviceType type) {
                                                    : at::kFloat;
 }
 
-/// The cache finds casts by their weights alone, so drop casts in one format before operations in
-/// another.
+/// Autocast's cache looks casts up by weight alone, so casts in one format must be dropped before
+/// operations run in another.
 void set_half(c10::DeviceType type, at::ScalarType half) {
   if (type == at::kMeta)
     return set_meta_autocast({.enabled = meta_autocast().enabled, .half = half});
@@ -47,7 +47,7 @@ void set_on(c10::DeviceType type, bool is_on) {
   else at::autocast::set_autocast_enabled(type, is_on);
 }
 
-/// Torch counts the scopes of all devices of a thread together.
+/// Drops casts for all devices, since torch counts the scopes of a thread for all devices together.
 void forget_casts() {
   at::autocast::clear_cache();
   forget_meta_casts();
@@ -118,7 +118,7 @@ PathNames split(std::string_view path) {
   return names;
 }
 
-/// True if `pattern` names the module at `path` or one around it.
+/// True if `pattern` matches the module at `path` or a module that contains it.
 bool covers(const PathNames& pattern, const PathNames& path) {
   if (pattern.size() > path.size()) return false;
   return std::ranges::equal(
@@ -126,7 +126,7 @@ bool covers(const PathNames& pattern, const PathNames& path) {
       [](std::string_view name, std::string_view own) { return name == "*" || name == own; });
 }
 
-/// Compares two patterns that cover the same path.
+/// True if `a` is more specific than `b`. Both must cover the same path.
 bool is_nearer(const PathNames& a, const PathNames& b) {
   if (a.size() != b.size()) return a.size() > b.size();
   const auto [first, other] = std::ranges::mismatch(a, b);
@@ -160,7 +160,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// What a recipe could name instead of a module that has no precision of its own.
+/// Suggests what to write instead of a module that cannot have its own precision.
 std::string advice(const ModulesByPath& modules, const std::string& name, std::string path) {
   while (!path.empty()) {
     path.resize(path.find('.') == path.npos ? 0 : path.rfind('.'));
@@ -188,7 +188,7 @@ std::string advice(const ModulesByPath& modules, const std::string& name, std::s
   }
   std::string help = runner::did_you_mean(rule, known);
   if (help.empty() && known.size() > 1) {
-    help = "name a module by its stage and its path in it, such as '" + known[1] + "'";
+    help = "name a module by its stage and its path in the network, such as '" + known[1] + "'";
   }
   refuse(rule, policy, "'" + rule + "' names no module of the network of '" + name + "'", help);
 }
@@ -217,10 +217,10 @@ PrecisionMap rules_for(const torch::nn::Module& network, const std::string& name
     if (!is_known) refuse_unknown(modules, name, rule.modules, policy);
     if (!is_obeyed) {
       refuse(rule.modules, policy,
-             "nothing that '" + rule.modules + "' names has its own precision",
-             "name the modules around them");
+             "no module that '" + rule.modules + "' names can have its own precision",
+             "name the modules that contain them");
     }
-    // "model.head" is more specific than "*.head"; in the network both are "head".
+    // "model.head" is more specific than "*.head"; both become "head" in the network.
     const auto same = std::ranges::find(map.rules, *path, &PrecisionRule::modules);
     if (same == map.rules.end()) map.rules.push_back({*path, rule.precision});
     else if (rule.modules.front() != '*') same->precision = rule.precision;
@@ -244,7 +244,7 @@ MetaAutocast meta_autocast() { return meta_autocast_of_thread(); }
 void set_meta_autocast(const MetaAutocast& autocast) {
   if (autocast.half != meta_autocast().half) forget_meta_casts();
   meta_autocast_of_thread() = autocast;
-  // Tensors do not have this key, so the thread adds it to all of them.
+  // No tensor has this key, so it is included for the whole thread.
   c10::impl::tls_set_dispatch_key_excluded(kMetaAutocastKey, !autocast.enabled);
   c10::impl::tls_set_dispatch_key_included(kMetaAutocastKey, autocast.enabled);
 }

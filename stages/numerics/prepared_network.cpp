@@ -9,15 +9,15 @@ namespace stages {
 
 namespace {
 
-/// LibTorch keeps these settings in several variables, and refuses to read them while another
-/// thread, a rank of a certificate, has changed only some of them.
+/// LibTorch keeps the TF32 settings in several variables and refuses to read them while another
+/// thread (a rank of a certificate) has changed only some of them.
 std::mutex changing_tf32;
 
 struct Tf32Settings {
   bool products, convolutions;
 };
 
-/// Sets them, and returns what they were.
+/// Sets both settings and returns their previous values.
 Tf32Settings exchange_tf32(const Tf32Settings& wanted) {
   const std::lock_guard lock(changing_tf32);
   at::Context& context = at::globalContext();

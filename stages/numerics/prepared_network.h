@@ -10,10 +10,10 @@
 
 namespace stages {
 
-/// While it lives, a GPU may (or may not) multiply float32 numbers by their 10 leading mantissa
-/// bits, as TensorFloat-32, in matrix products and in cuDNN; LibTorch allows it in cuDNN by
-/// default. It applies to the whole process; the previous setting returns at the end. It has no
-/// effect on a CPU.
+/// While this object lives, it allows or forbids TensorFloat-32 on GPUs: float32 matrix products
+/// and cuDNN then use only the 10 leading mantissa bits. LibTorch allows TF32 in cuDNN by default.
+/// Applies to the whole process; the destructor restores the previous setting. Has no effect on a
+/// CPU.
 class [[nodiscard]] ScopedTf32 {
  public:
   explicit ScopedTf32(bool allow);
@@ -25,25 +25,25 @@ class [[nodiscard]] ScopedTf32 {
   const bool products_, convolutions_;
 };
 
-/// A network that computes as `numerics` says while this lives: in the layout, each module in its
-/// number format, products in TF32 or not. All code that runs a network uses one, so that every
-/// option of a memory policy is obeyed everywhere:
+/// A network that follows `numerics` while this object lives: memory layout, number format of each
+/// module, and TF32 on or off. All code that runs a network uses a PreparedNetwork, so every option
+/// of a memory policy is obeyed everywhere:
 ///
 ///   const PreparedNetwork prepared(network, numerics, device);
 ///   const ScopedInference inference(prepared);
 ///   const NamedTensors outputs = model.forward(network, prepared.placed(batch).tensors());
 ///
-/// The network is already on the device; it must outlive this and keep its modules. It keeps the
-/// layout afterwards.
+/// The network must already be on the device, outlive this object and keep its modules. It keeps
+/// the layout afterwards.
 class [[nodiscard]] PreparedNetwork {
  public:
   PreparedNetwork(torch::nn::Module& network, const Numerics& numerics, c10::Device device);
 
   torch::nn::Module& module() const { return network_; }
-  /// The format of all modules without one of their own.
+  /// The number format of all modules that no rule names.
   Precision precision() const { return numerics_.precision.base; }
   c10::Device device() const { return device_; }
-  /// The batch on the network's device and in its layout.
+  /// Returns the batch on the network's device and in its layout.
   Batch placed(const Batch& batch) const;
 
  private:
@@ -54,8 +54,9 @@ class [[nodiscard]] PreparedNetwork {
   const ScopedPrecisionMap modules_;
 };
 
-/// While it lives, a prepared network runs without an autograd graph, in eval mode and in its
-/// number formats. Weights must not change meanwhile. Each module gets its own mode back.
+/// While this object lives, a prepared network runs in eval mode, without an autograd graph and in
+/// its number formats. Weights must not change meanwhile. The destructor restores the mode of each
+/// module.
 class [[nodiscard]] ScopedInference {
  public:
   explicit ScopedInference(const PreparedNetwork& network);

@@ -22,7 +22,7 @@
 namespace stages {
 namespace {
 
-/// Whether it contains any PrecisionModule, and no other module with weights.
+/// What a module contains. any: a PrecisionModule. all: no weights outside a PrecisionModule.
 struct Inside {
   bool any = false, all = true;
 };
@@ -89,7 +89,7 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 using Compute = std::function<at::Tensor(const at::Tensor&)>;
 
-/// The device whose generators may be drawn from.
+/// The device with the random generators that operations on `device` use.
 at::Device drawing_device(at::Device device) {
   return device.is_meta() ? at::Device(at::kCPU) : device;
 }
@@ -105,8 +105,9 @@ variable_list trained(const torch::nn::Module& module) {
   return parameters;
 }
 
-/// A module's buffers, each with values for it. Writing them bypasses the version counters: once
-/// all values are restored, what a graph has saved of a buffer is valid again.
+/// A module's buffers, each with the values to write to it. Writing bypasses the version counters:
+/// once the original values are restored, tensors that a graph has saved of a buffer are valid
+/// again.
 using Buffers = std::vector<std::pair<at::Tensor, at::Tensor>>;
 
 Buffers copied(const torch::nn::Module& module) {
@@ -121,8 +122,8 @@ void write(const Buffers& buffers) {
   for (const auto& [own, values] : buffers) own.variable_data().copy_(values);
 }
 
-/// What compute() depends on in addition to its input and the parameters, as found in the forward
-/// pass.
+/// The state that compute() depends on besides its input and the parameters, as it was in the
+/// forward pass.
 struct Conditions : torch::CustomClassHolder {
   Conditions(torch::nn::Module& module, Compute compute, at::Device device, bool updates_twice)
       : module(module),
@@ -137,12 +138,12 @@ struct Conditions : torch::CustomClassHolder {
   const at::Device device;
   const Precision precision;
   const DropoutNames dropout;
-  const Buffers buffers;  // that are restored; none if recomputing may change them
+  const Buffers buffers;                      // to restore; empty if recomputing may change them
   std::optional<GeneratorStates> generators;  // nullopt: nothing was drawn from them
 };
 
-/// While it lives, generators and the buffers to be restored have their state from the forward
-/// pass.
+/// While this object lives, the generators and the buffers to restore have their state from the
+/// forward pass.
 class ScopedConditions {
  public:
   explicit ScopedConditions(const Conditions& conditions)
@@ -163,8 +164,8 @@ class ScopedConditions {
   std::optional<GeneratorStates> generators_;
 };
 
-/// While it lives, autocast neither caches its half-precision weights nor reads the cache: casts
-/// made without a graph must not enter one.
+/// While this object lives, autocast neither fills nor reads its cache of half-precision weights: a
+/// cast made without a graph must not be used in one.
 class ScopedNoCastCache {
  public:
   ScopedNoCastCache() : before_(at::autocast::is_autocast_cache_enabled()) {
@@ -178,8 +179,8 @@ class ScopedNoCastCache {
   const bool before_;
 };
 
-/// The parameters are inputs too, so that their gradients flow as they would without it: they
-/// accumulate in the same order, and arrive even if `x` needs none.
+/// The parameters are inputs too, so their gradients flow as they would without recomputation: they
+/// accumulate in the same order, and arrive even if `x` needs no gradient.
 class Recompute : public torch::autograd::Function<Recompute> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
@@ -197,7 +198,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (torch::GradMode::is_enabled())
-      throw std::logic_error("what is recomputed has no gradient of its gradient");
+      throw std::logic_error("a recomputed module does not support second derivatives");
     const auto capsule = context->saved_data.at("conditions").toCapsule();
     const auto& conditions = static_cast<const Conditions&>(*capsule);
     const at::Tensor saved = context->get_saved_variables()[0];
@@ -215,16 +216,16 @@ class Recompute : public torch::autograd::Function<Recompute> {
                                      /*allow_unused=*/true);
     }
     if (result.size() == parameters) result.insert(result.begin(), at::Tensor());
-    result.emplace_back();  // for the conditions
+    result.emplace_back();  // no gradient for the conditions
     return result;
   }
 
  private:
   static at::Tensor once_more(const Conditions& conditions, const at::Tensor& x) {
     const torch::AutoGradMode with_graph(true);
-    // Not a leaf: autocast would cache its half-precision copy, in which the gradients of all its
-    // uses would accumulate. Not view_as(), which changes the strides of dimensions of size one:
-    // kernels choose by them.
+    // `input` must not be a leaf: autocast would cache its half-precision copy, in which the
+    // gradients of all its uses would accumulate. view_as() would change the strides of dimensions
+    // of size one, by which kernels are chosen.
     const at::Tensor input = at::alias(x);
     const ScopedPrecision precision(conditions.precision, conditions.device);
     const ScopedDropout dropout(conditions.dropout);
@@ -232,16 +233,16 @@ class Recompute : public torch::autograd::Function<Recompute> {
   }
 };
 
-/// compute(x) keeping only `x` for the backward pass, which recomputes the activations: under the
-/// same dropout names, in the same precision, and from the same states of torch's generators and
-/// the module's buffers. Unless it `updates_twice`, the buffers are left as they were. The
-/// gradients have the same bits and reach the parameters by the same paths, with one exception:
-/// autocast's half-precision copies of a weight are not shared with code outside, so the gradients
-/// of a weight that is used several times accumulate in float32.
+/// Returns compute(x) and keeps only `x` for the backward pass, which recomputes the activations
+/// with the same dropout names and precision, and from the same states of torch's generators and
+/// the module's buffers. The buffers are left as they were unless `updates_twice`. The gradients
+/// have the same bits and reach the parameters by the same paths, with one exception: autocast's
+/// half-precision copies of a weight are not shared with code outside, so the gradients of a weight
+/// that is used several times accumulate in float32.
 ///
-/// `compute` uses no parameter, buffer or random layer outside `module`, and captures nothing that
-/// dies before the backward pass. If nothing needs a gradient, this is just compute(x). A gradient
-/// of the gradient is refused with std::logic_error.
+/// `compute` must use no parameter, buffer or random layer outside `module`, and must capture
+/// nothing that dies before the backward pass. If nothing needs a gradient, this is just
+/// compute(x). Second derivatives are refused with std::logic_error.
 at::Tensor recomputed(torch::nn::Module& module, bool updates_twice, const Compute& compute,
                       const at::Tensor& x) {
   if (!torch::GradMode::is_enabled()) return compute(x);
@@ -260,7 +261,7 @@ at::Tensor RecomputableModule::forward(const at::Tensor& x) const {
 
 at::Tensor RecomputableModule::forward_of(const at::Tensor& x, const Compute& compute) const {
   if (!recomputed_) return compute(x);
-  const ScopedModule running(*this);  // this module is charged for what is kept
+  const ScopedModule running(*this);  // attributes the kept input to this module
   return recomputed(*recomputed_, updates_twice_, compute, x);
 }
 
@@ -273,7 +274,7 @@ ScopedActivationCheckpointing::ScopedActivationCheckpointing(
     const bool is_named = std::ranges::any_of(modules.modules, [&path](const std::string& pattern) {
       return names_module(pattern, path);
     });
-    // A module that is in the network twice may be named by either path.
+    // A module that is in the network twice may be selected by either path.
     const bool is_second = std::ranges::count(before_, module, &Before::module) > 1;
     module->updates_twice_ = modules.updates_twice;
     if (is_named || (modules.blocks && module->is_block())) module->recomputed_ = module;

@@ -15,19 +15,19 @@
 
 namespace stages {
 
-/// A module that can run in its own number format. LibTorch's modules have no hooks, so the module
-/// asks for the format itself, first thing in its forward:
+/// A module that can run in its own number format. LibTorch's modules have no hooks, so forward()
+/// itself must begin by opening an OwnPrecision:
 ///
 ///   at::Tensor Linear::forward(const at::Tensor& x) const {
 ///     const OwnPrecision own(*this);
 ///     return torch::linear(own(x), weight, bias);
 ///   }
 ///
-/// A module that does not derive from this runs in its caller's format, and a recipe that names it
-/// is refused.
+/// A module that does not derive from PrecisionModule runs in its caller's format. A recipe that
+/// sets the precision of such a module is refused.
 class PrecisionModule : public torch::nn::Module {
  public:
-  /// Whether a ScopedPrecisionMap gives it a format of its own.
+  /// True if a ScopedPrecisionMap assigns this module a format.
   bool has_format() const { return own_.has_value(); }
 
  private:
@@ -37,24 +37,24 @@ class PrecisionModule : public torch::nn::Module {
     Precision precision;
     c10::Device device;
   };
-  std::optional<Own> own_;  // set by the innermost scope; nullopt: its caller's
+  std::optional<Own> own_;  // set by the innermost scope; nullopt: the caller's
 };
 
-/// `x` as operations in `precision` accept it. A half type other than the precision's own is cast,
-/// for fp32 to float32, which autocast would not do. float32 is left to autocast; all else is
-/// unchanged.
+/// Converts `x` for operations in `precision`. A half-precision tensor of another type is cast: to
+/// the precision's type or, for fp32, to float32, which autocast would not do. Autocast handles
+/// float32 tensors; all others are returned unchanged.
 at::Tensor taken_in(Precision precision, const at::Tensor& x);
 NamedTensors taken_in(Precision precision, const NamedTensors& tensors);
 
-/// While it lives, operations run in the module's own format if a ScopedPrecisionMap gives it one,
-/// and the module is the running module (stages/tensor/module_names.h).
+/// While this object lives, operations run in the module's own format if a ScopedPrecisionMap
+/// assigns it one, and the module is the running module (stages/tensor/module_names.h).
 class [[nodiscard]] OwnPrecision {
  public:
   explicit OwnPrecision(const PrecisionModule& module);
   OwnPrecision(const OwnPrecision&) = delete;
   OwnPrecision& operator=(const OwnPrecision&) = delete;
 
-  /// An input of the module, converted by taken_in() to its own precision if it has one.
+  /// Returns an input of the module, converted by taken_in() if the module has its own precision.
   at::Tensor operator()(const at::Tensor& x) const;
 
  private:
@@ -63,8 +63,8 @@ class [[nodiscard]] OwnPrecision {
   std::optional<ScopedPrecision> scope_;
 };
 
-/// Gives each PrecisionModule of a network the format that a map with rules assigns, for its
-/// forward and backward passes (where activations may be recomputed). All else runs in the caller's
+/// Assigns each PrecisionModule of a network its format from a map with rules, for forward and
+/// backward passes (which may recompute activations). All other operations run in the caller's
 /// ScopedPrecision:
 ///
 ///   const ScopedPrecisionMap modules(network, map, device);
@@ -86,33 +86,36 @@ class [[nodiscard]] ScopedPrecisionMap {
   std::vector<std::pair<PrecisionModule*, std::optional<PrecisionModule::Own>>> before_;
 };
 
-/// Whether a rule for `module` can be obeyed: it is a PrecisionModule, or all modules in it that
-/// have weights are.
+/// True if a rule for `module` can be obeyed: `module` is a PrecisionModule, or it contains some
+/// and every module in it that has weights of its own is in a PrecisionModule.
 bool has_own_precision(const torch::nn::Module& module);
 
-/// A module that makes one tensor from one tensor. It can recompute it in the backward pass instead
-/// of keeping the activations in between:
+/// A module that computes one tensor from one tensor. In the backward pass it can recompute its
+/// activations instead of keeping them:
 ///
 ///   class Mlp : public RecomputableModule {
 ///    private:
-///     // opens an OwnPrecision, as any PrecisionModule
+///     // opens an OwnPrecision, like any PrecisionModule
 ///     at::Tensor compute(const at::Tensor& x) const override;
 ///   };
 ///
-/// compute() uses no parameter, buffer or random layer of another module. The recomputed values
-/// have the same bits. A gradient of the gradient is refused with std::logic_error. A module that
-/// does not derive from this keeps its activations, and a recipe that names it is refused.
+/// compute() must use no parameter, buffer or random layer of another module. The recomputed values
+/// have the same bits. Second derivatives are refused with std::logic_error. A module that does not
+/// derive from RecomputableModule keeps its activations, and a recipe that asks to recompute it is
+/// refused.
 class RecomputableModule : public PrecisionModule {
  public:
-  /// compute(x), repeated in the backward pass if a ScopedActivationCheckpointing says so.
+  /// Returns compute(x). If a ScopedActivationCheckpointing selects this module, the backward pass
+  /// calls compute() again.
   at::Tensor forward(const at::Tensor& x) const;
-  /// True for the repeated parts of a network, each of which is recomputed by itself.
+  /// True for the repeated parts of a network. `blocks` recomputes each of them by itself.
   virtual bool is_block() const { return false; }
-  /// Whether the innermost ScopedActivationCheckpointing recomputes it.
+  /// True if the innermost ScopedActivationCheckpointing recomputes this module.
   bool is_recomputed() const { return recomputed_ != nullptr; }
 
  protected:
-  /// forward() for another function of `x` in this module, under the same conditions as compute().
+  /// Like forward(), but for another function of `x` in this module. It must satisfy the same
+  /// conditions as compute().
   at::Tensor forward_of(const at::Tensor& x,
                         const std::function<at::Tensor(const at::Tensor&)>& compute) const;
 
@@ -120,13 +123,13 @@ class RecomputableModule : public PrecisionModule {
   friend class ScopedActivationCheckpointing;
   virtual at::Tensor compute(const at::Tensor& x) const = 0;
 
-  RecomputableModule* recomputed_ = nullptr;  // itself if the innermost scope recomputes it
-  bool updates_twice_ = false;                // of its buffers, as that scope says
+  RecomputableModule* recomputed_ = nullptr;  // `this` if the innermost scope recomputes it
+  bool updates_twice_ = false;  // recomputing updates its buffers again; set by that scope
 };
 
-/// Makes the RecomputableModules of a network that `modules` names, by their paths in it, recompute
-/// their activations, for their forward and backward passes; the others do not. One inside another
-/// is recomputed as part of the outer one and, within that, again by itself:
+/// Makes the RecomputableModules that `modules` selects by their paths in the network recompute
+/// their activations; other modules keep theirs. A selected module inside another is recomputed as
+/// part of the outer one and, within that, again by itself:
 ///
 ///   const ScopedActivationCheckpointing recomputed(network, {.blocks = true});
 ///   step.encode(network, part);  // and its backward

@@ -8,13 +8,13 @@ namespace stages {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
-constexpr std::int64_t kUnit = 512;               // sizes are multiples of it
+constexpr std::int64_t kUnit = 512;               // block sizes are multiples of this
 constexpr std::int64_t kSmall = kMiB;             // blocks up to this size come from the small pool
 constexpr std::int64_t kSmallSegment = 2 * kMiB;  // segments of the small pool; large segments are
-                                                  // rounded up to a multiple of it
+                                                  // rounded up to a multiple of this
 constexpr std::int64_t kLargeSegment = 20 * kMiB;
-constexpr std::int64_t kOwnSegment = 10 * kMiB;  // a block of at least this size has a segment of
-                                                 // its own
+constexpr std::int64_t kOwnSegment = 10 * kMiB;  // blocks of at least this size get their own
+                                                 // segment
 constexpr std::int64_t kOversize =
     20 * kMiB;  // how far an unsplit block may exceed the requested size
 
@@ -92,12 +92,12 @@ void AllocatorReplay::empty_cache() {
   }
 }
 
-/// Removes the block from its pool.
+/// Finds the best fit and removes it from its pool; null if there is none.
 AllocatorReplay::Block* AllocatorReplay::best_fit(bool is_small, std::int64_t size) {
   Pool& unused = pool(is_small);
   const Block wanted{.size = size};
   auto found = unused.lower_bound(const_cast<Block*>(&wanted));
-  // The end of an expandable segment counts as large as it could grow, so any other fit is better.
+  // The end of an expandable segment could grow, so any other fit is better.
   if (found != unused.end() && *found == end_of(is_small) && std::next(found) != unused.end())
     ++found;
   if (found == unused.end()) return nullptr;
@@ -123,7 +123,7 @@ AllocatorReplay::Block* AllocatorReplay::new_segment(bool is_small, std::int64_t
   return block;
 }
 
-/// The end of the pool's single segment, grown to `size`.
+/// Grows the pool's single segment until its unused end has `size` bytes, and returns that end.
 AllocatorReplay::Block* AllocatorReplay::grown_segment(bool is_small, std::int64_t size) {
   Block*& end = end_of(is_small);
   const std::int64_t there = end && !end->is_used ? end->size : 0;
@@ -135,7 +135,7 @@ AllocatorReplay::Block* AllocatorReplay::grown_segment(bool is_small, std::int64
     return end;
   }
   if (!end) ++segments_;
-  // Far apart, so that the addresses of the pools do not overlap.
+  // The two pools start far apart so that their addresses never overlap.
   const std::int64_t start = is_small ? 0 : std::int64_t{1} << 60;
   Block* const block = make({.address = end ? end->address + end->size : start,
                              .size = more,
@@ -171,7 +171,7 @@ void AllocatorReplay::split(Block& block, std::int64_t size) {
   pool(block.is_small).insert(rest);
 }
 
-/// Merges `block`, which is in no pool, with its neighbour if that is unused.
+/// Merges `block`, which is in no pool, with `neighbour` if that is unused. Returns the result.
 AllocatorReplay::Block* AllocatorReplay::joined(Block* block, Block* neighbour) {
   if (!neighbour || neighbour->is_used) return block;
   pool(neighbour->is_small).erase(neighbour);

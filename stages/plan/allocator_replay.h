@@ -16,19 +16,19 @@ struct AllocatorRules {
   bool expandable_segments = false;
   std::int64_t max_split_size =
       std::numeric_limits<std::int64_t>::max();  ///< bytes; larger blocks are never split
-  std::int64_t roundup_power2_divisions = 0;     ///< steps between powers of two; 0: none
-  std::int64_t limit = std::numeric_limits<std::int64_t>::max();  ///< bytes that the device offers
+  std::int64_t roundup_power2_divisions = 0;     ///< size steps between powers of two; 0: none
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max();  ///< bytes of device memory
 };
 
-/// Options that a recipe leaves open get LibTorch's defaults.
+/// Returns the rules for `settings`, with LibTorch's default for each setting that is not set.
 AllocatorRules rules_of(const AllocatorSettings& settings);
 
-/// Simulates on numbers how LibTorch 2.11's caching allocator manages a GPU's memory. It rounds
-/// sizes to 512 bytes, takes the best fit from two pools (up to 1 MiB, and above), and splits and
-/// merges blocks. It asks the device for segments of 2 MiB for small blocks, of 20 MiB for blocks
-/// below 10 MiB, and otherwise of the block's size rounded up to 2 MiB. Expandable segments grow by
-/// 2 MiB and 20 MiB instead. When the device has no more memory, it returns unused segments and
-/// tries once more.
+/// Simulates, on numbers alone, how LibTorch 2.11's caching allocator manages a GPU's memory. It
+/// rounds sizes to 512 bytes, finds the best fit in one of two pools (up to 1 MiB, and above), and
+/// splits and merges blocks. It requests segments from the device: of 2 MiB for small blocks, of 20
+/// MiB for blocks below 10 MiB, and otherwise of the block's size rounded up to 2 MiB. Expandable
+/// segments grow by 2 MiB and 20 MiB instead. If the device has no more memory, it returns unused
+/// segments and tries once more.
 ///
 ///   AllocatorReplay replay({.limit = 8 << 30});
 ///   for (const TraceEvent& event : trace.events()) {
@@ -37,34 +37,32 @@ AllocatorRules rules_of(const AllocatorSettings& settings);
 ///   }
 ///   use(replay.peak_reserved());
 ///
-/// It models one stream. Of an expandable segment it returns only the unused end.
+/// It models a single stream. From an expandable segment, it returns only the unused end.
 class AllocatorReplay {
  public:
   explicit AllocatorReplay(const AllocatorRules& rules) : rules_(rules) {}
   AllocatorReplay(const AllocatorReplay&) = delete;
   AllocatorReplay& operator=(const AllocatorReplay&) = delete;
 
-  /// Allocates a block of `bytes` under a name that no living block has. False if the device has no
-  /// more memory; then nothing changes except retries(). Zero bytes make no block.
+  /// Allocates a block under a name that no live block has. Returns false if the device has no more
+  /// memory; then nothing changes except retries(). Allocating zero bytes creates no block.
   bool allocate(std::size_t name, std::int64_t bytes);
-  /// Frees the block of that name; does nothing if there never was one.
+  /// Frees the block called `name`; does nothing if there is none.
   void free(std::size_t name);
   /// Returns unused segments to the device.
   void empty_cache();
 
   std::int64_t reserved() const { return reserved_; }
   std::int64_t peak_reserved() const { return peak_reserved_; }
-  std::int64_t allocated() const {
-    return allocated_;
-  }  ///< in blocks that are in use, with their rounded sizes
+  std::int64_t allocated() const { return allocated_; }  ///< rounded bytes of the blocks in use
   std::int64_t peak_allocated() const { return peak_allocated_; }
-  std::int64_t segments() const { return segments_; }  ///< requested so far
+  std::int64_t segments() const { return segments_; }  ///< segments requested so far
   std::int64_t retries() const {
     return retries_;
-  }  ///< times that unused blocks were returned to try once more
+  }  ///< how often unused segments were returned for a second try
 
  private:
-  /// A piece of a segment; its neighbours in memory lie before and after it.
+  /// A piece of a segment, linked to its neighbours in memory.
   struct Block {
     std::int64_t address = 0, size = 0;
     bool is_used = false, is_small = false;

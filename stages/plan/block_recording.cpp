@@ -15,7 +15,7 @@ namespace {
 std::atomic<BlockRecording*> on_gpu = nullptr;
 std::atomic<c10::DeviceIndex> recorded_gpu = 0;
 
-/// LibTorch's allocator never lets a listener go.
+/// Registers a listener once per process, since LibTorch's allocator cannot remove one.
 void listen_to_gpus() {
   static const bool once = [] {
     using Entry = c10::CachingDeviceAllocator::TraceEntry;
@@ -81,7 +81,7 @@ std::size_t BlockRecording::place() const {
 RecordedWork BlockRecording::since(std::size_t place) const {
   const std::lock_guard lock(mutex_);
   RecordedWork part;
-  std::unordered_map<std::size_t, std::size_t> numbers;  // in the part
+  std::unordered_map<std::size_t, std::size_t> numbers;  // indices within the part
   for (std::size_t i = place; i < work_.events.size(); ++i) {
     TraceEvent event = work_.events[i];
     if (event.is_birth) {

@@ -14,32 +14,33 @@
 
 namespace stages {
 
-/// Records the memory that tensors of a device take and give back while real work is done, on any
-/// thread, as a MemoryTrace records a dry run:
+/// Records the memory that tensors on a device allocate and free while real work runs, on any
+/// thread, in the same form as a MemoryTrace records a dry run:
 ///
 ///   BlockRecording recording(device);
 ///   const std::size_t begin = recording.place();
 ///   step(*network);
 ///   use(recording.since(begin));
 ///
-/// On a CPU it listens to the innermost CountingAllocator, of which there must be one, on a GPU to
-/// LibTorch's allocator. At most one lives in a process.
+/// On a CPU it observes the innermost CountingAllocator, which must exist; on a GPU, LibTorch's
+/// allocator. A process may have at most one live recording.
 class BlockRecording final : public BlockObserver {
  public:
-  /// Throws std::logic_error if nothing can be recorded.
+  /// Throws std::logic_error if allocations on `device` cannot be observed.
   explicit BlockRecording(c10::Device device);
   ~BlockRecording() override;
   BlockRecording(const BlockRecording&) = delete;
   BlockRecording& operator=(const BlockRecording&) = delete;
 
-  /// Says who owns a living tensor's memory. Memory that was taken before the recording is ignored.
+  /// Sets who owns a live tensor's memory. Memory from before the recording is ignored.
   void own(const at::Tensor& tensor, Owner owner, std::string name);
 
-  /// The number of events so far.
+  /// Returns the number of events so far.
   std::size_t place() const;
-  /// The events since a place; deaths of what was born before it are left out.
+  /// Returns the events since `place`, without the deaths of memory that was allocated before it.
   RecordedWork since(std::size_t place) const;
-  /// What was born in this recording and is alive, oldest first.
+  /// Returns the storages that were allocated during this recording and are still live, oldest
+  /// first.
   std::vector<TracedStorage> alive() const;
 
   void born(const void* data, std::int64_t bytes, StepPhase phase) override;
@@ -47,10 +48,10 @@ class BlockRecording final : public BlockObserver {
 
  private:
   const c10::Device device_;
-  CountingAllocator* const counter_;  // of a CPU
+  CountingAllocator* const counter_;  // null on a GPU
   mutable std::mutex mutex_;
   RecordedWork work_;
-  std::unordered_map<const void*, std::size_t> alive_;  // index of the storage by its address
+  std::unordered_map<const void*, std::size_t> alive_;  // address to index of the storage
 };
 
 }  // namespace stages

@@ -21,15 +21,15 @@ namespace {
 using runner::MemoryPlan;
 
 constexpr std::size_t kSizesWithBlocks =
-    6;                            // micro-batch sizes for which a subset of blocks is searched
-constexpr int kRefinements = 12;  // of such a subset
+    6;  // number of micro-batch sizes for which to search a subset of blocks
+constexpr int kRefinements = 12;  // steps of that search
 
 /// One way of computing a step.
 struct PolicyWay {
   std::int64_t micro_batch = 0;  // 0: the whole batch
   bool two_pass = false;
   ActivationCheckpointing recomputed = {};
-  bool offloads = false, shards = false, in_backward = false;  // the optimizer
+  bool offloads = false, shards = false, in_backward = false;  // of the optimizer
 
   auto key() const {
     return std::tuple(micro_batch, two_pass, recomputed.blocks, recomputed.modules, offloads,
@@ -37,7 +37,7 @@ struct PolicyWay {
   }
 };
 
-/// The result of its dry run.
+/// A way and the result of its dry run.
 struct Tried {
   PolicyWay way;
   std::optional<TracedPolicy> traced;  // nullopt: the policy is invalid
@@ -57,8 +57,8 @@ class WaySearch {
         whole_(as_written_) {}
 
   PlannedStep run() {
-    // A loss over the whole batch whose parts the recipe declares is computed in two passes or not
-    // at all.
+    // If the recipe sets micro_batch, a loss over the whole batch can only be computed in two
+    // passes.
     const bool may_pass_twice = written_.two_pass_is_open;
     if (!attempt(as_written_, may_pass_twice ? Illegal::kConflictNoted : Illegal::kThrown).traced) {
       as_written_.two_pass = true;
@@ -82,15 +82,14 @@ class WaySearch {
   void look_at_passes() {
     for (const bool two_pass : {false, true}) {
       if (two_pass != written_.two_pass && !(two_pass && written_.two_pass_is_open)) continue;
-      // Two passes cost a second forward pass: use them only for a loss that cannot be split
-      // otherwise.
+      // Two passes cost a second forward pass: use them only if the loss cannot be split otherwise.
       if (two_pass && written_.two_pass_is_open && (whole_.in_backward || can_be_cut(false)))
         continue;
       look(two_pass);
     }
   }
 
-  /// The ways of running the optimizer other than the written one.
+  /// Returns the ways to run the optimizer other than the written one.
   std::vector<PolicyWay> optimizer_ways() const {
     if (written_.allow == Allow::kNothing) return {};
     const bool may_offload = written_.offload_is_open && search_.has_host;
@@ -111,7 +110,7 @@ class WaySearch {
     return ways;
   }
 
-  /// The part sizes that differ in their number of parts, the largest first; 0 is the whole batch.
+  /// Returns one part size for each number of parts, the largest first; 0 is the whole batch.
   std::vector<std::int64_t> sizes() const {
     std::vector<std::int64_t> sizes = {written_.micro_batch.value_or(0)};
     if (written_.allow != Allow::kExact || (written_.micro_batch && !written_.micro_batch_is_most))
@@ -128,7 +127,7 @@ class WaySearch {
     return written_.checkpointing_is_open && written_.allow != Allow::kNothing;
   }
 
-  /// Considers the ways with one number of passes.
+  /// Tries the ways with one pass or with two.
   void look(bool two_pass) {
     std::vector<std::int64_t> all = sizes();
     if (all.size() > 1 && (whole_.in_backward || !can_be_cut(two_pass))) all.resize(1);
@@ -149,8 +148,8 @@ class WaySearch {
       const Tried& tried = attempt(way(i, true));
       return tried.traced && without_loss(tried) <= search_.budget;
     });
-    first(true);  // consider one way of them, since the allocator's losses count
-    // Larger parts, with fewer blocks kept.
+    first(true);  // try one that fits including the allocator's losses
+    // Larger parts fit if fewer blocks are kept.
     const std::size_t count = kept - std::min(kept, recomputed),
                       looked_at = std::min(count, kSizesWithBlocks);
     for (std::size_t n = 0; n < looked_at; ++n) {
@@ -159,8 +158,8 @@ class WaySearch {
     }
   }
 
-  /// The first of `count` for which `is_one` holds, if it also holds for all after it; `count` if
-  /// none.
+  /// Returns the first index below `count` from which on `is_one` holds, by bisection; `count` if
+  /// there is none.
   template <typename Is>
   static std::size_t first_that_fits(std::size_t count, Is is_one) {
     if (is_one(0)) return 0;
@@ -183,8 +182,8 @@ class WaySearch {
     return attempt(way).traced.has_value();
   }
 
-  /// Keeps as many blocks as fit if not all of them do. Each choice calculated from the two
-  /// profiles is also traced: the calculation knows what is live, but not what the allocator loses,
+  /// Keeps as many blocks as fit, if not all of them do. Each choice calculated from the two
+  /// profiles is also traced: the calculation predicts live bytes but not the allocator's losses,
   /// which may be largest if all blocks are recomputed.
   void mix(const Tried& kept, const Tried& recomputed) {
     if (!kept.traced || !recomputed.traced) return;
@@ -193,8 +192,8 @@ class WaySearch {
     const std::int64_t besides =
         without_loss(recomputed) -
         bytes_needed(without, with, std::vector<bool>(with.blocks.size(), true));
-    // By the calculation, ways of up to `low` bytes fit (or there are none), and ways of `high`
-    // bytes and more do not.
+    // By the calculation, ways of up to `low` bytes fit (0: none known), and ways of `high` bytes
+    // or more do not.
     std::int64_t low = 0, high = search_.budget - besides + 1, bytes = high - 1;
     for (int i = 0; i < kRefinements && high - low > search_.budget / 1024; ++i) {
       const auto blocks = choose_blocks(without, with, bytes, search_.seconds);
@@ -217,14 +216,15 @@ class WaySearch {
     }
   }
 
-  /// The bytes needed if the allocator lost nothing.
+  /// Returns the bytes needed if the allocator lost none.
   static std::int64_t without_loss(const Tried& tried) {
     const MemoryPlan& plan = tried.traced->plan;
     return plan.needed - (plan.reserved - plan.live);
   }
 
-  /// What to do if a way is invalid. What is wrong with the whole batch is wrong with every way; if
-  /// another way may be valid, that holds for a step that fails, but not for options in conflict.
+  /// How to treat an error in a way: note it, throw unless it is a conflict between options, or
+  /// always throw. A step that fails with the whole batch fails in every way, whereas options may
+  /// conflict in one way only.
   enum class Illegal { kNoted, kConflictNoted, kThrown };
 
   const Tried& attempt(const PolicyWay& way, Illegal illegal = Illegal::kNoted) {
@@ -282,7 +282,7 @@ class WaySearch {
     return *least;
   }
 
-  /// "micro_batch 26 (5 parts), 3 of 12 blocks recomputed".
+  /// Returns text such as "micro_batch 26 (5 parts), 3 of 12 blocks recomputed".
   std::string summary(const Tried& tried) const {
     std::string text = "the whole batch at once";
     const std::int64_t size = tried.way.micro_batch, units = search_.batch.units;
@@ -294,9 +294,9 @@ class WaySearch {
     if (tried.way.in_backward && !written_.optimizer_in_backward)
       text += ", the optimizer in the backward pass";
     if (tried.way.offloads && !written_.offloads_optimizer)
-      text += ", its state in the host's memory";
+      text += ", the optimizer state in host memory";
     if (tried.way.shards && !written_.shards_optimizer)
-      text += ", the optimizer's state divided among the ranks";
+      text += ", the optimizer state sharded across the ranks";
     const ActivationCheckpointing& recomputed = tried.way.recomputed;
     if (!may_recompute() || !recomputed.recomputes()) return text;
     if (recomputed.blocks) return text + ", all blocks recomputed";
@@ -321,7 +321,7 @@ class WaySearch {
       list(policy_of(other.way), other.traced->plan, is_other_cut ? "exact" : "bit", result.plan);
     }
     if (!fits(tried)) list_half(result);
-    // Cheapest first; among ways with equal compute, the one with larger parts.
+    // Cheapest first; of ways with equal compute, the one with larger parts.
     std::ranges::stable_sort(result.plan.alternatives, {}, [](const runner::PlanAlternative& one) {
       return std::tuple(one.exactness == "declared", std::lround(20 * one.relative_flops),
                         -one.needed);
@@ -341,7 +341,8 @@ class WaySearch {
                                          static_cast<double>(plan.operations))});
   }
 
-  /// Nothing that keeps the training unchanged fits: half precision changes it least.
+  /// Lists half precision: if nothing fits without changing the training, it changes the training
+  /// least.
   void list_half(PlannedStep& least) const {
     if (written_.precision.base != Precision::kFp32 || !written_.precision.rules.empty()) return;
     MemoryPolicy half = least.policy;
@@ -349,14 +350,14 @@ class WaySearch {
     try {
       list(half, search_.trace(half).plan, "declared", least.plan);
     } catch (const runner::StageError&) {
-      // It cannot be planned, as where real steps are needed for it.
+      // Half precision cannot be planned, for example because it needs real steps.
     }
   }
 
   const PolicySearch& search_;
   const MemoryPolicy& written_;
-  PolicyWay as_written_;  // the others are compared with it
-  PolicyWay whole_;       // what all ways considered now have in common
+  PolicyWay as_written_;  // the other ways are compared with this one
+  PolicyWay whole_;       // what all ways of the current search have in common
   std::map<decltype(PolicyWay().key()), Tried> tried_;
 };
 

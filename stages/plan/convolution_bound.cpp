@@ -6,30 +6,31 @@
 namespace stages::meta {
 namespace {
 
-/// Numbers in the widest vector; channels in its widest block; numbers in a row of a tile of half
-/// types; channels of an RGB image.
+/// kVector: numbers in the widest vector. kBlock: channels in the widest block. kTile: numbers in a
+/// row of a tile for half types. kColours: channels of an RGB image.
 constexpr std::int64_t kVector = 16, kBlock = 64, kTile = 32, kColours = 3;
-constexpr std::int64_t kSum = 4;  // bytes
+constexpr std::int64_t kSum = 4;  // bytes of a float32 sum
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t rounded_up(std::int64_t a, std::int64_t b) { return divided_up(a, b) * b; }
 std::int64_t in_vectors(std::int64_t channels) { return rounded_up(channels, kVector); }
 
-/// A depthwise convolution that has its own kernels, as networks use it. Others are computed as
-/// groups of one channel.
+/// True for the usual depthwise convolutions, for which oneDNN has special kernels. Others are
+/// computed as groups of one channel.
 bool is_depthwise(const ConvolutionShape& shape) {
   return shape.groups > 1 && shape.groups == shape.in && shape.groups == shape.out &&
          shape.stride <= 2 && shape.dilation == 1 && shape.kernel_height == shape.kernel_width &&
          shape.kernel_width <= 7 && shape.padding <= shape.kernel_width / 2;
 }
 
-/// Each group's channels are padded separately.
+/// Returns the elements of a weight with the channels of each group padded separately.
 std::int64_t padded_groups(const ConvolutionShape& shape) {
   return shape.groups * in_vectors(shape.in / shape.groups) * in_vectors(shape.out / shape.groups) *
          shape.kernel();
 }
 
-/// The channels of all groups if they are the sum of a product, which takes them in blocks.
+/// Returns the padded channels of all groups where a product sums over them, which it does in
+/// blocks.
 std::int64_t in_blocks(const ConvolutionShape& shape, std::int64_t channels) {
   if (is_depthwise(shape)) return in_vectors(channels);
   const std::int64_t each = channels / shape.groups;
@@ -37,12 +38,12 @@ std::int64_t in_blocks(const ConvolutionShape& shape, std::int64_t channels) {
          rounded_up(each, each < kBlock ? (shape.is_half() ? kTile : kVector) : kBlock);
 }
 
-/// Pixels of an input image with `border` on each side.
+/// Returns the pixels of an input image with `border` on each side.
 std::int64_t bordered(const ConvolutionShape& shape, std::int64_t border) {
   return (shape.in_height + 2 * border) * (shape.in_width + 2 * border);
 }
 
-/// Whether a kernel may be of the family that unfolds images.
+/// True if a kernel of the family that unfolds images may be used.
 bool may_unfold(const ConvolutionShape& shape) {
   constexpr std::int64_t kLargest = 7, kMostBytes = std::numeric_limits<std::int32_t>::max();
   const std::int64_t side = shape.kernel_height,
@@ -55,15 +56,17 @@ bool may_unfold(const ConvolutionShape& shape) {
   return shape.unfolds_images || !is_usual;
 }
 
-/// Elements of an unfolded image. A channels_last image is transposed first.
+/// Returns the elements of an unfolded image; 0 if none may be unfolded. A channels_last image is
+/// transposed first.
 std::int64_t unfolded(const ConvolutionShape& shape) {
   if (!may_unfold(shape)) return 0;
   return shape.unfolded_elements() +
          (shape.is_copied() ? 0 : shape.in / shape.groups * shape.in_area());
 }
 
-/// The image that a thread may hold for its result: with its border, and split by stride. With one
-/// channel it is repeated for each row of a kernel, and each pixel for each row too.
+/// Returns the elements of the image that a thread may keep for its result, with its border and
+/// split by stride. An image with one channel is repeated for each row of a kernel, and each pixel
+/// for each row as well.
 std::int64_t read_image(const ConvolutionShape& shape) {
   if (shape.is_pointwise() && shape.padding == 0) return 0;
   const bool is_single = shape.in == shape.groups && !is_depthwise(shape);
@@ -71,15 +74,15 @@ std::int64_t read_image(const ConvolutionShape& shape) {
                             shape.kernel_height * (shape.dilation + 1),
                      pixels = rows * (shape.in_width + 2 * shape.padding) *
                               (shape.padding > 0 || is_single ? shape.stride : 1);
-  // Tiles of half types (AMX) take twice as much of images with few channels: 27 MiB were seen for
-  // two images of 224 x 224 in patches of 32 x 32, on four threads of a Xeon.
+  // Tiles of half types (AMX) use twice the memory for images with few channels: 27 MiB were seen
+  // for two images of 224 x 224 in patches of 32 x 32, with four threads on a Xeon.
   const std::int64_t of_tiles = shape.is_half() && shape.in / shape.groups < kTile ? 2 : 1;
   return pixels * (is_single && shape.dilation == 1
                        ? shape.kernel_height * shape.kernel_height * shape.in
                        : of_tiles * in_blocks(shape, shape.in));
 }
 
-/// The same for the result's gradient.
+/// Returns the elements that a thread may keep of the gradient of the result.
 std::int64_t read_gradient(const ConvolutionShape& shape) {
   if (shape.is_pointwise() && shape.padding == 0 && shape.stride == 1) return 0;
   const std::int64_t high = shape.dilation * shape.kernel_height / shape.stride + 1,
@@ -87,15 +90,15 @@ std::int64_t read_gradient(const ConvolutionShape& shape) {
   return in_blocks(shape, shape.out) * (shape.out_height + 2 * high) * (shape.out_width + 2 * wide);
 }
 
-/// Lists of products, barriers, row buffers and, for half types, tiles: for all threads together,
-/// and for each.
+/// Returns the bytes of lists of products, barriers, row buffers and, for half types, tiles: those
+/// shared by all threads and those of each thread.
 std::int64_t lists(const ConvolutionShape& shape) {
   const std::int64_t tiles = shape.is_half() ? 16 << 10 : 0;
   return (32 << 10) + shape.threads * ((24 << 10) + tiles + 80 * shape.kernel());
 }
 
-/// What the threads of a pointwise convolution of `channels` and `area` gather: the pixels of an
-/// image that a stride keeps and, for half types, the sums.
+/// Returns the bytes that the threads of a pointwise convolution with `channels` and `area` gather:
+/// the pixels of an image that a stride selects and, for half types, the sums.
 std::int64_t gathered(const ConvolutionShape& shape, std::int64_t channels, std::int64_t area) {
   if (!shape.is_pointwise()) return 0;
   const std::int64_t read =
@@ -103,15 +106,15 @@ std::int64_t gathered(const ConvolutionShape& shape, std::int64_t channels, std:
   return shape.threads * (read + (shape.is_half() ? kSum * in_vectors(channels) * area : 0));
 }
 
-/// The larger of a direct kernel's scratch and what a kernel of the other family takes beyond the
-/// direct kernel's copies.
+/// Returns the larger of a direct kernel's scratch memory and of the memory that a kernel of the
+/// other family uses in excess of the direct kernel's copies.
 std::int64_t larger(const ConvolutionShape& shape, std::int64_t direct, std::int64_t unfolding,
                     std::int64_t copies) {
   return std::max(direct, unfolding - (shape.is_copied() ? copies : 0));
 }
 
-/// Images of half types and gradients of their results, transposed by threads, with rows padded to
-/// tiles: one for each group, or more if several threads share a group.
+/// Returns the elements of half-type images and result gradients that threads have transposed, with
+/// rows padded to tiles: one image per group, or more if several threads share a group.
 std::int64_t turned_halves(const ConvolutionShape& shape) {
   const std::int64_t row = shape.stride *
                            rounded_up(divided_up(shape.in_width, shape.stride) + shape.padding + 2,
@@ -134,7 +137,7 @@ bool takes_onednn(const ConvolutionShape& shape) {
 
 std::int64_t blocked_input(const ConvolutionShape& shape) {
   if (!shape.may_be_copied()) return 0;
-  // An RGB image is not padded, unless it is treated as a matrix.
+  // An RGB image is not padded unless it is treated as a matrix.
   const bool is_image = shape.in == kColours && shape.groups == 1 && !shape.is_pointwise();
   return shape.batch * (is_image ? shape.in : in_vectors(shape.in)) * shape.in_area() *
          shape.element_bytes;
@@ -171,8 +174,8 @@ std::int64_t forward_scratch(const ConvolutionShape& shape) {
 }
 
 std::int64_t input_gradient_scratch(const ConvolutionShape& shape) {
-  // If patches overlap or leave gaps, each thread accumulates a block of channels of an image with
-  // its border.
+  // If patches overlap or leave gaps, each thread accumulates a block of channels of one image,
+  // including its border.
   const std::int64_t border = (shape.kernel_width + shape.stride) / 2 + 4,
                      collected = shape.stride > 1
                                      ? shape.threads * kSum * kBlock * bordered(shape, border)
@@ -188,7 +191,7 @@ std::int64_t input_gradient_scratch(const ConvolutionShape& shape) {
 }
 
 std::int64_t weight_gradient_scratch(const ConvolutionShape& shape) {
-  // Groups are divided among threads before images are.
+  // Threads are assigned to groups before they are assigned to images.
   const std::int64_t parts =
       shape.groups == 1
           ? shape.threads

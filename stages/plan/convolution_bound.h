@@ -4,24 +4,24 @@
 
 namespace stages::meta {
 
-/// A two-dimensional convolution: the properties on which the memory of its kernels depends.
+/// The properties of a two-dimensional convolution that determine the memory of its kernels.
 struct ConvolutionShape {
-  std::int64_t batch = 0, in = 0, out = 0, groups = 1;  ///< channels in total
+  std::int64_t batch = 0, in = 0, out = 0, groups = 1;  ///< in, out: channels of all groups
   std::int64_t kernel_height = 0, kernel_width = 0;
-  std::int64_t stride = 1, padding = 0, dilation = 1;  ///< the largest of each
+  std::int64_t stride = 1, padding = 0, dilation = 1;  ///< the largest of both dimensions
   std::int64_t in_height = 0, in_width = 0, out_height = 0,
                out_width = 0;      ///< pixels of the input and of the result
-  std::int64_t element_bytes = 4;  ///< 2: a half type, which is summed in float32
+  std::int64_t element_bytes = 4;  ///< 2: a half type, accumulated in float32
   bool channels_last = false;
-  std::int64_t threads = 1;    ///< of a CPU
-  bool unfolds_images = true;  ///< of a CPU, for every shape (memory_trace.h)
+  std::int64_t threads = 1;    ///< CPU threads
+  bool unfolds_images = true;  ///< on a CPU, for every shape (memory_trace.h)
 
   std::int64_t kernel() const { return kernel_height * kernel_width; }
   std::int64_t in_area() const { return in_height * in_width; }
   std::int64_t area() const { return out_height * out_width; }
   std::int64_t weight_elements() const { return out * (in / groups) * kernel(); }
-  /// Elements of the matrix whose columns are the inputs of the kernel in one image, for one group
-  /// (im2col).
+  /// Elements of the unfolded image (im2col) of one image and one group: each column contains the
+  /// inputs of the kernel at one position.
   std::int64_t unfolded_elements() const { return in / groups * kernel() * area(); }
   bool is_pointwise() const { return kernel() == 1; }
   /// Torch cannot detect the memory format of images with one pixel or one channel.
@@ -31,31 +31,31 @@ struct ConvolutionShape {
   bool is_half() const { return element_bytes == 2; }
 };
 
-/// Whether torch uses oneDNN for a float32 convolution; otherwise it unfolds images itself.
+/// True if torch uses oneDNN for a float32 convolution; otherwise it unfolds images itself.
 bool takes_onednn(const ConvolutionShape& shape);
 
-// Upper bounds, in bytes, of the memory that oneDNN takes in addition to the tensors of a
+// Upper bounds, in bytes, for the memory that oneDNN allocates in addition to the tensors of a
 // convolution. Its kernels, and how they divide the work, differ by processor and version. There
-// are two families, and the larger one that is possible counts:
-// - direct kernels read and write copies whose channels are padded to vectors of at most 16
-//   numbers; each thread holds what it gathers from an image or sums up for the weight's gradient;
-// - others multiply matrices; each thread holds one unfolded image and four times the weight's
+// are two families; if both are possible, the larger one counts:
+// - direct kernels read and write copies with channels padded to vectors of at most 16 numbers;
+//   each thread also keeps what it gathers from an image or sums up for the weight gradient;
+// - other kernels multiply matrices; each thread keeps one unfolded image and four times the weight
 //   gradient (oneDNN counts its bytes as numbers). With AVX2 they are used only for shapes that are
 //   rare in networks.
 
-/// Copies in the memory order of a direct kernel. channels_last images need none.
+/// Bytes of the copies in the memory order of a direct kernel. channels_last images need no copy.
 std::int64_t blocked_input(const ConvolutionShape& shape);
 std::int64_t blocked_input_gradient(const ConvolutionShape& shape);
 std::int64_t blocked_result(const ConvolutionShape& shape);
 std::int64_t blocked_weight(const ConvolutionShape& shape);
-/// The same for the weight's gradient.
+/// Bytes of the copy of the weight gradient.
 std::int64_t blocked_weight_gradient(const ConvolutionShape& shape);
 
-/// In addition to the copies: scratch of the forward kernel.
+/// Bytes of scratch memory of the forward kernel, in addition to the copies.
 std::int64_t forward_scratch(const ConvolutionShape& shape);
-/// Scratch of the kernel of the input's gradient.
+/// Bytes of scratch memory of the kernel for the input gradient.
 std::int64_t input_gradient_scratch(const ConvolutionShape& shape);
-/// Scratch of the kernel of the weight's gradient.
+/// Bytes of scratch memory of the kernel for the weight gradient.
 std::int64_t weight_gradient_scratch(const ConvolutionShape& shape);
 
 }  // namespace stages::meta

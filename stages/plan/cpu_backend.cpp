@@ -10,7 +10,7 @@ namespace stages {
 
 std::int64_t reserved_by_pool(const TraceHistory& history) {
   BlockPool pool;
-  std::unordered_map<std::size_t, std::int64_t> addresses;  // by storage
+  std::unordered_map<std::size_t, std::int64_t> addresses;  // storage to address
   for (std::size_t i = 0; i < history.events().size(); ++i) {
     const TraceEvent& event = history.events()[i];
     if (event.is_birth) {
@@ -26,7 +26,7 @@ std::int64_t reserved_by_pool(const TraceHistory& history) {
 double seconds_on_cpu(const StepWork& work, int threads) {
   constexpr double kFlops = 60e9, kBytes = 4e9;  // per second and thread
   constexpr double kLaunch = 4e-6;               // seconds for each operation
-  constexpr int kThreadsOfMemory = 4;            // a few use the full memory bandwidth
+  constexpr int kThreadsOfMemory = 4;            // a few threads use the full memory bandwidth
   const int used = std::max(threads, 1);
   return work.flops / (kFlops * used) + work.traffic / (kBytes * std::min(used, kThreadsOfMemory)) +
          work.operations * kLaunch;

@@ -5,11 +5,11 @@
 #include "stages/plan/step_profile.h"
 #include "stages/plan/trace_history.h"
 
-// What belongs to a CPU in a plan: its allocator and its speed.
+// The CPU part of a plan: allocator and speed.
 
 namespace stages {
 
-/// The reserved bytes of the CPU's pool at their peak, if it gets all that it asks for.
+/// Returns the peak of the CPU pool's reserved bytes if every allocation succeeds.
 std::int64_t reserved_by_pool(const TraceHistory& history);
 
 double seconds_on_cpu(const StepWork& work, int threads);

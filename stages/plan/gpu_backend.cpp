@@ -31,8 +31,8 @@ std::string operation_on_gpu(const std::string& operation) {
 double seconds_on_gpu(const StepWork& work) {
   constexpr double kFlops = 15e12, kBytes = 400e9;  // per second
   constexpr double kLaunch = 6e-6;                  // seconds for each operation
-  constexpr double kBus = 12e9;  // bytes per second between pinned memory and a GPU: PCIe 3.0 with
-                                 // 16 lanes
+  constexpr double kBus = 12e9;  // bytes per second between pinned memory and a GPU over PCIe 3.0
+                                 // with 16 lanes
   return work.flops / kFlops + work.traffic / kBytes + work.operations * kLaunch +
          work.moved / kBus;
 }
@@ -50,20 +50,20 @@ GpuContext gpu_context(std::string model) {
             .in_all = 720 * kMebibyte,
             .source =
                 "as measured on an H100 with driver 580: 532 MiB before the first kernel, "
-                "695 to 720 in trainings"};
+                "695 to 720 in training runs"};
   return {.at_start = 250 * kMebibyte,
           .in_all = 400 * kMebibyte,
           .source =
-              "kernels loaded lazily; https://github.com/pytorch/pytorch/issues/109888 says "
-              "around 400 MB, older reports 290 to 670"};
+              "kernels are loaded lazily; https://github.com/pytorch/pytorch/issues/109888 "
+              "reports around 400 MB, older reports 290 to 670"};
 }
 
 std::vector<at::Tensor> library_workspaces(MemoryTrace& trace) {
   if (trace.backend().device != at::kCUDA) return {};
   constexpr std::int64_t kMebibyte = 1 << 20;
-  // The forward and the backward pass run on threads of their own, each with a handle of its own.
-  // The size is that of CUBLAS_WORKSPACE_CONFIG=:4096:8, which a deterministic run sets, and
-  // Hopper's default; without it other GPUs take 8 MiB.
+  // The forward and the backward pass run on separate threads, each with its own cuBLAS handle. The
+  // size is that of CUBLAS_WORKSPACE_CONFIG=:4096:8, which a deterministic run sets, and the
+  // default on Hopper; without the variable other GPUs use 8 MiB.
   std::vector<at::Tensor> workspaces;
   for (const auto& [name, bytes] : {std::pair("cuBLAS's workspace, forward", 32 * kMebibyte),
                                     std::pair("cuBLAS's workspace, backward", 32 * kMebibyte),

@@ -10,7 +10,7 @@ namespace stages::meta {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
-constexpr std::int64_t kSumBytes = 4;  // in float32
+constexpr std::int64_t kSumBytes = 4;  // of float32
 
 std::int64_t padded_to(std::int64_t number, std::int64_t to) { return (number + to - 1) / to * to; }
 
@@ -47,7 +47,7 @@ GpuKernels gpu_kernels(std::string model) {
 }
 
 std::int64_t column_sum_scratch(std::int64_t rows, std::int64_t columns, const GpuKernels& gpu) {
-  // Threads in blocks of at least 128, of which a multiprocessor runs 16; each sums up to four
+  // A multiprocessor runs 16 blocks of at least 128 threads; each thread sums up to four
   // neighbouring columns. Rows are divided among blocks if each thread would read 256 or more.
   constexpr std::int64_t kBlocks = 16, kWidth = 128, kHeight = 4, kFew = 16, kMany = 256;
   if (columns == 0 || rows < kHeight * kMany) return 0;
@@ -63,13 +63,13 @@ std::int64_t column_sum_scratch(std::int64_t rows, std::int64_t columns, const G
 std::int64_t attention_backward_scratch(const AttentionShape& shape, const GpuKernels& gpu) {
   const std::int64_t elements = shape.rows * shape.tokens * shape.width;
   if (shape.is_half && gpu.has_flash) {
-    // The queries' gradient in float32, a sum for each of them, and copies of the result and its
-    // gradient.
+    // The gradient of the queries in float32, one sum for each query, and copies of the result and
+    // of its gradient.
     const std::int64_t tokens = padded_to(shape.tokens, 128), width = padded_to(shape.width, 32);
     return kSumBytes * shape.rows * tokens * (width + 1) + 2 * 2 * elements;
   }
-  // The product of the result and its gradient in float32, then the gradients of keys and values
-  // that the kernel sums up.
+  // The product of the result and its gradient in float32, then the gradients of keys and values,
+  // which the kernel accumulates.
   const std::int64_t product = kSumBytes * elements * (shape.is_half ? 3 : 1);
   const std::int64_t sums =
       kSumBytes * shape.rows * padded_to(shape.tokens, shape.width > 32 ? 64 : 128) * shape.width;
@@ -77,13 +77,14 @@ std::int64_t attention_backward_scratch(const AttentionShape& shape, const GpuKe
 }
 
 std::int64_t embedding_backward_scratch(std::int64_t elements, std::int64_t indices) {
-  constexpr std::int64_t kSorted = 256;  // for an index, sorted with its position
+  constexpr std::int64_t kSorted = 256;  // bytes to sort one index with its position
   return kSumBytes * elements + kSorted * indices;
 }
 
 namespace {
 
-/// Bytes of the images, of the result and of the weight in groups of eight channels.
+/// Returns the bytes of copies of the images, the result and the weight with channels in groups of
+/// eight; 0 if they already have this order.
 std::int64_t copies(const ConvolutionShape& shape) {
   constexpr std::int64_t kChannels = 8;
   const std::int64_t in = padded_to(shape.in, kChannels), out = padded_to(shape.out, kChannels),
@@ -95,7 +96,7 @@ std::int64_t copies(const ConvolutionShape& shape) {
                                 shape.out * of_group * shape.kernel());
 }
 
-/// With room for what kernels take apart from copies.
+/// Adds a margin for what kernels allocate apart from copies.
 std::int64_t with_room(std::int64_t bytes) { return bytes + bytes / 50 + kMiB; }
 
 std::int64_t result_bytes(const ConvolutionShape& shape) {
@@ -114,8 +115,8 @@ bool is_in_groups(const ConvolutionShape& shape) {
   return shape.groups > 1 && shape.groups < shape.in;
 }
 
-/// Depthwise, but not the usual kernel of one result for each channel. In half precision cuDNN
-/// copies its tensors into float32.
+/// True for depthwise convolutions other than the usual one with one result per channel. In half
+/// precision, cuDNN copies their tensors to float32.
 bool is_rare_by_channel(const ConvolutionShape& shape) {
   return is_by_channel(shape) && (shape.out != shape.in || shape.is_pointwise());
 }
@@ -126,7 +127,7 @@ std::int64_t gpu_forward_scratch(const ConvolutionShape& shape) {
   const std::int64_t elements = shape.weight_elements();
   std::int64_t bytes = with_room(copies(shape)) + std::min(4 * kSumBytes * elements, 4 * kMiB);
   if (shape.is_half()) return bytes + (is_in_groups(shape) ? kMiB : 0);
-  // Sums in parts, or the transformed weight.
+  // Partial sums, or the transformed weight.
   if (!is_by_channel(shape))
     bytes += std::min(4 * result_bytes(shape), std::max(8 * kMiB, 2 * kSumBytes * elements));
   if (is_in_groups(shape)) bytes += std::min(3 * image_bytes(shape), 16 * kMiB);
@@ -143,7 +144,7 @@ std::int64_t gpu_input_gradient_scratch(const ConvolutionShape& shape) {
     if (is_rare_by_channel(shape)) return with_room(copied + 3 * tensors + tensors / 3) + sums;
     return with_room(copied + (is_converted ? tensors + tensors / 3 + kMiB : 0)) + sums;
   }
-  // Some kernels for float32 transform the images.
+  // Some float32 kernels transform the images.
   const bool is_transformed = shape.stride == 1 && shape.groups == 1 && !shape.is_pointwise();
   const std::int64_t of_weight =
       shape.is_pointwise() && shape.groups == 1 ? std::min(kSumBytes * elements, 16 * kMiB) : 0;
@@ -151,7 +152,8 @@ std::int64_t gpu_input_gradient_scratch(const ConvolutionShape& shape) {
 }
 
 std::int64_t gpu_weight_gradient_scratch(const ConvolutionShape& shape, const GpuKernels& gpu) {
-  constexpr std::int64_t kLarge = 1 << 20, kMost = 48 * kMiB;  // of a weight; of sums in parts
+  constexpr std::int64_t kLarge = 1 << 20,
+                         kMost = 48 * kMiB;  // elements of a weight; bytes of partial sums
   const std::int64_t elements = shape.weight_elements(), copied = copies(shape);
   const std::int64_t parts =
       elements > kLarge ? 0 : std::min(gpu.multiprocessors * kSumBytes * elements, kMost);
@@ -163,7 +165,8 @@ std::int64_t gpu_weight_gradient_scratch(const ConvolutionShape& shape, const Gp
                                                                        : 6 * kMiB;
     return copied + copied / 10 + parts + converted + 4 * kMiB;
   }
-  // Seen once, in a training on 105 images of three channels: 1.0 GiB, for copies of 0.2.
+  // Seen once, in a training run on 105 images with three channels: 1.0 GiB, with copies of 0.2
+  // GiB.
   const std::int64_t few = shape.in < 8 && !shape.is_pointwise() ? (shape.stride == 1 ? 6 : 2) : 1;
   const std::int64_t of_weight =
       std::min((shape.is_pointwise() ? 15 : 3) * kSumBytes * elements, 2 * kMost);

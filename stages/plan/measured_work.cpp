@@ -11,11 +11,11 @@
 namespace stages {
 namespace {
 
-/// Memory per unit that grows by this factor from one run to a larger one grows with more than the
-/// number of units.
+/// If memory per unit grows by more than this factor from each run to the next, memory grows faster
+/// than linearly.
 constexpr double kFaster = 1.1;
 
-/// The bytes for `units`, by those of runs of fewer units.
+/// Extrapolates from `runs`, pairs of units and bytes, to the bytes for `units`.
 std::int64_t grown(const std::vector<std::pair<std::int64_t, std::int64_t>>& runs,
                    std::int64_t units) {
   const auto [last_units, last] = runs.back();
@@ -49,7 +49,7 @@ bool have_same_course(const RecordedWork& one, const RecordedWork& other) {
          });
 }
 
-/// The same without the storages that `is_left_out`.
+/// Returns `work` without the events of storages for which `is_left_out` returns true.
 template <typename IsLeftOut>
 RecordedWork without(const RecordedWork& work, IsLeftOut is_left_out) {
   RecordedWork rest{.storages = work.storages, .events = {}};
@@ -98,7 +98,7 @@ RecordedWork MeasuredWork::at(std::int64_t units) const {
         sizes.emplace_back(runs_[run].units, runs_[run].work.storages[i].bytes);
       const bool is_constant = std::ranges::all_of(
           sizes, [&](const auto& size) { return size.second == sizes.front().second; });
-      // Of one run alone it is not known what grows; gradients do not.
+      // A single run does not show what grows; gradients do not.
       if (is_constant && (sizes.size() > 1 || is_gradient(work.storages[i]))) continue;
       work.storages[i].bytes = grown(sizes, units);
       work.storages[i].shape.clear();
@@ -162,10 +162,10 @@ runner::MemoryPlan MeasuredHistory::plan(std::size_t first_event, std::int64_t u
   if (measured != plan.owners.end()) {
     bytes = measured->bytes;
     measured->note =
-        "activations of " + std::to_string(units) + " samples, and all else that a step takes";
+        "activations of " + std::to_string(units) + " samples, and all other memory of a step";
   }
-  add_term(plan,
-           {"values", bytes / 10, "a tenth of what was measured: other values may take more"});
+  add_term(plan, {"values", bytes / 10,
+                  "a tenth of what was measured, since other values may need more"});
   return plan;
 }
 

@@ -11,20 +11,21 @@
 
 namespace stages {
 
-/// What work takes for numbers of samples for which it has not been run, from what it took for a
-/// few small ones. Work on more samples is taken to do the same with larger tensors: each storage
-/// grows as it did from one number to the next, or with the square of the number if it grew faster
-/// than the number. Only the last runs with the same events count, since one sample alone often
-/// takes another course. If even the last two differ, all that they took at most, except for
-/// gradients, is taken to grow with the number.
+/// Predicts the memory of work for numbers of samples that were not run, from runs with a few
+/// samples. Work on more samples is assumed to do the same with larger tensors: each storage grows
+/// as it did from one run to the next, or with the square of the number of samples if it grew
+/// faster than linearly. Only the last runs with the same events count, since a single sample often
+/// takes a different path. If even the last two runs differ, the peak of all storages other than
+/// gradients is assumed to grow with the number of samples.
 class MeasuredWork {
  public:
-  /// More units than before.
+  /// Adds a run. `units` must be more than in the run before.
   void add(std::int64_t units, RecordedWork work);
   bool empty() const { return runs_.empty(); }
-  /// An upper bound for `units`, if values do not matter. There must have been a run.
+  /// Returns an upper bound for `units`, provided that memory does not depend on values. There must
+  /// have been a run.
   RecordedWork at(std::int64_t units) const;
-  /// The bytes that work on `units` allocates, and how often it allocates any.
+  /// Returns the bytes that work on `units` allocates, and the number of its allocations.
   std::pair<double, double> allocations(std::int64_t units) const;
 
  private:
@@ -32,16 +33,16 @@ class MeasuredWork {
     std::int64_t units;
     RecordedWork work;
   };
-  /// The first of the last runs with the same events.
+  /// Returns the index of the first of the last runs with the same events.
   std::size_t first_alike() const;
 
   std::vector<Run> runs_;
 };
 
-/// The most that is live in `work` beyond what is live before it.
+/// Returns the peak of live bytes in `work`, without what was live before.
 std::int64_t most_live(const RecordedWork& work);
 
-/// Joins measured work, one after another, to a plan:
+/// Joins consecutive measured work into a plan:
 ///
 ///   MeasuredHistory history;
 ///   for (const TracedStorage& weight : weights) history.keep(weight);
@@ -51,17 +52,17 @@ std::int64_t most_live(const RecordedWork& work);
 ///   runner::MemoryPlan plan = history.plan(last, 64, backend, settings);
 class MeasuredHistory {
  public:
-  /// Memory that is there from now on.
+  /// Adds memory that stays live from now on.
   void keep(TracedStorage storage);
-  /// `work`, with `besides` bytes more while it lasts. What it leaves stays.
+  /// Adds `work`, with `besides` more bytes live during it. What `work` does not free stays live.
   void add(const RecordedWork& work, std::int64_t besides = 0);
-  /// Memory that is taken and given back.
+  /// Adds memory that is allocated and freed at once.
   void pass(TracedStorage storage);
 
   std::size_t events() const { return work_.events.size(); }
 
-  /// The plan from an event on, as summarize() makes it, with a margin for other values. `units`:
-  /// how many are run at once.
+  /// Returns the plan from event `first_event` on, as from summarize(), plus a margin for other
+  /// values. `units` is the number of samples that are run at once.
   runner::MemoryPlan plan(std::size_t first_event, std::int64_t units, const Backend& backend,
                           const AllocatorSettings& settings) const;
 

@@ -35,7 +35,7 @@ runner::NamedBytes host_memory(const std::filesystem::path& root) {
   if (group && *group < all.bytes) all = {"the control group's limit", *group};
   if (ranks_of_host > 1) all = {"a rank's share of " + all.name, all.bytes / ranks_of_host};
   if (!least_of_ranks || *least_of_ranks >= all.bytes) return all;
-  return {"the memory of the rank that has least", *least_of_ranks};
+  return {"the memory of the rank with the least", *least_of_ranks};
 }
 
 std::int64_t gpu_memory(c10::Device gpu, int ranks) {
@@ -97,7 +97,7 @@ ScopedMemoryBudget::ScopedMemoryBudget(std::int64_t bytes, c10::Device device) :
 #ifdef RETORT_LIBTORCH_CUDA
   if (device.is_cuda()) {
     using namespace c10::cuda::CUDACachingAllocator;
-    at::globalContext().lazyInitDevice(at::kCUDA);  // without it the allocator knows no GPU
+    at::globalContext().lazyInitDevice(at::kCUDA);  // otherwise the allocator has no GPU
     const auto all = static_cast<double>(MemoryMeter(device).available());
     share_before_ = getMemoryFraction(device.index());
     const auto given = static_cast<double>(
@@ -116,7 +116,7 @@ ScopedMemoryBudget::~ScopedMemoryBudget() {
   try {
     c10::cuda::CUDACachingAllocator::setMemoryFraction(share_before_, device_.index());
   } catch (const c10::Error&) {
-    // After a fatal CUDA error every call fails; the error itself is already being reported.
+    // After a fatal CUDA error every call fails; that error is already being reported.
   }
 #endif
 }
@@ -152,13 +152,13 @@ Replan search_again(PolicySearch search) {
       PolicySearch again{written,      search.batch,  0, search.has_host, search.has_ranks,
                          search.trace, search.seconds};
       again.budget =
-          std::min(memory_budget(search.written, runner::NamedBytes{"what is free", bytes})->bytes,
+          std::min(memory_budget(search.written, runner::NamedBytes{"free memory", bytes})->bytes,
                    static_cast<std::int64_t>(kShrunk * static_cast<double>(needed)));
       PlannedStep other = choose_policy(again);
       if (other.plan.needed >= needed) return {};
       return std::move(other.policy);
     } catch (const runner::StageError&) {
-      return {};  // the search does not contain, say, half of a part that the recipe wrote
+      return {};  // for example: the failed way halved a micro_batch that the recipe fixes
     } catch (const std::exception& error) {
       if (!is_out_of_memory(error)) throw;
       return {};

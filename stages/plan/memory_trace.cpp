@@ -13,14 +13,14 @@
 namespace stages {
 namespace {
 
-/// What torch reports about its oneDNN, if there is one.
+/// Returns what torch reports about its oneDNN; false if it has none.
 bool torch_says(const char* operation) {
   const auto found = c10::Dispatcher::singleton().findSchema({operation, ""});
   return found && found->typed<bool()>().call();
 }
 
-/// MKL, which torch uses, has its best kernels for Intel: on two cores of an EPYC 9004 it computes
-/// 190 GFLOPS, oneDNN 215.
+/// True if oneDNN multiplies faster than MKL, which torch uses and which is tuned for Intel: on two
+/// cores of an EPYC 9004, MKL reaches 190 GFLOPS and oneDNN 215.
 bool is_quicker_by_onednn() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -48,8 +48,8 @@ bool onednn_unfolds_images() {
     const CountingAllocator counter;
     at::convolution_backward(image, image, weight, {}, {1, 1}, {kPadding, kPadding}, {1, 1},
                              /*transposed=*/false, {0, 0}, /*groups=*/1, {false, true, false});
-    // A direct kernel holds the gradient twice, the second time in its own memory order. The other
-    // kind takes four times as much for each thread, and the unfolded image.
+    // A direct kernel keeps the gradient twice, the second time in its own memory order. A kernel
+    // that unfolds images uses four times as much for each thread, plus the unfolded image.
     return counter.peak_bytes() > 4 * static_cast<std::int64_t>(weight.nbytes());
   }();
   return is_so;
@@ -58,7 +58,7 @@ bool onednn_unfolds_images() {
 namespace {
 
 MemoryTrace::Recorder* living = nullptr;
-int untraced = 0;  // number of living ScopedUntraced
+int untraced = 0;  // number of live ScopedUntraced objects
 
 class TracingAllocator final : public c10::Allocator {
  public:
@@ -70,7 +70,7 @@ class TracingAllocator final : public c10::Allocator {
   void copy_data(void*, const void*, std::size_t) const override {}
 };
 
-/// The allocator of the Meta device while no trace lives.
+/// The allocator of the Meta device outside of a trace.
 c10::Allocator* ordinary = nullptr;
 
 }  // namespace
@@ -100,7 +100,7 @@ std::string_view name(Owner owner) {
 
 MemoryTrace::MemoryTrace(Backend backend, Repeated repeated)
     : recorder_(std::make_shared<Recorder>(std::move(backend), repeated)) {
-  if (living) throw std::logic_error("a memory trace lives already");
+  if (living) throw std::logic_error("another memory trace is still live");
   static auto* const allocator = new TracingAllocator;  // never destroyed, as torch requires
   recorder_->open();
   living = recorder_.get();

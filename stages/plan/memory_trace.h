@@ -13,22 +13,22 @@
 
 namespace stages {
 
-/// The properties of a CPU on which the tensors of a step depend. The memory of its kernels has
-/// bounds that hold for all CPUs (convolution_bound.h, meta_kernels.h).
+/// The properties of a CPU that determine the tensors of a step. The memory of kernels has bounds
+/// that apply to all CPUs (convolution_bound.h, meta_kernels.h).
 struct Processor {
-  bool bf16 = true;   ///< oneDNN computes convolutions and products of bfloat16; otherwise torch's
+  bool bf16 = true;   ///< oneDNN computes convolutions and products in bfloat16; otherwise torch's
                       ///< own loops do
-  bool fp16 = false;  ///< the same for float16
-  /// oneDNN computes large float32 products (stages/model/linear_layer.h).
+  bool fp16 = false;  ///< as above, for float16
+  /// True if oneDNN computes large float32 products (stages/model/linear_layer.h).
   bool onednn_multiplies = false;
   bool operator==(const Processor&) const = default;
 };
 
-/// The processor that runs this process. Torch reports which half types it computes.
+/// Returns the processor that runs this process. Torch reports which half types oneDNN supports.
 const Processor& this_processor();
 
-/// Whether oneDNN computes float32 weight gradients only by unfolded images, as it does without
-/// AVX2. Determined once per process, from the memory that a small one takes.
+/// True if oneDNN always unfolds images for float32 weight gradients, as it does without AVX2.
+/// Determined once per process, from the memory that a small weight gradient uses.
 bool onednn_unfolds_images();
 
 /// The owner of a storage's memory.
@@ -40,18 +40,18 @@ enum class Owner {
   kBuffer,
   kInput,
   kTransient,
-  kMeasured  ///< all else of a step that was measured, not traced
+  kMeasured  ///< all other memory of a step that was measured, not traced
 };
-/// "parameter", "saved_activation", …
+/// Returns "parameter", "saved_activation", …
 std::string_view name(Owner owner);
 
-/// The device whose kernels a dry run simulates.
+/// The device that a dry run simulates.
 struct Backend {
   at::DeviceType device = at::kCPU;
-  int threads = 1;         ///< of a CPU
-  std::string model = {};  ///< of a GPU, "NVIDIA L4"; may be empty
+  int threads = 1;         ///< CPU threads
+  std::string model = {};  ///< GPU model, "NVIDIA L4"; may be empty
   Processor processor = this_processor();
-  bool unfolds_images = onednn_unfolds_images();  ///< of a CPU
+  bool unfolds_images = onednn_unfolds_images();  ///< on a CPU
   bool operator==(const Backend&) const = default;
 };
 
@@ -59,18 +59,19 @@ struct Backend {
 struct TracedStorage {
   std::int64_t bytes = 0;  ///< as requested
   Owner owner = Owner::kTransient;
-  /// The name given to own(). Otherwise its purpose: for a saved activation what saved it, namely
-  /// the path of a module or a term of the loss, "loss.covariance"; in a backward pass that of the
-  /// matching forward. Empty if unknown.
+  /// The name passed to own(), or the purpose. For a saved activation, the purpose is what saved
+  /// it: the path of a module or a term of the loss, such as "loss.covariance". In a backward pass,
+  /// it is the purpose of the matching forward operation. Empty if unknown.
   std::string name;
-  std::string operation;  ///< the outermost one that allocated it: "aten::linear", "AddmmBackward0"
-  std::string module;  ///< the path of the module that ran then; empty: none, as in a backward pass
+  std::string operation;  ///< the outermost one at its birth: "aten::linear", "AddmmBackward0"
+  std::string
+      module;  ///< path of the module that ran at its birth; empty: none, as in a backward pass
   StepPhase phase = StepPhase::kIdle;
-  std::vector<std::int64_t> shape;  ///< of the tensor seen in it; empty if none was
+  std::vector<std::int64_t> shape;  ///< shape of a tensor that uses it; empty if unknown
   at::ScalarType dtype = at::kByte;
-  bool is_scratch = false;  ///< memory that a kernel may take and frees when it returns: not a
-                            ///< tensor of the program
-  bool is_cast = false;  ///< a half-precision copy of a weight, which autocast caches for a while
+  bool is_scratch = false;  ///< memory that a kernel may allocate and frees when it returns;
+                            ///< not a tensor of the program
+  bool is_cast = false;     ///< a half-precision copy of a weight that autocast caches
   bool operator==(const TracedStorage&) const = default;
 };
 
@@ -78,24 +79,24 @@ struct TraceEvent {
   std::size_t storage;  ///< index into storages()
   bool is_birth;
   StepPhase phase;
-  double flops;  ///< of all operations started by then
+  double flops;  ///< of all operations started so far
   bool operator==(const TraceEvent&) const = default;
 };
 
-/// Births and deaths of storages in their order.
+/// Births and deaths of storages, in order.
 struct RecordedWork {
   std::vector<TracedStorage> storages;
   std::vector<TraceEvent> events;
 };
 
-/// How to treat work that has been shown to repeat itself (stages/plan/repetition.h).
+/// How to treat repeated work (stages/plan/repetition.h).
 enum class Repeated {
-  kNoted,     ///< do not run it again: the trace records a copy of what it recorded
-  kComputed,  ///< run it, which gives the same and takes longer
+  kNoted,     ///< do not run it again; append a copy of its events to the trace
+  kComputed,  ///< run it again, which is slower but has the same result
 };
 
-/// Records the birth and death of every storage on the Meta device while it lives; none of them has
-/// memory:
+/// While this object lives, records the birth and death of every storage on the Meta device. No
+/// storage has actual memory:
 ///
 ///   register_meta_kernels();
 ///   MemoryTrace trace({.device = at::kCPU, .threads = 2});
@@ -105,25 +106,26 @@ enum class Repeated {
 ///   step(*network);
 ///   use(trace.events());
 ///
-/// At most one lives in a process, on one thread: it records operations, phases and saved tensors
-/// of the thread that made it. It does not know tensors made before it, which may die during the
-/// trace; its own tensors may outlive it. Storages of zero bytes are ignored.
+/// A process may have at most one live trace, on one thread: it records the operations, phases and
+/// saved tensors of the thread that created it. Older tensors are not recorded, and may die during
+/// the trace; recorded tensors may outlive it. Storages of zero bytes are ignored.
 class MemoryTrace {
  public:
-  /// Throws std::logic_error if another one lives.
+  /// Throws std::logic_error if another trace lives.
   explicit MemoryTrace(Backend backend, Repeated repeated = Repeated::kNoted);
   ~MemoryTrace();
   MemoryTrace(const MemoryTrace&) = delete;
   MemoryTrace& operator=(const MemoryTrace&) = delete;
 
-  /// Says who owns a tensor's storage. The owner counts whenever it is set while the tensor lives.
+  /// Sets the owner of a tensor's storage for the whole trace, whenever it is called while the
+  /// tensor lives.
   void own(const at::Tensor& tensor, Owner owner, std::string name);
 
   const Backend& backend() const;
   std::vector<TracedStorage> storages() const;
   std::vector<TraceEvent> events() const;
-  double flops() const;           ///< so far
-  std::int64_t launches() const;  ///< operations started so far, not counting those within others
+  double flops() const;           ///< operations computed so far
+  std::int64_t launches() const;  ///< operations started so far, except nested ones
 
   class Recorder;
 
@@ -131,8 +133,8 @@ class MemoryTrace {
   const std::shared_ptr<Recorder> recorder_;
 };
 
-/// While it lives, storages allocated on the Meta device do not belong to the simulated device, and
-/// no trace records them: host memory next to a GPU.
+/// While this object lives, storages allocated on the Meta device do not belong to the simulated
+/// device and are not recorded by any trace. They stand for host memory of a GPU machine.
 class [[nodiscard]] ScopedUntraced {
  public:
   ScopedUntraced();
@@ -141,15 +143,15 @@ class [[nodiscard]] ScopedUntraced {
   ScopedUntraced& operator=(const ScopedUntraced&) = delete;
 };
 
-/// The device whose kernels the living trace simulates; null if there is no trace.
+/// Returns the device that the live trace simulates; null if there is no trace.
 const Backend* traced_backend();
-/// Adds a kernel's operations to the living trace, if there is one.
+/// Adds a kernel's operations to the live trace, if there is one.
 void count_flops(double flops);
-/// Tells the living trace, if there is one, that this tensor stands for memory that a kernel may
-/// take for itself.
+/// Marks the tensor, in the live trace if there is one, as memory that a kernel may allocate for
+/// itself.
 void mark_scratch(const at::Tensor& tensor);
-/// Marks the tensor as the gradient of a parameter, which will not be there when the step is
-/// computed.
+/// Marks the tensor as the gradient of a parameter. For gradients that are freed before the step
+/// ends.
 void mark_gradient(const at::Tensor& tensor);
 /// Marks the tensor as a cast of a weight that autocast caches.
 void mark_cast(const at::Tensor& tensor);

@@ -19,9 +19,9 @@ namespace stages {
 namespace {
 
 // The operators that LibTorch 2.11's autocast casts on both device types, on CPUs only and on GPUs
-// only, limited to those that networks use.
+// only, limited to operators that networks use.
 
-/// Run in the half type.
+/// Operators that run in the half type.
 constexpr std::array kHalfEverywhere = {"_convolution.deprecated",
                                         "addbmm",
                                         "addmm",
@@ -46,7 +46,7 @@ constexpr std::array kHalfOfGpu = {"_convolution",     "addmv",       "addr",
                                    "chain_matmul",     "convolution", "einsum",
                                    "linalg_multi_dot", "mv"};
 
-/// Run in float32.
+/// Operators that run in float32.
 constexpr std::array kFloatEverywhere = {"binary_cross_entropy_with_logits",
                                          "cdist",
                                          "cosine_embedding_loss",
@@ -107,7 +107,7 @@ constexpr std::array kFloatOfGpu = {"acos",
                                     "sum.dim_IntList",
                                     "tan"};
 
-/// Run in the widest type of their inputs.
+/// Operators that run in the widest type of their inputs.
 constexpr std::array kWidestOfCpu = {"cat", "index_copy", "stack"};
 constexpr std::array kWidestOfGpu = {"addcdiv",     "addcmul",   "atan2",        "bilinear",
                                      "cross",       "dot",       "grid_sampler", "index_put",
@@ -115,7 +115,7 @@ constexpr std::array kWidestOfGpu = {"addcdiv",     "addcmul",   "atan2",       
 
 enum class CastPolicy { kHalf, kFloat, kWidest };
 
-/// What a name means on a CPU and on a GPU; nullopt: nothing.
+/// The policies for an operator on a CPU and on a GPU; nullopt: none.
 struct Policies {
   std::optional<CastPolicy> cpu, gpu;
 };
@@ -149,7 +149,7 @@ struct Cast {
       weight;  // keeps the address from being reused
   at::Tensor cast;
 };
-/// The casts of weights, in the order in which they were made. They are freed in that order, so a
+/// Cached casts of weights, in the order of their creation. They are freed in that order, so a
 /// trace does not depend on addresses.
 class WeightCasts {
  public:
@@ -181,7 +181,8 @@ bool is_castable(const at::Tensor& x) {
   return x.defined() && x.is_meta() && x.is_floating_point() && x.scalar_type() != at::kDouble;
 }
 
-/// Each weight is cast once and cached: trained leaves are, frozen ones are not.
+/// Casts `x` to `to` if needed. The cast of a trained leaf is cached, so each weight is cast once;
+/// casts of frozen weights are not cached.
 at::Tensor cast(const at::Tensor& x, at::ScalarType to) {
   if (!is_castable(x) || x.scalar_type() == to) return x;
   const bool is_weight = to == meta_autocast().half && x.scalar_type() == at::kFloat &&
@@ -231,7 +232,7 @@ void run_cast(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
     const std::size_t count = operation.schema().arguments().size();
     const auto arguments = torch::jit::last(*stack, count);
     const at::ScalarType to = type_for(*policy, arguments);
-    // In reverse, the order in which LibTorch's compiler evaluates them.
+    // In reverse order, as the compiler of LibTorch's binaries evaluates arguments.
     for (std::size_t i = count; i-- > 0;)
       for_each_tensor(*(stack->end() - static_cast<std::ptrdiff_t>(count - i)),
                       [&](const at::Tensor& x) { return cast(x, to); });

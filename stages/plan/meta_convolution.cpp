@@ -43,8 +43,8 @@ at::MemoryFormat format_of(const Tensor& x, const Tensor& weight) {
   return format == at::MemoryFormat::Contiguous ? weight.suggest_memory_format() : format;
 }
 
-/// The shape of a two-dimensional convolution; nullopt for another, of whose kernels nothing is
-/// known.
+/// Returns the shape of a two-dimensional convolution; nullopt for any other, since nothing is
+/// known about its kernels.
 std::optional<ConvolutionShape> shape_of(const Tensor& x, const Tensor& weight, IntArrayRef result,
                                          IntArrayRef stride, IntArrayRef padding,
                                          IntArrayRef dilation, bool transposed, std::int64_t groups,
@@ -69,12 +69,12 @@ std::optional<ConvolutionShape> shape_of(const Tensor& x, const Tensor& weight, 
                           .unfolds_images = unfolds_images()};
 }
 
-/// Whether torch uses oneDNN for the convolution; otherwise it multiplies unfolded images itself.
+/// True if torch uses oneDNN for the convolution; otherwise it multiplies unfolded images itself.
 bool takes_onednn(const ConvolutionShape& shape, const Tensor& x) {
   return onednn_computes(x.scalar_type()) && (is_half(x) || meta::takes_onednn(shape));
 }
 
-/// Temporary memory of a kernel.
+/// Temporary memory of a kernel, in elements of the type of `x` or in bytes.
 Tensor kernel_memory(std::int64_t elements, const Tensor& x) {
   return scratch({elements}, x.options());
 }
@@ -107,7 +107,7 @@ Tensor onednn_input_gradient(const ConvolutionShape& shape, const Tensor& x,
     const Tensor own = kernel_bytes(input_gradient_scratch(shape), x);
   }
   if (!dx.defined()) dx = at::empty_like(x, format);
-  // If the kernel has a stride, its result may be in its own memory order.
+  // With a stride, the result may be in the kernel's own memory order.
   const Tensor turned =
       shape.stride > 1 ? kernel_bytes(blocked_input_gradient(shape), x) : Tensor();
   return dx;
@@ -127,22 +127,23 @@ Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, co
   return dweight;
 }
 
-/// The images as torch's own kernels unfold them: all at once, or one after another if the kernel
-/// is dilated.
+/// Returns the memory of the images as torch's own kernels unfold them: all at once, or one after
+/// another if the kernel is dilated.
 Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x) {
   if (shape.dilation > 1) return kernel_memory(shape.unfolded_elements(), x);
   if (shape.is_pointwise() && shape.stride == 1 && shape.padding == 0) return {};
   return kernel_memory(shape.batch * shape.unfolded_elements(), x);
 }
 
-/// The same for gradients: those of images use another matrix, unless the kernel is dilated.
+/// As above, for gradients. The gradient of the images needs another matrix, unless the kernel is
+/// dilated.
 Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x,
                        const std::array<bool, 3>& wanted) {
   return wanted[1] || (wanted[0] && shape.dilation > 1) ? unfolded_images(shape, x) : Tensor();
 }
 
-/// Computes one group after another, each with a copy of its channels, and concatenates the results
-/// at the end.
+/// Computes the groups one after another, each with a copy of its channels, and concatenates the
+/// results at the end.
 Tensor unfolding_convolution(const ConvolutionShape& shape, const Tensor& x, IntArrayRef sizes,
                              at::MemoryFormat format) {
   if (shape.groups == 1) {
@@ -175,7 +176,7 @@ Tensor convolution(const Tensor& input, const Tensor& kernel, const std::optiona
   return y;
 }
 
-/// The gradients on a GPU, one after another.
+/// Computes the gradients as on a GPU, one after another.
 Three gpu_gradients(const std::optional<ConvolutionShape>& shape, const Tensor& x,
                     const Tensor& weight, const Tensor& dy, at::MemoryFormat format,
                     const std::array<bool, 3>& wanted) {
@@ -205,7 +206,7 @@ Three convolution_backward(const Tensor& gradient, const Tensor& input, const Te
   if (!on_cpu()) return gpu_gradients(shape, x, weight, dy, format, wanted);
   const bool is_onednn = shape && takes_onednn(*shape, x);
   Tensor dx, dweight, dbias;
-  // With groups, the gradients of each are kept until all are concatenated.
+  // With groups, the gradients of every group are kept until all are concatenated.
   const bool keeps = shape && !is_onednn && groups > 1;
   const Tensor of_groups =
       keeps ? kernel_memory(x.numel() * wanted[0] + weight.numel() * wanted[1], x) : Tensor();
@@ -228,8 +229,8 @@ Three convolution_backward(const Tensor& gradient, const Tensor& input, const Te
 void register_convolutions(torch::Library& meta) {
   meta.impl("convolution_overrideable", convolution);
   meta.impl("convolution_backward_overrideable", convolution_backward);
-  // Torch in Python registers shape functions of its own for these two. What torch does without
-  // them, on any device, reaches the two above.
+  // Torch's Python part registers its own shape functions for these two operators. LibTorch's
+  // default implementation, used here for any device, calls the two operators above.
   meta.impl("convolution", at::compositeexplicitautograd::convolution);
   meta.impl("convolution_backward", at::compositeexplicitautograd::convolution_backward);
 }

@@ -24,7 +24,8 @@ class Silence final : public c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
-/// The Meta device's own resize_ writes the new size into the storage without asking the allocator.
+/// Replaces the Meta device's resize_, which changes the storage's size without calling the
+/// allocator.
 const at::Tensor& resize_meta(const at::Tensor& x, at::IntArrayRef size,
                               std::optional<at::MemoryFormat> format) {
   at::Storage storage = x.storage();
@@ -115,8 +116,8 @@ at::TensorOptions statistics_of(const at::Tensor& x) {
 namespace stages::meta {
 namespace {
 
-/// Works in place and allocates nothing. Boxed, because the overloads differ only in the type of
-/// the rate.
+/// Simulates an operator that works in place and allocates nothing. Boxed, because the overloads
+/// differ only in the type of the learning rate.
 void write_in_place(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
   torch::jit::drop(*stack, operation.schema().arguments().size());
 }
@@ -144,7 +145,7 @@ Tensor distances(const Tensor& a, const Tensor& b, double, std::optional<std::in
 }  // namespace
 
 void register_losses(torch::Library& meta) {
-  // The second result is what the CPU keeps of the exponentials.
+  // The second result is a buffer that the CPU keeps for exponentials.
   meta.impl("log_sigmoid_forward", [](const Tensor& x) {
     return std::tuple(at::empty_like(x),
                       on_cpu() ? at::empty_like(x) : at::empty({0}, x.options()));
@@ -163,7 +164,7 @@ namespace {
 
 using at::Tensor;
 
-/// The number of leading dimensions that are summed, if these are all; 0 otherwise.
+/// Returns the number of leading dimensions that are summed; 0 if other dimensions are summed.
 std::int64_t leading_sums(const Tensor& x, at::OptionalIntArrayRef dimensions) {
   if (!dimensions || dimensions->empty() ||
       static_cast<std::int64_t>(dimensions->size()) >= x.dim())
@@ -188,7 +189,7 @@ Tensor sum_of_dimensions(const Tensor& x, at::OptionalIntArrayRef dimensions, bo
   return y;
 }
 
-/// A GPU first multiplies the result by its gradient.
+/// A GPU first multiplies the result by the gradient.
 Tensor softmax_gradient(const Tensor& dy, const Tensor& y, std::int64_t dimension,
                         at::ScalarType type) {
   const Tensor product = on_cpu() ? Tensor() : scratch(y.sizes(), y.options());
@@ -207,7 +208,7 @@ namespace {
 using at::Scalar;
 using at::Tensor;
 
-/// Temporary memory of the CPU's products over the last two dimensions.
+/// Allocates the temporary memory of the CPU's products over the last two dimensions.
 void take_scratch(const Tensor& a, const Tensor& b) {
   if (!on_cpu() || !at::isReducedFloatingType(a.scalar_type()) || !onednn_computes(a.scalar_type()))
     return;
@@ -220,7 +221,7 @@ void take_scratch(const Tensor& a, const Tensor& b) {
     scratch({half_product_scratch(shape, threads())}, a.options().dtype(at::kByte));
 }
 
-/// a b. `kShapes`, torch's own shape function, determines the shapes and reports errors in them.
+/// Computes a b. `kShapes`, torch's own shape function, determines the shape and reports errors.
 template <Tensor (*kShapes)(const Tensor&, const Tensor&)>
 Tensor product(const Tensor& a, const Tensor& b) {
   const Tensor y = kShapes(a, b);
@@ -228,7 +229,7 @@ Tensor product(const Tensor& a, const Tensor& b) {
   return y;
 }
 
-/// beta x + alpha a b, in the same way.
+/// Computes beta x + alpha a b in the same way.
 template <Tensor (*kShapes)(const Tensor&, const Tensor&, const Tensor&, const Scalar&,
                             const Scalar&)>
 Tensor sum_with_product(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& beta,
@@ -250,7 +251,7 @@ void register_products(torch::Library& meta) {
 namespace {
 
 constexpr std::int64_t kFloat = 4, kHalf = 2;           // bytes
-constexpr std::int64_t kColumns = 64, kMostRows = 512;  // of a block
+constexpr std::int64_t kColumns = 64, kMostRows = 512;  // columns and rows of a block
 constexpr std::int64_t kAligned = 4096;
 
 }  // namespace
@@ -261,7 +262,7 @@ bool takes_onednn(const ProductShape& shape) {
 }
 
 std::int64_t half_product_scratch(const ProductShape& shape, std::int64_t threads) {
-  // A dot product is padded to pairs and vectors, and to a stride that suits the cache.
+  // The inner dimension is padded to pairs and vectors, and to a stride that suits the cache.
   const std::int64_t rows = std::min(shape.rows + 32, kMostRows), inner = shape.inner + 128;
   const std::int64_t blocks =
       threads * (kHalf * inner * (kColumns + rows) + 2 * kFloat * rows * kColumns + 1024);
@@ -291,8 +292,7 @@ bool is_dense(const Tensor& x) {
   return x.is_contiguous() || x.is_contiguous(x.suggest_memory_format());
 }
 
-/// The CPU's kernel makes its result a second time before it frees the first, if its input is
-/// dense.
+/// If its input is dense, the CPU's kernel allocates its result twice before it frees the first.
 Three batch_norm_backward(const Tensor& gradient, const Tensor& x, const Maybe& weight,
                           const Maybe&, const Maybe&, const Maybe&, const Maybe&, bool, double,
                           std::array<bool, 3> wanted) {
@@ -363,14 +363,14 @@ namespace {
 using at::Tensor;
 using Maybe = std::optional<Tensor>;
 
-/// (n, heads, tokens, width), stored as (n, tokens, heads, width), as kernels make gradients, and
-/// those of a GPU their results.
+/// Returns a tensor of shape (n, heads, tokens, width) that is stored as (n, tokens, heads, width).
+/// Kernels create gradients in this order; on a GPU also results.
 Tensor token_major(const Tensor& like) {
   return at::empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options())
       .transpose(1, 2);
 }
 
-/// How many queries and keys a thread of the CPU's kernel processes at once.
+/// How many queries and keys each thread of the CPU's kernel processes at once.
 struct Tile {
   std::int64_t queries, keys;
 };
@@ -417,7 +417,8 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q
   const Tensor narrowed =
       is_half(q) ? scratch({threads(), 2 * queries * keys}, q.options()) : Tensor();
   if (is_half(q) && onednn_computes(q.scalar_type())) {
-    // Each thread multiplies tiles by oneDNN, which divides them as if all threads were its own.
+    // Each thread multiplies tiles with oneDNN, which divides them as if it had all threads to
+    // itself.
     const ProductShape of_keys = {.rows = keys, .inner = queries, .columns = q.size(3)},
                        of_queries = {.rows = queries, .inner = keys, .columns = q.size(3)};
     std::int64_t bytes = 0;
@@ -430,15 +431,15 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q
   return {dq, dk, dv};
 }
 
-/// The GPU's flash and memory-efficient kernels load whole words of 16 bytes, and neither supports
-/// float64. If only some GPU generations support a case, it is planned as plain products, which is
-/// the upper bound.
+/// True if the GPU has a flash or memory-efficient kernel for `q`. These kernels load words of 16
+/// bytes and do not support float64. If only some GPU generations support a case, plain products
+/// are planned, which are the upper bound.
 bool has_gpu_kernel(const Tensor& q) {
   return q.scalar_type() != at::kDouble && q.size(3) % (16 / q.element_size()) == 0 &&
          q.size(3) <= 256;
 }
 
-/// The conditions of torch's choice.
+/// True if torch would choose a flash kernel.
 bool takes_flash(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& mask,
                  double dropout) {
   if (dropout != 0 || q.dim() != 4 || k.dim() != 4 || v.dim() != 4 || q.size(3) != v.size(3))
@@ -454,14 +455,16 @@ bool takes_flash(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe&
          k.stride(3) == 1 && v.stride(3) == 1;
 }
 
-/// A mask of bools as torch gives it to its kernels: what they add to the products.
+/// Returns a mask of bools in the form in which torch passes it to kernels: as numbers to add to
+/// the products.
 Maybe added_mask(const Maybe& mask, const Tensor& q) {
   if (!mask || mask->scalar_type() != at::kBool) return mask;
   return at::where(*mask, 0.0, at::empty({}, q.options()));
 }
 
-/// On Meta torch always computes attention by plain products; the traced device has its own
-/// kernels. The choice is made above autograd, so the derivative is that of the chosen kernel.
+/// On Meta, torch always computes attention by plain products, whereas the traced device has its
+/// own kernels. The choice is made above autograd so that the backward pass is that of the chosen
+/// kernel.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Maybe& mask, double dropout, bool causal,
                                     std::optional<double> scale, bool grouped) {

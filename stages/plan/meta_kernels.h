@@ -12,18 +12,18 @@
 
 namespace stages {
 
-/// Registers Meta kernels for operators that LibTorch has none for in C++. They are shape functions
-/// that allocate what the kernels of the living trace's backend allocate, including temporaries;
-/// without a trace, what those of a CPU with one thread allocate. Call it before a dry run; later
-/// calls do nothing.
+/// Registers Meta kernels for operators that have none in LibTorch's C++ part. They are shape
+/// functions that allocate what the kernels of the live trace's backend would allocate, including
+/// temporaries; without a trace, what the kernels of a CPU with one thread would allocate. Call
+/// this before a dry run; later calls do nothing.
 void register_meta_kernels();
 
 }  // namespace stages
 
 namespace stages::meta {
 
-// The families of shape functions that register_meta_kernels() registers: for the Meta device, and
-// above autograd if an operator is chosen by device.
+// The families of shape functions that register_meta_kernels() registers: for the Meta device and,
+// if the operator is chosen by device, above autograd.
 void register_convolutions(torch::Library& meta);
 void register_products(torch::Library& meta);
 void register_norms(torch::Library& meta);
@@ -32,19 +32,19 @@ void register_losses(torch::Library& meta);
 void register_reductions(torch::Library& meta);
 void register_pointwise(torch::Library& meta);
 void register_optimizers(torch::Library& meta);
-/// Registers autocast of Meta tensors under a key of its own, and a fallthrough for all other
-/// operators under that key.
+/// Registers autocast for Meta tensors under its own key, and a fallthrough for all other operators
+/// under that key.
 void register_autocast(torch::Library& casting, torch::Library& others);
 
-/// True if the traced kernels are a CPU's.
+/// True if the live trace simulates a CPU.
 bool on_cpu();
-/// The number of threads of the traced CPU.
+/// Returns the number of threads of the traced CPU.
 std::int64_t threads();
-/// The traced CPU.
+/// Returns the traced CPU.
 const Processor& processor();
-/// The traced GPU.
+/// Returns the traced GPU.
 GpuKernels traced_gpu();
-/// Whether its oneDNN unfolds images for all convolutions.
+/// True if oneDNN on the traced CPU unfolds images for all convolutions.
 bool unfolds_images();
 /// True if oneDNN computes convolutions and products of this type.
 bool onednn_computes(at::ScalarType type);
@@ -52,26 +52,26 @@ bool onednn_computes(at::ScalarType type);
 /// True for bfloat16 and float16.
 bool is_half(const at::Tensor& x);
 
-/// Memory that a kernel may take and frees before it returns: `shape`, with the type and device of
-/// `options`.
+/// Allocates memory that a kernel may use and frees before it returns, with the given shape and the
+/// type and device of `options`.
 at::Tensor scratch(at::IntArrayRef shape, const at::TensorOptions& options);
 
-/// The options for statistics of `x`: float32 if `x` has a half type.
+/// Returns the tensor options for statistics of `x`: float32 if `x` has a half type.
 at::TensorOptions statistics_of(const at::Tensor& x);
 
-/// A product of `batch` pairs of matrices, (rows, inner) and (inner, columns).
+/// A product of `batch` pairs of matrices of shapes (rows, inner) and (inner, columns).
 struct ProductShape {
   std::int64_t batch = 1, rows = 0, inner = 0, columns = 0;
 };
 
-/// Whether torch uses oneDNN for a product of a half type.
+/// True if torch uses oneDNN for a product of a half type.
 bool takes_onednn(const ProductShape& shape);
 
-// Upper bounds, in bytes, of the memory that oneDNN takes in addition to the factors and the
-// result, for any processor and version.
+// Upper bounds, in bytes, for the memory that oneDNN allocates in addition to the factors and the
+// result, on any processor and in any version.
 
-/// For half types: each thread packs blocks of both factors and accumulates in float32; or a whole
-/// result is accumulated in float32, for each thread that has one.
+/// For half types: each thread packs blocks of both factors and accumulates in float32, or each
+/// thread that has a result accumulates all of it in float32.
 std::int64_t half_product_scratch(const ProductShape& shape, std::int64_t threads);
 /// For float32: each thread packs a strip of the second factor.
 std::int64_t float_product_scratch(const ProductShape& shape, std::int64_t threads);

@@ -25,8 +25,8 @@ Tensor& where_out(const Tensor& condition, const Tensor& a, const Tensor& b, Ten
   return out;
 }
 
-/// The copy that a CPU first makes of the narrower of two tensors of different types; undefined if
-/// none.
+/// Returns the copy that a CPU first makes of the narrower of two tensors of different types;
+/// undefined if there is none.
 Tensor widened_copy(const Tensor& a, const Tensor& b) {
   const at::ScalarType type = at::result_type(a, b);
   const auto is_narrower = [&](const Tensor& x) { return x.dim() > 0 && x.scalar_type() != type; };
@@ -62,8 +62,8 @@ Tensor embedding_backward(const Tensor& gradient, const Tensor& indices, c10::Sy
   return at::empty({rows.expect_int(), dy.size(-1)}, dy.options());
 }
 
-/// The gradient of index_select. On Meta it is a second tensor in addition to its zeros; a GPU that
-/// must give the same bits every time adds the rows to the zeros, by two sorted copies.
+/// The gradient of index_select. On Meta, the result is a second tensor in addition to the zeros. A
+/// deterministic GPU adds the rows to the zeros by way of two sorted copies.
 Tensor index_add(const Tensor& zeros, std::int64_t dimension, const Tensor& index,
                  const Tensor& rows, const Scalar& alpha) {
   Tensor sum = at::meta::index_add(zeros, dimension, index, rows, alpha);

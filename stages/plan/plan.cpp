@@ -10,7 +10,7 @@
 namespace stages {
 namespace {
 
-/// Resolves the choices that the recipe leaves open: as in the earlier run, or by a search.
+/// Makes the choices that the recipe leaves open, as in the earlier run or by a search.
 PlannedStep resolve_policy(const PolicySearch& search, const std::string& model_stage,
                            const runner::PlanContext& context) {
   if (search.written.min_micro_batch > search.batch.size) {
@@ -58,7 +58,7 @@ PlannedStep plan(PolicySearch step, const std::string& model_stage, runner::Plan
   set_budget(plan, planned.policy, context);
   add_option_effects(plan, planned.policy, step.written, step.batch, plan_under);
   const bool is_whole = plan.fits() && plan.choice && plan.choice->overrides.empty();
-  if (is_whole) plan.alternatives.clear();  // the search saw only a few of them
+  if (is_whole) plan.alternatives.clear();  // the search examined only a few of them
   if ((context.dry().wants_alternatives || !plan.fits()) && plan.alternatives.empty())
     add_alternatives(plan, planned.policy, step.batch, plan_under);
   return planned;

@@ -7,32 +7,32 @@
 #include "stages/plan/choose_policy.h"
 #include "stages/plan/plan_forward.h"
 
-// What a stage needs, and how it is computed so that it fits:
+// Plans how much memory a stage needs and how to compute it within the budget:
 //
-//   plan()           a step of a training, under the policy of a recipe
-//   plan_forward()   a network that runs over a dataset
+//   plan()           plans a training step under a recipe's policy
+//   plan_forward()   plans a network that runs over a dataset
 //
-// Its parts, in the order in which a plan is made:
+// The parts, in the order in which a plan uses them:
 //
-//   memory_trace.h, recorder.h      records the births and deaths of tensors on the Meta device
-//   meta_kernels.h, meta_*.cpp      what kernels allocate there, as on a device
-//   repetition.h                    parts of a batch that are traced once and repeated
-//   summarize.h                     from a trace to live, reserved and needed bytes
-//   memory_budget.h                 the bytes that the needed bytes are compared with
-//   choose_policy.h                 the fastest way that fits, by the time model of step_profile.h
-//   plan_alternatives.h             the effects of options, and other ways
-//   real_steps.h, real_samples.h    what is run in place of a dry run that code of the user fails
-//   block_recording.h               what such steps take
-//   measured_work.h                 from that to what steps on more samples need
-//   recovery.h                      what is tried after a plan was wrong
+//   memory_trace.h, recorder.h      record the births and deaths of tensors on the Meta device
+//   meta_kernels.h, meta_*.cpp      allocate there what a device's kernels would allocate
+//   repetition.h                    traces equal parts of a batch once and repeats them
+//   summarize.h                     turns a trace into live, reserved and needed bytes
+//   memory_budget.h                 computes the budget for the needed bytes
+//   choose_policy.h                 chooses the fastest way that fits (time model: step_profile.h)
+//   plan_alternatives.h             lists the effects of options, and other ways
+//   real_steps.h, real_samples.h    run real steps if user code makes a dry run fail
+//   block_recording.h               records the memory of such steps
+//   measured_work.h                 extrapolates it to steps on more samples
+//   recovery.h                      recovers if a plan was wrong
 
 namespace stages {
 
-/// Plans a step. `step` says how it is traced under a policy, and what the recipe writes; the
-/// budget is set here. If the policy leaves a choice, the fastest way that fits is chosen
-/// (choose_policy.h), or, if the run has started before, the one that it used then, if that fits.
-/// If the plan does not fit, or the context requests them, alternatives are examined too.
-/// `model_stage` makes the network. Throws runner::StageError if the policy cannot be obeyed.
+/// Plans a step. `step` contains the recipe's policy and a function that traces the step under a
+/// policy; plan() sets its budget. If the policy leaves a choice, the fastest way that fits is
+/// chosen (choose_policy.h). A resumed run keeps the way that it used before, if that fits. If the
+/// plan does not fit, or the context requests them, alternatives are examined too. `model_stage`
+/// makes the network. Throws runner::StageError if the policy cannot be obeyed.
 PlannedStep plan(PolicySearch step, const std::string& model_stage, runner::PlanContext& context);
 
 }  // namespace stages

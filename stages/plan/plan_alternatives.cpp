@@ -70,21 +70,22 @@ std::string option_text(const EmptyCacheEvery& every) {
   return "{" + units + "}";
 }
 
-/// One of the ways considered.
+/// One way to compute the step.
 struct Alternative {
   std::int64_t micro_batch;  // 0: the whole batch
   bool blocks, two_pass;
   bool gram = false;
-  bool offloads = false, shards = false, in_backward = false;  // the optimizer, whatever the policy
+  bool offloads = false, shards = false,
+       in_backward = false;  // of the optimizer, in addition to the policy
   auto operator<=>(const Alternative&) const = default;
 };
 
-/// What is reported about a way.
+/// The plan of a way, or why there is none.
 struct Outcome {
   std::int64_t needed = 0;
   double flops = 0;
   std::int64_t operations = 0;
-  std::string refused = {};  // why it is not possible; empty: it is
+  std::string refused = {};  // why the way is not possible; empty: it is possible
 };
 
 class Alternatives {
@@ -102,7 +103,7 @@ class Alternatives {
       if (blocks != has_blocks)
         consider({policy_.micro_batch.value_or(0), blocks, policy_.two_pass});
       if (units_ < 2) continue;
-      // A loss over the whole batch can be split in two passes only, which cost a second forward
+      // A loss over the whole batch can only be split in two passes, which cost a second forward
       // pass.
       const bool two_pass =
           policy_.two_pass || !outcome({units_ / 2, blocks, false}).refused.empty();
@@ -112,7 +113,7 @@ class Alternatives {
       }
       consider_optimizer({policy_.micro_batch.value_or(0), blocks, policy_.two_pass});
     }
-    // Among ways with equal compute, within some per cent, the one with larger parts is faster.
+    // Of ways with equal compute, within a few per cent, the one with larger parts is faster.
     const auto cost = [](const PlanAlternative& one) {
       return std::tuple(!one.refused.empty(), std::lround(20 * one.relative_flops), -one.needed);
     };
@@ -120,7 +121,7 @@ class Alternatives {
   }
 
  private:
-  /// The other ways of the optimizer, if they save memory.
+  /// Adds the other ways to run the optimizer, if they save memory.
   void consider_optimizer(Alternative way) {
     for (const auto& [offloads, shards, in_backward] :
          {std::tuple(true, false, false), std::tuple(false, true, false),
@@ -146,7 +147,7 @@ class Alternatives {
     return policy;
   }
 
-  /// Each way is planned once.
+  /// Returns the outcome of a way. Each way is planned once.
   const Outcome& outcome(const Alternative& way) {
     const auto [entry, is_new] = outcomes_.try_emplace(way);
     Outcome& result = entry->second;
@@ -160,7 +161,8 @@ class Alternatives {
     return result;
   }
 
-  /// The peak rises with the size of a part, so bisection finds it; 0: not even size one fits.
+  /// Returns the largest part size that fits; 0 if not even size one fits. The peak rises with the
+  /// size, so bisection finds it.
   std::int64_t largest_that_fits(bool blocks, bool two_pass) {
     const auto fits = [&](std::int64_t size) {
       const Outcome& found = outcome({size, blocks, two_pass});
@@ -174,7 +176,7 @@ class Alternatives {
     return fitting;
   }
 
-  /// False if the way is not possible; that is listed once.
+  /// Adds a way, once. Returns false if the way is not possible, which is also listed.
   bool consider(const Alternative& way) {
     PlanAlternative alternative{.overrides = overrides_between(policy_, policy_of(way), batch_)};
     if (alternative.overrides.empty()) return true;
@@ -253,15 +255,15 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Memo
     add("offload", "optimizer", without);
     without = policy;
   } else if (written.offloads_optimizer) {
-    add_without_effect("offload", "optimizer",
-                       "the optimizer's state is in the host's memory anyway");
+    add_without_effect("offload", "optimizer", "the optimizer state is in host memory anyway");
   }
   if (written.shards_optimizer && plan.step.contains("shard")) {
     without.shards_optimizer = false;
     add("shard", "optimizer", without);
     without = policy;
   } else if (written.shards_optimizer) {
-    add_without_effect("shard", "optimizer", "there is one rank, which keeps all of it");
+    add_without_effect("shard", "optimizer",
+                       "there is only one rank, which keeps all of the state");
   }
   if (written.optimizer_in_backward) {
     without.optimizer_in_backward = false;

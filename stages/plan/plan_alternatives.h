@@ -10,41 +10,42 @@
 
 namespace stages {
 
-/// A logical batch, and the option of the recipe that splits it.
+/// A batch, and the option of the recipe that splits it.
 struct CutBatch {
-  std::int64_t size;            ///< that the recipe asks for
-  std::int64_t units;           ///< the most in a batch: the data may have fewer
+  std::int64_t size;            ///< the size that the recipe sets
+  std::int64_t units;           ///< the most samples in a batch: the data may have fewer
   std::string accumulated_by;   ///< as in TrainerOptions
-  bool has_loss_forms = false;  ///< a term of its loss has several forms
+  bool has_loss_forms = false;  ///< a term of the loss has several forms
 };
 
-/// "memory.micro_batch": an option of the stage at `stage`, a place in the recipe such as
-/// "/memory".
+/// Returns the name of an option, such as "memory.micro_batch", for the stage at `stage`, a place
+/// in the recipe such as "/memory".
 std::string option_of(const std::string& stage, const std::string& name);
 
-/// "none", "block" or "[model.a,model.b]", as a recipe writes it.
+/// Returns "none", "block" or "[model.a,model.b]", as a recipe writes it.
 std::string option_text(const ActivationCheckpointing& checkpointing);
 
-/// The overrides that change a recipe with policy `from` into one with policy `to`. They cover
-/// micro_batch, two_pass, activation_checkpointing, offload, shard, optimizer_in_backward and
-/// precision. A micro_batch replaces gradient_accumulation_steps, since a recipe may not have both.
+/// Returns the overrides that change a recipe with policy `from` into one with policy `to`. They
+/// cover micro_batch, two_pass, activation_checkpointing, offload, shard, optimizer_in_backward,
+/// loss_form and precision. micro_batch replaces gradient_accumulation_steps, since a recipe may
+/// not have both.
 std::vector<std::string> overrides_between(const MemoryPolicy& from, const MemoryPolicy& to,
                                            const CutBatch& batch);
 
-/// The memory plan of a training under another policy. Throws runner::StageError if the policy
-/// cannot be obeyed.
+/// Returns the memory plan of a training step under another policy. Throws runner::StageError if
+/// the policy cannot be obeyed.
 using PlanUnder = std::function<runner::MemoryPlan(const MemoryPolicy&)>;
 
-/// Adds to `plan`, the plan of `policy`, the effect on the peak of each option that the recipe sets
-/// to something other than its default. `written` is the recipe's policy; `policy` has the choices
-/// made that it leaves open.
+/// Adds to `plan`, the plan of `policy`, how each option that differs from its default in the
+/// recipe affects the peak. `written` is the recipe's policy; in `policy`, its open choices have
+/// been made.
 void add_option_effects(runner::MemoryPlan& plan, const MemoryPolicy& policy,
                         const MemoryPolicy& written, const CutBatch& batch, const PlanUnder& under);
 
-/// Adds to `plan` the alternatives for a batch: smaller parts of it, with and without activation
-/// checkpointing of the blocks, in two passes if the loss needs them. Each is listed once, with the
-/// overrides that change the recipe accordingly, the cheapest first. Those beyond the budget are
-/// listed too; of the part sizes that fit only the largest and its halves are.
+/// Adds to `plan` the alternatives for a batch: smaller parts, with and without recomputed blocks,
+/// in two passes if the loss needs them. Each is listed once, with the overrides that select it,
+/// the cheapest first. Alternatives beyond the budget are listed too. Of the part sizes that fit,
+/// only the largest and its halves are listed.
 void add_alternatives(runner::MemoryPlan& plan, const MemoryPolicy& policy, const CutBatch& batch,
                       const PlanUnder& under);
 

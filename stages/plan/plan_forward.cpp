@@ -27,7 +27,7 @@
 namespace stages {
 namespace {
 
-/// The plan of one batch after another of some size, without what the results take.
+/// The plan of consecutive batches of one size, without the memory of their results.
 struct OneSize {
   runner::MemoryPlan plan;
   at::Tensor output;  // on the Meta device
@@ -63,11 +63,11 @@ OneSize traced_size(const ForwardToPlan& forward, std::int64_t units,
   return {summarize(trace, 0, backend, forward.policy.allocator), output, numerics};
 }
 
-/// Batches that were run on the device, since a dry run fails.
+/// Real batches that were run on the device because the dry run failed.
 struct RealBatches {
-  std::string why;  // the dry run's error; empty: it was not tried, or it succeeded
+  std::string why;  // the dry run's error; empty: it has not failed
   MeasuredWork work;
-  std::vector<TracedStorage> kept;  // between batches
+  std::vector<TracedStorage> kept;  // live between batches
   at::Tensor output;                // of the largest batch, on the Meta device
   std::int64_t output_units = 0;
   Numerics numerics;
@@ -164,7 +164,8 @@ PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_si
   return planned;
 }
 
-/// The peak rises with the batch size, so bisection finds it; nullopt: not even one sample fits.
+/// Returns the plan with the largest batch that fits; nullopt if not even one sample fits. The peak
+/// rises with the batch size, so bisection finds it.
 std::optional<PlannedForward> largest_that_fits(const ForwardToPlan& forward, bool keeps_results,
                                                 RealBatches& real, runner::PlanContext& context) {
   std::optional<PlannedForward> largest;
@@ -206,7 +207,7 @@ PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results,
 
 namespace {
 
-/// The bytes of the tensors of one sample.
+/// Returns the bytes of the tensors of one sample.
 std::int64_t sample_bytes(const DatasetDescription& data) {
   std::int64_t bytes = 0;
   for (const TensorSpec& spec : data.tensors) {
@@ -254,7 +255,7 @@ void add_read_ahead(runner::MemoryPlan& plan, at::DeviceType device, const Datas
   const std::int64_t ahead =
       std::min(std::max<std::int64_t>(loader.prefetch, 1) * units, after_the_first);
   const std::int64_t bytes = sample_bytes(data);
-  // A worker that reads an episode also holds one of its images.
+  // A worker that reads an episode also keeps one of its images.
   const auto episode = episode_shape(data);
   const std::int64_t image = episode ? bytes / episode->samples() : 0;
   add_term(plan, {"loader", ahead * bytes + loader.workers * (bytes + image),

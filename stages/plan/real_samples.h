@@ -9,13 +9,13 @@
 
 namespace stages {
 
-/// The first `units` samples of `data` in `order` that can be read, for real steps; again from the
-/// first if there are fewer. `check` sees each before it is used. Throws runner::StageError if none
-/// can be read.
+/// Returns the first `units` readable samples of `data` in `order`, for real steps. If there are
+/// fewer, it starts again from the first. `check` is called with each sample before it is used.
+/// Throws runner::StageError if no sample can be read.
 Batch first_units(const std::shared_ptr<const Dataset>& data, const SampleOrder& order,
                   std::int64_t units, const std::function<void(const Batch&)>& check = {});
 
-/// The same units in memory of their own.
+/// Returns a copy of the batch with its own memory.
 Batch copied(const Batch& batch);
 
 }  // namespace stages

@@ -18,7 +18,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-bool was_raised_by_user = false;  // in the last request to Python that failed
+bool was_raised_by_user = false;  // by the last failed request to Python
 
 std::string first_line(std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
@@ -47,18 +47,17 @@ void check_may_measure(const std::string& why, const runner::PlanContext& contex
   if (!context.dry().device_model.empty()) {
     throw StageError(ErrorCode::kMeasuredPlan,
                      "a plan needs real steps on " + context.dry().device_model +
-                         ", which is not here, since a dry run fails: " + why)
+                         ", which this machine does not have, since a dry run fails: " + why)
         .with_help(
-            "plan on the GPU itself; or make new tensors on the device of the others, and choose "
-            "by "
-            "torch.where in place of values and masks");
+            "plan on a machine with this GPU; or create new tensors on the device of the others, "
+            "and use torch.where instead of branches on values and indexing by masks");
   }
   if (context.dry().is_strict) {
     throw StageError(ErrorCode::kMeasuredPlan,
                      "a plan needs real steps, since a dry run fails: " + why)
         .with_help(
-            "make new tensors on the device of the others, and choose by torch.where in place of "
-            "values and masks; or leave out --strict");
+            "create new tensors on the device of the others, and use torch.where instead of "
+            "branches on values and indexing by masks; or leave out --strict");
   }
 }
 
@@ -79,7 +78,7 @@ void do_for_plan(const MemoryPolicy& policy, const runner::PlanContext& context,
     const std::string what = in_words(memory_incident(device));
     clear_after_out_of_memory(device);
     throw StageError(ErrorCode::kOutOfMemory,
-                     "a real step on as few samples as possible, for the plan, ran " + what)
+                     "for the plan, a real step on as few samples as possible ran " + what)
         .with_help("use a smaller model or smaller samples, or more memory");
   }
   set_generator_states(generators);

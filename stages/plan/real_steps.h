@@ -9,26 +9,26 @@
 #include "runner/shared/stage/plan_context.h"
 #include "stages/memory/policy.h"
 
-// Real steps for a plan, where Python code of the user needs values that tensors of a dry run do
-// not have.
+// Real steps for a plan, for Python code of the user that needs values, which tensors of a dry run
+// do not have.
 
 namespace stages {
 
-/// Says, when a request to Python fails, whether by an exception of the user's code, or of what
-/// that called. What Python's part of Retort refuses is no such failure.
+/// Records, when a request to Python fails, whether the user's code or code that it called raised
+/// an exception. Errors that Python's part of Retort reports do not count.
 void set_raised_by_user(bool was_raised);
 
-/// Why a dry run failed, in one line, if such code may be the reason: it raised an exception, in a
-/// forward pass or, where no stage failed, in a backward pass. Rethrows everything else. Called
-/// while the exception is handled.
+/// Returns in one line why a dry run failed, if user code may be the reason: it raised an exception
+/// in a forward pass or, if no stage failed, in a backward pass. Rethrows all other exceptions.
+/// Call this while the exception is being handled.
 std::string why_not_dry();
 
-/// Throws runner::StageError, kMeasuredPlan, if no real step may be run for a plan: it is strict,
-/// or for a GPU that is not here. `why` is what the dry run said.
+/// Throws runner::StageError, kMeasuredPlan, if no real step may be run for a plan: the plan is
+/// strict, or for a GPU that this machine does not have. `why` is the error of the dry run.
 void check_may_measure(const std::string& why, const runner::PlanContext& context);
 
-/// Does `work`, real steps for a plan, within the budget of the plan, and restores torch's random
-/// number generators. Throws runner::StageError, kOutOfMemory, if memory does not suffice.
+/// Runs `work`, real steps for a plan, within the plan's budget, and restores torch's random number
+/// generators. Throws runner::StageError, kOutOfMemory, if memory does not suffice.
 void do_for_plan(const MemoryPolicy& policy, const runner::PlanContext& context,
                  const std::function<void()>& work);
 

@@ -20,11 +20,12 @@ namespace {
 
 thread_local ScopedOperations* operations_of_thread = nullptr;
 
-/// The engine's step for a node is called "autograd::engine::evaluate_function: AddmmBackward0".
+/// The prefix of the name of the engine's step for a node, as in
+/// "autograd::engine::evaluate_function: AddmmBackward0".
 constexpr std::string_view kEngine = "autograd::engine::evaluate_function: ";
 
-/// The index of the first of the two factors among the arguments of a product; 0 if it is no
-/// product.
+/// Returns the index of the first of the two factors among the arguments of a product; 0 if the
+/// operation is not a product.
 int first_factor(std::string_view name) {
   if (name == "aten::mm" || name == "aten::bmm" || name == "aten::mv" || name == "aten::dot")
     return 1;
@@ -34,14 +35,15 @@ int first_factor(std::string_view name) {
   return 0;
 }
 
-/// Each number of the first factor is multiplied with a row of the second.
+/// Each number of the first factor is multiplied by a row of the second.
 double product_flops(const at::Tensor& first, const at::Tensor& second) {
   const double row = first.dim() > 1 && second.dim() > 1 ? static_cast<double>(second.size(-1)) : 1;
   return 2.0 * static_cast<double>(first.numel()) * row;
 }
 
-/// "QuickGeluBackward" for "torch::autograd::CppNode<stages::(anonymous namespace)::QuickGelu>", a
-/// function of our own; "LinearBackward" for one called LinearFunction. Any other name is
+/// Shortens the name of one of our own autograd functions:
+/// "torch::autograd::CppNode<stages::(anonymous namespace)::QuickGelu>" becomes
+/// "QuickGeluBackward", and one called LinearFunction becomes "LinearBackward". Any other name is
 /// unchanged.
 std::string short_name(std::string_view name) {
   constexpr std::string_view kOwn = "torch::autograd::CppNode<", kFunction = "Function";
@@ -103,8 +105,8 @@ struct ScopedOperations::Callbacks {
   }
 };
 
-/// An operation gets the number that the next node will have, so the last operation with that
-/// number has made that node.
+/// An operation has the sequence number that the next node will get, so the last operation with
+/// that number has created the node.
 void ScopedOperations::note_purpose(const at::RecordFunction& function) {
   const std::int64_t number = function.seqNr();
   if (number < 0) return;
@@ -135,7 +137,8 @@ void ScopedOperations::show(const at::RecordFunction& function, bool is_sum) {
 }
 
 ScopedOperations::ScopedOperations(Observer& observer) : observer_(observer) {
-  if (operations_of_thread) throw std::logic_error("operations are watched on this thread already");
+  if (operations_of_thread)
+    throw std::logic_error("operations of this thread are already being tracked");
   operations_of_thread = this;
   handle_ = at::addThreadLocalCallback(
       at::RecordFunctionCallback(&Callbacks::begin, &Callbacks::end)
@@ -153,8 +156,8 @@ namespace {
 
 thread_local const std::function<void(const at::Tensor&)>* show_on_thread = nullptr;
 
-/// Keeps the tensor's memory, as autograd does without hooks, but not its history: the graph would
-/// then hold itself.
+/// Keeps the tensor's memory, as autograd does without hooks, but not its history: otherwise the
+/// graph would own itself.
 class Shown final : public torch::autograd::SavedVariableHooks {
  public:
   void call_pack_hook(const at::Tensor& tensor) override {
@@ -167,7 +170,7 @@ class Shown final : public torch::autograd::SavedVariableHooks {
   at::Tensor kept_;
 };
 
-/// C++ has such hooks only through an engine.
+/// In C++, such hooks can only be set through an engine.
 class ShowingEngine final : public torch::autograd::Engine {
  public:
   static torch::autograd::Engine& instance() {
@@ -285,7 +288,7 @@ void MemoryTrace::Recorder::mark(const at::Tensor& tensor, bool TracedStorage::*
 
 void MemoryTrace::Recorder::saved(const at::Tensor& tensor) {
   const at::TensorBase& root = tensor.is_view() ? tensor._base() : tensor;
-  if (root.is_leaf() && root.requires_grad()) return;  // a parameter, which lives anyway
+  if (root.is_leaf() && root.requires_grad()) return;  // a parameter, which is live anyway
   const std::lock_guard lock(mutex);
   const auto index = index_of(tensor);
   if (!index || is_owned_[*index] || storages[*index].is_cast ||
@@ -296,8 +299,8 @@ void MemoryTrace::Recorder::saved(const at::Tensor& tensor) {
   if (storages[*index].shape.empty()) describe(*index, tensor);
 }
 
-/// The result of the outermost operation that allocated a storage determines its shape. Results of
-/// inner operations come first and may be views of other shapes.
+/// Only the outermost operation that allocated a storage determines its shape. Results of inner
+/// operations come first and may be views of other shapes.
 void MemoryTrace::Recorder::result(const at::Tensor& tensor) {
   const std::lock_guard lock(mutex);
   const auto index = index_of(tensor);
@@ -327,8 +330,8 @@ MemoryTrace::Recorder::Place MemoryTrace::Recorder::place() const {
 
 namespace {
 
-/// Storages that die together, such as autocast's casts, die in an arbitrary order: sorts them by
-/// birth.
+/// Sorts the deaths of storages that die together, such as autocast's casts, by birth, since their
+/// order is arbitrary.
 std::vector<TraceEvent> sorted_deaths(std::vector<TraceEvent> events) {
   const auto is_at_once = [](const TraceEvent& a, const TraceEvent& b) {
     return !a.is_birth && !b.is_birth && a.phase == b.phase && a.flops == b.flops;
@@ -375,8 +378,8 @@ std::optional<MemoryTrace::Recorder::Stretch> MemoryTrace::Recorder::since(
   return stretch;
 }
 
-/// What dies within the section keeps its index, unless new storages are asked for: it is dead by
-/// now, and never exists twice at a time.
+/// A storage that dies within the section keeps its index, unless new storages are requested: it is
+/// already dead, so the index never refers to two live storages.
 std::vector<c10::Storage> MemoryTrace::Recorder::note_again(const Stretch& stretch) {
   const std::lock_guard lock(mutex);
   sum_.reset();

@@ -24,11 +24,12 @@ namespace stages {
 
 struct RecordedPart;
 
-/// What the current thread computes: the path of the running module, or the term of the loss; "" if
-/// there is neither.
+/// Returns what the current thread is computing: the path of the running module, or the term of the
+/// loss; "" if neither.
 std::string running_purpose();
 
-/// Tracks which torch operation this thread is in, while it lives; at most one per thread.
+/// While this object lives, tracks which torch operation this thread is in. At most one may live
+/// per thread.
 class [[nodiscard]] ScopedOperations {
  public:
   class Observer {
@@ -36,29 +37,31 @@ class [[nodiscard]] ScopedOperations {
     virtual ~Observer() = default;
     /// Called with each result of an operation that ends, the innermost operation first.
     virtual void result(const at::Tensor& tensor) = 0;
-    /// The engine is about to add another gradient to `gradient`.
+    /// Called when the engine is about to add another gradient to `gradient`.
     virtual void sum_begins(const at::Tensor& gradient) = 0;
-    /// The result of that addition.
+    /// Called with the result of the addition that sum_begins() announced.
     virtual void sum_ends(const at::Tensor& sum) = 0;
   };
-  /// The observer must outlive it.
+  /// `observer` is borrowed.
   explicit ScopedOperations(Observer& observer);
   ~ScopedOperations();
   ScopedOperations(const ScopedOperations&) = delete;
   ScopedOperations& operator=(const ScopedOperations&) = delete;
 
-  /// The outermost operation, "aten::linear", or in a backward pass its node, "AddmmBackward0"; ""
-  /// outside of all.
+  /// Returns the outermost operation, such as "aten::linear", or in a backward pass its node, such
+  /// as "AddmmBackward0"; "" outside of any operation.
   const std::string& current() const { return outermost_; }
-  /// running_purpose(), or in a backward pass the purpose of the forward operation of its node.
+  /// Returns running_purpose(), or in a backward pass the purpose of the forward operation of its
+  /// node.
   std::string purpose() const;
-  /// How many outermost operations have begun: distinguishes one from the next.
+  /// Returns how many outermost operations have begun. Distinguishes one operation from the next.
   std::size_t number() const { return number_; }
-  /// How many operations have begun that are inside no other. Each operation of a backward pass
-  /// counts, and so does each of an autograd function and of what is recomputed in one.
+  /// Returns how many operations have begun that are not nested in another. Each operation of a
+  /// backward pass counts, including those within an autograd function and those that it
+  /// recomputes.
   std::int64_t launches() const { return launches_; }
-  /// Operations of the matrix products so far, two per multiplication of numbers. Convolutions and
-  /// attention count their own (count_flops()).
+  /// Returns the floating-point operations of matrix products so far, two per multiplication.
+  /// Convolutions and attention count their own (count_flops()).
   double flops() const { return flops_; }
 
  private:
@@ -66,7 +69,8 @@ class [[nodiscard]] ScopedOperations {
   void show(const at::RecordFunction& function, bool is_sum);
   void note_purpose(const at::RecordFunction& function);
 
-  /// The nesting: the engine's step for a node, the node, operations.
+  /// The levels of nesting: the engine's step for a node, the node, operations, and additions of
+  /// gradients.
   enum class Level { kEngine, kNode, kOperation, kSum };
 
   Observer& observer_;
@@ -74,16 +78,16 @@ class [[nodiscard]] ScopedOperations {
   std::string outermost_;
   std::vector<Level> levels_;
   std::unordered_map<std::int64_t, std::string>
-      purposes_;                 // by the sequence number of a node that is not yet made
-  std::string purpose_of_node_;  // of the outermost node; empty outside of all
+      purposes_;                 // by the sequence number that the next node will get
+  std::string purpose_of_node_;  // of the outermost node; empty outside of any
   std::size_t number_ = 0;
   std::int64_t launches_ = 0;
   double flops_ = 0;
 };
 
-/// Reports every tensor that autograd saves for a backward pass on this thread, while it lives. A
-/// tensor is reported once for each operation that saves it. The innermost scope counts. The first
-/// scope installs our own engine in torch, which differs from torch's only in this.
+/// While this object lives, reports every tensor that autograd saves for a backward pass on this
+/// thread, once for each operation that saves it. Only the innermost scope reports. The first scope
+/// replaces torch's autograd engine with one that differs only in this.
 class [[nodiscard]] ScopedSavedTensors {
  public:
   explicit ScopedSavedTensors(std::function<void(const at::Tensor&)> show);
@@ -96,7 +100,7 @@ class [[nodiscard]] ScopedSavedTensors {
   const std::function<void(const at::Tensor&)>* const before_;
 };
 
-/// The state of a trace. Its storages may outlive the trace, so they share ownership of it.
+/// The state of a trace. Storages may outlive the trace, so they share ownership of it.
 class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTrace::Recorder>,
                                     public ScopedOperations::Observer {
  public:
@@ -122,24 +126,23 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
     std::int64_t launches;
   };
   Place place() const;
-  /// A section of the trace, independent of its position: storage numbers and flops count from its
-  /// beginning.
+  /// A section of the trace, independent of its position: storage indices and flops start at zero.
   static constexpr std::size_t kNewStorages = ~std::size_t{0};
   struct Stretch {
-    std::size_t first_storage;  ///< kNewStorages: note_again() adds all of its storages
+    std::size_t first_storage;  ///< kNewStorages: note_again() adds new storages for all
     std::vector<TracedStorage> storages;
     std::vector<TraceEvent> events;
-    std::vector<std::size_t> survivors;  ///< storages still alive at the end
+    std::vector<std::size_t> survivors;  ///< storages that are live at the end
     double flops;
     std::int64_t launches;
-    /// True if both recorded the same, regardless of their positions.
+    /// True if both sections recorded the same, regardless of their positions.
     bool is_like(const Stretch& other) const;
   };
-  /// Everything since `begin`; nullopt if a storage from before has died since.
+  /// Returns the section since `begin`; nullopt if an older storage has died since.
   std::optional<Stretch> since(const Place& begin) const;
-  /// Records a section once more, and returns memory for each of its survivors, in their order.
+  /// Appends a copy of a section, and returns storages for its survivors, in their order.
   std::vector<c10::Storage> note_again(const Stretch& stretch);
-  /// The index of a tensor's storage; nullopt if it is not a storage of this trace.
+  /// Returns the index of a tensor's storage; nullopt if it is not part of this trace.
   std::optional<std::size_t> find(const at::Tensor& tensor) const;
 
   const Backend backend;
@@ -147,16 +150,16 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   mutable std::mutex mutex;  // storages may die on any thread
   std::vector<TracedStorage> storages;
   std::vector<TraceEvent> events;
-  double flops = 0;           // in addition to what the operations count
-  std::int64_t launches = 0;  // in addition to what the operations count
+  double flops = 0;           // in addition to operations->flops()
+  std::int64_t launches = 0;  // in addition to operations->launches()
   std::optional<ScopedOperations> operations;
-  /// Parts of batches (repetition.h), by the name of their loop, the units of the batch, and those
-  /// before the part.
+  /// Parts of batches (repetition.h), by the name of their loop, the units of the batch, and the
+  /// units before the part.
   std::map<std::tuple<std::string, std::int64_t, std::int64_t>, std::shared_ptr<const RecordedPart>>
       parts;
 
  private:
-  /// Stands for a storage's memory: it dies with the storage.
+  /// Represents a storage's memory, and is destroyed with it.
   struct Block {
     std::shared_ptr<Recorder> recorder;
     std::size_t index;
@@ -171,24 +174,25 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   void sum_begins(const at::Tensor& gradient) override;
   void sum_ends(const at::Tensor& sum) override;
 
-  /// An addition of the engine. Other devices write it over one of its operands if nothing else
-  /// holds that; Meta never does.
+  /// An addition of gradients by the engine. Other devices write the result over an operand that is
+  /// not used elsewhere; Meta never does, so the trace corrects for it.
   struct Sum {
     std::size_t part;
-    std::optional<std::size_t> result = {};  // once it exists
-    std::size_t birth = 0;                   // of the result, among the events
+    std::optional<std::size_t> result = {};  // nullopt until it exists
+    std::size_t birth = 0;                   // event index of the result's birth
   };
 
   bool is_open_ = false;
   std::vector<bool> is_owned_;  // per storage: own() was called
   std::vector<std::size_t>
       operation_of_;  // per storage: the number of the operation that allocated it
-  std::vector<std::size_t> stands_for_;  // per storage: the one whose memory it uses, or itself
-  std::optional<Sum> sum_;  // the last addition, while nothing has been allocated after it
+  std::vector<std::size_t>
+      stands_for_;          // per storage: the storage that provides its memory, or itself
+  std::optional<Sum> sum_;  // the last addition, until the next allocation
   std::optional<ScopedSavedTensors> saved_tensors_;
 };
 
-/// The recorder of the living trace; null if there is none.
+/// Returns the recorder of the live trace; null if there is none.
 MemoryTrace::Recorder* living_recorder();
 
 }  // namespace stages

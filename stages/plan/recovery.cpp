@@ -34,7 +34,7 @@ std::string in_words(const runner::Recovery& incident) {
     text +=
         " (" + bytes_text(incident.tried) + " were requested while " + bytes_text(incident.taken);
     if (incident.limit > 0) text += " of " + bytes_text(incident.limit);
-    text += " were taken)";
+    text += " were in use)";
   }
   return text;
 }

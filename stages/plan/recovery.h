@@ -15,36 +15,36 @@
 
 namespace stages {
 
-/// What is known about memory of `device` that has just run out: on a CPU what its allocator
-/// refused last, on a GPU what was reserved. The caller fills in `from` and `to`. Call it before
+/// Describes an out-of-memory error that has just happened on `device`: on a CPU, the last refused
+/// block; on a GPU, the reserved bytes. The caller fills in `from` and `to`. Call this before
 /// anything is freed for good.
 runner::Recovery memory_incident(c10::Device device);
 
-/// "out of memory in phase 'backward' (4.0 MiB were requested while 61 MiB of 64 MiB were taken)",
-/// with the details that are known.
+/// Returns "out of memory in phase 'backward' (4.0 MiB were requested while 61 MiB of 64 MiB were
+/// in use)", with the details that are known.
 std::string in_words(const runner::Recovery& incident);
 
-/// Makes room for another try: forgets what was refused and returns unused blocks.
+/// Makes room for another try: forgets the refused block and returns unused blocks.
 void clear_after_out_of_memory(c10::Device device);
 
-/// How many rows of a batch go through a network at once if nothing mixes them and there is no
-/// graph: all, until memory runs out. The batch is then run again unchanged, since whatever took
-/// the memory may be gone. After that it is run in parts of half as many rows, rounded up, down to
-/// the policy's min_micro_batch, as often as its max_retries and on_oom allow. A size that fits is
-/// kept for the following batches.
+/// Chooses how many rows of a batch go through a network at once, for networks that do not mix rows
+/// and run without a graph. At first all rows do. When memory runs out, the batch is first retried
+/// unchanged, since the cause may be gone. Then it is run in parts of half as many rows, rounded
+/// up, down to the policy's min_micro_batch, as often as its max_retries and on_oom allow. A size
+/// that fits is kept for the following batches.
 ///
 ///   RowsAtOnce rows(policy, device, "validation", context);
 ///   for (const Batch& batch : batches)
 ///     rows.run(batch.units(), [&](std::int64_t at_once) { encode(batch, at_once); });
 class RowsAtOnce {
  public:
-  /// `what` names what is run. All arguments are borrowed.
+  /// `what` is the name of the work for messages. All other arguments are borrowed.
   RowsAtOnce(const MemoryPolicy& policy, c10::Device device, std::string what,
              runner::RunContext& context)
       : policy_(policy), device_(device), what_(std::move(what)), context_(context) {}
 
-  /// Calls `run` with how many of `units` go at once, 1 or more, until it returns. The last
-  /// exception of `run` reaches the caller.
+  /// Calls `run` with the number of `units` to process at once, 1 or more, until it returns. The
+  /// last exception of `run` reaches the caller.
   void run(std::int64_t units, const std::function<void(std::int64_t at_once)>& run);
 
   const MemoryPolicy& policy() const { return policy_; }
@@ -57,28 +57,28 @@ class RowsAtOnce {
   const c10::Device device_;
   const std::string what_;
   runner::RunContext& context_;
-  std::optional<std::int64_t> most_;  // that fit
+  std::optional<std::int64_t> most_;  // that fit at once
 };
 
-/// Does `work`. If memory runs out and `policy` allows a retry, returns unused blocks and does it
+/// Runs `work`. If memory runs out and `policy` allows a retry, returns unused blocks and runs it
 /// once more.
 void do_with_retry(const MemoryPolicy& policy, c10::Device device, const std::string& what,
                    runner::RunContext& context, const std::function<void()>& work);
 
-/// Where a node that has run out of memory on `device` for good may continue by the policy, in its
-/// order: "gpu" for another GPU, "cpu"; `device` itself is left out.
+/// Returns where a node that has finally run out of memory on `device` may continue, in the
+/// policy's order: "gpu" for another GPU, "cpu". `device` itself is left out.
 std::vector<std::string> other_devices(const MemoryPolicy& policy, c10::Device device);
 
-/// Does `work`. If memory runs out and the policy allows other devices, throws a runner::StageError
+/// Runs `work`. If memory runs out and the policy allows other devices, throws a runner::StageError
 /// that names them in place of the original exception.
 void run_or_go_elsewhere(const MemoryPolicy& policy, c10::Device device,
                          const std::function<void()>& work);
 
-/// A Loader that continues after memory ran out while a batch was assembled, with a new loader that
-/// begins with that batch: once for each batch, if the policy allows a retry.
+/// A Loader that continues after memory ran out while it assembled a batch. If the policy allows a
+/// retry, a new loader starts with that batch, once per batch.
 class RetriedLoader {
  public:
-  /// One pass, as for Loader.
+  /// One pass over the data, as for Loader.
   struct Pass {
     std::shared_ptr<const Dataset> dataset;
     SampleOrder order;
@@ -91,7 +91,7 @@ class RetriedLoader {
   /// `policy` and `context` are borrowed.
   RetriedLoader(Pass pass, const MemoryPolicy& policy, runner::RunContext& context);
 
-  // As in Loader.
+  // These functions are as in Loader.
   std::optional<Batch> next();
   std::int64_t batches() const { return batches_; }
   std::int64_t position() const { return pass_.first_batch; }
@@ -105,7 +105,7 @@ class RetriedLoader {
   runner::RunContext& context_;
   std::optional<Loader> loader_;
   std::int64_t batches_ = 0;
-  std::int64_t skipped_ = 0, skipped_before_ = 0;  // before this loader
+  std::int64_t skipped_ = 0, skipped_before_ = 0;  // by earlier loaders
 };
 
 }  // namespace stages

@@ -13,8 +13,8 @@ namespace {
 
 using Recorder = MemoryTrace::Recorder;
 
-/// Describes a tensor that is left after a section that began at `begin`; nullopt if its storage
-/// is not known.
+/// Describes a tensor that remains after a section that began at `begin`; nullopt if its storage is
+/// new but not among the survivors.
 std::optional<RecordedPart::Left> left_by(const Recorder& recorder, const Recorder::Place& begin,
                                           const Recorder::Stretch& stretch, std::string name,
                                           const at::Tensor& tensor) {
@@ -34,7 +34,7 @@ std::optional<RecordedPart::Left> left_by(const Recorder& recorder, const Record
   return left;
 }
 
-/// Makes a tensor without torch's operations, which the trace would count.
+/// Creates a tensor without torch's operations, which the trace would count.
 at::Tensor remade(const RecordedPart::Left& left, const std::vector<c10::Storage>& survivors) {
   if (!left.survivor) return left.older;
   const at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
@@ -44,7 +44,7 @@ at::Tensor remade(const RecordedPart::Left& left, const std::vector<c10::Storage
   return tensor;
 }
 
-/// The tensors of a batch with their indices.
+/// Returns the names of a batch's tensors with the indices of their storages.
 std::vector<std::pair<std::string, std::size_t>> storages_of(const Recorder& recorder,
                                                              const Batch& batch) {
   std::vector<std::pair<std::string, std::size_t>> result;
@@ -152,8 +152,8 @@ std::optional<RecordedPart> Repetition::part(const Recorder& recorder, Before be
   return result;
 }
 
-/// Autograd may save a tensor of the batch, which then counts as an activation. A part that
-/// describes another storage anew, or returns a tensor of before, is computed for each batch.
+/// Autograd may save a tensor of the batch, which then counts as an activation. A part that changes
+/// the owner of any other storage, or returns an older tensor, is computed for each batch.
 void Repetition::note_described(const Recorder& recorder, const Before& before,
                                 RecordedPart& part) const {
   std::vector<std::size_t> of_batch;

@@ -19,7 +19,7 @@ std::string_view time_model_version() { return "time-2"; }
 
 namespace {
 
-/// Goes through the events of a step once.
+/// Computes a profile in one pass over the events of a step.
 class ProfileWalk {
  public:
   ProfileWalk(const MemoryTrace& trace, const std::vector<std::string>& blocks)
@@ -47,7 +47,7 @@ class ProfileWalk {
   }
 
  private:
-  /// The block that contains the module at `path`.
+  /// Returns the block that contains the module at `path`; nullopt if none does.
   std::optional<std::size_t> block_of(const std::string& path) {
     if (path.empty()) return {};
     const auto [entry, is_new] = known_.try_emplace(path);
@@ -61,7 +61,7 @@ class ProfileWalk {
     return entry->second;
   }
 
-  /// Its place among the blocks that have run.
+  /// Returns the place of `block` among the blocks that have run.
   std::size_t place_of(std::size_t block) {
     const auto [entry, is_new] = places_.try_emplace(block, profile_.blocks.size());
     if (is_new) {
@@ -77,7 +77,7 @@ class ProfileWalk {
         is_forward || event.phase == StepPhase::kLoss || event.phase == StepPhase::kBackward;
     if (!is_in_step) {
       current_.reset();
-      // Between a forward pass and the backward pass the blocks hold what they have saved.
+      // Between a forward pass and the backward pass, the blocks keep what they have saved.
       if (event.phase == StepPhase::kIdle && before_backward_)
         note(event, live, flops, was_forward_);
       else profile_.elsewhere = std::max(profile_.elsewhere, live);
@@ -96,7 +96,7 @@ class ProfileWalk {
     else if (is_forward && event.is_birth) current_.reset();
     if (is_forward && current_) entered_ = std::max(entered_, *current_ + 1);
     if (saved && is_forward) {
-      // A death in the forward pass of the next part belongs to the part before.
+      // A death in the forward pass of the next part belongs to the previous part.
       std::int64_t& held = held_[place_of(*saved)];
       held += event.is_birth ? storages_[event.storage].bytes : 0;
     }
@@ -105,7 +105,7 @@ class ProfileWalk {
 
   void note(const TraceEvent& event, std::int64_t live, double flops, bool is_forward) {
     if (!current_) {
-      // Outside of all blocks, while `entered_` of them are held.
+      // Outside of all blocks, while `entered_` blocks have saved activations.
       between_.resize(std::max(between_.size(), entered_ + 1));
       between_[entered_] = std::max(between_[entered_], live);
       return;
@@ -131,13 +131,13 @@ class ProfileWalk {
   const std::vector<std::string>& paths_;
   std::unordered_map<std::string, std::optional<std::size_t>> known_;
   std::vector<std::optional<std::size_t>> module_of_, saver_of_;  // per storage
-  std::unordered_map<std::size_t, std::size_t> places_;           // by block
-  std::vector<std::int64_t> held_;                                // of a part so far, by place
+  std::unordered_map<std::size_t, std::size_t> places_;           // block to place
+  std::vector<std::int64_t> held_;  // bytes saved in the current part, by place
   std::vector<std::int64_t> between_;
   std::optional<std::size_t> current_;
   std::size_t entered_ = 0;
   bool was_forward_ = false;
-  bool before_backward_ = false;  // what a forward pass has saved is there
+  bool before_backward_ = false;  // saved activations of a forward pass are live
   StepProfile profile_;
 };
 
@@ -150,8 +150,8 @@ StepProfile profile(const MemoryTrace& trace, std::size_t first_event,
 
 namespace {
 
-/// The chain of blocks, each of which is kept or recomputed. "Extra" bytes are what earlier blocks
-/// hold because they are kept, beyond what they would hold if recomputed.
+/// The chain of blocks, each of which is kept or recomputed. "Extra" bytes are those that earlier
+/// blocks keep in excess of what they would keep if recomputed.
 class Chain {
  public:
   Chain(const StepProfile& kept, const StepProfile& recomputed)
@@ -170,14 +170,14 @@ class Chain {
   std::int64_t extra(std::size_t block) const { return extra_[block]; }
   const StepWork& forward(std::size_t block) const { return kept_.blocks[block].forward; }
 
-  /// The most that is live in block `i`, and outside all blocks before it, if the earlier ones hold
-  /// `extra`.
+  /// Returns the peak of live bytes in block `i` and outside the blocks before it, if earlier
+  /// blocks keep `extra` bytes.
   std::int64_t needed(std::size_t i, bool is_recomputed, std::int64_t extra) const {
     const std::int64_t peak = is_recomputed ? recomputed_.blocks[i].peak + extra
                                             : kept_.blocks[i].peak - all_extra_before_[i] + extra;
     return std::max(peak, outside(i, extra));
   }
-  /// The same after the last block, and in other phases.
+  /// As needed(), but after the last block and in other phases.
   std::int64_t needed_at_end(std::int64_t extra) const {
     return std::max({outside(size(), extra), kept_.elsewhere, recomputed_.elsewhere});
   }
@@ -190,17 +190,17 @@ class Chain {
   const StepProfile& kept_;
   const StepProfile& recomputed_;
   std::vector<std::int64_t> extra_;             // of each block
-  std::vector<std::int64_t> all_extra_before_;  // at each block, if all are kept
+  std::vector<std::int64_t> all_extra_before_;  // before each block, if all are kept
 };
 
 /// A choice for the first blocks.
 struct Recomputation {
-  std::int64_t extra = 0;  // bytes that these blocks hold
-  double seconds = 0;      // that recomputing takes
+  std::int64_t extra = 0;  // extra bytes that these blocks keep
+  double seconds = 0;      // for recomputing
   std::vector<bool> recomputed = {};
 };
 
-/// Keeps only choices that no other beats in both memory and time.
+/// Keeps only choices that no other choice beats in both memory and time.
 void drop_worse(std::vector<Recomputation>& choices) {
   std::ranges::sort(choices, [](const Recomputation& a, const Recomputation& b) {
     return a.extra != b.extra ? a.extra < b.extra : a.seconds < b.seconds;
@@ -218,8 +218,8 @@ std::optional<std::vector<bool>> choose_blocks(
     const StepProfile& kept, const StepProfile& recomputed, std::int64_t bytes,
     const std::function<double(const StepWork&)>& seconds) {
   const Chain chain(kept, recomputed);
-  // Choices that differ by less than this count as holding the same. It keeps their number small,
-  // and about a ten-thousandth of the budget does not matter.
+  // Choices that differ by fewer bytes count as equal. This limits their number, and about a
+  // ten-thousandth of the budget does not matter.
   const std::int64_t grain = std::max<std::int64_t>(bytes / 8192, 1);
   std::vector<Recomputation> choices(1);
   for (std::size_t i = 0; i < chain.size(); ++i) {

@@ -15,59 +15,58 @@ namespace stages {
 /// The work of a step, in numbers that do not depend on the machine.
 struct StepWork {
   double flops = 0;
-  double traffic = 0;     ///< bytes that are written, each of which is read about once
-  double operations = 0;  ///< that are started
+  double traffic = 0;     ///< bytes written; each is read about once
+  double operations = 0;  ///< number of operations started
   double moved = 0;       ///< bytes copied between the host and a GPU
 };
 
-/// The predicted seconds of such a step on a device of the backend's kind: compute, memory and
-/// launches added up, with constants for the kind. Nothing is timed, so a recipe gets the same plan
-/// everywhere. It is good only for ranking ways of computing the same step.
+/// Predicts the seconds of a step on a device of the backend's kind: the sum of compute, memory
+/// traffic and launches, with constants for the kind. Nothing is timed, so a recipe gets the same
+/// plan everywhere. The result is only good for ranking ways to compute the same step.
 double predicted_seconds(const StepWork& work, const Backend& backend);
 
-/// Changes when the constants do: "time-2".
+/// Returns the version of the constants, "time-2"; it changes when they do.
 std::string_view time_model_version();
 
-/// The memory of a step while a certain block of the network runs, forward or backward.
+/// The memory of a step while one block of the network runs, forward or backward.
 struct BlockProfile {
-  std::string path;       ///< of the module, as the trace names it
-  std::int64_t held = 0;  ///< upper bound of what it has saved at the end of the forward pass of a
-                          ///< part of the batch
-  std::int64_t peak = 0;  ///< the most that is live while it runs, of all owners
-  StepWork forward;       ///< all of its forward passes that make a graph or save their input
+  std::string path;       ///< path of the module in the trace
+  std::int64_t held = 0;  ///< upper bound for the bytes that the block has saved at the end of the
+                          ///< forward pass of a part of the batch
+  std::int64_t peak = 0;  ///< peak of all live bytes while the block runs
+  StepWork forward;       ///< its forward passes that build a graph or save their input
 };
 
-/// Where in a step its memory is needed, by the blocks of the network in the order of their first
-/// run.
+/// The memory of a step by block, in the order in which the blocks first run.
 struct StepProfile {
   std::vector<BlockProfile> blocks;
-  /// The most that is live outside all blocks while that number of blocks are held; it has one
-  /// element more than there are blocks.
+  /// Element n is the peak of live bytes outside all blocks while the first n blocks have saved
+  /// activations; one element more than there are blocks.
   std::vector<std::int64_t> between;
   std::int64_t elsewhere =
-      0;  ///< the most that is live in other phases: the optimizer, a validation, a checkpoint
+      0;  ///< peak of live bytes in other phases: the optimizer, a validation, a checkpoint
 };
 
-/// The profile of `trace` from event `first_event` on. `blocks` are paths of modules, none within
-/// another. A block that never runs is left out. In a backward pass, where no module runs, an event
-/// belongs to the block whose saved activation was last made or freed.
+/// Returns the profile of `trace` from event `first_event` on. `blocks` are paths of modules, none
+/// of them inside another. A block that never runs is left out. In a backward pass, where no module
+/// runs, an event belongs to the block that saved the activation most recently allocated or freed.
 StepProfile profile(const MemoryTrace& trace, std::size_t first_event,
                     const std::vector<std::string>& blocks);
 
-/// Which blocks of a network to recompute in the backward pass, by their order: the choice that
-/// takes the least time among those that need at most `bytes`. It uses dynamic programming over the
-/// chain of blocks (Chen, Xu, Zhang and Guestrin, "Training deep nets with sublinear memory cost",
-/// 2016; Beaumont and others, "Optimal checkpointing for heterogeneous chains", 2019; here each
-/// block is kept or recomputed as a whole). nullopt: recomputing all of them is not enough.
+/// Returns, per block, whether to recompute it in the backward pass: the fastest choice that needs
+/// at most `bytes`; nullopt if recomputing all blocks is not enough. Uses dynamic programming over
+/// the chain of blocks (Chen, Xu, Zhang and Guestrin, "Training deep nets with sublinear memory
+/// cost", 2016; Beaumont and others, "Optimal checkpointing for heterogeneous chains", 2019; here
+/// each block is kept or recomputed as a whole).
 ///
-/// `kept` is the profile of a step that recomputes no block, `recomputed` that of the same step
-/// recomputing all of them; mixtures are combined from the two. `seconds` predicts the time of a
-/// block's forward pass.
+/// `kept` is the profile of a step that recomputes no block, `recomputed` the profile of the same
+/// step with all blocks recomputed; mixtures are computed from the two. `seconds` predicts the time
+/// of a block's forward pass.
 std::optional<std::vector<bool>> choose_blocks(
     const StepProfile& kept, const StepProfile& recomputed, std::int64_t bytes,
     const std::function<double(const StepWork&)>& seconds);
 
-/// The bytes that a step needs if it recomputes these blocks, by the same calculation.
+/// Returns the bytes that a step needs if it recomputes `blocks`, by the same calculation.
 std::int64_t bytes_needed(const StepProfile& kept, const StepProfile& recomputed,
                           const std::vector<bool>& blocks);
 

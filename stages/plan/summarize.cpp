@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kLargest = 10;
 constexpr std::size_t kPoints = 512;
 
-/// "float32": torch's Python name.
+/// Returns torch's Python name of a type, such as "float32".
 std::string type_name(at::ScalarType type) {
   switch (type) {
     case at::kFloat:
@@ -52,7 +52,7 @@ std::vector<runner::NamedBytes> owners(const std::vector<const TracedStorage*>& 
   return result;
 }
 
-/// Its name on `device`.
+/// Returns the name of a traced operation on `device`.
 std::string operation_on(at::DeviceType device, const std::string& operation) {
   return device == at::kCPU ? operation : operation_on_gpu(operation);
 }
@@ -75,8 +75,8 @@ std::vector<runner::AliveTensor> largest(std::vector<const TracedStorage*> alive
   return result;
 }
 
-/// Draws the curve, where each point is the maximum over the events that it covers, and marks where
-/// phases begin.
+/// Computes the curve and marks where phases begin. Each point is the maximum over the events that
+/// it covers.
 void draw(const TraceHistory& history, runner::MemoryPlan& plan) {
   const std::vector<std::int64_t>& live = history.live();
   const std::size_t points = std::min(kPoints, live.size());
@@ -94,14 +94,14 @@ void draw(const TraceHistory& history, runner::MemoryPlan& plan) {
   }
 }
 
-/// Fractions of the planned bytes.
+/// The margin as a fraction of the planned bytes, without and with half types.
 constexpr double kShare = 0.005, kShareOfHalves = 0.01;
-/// Plus the largest small block: small tensors may be placed differently than in the plan. On a GPU
-/// plus two of the pieces in which its allocator's segments grow.
+/// Added to the margin: the largest small block, since small tensors may be placed differently than
+/// in the plan; on a GPU instead two of the pieces in which its allocator's segments grow.
 constexpr std::int64_t kMisplaced = BlockPool::kSmall, kGpuPieces = 2 * (20 << 20);
 
-/// A small share of the planned bytes: gaps depend on where tensors lie, and kernels that take less
-/// than their bound may leave other gaps.
+/// Returns the safety margin: gaps depend on where tensors are placed, and kernels that use less
+/// memory than their bound may leave other gaps.
 runner::NamedBytes margin_of(std::int64_t planned, const std::vector<TracedStorage>& storages,
                              bool is_gpu) {
   const bool has_halves = std::ranges::any_of(
@@ -113,15 +113,16 @@ runner::NamedBytes margin_of(std::int64_t planned, const std::vector<TracedStora
           .note = "for gaps between tensors that differ from the plan"};
 }
 
-/// What kernels may take for themselves, by how much more is live at the peak with it.
+/// Returns the term for memory that kernels may allocate. `more` is how much it adds to the peak of
+/// live bytes.
 runner::NamedBytes kernel_scratch(std::int64_t more, const Backend& backend) {
   const std::string threads =
       std::to_string(backend.threads) + (backend.threads == 1 ? " thread" : " threads");
   return {.name = std::string(kKernelScratchTerm),
           .bytes = std::max<std::int64_t>(more, 0),
           .note = backend.device == at::kCUDA
-                      ? "the most that kernels use themselves, by shapes"
-                      : "the most that kernels use themselves on any processor, with " + threads};
+                      ? "upper bound for the memory of kernels, by shapes"
+                      : "upper bound for the memory of kernels on any processor, with " + threads};
 }
 
 }  // namespace
@@ -170,13 +171,13 @@ runner::MemoryPlan summarize(const RecordedWork& work, double flops, std::size_t
   if (casts > 0) {
     plan.terms.push_back({.name = "cast_cache",
                           .bytes = casts,
-                          .note = "in live: weights in half precision that autocast keeps"});
+                          .note = "in live: half-precision copies of weights in autocast's cache"});
   }
   plan.terms.push_back({.name = std::string(kRoundingTerm),
                         .bytes = rounding,
                         .note = is_gpu
                                     ? "sizes rounded to 512 bytes, and unused parts of segments"
-                                    : "the heads of blocks, whole pages, and gaps between blocks"});
+                                    : "block headers, rounding to pages, and gaps between blocks"});
   return plan;
 }
 

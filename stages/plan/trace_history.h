@@ -10,10 +10,11 @@
 
 namespace stages {
 
-/// What was alive, and how much, after each event.
+/// The live storages and the number of live bytes after each event.
 class TraceHistory {
  public:
-  /// From event `first` of the work on, with or without what kernels may take for themselves.
+  /// Uses the events of `work` from `first` on, with or without the memory that kernels may
+  /// allocate for themselves.
   TraceHistory(const RecordedWork& work, std::size_t first, bool has_scratch)
       : storages_(work.storages) {
     const std::vector<TraceEvent>& events = work.events;
@@ -33,9 +34,10 @@ class TraceHistory {
       peak_ = static_cast<std::size_t>(most - live_.begin());
   }
 
-  /// Bytes at the peak, which may lie before the first event.
+  /// Returns the live bytes at the peak, which may be before the first event.
   std::int64_t peak_bytes() const { return peak_ ? live_[*peak_] : before_; }
-  /// The event that reaches the peak; nullopt: what was there before is never exceeded.
+  /// Returns the event that reaches the peak; nullopt if the bytes that were live before the first
+  /// event are never exceeded.
   std::optional<std::size_t> peak_event() const {
     return peak_ ? std::optional(first_ + *peak_) : std::nullopt;
   }
@@ -57,7 +59,7 @@ class TraceHistory {
     return result;
   }
 
-  /// Operations of the events from the first on.
+  /// Returns the operations from the first event on, if the whole trace has `all`.
   double flops(double all) const { return all - (first_ == 0 ? 0 : events_[first_ - 1].flops); }
 
  private:
@@ -65,7 +67,7 @@ class TraceHistory {
   std::vector<TraceEvent> events_;
   std::size_t first_ = 0;
   std::int64_t before_ = 0;
-  std::vector<std::int64_t> live_;  // after each event from the first on
+  std::vector<std::int64_t> live_;  // after each event, from the first on
   std::optional<std::size_t> peak_;
 };
 

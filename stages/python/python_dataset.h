@@ -11,12 +11,13 @@
 
 namespace stages {
 
-/// A data set that Python makes, or some of its samples. A sample is a function of (seed, its
-/// number): the generators of Python, numpy and torch are seeded by them. In for_training() it is a
-/// function of (seed, epoch, its number), unless the recipe says that samples do not change.
+/// A data set created by Python, or some of its samples. A sample depends only on the seed and its
+/// number, because these seed the generators of Python, numpy and torch. In for_training() it also
+/// depends on the epoch, unless the recipe says that samples do not change.
 class PythonDataset final : public Dataset, public AugmentedDataset {
  public:
-  /// Of the pool's data set `set` the samples `numbers`, in that order; nullopt: all.
+  /// Provides the samples `numbers`, in that order, of the pool's data set `set`; nullopt for all
+  /// samples.
   PythonDataset(std::shared_ptr<ReaderPool> pool, std::size_t set,
                 std::optional<std::vector<std::int64_t>> numbers);
 
@@ -26,7 +27,8 @@ class PythonDataset final : public Dataset, public AugmentedDataset {
     return pool_->sample_name(set_, number(index));
   }
   LoaderOptions loader() const override { return pool_->options().loader; }
-  /// Where the data set knows them: its attribute `targets` or `labels`, or its column "label".
+  /// Returns the labels if the data set knows them, from its attribute `targets` or `labels` or its
+  /// column "label"; otherwise empty.
   std::vector<std::int64_t> labels() const override;
   std::shared_ptr<const Dataset> for_training() const override;
 

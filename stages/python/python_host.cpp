@@ -30,11 +30,11 @@ struct Host {
 };
 
 Host& host() {
-  static auto* const one = new Host;  // never destroyed: what it calls may outlive this library
+  static auto* const one = new Host;  // never destroyed: its code may outlive this library
   return *one;
 }
 
-/// What a call of this thread passes: a certificate runs ranks as threads.
+/// Replies and tensors, by thread, because a certificate runs ranks as threads.
 struct Passed {
   std::string reply;
   std::map<std::string, at::Tensor> tensors;
@@ -55,8 +55,8 @@ void keep_taken(std::string name, const at::Tensor& tensor) {
   passed().tensors[std::move(name)] = tensor;
 }
 
-/// What to do on the signals by which a run is stopped or saved, put back at the end: the user's
-/// code may have set it.
+/// Restores the actions for signals that stop a run or make it save, since user code may have
+/// changed them.
 class KeptSignalActions {
  public:
   KeptSignalActions() {
@@ -92,7 +92,7 @@ Json call_python(const Json& request) {
   passed().reply.clear();
   const int failed = [&] {
     const KeptSignalActions signals;
-    // Names of classes and samples come from files, which need not be UTF-8.
+    // Names of classes and samples come from files and need not be UTF-8.
     return host().call(request.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
   }();
   Json reply = runner::parse_json<Json>(passed().reply);
@@ -105,7 +105,7 @@ Json call_python(const Json& request) {
   if (reply.value("out_of_memory", false)) TORCH_CHECK_WITH(OutOfMemoryError, false, why);
   const auto code =
       reply.value("untrusted", false) ? ErrorCode::kUntrustedCode : ErrorCode::kStageFailed;
-  throw StageError(code, why.empty() ? "Python failed and did not say why" : why)
+  throw StageError(code, why.empty() ? "Python failed without a reason" : why)
       .with_help(advice.empty() ? where_the_traceback_is() : advice);
 }
 
@@ -126,7 +126,7 @@ void give_to_python(const std::string& name, at::Tensor tensor) {
 at::Tensor taken_from_python(const std::string& name) {
   auto found = passed().tensors.extract(name);
   if (found.empty())
-    throw StageError(ErrorCode::kStageFailed, "Python gave no tensor '" + name + "'");
+    throw StageError(ErrorCode::kStageFailed, "Python returned no tensor '" + name + "'");
   return std::move(found.mapped());
 }
 

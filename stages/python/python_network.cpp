@@ -39,10 +39,10 @@ std::int64_t next_id() {
   return ++last;
 }
 
-/// A module of a network of Python, for its place and names.
+/// A module of a Python network, which exists only for the module tree and its names.
 class PythonPart : public torch::nn::Module {};
 
-/// A repeated block.
+/// A repeated block of a Python network.
 class PythonBlock : public RecomputableModule, public HostedModule {
  public:
   bool is_block() const override { return true; }
@@ -61,12 +61,12 @@ class PythonBlock : public RecomputableModule, public HostedModule {
 
  private:
   at::Tensor compute(const at::Tensor&) const override {
-    throw std::logic_error("a block of Python is run by its network alone");
+    throw std::logic_error("a block in Python can only be run by its network");
   }
 };
 
-/// Python sets up its part of CUDA when it first makes a tensor there, and seeds generators then:
-/// before their states are compared.
+/// Makes Python initialize CUDA now. It would otherwise do so when it creates its first tensor
+/// there, which also seeds the generators, before their states are compared.
 void set_up(at::Device device) {
   static bool is_done = false;
   if (is_done || !device.is_cuda()) return;
@@ -74,7 +74,7 @@ void set_up(at::Device device) {
   is_done = true;
 }
 
-/// What Python keeps of a call of a hosted module, as long as this.
+/// Keeps, for its lifetime, the arguments that Python stores for a call of a hosted module.
 class KeptCall {
  public:
   explicit KeptCall(std::int64_t call) : call_(call) {}
@@ -82,7 +82,7 @@ class KeptCall {
     try {
       call_python({{"do", "forget"}, {"call", call_}});
     } catch (const StageError&) {
-      // Python keeps it then, until the worker ends.
+      // Python then keeps the arguments until the worker ends.
     }
   }
   KeptCall(const KeptCall&) = delete;
@@ -92,8 +92,8 @@ class KeptCall {
   const std::int64_t call_;
 };
 
-/// The module that holds what has this dotted name, and the name there; modules on the way are
-/// made.
+/// Returns the module that contains the thing with this dotted name, and its name in that module.
+/// Creates missing modules on the way.
 std::pair<torch::nn::Module*, std::string> place_of(torch::nn::Module& root,
                                                     const std::string& path) {
   torch::nn::Module* module = &root;
@@ -115,8 +115,8 @@ void add_module(torch::nn::Module& root, const std::string& path,
   if (!holder->named_children().contains(name)) holder->register_module(name, std::move(module));
 }
 
-/// `x` with one row for each sample, if its rows are pieces of samples, such as windows of an
-/// image.
+/// Reshapes `x` to one row per sample if its rows are pieces of samples, such as windows of an
+/// image. Otherwise returns `x`.
 at::Tensor by_sample(const at::Tensor& x, std::int64_t samples) {
   const bool is_in_pieces = samples > 0 && x.size(0) != samples && x.size(0) % samples == 0;
   return is_in_pieces ? x.reshape({samples, -1}) : x;
@@ -144,7 +144,7 @@ PythonNetwork::PythonNetwork(const Json& request, bool draws, const MakeHostedLa
   for (const auto& [name, ours] : made.at("state").items()) state_.emplace_back(name, ours);
   pretrained_ = std::make_shared<const Json>(made.at("pretrained"));
   towers_ = std::make_shared<const Json>(made.at("towers"));
-  // In the order of Python's modules: dropout layers are numbered by it.
+  // Follows the order of Python's modules, which determines the numbers of the dropout layers.
   for (const Json& item : made.at("modules")) {
     const std::string path = item;
     const auto& layers = made.at("layers");
@@ -166,13 +166,13 @@ PythonNetwork::~PythonNetwork() {
   try {
     call_python({{"do", "release"}, {"network", id_}});
   } catch (const StageError&) {
-    // Python keeps it then, until the worker ends.
+    // Python then keeps the network until the worker ends.
   }
 }
 
 void PythonNetwork::add_hosted(const std::string& path, std::shared_ptr<torch::nn::Module> module) {
   auto* const hosted = dynamic_cast<HostedModule*>(module.get());
-  TORCH_CHECK(hosted, "a module that is run from here must be a HostedModule");
+  TORCH_CHECK(hosted, "a hosted module must be a HostedModule");
   hosted_.emplace_back(path, hosted);
   add_module(*this, path, std::move(module));
 }
@@ -196,7 +196,7 @@ void PythonNetwork::add_tensors(const Json& made) {
       throw StageError(ErrorCode::kStageFailed, "the network's parameter '" + path + "' is " +
                                                     c10::toString(tensor.scalar_type()) +
                                                     ", not float32")
-          .with_help("make the network in float32; memory.precision chooses half precision");
+          .with_help("create the network in float32; memory.precision selects half precision");
     }
     const auto [holder, name] = place_of(*this, path);
     const bool is_trained = tensor.requires_grad();

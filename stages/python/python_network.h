@@ -18,73 +18,78 @@
 
 namespace stages {
 
-/// Makes the module for a linear layer (null steps) or convolution of Python, whose weights are
-/// registered with it afterwards. It must be a HostedModule.
+/// Creates the module for a linear layer of Python (with null `steps`) or a convolution. The
+/// layer's weights are registered with it afterwards. It must be a HostedModule.
 using MakeHostedLayer =
     std::function<std::shared_ptr<torch::nn::Module>(const nlohmann::ordered_json& steps)>;
 
-/// A network that Python has made, as a tree of modules with Python's names that share its
-/// parameters and buffers: what moves, freezes, trains and saves them here does so there. Python
-/// computes. Its dropout layers are ours (stages/random/dropout.h); its repeated blocks are
-/// RecomputableModules, its linear layers and convolutions what `make_layer` makes.
+/// A network created by Python. It is a tree of modules with Python's names that shares parameters
+/// and buffers with Python, so moving, freezing, training or saving them here affects both. Python
+/// computes the network, but its dropout layers are Retort's (stages/random/dropout.h), its
+/// repeated blocks are RecomputableModules, and its linear layers and convolutions are created by
+/// `make_layer`.
 class PythonNetwork : public torch::nn::Module {
  public:
-  /// Has Python make the network that `request` describes (retort_host/networks.py, build). With
-  /// `draws`, it draws random numbers by itself: torch's generator is set before each forward pass
-  /// in training, from the step and the samples. Throws runner::StageError if Python fails, or if a
-  /// parameter is not float32.
+  /// Has Python create the network that `request` describes (retort_host/networks.py, build). Set
+  /// `draws` if the network draws random numbers itself: torch's generator is then seeded before
+  /// each training forward pass, from the step and the samples. Throws runner::StageError if Python
+  /// fails or a parameter is not float32.
   PythonNetwork(const nlohmann::ordered_json& request, bool draws,
                 const MakeHostedLayer& make_layer);
   ~PythonNetwork() override;
 
   void train(bool on = true) override;
-  /// What Python's forward returns for `input`: "logits", or its mapping's tensors by their names.
-  /// Throws runner::StageError if it fails, returns something else, or draws random numbers other
-  /// than by dropout layers, unless it was said to.
+  /// Returns the result of Python's forward for `input`: a tensor as "logits", or the tensors of a
+  /// mapping by name. Throws runner::StageError if it fails, returns something else, or draws
+  /// random numbers outside dropout layers without `draws`.
   NamedTensors forward(const at::Tensor& input);
 
-  /// The same, and the last feature maps: (n, channels, height, width), undefined if the network
-  /// has none.
+  /// Also returns the last feature maps, (n, channels, height, width); undefined if the network has
+  /// none.
   std::pair<NamedTensors, at::Tensor> forward_with_maps(const at::Tensor& input);
 
-  /// Sets torch's generators for a forward pass on this device, which a caller of Python's network
-  /// does. False if it draws nothing by itself in training, or is not training.
+  /// Seeds torch's generators for a forward pass on this device. Call it before running Python's
+  /// network directly. Returns false if the network does not draw by itself or is not in training
+  /// mode.
   bool seed_draws(at::Device device) const;
-  /// Its number among the networks that Python has made.
+  /// Returns the number of this network among those that Python has created.
   std::int64_t id() const { return id_; }
-  /// The paths of the hosted modules that are run from here.
+  /// Returns the paths of the hosted modules that Retort runs.
   std::vector<std::string> active() const;
-  /// What Python saves of it: its own name, and that of the parameter or buffer here.
+  /// Returns the names under which Python saves tensors, each with the name of the parameter or
+  /// buffer here.
   const std::vector<std::pair<std::string, std::string>>& state() const { return state_; }
-  /// The pixels that its weights were trained on, {"input_size", "mean", "std", "fixed"}; null:
-  /// they are not pretrained, or it does not say.
+  /// Returns the input on which the weights were trained, {"input_size", "mean", "std", "fixed"};
+  /// null if they are not pretrained or the network does not say.
   const nlohmann::ordered_json& pretrained() const { return *pretrained_; }
 
-  /// A layer that normalises over the samples of a batch in training: "'norm' (BatchNorm2d)";
-  /// empty: none does.
+  /// Returns a layer that normalises over the samples of a batch in training, such as "'norm'
+  /// (BatchNorm2d)"; empty if there is none.
   const std::string& mixing_layer() const { return mixing_layer_; }
-  /// One that does so by itself and not by torch's batch_norm, so that it cannot see the samples of
-  /// several ranks; empty: none.
+  /// Returns a layer that does so without torch's batch_norm, so that it cannot see the samples of
+  /// several ranks; empty if there is none.
   const std::string& lone_mixing_layer() const { return lone_mixing_layer_; }
 
-  /// What a forward pass in training draws at random other than by dropout layers of ours.
+  /// What a training forward pass draws at random outside Retort's dropout layers.
   struct Draws {
     bool is_known = false;                   ///< the network ran on the Meta device
     std::vector<std::string> places;         ///< "aten::bernoulli_ (my_net.py:12)"
-    std::vector<std::string> own_modules;    ///< dropout layers whose input's rows are not samples,
-                                             ///< and blocks that do not make one tensor from one
-    std::optional<std::int64_t> token_rows;  ///< of the embedding of a text tower's tokens
+    std::vector<std::string> own_modules;    ///< dropout layers with rows that are not samples,
+                                             ///< and blocks that do not map one tensor to one
+    std::optional<std::int64_t> token_rows;  ///< rows of the embedding of a text tower's tokens
   };
-  /// Runs it on `device`, where it must be, "meta" or "cpu"; `shape` is that of a sample, empty:
-  /// images of common sizes are tried; `tokens` are those of a text, 0: it has no towers. Changes
-  /// its buffers. Throws runner::StageError if it draws from a generator that is not torch's.
+  /// Runs the network on `device`, "meta" or "cpu", where it must be. `shape` is the shape of a
+  /// sample; if it is empty, common image sizes are tried. `tokens` is the number of tokens of a
+  /// text, or 0 without towers. Changes the network's buffers. Throws runner::StageError if the
+  /// network draws from a generator other than torch's.
   Draws find_draws(const std::vector<std::int64_t>& shape, std::int64_t tokens,
                    const char* device) const;
 
  protected:
-  /// What Python has found of the towers that the request names; null: it names none.
+  /// Returns what Python has found of the towers that the request names; null if it names none.
   const nlohmann::ordered_json& towers() const { return *towers_; }
-  /// What the "image" tower or the "text" tower returns for its input. Throws as forward().
+  /// Returns the output of the "image" or "text" tower for its input. Throws the same errors as
+  /// forward().
   at::Tensor run_tower(const std::string& tower, const at::Tensor& input);
 
  private:
@@ -107,16 +112,16 @@ class PythonNetwork : public torch::nn::Module {
   std::vector<std::pair<std::string, std::string>> state_;
   std::shared_ptr<const nlohmann::ordered_json> pretrained_, towers_;
   std::map<std::string, DropoutLayer, std::less<>> dropouts_;
-  std::vector<std::pair<std::string, HostedModule*>> hosted_;  // of the tree
-  std::shared_ptr<Dropout> draws_;  // names the step and the samples; null: nothing is drawn
+  std::vector<std::pair<std::string, HostedModule*>> hosted_;  // modules in the tree
+  std::shared_ptr<Dropout> draws_;  // has the step and the samples; null if nothing is drawn
 };
 
-/// The operator retort::dropout: the dropout layer at `path` of the network `id`, for rows of one
-/// sample or of several pieces of each.
+/// Implements the operator retort::dropout: applies the dropout layer at `path` of the network
+/// `id`. The rows of `x` are samples, or pieces of samples in equal numbers.
 at::Tensor drop_in_network(const at::Tensor& x, std::int64_t id, std::string path);
 
-/// The operator retort::run: the hosted module at `path` of the network `id`; `call` numbers what
-/// Python keeps of the call.
+/// Implements the operator retort::run: runs the hosted module at `path` of the network `id`.
+/// `call` is the number under which Python keeps the other arguments of the call.
 at::Tensor run_in_network(const at::Tensor& x, std::int64_t id, std::string path,
                           std::int64_t call);
 

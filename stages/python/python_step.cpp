@@ -23,7 +23,7 @@ std::int64_t next_step_id() {
   return ++last;
 }
 
-/// What retort::run_network runs; null outside of an encode().
+/// The function that retort::run_network runs; null outside of encode().
 const PythonStep::Forward*& running_forward() {
   static const PythonStep::Forward* one = nullptr;
   return one;
@@ -41,7 +41,7 @@ class ScopedForward {
   const PythonStep::Forward* const before_;
 };
 
-/// Tensors that are given to Python for one call, which may not change them.
+/// Tensors passed to Python for one call, which must not change them.
 class GivenTensors {
  public:
   explicit GivenTensors(std::string who) : who_(std::move(who)) {}
@@ -49,7 +49,7 @@ class GivenTensors {
   GivenTensors(const GivenTensors&) = delete;
   GivenTensors& operator=(const GivenTensors&) = delete;
 
-  /// Returns their names.
+  /// Passes the tensors and returns their names.
   Json give(const std::string& prefix, const NamedTensors& tensors) {
     Json names = Json::array();
     for (const auto& [name, tensor] : tensors) {
@@ -63,9 +63,9 @@ class GivenTensors {
   void refuse_changes() const {
     for (const auto& [name, tensor, version] : versions_) {
       if (tensor._version() == version) continue;
-      throw StageError(ErrorCode::kStageFailed, who_ + " changes the tensor '" + name +
-                                                    "' that it gets, which others use after it")
-          .with_help("compute a new tensor: x + 1 in place of x.add_(1) or x += 1");
+      throw StageError(ErrorCode::kStageFailed,
+                       who_ + " changes its argument '" + name + "', which is used again later")
+          .with_help("compute a new tensor: x + 1 instead of x.add_(1) or x += 1");
     }
   }
 
@@ -88,7 +88,7 @@ PythonStep::~PythonStep() {
   try {
     call_python({{"do", "release_step"}, {"step", id_}});
   } catch (const std::exception&) {
-    // Python keeps it then, until the worker ends.
+    // Python then keeps the step until the worker ends.
   }
 }
 
@@ -101,8 +101,8 @@ NamedTensors PythonStep::taken(const char* method, const char* prefix, const Jso
     if (tensor.device() != batch.device()) {
       throw StageError(ErrorCode::kStageFailed, named(method) + " returned '" + name + "' on " +
                                                     tensor.device().str() + ", not on " +
-                                                    batch.device().str() + " as it got the batch")
-          .with_help("make new tensors on the device of those it gets: device=x.device");
+                                                    batch.device().str() + ", the batch's device")
+          .with_help("create new tensors on the device of the inputs: device=x.device");
     }
     result.set(name, tensor);
   }
@@ -150,8 +150,8 @@ NamedTensors PythonStep::score(const NamedTensors& encoded, const Batch& batch) 
 std::tuple<std::vector<std::string>, std::vector<at::Tensor>> run_encoded_network(
     const std::vector<std::string>& names, const std::vector<at::Tensor>& inputs) {
   const PythonStep::Forward* const forward = running_forward();
-  TORCH_CHECK(forward, "retort::run_network: a network runs within encode() alone");
-  TORCH_CHECK(names.size() == inputs.size(), "retort::run_network: each input has a name");
+  TORCH_CHECK(forward, "retort::run_network: a network can only run within encode()");
+  TORCH_CHECK(names.size() == inputs.size(), "retort::run_network: each input must have a name");
   NamedTensors given;
   for (std::size_t i = 0; i < names.size(); ++i) given.set(names[i], inputs[i]);
   std::tuple<std::vector<std::string>, std::vector<at::Tensor>> outputs;

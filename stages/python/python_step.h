@@ -18,29 +18,29 @@ class Module;
 
 namespace stages {
 
-/// An object that Python has made (retort_host/steps.py), which says how a batch becomes a loss.
-/// Its functions throw runner::StageError if Python fails, draws random numbers, changes what it
-/// gets, or returns something else than tensors on the batch's device.
+/// An object created by Python (retort_host/steps.py) that turns a batch into a loss. Its functions
+/// throw runner::StageError if Python fails, draws random numbers, changes its arguments, or
+/// returns anything but tensors on the batch's device.
 class PythonStep {
  public:
-  /// `entry` makes it of `arguments`, a mapping.
+  /// Calls `entry` with `arguments`, a mapping, to create the object.
   PythonStep(const std::string& entry, const nlohmann::ordered_json& arguments);
   ~PythonStep();
   PythonStep(const PythonStep&) = delete;
   PythonStep& operator=(const PythonStep&) = delete;
 
-  /// True if it has a method of that name.
+  /// True if the object has the method encode() or score().
   bool encodes() const { return encodes_; }
   bool scores() const { return scores_; }
 
-  /// What it computes of a batch's rows. It gets Python's own network or, where `network` is not
-  /// one, a function that runs `forward`.
+  /// Computes the encodings of a batch's rows. The method receives Python's own network or, if
+  /// `network` is not a PythonNetwork, a function that runs `forward`.
   using Forward = std::function<NamedTensors(const NamedTensors& inputs)>;
   NamedTensors encode(torch::nn::Module& network, const Batch& batch, const Forward& forward) const;
   at::Tensor loss(const NamedTensors& encoded, const Batch& batch) const;
   NamedTensors score(const NamedTensors& encoded, const Batch& batch) const;
 
-  /// "loss() of my_step.py:Step"
+  /// Returns "loss() of my_step.py:Step".
   std::string named(const std::string& method) const { return method + "() of " + entry_; }
 
  private:
@@ -52,7 +52,7 @@ class PythonStep {
   bool encodes_ = false, scores_ = false;
 };
 
-/// The operator retort::run_network: what the `forward` of the encode() in progress returns.
+/// Implements the operator retort::run_network: calls the `forward` of the encode() in progress.
 std::tuple<std::vector<std::string>, std::vector<at::Tensor>> run_encoded_network(
     const std::vector<std::string>& names, const std::vector<at::Tensor>& inputs);
 

@@ -19,8 +19,8 @@ using Json = nlohmann::ordered_json;
 using runner::ErrorCode;
 using runner::StageError;
 
-constexpr std::size_t kLongestText = std::size_t{1} << 30;  // of a reply that is JSON
-constexpr const char* kNoSense = "gave no reply that can be understood";
+constexpr std::size_t kLongestText = std::size_t{1} << 30;  // bytes of a reply in JSON
+constexpr const char* kNoSense = "sent an invalid reply";
 constexpr const char* kOthersPipes = "the code may not write to descriptors that it has not opened";
 constexpr std::uint64_t kMaking = 1;  // a stream separate from those of samples
 
@@ -48,8 +48,8 @@ struct ReaderPool::Reader {
   std::set<std::size_t> opened;
 };
 
-/// A reader of this thread's own for a while. It goes back only if it is sound: its request has
-/// been answered to the end.
+/// A reader that one thread borrows. It is returned to the pool only if it is sound, which means
+/// that its request was answered completely.
 class ReaderPool::Lent {
  public:
   explicit Lent(ReaderPool& pool) : pool_(pool), reader_(pool.take()) {}
@@ -134,7 +134,7 @@ Json ReaderPool::opening(std::size_t set) const {
           {"allowed", allowed_}};
 }
 
-/// Throws runner::StageError if Python fails.
+/// Sends a request and returns the reply. Throws runner::StageError if Python fails.
 Json ReaderPool::asked(Reader& reader, const Json& request) const {
   try {
     reader.process.send(request);
@@ -144,7 +144,7 @@ Json ReaderPool::asked(Reader& reader, const Json& request) const {
     return json;
   } catch (const ReaderLost& lost) {
     throw StageError(ErrorCode::kStageFailed,
-                     "the process that makes the data set " + std::string(lost.what()))
+                     "the process that creates the data set " + std::string(lost.what()))
         .at("/entry")
         .in_stage(options_.stage)
         .with_help(lost.help);

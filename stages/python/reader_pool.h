@@ -19,45 +19,45 @@
 
 namespace stages {
 
-/// What a recipe says of data sets that Python makes.
+/// The options of a recipe for data sets created by Python.
 struct PythonDataOptions {
   std::string stage;                                ///< the place in the recipe, "/data"
-  std::string entry;                                ///< what makes a data set, "my_data.py:make"
+  std::string entry;                                ///< what creates a data set, "my_data.py:make"
   std::optional<std::vector<std::string>> tensors;  ///< the values that are used; nullopt: all
-  std::optional<std::vector<std::string>> classes;  ///< nullopt: those that the data set names
+  std::optional<std::vector<std::string>> classes;  ///< nullopt: the names in the data set
   bool is_augmented = true;    ///< training samples are drawn anew in every epoch
-  bool skips_corrupt = false;  ///< samples that raise, or are not as the first, are left out
-  std::optional<std::chrono::seconds> limit;  ///< for a sample; nullopt: none
+  bool skips_corrupt = false;  ///< samples that raise or differ from the first are omitted
+  std::optional<std::chrono::seconds> limit;  ///< time limit for a sample; nullopt: none
   LoaderOptions loader;
 };
 
-/// The processes that read the samples of one stage's data sets, as many as threads ask for samples
-/// at a time: its loader's workers, at least one. Each makes a data set when it first reads from
-/// it. Thread-safe.
+/// The processes that read the samples of one stage's data sets. There are as many as threads that
+/// request samples at a time, which is the number of loader workers, but at least one. Each process
+/// creates a data set when it first reads from it. Thread-safe.
 class ReaderPool {
  public:
-  /// `allowed` says which files may run (retort_host/entries.py). A data set is made with a
-  /// function of `seed` as the seed of all random numbers.
+  /// `allowed` lists the files that may run (retort_host/entries.py). A value derived from `seed`
+  /// seeds all random numbers when a data set is created.
   ReaderPool(PythonDataOptions options, ReaderProgram program, nlohmann::ordered_json allowed,
              std::uint64_t seed);
   ~ReaderPool();
 
-  /// What a data set says of itself, and its first sample.
+  /// What a data set reports about itself and its first sample.
   struct Known {
     DatasetDescription description;
-    std::vector<std::int64_t> labels;  ///< of all samples; empty: it does not say
-    bool is_steady = true;             ///< the first sample is the same when it is read again
+    std::vector<std::int64_t> labels;  ///< of all samples; empty if unknown
+    bool is_steady = true;             ///< the first sample is the same when read again
   };
-  /// The number of the data set that Python makes with these keyword arguments; the same ones are
-  /// made once. `name` stands for it in messages; empty: it is the only one. Throws
-  /// runner::StageError. Not while samples are read.
+  /// Returns the number of the data set that Python creates with these keyword arguments; each set
+  /// of arguments is used once. `name` identifies the data set in messages; empty if it is the only
+  /// one. Must not be called while samples are read. Throws runner::StageError.
   std::size_t open(const nlohmann::ordered_json& arguments, const std::string& name);
   const Known& known(std::size_t set) const;
 
-  /// A sample, as a function of `seed`. Throws runner::StageError, or returns nullopt if such
-  /// samples are skipped.
+  /// Reads a sample with the given `seed`. If the sample is bad, throws runner::StageError, or
+  /// returns nullopt if such samples are skipped.
   std::optional<NamedTensors> read(std::size_t set, std::int64_t index, std::uint64_t seed);
-  /// "sample 17", "sample 17 of test".
+  /// Returns "sample 17", or "sample 17 of test" if the data set has a name.
   std::string sample_name(std::size_t set, std::int64_t index) const;
 
   const PythonDataOptions& options() const { return options_; }

@@ -26,9 +26,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kRequests = 3, kReplies = 4, kWorker = 5;  // in the reader
-constexpr int kFirstFree = 10;  // ends of pipes are above the numbers that a reader uses
-constexpr int kTick = 100;      // milliseconds between two looks at what else may have happened
-constexpr std::chrono::seconds kGrace{1};  // for a sample that is being read when the run stops
+constexpr int kFirstFree = 10;  // pipe ends get higher numbers than those used in a reader
+constexpr int kTick = 100;      // milliseconds between checks for other events
+constexpr std::chrono::seconds kGrace{1};  // to finish the current sample when the run stops
 constexpr int kPipeBytes = 1 << 20;        // most samples of images fit
 
 void check_call(int error, const char* what) {
@@ -49,7 +49,7 @@ Ends made_pipe() {
   return result;
 }
 
-/// This process's environment with what makes readers alike.
+/// This process's environment, with variables set so that all readers behave alike.
 class ReaderEnvironment {
  public:
   ReaderEnvironment() {
@@ -73,7 +73,7 @@ class ReaderEnvironment {
   std::vector<char*> variables_;
 };
 
-/// posix_spawn's two arguments that say how the child begins.
+/// The file actions and attributes for posix_spawn.
 class SpawnOptions {
  public:
   SpawnOptions() {
@@ -111,7 +111,7 @@ class SpawnOptions {
 
 ReaderProcess::ReaderProcess(const ReaderProgram& program) {
   Ends requests = made_pipe(), replies = made_pipe(), life = made_pipe();
-  fcntl(*replies.write, F_SETPIPE_SZ, kPipeBytes);  // a smaller one is only slower
+  fcntl(*replies.write, F_SETPIPE_SZ, kPipeBytes);  // a smaller pipe is only slower
   SpawnOptions options;
   options.give(requests.read, kRequests);
   options.give(replies.write, kReplies);
@@ -177,14 +177,14 @@ void ReaderProcess::wait_for_bytes() {
     const int ready = poll(&watched, 1, kTick);
     if (ready > 0) return;
     if (ready < 0 && errno != EINTR) check_call(errno, "poll");
-    // Its own children may hold the pipe open.
+    // Children of the reader may keep the pipe open.
     if (ready == 0 && has_ended()) report_lost();
     const auto now = Clock::now();
     if (!stopped && is_to_stop()) stopped = now;
     if (stopped && now - *stopped >= kGrace) throw runner::Cancelled{};
     if (limit_ && now - asked_ >= *limit_)
       throw ReaderLost("did not answer within " + std::to_string(limit_->count()) + " s",
-                       "raise loader.timeout, or find out what it waits for");
+                       "raise loader.timeout, or find out what it is waiting for");
   }
 }
 
@@ -194,14 +194,14 @@ bool ReaderProcess::has_ended() {
 }
 
 void ReaderProcess::report_lost() {
-  // The pipe closes a little before the process has ended.
+  // The pipe closes shortly before the process has ended.
   for (int tries = 0; tries < 10 && !has_ended(); ++tries) poll(nullptr, 0, kTick);
   const std::string advice = "what it printed is in log.txt";
   if (pid_ != 0) throw ReaderLost("has closed the pipe to the worker", advice);
   if (WIFSIGNALED(status_) && WTERMSIG(status_) == SIGKILL)
     throw ReaderLost("was killed by signal 9",
                      "the system kills processes when memory runs out: lower loader.workers, or "
-                     "hold less in memory");
+                     "keep less data in memory");
   if (WIFSIGNALED(status_))
     throw ReaderLost("was killed by signal " + std::to_string(WTERMSIG(status_)), advice);
   throw ReaderLost("ended with exit code " + std::to_string(WEXITSTATUS(status_)), advice);

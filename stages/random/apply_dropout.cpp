@@ -16,15 +16,15 @@
 namespace stages {
 namespace {
 
-/// Number of counters whose words are computed together, so that the compiler vectorizes the loop.
+/// The number of Philox counters processed together, so that the compiler vectorizes the loop.
 constexpr int kPhiloxBlocks = 64;
 constexpr std::int64_t kElements = 4 * kPhiloxBlocks;
 
-// Compiled for several processors; the loader picks the best. Integer arithmetic and one product
-// per element give the same bits on all of them.
+// Compiled for several processors; the loader picks the best version. All versions return the same
+// bits, since they use only integer arithmetic and one product per element.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
 
-/// mask.words() of `sample` for consecutive blocks, beginning with `first`.
+/// Computes mask.words() of `sample` for kPhiloxBlocks consecutive blocks, starting at `first`.
 RETORT_FOR_EACH_PROCESSOR void fill_words(const DropoutMask& mask, std::uint32_t sample,
                                           std::uint32_t first, std::uint32_t* words) {
   std::uint32_t c0[kPhiloxBlocks], c1[kPhiloxBlocks], c2[kPhiloxBlocks], c3[kPhiloxBlocks];
@@ -82,7 +82,7 @@ template <typename T>
 void run_loop(const DropoutMask& mask, const at::Tensor& x, const at::Tensor& samples,
               const at::Tensor& y) {
   const std::int64_t rows = x.size(0), width = x.numel() / rows;
-  const std::int64_t pieces = (width + kElements - 1) / kElements;  // of a row
+  const std::int64_t pieces = (width + kElements - 1) / kElements;  // pieces per row
   const T* from = x.const_data_ptr<T>();
   T* to = y.mutable_data_ptr<T>();
   const auto* sample = samples.const_data_ptr<std::int64_t>();
@@ -128,8 +128,8 @@ void run_kernel(FloatType type, const DropoutMask& mask, const at::Tensor& x,
 }
 #endif
 
-/// The words of all elements of all rows, (rows, 4 · blocks) int64. Products of two 32-bit words
-/// wrap modulo 2^64, as int64 does.
+/// Returns the words of all elements of all rows, (rows, 4 · blocks) int64. Products of two 32-bit
+/// words wrap modulo 2^64, as int64 does.
 at::Tensor words_by_operators(const DropoutMask& mask, const at::Tensor& samples,
                               std::int64_t blocks) {
   constexpr std::int64_t kLow = 0xFFFFFFFF;

@@ -6,18 +6,18 @@
 
 namespace stages {
 
-/// `x` with dropped elements set to zero, whatever their value, and kept ones multiplied by
-/// mask.scale(). Not recorded for the backward pass.
+/// Returns `x` with dropped elements set to zero, whatever their value, and kept elements
+/// multiplied by mask.scale(). Not recorded for the backward pass.
 ///
 /// `x` has one row per sample and is float32, float64, float16 or bfloat16. Half types are
-/// multiplied in float32 and rounded once, to the nearest. Elements are counted along a row in
-/// row-major order, regardless of the memory format. `samples` holds the sample number of each row,
-/// 0 to 2^32 - 1, as int64 on x's device. The result is contiguous and bit-identical on every
-/// device. Throws std::invalid_argument on other shapes or types.
+/// multiplied in float32 and rounded once, to nearest. Elements are counted along a row in
+/// row-major order, regardless of the memory format. `samples` has the sample number of each row, 0
+/// to 2^32 - 1, as int64 on x's device. The result is contiguous and bit-identical on all devices.
+/// Throws std::invalid_argument for other shapes or types.
 at::Tensor apply_dropout(const DropoutMask& mask, const at::Tensor& x, const at::Tensor& samples);
 
-/// The same, using torch's operators only, for devices that have no loop or kernel of ours. It
-/// temporarily needs about forty bytes per element.
+/// Does the same as apply_dropout() with PyTorch operators only, for devices without a loop or
+/// kernel of Retort. Temporarily needs about forty bytes per element.
 at::Tensor apply_dropout_by_operators(const DropoutMask& mask, const at::Tensor& x,
                                       const at::Tensor& samples);
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kMostElements = std::numeric_limits<std::uint32_t>::max();
 
-/// apply_dropout() with a gradient: the same mask applied to the gradient.
+/// apply_dropout() with a backward pass, which applies the same mask to the gradient.
 class Drop : public torch::autograd::Function<Drop> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
@@ -45,7 +45,7 @@ class Drop : public torch::autograd::Function<Drop> {
   }
 };
 
-/// The dropout layers of a network in the order of its modules.
+/// Returns the dropout layers of a network, in the order of its modules.
 std::vector<Dropout*> dropout_layers(torch::nn::Module& network) {
   std::vector<Dropout*> layers;
   network.apply([&layers](torch::nn::Module& module) {
@@ -62,8 +62,8 @@ at::Device device_of(const torch::nn::Module& network) {
 at::Tensor numbers(const std::vector<std::int64_t>& samples, at::Device device) {
   for (const std::int64_t sample : samples) {
     if (sample < 0 || sample > kMostElements)
-      throw std::invalid_argument("dropout: the sample " + std::to_string(sample) +
-                                  " is not a number of 32 bits");
+      throw std::invalid_argument("dropout: sample " + std::to_string(sample) +
+                                  " does not fit into 32 bits");
   }
   return send_to(device, torch::tensor(samples, torch::kLong));
 }
@@ -75,7 +75,7 @@ std::uint64_t digest_of(const std::vector<std::int64_t>& samples) {
   return digest;
 }
 
-/// The seed for an input's masks; for "" it is the step's own.
+/// Returns the seed for the masks of an input. For the name "", this is the seed of the step.
 std::uint64_t seed_of_input(std::uint64_t seed, std::string_view name) {
   for (const char letter : name) seed = Random({seed, static_cast<unsigned char>(letter)}).next();
   return seed;
@@ -101,9 +101,9 @@ std::optional<std::uint64_t> Dropout::drawing_seed() const {
 
 at::Tensor Dropout::forward(const at::Tensor& x) const {
   if (!is_active()) return x;
-  if (!names_) throw std::logic_error("dropout: no ScopedDropout names the step and the samples");
+  if (!names_) throw std::logic_error("dropout: no ScopedDropout sets the step and the samples");
   if (!names_->samples.defined())
-    throw std::logic_error("dropout: no ScopedInput says which input's rows these are");
+    throw std::logic_error("dropout: no ScopedInput sets the input of these rows");
   return Drop::apply(x, names_->samples,
                      DropoutMask{.seed = names_->seed,
                                  .step = static_cast<std::uint32_t>(names_->scope->key.step),
@@ -119,19 +119,20 @@ Dropout::Saved Dropout::names_of(torch::nn::Module& module) {
 }
 
 void Dropout::restore(Saved& saved) {
-  // In reverse, so a layer that is in the network twice gets its first state back.
+  // Restores in reverse order, so a layer that occurs twice in the network gets its first state
+  // back.
   for (auto entry = saved.rbegin(); entry != saved.rend(); ++entry)
     entry->first->names_ = std::move(entry->second);
 }
 
 ScopedDropout::ScopedDropout(torch::nn::Module& network, const StepKey& key, const RowNames& rows) {
   Dropout::Saved before = Dropout::names_of(network);
-  // Layers that never drop anything need no names.
+  // Layers that never drop anything need no row names.
   if (std::ranges::none_of(before, [](const auto& entry) { return entry.first->probability_ > 0; }))
     return;
   if (key.step < 0 || key.step > kMostElements)
-    throw std::invalid_argument("dropout: the step " + std::to_string(key.step) +
-                                " is not a number of 32 bits");
+    throw std::invalid_argument("dropout: step " + std::to_string(key.step) +
+                                " does not fit into 32 bits");
   auto scope = std::make_shared<Dropout::Scope>();
   scope->key = key;
   for (const auto& [input, names] : rows) {

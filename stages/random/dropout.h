@@ -22,50 +22,51 @@ struct StepKey {
   std::int64_t step = 0;  ///< 0 to 2^32 - 1
 };
 
-/// The numbers by which dropout identifies the rows of an encoding, one per row, 0 to 2^32 - 1. The
-/// key is the name of the input that the rows belong to; "" holds those of every input without an
-/// entry of its own.
+/// The numbers by which dropout identifies the rows of an encoding, one per row, from 0 to 2^32 -
+/// 1. The key is the name of the input to which the rows belong; the entry "" applies to all inputs
+/// without an entry of their own.
 using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 
-/// In training it drops units of its input with a probability and multiplies those kept by 1 / (1 -
-/// probability): dropout (Srivastava et al. 2014) of elements, or stochastic depth (Huang et al.
-/// 2016, arXiv:1603.09382) of samples when it follows a residual branch. In eval mode it is the
+/// In training, drops units of its input with a given probability and multiplies the others by 1 /
+/// (1 - probability): dropout of elements (Srivastava et al. 2014), or stochastic depth (Huang et
+/// al. 2016, arXiv:1603.09382) of samples if it follows a residual branch. In eval mode it is the
 /// identity.
 ///
-/// The mask is a function of the step and the samples given to a ScopedDropout and of the layer's
-/// place in its network (stages/random/dropout_mask.h). Only these are kept for the backward pass,
-/// which computes the mask again.
+/// The mask depends only on the step and the samples passed to a ScopedDropout and on the layer's
+/// position in its network (stages/random/dropout_mask.h). Only these are kept for the backward
+/// pass, which computes the mask again.
 class Dropout : public torch::nn::Module {
  public:
   explicit Dropout(double probability, DropoutUnit unit = DropoutUnit::kElement);
 
-  /// `x` has one row per name in the scope. In training it throws std::logic_error if no scope
-  /// names the rows, and std::invalid_argument if the number of rows differs.
+  /// `x` has one row per name in the scope. In training, throws std::logic_error if no scope names
+  /// the rows, and std::invalid_argument if the number of rows differs.
   at::Tensor forward(const at::Tensor& x) const;
   /// True if forward() is not the identity.
   bool is_active() const { return probability_ > 0 && is_training(); }
-  /// The number of rows that the scope names; 0: none, or an input must be named first.
+  /// Returns the number of rows that the scope names; 0 if there is no scope or an input must be
+  /// named first.
   std::int64_t rows() const;
-  /// A number that is a function of the step, the rows' names and the layer's place, for code that
-  /// draws by itself; nullopt: no scope names the rows.
+  /// Returns a number that depends only on the step, the row names and the layer's position, for
+  /// code that draws random numbers itself; nullopt if no scope names the rows.
   std::optional<std::uint64_t> drawing_seed() const;
 
  private:
   friend class DropoutNames;
   friend class ScopedDropout;
   friend class ScopedInput;
-  /// The values that a ScopedDropout gives to all layers.
+  /// The values that a ScopedDropout passes to all layers.
   struct Scope {
     StepKey key;
     std::map<std::string, at::Tensor, std::less<>> rows;
-    std::map<std::string, std::uint64_t, std::less<>> digests;  // of the names of these rows
+    std::map<std::string, std::uint64_t, std::less<>> digests;  // of the row names
   };
   struct Names {
     std::shared_ptr<const Scope> scope;
     std::uint32_t layer = 0;
-    std::uint64_t seed = 0;  // the scope's, modified by the input's name
+    std::uint64_t seed = 0;  // the seed of the scope, modified by the input's name
     std::uint64_t digest = 0;
-    at::Tensor samples;  // undefined: no input is named yet, but one must be
+    at::Tensor samples;  // undefined until an input is named
   };
   using Saved = std::vector<std::pair<Dropout*, std::optional<Names>>>;
   static Saved names_of(torch::nn::Module& module);
@@ -76,14 +77,14 @@ class Dropout : public torch::nn::Module {
   std::optional<Names> names_;  // set by the innermost scope
 };
 
-/// The dropout names of a module's layers at the moment, to run it again later under the same
+/// The current row names of a module's dropout layers, for running it again later under the same
 /// names:
 ///
 ///   const DropoutNames names(block);  // in the forward
 ///   const ScopedDropout again(names);  // in the backward, around the recomputation
 class DropoutNames {
  public:
-  /// The module must outlive it and keep its modules.
+  /// `module` must outlive this object and keep its submodules.
   explicit DropoutNames(torch::nn::Module& module) : names_(Dropout::names_of(module)) {}
 
  private:
@@ -91,21 +92,21 @@ class DropoutNames {
   Dropout::Saved names_;
 };
 
-/// Gives all dropout layers of a network the step and the samples of its rows, for their forward
-/// and backward passes. A layer's number is its place among them, so always pass the same network,
-/// never a part of it:
+/// Sets the step and the samples of the rows for all dropout layers of a network, for its forward
+/// and backward passes. A layer's number is its position in the network, so always pass the same
+/// network, never a part of it:
 ///
 ///   const ScopedDropout dropout(network, {seed, step}, part.indices);
 ///   step.encode(network, part);  // and its backward
 ///
-/// A second pass or a recomputation under the same names sees the same masks, and so does any other
+/// A second pass or a recomputation under the same names has the same masks, and so has any other
 /// split of the batch. A sample that occurs twice in a batch has the same mask both times. The
-/// network must outlive the scope and keep its modules.
+/// network must outlive the scope and keep its submodules.
 class [[nodiscard]] ScopedDropout {
  public:
-  /// Throws std::invalid_argument if names or steps have more than 32 bits.
+  /// Throws std::invalid_argument if a row name or the step does not fit into 32 bits.
   ScopedDropout(torch::nn::Module& network, const StepKey& key, const RowNames& rows);
-  /// `samples`: positions in the dataset, for the rows of every input.
+  /// `samples` are positions in the dataset, for the rows of all inputs.
   ScopedDropout(torch::nn::Module& network, const StepKey& key,
                 const std::vector<std::int64_t>& samples);
   explicit ScopedDropout(const DropoutNames& names);
@@ -117,10 +118,10 @@ class [[nodiscard]] ScopedDropout {
   Dropout::Saved before_;
 };
 
-/// Within a ScopedDropout, says that the rows now going through the network belong to the input
+/// Within a ScopedDropout, states that the rows now going through the network belong to the input
 /// `name`. Each name has its own masks, so two views of a sample are dropped independently. If a
-/// batch is divided into groups, its inputs have different rows, so each must be named this way. In
-/// evaluation it does nothing.
+/// batch is divided into groups, its inputs have different rows, so each must be named this way.
+/// Without a ScopedDropout, as in evaluation, it does nothing.
 ///
 ///   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
 ///     const auto embed = [&](const char* name) {
@@ -131,7 +132,7 @@ class [[nodiscard]] ScopedDropout {
 ///   }
 class [[nodiscard]] ScopedInput {
  public:
-  /// Throws std::logic_error if the rows of that input have no names.
+  /// Throws std::logic_error if the rows of the input have no names.
   ScopedInput(torch::nn::Module& network, std::string_view name);
   ~ScopedInput();
   ScopedInput(const ScopedInput&) = delete;

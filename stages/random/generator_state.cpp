@@ -45,7 +45,7 @@ std::string type_name(at::Device device) {
 GeneratorStates generator_states(at::Device device) {
   GeneratorStates states;
   std::vector<at::Device> devices = {at::kCPU};
-  if (!device.is_cpu() && !device.is_meta()) devices.push_back(device);  // Meta has none
+  if (!device.is_cpu() && !device.is_meta()) devices.push_back(device);  // Meta has no generator
   for (const at::Device& one : devices) {
     at::Generator generator = at::globalContext().defaultGenerator(one);
     const std::lock_guard lock(generator.mutex());
@@ -74,7 +74,7 @@ void set_generator_state(const nlohmann::json& json, at::Device device) {
   for (auto& [one, state] : states) {
     const auto text = json.find(type_name(one));
     if (text == json.end() && !one.is_cpu())
-      continue;  // saved on a run that did not use that device
+      continue;  // saved by a run that did not use this device
     if (text == json.end() || !text->is_string())
       throw std::invalid_argument("it has no state of a random generator");
     state = bytes_from(text->get<std::string>());
@@ -82,7 +82,7 @@ void set_generator_state(const nlohmann::json& json, at::Device device) {
   try {
     set_generator_states(states);
   } catch (const c10::Error&) {
-    throw std::invalid_argument("the state of its random generator is of another LibTorch");
+    throw std::invalid_argument("the state of its random generator comes from another LibTorch");
   }
 }
 

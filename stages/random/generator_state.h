@@ -9,21 +9,21 @@
 
 namespace stages {
 
-/// The state of LibTorch's random generator of each device, in its own bytes.
+/// The states of LibTorch's random generators by device, as the bytes that LibTorch returns.
 using GeneratorStates = std::vector<std::pair<c10::Device, at::Tensor>>;
 
-/// The states of the CPU and, if `device` is another, of that device.
+/// Returns the state of the CPU's generator and, if `device` is another device, of its generator.
 GeneratorStates generator_states(c10::Device device);
-/// Throws c10::Error if they are not states of such generators.
+/// Restores the states. Throws c10::Error if they are not states of such generators.
 void set_generator_states(const GeneratorStates& states);
 
-/// The state of LibTorch's own random generators, for the CPU and, if `device` is another, for that
-/// device: an object of hexadecimal texts by device type. Nothing in a training step draws from
-/// them (random.h, philox.h), but a layer of LibTorch may.
+/// Returns the states of LibTorch's own random generators, for the CPU and, if `device` is another
+/// device, for that device: an object with hexadecimal strings by device type. No training step of
+/// Retort draws from them (random.h, philox.h), but a layer of LibTorch may.
 nlohmann::json generator_state(c10::Device device);
 
-/// Restores such a state. If `device` is not the CPU and the state has no entry for it, its
-/// generator stays as it is. Throws std::invalid_argument if `state` is invalid.
+/// Restores the result of generator_state(). If `device` is not the CPU and has no entry in
+/// `state`, its generator is left unchanged. Throws std::invalid_argument if `state` is invalid.
 void set_generator_state(const nlohmann::json& state, c10::Device device);
 
 }  // namespace stages

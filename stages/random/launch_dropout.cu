@@ -11,7 +11,7 @@ namespace stages {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMostBlocks = 1 << 16;  // of threads; what is left over they take in turns
+constexpr std::int64_t kMostBlocks = 1 << 16;  // thread blocks; they loop over the rest
 
 __device__ float scaled(float x, double scale) { return x * static_cast<float>(scale); }
 __device__ double scaled(double x, double scale) { return x * scale; }
@@ -22,11 +22,11 @@ __device__ __nv_bfloat16 scaled(__nv_bfloat16 x, double scale) {
   return __float2bfloat16_rn(scaled(__bfloat162float(x), scale));
 }
 
-// One thread makes the four words of four neighbours in a row.
+// Each thread computes the four words for four consecutive elements of a row.
 template <typename T>
 __global__ void apply(DropoutMask mask, const T* x, T* y, const std::int64_t* samples,
                       std::int64_t rows, std::int64_t width) {
-  const std::int64_t blocks = (width + 3) / 4;  // of a row
+  const std::int64_t blocks = (width + 3) / 4;  // per row
   const std::uint64_t threshold = mask.threshold();
   const double scale = mask.scale();
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < rows * blocks;

@@ -6,16 +6,16 @@
 
 namespace stages {
 
-// Philox4x32-10: four random words as a function of four counter words and a key of two, so any
-// number of a stream costs the same and none depends on another. Salmon, Moraes, Dror and Shaw,
-// "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The words equal those of Random123's
-// philox4x32_R(10, …) and of curand.
+// Philox4x32-10 computes four random words from four counter words and two key words. Each number
+// of a stream therefore costs the same and depends on no other number. Salmon, Moraes, Dror and
+// Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The words equal those of
+// Random123's philox4x32_R(10, …) and of curand.
 
 inline constexpr int kPhiloxRounds = 10;
 inline constexpr std::uint32_t kPhiloxMultiplier0 = 0xD2511F53, kPhiloxMultiplier1 = 0xCD9E8D57;
 
-/// One round on the words of one counter. It takes scalars so that the compiler vectorizes a loop
-/// over counters.
+/// Applies one round to the words of one counter. The arguments are scalars so that the compiler
+/// vectorizes loops over counters.
 RETORT_HOST_DEVICE inline void philox_round(std::uint32_t& c0, std::uint32_t& c1, std::uint32_t& c2,
                                             std::uint32_t& c3, std::uint32_t k0, std::uint32_t k1) {
   const std::uint64_t a = std::uint64_t{kPhiloxMultiplier0} * c0,
@@ -26,7 +26,7 @@ RETORT_HOST_DEVICE inline void philox_round(std::uint32_t& c0, std::uint32_t& c1
   c3 = static_cast<std::uint32_t>(a);
 }
 
-/// The key of the next round.
+/// Advances the key to the next round.
 RETORT_HOST_DEVICE inline void next_philox_key(std::uint32_t& k0, std::uint32_t& k1) {
   k0 += 0x9E3779B9;
   k1 += 0xBB67AE85;

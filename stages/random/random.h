@@ -12,13 +12,12 @@
 
 namespace stages {
 
-/// Random numbers that are a function of a key and a position, independent of who draws and in
-/// which order:
+/// Random numbers that depend only on a key and a position, not on who draws them or in what order:
 ///
 ///   Random random({seed, epoch, index});
 ///   if (random.uniform() < probability) …
 ///
-/// SplitMix64; the parts of the key are mixed in one after another.
+/// Uses SplitMix64, mixing in the parts of the key one after another.
 class Random {
  public:
   explicit Random(std::initializer_list<std::uint64_t> key) {
@@ -27,10 +26,10 @@ class Random {
   }
 
   std::uint64_t next() { return runner::split_mix(state_ += runner::kSplitMixStep); }
-  /// In [0, 1), a multiple of 2^-53.
+  /// Returns a number in [0, 1), a multiple of 2^-53.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
-  /// In 0 … count-1; `count` is positive. Its bias is below count / 2^64.
+  /// Returns an integer in 0 … count-1; `count` must be positive. The bias is below count / 2^64.
   std::int64_t below(std::int64_t count) {
     return static_cast<std::int64_t>(
         static_cast<unsigned __int128>(next()) * static_cast<std::uint64_t>(count) >> 64);
@@ -40,25 +39,26 @@ class Random {
   std::uint64_t state_ = 0;
 };
 
-/// The positions of `names` in an order drawn from (seed, name) alone: the relative order of two
-/// names does not depend on which other names there are or on their order.
+/// Returns the positions of `names` in an order drawn from (seed, name) alone. The relative order
+/// of two names does not depend on the other names or on their order.
 std::vector<std::size_t> drawn_by_name(std::span<const std::string_view> names, std::uint64_t seed);
 
-/// The numbers 0 … size-1 in an order that is a function of (seed, epoch). No list is made; any
-/// place can be looked up directly and in any order.
+/// The numbers 0 … size-1 in an order that depends only on (seed, epoch). The order is not stored
+/// as a list: each position can be looked up directly.
 ///
-/// A Feistel network of eight rounds (Luby and Rackoff, "How to construct pseudorandom permutations
-/// from pseudorandom functions", SIAM Journal on Computing 17, 1988) over the smallest power of two
-/// that holds the numbers. A result outside the range is sent through again until it is inside, at
-/// most once more on average: the "cycle-walking cipher" of Black and Rogaway, "Ciphers with
-/// arbitrary finite domains", CT-RSA 2002. It mixes well enough for sampling; it is not secure.
+/// It is a Feistel network of eight rounds (Luby and Rackoff, "How to construct pseudorandom
+/// permutations from pseudorandom functions", SIAM Journal on Computing 17, 1988) over the smallest
+/// sufficient power of two. A result outside the range is sent through the network again until it
+/// is inside: the "cycle-walking cipher" of Black and Rogaway, "Ciphers with arbitrary finite
+/// domains", CT-RSA 2002. On average this needs at most one more pass. The order is random enough
+/// for sampling, but not for cryptography.
 class Permutation {
  public:
-  /// `size` is positive.
+  /// `size` must be positive.
   Permutation(std::int64_t size, std::uint64_t seed, std::int64_t epoch);
 
   std::int64_t size() const { return size_; }
-  /// `place` is in 0 … size-1.
+  /// `place` must be in 0 … size-1.
   std::int64_t operator[](std::int64_t place) const;
 
  private:
@@ -66,7 +66,7 @@ class Permutation {
   std::uint64_t once(std::uint64_t value) const;
 
   std::int64_t size_;
-  int high_bits_, low_bits_;  // the alternating halves; both have at least one bit
+  int high_bits_, low_bits_;  // bits of the two halves, at least one each
   std::array<std::uint64_t, kRounds> keys_;
 };
 

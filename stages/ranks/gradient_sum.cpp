@@ -17,9 +17,9 @@ std::vector<bool> presence(const std::vector<at::Tensor>& parameters) {
   return present;
 }
 
-/// True for each parameter that has a gradient on any rank.
+/// Returns for each parameter whether it has a gradient on any rank.
 std::vector<bool> presence_on_any(const std::vector<at::Tensor>& parameters, RankGroup& group) {
-  at::Tensor ranks;  // that have a gradient, of each parameter
+  at::Tensor ranks;  // for each parameter, the number of ranks with a gradient
   group.together([&] {
     ranks = torch::zeros({static_cast<std::int64_t>(parameters.size())}, torch::kInt);
     auto* count = ranks.mutable_data_ptr<int>();
@@ -32,7 +32,7 @@ std::vector<bool> presence_on_any(const std::vector<at::Tensor>& parameters, Ran
   return present;
 }
 
-/// Gives a gradient of zeros to every parameter that has one on another rank only.
+/// Sets a gradient of zeros for each parameter that has a gradient only on other ranks.
 void complete_gradients(const std::vector<at::Tensor>& parameters,
                         const std::vector<bool>& present) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -19,7 +19,7 @@ namespace autograd = torch::autograd;
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-/// All dimensions but that of the channels.
+/// Returns all dimensions except the channels.
 std::vector<std::int64_t> summed_dimensions(const at::Tensor& maps) {
   std::vector<std::int64_t> dimensions = {0};
   for (std::int64_t one = 2; one < maps.dim(); ++one) dimensions.push_back(one);
@@ -28,24 +28,25 @@ std::vector<std::int64_t> summed_dimensions(const at::Tensor& maps) {
 
 at::Tensor sum_by_channel(const at::Tensor& maps) { return maps.sum(summed_dimensions(maps)); }
 
-/// A number for each channel, to be combined with maps in the type of their sums.
+/// Converts a number per channel to a shape and type that can be combined with maps in the type of
+/// their sums.
 at::Tensor for_maps(const at::Tensor& numbers, const at::Tensor& maps) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(maps.dim()), 1);
   shape[1] = maps.size(1);
   return numbers.to(at::toOpMathType(maps.scalar_type())).view(shape);
 }
 
-/// A copy in the type of sums.
+/// Returns a copy in the type used for sums.
 at::Tensor copied_for_sums(const at::Tensor& maps) {
   return maps.to(at::toOpMathType(maps.scalar_type()), /*non_blocking=*/false, /*copy=*/true);
 }
 
-/// Makes room for two numbers of each channel, (2, channels) float64.
+/// Allocates two numbers per channel, (2, channels) float64.
 at::Tensor pairs_by_channel(const at::Tensor& maps) {
   return at::empty({2, maps.size(1)}, maps.options().dtype(at::kDouble).memory_format({}));
 }
 
-/// The mean of each channel and the sum of the squared distances from it.
+/// Returns the mean of each channel and the sum of squared distances from the mean, (2, channels).
 at::Tensor moments_of(const at::Tensor& maps) {
   const at::Tensor moments = pairs_by_channel(maps);
   at::Tensor distances = copied_for_sums(maps);
@@ -87,7 +88,7 @@ class BatchNormOverRanks : public autograd::Function<BatchNormOverRanks> {
   static autograd::variable_list backward(autograd::AutogradContext* context,
                                           const autograd::variable_list& gradients) {
     if (torch::GradMode::is_enabled())
-      throw std::logic_error("a batch normalised over ranks has no gradient of its gradient");
+      throw std::logic_error("batch normalization over ranks does not support double backward");
     const autograd::variable_list saved = context->get_saved_variables();
     const at::Tensor &maps = saved[0], &mean = saved[1], &inverse = saved[2], &weight = saved[3];
     const auto [ranks, count] = kept_ranks(*context);
@@ -99,7 +100,7 @@ class BatchNormOverRanks : public autograd::Function<BatchNormOverRanks> {
     sums[0].copy_(sum_by_channel(slopes));
     sums[1].copy_(sum_by_channel(distances().mul_(slopes)));
     if (weight.defined()) result[1] = (sums[1] * inverse).to(weight.scalar_type());
-    // A copy: the sums become those of all ranks.
+    // Copies, because sum_slopes() replaces the sums by those of all ranks.
     if (context->saved_data.at("has bias").toBool())
       result[2] = sums[0].to(slopes.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
     if (!context->needs_input_grad(0)) return result;
@@ -140,7 +141,8 @@ at::Tensor batch_norm_here(const at::Tensor& input, const OptionalTensor& weight
                                ranks);
 }
 
-/// Calls batch_norm with the channels of each sample as channels of one.
+/// Calls batch_norm, which sees the channels of all samples as channels of one sample, without
+/// sharing statistics.
 at::Tensor instance_norm_here(const at::Tensor& input, const OptionalTensor& weight,
                               const OptionalTensor& bias, const OptionalTensor& running_mean,
                               const OptionalTensor& running_var, bool use_input_stats,

@@ -1,4 +1,4 @@
-#define USE_C10D_GLOO  // without it the header of the process group declares nothing
+#define USE_C10D_GLOO  // the process group's header needs this to declare anything
 
 #include "stages/ranks/rank_group.h"
 
@@ -21,11 +21,11 @@
 namespace stages {
 namespace {
 
-/// How long the others wait for a rank, which may be reading files, saving or validating. One that
-/// has ended is noticed at once.
+/// How long the other ranks wait for a rank that is, for example, reading files, saving or
+/// validating. If it has ended, they notice at once.
 constexpr auto kPatience = std::chrono::hours(2);
 
-/// How long a rank that ends waits for the others to hear why.
+/// How long a rank that ends waits for the others to read the reason.
 constexpr auto kLastWord = std::chrono::seconds(2);
 
 std::string reason_of(int rank) { return "reason-" + std::to_string(rank); }
@@ -33,14 +33,15 @@ std::string heard_by(int rank) { return "heard-" + std::to_string(rank); }
 
 std::string first_line(const char* text) { return {text, std::strcspn(text, "\n")}; }
 
-/// The same memory, which the caller keeps until the work is done. The group's thread holds its
-/// arguments for some time after that: memory that is free would not be given back.
+/// Returns a tensor with the same memory, which the caller keeps until the work is done. The
+/// group's thread keeps its arguments for a while longer, which would delay freeing memory that it
+/// owns.
 at::Tensor borrowed(const at::Tensor& tensor) {
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), tensor.options());
 }
 
-/// LibTorch keeps a log of all groups of a process, which is not made for several threads. Its size
-/// is read once, by the first group.
+/// Disables LibTorch's log of all process groups, which is not thread-safe. LibTorch reads its size
+/// once, for the first group.
 void switch_flight_recorder_off() {
   static const bool is_off = setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1) == 0;
   static_cast<void>(is_off);
@@ -66,14 +67,14 @@ void RankGroup::use_gpu(c10::Device gpu) {
 
 RankGroup::~RankGroup() {
   if (!has_said_why_) return;
-  backend_.reset();  // from now on the others look for the reason
+  backend_.reset();  // from now on the other ranks look for the reason
   std::vector<std::string> heard;
   for (int rank = 0; rank < size_; ++rank) {
     if (rank != rank_) heard.push_back(heard_by(rank));
   }
   try {
     store_->wait(heard, kLastWord);
-  } catch (const std::exception&) {  // they have ended, or wait for nothing
+  } catch (const std::exception&) {  // the others have ended, or are not waiting
   }
 }
 
@@ -82,7 +83,7 @@ void RankGroup::say_why(const std::string& reason) {
   try {
     store_->set(reason_of(rank_), reason);
     has_said_why_ = true;
-  } catch (const std::exception&) {  // rank 0, which keeps the store, has ended
+  } catch (const std::exception&) {  // rank 0, which serves the store, has ended
   }
 }
 
@@ -95,10 +96,10 @@ runner::StageError RankGroup::lost(const std::exception& error) {
       reason = "rank " + std::to_string(rank) + ": " + store_->get_to_str(reason_of(rank));
     }
     store_->set(heard_by(rank_), "");
-  } catch (const std::exception&) {  // rank 0, which keeps the store, has ended without a word
+  } catch (const std::exception&) {  // rank 0, which serves the store, has ended without a reason
   }
   return runner::StageError(runner::ErrorCode::kRankLost, message + reason)
-      .with_help("the other rank's own error says why; `retort resume` continues the run");
+      .with_help("see the error of the other rank; `retort resume` continues the run");
 }
 
 template <typename Call>
@@ -243,7 +244,7 @@ RankGroup::Gathered RankGroup::gather_on_host(const at::Tensor& rows) {
 
 namespace {
 
-/// What a rank on which memory runs out says, in place of a number of its own.
+/// What a rank that runs out of memory sends instead of its number.
 constexpr std::int64_t kOutOfMemory = INT64_MAX;
 
 [[noreturn]] void throw_out_of_memory() {
@@ -252,8 +253,8 @@ constexpr std::int64_t kOutOfMemory = INT64_MAX;
 
 }  // namespace
 
-// A rank on which memory runs out says so once, at the end of its work. Another rank hears of it
-// wherever it next asks: before a sum in the work, or at the end.
+// A rank that runs out of memory reports it once, at the end of its work. The other ranks learn of
+// it at their next exchange: before a sum during the work, or at its end.
 void RankGroup::together(const std::function<void()>& work) {
   largest_of([&] {
     work();
@@ -268,9 +269,9 @@ std::int64_t RankGroup::largest_of(const std::function<std::int64_t()>& work) {
   try {
     own = work();
   } catch (const std::exception& error) {
-    if (lost_) std::rethrow_exception(lost_);  // not what code in Python has made of it
+    if (lost_) std::rethrow_exception(lost_);  // rather than what Python code turned it into
     if (is_told_) throw_out_of_memory();
-    if (!is_out_of_memory(error, device_)) throw;  // the others see this rank end
+    if (!is_out_of_memory(error, device_)) throw;  // the other ranks notice that this rank ends
     out_of_memory = std::current_exception();
   }
   if (is_told_) throw_out_of_memory();
@@ -295,7 +296,7 @@ void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& ow
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      // Its end, also by an exception, closes the connections on which the others wait.
+      // The end of a rank, also by an exception, closes the connections on which others wait.
       try {
         RankGroup group(rank, size, store, "127.0.0.1");
         work({.rank = rank, .size = size, .peers = &group});

@@ -16,7 +16,7 @@ namespace {
 
 thread_local RankStatisticsPtr statistics_of_thread;
 
-/// What a rank tells the others of its numbers.
+/// The moments that a rank sends to the others.
 struct MomentsOfRank {
   const double *count, *means, *squares;
 
@@ -24,7 +24,8 @@ struct MomentsOfRank {
       : count(row), means(row + 1), squares(means + channels) {}
 };
 
-/// Writes the moments of the numbers of all ranks, in the order of the ranks. Returns their count.
+/// Combines the moments of all ranks, in the order of the ranks, and writes them to `moments`.
+/// Returns the total count.
 double merge_moments(const at::Tensor& rows, const at::Tensor& moments) {
   const std::int64_t channels = moments.size(1);
   const auto* const first = rows.const_data_ptr<double>();
@@ -62,15 +63,15 @@ void RankStatistics::refuse_if_asked() const {
                                "calls batch_norm on its samples outside of a BatchNorm layer")
       .in_stage("/device")
       .at("/count")
-      .with_help("call torch.nn.BatchNorm2d in place of it, or set device.count: 1");
+      .with_help("use torch.nn.BatchNorm2d instead, or set device.count: 1");
 }
 
 double RankStatistics::join_moments(const at::Tensor& moments, double count) const {
   was_asked_ = true;
   refuse_if_asked();
   const std::int64_t width = 1 + moments.numel();
-  // Of each rank: its count, its means and its squares; 0 if its share does not count. The sum of
-  // what each rank knows is what all of them know, to the bit.
+  // A row for each rank: its count, its means and its squares, all 0 if its share does not count.
+  // Each rank fills only its own row, so the sum has the exact bits of all rows.
   const auto place = moments.is_cuda() ? moments.options().device(at::kCPU) : moments.options();
   const at::Tensor rows = at::zeros({ranks_.size, width}, place);
   RankGroup* const group = group_of(ranks_);

@@ -32,7 +32,7 @@ using Json = nlohmann::ordered_json;
 using Store = c10::intrusive_ptr<c10d::Store>;
 using Clock = std::chrono::steady_clock;
 
-/// Within it a machine that is there answers.
+/// Any machine that is up answers within this time.
 constexpr std::chrono::milliseconds kTry = std::chrono::seconds(5);
 
 constexpr std::size_t kMostDifferences = 10;
@@ -52,7 +52,7 @@ std::string this_host() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "an unknown machine";
 }
 
-/// One rank on its way to the meeting.
+/// A rank that is joining the meeting.
 class Guest {
  public:
   Guest(const runner::RankOfRun& own, const runner::Meeting& meeting,
@@ -75,7 +75,7 @@ class Guest {
       try {
         const auto store = c10::make_intrusive<c10d::TCPStore>(meeting_.host, options);
         store->setTimeout(std::chrono::seconds(meeting_.seconds));
-        // A store of torchrun outlives this start of the job.
+        // A store served by torchrun outlives this start of the job.
         const std::string prefix = meeting_.is_served ? "retort/" + meeting_.job : "retort";
         return c10::make_intrusive<c10d::PrefixStore>(prefix, store);
       } catch (const c10::Error& error) {
@@ -84,13 +84,13 @@ class Guest {
     }
   }
 
-  /// Takes the place of this rank, and waits until all others have taken theirs.
+  /// Announces this rank, and waits until all other ranks have announced themselves.
   void take_seat(const Store& store) const {
     check_job(store);
     if (store->add(seat(own_.rank), 1) > 1)
-      throw no_meeting("rank " + std::to_string(own_.rank) + " has come to " + where() +
-                           " before: two processes have this number, or one of an earlier start "
-                           "is still there",
+      throw no_meeting("rank " + std::to_string(own_.rank) + " has already come to " + where() +
+                           ": two processes have this RANK, or one of an earlier start "
+                           "is still running",
                        "give every process its own RANK, and every start its own MASTER_PORT");
     std::vector<std::string> all;
     for (int rank = 0; rank < own_.size; ++rank) all.push_back(seat(rank));
@@ -98,14 +98,14 @@ class Guest {
       try {
         return store->wait(all, next_try());
       } catch (const c10::DistNetworkError&) {
-        throw;  // rank 0, which keeps the store, has ended
+        throw;  // rank 0, which serves the store, has ended
       } catch (const c10::Error&) {
         if (is_over()) throw missing(store);
       }
     }
   }
 
-  /// The texts that all ranks give under this name, in their order.
+  /// Returns the texts that the ranks pass under this name, in the order of the ranks.
   std::vector<std::string> exchange(const Store& store, const std::string& name,
                                     const std::string& own) const {
     store->set(name + std::to_string(own_.rank), own);
@@ -119,11 +119,11 @@ class Guest {
   runner::StageError lost_first(const std::string& reason) const {
     return no_meeting("rank " + std::to_string(own_.rank) + " has lost rank 0 at " + where() +
                           " before all ranks had met: " + reason.substr(0, reason.find('\n')),
-                      "rank 0's own error says why");
+                      "see the error of rank 0");
   }
 
  private:
-  /// Rank 0 keeps the store until all have read what was exchanged, for it may end because of it.
+  /// Keeps rank 0, which may end because of what was exchanged, until all ranks have read it.
   void stay_for_others(const Store& store, const std::string& name) const {
     const auto read_by = [&](int rank) { return name + "read-" + std::to_string(rank); };
     store->set(read_by(own_.rank), "");
@@ -132,13 +132,13 @@ class Guest {
     for (int rank = 1; rank < own_.size; ++rank) all.push_back(read_by(rank));
     try {
       store->wait(all, kTry);
-    } catch (const c10::Error&) {  // one has ended meanwhile, which the group will notice
+    } catch (const c10::Error&) {  // a rank has ended, which the group will notice
     }
   }
 
   bool serves() const { return own_.rank == 0 && !meeting_.is_served; }
   bool is_over() const { return Clock::now() >= deadline_; }
-  /// How long to wait before the next look at is_cancelled().
+  /// Returns how long to wait before checking is_cancelled() again.
   std::chrono::milliseconds next_try() const {
     if (is_cancelled_()) throw runner::Cancelled{};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
@@ -155,15 +155,15 @@ class Guest {
         reason.find("EADDRINUSE") != reason.npos || reason.find("already in use") != reason.npos;
     if (serves() && is_taken)
       return no_meeting("port " + std::to_string(meeting_.port) +
-                            " of this machine is taken, so no rank can be met there",
-                        "set MASTER_PORT to another one, for all ranks");
+                            " of this machine is in use, so rank 0 cannot listen on it",
+                        "set another MASTER_PORT for all ranks");
     if (serves())
-      return no_meeting("rank 0 cannot be met at " + address(meeting_) + ": " + first_line,
+      return no_meeting("rank 0 cannot listen at " + address(meeting_) + ": " + first_line,
                         "set MASTER_ADDR to a name or an address of this machine");
     return no_meeting("rank " + std::to_string(own_.rank) + " has not found rank 0 at " +
                           address(meeting_) + " within " + std::to_string(meeting_.seconds) +
                           " s: " + first_line,
-                      "start all ranks at the same time; MASTER_ADDR has to be the machine of "
+                      "start all ranks at the same time; MASTER_ADDR must be the machine of "
                       "rank 0, as the others can reach it");
   }
 
@@ -175,8 +175,8 @@ class Guest {
     const std::vector<std::uint8_t> found = store->compareSet("job", text(""), text(meeting_.job));
     const std::string first(found.begin(), found.end());
     if (first != meeting_.job)
-      throw no_meeting("the ranks at " + where() + " are of another job, '" + first +
-                           "'; this one is of '" + meeting_.job + "'",
+      throw no_meeting("the ranks at " + where() + " belong to another job, '" + first +
+                           "', not to '" + meeting_.job + "'",
                        "set MASTER_ADDR to the machine of this job's rank 0, or use another "
                        "MASTER_PORT");
   }
@@ -186,10 +186,12 @@ class Guest {
     for (int rank = 0; rank < own_.size; ++rank) {
       if (!store->check({seat(rank)})) absent.push_back(std::to_string(rank));
     }
-    return no_meeting((absent.size() == 1 ? "rank " : "ranks ") + runner::listed(absent, 16) +
-                          " of " + std::to_string(own_.size) + " did not come to " + where() +
-                          " within " + std::to_string(meeting_.seconds) + " s",
-                      "start all ranks with the same command; RETORT_MEETING_SECONDS waits longer");
+    return no_meeting(
+        (absent.size() == 1 ? "rank " : "ranks ") + runner::listed(absent, 16) + " of " +
+            std::to_string(own_.size) + " did not reach " + where() + " within " +
+            std::to_string(meeting_.seconds) + " s",
+        "start all ranks with the same command; a larger RETORT_MEETING_SECONDS waits "
+        "longer");
   }
 
   const runner::RankOfRun& own_;
@@ -203,8 +205,8 @@ std::string numeric(const sockaddr* address, socklen_t size) {
   return getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0 ? text : "";
 }
 
-/// The address of the interface by which this machine reaches another one, which need not answer;
-/// empty: it has none.
+/// Returns the address of the interface through which this machine reaches `host`, which need not
+/// answer; empty if there is none.
 std::string interface_towards(const std::string& host) {
   addrinfo wish{};
   wish.ai_socktype = SOCK_DGRAM;
@@ -223,7 +225,7 @@ std::string interface_towards(const std::string& host) {
   return {};
 }
 
-/// The address of a network interface of this machine; throws if it has none.
+/// Returns the IPv4 address of a network interface of this machine; throws if there is none.
 std::string address_of_interface(const std::string& name) {
   ifaddrs* found = nullptr;
   if (getifaddrs(&found) != 0) found = nullptr;
@@ -233,8 +235,8 @@ std::string address_of_interface(const std::string& name) {
       return numeric(one->ifa_addr, sizeof(sockaddr_in));
   }
   throw no_meeting("GLOO_SOCKET_IFNAME is '" + name +
-                       "', but no network interface of this machine "
-                       "that has an IPv4 address is called so",
+                       "', but this machine has no network interface "
+                       "of that name with an IPv4 address",
                    "`ip address` lists them");
 }
 
@@ -244,7 +246,7 @@ bool is_loopback(const std::string& own) {
 
 constexpr const char* kLoopback = "127.0.0.1";
 
-/// The address of this machine that the user or rank 0's address suggests.
+/// Returns the address of this machine that the user has chosen or that rank 0's address implies.
 std::string first_address(const runner::Meeting& meeting) {
   if (!meeting.file.empty()) return kLoopback;
   if (const char* const name = std::getenv("GLOO_SOCKET_IFNAME"); name && *name)
@@ -252,8 +254,8 @@ std::string first_address(const runner::Meeting& meeting) {
   return interface_towards(meeting.host);
 }
 
-/// The address at which the other ranks reach this one. A machine's own name may stand for its
-/// loopback interface; one that another machine is reached by is known to both.
+/// Returns the address at which the other ranks reach this one. A machine's own name may stand for
+/// its loopback interface, so the way to another machine determines the address.
 std::string own_address(const Guest& guest, const Store& store, std::string own) {
   const std::vector<std::string> all = guest.exchange(store, "address-", own);
   const auto other = std::ranges::find_if_not(all, is_loopback);
@@ -279,7 +281,7 @@ void check_traits(const std::vector<std::string>& all) {
   if (found.size() > kMostDifferences) found.resize(kMostDifferences);
   const bool has_other_kernels = std::ranges::any_of(
       found, [](const std::string& line) { return line.find(": kernels is") != line.npos; });
-  throw no_meeting("the ranks are not the same: " + runner::join(found, "; "),
+  throw no_meeting("the ranks differ: " + runner::join(found, "; "),
                    has_other_kernels
                        ? "ATEN_CPU_CAPABILITY=avx2, set for all ranks, makes different processors "
                          "use the same kernels"
@@ -312,7 +314,7 @@ std::vector<std::string> differences(const Json& first, const Json& own) {
   const Json before = first.flatten(), after = own.flatten();
   const auto value = [](const Json& of, const std::string& key) {
     const auto at = of.find(key);
-    return at == of.end() ? std::string("not there") : text_of_trait(*at);
+    return at == of.end() ? std::string("missing") : text_of_trait(*at);
   };
   const auto compare = [&](const std::string& key) {
     if (key == "/host" || found.size() == kMostDifferences) return;

@@ -14,19 +14,20 @@
 
 namespace stages {
 
-/// What has to be the same on all ranks of a run: the recipe, this build, LibTorch, the kernels
-/// that update the weights and, where Python hosts the worker, its packages. `versions` is
+/// Returns what must be the same on all ranks of a run: the recipe, this build, LibTorch, the CPU
+/// kernels in use and, if Python hosts the worker, its packages. `versions` is the result of
 /// all_versions(). Secrets are hidden.
 nlohmann::ordered_json traits_of(const runner::Graph& graph,
                                  const nlohmann::ordered_json& versions);
 
-/// How the traits of a rank differ from those of rank 0, one line for each that does; at most ten.
+/// Returns how the traits of a rank differ from those of rank 0, one line per difference; at most
+/// ten.
 std::vector<std::string> differences(const nlohmann::ordered_json& first,
                                      const nlohmann::ordered_json& own);
 
-/// Waits until all ranks have come to the meeting, and connects them. Throws runner::StageError,
-/// kNoMeeting, which says which rank is missing, came twice, is of another job, or differs from
-/// rank 0 in its traits. Throws Cancelled soon after `is_cancelled` returns true.
+/// Waits until all ranks have come to the meeting, and connects them. Throws runner::StageError
+/// (kNoMeeting) if a rank is missing, came twice, belongs to another job, or has other traits than
+/// rank 0; the message names the rank. Throws Cancelled soon after `is_cancelled` returns true.
 std::unique_ptr<RankGroup> meet_ranks(
     const runner::RankOfRun& own, const runner::Meeting& meeting,
     const nlohmann::ordered_json& traits,

@@ -44,7 +44,7 @@ void limit_silence(const std::set<int>& older) {
   constexpr int kProbes = 4, kIdle = kSeconds / 3;
   for (const int one : open_connections()) {
     if (older.contains(one)) continue;
-    set(one, IPPROTO_TCP, TCP_USER_TIMEOUT, 1000 * kSeconds);  // of what has been sent
+    set(one, IPPROTO_TCP, TCP_USER_TIMEOUT, 1000 * kSeconds);  // while data is unacknowledged
     set(one, SOL_SOCKET, SO_KEEPALIVE, 1);                     // while nothing is sent
     set(one, IPPROTO_TCP, TCP_KEEPIDLE, kIdle);
     set(one, IPPROTO_TCP, TCP_KEEPINTVL, (kSeconds - kIdle) / kProbes);

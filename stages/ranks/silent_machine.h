@@ -5,15 +5,15 @@
 
 namespace stages {
 
-/// After this time without an answer, a machine counts as lost: it has no power or no network. It
-/// still answers if only the process on it has ended or is stopped.
+/// A machine that does not answer for this time counts as lost: it has no power or no network. If
+/// only a process on it has ended or is stopped, the machine still answers.
 constexpr auto kSilence = std::chrono::seconds(30);
 
-/// The TCP connections of this process, by descriptor.
+/// Returns the TCP connections of this process, as descriptors.
 std::set<int> open_connections();
 
-/// From now on, connections that are not among `older` fail after kSilence. By default the kernel
-/// waits for a quarter of an hour while it sends, and for ever while it receives.
+/// Makes connections that are not in `older` fail after kSilence. By default, the kernel waits a
+/// quarter of an hour when sending, and forever when receiving.
 void limit_silence(const std::set<int>& older);
 
 }  // namespace stages

@@ -6,20 +6,20 @@
 
 namespace stages {
 
-/// The part of an optimizer's state that a rank keeps: that of whole parameters, as
-/// torch.distributed.optim.ZeroRedundancyOptimizer divides it (stage 1 of Rajbhandari, Rasley,
-/// Ruwase and He, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020).
+/// The part of an optimizer's state that a rank keeps. It covers whole parameters, as in
+/// torch.distributed.optim.ZeroRedundancyOptimizer (stage 1 of Rajbhandari, Rasley, Ruwase and He,
+/// "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020).
 struct StateShard {
   int rank = 0;
   std::vector<int> owners =
-      {};  ///< the rank that keeps each parameter's; empty: this one keeps all
+      {};  ///< the rank that keeps each parameter's state; empty: this rank keeps all
 
   bool is_whole() const { return owners.empty(); }
   bool keeps(std::size_t parameter) const { return is_whole() || owners[parameter] == rank; }
 };
 
-/// Divides parameters of so many bytes among the ranks, about evenly: the largest first, each to
-/// the rank that has least. The first rank has most.
+/// Distributes parameters of the given sizes in bytes about evenly among the ranks and returns
+/// their owners: the largest first, each to the rank that has least. The first rank gets the most.
 std::vector<int> owners_of(const std::vector<std::int64_t>& bytes, int ranks);
 
 }  // namespace stages

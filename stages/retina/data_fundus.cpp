@@ -49,8 +49,8 @@ Preprocessing read_preprocessing(runner::ConfigReader& reader) {
   return steps;
 }
 
-/// How patients are read from file names: by the option `patient`, which is stored in `pattern`, or
-/// else in the ways of published sets.
+/// Reads how file names identify patients: by the option `patient`, which is stored in `pattern`,
+/// or else as in published datasets.
 std::shared_ptr<const PatientNames> read_patient_names(runner::ConfigReader& reader,
                                                        std::optional<std::string>& pattern) {
   reader.read("patient", pattern);
@@ -79,9 +79,9 @@ runner::Result<ImageList> with_patients(runner::Result<ImageList> list) {
   return runner::Diagnostics{{runner::ErrorCode::kBadPattern,
                               {},
                               "/patient",
-                              "it finds a patient in no file name, such as '" + *name + "'",
+                              "it finds no patient in any file name, such as '" + *name + "'",
                               "it is applied to the name without folder and extension; leave it "
-                              "out for the names of published sets"}};
+                              "out for the names of published datasets"}};
 }
 
 runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReader& reader) {
@@ -141,7 +141,7 @@ const ImageFile& at_place(const ImageList& list, const ImagePlace& place) {
   return list[place.part][place.index];
 }
 
-/// "grades 0 to 4: train 12, 3, 4, 2, 1; test 5, 1, 1, 1, 1".
+/// Returns "images of the grades 0 to 4: train 12, 3, 4, 2, 1; test 5, 1, 1, 1, 1".
 std::string counts_by_grade(const ImageList& list) {
   std::vector<std::string> texts;
   for (const Part part : kPartsInOrder) {
@@ -216,7 +216,7 @@ void report_patients(const ImageList& list, runner::RunContext& context) {
   report_shared(shared_images, "image with copies", context);
 }
 
-/// "'0/a.png' in train and '0/b.png' in test".
+/// Returns "'0/a.png' in train and '0/b.png' in test".
 std::string places_text(const ImageList& list, const std::vector<ImagePlace>& places) {
   std::vector<std::string> texts;
   for (const ImagePlace& place : places)
@@ -224,7 +224,7 @@ std::string places_text(const ImageList& list, const std::vector<ImagePlace>& pl
   return runner::join(texts, " and ");
 }
 
-/// Removes all copies except those of the last part from the list.
+/// Removes all copies from the list except those in the last part.
 void leave_out(ImageList& list, const std::vector<std::vector<ImagePlace>>& groups,
                runner::RunContext& context) {
   std::array<std::set<std::size_t>, kSplitParts> gone;
@@ -241,7 +241,7 @@ void leave_out(ImageList& list, const std::vector<std::vector<ImagePlace>>& grou
       if (!indices.contains(i)) kept.push_back(std::move(list[part][i]));
     list[part] = std::move(kept);
     context.say("left out of " + std::string(name(part)) + ": " +
-                counted_of(indices.size(), "image") + " that a later part has too");
+                counted_of(indices.size(), "image") + " also found in a later part");
   }
 }
 
@@ -273,8 +273,8 @@ void check_copies(ImageList& list, Duplicates duplicates, runner::RunContext& co
   throw StageError(ErrorCode::kBadAnnotations, message)
       .at("/duplicates")
       .with_help(
-          "the model would be tested on images that it learned: duplicates: drop leaves the copies "
-          "out of the earlier part");
+          "the model would be tested on images that it was trained on; duplicates: drop leaves the "
+          "copies out of the earlier part");
 }
 
 void check_emptiness(const ImageList& list, const SplitOptions& wanted, bool has_all,
@@ -288,7 +288,7 @@ void check_emptiness(const ImageList& list, const SplitOptions& wanted, bool has
     for (const auto& files : list.parts) count += files.size();
     throw StageError(
         ErrorCode::kTooFewSamples,
-        "of " + counted_of(count, "image") + " none is left for '" + std::string(name(part)) + "'")
+        "none of " + counted_of(count, "image") + " is left for '" + std::string(name(part)) + "'")
         .at(has_all ? "/split" : "/root")
         .with_help(has_all ? "raise its share, or set it to 0 to do without it"
                            : "put images there");

@@ -27,7 +27,8 @@ struct GradingConfig {
   GradeReportOptions reported;
 };
 
-/// name,grade,prediction and the probability of every grade; a line per sample.
+/// Returns a table with a line per sample: name,grade,prediction and the probability of every
+/// grade.
 std::string grades_csv(const std::vector<std::string>& names, const GradedSamples& samples) {
   const std::size_t grades = samples.grades.size();
   std::vector<std::string> fields = {"name", "grade", "prediction"};
@@ -96,7 +97,7 @@ class GradingStage final : public runner::Stage {
             "measure it with evaluate.pairwise_ensemble, with the networks of all other pairs");
   }
 
-  GradingConfig config_;  // its batch is reduced to what fits, once that has been planned
+  GradingConfig config_;  // plan() reduces its batch size to what fits
 };
 
 runner::Result<std::unique_ptr<runner::Stage>> create_grading(runner::ConfigReader& reader) {

@@ -56,10 +56,10 @@ struct EnsembleInputs {
   std::shared_ptr<const MemoryPolicy> policy;
   Ensemble ensemble;
   std::shared_ptr<std::set<std::string>> told =
-      std::make_shared<std::set<std::string>>();  // shared by all of its networks
+      std::make_shared<std::set<std::string>>();  // shared by all networks
 };
 
-/// A row of these classes' probabilities for each sample with a decision.
+/// The samples with a decision, and the probabilities of all classes for each of them.
 struct Decided {
   GradedSamples graded;
   ClassifiedSamples samples;
@@ -90,7 +90,7 @@ Decided decided_samples(const PairTable& table, const Ensemble& ensemble,
   return decided;
 }
 
-/// The metrics of a rule, ranked by its own scores.
+/// Returns the metrics of a rule; samples are ranked by its scores.
 Json rule_json(const PairTable& table, const Ensemble& ensemble, const Decisions& decisions,
                std::optional<std::int64_t> referable_from) {
   GradedSamples graded{.grades = ensemble.classes};
@@ -109,7 +109,7 @@ Json rule_json(const PairTable& table, const Ensemble& ensemble, const Decisions
   return json;
 }
 
-/// The training that finished last.
+/// Returns the latest epoch and step of the members' checkpoints.
 Checkpoint last_of(const Ensemble& ensemble) {
   Checkpoint when;
   for (const EnsembleMember& member : ensemble.members) {
@@ -127,7 +127,8 @@ class PairwiseEnsembleStage final : public runner::Stage {
                                       runner::PlanContext& context) override {
     const EnsembleInputs parts = checked(inputs);
     check_trained_images(*parts.test, config_.allow_trained, context);
-    // One network at a time, so the largest one counts. Networks of one model are alike.
+    // Only one network is in memory at a time, so the largest one counts. Networks of the same
+    // model need the same memory.
     std::optional<PlannedForward> largest;
     for (std::size_t i = 0; i < parts.ensemble.members.size(); ++i) {
       const EnsembleMember& member = parts.ensemble.members[i];
@@ -210,8 +211,8 @@ class PairwiseEnsembleStage final : public runner::Stage {
     return parts;
   }
 
-  /// All rules that can be measured, including the deciding one. Throws if that one cannot be
-  /// measured.
+  /// Returns all rules that can be measured, including the deciding rule. Throws if the deciding
+  /// rule cannot be measured.
   std::vector<VoteRule> rules_to_measure(const Ensemble& ensemble,
                                          runner::RunContext& context) const {
     std::vector<VoteRule> rules;
@@ -225,7 +226,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
       }
       const std::string why =
           std::string(word) +
-          " weighs networks by their accuracy on validation data, and that of '" +
+          " weighs networks by their accuracy on validation data, but the accuracy of '" +
           ensemble.name_of(*unknown) + "' was not measured";
       if (!decides) {
         context.say(why + ": it is left out");
@@ -238,8 +239,9 @@ class PairwiseEnsembleStage final : public runner::Stage {
     return rules;
   }
 
-  /// The metrics of each model's networks alone, by the deciding rule: [{"model", "set", "tied",
-  /// "abstained", "accuracy", "quadratic_kappa", …}]. Adds those that are metrics to `numbers`.
+  /// Returns the metrics that each model's networks reach alone, by the deciding rule: [{"model",
+  /// "set", "tied", "abstained", "accuracy", "quadratic_kappa", …}]. Adds accuracy and
+  /// quadratic_kappa to `numbers`.
   Json models_json(const PairTable& table, const Ensemble& ensemble, NamedNumbers& numbers) const {
     Json all = Json::array();
     for (std::size_t set = 0; set < ensemble.sets; ++set) {
@@ -259,7 +261,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
     return all;
   }
 
-  /// Runs one network after another; only one is in memory.
+  /// Runs one network after another, with only one in memory at a time.
   PairTable table_of(const EnsembleInputs& parts, std::int64_t& skipped,
                      runner::RunContext& context) const {
     const std::size_t members = parts.ensemble.members.size();
@@ -301,7 +303,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
     context.say(line);
   }
 
-  EnsembleConfig config_;  // its batch is reduced to what fits, once that has been planned
+  EnsembleConfig config_;  // plan() reduces its batch size to what fits
 };
 
 VoteRule rule_named(const std::string& word) {

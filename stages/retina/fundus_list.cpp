@@ -24,8 +24,8 @@ namespace {
 
 using Extent = Expression::Extent;
 
-/// The names that tools give to the copies that they make. In this and all patterns below,
-/// repetitions inside of repetitions are possessive, so that no name takes long.
+/// Words that tools add to the names of copies. In this and all patterns below, nested repetitions
+/// are possessive, so matching is fast for any name.
 constexpr const char* kChange =
     "(?:copy|dup(?:licate)?|orig(?:inal)?|aug(?:m(?:ent(?:ed|ation)?)?)?|[hv]?[-_]?flip(?:ped)?(?:["
     "-_]?(?:hv|lr|ud|["
@@ -40,7 +40,7 @@ constexpr const char* kChange =
     "enhanced|(?:pre)?processed|affine|elastic|distort(?:ed|ion)?|cutout|f[ab]|gf)";
 constexpr const char* kEnding = "(?:jpe?g|png|webp|tiff?|bmp)";
 
-/// Compiles all of them.
+/// Compiles the patterns, ignoring case.
 std::vector<Expression> compiled(const std::vector<std::string>& patterns) {
   std::vector<Expression> all;
   for (const std::string& pattern : patterns) all.emplace_back("(?i)" + pattern);
@@ -69,7 +69,7 @@ PatientNames::PatientNames(const std::optional<std::string>& pattern) {
       throw std::invalid_argument("it has no group: put the patient in parentheses");
   }
   const std::string change = kChange, ending = kEnding;
-  // Names in which Roboflow and Augmentor keep the original name.
+  // Roboflow and Augmentor put the original name into names of this form.
   wrappers_ = compiled({"(.+?)[_.]" + ending + "\\.rf\\.[0-9a-z]{8,}",
                         ".*_original_(.+?)\\." + ending + "_[0-9a-f-]{36}"});
   prefixes_ = compiled(
@@ -143,7 +143,7 @@ ImageList graded(const fs::path& root) {
 }
 
 /// Sets the owner of `file` from its name without the folder. Copies have the grade of their
-/// original.
+/// original, so the grade is part of an owner that is not a patient.
 void set_owner(ImageFile& file, const PatientNames& names) {
   DrawingOwner owner = names.of(std::string_view(file.name).substr(file.name.rfind('/') + 1));
   file.names_patient = owner.is_patient;
@@ -186,10 +186,9 @@ class GradeFolders {
       add(Part::kTrain, "");
     } else {
       fail(ErrorCode::kMissingFolder,
-           "'" + root_.string() + "' has neither a folder 'train' nor one for a grade, 0 to 4",
-           "it must hold train, val and test, each with a folder for each grade; `retort data make "
-           "fundus_folders "
-           "--out DIR` makes one");
+           "'" + root_.string() + "' has neither a folder 'train' nor a folder for a grade, 0 to 4",
+           "it must contain train, val and test, each with a folder for each grade; `retort data "
+           "make fundus_folders --out DIR` creates an example");
     }
     if (!others_.empty())
       fail(ErrorCode::kLabelOutOfRange,
@@ -200,7 +199,7 @@ class GradeFolders {
   }
 
  private:
-  /// The folders of the root, sorted; hidden ones are left out.
+  /// Returns the folders of the root, sorted, without hidden ones.
   std::vector<std::string> folders() const {
     std::vector<std::string> names;
     std::error_code error;
@@ -252,7 +251,7 @@ class GradeFolders {
   Diagnostics errors_;
 };
 
-/// A table of grades, and the place of its images.
+/// A table of grades, and where its images are.
 struct GradeTable {
   std::string file, image, grade;  // file name and column names
   std::string folder, ending;
@@ -338,7 +337,7 @@ class GradeTables {
       const Place& known = patients_.emplace(file.patient, first->second).first->second;
       if (known.part != part)
         files_.fault(table.file, line,
-                     "the patient of " + shown + " is in another part too, " + known.text() +
+                     "the patient of " + shown + " is also in another part, " + known.text() +
                          ": both eyes of a patient must be in the same part");
     }
     list_[part].push_back(std::move(file));
@@ -353,7 +352,7 @@ class GradeTables {
                      std::to_string(missing.size()) + " of " + std::to_string(places_.size()) +
                          " images are not in '" + root_.string() +
                          "': " + runner::listed(missing, kNamedFundusImages),
-                     "unpack the data set's archive again, or remove their rows from the table"));
+                     "unpack the dataset's archive again, or remove their rows from the table"));
   }
 
   const fs::path root_;
@@ -379,8 +378,8 @@ runner::Result<ImageList> list_fundus(const fs::path& root, FundusLayout layout,
   if (!fs::is_directory(root, error))
     return Diagnostics{fundus_error(ErrorCode::kMissingFolder,
                                     "there is no folder '" + root.string() + "'",
-                                    "correct root, or make a small set of drawn images to try "
-                                    "things out: `retort data make aptos_2019 --out DIR`")};
+                                    "correct root, or create a small dataset of drawn images to "
+                                    "try things out: `retort data make aptos_2019 --out DIR`")};
   GradeTables tables(root, allow_outside, names);
   switch (layout) {
     case FundusLayout::kClassFolders:

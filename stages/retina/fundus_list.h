@@ -13,10 +13,10 @@
 
 namespace stages {
 
-/// The owner of an image file, according to its name.
+/// The owner of an image, according to its file name.
 struct DrawingOwner {
-  /// Images with the same name belong together: images of the same patient or, if the file name
-  /// does not identify one, copies of the same image. Never empty.
+  /// Images with the same owner belong together: they show the same patient or, if file names do
+  /// not identify the patient, they are copies of the same image. Never empty.
   std::string name;
   bool is_patient = false;  ///< the file name identifies the patient
 
@@ -28,21 +28,21 @@ struct DrawingOwner {
 ///   PatientNames().of("17_left-600-FA.jpg")      the patient 17
 ///   PatientNames().of("0a1b2c3d4e5f_rot90.png")  no patient, a copy of 0a1b2c3d4e5f
 ///
-/// A patient is identified by the part of the name before an eye, as EyePACS, ODIR and DeepDRiD
-/// write it: 17_left, 17_OD, 17_l1; that part must contain a number. Images of APTOS, IDRiD, DDR
-/// and Messidor are identified by their own numbers. From other names the additions of augmentation
-/// tools are removed: 12_flip, 12_aug3, rot90_12. For use by one thread.
+/// The part of a name before an eye identifies the patient, as in EyePACS, ODIR and DeepDRiD:
+/// 17_left, 17_OD, 17_l1. That part must contain a number. In APTOS, IDRiD, DDR and Messidor, an
+/// image's own number identifies the image. Other names lose the additions of augmentation tools:
+/// 12_flip, 12_aug3, rot90_12. Not thread-safe.
 class PatientNames {
  public:
-  /// `pattern`: a regular expression that is searched for in names without folder and extension.
+  /// `pattern` is a regular expression that is searched for in names without folder and extension.
   /// Its group "patient", or else its first group, is the patient. Throws std::invalid_argument
-  /// with the fault in the pattern.
+  /// that describes the mistake in the pattern.
   explicit PatientNames(const std::optional<std::string>& pattern = {});
 
   bool has_pattern() const { return pattern_.has_value(); }
 
-  /// `file`: without its folder; with or without an extension. Throws runner::StageError if
-  /// matching the pattern takes too long.
+  /// Returns the owner of `file`, a name without folder, with or without extension. Throws
+  /// runner::StageError if matching the pattern takes too long.
   DrawingOwner of(std::string_view file) const;
 
  private:
@@ -53,22 +53,25 @@ class PatientNames {
 /// The folder layouts of retina images and their grades.
 enum class FundusLayout : std::uint8_t { kClassFolders, kAptos2019, kEyepacs2015 };
 
-/// Grades are 0 (no retinopathy) to 4 (proliferative): the classes of every list here, even if no
-/// image has them.
+/// Number of grades, from 0 (no retinopathy) to 4 (proliferative). Every list has all of them as
+/// classes, even if it has no image of a grade.
 inline constexpr std::int64_t kGrades = 5;
 
-/// Does `root` have a test part with published grades? Only EyePACS has: retinopathy_solution.csv.
+/// True if `root` has a test part with published grades. Only EyePACS has one:
+/// retinopathy_solution.csv.
 bool has_published_test(const std::filesystem::path& root, FundusLayout layout);
 
-/// Lists the images of `root`. kClassFolders: {train,val,test}/{0..4}/IMAGE, with the usual part
-/// names (runner::part_of_folder()), or {0..4}/IMAGE, which is not `divided`; sorted bytewise.
-/// kAptos2019: train.csv, with id_code and diagnosis, and train_images/ID.png, in the order of the
-/// table; not divided. kEyepacs2015: trainLabels.csv, with `image` and `level`, and
-/// train/IMAGE.jpeg, not divided; if retinopathy_solution.csv exists, also test/IMAGE.jpeg as the
-/// test part, in the same way. `names` says which images belong together; without a patient, only
-/// images of one grade do. Reports all errors at once, without a place in the recipe and with files
-/// and lines: an invalid grade, an image that is listed twice or missing, a patient in both tables
-/// of EyePACS, a table without rows. A name whose matching takes too long is an error at
+/// Lists the images of `root`.
+///   kClassFolders: {train,val,test}/{0..4}/IMAGE, with the usual part names
+///     (runner::part_of_folder()), or {0..4}/IMAGE, which is not `divided`; sorted bytewise.
+///   kAptos2019: train.csv, with id_code and diagnosis, and train_images/ID.png, in the order of
+///     the table; not divided.
+///   kEyepacs2015: trainLabels.csv, with `image` and `level`, and train/IMAGE.jpeg; not divided. If
+///     retinopathy_solution.csv exists, also test/IMAGE.jpeg as the test part.
+/// `names` determines which images belong together; images without a patient belong together only
+/// if they have the same grade. Reports all errors together, with files and lines but without a
+/// place in the recipe: invalid grades, images that are listed twice or missing, patients in both
+/// tables of EyePACS, tables without rows. If matching a name takes too long, the error is at
 /// "/patient".
 runner::Result<ImageList> list_fundus(const std::filesystem::path& root, FundusLayout layout,
                                       bool allow_outside,

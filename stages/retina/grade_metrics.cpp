@@ -26,7 +26,7 @@ std::optional<double> ratio_if_any(std::int64_t part, std::int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// The quality of the decision that separates the grades for which `is_meant` holds from the
+/// Returns the quality of the decision between the grades for which `is_meant` is true and the
 /// others.
 template <typename IsMeant>
 DecisionQuality decision_quality(const GradeCounts& counts, IsMeant is_meant) {
@@ -79,7 +79,7 @@ std::optional<double> quadratic_kappa(const GradeCounts& counts) {
     predictions.push_back(static_cast<double>(counts.predictions(grade)));
   }
   double observed = 0,
-         expected = 0;  // of the squared distances, which all have the same denominator
+         expected = 0;  // sums of squared distances; their common denominator cancels
   for (std::int64_t truth = 0; truth < grades; ++truth) {
     for (std::int64_t predicted = 0; predicted < grades; ++predicted) {
       const auto square = static_cast<double>((truth - predicted) * (truth - predicted));
@@ -136,7 +136,7 @@ NamedNumbers grade_numbers(const GradeCounts& counts, const std::vector<std::str
 
 namespace {
 
-/// The samples ordered by their score for one grade, so that each draw is ranked in one pass.
+/// Samples in the order of their scores for one grade, so each draw can be ranked in one pass.
 class GradeRanking {
  public:
   GradeRanking(const GradedSamples& samples, std::int64_t grade) : grade_(grade) {
@@ -150,7 +150,8 @@ class GradeRanking {
     for (const std::size_t row : order_) scores_.push_back(score(row));
   }
 
-  /// The area under the ROC curve if sample i occurs `times[i]` times.
+  /// Returns the area under the ROC curve if sample i occurs `times[i]` times; nullopt if there are
+  /// no samples of the grade or of other grades.
   std::optional<double> area(const std::vector<std::int64_t>& labels,
                              const std::vector<std::int32_t>& times) const {
     double others = 0, own = 0, twice_above = 0;
@@ -198,7 +199,7 @@ NamedNumbers numbers_of(const GradedSamples& samples, const std::vector<GradeRan
   return numbers;
 }
 
-/// Interpolates between the two nearest sorted values, as numpy's percentile does.
+/// Interpolates between the two nearest sorted values, like numpy's percentile.
 double quantile(const std::vector<double>& sorted, double share) {
   const double place = share * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(place);
@@ -294,7 +295,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// The metrics that a classification does not record under another name.
+/// True for metrics that a classification evaluation does not record under another name.
 bool is_recorded(std::string_view name) {
   return name != "accuracy" && !name.starts_with("weighted_") && !name.starts_with("precision/") &&
          !name.starts_with("f1/");
@@ -315,7 +316,7 @@ void check_grades(const Dataset& test, const std::vector<std::string>& grades,
   const DatasetDescription described = test.describe();
   if (std::ranges::find(described.tensors, "label", &TensorSpec::name) == described.tensors.end()) {
     throw StageError(ErrorCode::kLabelOutOfRange, "the test set has no labels")
-        .with_help("evaluation compares predictions with labels: wire a labelled data set");
+        .with_help("evaluation compares predictions with labels: use a labelled dataset");
   }
   if (options.referable_from && *options.referable_from >= std::ssize(grades)) {
     throw StageError(ErrorCode::kOptionConflict,

@@ -51,26 +51,28 @@ class GradeCounts {
   std::vector<std::int64_t> counts_;  // rows: true grades
 };
 
-/// Quadratic weighted kappa, agreement beyond chance with larger errors weighted more: 1 - sum(w O)
-/// / sum(w E) with w = (i - j)^2 / (grades - 1)^2 (Cohen 1968), as scikit-learn's
-/// cohen_kappa_score(weights="quadratic"). nullopt if all samples and predictions are of one grade.
+/// Returns the quadratic weighted kappa: agreement beyond chance, with larger errors weighted more.
+/// It is 1 - sum(w O) / sum(w E) with w = (i - j)^2 / (grades - 1)^2 (Cohen 1968), like
+/// scikit-learn's cohen_kappa_score(weights="quadratic"). Returns nullopt if all samples and
+/// predictions have the same grade.
 std::optional<double> quadratic_kappa(const GradeCounts& counts);
 
-/// The quality of a yes/no decision: sensitivity, the share of positives that it finds, and
-/// specificity, the share of negatives that it leaves alone. nullopt if there are none.
+/// The quality of a yes/no decision: sensitivity is the share of positives that are found, and
+/// specificity the share of negatives that are not. nullopt if there are no positives or negatives.
 struct DecisionQuality {
   std::optional<double> sensitivity, specificity;
 };
+/// Returns the quality of telling `grade` from all other grades.
 DecisionQuality quality_of_grade(const GradeCounts& counts, std::int64_t grade);
-/// For referring every sample of grade `from` or above to a doctor.
+/// Returns the quality of referring every sample of grade `from` or above to a doctor.
 DecisionQuality quality_of_referral(const GradeCounts& counts, std::int64_t from);
 
 using NamedNumbers = std::vector<std::pair<std::string, double>>;
 
-/// accuracy, weighted_precision, weighted_recall, weighted_f1, quadratic_kappa,
-/// referable_sensitivity, referable_specificity, and for each grade sensitivity/NAME,
-/// specificity/NAME, precision/NAME and f1/NAME: those that are defined, always in this order.
-/// Precision and F1 match scikit-learn's with zero_division=0. Needs at least one sample.
+/// Returns the metrics that are defined, always in this order: accuracy, weighted_precision,
+/// weighted_recall, weighted_f1, quadratic_kappa, referable_sensitivity, referable_specificity, and
+/// for each grade sensitivity/NAME, specificity/NAME, precision/NAME and f1/NAME. Precision and F1
+/// match scikit-learn's with zero_division=0. There must be at least one sample.
 NamedNumbers grade_numbers(const GradeCounts& counts, const std::vector<std::string>& names,
                            std::optional<std::int64_t> referable_from);
 
@@ -90,50 +92,51 @@ struct GradedSamples {
   std::vector<std::int64_t> labels;     ///< true grade of each sample
   std::vector<std::int64_t> predicted;  ///< predicted grade of each sample
   std::vector<double>
-      scores;  ///< (samples, grades), row by row: the score that ranks the samples for each grade
+      scores;  ///< (samples, grades), row by row: the scores by which each grade ranks the samples
 };
 
 struct NumberInterval {
   double low = 0, high = 0;
 };
 
-/// The metrics of a grading: the numbers of grade_numbers(), auc/NAME for each grade that some
-/// samples have and others do not, and auc_weighted, the mean of these weighted by the grades'
-/// samples.
+/// The metrics of a grading: the numbers of grade_numbers(); auc/NAME for each grade that some
+/// samples have and others do not; and auc_weighted, the mean of these areas, weighted by the
+/// number of samples of each grade.
 struct Grading {
   GradeCounts counts{0};
   NamedNumbers numbers;
   std::map<std::string, NumberInterval>
-      intervals;  ///< 95 % intervals: percentiles over the draws; by name
+      intervals;  ///< 95 % intervals by name: percentiles over the bootstrap draws
 };
 
-/// Needs at least one sample. The bootstrap repeatedly draws as many samples as there are, as a
-/// function of `seed`; if a number is not defined in a draw, that draw is left out of its
-/// percentiles.
+/// Computes the metrics; there must be at least one sample. The bootstrap repeatedly draws as many
+/// samples as there are, as a function of `seed`. If a number is undefined in a draw, that draw is
+/// left out of the number's percentiles.
 Grading grade(const GradedSamples& samples, const GradingOptions& options, std::uint64_t seed);
 
-/// {"numbers", "intervals", "target_accuracy"}, if present.
+/// Returns {"numbers", "intervals", "referable_from", "target_accuracy"}; the last three only if
+/// they are set.
 nlohmann::ordered_json to_json(const Grading& grading, const GradingOptions& options);
 
-/// "quadratic kappa 0.9880 (95 % interval 0.9860–0.9900), referable: 99.1 % sensitivity, 98.5 %
-/// specificity".
+/// Returns "quadratic kappa 0.9880 (95 % interval 0.9860–0.9900), referable: 99.1 % sensitivity,
+/// 98.5 % specificity".
 std::string headline(const Grading& grading);
 
 struct GradeReportOptions {
   GradingOptions grading;
   std::int64_t calibration_bins = 0;
-  bool csv = false;  ///< writes predictions.csv: an option of the stage itself
+  bool csv = false;  ///< write predictions.csv; used by the stage, not by report_grades()
 };
 
 /// Reads the options of an evaluation of grades, except those for running a network.
 GradeReportOptions read_grade_report_options(runner::ConfigReader& reader);
 
-/// Throws runner::StageError if the test set has no labels, or referable_from is beyond the
+/// Throws runner::StageError if the test set has no labels, or if referable_from is not among
 /// `grades`.
 void check_grades(const Dataset& test, const std::vector<std::string>& grades,
                   const GradingOptions& options);
 
-/// Graded samples to report; all but the last two members are borrowed.
+/// Graded samples to report. All members except the last two are borrowed.
 struct GradesToReport {
   const ClassifiedSamples& samples;  ///< their logits are log probabilities, up to a constant
   const GradedSamples& graded;
@@ -143,12 +146,13 @@ struct GradesToReport {
   NamedNumbers numbers = {};                                          ///< further metrics
 };
 
-/// Writes everything that an evaluation of classes writes except predictions.csv, with "grading" in
-/// metrics.json, records the numbers and logs the headlines. Outputs "metrics" and "predictions".
+/// Writes the files of a classification evaluation except predictions.csv, with "grading" in
+/// metrics.json. Records the numbers and logs the headlines. Returns the outputs "metrics" and
+/// "predictions".
 runner::Outputs report_grades(const GradesToReport& grades, const GradeReportOptions& options,
                               runner::RunContext& context);
 
-/// Stand-ins for the outputs of report_grades().
+/// Returns Meta tensors in place of the outputs of report_grades(), for a plan.
 runner::Outputs planned_results(std::int64_t samples, std::int64_t grades);
 
 }  // namespace stages

@@ -40,8 +40,8 @@ struct EnsembleRequest {
   std::string explain;  ///< a folder; empty: nothing is drawn
 };
 
-/// The names of all classes: in order of their numbers if the trainings give all of these,
-/// otherwise sorted by name.
+/// Returns the names of all classes: in order of their numbers if the training stages specify all
+/// numbers, otherwise sorted by name.
 std::vector<std::string> classes_of(const std::vector<NodeNetwork>& networks) {
   std::map<std::int64_t, std::string> numbered;
   std::set<std::string> named;
@@ -80,7 +80,7 @@ at::Tensor pair_logits_of(const Checkpoint& checkpoint, TestTimeFlip flip,
       .flatten();
 }
 
-/// Runs one network after another on all images, and lets them vote.
+/// Runs one network after another on all images, then lets the networks vote.
 class EnsemblePrediction {
  public:
   EnsemblePrediction(Ensemble ensemble, Voting voting,
@@ -150,7 +150,7 @@ class EnsemblePrediction {
         if (!std::isfinite(logit)) {
           throw StageError(ErrorCode::kStageFailed,
                            "the network of '" + ensemble_.name_of(ensemble_.members[member]) +
-                               "' gives a logit that is not a finite number for '" +
+                               "' returned a logit that is not a finite number for '" +
                                pictures_->sample_name(index) + "'")
               .with_help("the weights are damaged, or the training diverged: look at train/loss");
         }
@@ -212,7 +212,7 @@ class EnsemblePrediction {
     return ensemble_.classes[static_cast<std::size_t>(label)];
   }
 
-  /// For every image, draws the activation maps of the networks that voted for its class.
+  /// Draws, for every image, the activation maps of the networks that voted for the winning class.
   void draw_reasons() {
     runner::make_folders(request_.explain);
     for (std::size_t i = 0; i < ensemble_.members.size(); ++i) {
@@ -259,7 +259,7 @@ class EnsemblePrediction {
   const RequestContext& context_;
   const std::int64_t images_;
   std::map<std::int64_t, std::vector<double>>
-      logits_;                                    // by image: each of the member's second class
+      logits_;                                    // by image: the logits of members' second classes
   std::map<std::int64_t, std::int64_t> winners_;  // by image
   std::int64_t failed_ = 0, drawn_ = 0;
 };
@@ -272,7 +272,7 @@ Voting voting_of(const runner::Graph& graph, const std::string& id) {
   return read_voting(reader);
 }
 
-/// The GPU memory that the first of the networks takes; networks of one model are alike.
+/// Returns the GPU memory that the first network needs; networks of the same model need the same.
 std::int64_t planned_bytes_of(const Checkpoint& checkpoint, const ImagesToPredict& pictures,
                               const EnsembleRequest& request, const std::string& device_model) {
   MemoryPolicy policy;
@@ -345,7 +345,7 @@ runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestC
   if (plan_for.empty() && unknown && needs_accuracies(voting.decides)) {
     throw StageError(ErrorCode::kOptionConflict,
                      "the accuracy of '" + ensemble.name_of(*unknown) +
-                         "' on validation data was not measured, and it decides by it")
+                         "' on validation data was not measured, but the ensemble decides by it")
         .with_help("train with validation data, or decide by another rule");
   }
   ImageDatasetOptions transform = transform_of(*checkpoints.front());

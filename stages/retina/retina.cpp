@@ -19,7 +19,7 @@ namespace {
 
 using Tint = std::array<float, 3>;  // factors of red, green and blue
 
-/// A position on the retina: the origin in the centre, the edge at 1.
+/// A position on the retina: the origin is the centre, and the edge is at distance 1.
 struct Spot {
   double x = 0, y = 0;
 };
@@ -108,7 +108,7 @@ class RetinaDrawing {
     }
   }
 
-  /// Tints a round spot; `edge` is the share of its radius over which it fades.
+  /// Tints a round spot that fades over the share `edge` of its radius.
   void tint(const Spot& spot, double radius, double edge, const Tint& color, double strength = 1) {
     const double x0 = middle_.x + spot.x * radius_, y0 = middle_.y + spot.y * radius_;
     const double r = std::max(radius * radius_, 0.6), fade = std::max(edge * r, 1.0);
@@ -137,7 +137,7 @@ class RetinaDrawing {
     tint({disc_.x + 0.02, disc_.y}, radius * 0.45, 0.6, {1.1f, 1.2f, 1.25f});
   }
 
-  /// A winding line of spots that starts at `from`; shades are laid once per step, so each is weak.
+  /// Draws a winding line of spots from `from`. Spots overlap, so each of them tints only weakly.
   void add_vessel(Spot from, double angle, double width, double length, double bend,
                   const Tint& color, double winding) {
     const double step = std::max(width * 0.7, 0.8 / radius_);
@@ -203,7 +203,7 @@ class RetinaDrawing {
     }
   }
 
-  /// Placed in two clusters.
+  /// Places exudates in two clusters.
   void add_exudates(std::int64_t fewest, std::int64_t most) {
     const std::array<Spot, 2> clusters = {somewhere(0.15, 0.6), somewhere(0.15, 0.6)};
     for (std::int64_t left = count(fewest, most); left > 0; --left) {
@@ -220,7 +220,7 @@ class RetinaDrawing {
                  random_.uniform(-9, 9), kNewVessel, 0.6);
   }
 
-  /// Its upper edge is level: blood in front of the retina sinks.
+  /// Draws bleeding with a level upper edge, since blood in front of the retina sinks.
   void add_bleeding() {
     const Spot spot = somewhere(0.3, 0.7);
     const double width = random_.uniform(0.16, 0.24);
@@ -247,7 +247,7 @@ Image draw_retina(std::int64_t grade, int size, Random random) {
 
 namespace {
 
-/// Draws the images of one set and writes them.
+/// Draws and writes the images of a dataset.
 class RetinaMaker {
  public:
   RetinaMaker(const std::filesystem::path& folder, const MadeImages& images,
@@ -278,7 +278,7 @@ class RetinaMaker {
     throw runner::StageError(runner::ErrorCode::kNotAllowedValue,
                              "cannot make " + std::to_string(images.classes) + " grades")
         .at("/make/classes")
-        .with_help("there are " + std::to_string(kGrades));
+        .with_help("choose at most " + std::to_string(kGrades));
   }
 
   const MadeImages images_;
@@ -287,7 +287,7 @@ class RetinaMaker {
   std::int64_t done_ = 0;
 };
 
-/// "0a1b2c3d4e5f", the form of APTOS's image names.
+/// Returns "0a1b2c3d4e5f", in the form of APTOS's image names.
 std::string drawn_id(std::uint64_t number) {
   std::string id;
   for (int digit = 0; digit < 12; ++digit, number >>= 4) id += "0123456789abcdef"[number & 15];
@@ -320,7 +320,7 @@ void make_eyepacs_2015(const std::filesystem::path& folder, const MadeImages& im
   made.create("train");
   made.create("test");
   std::string labels = "image,level\n", solution = "image,level,Usage\n";
-  // The images, by grade, in pairs: the eyes of a patient.
+  // Two consecutive images, in the order of grades, are the eyes of a patient.
   const Permutation patients((images.count() + 1) / 2, made.seed(), 0);
   for (std::int64_t place = 0; place < patients.size(); ++place) {
     const bool is_test = place >= (patients.size() + 1) / 2;
@@ -393,8 +393,8 @@ bool looks_like_retina(const Image& image) {
       static_cast<double>(red) < kRedOverBlue * static_cast<double>(blue))
     return false;
 
-  // If the disc is cut off, the longer side shows the diameter. Converts places to pixels, which
-  // are square.
+  // If the disc is cut off, the longer side of the bright area is its diameter. Converts points to
+  // pixels, since points are not square.
   const double across = static_cast<double>(image.width) / kLooks,
                down = static_cast<double>(image.height) / kLooks;
   const double radius = std::max((right - left + 1) * across, (bottom - top + 1) * down) / 2;

@@ -33,7 +33,7 @@ struct BinaryOptions {
   std::string monitor;
 };
 
-/// The single logit of each row, (n).
+/// Returns the single logit of each row, (n).
 at::Tensor pair_logits(const NamedTensors& encoded) { return encoded.at("logits").flatten(); }
 
 /// Binary cross-entropy, or a focal loss, on a model's single logit.
@@ -70,7 +70,7 @@ class BinaryStep final : public TrainingStep {
   double weight(const Batch& batch) const override {
     const at::Tensor labels = batch["label"];
     if (!class_weights_.defined() || labels.is_meta()) return TrainingStep::weight(batch);
-    constexpr double kLeast = 1e-30;  // the loss of a batch whose samples all have weight 0 is 0
+    constexpr double kLeast = 1e-30;  // if all samples of a batch have weight 0, its loss is 0
     return std::max(
         kLeast,
         class_weights_.index_select(0, labels.cpu()).to(torch::kDouble).sum().item<double>());
@@ -78,7 +78,7 @@ class BinaryStep final : public TrainingStep {
   NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
     return {{"accuracy", pair_logits(encoded).detach().gt(0).eq(part["label"]).sum()}};
   }
-  /// (n, 2): each sample's logit and label.
+  /// Returns each sample's logit and label, (n, 2).
   at::Tensor kept_in_validation(const NamedTensors& encoded, const Batch& part) const override {
     const at::Tensor logits = pair_logits(encoded).detach().to(at::kDouble);
     return torch::stack({logits, part["label"].to(logits.device(), at::kDouble)}, 1);
@@ -89,7 +89,7 @@ class BinaryStep final : public TrainingStep {
     std::vector<RankedSample> samples;
     for (std::int64_t row = 0; row < rows.size(0); ++row)
       samples.push_back({numbers[2 * row], numbers[2 * row + 1] > 0});
-    // The few samples of a smoke run may all be of one class.
+    // In a smoke run, the few samples may all belong to the same class.
     constexpr double kNothingReported = 0.5;
     return {{"auc", ranked_area(samples).value_or(kNothingReported)}};
   }
@@ -133,7 +133,7 @@ TrainingData draw_pair(const TrainingData& data, const BinaryOptions& options) {
     throw StageError(ErrorCode::kOptionConflict,
                      "both classes are '" + classes[static_cast<std::size_t>(pair[0])] + "'")
         .at("/classes")
-        .with_help("give two that differ");
+        .with_help("choose two different classes");
   }
   TrainingData drawn = {
       std::make_shared<ClassPair>(data.train, pair, options.batch_size, "training data"), nullptr};
@@ -142,7 +142,8 @@ TrainingData draw_pair(const TrainingData& data, const BinaryOptions& options) {
   return drawn;
 }
 
-/// The weights of the two classes: a list has a number for every class of the whole data.
+/// Returns the weights of the two classes. Listed weights have a number for every class of the
+/// whole data.
 at::Tensor pair_weights(const ClassWeights& weights, const Dataset& train, const ClassPair& pair) {
   const auto* listed = std::get_if<std::vector<double>>(&weights);
   if (!listed) return class_weights_of(weights, train);
@@ -210,7 +211,7 @@ namespace {
       .with_help(help);
 }
 
-/// The description `whole` reduced to two of its classes.
+/// Returns the description `whole`, reduced to two of its classes.
 DatasetDescription about_pair(DatasetDescription whole, const std::array<std::int64_t, 2>& pair) {
   whole.pair_of = static_cast<std::int64_t>(whole.classes.size());
   for (std::vector<std::string>* names : {&whole.classes, &whole.class_words}) {
@@ -227,7 +228,7 @@ std::int64_t chosen_class(const ClassChoice& choice, const std::vector<std::stri
   if (const auto* number = std::get_if<std::int64_t>(&choice)) {
     if (*number >= 0 && *number < std::ssize(classes)) return *number;
     refuse_pair(
-        "the class " + std::to_string(*number) + " is not among the data's " +
+        "there is no class " + std::to_string(*number) + "; the number of classes is " +
             std::to_string(classes.size()),
         "number them from 0 to " + std::to_string(classes.size() - 1) + ", or give their names");
   }
@@ -246,8 +247,9 @@ ClassPair::ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int6
   const std::vector<std::int64_t> labels = source_->labels();
   if (std::ssize(labels) != whole.size)
     refuse_pair(
-        "a class pair needs the class of each sample, but the data does not give it in advance",
-        "wire labelled images to this stage");
+        "a class pair needs the class of each sample, but the data does not list classes in "
+        "advance",
+        "connect labelled images to this stage");
   for (std::int64_t index = 0; index < whole.size; ++index) {
     const auto found = std::ranges::find(pair_, labels[static_cast<std::size_t>(index)]);
     if (found == pair_.end()) continue;
@@ -258,7 +260,7 @@ ClassPair::ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int6
     if (std::ranges::find(labels_, label) != labels_.end()) continue;
     const auto number = static_cast<std::size_t>(pair_[static_cast<std::size_t>(label)]);
     refuse_pair("the " + part + " has no sample of the class '" + whole.classes[number] + "'",
-                "give that class samples, in every part of the data, or leave out its pairs");
+                "add samples of that class to every part of the data, or leave out its pairs");
   }
 }
 

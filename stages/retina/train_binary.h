@@ -15,30 +15,31 @@ namespace stages {
 
 /// A sample of one of two classes, and its score for ranking.
 struct RankedSample {
-  double score = 0;  ///< higher: more likely of the second class
+  double score = 0;  ///< higher if the second class is more likely
   bool is_second = false;
 };
 
-/// The area under the ROC curve: how often a sample of the second class ranks above one of the
-/// first, with ties counted half (Mann and Whitney). nullopt if either class has no samples.
+/// Returns the area under the ROC curve: how often a sample of the second class ranks above a
+/// sample of the first, with ties counted half (Mann and Whitney). Returns nullopt if either class
+/// has no samples. Sorts `samples`.
 std::optional<double> ranked_area(std::span<RankedSample> samples);
 
 /// A class in a recipe: its number or its name.
 using ClassChoice = std::variant<std::int64_t, std::string>;
 
-/// The number of the chosen class among `classes`. Throws runner::StageError at /classes if there
-/// is none.
+/// Returns the number of the chosen class among `classes`. Throws runner::StageError at /classes if
+/// there is no such class.
 std::int64_t chosen_class(const ClassChoice& choice, const std::vector<std::string>& classes);
 
-/// The samples of two classes of a dataset, in its order, labelled 0 and 1, for training one logit,
-/// that of the second class.
+/// The samples of two classes of a dataset, in the dataset's order, labelled 0 and 1. They train a
+/// single logit, for the second class.
 class ClassPair final : public Dataset, public RemarkingDataset {
  public:
-  /// `labels` are the numbers of the two classes in `source`, which differ. With a `batch_size`
-  /// every epoch has a usable batch: an incomplete batch that is the only one is kept even if the
-  /// loader drops incomplete ones. Throws runner::StageError if `source` does not give the labels
-  /// of its samples, or has no samples of either class. `part` is its name in errors, "validation
-  /// data".
+  /// `labels` are the numbers of two different classes in `source`. With a `batch_size`, every
+  /// epoch has a usable batch: if the only batch is incomplete, it is kept even if the loader drops
+  /// incomplete batches. Throws runner::StageError if `source` does not list the labels of its
+  /// samples, or has no samples of one of the classes. `part` is the name of `source` in errors,
+  /// such as "validation data".
   ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int64_t, 2> labels,
             std::int64_t batch_size = 0, const std::string& part = "data");
 
@@ -53,7 +54,7 @@ class ClassPair final : public Dataset, public RemarkingDataset {
   bool has_remarks() const override;
   Remarks take_remarks(std::span<const std::int64_t> indices) const override;
 
-  /// The numbers of the two classes in the whole data, which has `pair_of` classes.
+  /// The numbers of the two classes in the whole data, which has pair_of() classes.
   const std::array<std::int64_t, 2>& pair() const { return pair_; }
   std::int64_t pair_of() const { return pair_of_; }
 

@@ -25,7 +25,7 @@ struct Opinions {
   std::int64_t classes;
 };
 
-/// The sum over the networks of `weight` applied to each, times the probabilities of its classes.
+/// Returns the sum over the networks of the probabilities of their classes, times weight(pair, p).
 Scores weighted_sum(const Opinions& opinions,
                     const std::function<double(const VotingPair&, double)>& weight) {
   Scores scores(static_cast<std::size_t>(opinions.classes), 0);
@@ -63,8 +63,8 @@ Scores coupled(const Opinions& opinions) {
 }
 
 /// Reproduces three mistakes of the publication. The weights of two classes are multiplied in place
-/// each time one of their pairs comes up, and so grow along the pairs. The accuracy is in percent,
-/// so every network gets the bonus for a good one. The sum of weights by which a score is divided
+/// for each of their pairs, so they grow with every pair. The accuracy is in percent, so every
+/// network gets the bonus for a good network. The sum of weights that a score is divided by
 /// includes both.
 Scores as_published(const Opinions& opinions) {
   constexpr double kPercent = 100, kBonus = 1.5, kBonusAbove = 0.95, kTiny = 1e-8;
@@ -164,7 +164,7 @@ Vote vote(VoteRule rule, std::span<const VotingPair> pairs, std::span<const doub
 }
 
 std::vector<double> couple(const std::vector<PairOpinion>& opinions, std::int64_t classes) {
-  // A class that never wins would only converge to 0.
+  // Without this bound, a class that never wins would converge to 0 and never reach it.
   constexpr double kLeast = 1e-7, kClose = 1e-13;
   constexpr int kMostRounds = 10'000;
   const auto n = static_cast<std::size_t>(classes);
@@ -223,7 +223,7 @@ std::int64_t number_of(const std::string& name, const std::vector<std::string>& 
   if (const auto place = place_of_name(name, classes)) return static_cast<std::int64_t>(*place);
   refuse_networks(
       "a network of the ensemble was trained on the class '" + name + "', which the test set lacks",
-      "test it on the classes that it was trained on: " +
+      "use test data with the classes that it was trained on; the test set has " +
           runner::listed(classes, kListedPairs, "'"));
 }
 
@@ -232,8 +232,8 @@ EnsembleMember member_of(const std::shared_ptr<const Checkpoint>& network,
   if (network->pair_of == 0 || network->classes.size() != 2) {
     refuse_networks("a network of the ensemble distinguishes " +
                         std::to_string(network->classes.size()) +
-                        " classes by as many logits, but each must distinguish two by one",
-                    "train it with train.binary, or measure it with evaluate.grading");
+                        " classes with as many logits, but it must distinguish two with one logit",
+                    "train it with train.binary, or evaluate it with evaluate.grading");
   }
   EnsembleMember member{network, number_of(network->classes[0], classes),
                         number_of(network->classes[1], classes)};

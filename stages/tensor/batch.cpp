@@ -10,7 +10,7 @@ Batch::Batch(NamedTensors tensors, std::int64_t units)
     : tensors_(std::move(tensors)), units_(units) {
   for (const auto& [name, tensor] : tensors_) {
     if (tensor.size(0) != units)
-      throw std::invalid_argument("batch: '" + name + "' has another number of rows");
+      throw std::invalid_argument("batch: '" + name + "' has a different number of rows");
   }
 }
 
@@ -51,7 +51,7 @@ Batch Batch::part(std::int64_t begin, std::int64_t end) const {
 
 Batch Batch::with(std::string_view name, at::Tensor tensor) const {
   if (tensor.size(0) != tensors_.at(name).size(0))
-    throw std::invalid_argument("batch: another number of rows");
+    throw std::invalid_argument("batch: different number of rows");
   Batch result = *this;
   result.tensors_.set(name, std::move(tensor));
   return result;

@@ -13,7 +13,8 @@
 
 namespace stages {
 
-/// The input of one optimizer step, or a part of it: named tensors whose first dimension is rows.
+/// The input of one optimizer step, or a part of it: named tensors with rows as the first
+/// dimension.
 ///
 /// A batch is a sequence of units. A unit is one sample, with one row in every tensor. In a batch
 /// divided into groups, a unit is one group (an episode), which may own a different number of rows
@@ -21,31 +22,32 @@ namespace stages {
 class Batch {
  public:
   Batch() = default;
-  /// `units` samples: every tensor has that many rows.
+  /// A batch of samples: every tensor has `units` rows.
   Batch(NamedTensors tensors, std::int64_t units);
-  /// Groups: `offsets[name]` has units + 1 row numbers, ascending from 0; group g owns rows
-  /// [offsets[g], offsets[g+1]).
+  /// A batch of groups: `offsets[name]` has units + 1 row numbers, ascending from 0. Group g owns
+  /// the rows [offsets[g], offsets[g+1]).
   Batch(NamedTensors tensors, std::int64_t units,
         std::map<std::string, std::vector<std::int64_t>> offsets);
 
   std::int64_t units() const { return units_; }
-  /// The device of its tensors. A batch has at least one tensor.
+  /// The device of the tensors. The batch must have at least one tensor.
   at::Device device() const { return tensors_.begin()->second.device(); }
   bool grouped() const { return !offsets_.empty(); }
   const NamedTensors& tensors() const { return tensors_; }
   at::Tensor operator[](std::string_view name) const { return tensors_.at(name); }
 
-  /// The first row of tensor `name` that belongs to units [begin, end), and the one after the last.
+  /// Returns the first row of tensor `name` that belongs to units [begin, end), and the row after
+  /// the last.
   std::pair<std::int64_t, std::int64_t> rows(const std::string& name, std::int64_t begin,
                                              std::int64_t end) const;
-  /// Units [begin, end), as views of the same storage.
+  /// Returns the units [begin, end) as views of the same storage.
   Batch part(std::int64_t begin, std::int64_t end) const;
-  /// The same batch with one tensor replaced by another that has as many rows.
+  /// Returns this batch with one tensor replaced by another with the same number of rows.
   Batch with(std::string_view name, at::Tensor tensor) const;
-  /// The batch moved to `device`; the same batch if it is already there.
+  /// Returns the batch on `device`; the tensors are shared if they are already there.
   Batch to(at::Device device) const;
 
-  /// Positions in the dataset, one per sample, for naming a sample in an error; empty when unknown.
+  /// Dataset indices, one per sample, for naming a sample in an error; empty if unknown.
   std::vector<std::int64_t> indices;
 
  private:
@@ -54,8 +56,9 @@ class Batch {
   std::map<std::string, std::vector<std::int64_t>> offsets_;
 };
 
-/// `tensor` on `device`. A copy to a GPU goes through pinned memory and is queued after the GPU's
-/// pending work: from pageable memory the host would wait until all of that is done.
+/// Returns `tensor` on `device`. A copy to a GPU goes through pinned memory and is queued behind
+/// the GPU's pending work. From pageable memory, the host would have to wait until that work is
+/// done.
 at::Tensor send_to(at::Device device, const at::Tensor& tensor);
 
 }  // namespace stages

@@ -2,12 +2,12 @@
 
 namespace stages {
 
-/// The term of a loss that the current thread computes, "loss.covariance"; null: none. Plans name
-/// tensors by it.
+/// The loss term that the current thread is computing, such as "loss.covariance"; null: none. Plans
+/// name tensors after it.
 inline thread_local constinit const char* running_loss_term = nullptr;
 
-/// Sets the running loss term to `term` while it lives; the innermost scope counts. The text must
-/// outlive it. It costs two stores.
+/// Sets the running loss term to `term` for the lifetime of this object; the innermost scope takes
+/// precedence. `term` must outlive the scope. Costs two stores.
 class [[nodiscard]] ScopedLossTerm {
  public:
   explicit ScopedLossTerm(const char* term) : before_(running_loss_term) {

@@ -22,8 +22,8 @@ class NamedTensors {
 
   /// Replaces the tensor of that name, or appends one.
   void set(std::string_view name, at::Tensor tensor);
-  /// The tensor of that name; a later set() does not change it. Throws std::out_of_range, listing
-  /// the names that exist.
+  /// Returns the tensor of that name; a later set() does not change it. Throws std::out_of_range
+  /// with a list of the existing names.
   at::Tensor at(std::string_view name) const;
   bool contains(std::string_view name) const;
 

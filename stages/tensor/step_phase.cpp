@@ -52,7 +52,8 @@ ScopedEval::ScopedEval(torch::nn::Module& network) {
 }
 
 ScopedEval::~ScopedEval() {
-  // train() also sets all children, so set a child's own mode after its parent's.
+  // train() also sets the mode of all children, so the loop sets a child's own mode after its
+  // parent's.
   for (const auto& [module, training] : was_training_) module->train(training);
 }
 

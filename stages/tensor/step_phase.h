@@ -10,7 +10,7 @@ class Module;
 
 namespace stages {
 
-/// What a training is doing, for code that records its memory.
+/// The phase of a training run, for code that records its memory.
 enum class StepPhase {
   kIdle,
   kForward,
@@ -27,10 +27,11 @@ enum class StepPhase {
 /// "forward", "checkpoint save", …
 std::string_view name(StepPhase phase);
 
-/// The phase of the current thread.
+/// Returns the phase of the current thread.
 StepPhase current_phase();
 
-/// Sets the phase of the current thread while it lives. The innermost scope counts.
+/// Sets the phase of the current thread for the lifetime of this object. The innermost scope takes
+/// precedence.
 class [[nodiscard]] ScopedPhase {
  public:
   explicit ScopedPhase(StepPhase phase);
@@ -42,8 +43,8 @@ class [[nodiscard]] ScopedPhase {
   const StepPhase before_;
 };
 
-/// Puts a network and all modules in it into eval mode, and restores the mode of each when the
-/// scope ends, even by an exception. The network must outlive the guard and keep its modules.
+/// Puts a network and all its modules into eval mode, and restores the mode of each when the scope
+/// ends, even through an exception. The network must outlive the guard and keep its modules.
 class [[nodiscard]] ScopedEval {
  public:
   explicit ScopedEval(torch::nn::Module& network);
@@ -52,7 +53,7 @@ class [[nodiscard]] ScopedEval {
   ScopedEval& operator=(const ScopedEval&) = delete;
 
  private:
-  std::vector<std::pair<torch::nn::Module*, bool>> was_training_;  // parents before their children
+  std::vector<std::pair<torch::nn::Module*, bool>> was_training_;  // parents before children
 };
 
 }  // namespace stages

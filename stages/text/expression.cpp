@@ -10,10 +10,10 @@
 namespace stages {
 namespace {
 
-constexpr std::size_t kLongest = 4096;         // bytes of an expression
-constexpr std::uint32_t kMostSteps = 100'000;  // per match: a legitimate one of a name takes
-                                               // hundreds
-constexpr std::uint32_t kMostMemory = 1024;    // KiB per match
+constexpr std::size_t kLongest = 4096;  // the most bytes of an expression
+// The most steps per match; a reasonable expression needs hundreds.
+constexpr std::uint32_t kMostSteps = 100'000;
+constexpr std::uint32_t kMostMemory = 1024;  // KiB per match
 
 }  // namespace
 
@@ -31,11 +31,11 @@ struct Expression::Compiled {
     pcre2_code_free(code);
   }
 
-  /// The number of the group called `name`; below 1: there is none.
+  /// Returns the number of the group called `name`; below 1 if there is none.
   int number_of(const char* name) const {
     return pcre2_substring_number_from_name(code, reinterpret_cast<PCRE2_SPTR>(name));
   }
-  /// What group `number` captured in the last match.
+  /// Returns the text that group `number` captured in the last match.
   std::string taken(int number) const {
     PCRE2_UCHAR* text = nullptr;
     PCRE2_SIZE length = 0;

@@ -26,17 +26,18 @@ namespace {
 
 constexpr std::array<std::string_view, 7> kContractions = {"'s", "'t",  "'re", "'ve",
                                                            "'m", "'ll", "'d"};
-// Kept whole at the beginning of a piece; transformers then splits them in three.
+// Not split from the beginning of a piece, but then divided in three, as transformers does.
 constexpr std::array<std::string_view, 2> kDividedMarks = {"<|startoftext|>", "<|endoftext|>"};
-// In UTF-8 read as Latin-1, these two begin most European letters, followed by what may be a space.
+// If UTF-8 is misread as Latin-1, most European letters begin with one of these two characters, and
+// the next may be a space.
 constexpr char32_t kCapitalAWithCircumflex = 0xC2, kCapitalAWithTilde = 0xC3;
-constexpr char32_t kCapitalSigma = 0x3A3;  // its lower case depends on its position
+constexpr char32_t kCapitalSigma = 0x3A3;  // its lower case depends on the position in a word
 
 bool is_ascii(std::string_view text) {
   return std::ranges::all_of(text, [](unsigned char byte) { return byte < 0x80; });
 }
 
-/// Is `character` one that OpenAI's cleaning leaves unchanged if its neighbours are ASCII?
+/// True if OpenAI's cleaning leaves `character` unchanged between ASCII neighbours.
 bool is_kept_alone(char32_t character) {
   return character_class(character) == CharacterClass::kLetter &&
          !is_compatibility_form(character) && character != kCapitalAWithCircumflex &&
@@ -62,13 +63,12 @@ void refuse_unclean(std::string_view text) {
     if (value == '&' && may_be_entity(text)) refuse_character('&', "may begin an HTML entity");
     if (!is_plain && !is_after_ascii)
       refuse_character(value, "may be part of a character decoded wrongly");
-    if (!is_plain && !is_kept_alone(value)) refuse_character(value, "may be one that is replaced");
+    if (!is_plain && !is_kept_alone(value)) refuse_character(value, "may be replaced");
     is_after_ascii = is_plain;
   }
 }
 
-/// `text` with its HTML entities replaced by characters. If the result of a replacement forms an
-/// entity again, that is replaced too.
+/// Returns `text` with HTML entities replaced by characters.
 std::string without_entities(std::string_view text) {
   std::string result;
   while (!text.empty()) {
@@ -93,7 +93,7 @@ std::optional<std::string_view> prefix_among(std::string_view text,
   return found == words.end() ? std::nullopt : std::optional(text.substr(0, found->size()));
 }
 
-/// The length in bytes of the run of such characters at the beginning of `text`.
+/// Returns the length in bytes of the run of `wanted` characters at the beginning of `text`.
 std::size_t run_length(CharacterClass wanted, std::string_view text) {
   std::size_t size = 0;
   while (size < text.size()) {
@@ -155,27 +155,27 @@ using runner::Diagnostics;
 using runner::ErrorCode;
 using runner::Result;
 
-// Of transformers: start and end.
+// The start and end marks of transformers.
 constexpr std::array<std::string_view, 2> kTokenMarks = {"<|startoftext|>", "<|endoftext|>"};
-constexpr std::size_t kShownText = 60;  // bytes of a text in a message
+constexpr std::size_t kShownText = 60;  // the most bytes of a text in a message
 
 Diagnostic bad_vocabulary(const std::filesystem::path& file, const std::string& why) {
   return {ErrorCode::kDamagedWeights,
           {},
           "",
-          "'" + file.string() + "' is not a vocabulary of CLIP: " + why,
+          "'" + file.string() + "' is not a CLIP vocabulary: " + why,
           "use the file as published"};
 }
 
 constexpr const char *kMerges = "/merges", *kVocabulary = "/vocabulary";  // the options
 
-/// The first of `errors`, placed at the option of its file.
+/// Returns the first of `errors`, placed at the option that names the file.
 Diagnostic about(const char* option, Diagnostics errors) {
   errors.front().pointer = option;
   return std::move(errors.front());
 }
 
-/// Without the vocabulary file, the numbers follow from the merges.
+/// Reads the vocabulary. Without a vocabulary file, the merges determine the token numbers.
 Result<Vocabulary> vocabulary_of(const TokenizerOptions& options) {
   Result<std::string> merges =
       options.merges ? read_vocabulary_file(*options.merges) : Result<std::string>("#version\n");
@@ -218,11 +218,11 @@ Result<Tokenizer> Tokenizer::read(const TokenizerOptions& options) {
 Result<std::vector<std::int32_t>> Tokenizer::encode(std::string_view text) const {
   if (const auto bad = runner::invalid_utf8(text)) {
     return bad_text(text, "is not UTF-8 at byte " + std::to_string(*bad + 1),
-                    "save the file that holds it as UTF-8");
+                    "save the file that contains it as UTF-8");
   }
   std::vector<std::int32_t> tokens = {start_};
   try {
-    // transformers finds its marks before it cleans the text between them.
+    // transformers finds its marks before it cleans the texts between them.
     std::size_t at = cleaning_ == TextCleaning::kTransformers ? text.find('<') : text.npos;
     while (at != text.npos) {
       const std::string_view rest = text.substr(at);
@@ -284,7 +284,7 @@ Diagnostic too_long(const fs::path& file) {
   return unusable(file, "is longer than " + std::to_string(kMaxVocabularyBytes >> 20) + " MiB");
 }
 
-/// Decompresses `packed`, up to one byte beyond the limit; nullopt if it is damaged.
+/// Decompresses `packed`, up to one byte beyond the limit. Returns nullopt if it is damaged.
 std::optional<std::string> unpacked(std::string_view packed) {
   z_stream stream{};
   if (inflateInit2(&stream, kGzipWindow) != Z_OK) throw std::bad_alloc();
@@ -338,8 +338,8 @@ namespace {
 constexpr std::array<std::pair<std::string_view, char32_t>, 5> kEntities = {
     {{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}}};
 constexpr std::size_t kMostDigits = 8;
-constexpr char32_t kFirstAboveSigns = 0xC0,
-                   kFirstSurrogate = 0xD800;  // HTML reads some numbers as other characters
+// HTML maps some of the other numbers to different characters.
+constexpr char32_t kFirstAboveSigns = 0xC0, kFirstSurrogate = 0xD800;
 
 bool is_ascii_letter(char character) {
   return (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z');
@@ -350,7 +350,8 @@ bool is_read_as_it_is(char32_t character) {
          (character >= kFirstAboveSigns && character < kFirstSurrogate);
 }
 
-/// The character with the number `text`, the part between &# and the semicolon.
+/// Returns the character for `text`, the number between &# and the semicolon; nullopt if it is not
+/// supported.
 std::optional<char32_t> character_numbered(std::string_view text) {
   const bool is_hexadecimal = text.starts_with('x') || text.starts_with('X');
   if (is_hexadecimal) text.remove_prefix(1);

@@ -24,7 +24,7 @@
 namespace stages {
 namespace {
 
-constexpr std::int32_t kJoinedToTheLeft = -1;  // no longer a token
+constexpr std::int32_t kJoinedToTheLeft = -1;  // merged into the token to its left
 constexpr std::size_t kNoSymbol = static_cast<std::size_t>(-1);
 
 struct Symbol {
@@ -32,13 +32,13 @@ struct Symbol {
   std::size_t before = kNoSymbol, after = kNoSymbol;
 };
 
-/// Two neighbours that may be merged. The earliest rule goes first and, for the same rule, the
-/// leftmost pair.
+/// Two neighbours that may be merged. The earliest rule is applied first and, for the same rule,
+/// the leftmost pair.
 struct Joint {
   std::int32_t rank = 0;
   std::size_t left = 0;
   std::int32_t joined = 0;
-  std::int32_t tokens[2] = {};  // the tokens when it was found
+  std::int32_t tokens[2] = {};  // the tokens when the pair was found
   bool operator>(const Joint& other) const {
     return std::tie(rank, left) > std::tie(other.rank, other.left);
   }
@@ -117,8 +117,8 @@ namespace {
 constexpr std::string_view kPieceEnd = "</w>", kStartToken = "<|startoftext|>",
                            kEndToken = "<|endoftext|>";
 
-/// The bytes in the order of their tokens: first those that are printable in Latin-1, which
-/// represent themselves, then the others.
+/// Returns the bytes in token order: first those that are printable in Latin-1, which represent
+/// themselves, then the others.
 std::vector<unsigned char> bytes_in_order() {
   std::vector<unsigned char> order, others;
   for (int byte = 0; byte < 256; ++byte) {
@@ -130,8 +130,8 @@ std::vector<unsigned char> bytes_in_order() {
   return order;
 }
 
-/// The symbol of the byte at `place` in that order: characters from U+0100 for the unprintable
-/// ones.
+/// Returns the symbol of the byte at `place` in that order. Unprintable bytes are represented by
+/// characters from U+0100 on.
 std::string symbol(unsigned char byte, std::size_t place) {
   constexpr std::size_t kPrintable = 188;
   std::string text;
@@ -147,7 +147,7 @@ std::string shown_token(const std::string& token) {
   return "'" + runner::printable(token.substr(0, 80)) + "'";
 }
 
-/// The tokens of a list of merges, by text and by number.
+/// The tokens from a list of merges, by text and by number.
 class TokenList {
  public:
   TokenList() {
@@ -160,18 +160,18 @@ class TokenList {
     }
   }
 
-  /// Adds the merge on line `number`.
+  /// Adds the merge on line number `number`.
   void merge(std::size_t number, std::string_view line) {
     const std::size_t gap = line.find(' ');
     if (gap == line.npos || gap == 0 || gap + 1 == line.size() ||
         line.find(' ', gap + 1) != line.npos)
-      refuse_line(number, "it is not two tokens with a space between them");
+      refuse_line(number, "it is not two tokens separated by a space");
     const std::string left(line.substr(0, gap)), right(line.substr(gap + 1)), joined = left + right;
     if (numbers_.contains(joined)) refuse_line(number, shown_token(joined) + " is already a token");
     made_.pairs.push_back({number_of(number, left), number_of(number, right), add(joined)});
   }
 
-  /// Returns all of them, followed by the start and end tokens.
+  /// Adds the start and end tokens and returns the vocabulary.
   Vocabulary finish() {
     made_.start = add(std::string(kStartToken));
     made_.end = add(std::string(kEndToken));
@@ -192,12 +192,13 @@ class TokenList {
   std::int32_t number_of(std::size_t line, const std::string& token) const {
     const auto found = numbers_.find(token);
     if (found == numbers_.end())
-      refuse_line(line, shown_token(token) + " is neither a byte nor made by a line before it");
+      refuse_line(line,
+                  shown_token(token) + " is neither a byte nor the result of an earlier line");
     return found->second;
   }
 
   Vocabulary made_;
-  std::vector<std::string> texts_;  // by number
+  std::vector<std::string> texts_;  // by token number
   std::unordered_map<std::string, std::int32_t> numbers_;
 };
 
@@ -213,13 +214,13 @@ TokenList tokens_of(std::string_view text) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (++number > 1) tokens.merge(number, line);
     else if (line.find("#version") == line.npos)
-      refuse_line(1, "it is not the '#version' that a list of merges begins with");
+      refuse_line(1, "it is not the '#version' line with which a list of merges begins");
   }
   if (number == 0) throw std::invalid_argument("it is empty");
   return tokens;
 }
 
-/// The numbers that `json` gives to the tokens, indexed by their numbers in the list.
+/// Returns the token numbers in `json`, in the order of `tokens`.
 std::vector<std::int32_t> given_numbers(const std::vector<std::string>& tokens,
                                         std::string_view json) {
   const nlohmann::json given = runner::parse_strict_json(json, 1, "it");
@@ -233,12 +234,12 @@ std::vector<std::int32_t> given_numbers(const std::vector<std::string>& tokens,
       throw std::invalid_argument("it lacks the token " + shown_token(token) + " of the merges");
     if (!found->is_number_unsigned() || found->get<std::uint64_t>() >= tokens.size()) {
       throw std::invalid_argument("the number of " + shown_token(token) + " is " +
-                                  runner::printable_ascii(found->dump()) + ", and the " +
-                                  std::to_string(tokens.size()) + " tokens have those from 0");
+                                  runner::printable_ascii(found->dump()) + ", but the " +
+                                  std::to_string(tokens.size()) + " tokens are numbered from 0");
     }
     const auto number = found->get<std::size_t>();
     if (taken[number])
-      throw std::invalid_argument(shown_token(token) + " has the number of " +
+      throw std::invalid_argument(shown_token(token) + " has the same number as " +
                                   shown_token(*taken[number]));
     taken[number] = &token;
     numbers.push_back(static_cast<std::int32_t>(number));
@@ -248,13 +249,13 @@ std::vector<std::int32_t> given_numbers(const std::vector<std::string>& tokens,
     for (const auto& [token, number] : given.items()) {
       if (!known.contains(token))
         throw std::invalid_argument("it has the token " + shown_token(token) +
-                                    ", which no merge makes");
+                                    ", which no merge produces");
     }
   }
   return numbers;
 }
 
-/// The text of every token, by its number.
+/// Returns the text of every token, by token number.
 std::vector<std::string> texts_of_tokens(const Vocabulary& vocabulary) {
   std::vector<std::string> texts(static_cast<std::size_t>(vocabulary.size));
   const auto text = [&](std::int32_t token) -> std::string& {
@@ -356,7 +357,7 @@ void append_utf8(char32_t character, std::string& text) {
 void append_lower_case(char32_t character, std::string& text) {
   append_utf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character))),
               text);
-  // The only character whose lower case is two characters in every language.
+  // The only character with a lower case of two characters in every language.
   if (character == kCapitalIWithDot) append_utf8(kCombiningDot, text);
 }
 

@@ -10,27 +10,27 @@
 
 namespace stages {
 
-/// The tokens of a text before any merge: one for each byte, and another one for each byte at the
-/// end of a piece.
+/// The tokens of a text before any merge: one for each byte within a piece, and another for each
+/// byte at the end of a piece.
 struct ByteTokens {
   std::array<std::int32_t, 256> within{}, at_end{};
 };
 
-/// Two tokens that are merged if they are adjacent.
+/// Two adjacent tokens that are merged, and the resulting token.
 struct BytePair {
   std::int32_t left = 0, right = 0, joined = 0;
 };
 
-/// Byte-pair encoding (Sennrich and others, 2016). Takes 16 bytes per pair, and time n log n for a
+/// Byte-pair encoding (Sennrich et al. 2016). Needs 16 bytes per pair, and time O(n log n) for a
 /// piece of n bytes.
 class BytePairs {
  public:
-  /// `pairs` in merge order. Each pair occurs once, and its two tokens are bytes, or results of
-  /// earlier pairs.
+  /// `pairs` are in merge order. Each pair must occur only once, and its two tokens must be bytes
+  /// or results of earlier pairs.
   BytePairs(const ByteTokens& bytes, const std::vector<BytePair>& pairs);
 
   const ByteTokens& bytes() const { return bytes_; }
-  /// The pairs as given.
+  /// The pairs in merge order.
   std::vector<BytePair> pairs() const;
 
   /// Appends the tokens of `piece`, one word of a text, to `ids`.
@@ -41,15 +41,15 @@ class BytePairs {
     std::uint64_t pair = 0;
     std::int32_t rank = 0, joined = 0;
   };
-  /// Null if the two are not merged.
+  /// Returns the rule that merges two tokens; null if there is none.
   const Rule* rule(std::int32_t left, std::int32_t right) const;
 
   ByteTokens bytes_;
   std::vector<Rule> rules_;  // sorted by pair
 };
 
-/// The tokens of CLIP: 256 bytes, the same at the end of a piece, the results of merges, and the
-/// start and end tokens.
+/// The tokens of CLIP: the 256 bytes within a piece, the 256 bytes at the end of a piece, the
+/// results of merges, and the start and end tokens.
 struct Vocabulary {
   ByteTokens bytes;
   std::vector<BytePair> pairs;  ///< in merge order
@@ -57,52 +57,53 @@ struct Vocabulary {
   std::int32_t size = 0;
 };
 
-/// Only this many pairs of a list are used: the list that CLIP's authors published is five times as
-/// long as their vocabulary.
+/// Only this many pairs of a list are used: the list published with CLIP is five times as long as
+/// its vocabulary.
 inline constexpr std::size_t kUsedMerges = 48'894;
 
-/// The vocabulary of a list of merges: a line with '#version', then one pair per line, the two
-/// parts of a token in GPT-2's symbols for bytes, with </w> at the end of a piece. Tokens are
-/// numbered in the order above. The text is not trusted. Throws std::invalid_argument with the
-/// fault and its place, in half a sentence.
+/// Parses a list of merges: a line with '#version', then one pair per line, which is the two parts
+/// of a token in GPT-2's symbols for bytes, with </w> at the end of a piece. Tokens are numbered in
+/// the order of Vocabulary. The text is not trusted. Throws std::invalid_argument with the fault
+/// and its line, in half a sentence.
 Vocabulary read_merges(std::string_view text);
 
-/// The same with token numbers from `json`, an object from tokens to numbers. It must have exactly
-/// the tokens of the merges, numbered from 0 without a gap. Throws the same.
+/// Parses a list of merges, with token numbers from `json`, an object that maps tokens to numbers.
+/// It must have exactly the tokens of the merges, numbered from 0 without gaps. Throws
+/// std::invalid_argument in the same way.
 Vocabulary read_merges(std::string_view text, std::string_view json);
 
-/// The list of merges from which read_merges() makes the pairs, and all token numbers as JSON: the
-/// merges.txt and vocab.json of transformers' tokenizer.
+/// Return the contents of merges.txt and vocab.json for transformers' tokenizer: the list of
+/// merges, as read_merges() parses it, and all token numbers as JSON.
 std::string merges_text(const Vocabulary& vocabulary);
 std::string numbers_text(const Vocabulary& vocabulary);
 
-/// The character classes of a tokenizer; the Unicode tables are utf8proc's.
+/// The character classes of the tokenizer, from utf8proc's Unicode tables.
 enum class CharacterClass { kSpace, kLetter, kNumber, kOther };
 
 CharacterClass character_class(char32_t character);
 
-/// Is `character` a Unicode compatibility form, such as a ligature or a full-width letter?
+/// True if `character` is a Unicode compatibility form, such as a ligature or a full-width letter.
 bool is_compatibility_form(char32_t character);
 
 struct CodePoint {
   char32_t value = 0;
-  std::size_t bytes = 0;  ///< its length in UTF-8
+  std::size_t bytes = 0;  ///< length in UTF-8
 };
 
-/// The first character of `text`, which is well-formed UTF-8 and not empty.
+/// Returns the first character of `text`, which must be well-formed UTF-8 and not empty.
 CodePoint first_code_point(std::string_view text);
 
 void append_utf8(char32_t character, std::string& text);
 
-/// Appends `character` in lower case, independent of context: Σ becomes σ, also at the end of a
+/// Appends `character` in lower case, independent of context: Σ becomes σ even at the end of a
 /// word.
 void append_lower_case(char32_t character, std::string& text);
 
-/// `text`, which is well-formed UTF-8, in Unicode's normalization form C.
+/// Returns `text`, which must be well-formed UTF-8, in Unicode normalization form C.
 std::string composed(std::string_view text);
 
-/// Equal for texts (well-formed UTF-8) that differ only in letter case or in how accents are
-/// encoded.
+/// Returns a key that is equal for texts that differ only in letter case or in how accents are
+/// encoded. `text` must be well-formed UTF-8.
 std::string folded(std::string_view text);
 
 }  // namespace stages

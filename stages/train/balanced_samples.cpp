@@ -13,7 +13,7 @@ BalancedSamples::BalancedSamples(std::shared_ptr<const Dataset> source)
   if (std::ssize(labels) != size_) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
                              "sampling: balanced needs the class of each sample, but the training "
-                             "data does not give it in advance")
+                             "data does not provide it in advance")
         .at("/sampling")
         .with_help("set sampling: as_is; class_weights can balance the loss");
   }
@@ -22,8 +22,7 @@ BalancedSamples::BalancedSamples(std::shared_ptr<const Dataset> source)
     by_label[labels[static_cast<std::size_t>(index)]].push_back(index);
   for (auto& [label, indices] : by_label) {
     const auto classes = std::ssize(by_label), count = std::ssize(indices);
-    // At most this many samples of a class are drawn in an epoch; an epoch may begin and end within
-    // a round.
+    // The most samples of a class that an epoch draws. An epoch may begin and end within a round.
     const std::int64_t drawn = (size_ + classes - 1) / classes;
     draws_ = std::max(draws_, (drawn + count - 1) / count + 1);
     classes_.push_back(std::move(indices));
@@ -49,10 +48,10 @@ SampleOrder BalancedSamples::epoch_order(std::uint64_t seed, std::int64_t epoch)
   const std::int64_t classes = std::ssize(classes_);
   std::vector<std::int64_t> drawn;
   drawn.reserve(static_cast<std::size_t>(size_));
-  std::vector<std::int64_t> times(static_cast<std::size_t>(size_));  // number of times each sample
+  std::vector<std::int64_t> times(static_cast<std::size_t>(size_));  // how often each sample
                                                                      // has been drawn
   for (std::int64_t label = 0; label < classes; ++label) {
-    // Draw t, counted from the start of the training, is of class t modulo classes.
+    // Draw t, counted from the start of training, is of class t modulo `classes`.
     const auto before = [&](std::int64_t draws) { return (draws - label + classes - 1) / classes; };
     const auto& own = classes_[static_cast<std::size_t>(label)];
     const std::int64_t count = std::ssize(own);

@@ -9,13 +9,13 @@
 
 namespace stages {
 
-/// A class-balanced training set: an epoch sees equally many samples of every class, and as many in
-/// all as the set has. The samples of a class are drawn in rounds, reshuffled each round, and the
-/// rounds continue across epochs: within a class, the numbers of draws differ by at most one. An
-/// epoch is a function of (seed, epoch).
+/// A class-balanced training set: each epoch has the same number of samples of every class, and as
+/// many samples in total as the set. The samples of a class are drawn in rounds that are reshuffled
+/// each time and continue across epochs: within a class, the numbers of draws differ by at most
+/// one. An epoch depends only on (seed, epoch).
 ///
-/// A sample that is drawn again in an epoch has a different index, its own plus a multiple of the
-/// set's size. It gets new augmentation and dropout.
+/// A sample that is drawn again within an epoch gets a different index, its own plus a multiple of
+/// the set's size, and so new augmentation and dropout.
 class BalancedSamples final : public Dataset, public RemarkingDataset {
  public:
   /// Throws runner::StageError if `source` does not provide the labels of its samples.
@@ -31,7 +31,7 @@ class BalancedSamples final : public Dataset, public RemarkingDataset {
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
   std::vector<std::int64_t> captions() const override { return source_->captions(); }
   bool has_remarks() const override;
-  /// `indices` are those of samples drawn for the first time.
+  /// `indices` must be those of first draws.
   Remarks take_remarks(std::span<const std::int64_t> indices) const override;
   SampleOrder epoch_order(std::uint64_t seed, std::int64_t epoch) const override;
 
@@ -40,16 +40,15 @@ class BalancedSamples final : public Dataset, public RemarkingDataset {
  private:
   const std::shared_ptr<const Dataset> source_;
   const std::int64_t size_;
-  std::vector<std::vector<std::int64_t>> classes_;  // the samples of each class that has any
-  std::int64_t draws_ = 1;                          // the most draws of one sample in an epoch
+  std::vector<std::vector<std::int64_t>> classes_;  // samples by class, without empty classes
+  std::int64_t draws_ = 1;  // upper bound for the draws of one sample in an epoch
 };
 
-/// A message for the user if the option `weights` also weights the balanced samples by class
-/// frequency.
+/// Returns a message for the user if the option `weights` balances the classes a second time.
 std::string balanced_twice(const std::string& weights);
 
-/// The same training with balanced samples; the validation data are never balanced. Meant for
-/// TrainingKind's `draw`.
+/// Returns `data` with balanced training samples; the validation data is never balanced. Use it as
+/// TrainingKind::draw.
 TrainingData draw_balanced(TrainingData data, std::uint64_t seed);
 
 }  // namespace stages

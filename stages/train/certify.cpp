@@ -23,32 +23,33 @@ using runner::Certificate;
 
 constexpr std::int64_t kFewestSamples = 5, kPart = 2;  // the last part is smaller
 
-/// The size of the largest group of samples that a loss is over; 0: no loss is over groups.
+/// Returns the size of the largest group of samples that a loss is computed over; 0 if no loss is
+/// over groups.
 std::int64_t largest_group(const TrainingStep& step) {
   std::int64_t group = 0;
   for (const LossTerm& term : step.terms()) group = std::max(group, term.samples_in_group);
   return group;
 }
 
-/// One whole group and the beginning of another.
+/// Returns the number of samples: one whole group and the beginning of another.
 std::int64_t certified_samples(const TrainingStep& step) {
   return std::max(kFewestSamples, largest_group(step) + kPart);
 }
 
-/// The part size for which a policy's split is certified. Losses over groups are split between
-/// groups, except with two passes.
+/// Returns the part size for which a policy's split is certified. Losses over groups are split
+/// between groups, except with two passes.
 std::int64_t certified_part(const TrainingStep& step, const StepPlan& plan) {
   return plan.two_pass ? kPart : std::max(kPart, largest_group(step));
 }
 
 /// Gradient tensors smaller than this share of the whole gradient are compared relative to that
-/// share. A gradient that is zero except for rounding, such as that of the biases of an attention's
-/// keys, has no meaningful relative error.
+/// share. A gradient that is zero except for rounding, such as that of the key biases of attention,
+/// has no meaningful relative error.
 constexpr double kLeast = 1e-3;
 
 using Networks = std::vector<std::shared_ptr<torch::nn::Module>>;
 
-/// The results of one way of computing a step.
+/// The results of computing a step in one way.
 struct Left {
   NamedTensors gradients;  // of all trained weights; zeros for those without a gradient
   std::vector<std::pair<std::string, at::Tensor>> buffers;
@@ -76,8 +77,8 @@ Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& 
   return left;
 }
 
-/// What the first rank has after all have computed a step together, each with one of the equal
-/// `networks`.
+/// Has all ranks compute a step together, each with one of the equal `networks`, and returns the
+/// result of the first rank.
 Left compute_together(const TrainingStep& step, const Networks& networks, const Batch& batch,
                       const StepPlan& plan, std::uint64_t seed) {
   std::vector<Left> left(networks.size());
@@ -88,7 +89,7 @@ Left compute_together(const TrainingStep& step, const Networks& networks, const 
   return std::move(left.front());
 }
 
-/// The weights after two steps of a stateful optimizer; weights and buffers are then restored.
+/// Returns the weights after two steps of a stateful optimizer, and restores weights and buffers.
 NamedTensors weights_after_steps(const TrainingStep& step, torch::nn::Module& network,
                                  const Batch& batch, const StepPlan& plan, std::uint64_t seed,
                                  const runner::RankOfRun& ranks = {}) {
@@ -118,7 +119,7 @@ NamedTensors weights_after_steps(const TrainingStep& step, torch::nn::Module& ne
   return after;
 }
 
-/// The same on each of several ranks, which take the steps together.
+/// As above, for each of several ranks that compute the steps together.
 std::vector<NamedTensors> weights_after_steps(const TrainingStep& step, const Networks& networks,
                                               const Batch& batch, const StepPlan& plan,
                                               std::uint64_t seed) {
@@ -153,7 +154,7 @@ std::string text(const ActivationCheckpointing& modules) {
   return names + "]";
 }
 
-/// "micro_batch 2, two_pass on against the whole batch of 5, with dropout".
+/// Returns text such as "micro_batch 2, two_pass on against the whole batch of 5, with dropout".
 std::string comparison(const StepPlan& plan, std::int64_t units, bool drops, std::size_t ranks) {
   std::vector<std::string> ways;
   if (ranks > 1) ways.push_back(std::to_string(ranks) + " ranks");
@@ -166,12 +167,13 @@ std::string comparison(const StepPlan& plan, std::int64_t units, bool drops, std
   if (plan.optimizer_in_backward) ways.emplace_back("optimizer_in_backward true");
   std::string result;
   for (const std::string& way : ways) result += (result.empty() ? "" : ", ") + way;
-  if (ways.empty()) result = "the same again";
+  if (ways.empty()) result = "a repeated step";
   return result + " against the whole batch of " + std::to_string(units) +
          (drops ? ", with dropout" : "; the network has no dropout");
 }
 
-/// Unlike torch::nn::Module::to(), leaves integers as they are: a network may index by them.
+/// Converts to float64. Unlike torch::nn::Module::to(), leaves integers as they are, since a
+/// network may index with them.
 void make_float64(torch::nn::Module& network) {
   const auto convert = [](at::Tensor tensor) {
     if (tensor.is_floating_point()) tensor.set_data(tensor.to(torch::kDouble));
@@ -219,7 +221,7 @@ class ScopedGenerators {
   const GeneratorStates before_;
 };
 
-/// True if a batch may be cut although the plan leaves it whole.
+/// True if a batch may be split although the plan keeps it whole.
 bool may_cut(const TrainingStep& step, const StepPlan& plan) {
   const auto couples_all = [](const LossTerm& term) {
     return term.coupling == Coupling::kWholeBatch;
@@ -228,7 +230,7 @@ bool may_cut(const TrainingStep& step, const StepPlan& plan) {
          std::ranges::none_of(step.terms(), couples_all);
 }
 
-/// The plan that the trainer would use, for the small network in float64.
+/// Returns the plan that the trainer would use, for the small network in float64.
 StepPlan plan_of(const TrainingToPlan& training, torch::nn::Module& network,
                  runner::RunContext& context) {
   MemoryPolicy policy = training.policy;

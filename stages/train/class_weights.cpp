@@ -32,7 +32,7 @@ std::vector<double> balanced_weights(const Dataset& train,
   if (labels.empty()) {
     refuse_weights(
         "class_weights: balanced needs the frequency of each class, but the training data does not "
-        "give it",
+        "provide it",
         "write a number for each class");
   }
   std::vector<double> weights;
@@ -41,7 +41,7 @@ std::vector<double> balanced_weights(const Dataset& train,
     if (count == 0) {
       refuse_weights(
           "class_weights: balanced finds no training sample of the class '" + classes[label] + "'",
-          "write a number for each class, or give that class samples");
+          "write a number for each class, or add samples of that class");
     }
     weights.push_back(static_cast<double>(labels.size()) / static_cast<double>(classes.size()) /
                       static_cast<double>(count));
@@ -81,7 +81,7 @@ std::vector<double> named_weights(const std::map<std::string, double>& named,
   return weights;
 }
 
-/// True if `data` provides the label of every sample, and all samples weigh 0.
+/// True if `data` provides all labels and every sample has weight 0.
 bool weighs_nothing(const Dataset& data, const std::vector<double>& weights) {
   const std::vector<std::int64_t> labels = data.labels();
   return !labels.empty() && std::ranges::all_of(labels, [&](std::int64_t label) {
@@ -121,11 +121,11 @@ at::Tensor class_weights_of(const ClassWeights& weights, const Dataset& train) {
     numbers = named_weights(*named, classes);
   else numbers = balanced_weights(train, classes);
   if (std::ranges::all_of(numbers, [](double number) { return number == 0; }))
-    refuse_weights("class_weights are all 0: nothing would be learnt",
+    refuse_weights("class_weights are all 0: nothing would be learned",
                    "give at least one class a weight above 0");
   if (weighs_nothing(train, numbers)) {
     refuse_weights(
-        "class_weights are 0 for every class that has training samples: nothing would be learnt",
+        "class_weights are 0 for every class that has training samples: nothing would be learned",
         "give a class that has samples a weight above 0");
   }
   return torch::tensor(numbers, torch::kFloat);
@@ -137,9 +137,9 @@ void check_weighted_validation(const at::Tensor& weights, const Dataset* validat
   const auto* number = numbers.const_data_ptr<double>();
   if (!weighs_nothing(*validation, {number, number + numbers.numel()})) return;
   refuse_weights(
-      "class_weights are 0 for every class that has validation samples: no loss shows which epoch "
-      "was best",
-      "set monitor: accuracy, or give the validation data samples of other classes");
+      "class_weights are 0 for every class that has validation samples: the loss cannot show which "
+      "epoch was best",
+      "set monitor: accuracy, or add validation samples of other classes");
 }
 
 using runner::ErrorCode;

@@ -20,25 +20,25 @@ namespace stages {
 /// scikit-learn.
 struct BalancedWeights {};
 
-/// How a recipe weights the samples of each class in a loss: not at all, balanced, one number per
-/// class in order, or numbers for named classes, where the others weigh 1.
+/// How a recipe weights the samples of each class in a loss: not at all, balanced, by one number
+/// per class in order, or by numbers for named classes (other classes have weight 1).
 using ClassWeights = std::variant<std::monostate, BalancedWeights, std::vector<double>,
                                   std::map<std::string, double>>;
 
 /// Reads the option `class_weights`.
 ClassWeights read_class_weights(runner::ConfigReader& reader);
 
-/// A float32 weight for each class of `train`; undefined if all weigh 1. Throws runner::StageError
-/// if the weights do not suit the classes, the class frequencies are unknown, or no sample has a
-/// positive weight.
+/// Returns a float32 weight for each class of `train`; undefined if all weights are 1. Throws
+/// runner::StageError if the weights do not match the classes, the class frequencies are unknown,
+/// or no sample has a positive weight.
 at::Tensor class_weights_of(const ClassWeights& weights, const Dataset& train);
 
-/// Throws runner::StageError if every sample of the validation data weighs 0: no loss could then
-/// show which epoch was best. `validation` may be null.
+/// Throws runner::StageError if every sample of the validation data has weight 0: no loss could
+/// then show which epoch was best. `validation` may be null.
 void check_weighted_validation(const at::Tensor& weights, const Dataset* validation);
 
-/// Throws runner::StageError if the training set has no classes, or if the validation set has
-/// others or in another order. A null validation set means that there is none.
+/// Throws runner::StageError if the training set has no classes, or if the validation set has other
+/// classes or another order. `validation` is null if there is no validation set.
 void check_same_classes(const Dataset& train, const Dataset* validation);
 
 }  // namespace stages

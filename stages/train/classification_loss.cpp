@@ -21,25 +21,26 @@ std::optional<FocalFactor> read_focal(runner::ConfigReader& reader) {
   return focal;
 }
 
-/// Autocast computes cross-entropies of half-precision logits in float32, but other functions of
-/// them here in half precision.
+/// Converts half-precision logits to float32. Autocast does this for cross-entropies, but not for
+/// the other functions used here.
 at::Tensor unrounded(const at::Tensor& logits) {
   return logits.to(at::promote_types(logits.scalar_type(), at::kFloat));
 }
 
-/// alpha (1 - p)^gamma, computed from log(1 - p). The logarithm keeps the gradient finite for every
-/// gamma, even if p is rounded to 1.
+/// Returns alpha (1 - p)^gamma, computed from log(1 - p). The logarithm keeps the gradient finite
+/// for every gamma, even if p is rounded to 1.
 at::Tensor focal_factor(const at::Tensor& log_of_rest, const FocalFactor& focal) {
   return (focal.gamma * log_of_rest).exp() * focal.alpha;
 }
 
-/// For each sample, the logarithm of the total probability of all classes except the true one.
+/// Returns, for each sample, the logarithm of the total probability of all classes except the true
+/// one.
 at::Tensor log_of_other_classes(const at::Tensor& logits, const at::Tensor& labels) {
   constexpr double kNothing = -std::numeric_limits<double>::infinity();
   return logits.scatter(1, labels.unsqueeze(1), kNothing).logsumexp(1) - logits.logsumexp(1);
 }
 
-/// One loss per sample.
+/// Returns one loss per sample.
 at::Tensor losses(const at::Tensor& logits, const at::Tensor& labels,
                   const ClassificationLoss& loss, const at::Tensor& class_weights) {
   const at::Tensor entropies = cross_entropies(logits, labels, loss.label_smoothing, class_weights);
@@ -98,7 +99,7 @@ at::Tensor pair_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
 
 namespace {
 
-constexpr std::int64_t kIgnored = -100;  // label of samples whose loss is 0
+constexpr std::int64_t kIgnored = -100;  // label of samples with loss 0
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
                          const at::Tensor& class_weights, at::Reduction::Reduction reduction) {
@@ -109,8 +110,8 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels, dou
     weights =
         (beyond > 0 ? torch::cat({class_weights, class_weights.new_ones({beyond})}) : class_weights)
             .to(logits.options().requires_grad(false));
-    // With label smoothing, such a sample would still be pulled towards the other classes, by a
-    // loss that is not divided by any weight.
+    // With label smoothing, a sample of weight 0 would still be pulled towards the other classes,
+    // by a loss that is not divided by any weight.
     if (label_smoothing > 0)
       counted = labels.masked_fill(weights->index_select(0, labels).eq(0), kIgnored);
   }

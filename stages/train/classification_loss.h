@@ -24,7 +24,7 @@ struct ClassificationLoss {
   std::optional<FocalFactor> focal;  ///< nullopt: cross-entropy
   double label_smoothing = 0;  ///< for the cross-entropy; the focal factor uses only the true class
 
-  /// "cross_entropy" or "focal".
+  /// Returns "cross_entropy" or "focal".
   std::string name() const { return focal ? "focal" : "cross_entropy"; }
   bool operator==(const ClassificationLoss&) const = default;
 };
@@ -32,61 +32,62 @@ struct ClassificationLoss {
 /// Reads the options `loss` and `label_smoothing`.
 ClassificationLoss read_classification_loss(runner::ConfigReader& reader);
 
-/// For TrainingStep::structure(): "focal smoothed weighted", where each word may differ or be
-/// missing.
+/// Returns a text for TrainingStep::structure(), such as "focal smoothed weighted"; each word may
+/// differ or be missing.
 std::string structure_of(const ClassificationLoss& loss, bool has_class_weights);
 
-/// The loss of `logits` (n, classes) for `labels` (n) int64, summed over samples: a scalar with
-/// graph. Focal loss needs two classes or more. `class_weights` as in cross_entropy_sum().
+/// Returns the loss of `logits` (n, classes) for `labels` (n) int64, summed over samples: a scalar
+/// with a graph. Focal loss needs at least two classes. `class_weights` is as in
+/// cross_entropy_sum().
 at::Tensor classification_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
                                    const ClassificationLoss& loss,
                                    const at::Tensor& class_weights = {});
 
-/// The same for a mixture of two labels: `share` (n) weights the loss of the first label, the rest
-/// that of `partners`.
+/// As above, for a mixture of two labels: `share` (n) weights the loss for `labels`, the rest
+/// weights the loss for `partners`.
 at::Tensor mixed_classification_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
                                          const at::Tensor& partners, const at::Tensor& share,
                                          const ClassificationLoss& loss);
 
-/// The binary loss, summed over samples. `logits` (n) are those of the second of two classes;
-/// `labels` (n) int64 are 0 or 1. Label smoothing by e subtracts e / 2 from the target 1 and adds
-/// it to the target 0. `class_weights` (2) float, if defined, weight the samples of each class.
+/// Returns the binary loss, summed over samples. `logits` (n) belong to the second of two classes;
+/// `labels` (n) int64 are 0 or 1. Label smoothing by e subtracts e / 2 from target 1 and adds it to
+/// target 0. `class_weights` (2) float, if defined, weight the samples of each class.
 at::Tensor pair_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
                          const ClassificationLoss& loss, const at::Tensor& class_weights = {});
 
-/// The cross-entropy between `logits` (n, classes) and `labels` (n) int64, summed over samples: a
-/// scalar with graph. With label smoothing e the target is 1 - e on the label plus e / classes
-/// everywhere, as in torch (Szegedy and others, "Rethinking the Inception Architecture", 2016).
-/// Labels must be in range. `class_weights` (k) float, if defined, weight the terms of each class,
-/// as in torch; classes from k on weigh 1. A sample whose class weighs 0 has the loss 0, with label
-/// smoothing too. This differs from torch, where a batch of only such samples has the loss x / 0.
+/// Returns the cross-entropy between `logits` (n, classes) and `labels` (n) int64, summed over
+/// samples: a scalar with a graph. With label smoothing e, the target is 1 - e on the label plus e
+/// / classes everywhere, as in torch (Szegedy and others, "Rethinking the Inception Architecture",
+/// 2016). Labels must be in range. `class_weights` (k) float, if defined, weight the terms of each
+/// class, as in torch; classes from k on have weight 1. A sample of a class with weight 0 has loss
+/// 0, even with label smoothing. In torch, a batch with only such samples has the loss x / 0.
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
                              double label_smoothing, const at::Tensor& class_weights = {});
 
-/// The cross-entropy of each sample, (n).
+/// Returns the cross-entropy of each sample, (n).
 at::Tensor cross_entropies(const at::Tensor& logits, const at::Tensor& labels,
                            double label_smoothing, const at::Tensor& class_weights = {});
 
-/// The summed cross-entropy between `logits` and a mixture of two labels: `share` (n) of the first,
-/// the rest of `partners`.
+/// Returns the summed cross-entropy between `logits` and a mixture of two labels: `share` (n) of
+/// `labels`, the rest of `partners`.
 at::Tensor mixed_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
                                    const at::Tensor& partners, const at::Tensor& share,
                                    double label_smoothing);
 
-/// The number of samples whose largest logit is at their label; a scalar without graph.
+/// Returns the number of samples with the largest logit at their label; a scalar without a graph.
 at::Tensor correct_count(const at::Tensor& logits, const at::Tensor& labels);
 
-/// Which matrix product is used to penalize the covariance; both give the same result.
+/// Which matrix product the covariance penalty uses; both have the same result.
 enum class CovarianceForm {
-  kDirect,  ///< features x features, as the formula is written: d² numbers, four to five times that
-            ///< in all
-  kGram,  ///< samples x samples: n² numbers
+  kDirect,  ///< features x features, as the formula is written: d² numbers, and four to five times
+            ///< that in total
+  kGram,    ///< samples x samples: n² numbers
 };
 
-/// Penalizes features that vary together: the mean squared covariance of two different features,
-/// over the rows of `embeddings` (n, d). Returns a scalar with graph. With C = Zᵀ Z / (n - 1) of
-/// the centred rows Z it is (‖C‖² - Σ Cᵢᵢ²) / (d (d - 1)); VICReg (Bardes, Ponce and LeCun 2022,
-/// arXiv:2105.04906) divides by d. Since ‖Zᵀ Z‖ = ‖Z Zᵀ‖, both forms give the same value and
+/// Penalizes features that vary together: the mean squared covariance of two different features
+/// over the rows of `embeddings` (n, d). Returns a scalar with a graph. With C = Zᵀ Z / (n - 1) of
+/// the centred rows Z, it is (‖C‖² - Σ Cᵢᵢ²) / (d (d - 1)); VICReg (Bardes, Ponce and LeCun 2022,
+/// arXiv:2105.04906) divides by d. Since ‖Zᵀ Z‖ = ‖Z Zᵀ‖, both forms have the same value and
 /// gradient in exact arithmetic. The loss depends on the whole batch. Throws std::invalid_argument
 /// for fewer than two rows or two features.
 at::Tensor covariance_loss(const at::Tensor& embeddings, CovarianceForm form);

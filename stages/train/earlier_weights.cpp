@@ -22,7 +22,7 @@ using runner::ErrorCode;
 using runner::StageError;
 using ChoiceOfCheckpoint = runner::CheckpointSource::Choice;
 
-/// The checkpoint whose weights a training with these options ends with.
+/// Returns the checkpoint that a training run with this `keep` ends with.
 std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep keep) {
   auto best = keep != Keep::kLast ? checkpoints.load_best(CheckpointPart::kWeights) : std::nullopt;
   return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kWeights);
@@ -53,8 +53,8 @@ std::optional<FoundCheckpoint> load(const runner::CheckpointSource& weights,
   return std::nullopt;
 }
 
-/// True for the average of the weights, false for the trained ones; nullopt if the training keeps
-/// no average.
+/// Returns true for the average of the weights, false for the trained weights; nullopt if the run
+/// kept no average.
 std::optional<bool> takes_average(const runner::CheckpointSource& weights,
                                   const TrainerOptions& options) {
   if (options.average) return weights.averaged.value_or(options.average->is_result);
@@ -64,8 +64,7 @@ std::optional<bool> takes_average(const runner::CheckpointSource& weights,
       .with_help("leave out --weights averaged");
 }
 
-/// Reuses only exactly the weights that the training ended with: with others its output would
-/// change.
+/// Reuses only the exact weights that training ended with: others would change the output.
 std::optional<EarlierWeights> find_reused(const runner::CheckpointSource& weights,
                                           const TrainerOptions& options,
                                           runner::RunContext& context) {
@@ -107,7 +106,7 @@ EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
     throw StageError(ErrorCode::kNoCheckpoint,
                      "there is no checkpoint in '" + source.folder.string() + "'" +
                          (unmeasured ? " that was measured on validation data" : ""))
-        .with_help(unmeasured ? "take the newest: --checkpoint latest"
+        .with_help(unmeasured ? "use the newest: --checkpoint latest"
                               : "train the run first: `retort resume` continues it");
   }
   try {
@@ -124,7 +123,7 @@ EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
   } catch (const std::runtime_error& error) {
     throw StageError(ErrorCode::kDamagedWeights,
                      "the checkpoint '" + found->folder.string() +
-                         "' does not say what data it was trained on: " + error.what())
+                         "' does not record what data it was trained on: " + error.what())
         .with_help("use a checkpoint that this version trained");
   }
 }

@@ -38,8 +38,8 @@ void EarlyStopping::load_state(const nlohmann::json& state) {
   best_epoch_ = has_best ? std::optional(fields.count("best_epoch")) : std::nullopt;
   best_ = fields.number("best");
   waited_ = fields.count("waited");
-  is_content_ = state.contains("content") && fields.flag("content");  // older states have no such
-                                                                      // field: never content
+  is_content_ = state.contains("content") && fields.flag("content");  // older states lack
+                                                                      // this field
 }
 
 }  // namespace stages

@@ -8,31 +8,31 @@
 namespace stages {
 
 /// Tracks which epoch was best by one number, and stops after too many validations without
-/// improvement. Epochs that are not validated do not count.
+/// improvement. Epochs without a validation do not count.
 class EarlyStopping {
  public:
-  /// `patience`: stop after this many validations in a row without improvement; nullopt: never. An
-  /// improvement of at most `minimum_improvement` does not count.
+  /// `patience` is the number of validations in a row without improvement after which to stop;
+  /// nullopt: never stop. An improvement of `minimum_improvement` or less does not count.
   EarlyStopping(bool higher_is_better, std::optional<std::int64_t> patience,
                 double minimum_improvement = 0);
 
-  /// Records the validation value of `epoch`. True if it is better than in every validation before;
+  /// Records the validation value of `epoch`. Returns true if it is better than all earlier values;
   /// NaN never is.
   bool observe(std::int64_t epoch, double value);
 
   /// Records that a validation was good enough to stop.
   void be_content() { is_content_ = true; }
 
-  /// True if patience has run out with the latest validation, or one was good enough.
+  /// True if patience has run out, or a validation was good enough.
   bool exhausted() const { return is_content_ || (patience_ && waited_ >= *patience_); }
   bool is_content() const { return is_content_; }
 
-  /// nullopt until an epoch has been observed with a finite value.
+  /// Returns the best epoch; nullopt until an epoch has a finite value.
   std::optional<std::int64_t> best_epoch() const { return best_epoch_; }
   double best() const { return best_; }
 
-  /// All state needed to continue as if never interrupted. load_state() throws std::runtime_error
-  /// for anything else.
+  /// The state that is needed to continue as if never interrupted. load_state() throws
+  /// std::runtime_error for anything that state() did not return.
   nlohmann::json state() const;
   void load_state(const nlohmann::json& state);
 
@@ -42,7 +42,7 @@ class EarlyStopping {
   const double minimum_improvement_;
   std::optional<std::int64_t> best_epoch_;
   double best_ = 0;
-  std::int64_t waited_ = 0;  // validations since the best one, or since the start
+  std::int64_t waited_ = 0;  // validations since the best, or since the start
   bool is_content_ = false;
 };
 

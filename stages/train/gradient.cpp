@@ -27,9 +27,9 @@ std::vector<std::int64_t> range(std::int64_t begin, std::int64_t end) {
   return numbers;
 }
 
-/// The names by which dropout identifies the rows of units [begin, end), whatever part they are run
-/// in. Samples are named by their indices, or by position in the batch if these are unknown; rows
-/// of groups are named by position in the batch's tensor.
+/// Returns the names by which dropout identifies the rows of units [begin, end), whichever part
+/// they run in. Samples are named by their indices, or by position in the batch if these are
+/// unknown; rows of groups are named by position in the batch's tensor.
 RowNames row_names(const Batch& batch, std::int64_t begin, std::int64_t end) {
   if (!batch.grouped()) {
     const auto& indices = batch.indices;
@@ -44,8 +44,8 @@ RowNames row_names(const Batch& batch, std::int64_t begin, std::int64_t end) {
   return names;
 }
 
-/// A copy of the statistics that a network's layers have collected (BatchNorm), made at
-/// construction and restored by put_back().
+/// A copy of the running statistics of a network's layers (BatchNorm), made by the constructor and
+/// restored by put_back().
 class Collected {
  public:
   explicit Collected(const torch::nn::Module& network) {
@@ -61,13 +61,13 @@ class Collected {
   std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;
 };
 
-/// True if the ranks exchange embeddings in accumulate_gradient(), which then agrees with them by
-/// itself when memory runs out.
+/// True if the ranks exchange embeddings in accumulate_gradient(), which then also handles an
+/// out-of-memory error on any of them.
 bool ranks_meet(const TrainingStep& step, const StepPlan& plan, const runner::RankOfRun& ranks) {
   return ranks.size > 1 && (plan.two_pass || couples_batch(step));
 }
 
-/// One call of accumulate_gradient().
+/// Implements one call of accumulate_gradient().
 class Accumulation {
  public:
   Accumulation(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
@@ -106,9 +106,9 @@ class Accumulation {
   }
 
  private:
-  /// Runs one micro-batch after another, calling `keep(run(part))`; `run` is called with dropout
-  /// set to name its rows. A dry run may know the result of a micro-batch without running it
-  /// (Repetition). `name` is that of the pass.
+  /// Runs the micro-batches one after another and calls `keep(run(part))` for each; during `run`,
+  /// dropout is seeded for the rows of the part. A dry run may know the result of a micro-batch
+  /// without running it (Repetition). `name` is the name of the pass.
   template <typename Run, typename Keep>
   void for_each_part(const char* name, Run run, Keep keep) const {
     for_each_part_of(share_, name, run, keep);
@@ -126,8 +126,9 @@ class Accumulation {
     }
   }
 
-  /// Layers that mix the samples of a part (BatchNorm) cannot process a last part of one sample: it
-  /// gets a second one from the part before. Over several ranks they see more than the part.
+  /// Layers that mix the samples of a part (BatchNorm) cannot process a last part with one sample,
+  /// so it gets a second sample from the part before. With several ranks these layers see more than
+  /// the part.
   std::int64_t end_of_part(std::int64_t begin, std::int64_t last) const {
     const std::int64_t end = std::min(begin + size_, last);
     if (!step_.mixes_samples() || mixes_over_ranks_ || last - end != 1) return end;
@@ -152,22 +153,22 @@ class Accumulation {
   }
 
   /// Gradient caching: Gao, Zhang, Han and Callan, "Scaling deep contrastive learning batch size
-  /// under memory limited setup", RepL4NLP 2021. The loss's gradient by the embeddings needs all
-  /// embeddings but not their graph, and the gradient by the weights is linear in it. Each encoding
-  /// has its own precision scope, so that a weight cast made without a graph is never reused with a
-  /// graph.
+  /// under memory limited setup", RepL4NLP 2021. The gradient of the loss with respect to the
+  /// embeddings needs all embeddings but not their graph, and the gradient with respect to the
+  /// weights is linear in it. Each encoding has its own precision scope, so that a weight cast made
+  /// without a graph is never reused with a graph.
   void run_two_passes() {
     assert(!step_.mixes_samples() || mixes_over_ranks_);
     EncodedParts parts;
     NamedTensors own;
     together(ranks_, [&] {
-      const Collected before(network_.module());  // otherwise each pass would collect the same
+      const Collected before(network_.module());  // each pass would otherwise update the
                                                   // statistics again
       const auto first_pass = [&](const Batch& part) {
         const torch::NoGradGuard no_graph;
         return encode(part);
       };
-      // A dry run has no other rank: it encodes the shares of all, one after another.
+      // A dry run has no other rank: it encodes the shares of all ranks, one after another.
       const Share share = has_others() ? share_ : Share{0, batch_.units()};
       for_each_part_of(share, "first", first_pass,
                        [&](NamedTensors encoded) { parts.add(std::move(encoded)); });
@@ -202,7 +203,7 @@ class Accumulation {
     });
   }
 
-  /// The embeddings of all ranks, and where this rank's rows are among them.
+  /// The embeddings of all ranks, and the position of this rank's rows among them.
   struct Gathered {
     NamedTensors encoded;
     std::vector<std::pair<std::string, std::pair<std::int64_t, std::int64_t>>> own;  // begin, rows
@@ -229,7 +230,7 @@ class Accumulation {
 
   bool has_others() const { return group_of(ranks_) != nullptr; }
 
-  /// The rows of this rank; what is not in rows, on rank 0 alone.
+  /// Returns the gradients of this rank's rows, and on rank 0 also the gradients that have no rows.
   NamedTensors own_rows(const NamedTensors& gradients, const Gathered& all) const {
     if (!has_others()) return gradients;
     NamedTensors own;
@@ -243,8 +244,8 @@ class Accumulation {
     return own;
   }
 
-  /// The gradient of the whole batch's loss by each of its embeddings that it depends on.
-  /// Everything else that it depends on gets its gradient here.
+  /// Returns the gradient of the whole batch's loss with respect to each embedding that it depends
+  /// on. Everything else that the loss depends on gets its gradient here.
   NamedTensors gradients_by(const NamedTensors& encoded) {
     NamedTensors leaves, gradients;
     for (const auto& [name, tensor] : encoded)
@@ -257,7 +258,8 @@ class Accumulation {
     const bool is_first = ranks_.rank == 0;
     numbers_.add(is_first ? measured.sums : measured.sums * 0);
     backward(measured.loss);
-    // Every rank has the gradient of what the loss itself depends on, and one of them counts.
+    // Every rank has computed the gradient of what the loss itself depends on; only the first
+    // rank's counts.
     if (!is_first) network_.module().zero_grad();
     for (const auto& [name, leaf] : leaves) {
       if (leaf.grad().defined()) gradients.set(name, leaf.grad());

@@ -14,29 +14,30 @@
 
 namespace stages {
 
-/// Adds the gradient of the mean loss of `batch` to every parameter's .grad. The network has
-/// already placed the batch, `plan` says how it is split, and the network is prepared as the plan's
-/// numerics say. `weight` is the step's weight(whole batch). `scale`, if given, is a float32 scalar
-/// on the device that multiplies the gradient. `key` seeds dropout, together with the batch's
-/// indices, or if it has none with the positions in it, and the names of its inputs (ScopedInput).
+/// Adds the gradient of the mean loss of `batch` to every parameter's .grad. The batch must have
+/// been placed by the network, and the network prepared with the plan's numerics; `plan` determines
+/// how the batch is split. `weight` is the step's weight(whole batch). `scale`, if given, is a
+/// float32 scalar on the device that multiplies the gradient. `key` seeds dropout, together with
+/// the samples' indices (their positions, if the batch has none) and the names of the inputs
+/// (ScopedInput).
 ///
 /// If the plan has two passes, every micro-batch is encoded twice: first without a graph, to
-/// compute the loss and the scores of the batch as a whole; then with a graph, to propagate the
-/// loss's gradient from the embeddings to the weights. Anything else that the loss depends on, such
-/// as a learned temperature, gets its gradient once.
+/// compute the loss and the scores of the whole batch; then with a graph, to propagate the loss's
+/// gradient from the embeddings to the weights. Anything else that the loss depends on, such as a
+/// learned temperature, gets its gradient once.
 ///
-/// `after_micro_batch` is called whenever a part has been run with a graph and its gradient has
+/// `after_micro_batch` is called after each part has been run with a graph and its gradient has
 /// been computed; it may be empty.
 ///
-/// `before_backward` is given the loss of what is run with a graph, before its backward pass; it
-/// may be empty. Two passes over parts do not call it.
+/// `before_backward` is called with the loss before each backward pass of a part that has a graph;
+/// it may be empty. Two passes over parts do not call it.
 ///
-/// One of several `ranks` computes its share of the batch alone; the gradients and numbers of all
-/// add up to those of the batch (accumulate_over_ranks()). A loss over the whole batch is computed
-/// by every rank, from the embeddings of all. Layers that mix the samples of a batch see those of
-/// all ranks (ScopedRankStatistics).
+/// With several `ranks`, each computes its share of the batch alone, and the sums of all gradients
+/// and numbers are those of the batch (accumulate_over_ranks()). A loss over the whole batch is
+/// computed by every rank, from the embeddings of all ranks. Layers that mix the samples of a batch
+/// see the samples of all ranks (ScopedRankStatistics).
 ///
-/// Returns what was measured, not yet copied to the host: one part for each micro-batch, or one
+/// Returns the measurements, not yet copied to the host: one part for each micro-batch, or a single
 /// part with two passes.
 StepNumbers accumulate_gradient(
     const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, double weight,
@@ -45,8 +46,9 @@ StepNumbers accumulate_gradient(
     const std::function<void(const at::Tensor& loss)>& before_backward = {},
     const runner::RankOfRun& ranks = {});
 
-/// Has each rank call `prepare` and then `accumulate`, which is accumulate_gradient(), and sums the
-/// gradients of `parameters` and the numbers over all of them: one part with several ranks.
+/// Has each rank call `prepare` and then `accumulate`, which calls accumulate_gradient(), and sums
+/// the gradients of `parameters` and the numbers over all ranks. With several ranks, the numbers
+/// have a single part.
 StepNumbers accumulate_over_ranks(GradientSum& sum, const std::vector<at::Tensor>& parameters,
                                   const TrainingStep& step, const StepPlan& plan,
                                   const std::function<void()>& prepare,

@@ -11,7 +11,7 @@
 namespace stages {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;  // bytes: no kernel uses wider vectors
+constexpr std::int64_t kAlignment = 64;  // in bytes; no kernel uses wider vectors
 
 at::TensorOptions bytes_on(at::Device device) {
   return at::TensorOptions(at::kByte).device(device);

@@ -12,44 +12,44 @@ struct Event;
 
 namespace stages {
 
-/// Tensors of a device that are kept in host memory, in one block, and are copied to the device all
-/// at once while they are used there:
+/// Tensors of a device that are kept in host memory, in one block, and are copied to the device
+/// together while they are used there:
 ///
-///   HostBlock block({mean, square});                                    // zeros, alike
+///   HostBlock block({mean, square});                                    // zeros, same shapes
 ///   const at::Tensor scratch = block.scratch();                         // device memory
 ///   const std::vector<at::Tensor> on_device = block.bring(scratch);
 ///   update(on_device);
 ///   block.put_back(scratch);
 ///
-/// For a GPU the host memory is pinned, and only wait() makes the host wait. For a CPU it is a
-/// second block of ordinary memory. In a dry run the block is invisible to the trace and the
-/// machine.
+/// For a GPU, the host memory is pinned, and only wait() makes the host wait. For a CPU, it is a
+/// second block of ordinary memory. In a dry run, the block is visible neither to the trace nor to
+/// the machine.
 class HostBlock {
  public:
-  /// Zeros with the shapes, types and memory formats of `like`: at least one tensor, all on one
-  /// device.
+  /// Creates zeros with the shapes, types and memory formats of `like`, which must contain at least
+  /// one tensor and be on one device.
   explicit HostBlock(const std::vector<at::Tensor>& like);
   ~HostBlock();
   HostBlock(HostBlock&&) noexcept;
   HostBlock& operator=(HostBlock&&) noexcept;
 
-  /// The tensors in host memory; shared, not copied. While they are on the device they keep their
-  /// previous values.
+  /// Returns the tensors in host memory; shared, not copied. While they are on the device, these
+  /// keep their previous values.
   std::vector<at::Tensor> tensors() const { return within(memory_); }
-  /// Waits for the latest put_back(). Call it before the host reads or writes tensors().
+  /// Waits for the latest put_back(). Call this before the host reads or writes tensors().
   void wait() const;
-  /// Allocates device memory of bytes() bytes for bring().
+  /// Allocates bytes() bytes of device memory for bring().
   at::Tensor scratch() const;
   std::int64_t bytes() const { return bytes_; }
 
-  /// Copies all tensors to `scratch`, device memory of at least bytes() bytes, and returns views of
+  /// Copies all tensors to `scratch`, at least bytes() bytes of device memory, and returns views of
   /// it.
   std::vector<at::Tensor> bring(const at::Tensor& scratch) const;
-  /// The inverse: copies the current contents of `scratch` back to the host.
+  /// The inverse of bring(): copies the current contents of `scratch` back to the host.
   void put_back(const at::Tensor& scratch);
 
  private:
-  /// Where a tensor lies in the block.
+  /// The place of a tensor in the block.
   struct Place {
     std::int64_t offset, bytes;
     std::vector<std::int64_t> sizes, strides;
@@ -61,7 +61,7 @@ class HostBlock {
   std::int64_t bytes_ = 0;
   std::vector<Place> places_;
   at::Tensor memory_;                 // host memory, as bytes
-  std::unique_ptr<c10::Event> back_;  // records the latest put_back() of a GPU
+  std::unique_ptr<c10::Event> back_;  // recorded by the latest put_back() from a GPU
 };
 
 }  // namespace stages

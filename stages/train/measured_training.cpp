@@ -27,7 +27,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-constexpr std::int64_t kMostAtOnce = 4;  // units that are run at once
+constexpr std::int64_t kMostAtOnce = 4;  // units run at once
 
 std::int64_t bytes_of(const NamedTensors& tensors) {
   std::int64_t bytes = 0;
@@ -35,7 +35,7 @@ std::int64_t bytes_of(const NamedTensors& tensors) {
   return bytes;
 }
 
-/// Ways of computing a step that differ at most in the size of its parts, and in how an allocator
+/// True if the policies compute a step alike, except for the size of its parts and how an allocator
 /// replays it.
 bool are_one_way(MemoryPolicy one, const MemoryPolicy& other) {
   one.micro_batch = other.micro_batch;
@@ -46,7 +46,8 @@ bool are_one_way(MemoryPolicy one, const MemoryPolicy& other) {
   return is_computed_alike(one, other);
 }
 
-/// Whether `policy` computes as `written` says, with blocks recomputed or not if that is open.
+/// True if `policy` computes like `written`, with or without recomputed blocks if that choice is
+/// open.
 bool is_offered(MemoryPolicy policy, const MemoryPolicy& written) {
   const bool recomputes_blocks =
       policy.activation_checkpointing == ActivationCheckpointing{.blocks = true};
@@ -77,20 +78,20 @@ class RealSteps {
       recording_.own(item.value(), Owner::kParameter, in_network(item.key()));
     for (const auto& item : network_->named_buffers())
       recording_.own(item.value(), Owner::kBuffer, in_network(item.key()));
-    run(least_, parts());  // the optimizer's state is made in it
+    run(least_, parts());  // allocates the optimizer state
   }
 
-  /// What stays between two steps.
+  /// Returns the storages that stay live between two steps.
   std::vector<TracedStorage> kept() const { return recording_.alive(); }
   const StepExecution& execution() const { return execution_; }
   const torch::nn::Module& network() const { return *network_; }
 
-  /// Steps with parts of each size; memory may suffice for some alone.
+  /// Measures steps with parts of each size up to `most`; memory may suffice only for some.
   MeasuredWork steps(std::int64_t most) {
     return of_sizes(most, [this](std::int64_t size) { return run(size, parts()); });
   }
 
-  /// What each further unit of a batch takes that is cut.
+  /// Returns the bytes that each further unit of a split batch needs.
   std::int64_t per_unit_of_batch(const MeasuredWork& steps) {
     if (!is_cut_) return 0;
     std::int64_t more = 0;
@@ -125,7 +126,7 @@ class RealSteps {
     if (context_.node().ranks.size > 1) {
       throw StageError(ErrorCode::kOptionConflict,
                        "a network that needs the values of tensors is planned by real steps, which "
-                       "a single process runs")
+                       "need a single process")
           .in_stage("/device")
           .at("/count")
           .with_help("set device.count: 1");
@@ -196,7 +197,7 @@ class RealSteps {
   const at::Device device_;
   const bool is_cut_;
   const std::int64_t least_;
-  const Batch samples_;  // before the recording
+  const Batch samples_;  // created before the recording
   BlockRecording recording_;
   const std::shared_ptr<torch::nn::Module> network_;
   StepExecution execution_;
@@ -259,7 +260,8 @@ TracedPolicy MeasuredTraining::plan(const TrainingToPlan& training, const Memory
         "a step in two passes cannot be planned by real steps, and a dry run fails: " + why_)
         .at("/two_pass")
         .in_stage(policy.pointer)
-        .with_help("set memory.two_pass: off and use a smaller batch, or compute without values");
+        .with_help(
+            "set memory.two_pass: off and use a smaller batch, or avoid code that needs values");
   }
   MemoryPolicy as_run = policy;
   as_run.two_pass = training.policy.two_pass;  // it has no effect on a whole batch

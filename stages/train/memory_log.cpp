@@ -20,8 +20,8 @@
 namespace stages {
 namespace {
 
-constexpr std::size_t kGrowing = 3;  // number of epochs, each using more memory than the one
-                                     // before, that count as a leak
+constexpr std::size_t kGrowing = 3;  // number of epochs in a row with growing memory that
+                                     // count as a leak
 
 bool is_about_the_same(std::int64_t a, std::int64_t b) {
   constexpr double kNews = 0.05;
@@ -34,7 +34,7 @@ std::string gib(std::int64_t bytes) {
   return text;
 }
 
-/// The growth per step of evenly spaced `values`: the slope of the least-squares line.
+/// Returns the growth per step of evenly spaced `values`: the slope of the least-squares line.
 double slope(const std::vector<double>& values) {
   const auto n = static_cast<double>(values.size());
   double above = 0, below = 0;
@@ -139,7 +139,8 @@ void MemoryLog::say(const std::string& when) {
   peak_ = std::max(peak_, epoch_peak_);
   const MemoryUse use = meter_.use();
   const bool is_resident =
-      options_.device.is_cpu() && !has_cache(options_.device);  // left to the operating system
+      options_.device.is_cpu() &&
+      !has_cache(options_.device);  // memory is managed by the operating system
   const std::array<std::int64_t, 3> now = {use.allocated, is_resident ? 0 : use.reserved,
                                            epoch_peak_};
   const bool is_news = !reported_ || use.retries > reported_retries_ || cleared_ > 0 ||
@@ -181,7 +182,7 @@ void MemoryLog::watch_growth(std::int64_t step) {
       continue;
     context_.say("memory of owner '" + name + "' grows by " +
                  runner::bytes_text(static_cast<std::int64_t>(growth)) +
-                 " an epoch: something keeps what it should release");
+                 " per epoch: something keeps memory that it should release");
   }
 }
 
@@ -189,9 +190,9 @@ namespace {
 
 using runner::bytes_text;
 
-constexpr std::size_t kShownInRow = 3;  // number of items shown in a row
+constexpr std::size_t kShownInRow = 3;  // number of items per row
 
-/// The items listed under one heading.
+/// The items under one heading.
 struct Row {
   std::string heading;
   std::int64_t bytes = 0;
@@ -208,7 +209,8 @@ Row row_of(std::string heading, const std::vector<OutOfMemory::Owned>& tensors) 
 }
 
 Row row_of(StepPhase phase, const std::map<std::int64_t, std::int64_t>& counts) {
-  Row row{phase == StepPhase::kIdle ? "made between steps" : "made in " + std::string(name(phase)),
+  Row row{phase == StepPhase::kIdle ? "allocated between steps"
+                                    : "allocated in " + std::string(name(phase)),
           0,
           {}};
   for (const auto& [bytes, count] : counts) {
@@ -227,7 +229,7 @@ std::string in_words(Row row) {
   return line;
 }
 
-/// "phase 'backward' of step 2", or "step 2".
+/// Returns "phase 'backward' of step 2", or "step 2".
 std::string place(const OutOfMemory& what) {
   const std::string step = "step " + std::to_string(what.step);
   if (!what.refused || what.refused->phase == StepPhase::kIdle) return step;

@@ -29,43 +29,43 @@ class RunContext;
 
 namespace stages {
 
-/// A tensor that a training keeps from step to step, and its role.
+/// A tensor that training keeps from step to step, and its role.
 struct OwnedTensor {
   std::string owner;  ///< "parameter", "gradient", "optimizer_state" or "buffer"
   std::string name;
   at::Tensor tensor;
 };
 
-/// The tensors that `network` and its optimizer hold now. Tensors that share memory are listed
-/// once.
+/// Returns the tensors that `network` and its optimizer keep now. Tensors that share memory are
+/// listed once.
 std::vector<OwnedTensor> owned_tensors(const torch::nn::Module& network,
                                        const NamedTensors& optimizer_state);
 
-/// The owners in the order in which they are reported; "other" is everything without an owner.
+/// The owners in the order in which they are reported; "other" covers everything without an owner.
 inline constexpr const char* kOwners[] = {"parameter", "gradient", "optimizer_state", "buffer",
                                           "other"};
 
-/// Live bytes by kOwners. `live`: bytes in all.
+/// Returns the live bytes of each owner in kOwners. `live` is their total.
 std::vector<std::int64_t> bytes_by_owner(const std::vector<OwnedTensor>& owned, std::int64_t live);
 
-/// Reports the memory use of a training to the run: a line at the start, after every epoch, after
-/// the cache was emptied there, and at the end (at level detail if it repeats the line before);
-/// metrics every few steps and at the end of an epoch; and the owner of memory that grows from
-/// epoch to epoch. Empties the cache when requested. Logs nothing if a CPU's tensors are not
+/// Reports the memory use of a training run: a line at the start, after every epoch, after the
+/// cache was emptied at the end of an epoch, and at the end (at level detail if it repeats the line
+/// before); metrics every few steps and at the end of an epoch; and the owner of memory that grows
+/// from epoch to epoch. Empties the cache when requested. Logs nothing if a CPU's tensors are not
 /// counted (counting_allocator.h).
 ///
-///   memory/allocated, memory/reserved, memory/peak, memory/retries   bytes, of a step
-///   memory/peak_by_plan                     bytes in tensors, measured by planned, at the end
-///   memory/live/<owner>, memory/slope/<owner>            bytes, bytes per epoch; of an epoch
+///   memory/allocated, memory/reserved, memory/peak, memory/retries   bytes, after a step
+///   memory/peak_by_plan                      peak of live bytes / planned live bytes, at the end
+///   memory/live/<owner>, memory/slope/<owner>      bytes, bytes per epoch, after an epoch
 class MemoryLog {
  public:
   struct Options {
     c10::Device device;
-    std::int64_t log_every = 1;  ///< number of steps between the metrics of single steps
-    std::int64_t steps = 0;      ///< the last of which is logged too
+    std::int64_t log_every = 1;  ///< steps between two logged steps
+    std::int64_t steps = 0;      ///< total number; the last step is logged too
     EmptyCacheEvery empty_cache_every;
-    std::optional<std::int64_t> planned_live = {};  ///< live bytes by the plan
-    /// Releases unused blocks; empty: as the allocator of `device` does, malloc not at all.
+    std::optional<std::int64_t> planned_live = {};  ///< live bytes according to the plan
+    /// Releases unused blocks. Empty: uses the allocator of `device`, if it keeps any.
     std::function<void()> empty_cache = {};
   };
   /// `live_by_owner` splits the given number of live bytes by kOwners. `context` must outlive this
@@ -75,7 +75,7 @@ class MemoryLog {
 
   void begin();
   void end_micro_batch();
-  /// `step` is 1-based and counts over the whole training.
+  /// `step` is 1-based and counts from the start of training.
   void end_step(std::int64_t step);
   void end_epoch(std::int64_t epoch, std::int64_t step);
   /// `step` is the last step.
@@ -91,19 +91,18 @@ class MemoryLog {
   Options options_;
   const std::function<std::vector<std::int64_t>(std::int64_t)> live_by_owner_;
   MemoryMeter meter_;
-  std::int64_t epoch_peak_ = 0, peak_ = 0;  // bytes, since the last line and over the whole
-                                            // training
-  std::optional<std::array<std::int64_t, 3>>
-      reported_;  // allocated, reserved and peak in the last line that was not a repetition of the
-                  // one before
+  std::int64_t epoch_peak_ = 0, peak_ = 0;  // bytes, since the last line and since the start
+                                            // of training
+  std::optional<std::array<std::int64_t, 3>> reported_;  // allocated, reserved and peak in the last
+                                                         // line that did not repeat the line before
   std::int64_t reported_retries_ = 0;
   std::int64_t micro_batches_ = 0, steps_ = 0, epochs_ = 0, cleared_ = 0;
-  std::vector<std::vector<std::int64_t>> live_;  // by epoch and owner
+  std::vector<std::vector<std::int64_t>> live_;  // indexed by epoch and owner
 };
 
-/// What was known when a training ran out of memory.
+/// What is known when training runs out of memory.
 struct OutOfMemory {
-  /// A tensor that the training keeps from step to step.
+  /// A tensor that training keeps from step to step.
   struct Owned {
     std::string owner, name;  ///< "parameter", "head.weight"
     const void* data = nullptr;
@@ -115,22 +114,21 @@ struct OutOfMemory {
   std::int64_t micro_batch = 0;  ///< 0: the whole batch
   std::int64_t batch_size = 0;
   bool can_be_cut = true;       ///< the batch can be split without changing the training
-  std::string policy;           ///< where the policy stands in the recipe, "/memory"
+  std::string policy;           ///< the policy's place in the recipe, "/memory"
   bool has_own_budget = false;  ///< the recipe sets budget or memory_fraction
   std::string cause;            ///< message of the exception
 };
 
-/// The live tensors: one line for each owner with its largest tensors, and one for each phase with
-/// the sizes of what was allocated in it and has no owner.
+/// Returns a table of live tensors: one line for each owner with its largest tensors, and one for
+/// each phase with the sizes of the tensors without owner that were allocated in it.
 std::vector<std::string> live_table(const OutOfMemory& what);
 
-/// Collects what is known about step `step_number` of a training, which ran out of memory with
-/// `error`.
+/// Collects what is known about step `step_number`, which ran out of memory with `error`.
 OutOfMemory look_at_out_of_memory(const std::exception& error, std::int64_t step_number,
                                   const TrainingStep& step, const StepExecution& execution,
                                   std::int64_t batch_size, const MemoryPolicy& policy);
 
-/// An error that says what was tried when, and what to change.
+/// Returns an error that reports what was tried when, and what to change.
 runner::StageError out_of_memory_error(const OutOfMemory& what);
 
 }  // namespace stages

@@ -13,12 +13,12 @@
 namespace stages {
 namespace {
 
-/// The random numbers of one sample in one step. No layer's dropout uses the same counter.
+/// The random numbers of one sample in one step. They use a counter that no layer's dropout uses.
 class SampleNumbers {
  public:
   SampleNumbers(const StepKey& key, std::uint32_t name) : key_(key), name_(name) {}
 
-  /// In (0, 1).
+  /// Returns a number in (0, 1).
   double uniform() {
     constexpr std::uint32_t kMixing = 0xFFFFFFFF;
     if (next_ == 4) {
@@ -43,8 +43,8 @@ class SampleNumbers {
   int next_ = 4;
 };
 
-/// A box around a random centre, with about 1 - `share` of the pixels unless it extends over the
-/// edge.
+/// Returns a box around a random centre with about 1 - `share` of the pixels, or fewer if it
+/// extends over the edge.
 MixedBox draw_box(SampleNumbers& numbers, double share, std::int64_t height, std::int64_t width) {
   const double side = std::sqrt(1 - share);
   const auto cut = [&](std::int64_t length, std::int64_t& begin, std::int64_t& size) {
@@ -59,7 +59,7 @@ MixedBox draw_box(SampleNumbers& numbers, double share, std::int64_t height, std
   return box;
 }
 
-/// The samples shifted by one place, cyclically, in the same memory layout.
+/// Returns the samples shifted cyclically by one place, in the same memory layout.
 at::Tensor shifted(const at::Tensor& samples) {
   const std::int64_t last = samples.size(0) - 1;
   at::Tensor result = torch::empty_like(samples);
@@ -91,7 +91,7 @@ Batch mix_samples(const Batch& batch, const MixingOptions& options, const StepKe
       batch.tensors().contains("image") ? batch["image"] : tensors.front().second;
   const bool has_pixels = first.dim() == 4;
   std::vector<Mixture> mixtures;
-  std::vector<double> own, everywhere;  // label shares, and shares of what is blended everywhere
+  std::vector<double> own, everywhere;  // shares for labels, and for blending whole samples
   for (std::int64_t unit = 0; unit < batch.units(); ++unit) {
     const std::int64_t name =
         batch.indices.empty() ? unit : batch.indices[static_cast<std::size_t>(unit)];

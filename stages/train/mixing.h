@@ -8,7 +8,7 @@
 
 namespace stages {
 
-/// How the samples of a batch are mixed before training on them. 0: not mixed this way.
+/// How the samples of a batch are mixed before training on them. 0 turns a method off.
 struct MixingOptions {
   double mixup_alpha =
       0;  ///< mixup (Zhang and others 2018, arXiv:1710.09412), with shares from Beta(alpha, alpha)
@@ -24,19 +24,19 @@ struct MixedBox {
 
 /// How one sample is mixed with another.
 struct Mixture {
-  double share = 1;  ///< of the sample itself
-  MixedBox box;      ///< where CutMix shows the other sample; empty: both are blended everywhere
+  double share = 1;  ///< share of the sample itself
+  MixedBox box;      ///< where CutMix inserts the other sample; empty: both are blended everywhere
 };
 
-/// A function of the key and the sample's `name`, drawn with Philox. Images have `height` x `width`
-/// pixels. If both kinds are enabled, each is used equally often. CutMix shares are shares of
-/// pixels.
+/// Returns a mixture that depends only on the key and the sample's `name`, drawn with Philox.
+/// Images have `height` x `width` pixels. If both methods are enabled, each is used equally often.
+/// For CutMix, the share is the share of pixels.
 Mixture draw_mixture(const MixingOptions& options, const StepKey& key, std::uint32_t name,
                      std::int64_t height, std::int64_t width);
 
-/// Mixes each sample's floating-point inputs, such as "image", with those of the sample before it
-/// (for the first: the last). Adds "partner_label", the label of the other sample, and "share", the
-/// share of the sample itself. A batch of one is mixed with itself.
+/// Mixes each sample's floating-point inputs, such as "image", with those of the previous sample in
+/// the batch (for the first sample: the last). Adds "partner_label", the label of the other sample,
+/// and "share", the share of the sample itself. A single sample is mixed with itself.
 Batch mix_samples(const Batch& batch, const MixingOptions& options, const StepKey& key);
 
 }  // namespace stages

@@ -126,7 +126,7 @@ void Optimizer::take_step(Slot& slot, const std::optional<at::Tensor>& skip) {
 }
 
 bool Optimizer::skipped_first_steps() const {
-  // In a dry run skip has no value: steps count as taken.
+  // In a dry run, `skip` has no value: steps count as done.
   return first_skip_.defined() && !first_skip_.is_meta() && first_skip_.item<float>() == 1;
 }
 
@@ -233,7 +233,7 @@ void Optimizer::step(const std::optional<at::Tensor>& skip, std::optional<at::Te
                      const at::Tensor& scratch) {
   const torch::NoGradGuard no_graph;
   decide_first_steps();
-  if (divisor && divisor->scalar_type() != torch::kFloat) {  // the kernels read a float32
+  if (divisor && divisor->scalar_type() != torch::kFloat) {  // the kernels require a float32
     at::_foreach_div_(gradients(), *divisor);
     divisor.reset();
   }
@@ -294,7 +294,7 @@ void Optimizer::update(const std::vector<Slot*>& slots, const std::optional<at::
     return;
   }
   // The first step sets the momentum to the gradient itself, so it is handled separately from later
-  // ones.
+  // steps.
   std::vector<Slot*> later, fresh;
   for (Slot* slot : slots) (slot->fresh ? fresh : later).push_back(slot);
   if (!later.empty()) step_sgd(later, skip, divisor, /*fresh=*/false);
@@ -363,7 +363,7 @@ NamedTensors Optimizer::state_of(const std::vector<Part>& parts, bool kept) cons
   std::vector<NamedTensors::Item> items;
   const bool skipped = skipped_first_steps();
   for (const Slot& slot : slots_) {
-    // Momentum that no step has set is not used: the first gradient replaces it.
+    // Momentum that no step has set is unused: the first gradient replaces it.
     if (slot.fresh || (slot.undecided && skipped) || slot.is_kept != kept) continue;
     for (const Part& part : parts)
       items.emplace_back(slot.name + "." + part.first,
@@ -447,7 +447,7 @@ void Optimizer::load_state(const NamedTensors& state) {
     fresh.back().fresh = false;
   }
   if (!given.empty()) refuse("a '" + given.begin()->first + "' for no parameter");
-  // Frees the old state first: there may not be enough memory for both.
+  // Free the old state first: there may not be enough memory for both.
   slots_ = std::move(fresh);
   pieces_.clear();
   first_skip_.reset();

@@ -34,7 +34,7 @@ ParameterGroupOptions read_group(runner::ConfigReader& reader, std::size_t index
   return group;
 }
 
-/// Makes groups from the learning rate factors of parts; none if no factor changes anything.
+/// Makes groups from the learning rate factors of parts. Returns none if all factors are 1.
 std::vector<ParameterGroupOptions> read_factors(runner::ConfigReader& reader,
                                                 const std::vector<NetworkPart>& parts) {
   std::vector<ParameterGroupOptions> groups;
@@ -57,7 +57,7 @@ std::vector<ParameterGroupOptions> read_factors(runner::ConfigReader& reader,
   return groups;
 }
 
-/// The names of all parameters and of the modules that contain them.
+/// Returns the names of all parameters and of the modules that contain them.
 std::vector<std::string> known_names(const std::vector<NamedTensors::Item>& parameters) {
   std::vector<std::string> names;
   std::set<std::string> seen;
@@ -70,8 +70,8 @@ std::vector<std::string> known_names(const std::vector<NamedTensors::Item>& para
   return names;
 }
 
-/// True if a factor applies to everything that the parts before it do not name. It would then also
-/// apply to a missing part, under whatever name the network has it.
+/// True if one factor applies to everything that the other parts do not name. It would then also
+/// apply to a part that the network has under another name.
 bool names_the_rest(const std::vector<ParameterGroupOptions>& groups) {
   return std::ranges::any_of(groups, [](const ParameterGroupOptions& group) {
     return group.place.starts_with("/learning_rate_factors/") &&
@@ -79,21 +79,22 @@ bool names_the_rest(const std::vector<ParameterGroupOptions>& groups) {
   });
 }
 
-/// What to write in place of a pattern that matches nothing.
+/// Suggests what to write instead of a pattern that matches nothing.
 std::string advice_for(const ParameterGroupOptions& group, const std::string& pattern,
                        const std::vector<std::string>& known) {
   std::string advice = runner::did_you_mean_path(pattern, known);
   if (!advice.empty() || !group.is_part) return advice;
-  return "this network has other names: give the part a learning rate by parameter_groups";
+  return "this network uses other names: set the learning rate of the part in parameter_groups";
 }
 
-/// "bakbone" of "bakbone.**".
+/// Returns "bakbone" for "bakbone.**".
 std::string without_stars(std::string pattern) {
   while (pattern.ends_with(".*") || pattern.ends_with(".**")) pattern.resize(pattern.rfind('.'));
   return pattern;
 }
 
-/// The patterns that must match. For a part: only those that do, or its first one if none does.
+/// Returns the patterns that must match. For a part: only the patterns that do match, or its first
+/// one if none does.
 std::vector<std::string> patterns_of(const ParameterGroupOptions& group,
                                      const std::vector<NamedTensors::Item>& all) {
   if (!group.is_part) return group.match;
@@ -190,7 +191,7 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network,
     if (groups[i].may_be_empty) continue;
     throw StageError(ErrorCode::kOptionConflict, "the model trains no parameter of this group")
         .at(groups[i].place)
-        .with_help("leave the group out, or let the model train them");
+        .with_help("leave the group out, or make the model train these parameters");
   }
   if (result.empty() && all.empty()) {
     throw StageError(ErrorCode::kOptionConflict,
@@ -212,7 +213,7 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network,
 
 namespace {
 
-/// What a token of a pattern stands for.
+/// What a token of a pattern matches.
 enum class TokenKind { kCharacter, kWithinName, kAnything, kAnyModules };
 
 struct Token {
@@ -239,7 +240,7 @@ std::vector<Token> tokens(std::string_view pattern) {
   return result;
 }
 
-/// The positions reached in a pattern: `at[i]` is true if token i comes next.
+/// The positions reached in a pattern: `at_[i]` is true if token i may come next.
 class Positions {
  public:
   explicit Positions(const std::vector<Token>& pattern)
@@ -262,7 +263,8 @@ class Positions {
   }
 
  private:
-  /// A star may match nothing (more); "**." only at the beginning of a module's name.
+  /// Skips tokens that may match nothing (more): any star, but "**." only at the beginning of a
+  /// module's name.
   void pass_over(bool begins_module) {
     for (std::size_t i = 0; i < pattern_.size(); ++i) {
       if (!at_[i] || pattern_[i].kind == TokenKind::kCharacter) continue;

@@ -13,7 +13,7 @@ bool UsualSize::is_proportionate(double number) const {
 
 bool UsualSize::observe(double number) {
   constexpr double kLeast = 1,
-                   kGrowth = 1.05;  // so that a loss of 0.01 after one of 0.0001 is not reported
+                   kGrowth = 1.05;  // with kLeast, 0.01 after 0.0001 is not reported
   if (!is_proportionate(number)) return false;
   const double size = std::max(std::abs(number), kLeast);
   usual_ = usual_ ? std::max(*usual_, std::min(size, kGrowth * *usual_)) : size;
@@ -22,7 +22,7 @@ bool UsualSize::observe(double number) {
 
 namespace {
 
-constexpr std::int64_t kMaxSkipped = 100;  // by then the scale has shrunk by 2^100
+constexpr std::int64_t kMaxSkipped = 100;  // after this, the scale has shrunk by a factor of 2^100
 
 }  // namespace
 
@@ -33,7 +33,7 @@ void PendingSteps::mark_written() {
 void PendingSteps::flush(std::size_t allowed) {
   while (steps_.size() > allowed) {
     PendingStep& step = steps_.front();
-    const bool written = std::exchange(step.written, false);  // a step that is rejected here does
+    const bool written = std::exchange(step.written, false);  // a step that is refused here does
                                                               // not count as written
     refuse_not_finite(step.numbers, step.place, data_);
     skipped_in_a_row_ = step.numbers.skipped() ? skipped_in_a_row_ + 1 : 0;

@@ -14,19 +14,18 @@
 
 namespace stages {
 
-/// The usual size of a number (such as the loss) in past steps. A number is disproportionate if it
-/// is more than `factor` times the largest so far. The usual size grows slowly, so that a training
-/// that diverges step by step is noticed too. Before the first number there is no usual size: that
-/// number may be up to a million.
+/// Tracks the usual size of a number, such as the loss, over past steps. A number is
+/// disproportionate if it is more than `factor` times the usual size. The usual size grows slowly,
+/// so training that diverges step by step is noticed too. The first number may be up to a million.
 class UsualSize {
  public:
   explicit UsualSize(double factor) : factor_(factor) {}
 
-  /// False if `number` is disproportionate; it is then not recorded.
+  /// Returns false if `number` is disproportionate; it is then not recorded.
   bool observe(double number);
   bool is_proportionate(double number) const;
 
-  /// nullopt before the first number.
+  /// Returns the usual size; nullopt before the first number.
   const std::optional<double>& usual() const { return usual_; }
   void set_usual(std::optional<double> usual) { usual_ = usual; }
 
@@ -35,26 +34,26 @@ class UsualSize {
   std::optional<double> usual_;
 };
 
-/// A step whose numbers the host has not yet read.
+/// A step with numbers that the host has not read yet.
 struct PendingStep {
   StepPlace place;
   StepNumbers numbers;
   std::vector<Rates> rates;
   StepSnapshot before;
-  bool written = false;  ///< committed, and not known to have been skipped
+  bool written = false;  ///< committed, and not known to be skipped
 };
 
-/// The steps that are computed but not yet recorded. On a CPU a step is read before it is
-/// committed, on a GPU one step later, so that the host never waits for it:
+/// The steps that have been computed but not yet recorded. On a CPU, a step is read before it is
+/// committed; on a GPU, one step later, so the host never waits for it:
 ///
 ///   steps.add({…});
-///   steps.flush(1);  // all but the one that was added
+///   steps.flush(1);  // all except the one just added
 ///   execution.commit(…);
 ///   steps.mark_written();
 class PendingSteps {
  public:
-  /// `data` names samples in errors; `groups` are the names of the optimizer's groups. Both
-  /// references are borrowed.
+  /// `data` provides sample names for errors; `groups` are the names of the optimizer's groups.
+  /// `data` and `log` are borrowed.
   PendingSteps(const Dataset& data, std::vector<std::string> groups, TrainingLog& log)
       : data_(data), groups_(std::move(groups)), log_(log) {}
 
@@ -62,23 +61,24 @@ class PendingSteps {
   /// Marks the latest step as committed, if it has not been read yet.
   void mark_written();
 
-  /// Reads and records steps until `allowed` are left. Throws runner::StageError for a step whose
-  /// loss or gradient is not finite, and if the gradients have overflowed for a hundred steps.
-  /// Warns, once an epoch, if a loss or a gradient norm is out of all proportion to those before.
+  /// Reads and records steps until `allowed` are left. Throws runner::StageError for a step with a
+  /// loss or gradient that is not finite, and if the gradients have overflowed for a hundred steps
+  /// in a row. Warns once per epoch if a loss or gradient norm is out of proportion to earlier
+  /// ones.
   void flush(std::size_t allowed);
 
-  /// Undoes the earliest step that has not reached the weights, and all later ones.
+  /// Undoes the earliest step that has not changed the weights, and all later ones.
   void undo_unwritten() const;
 
-  /// What the recorded steps of this epoch measured.
+  /// Returns the measurements of the recorded steps of this epoch.
   const EpochSoFar& epoch() const { return epoch_; }
-  /// Starts another epoch; the latest step stays known.
+  /// Starts another epoch. The latest step is kept.
   void begin_epoch();
-  /// Whether a validation loss is in proportion to the losses of the steps.
+  /// True if a validation loss is in proportion to the losses of the steps.
   bool is_proportionate(double loss) const { return losses_.is_proportionate(loss); }
 
   std::int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
-  /// Continues from what an earlier training recorded.
+  /// Restores what a checkpoint has recorded.
   void restore(EpochSoFar epoch, std::int64_t skipped_in_a_row);
 
  private:

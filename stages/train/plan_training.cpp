@@ -25,21 +25,21 @@
 namespace stages {
 namespace {
 
-/// The largest number of units in an optimizer step.
+/// Returns the largest number of units in an optimizer step.
 std::int64_t units_of(const TrainingToPlan& training) {
   return std::min(training.options.batch_size, training.data.size);
 }
 
-/// The sizes of the batches that are traced. The last is a whole one: it finds the optimizer's
-/// state allocated, and the allocator's gaps left by the shorter batch at an epoch's end, whose
-/// tensors have other sizes.
+/// Returns the sizes of the batches to trace. The last is a whole batch: by then the optimizer
+/// state is allocated, and the allocator has gaps left by the shorter batch at the end of an epoch,
+/// which has tensors of other sizes.
 std::vector<std::int64_t> traced_batches(const TrainingToPlan& training) {
   const std::int64_t units = units_of(training),
                      rest = training.loader.drop_last ? 0 : training.data.size % units;
   return rest > 0 ? std::vector{units, rest, units} : std::vector{units, units};
 }
 
-/// Runs a training on the Meta device under one policy.
+/// Runs a training run on the Meta device under one policy.
 class TracedTraining {
  public:
   TracedTraining(const TrainingToPlan& training, const MemoryPolicy& policy, const Backend& backend,
@@ -60,8 +60,8 @@ class TracedTraining {
                                             training_.options, policy_, at::kMeta, context_);
     own_network();
     std::size_t last_step = 0, end_of_step = 0;
-    double flops = 0;             // of a step
-    std::int64_t operations = 0;  // of a step
+    double flops = 0;             // per step
+    std::int64_t operations = 0;  // per step
     std::int64_t step = 0;
     for (const std::int64_t size : traced_batches(training_)) {
       last_step = events_so_far();
@@ -86,10 +86,10 @@ class TracedTraining {
   }
 
  private:
-  /// Read directly, without copying the events as a trace would.
+  /// Returns the number of events, without copying them as MemoryTrace::events() does.
   static std::size_t events_so_far() { return living_recorder()->place().events; }
 
-  /// Bytes written between two events: the size of everything allocated there.
+  /// Returns the bytes written between two events: the size of everything allocated there.
   double traffic(std::size_t first_event, std::size_t end_event) const {
     const auto storages = trace_.storages();
     const auto events = trace_.events();
@@ -123,14 +123,14 @@ class TracedTraining {
     if (backend_.device == at::kCPU) {
       generators =
           torch::empty({before.generator_bytes()}, at::TensorOptions(at::kByte).device(at::kMeta));
-      trace_.own(generators, Owner::kBuffer, "the state of the random generator");
+      trace_.own(generators, Owner::kBuffer, "the random generator's state");
     }
     StepExecution::Computed computed = execution.compute(*batch, {context_.node().seed, step});
     for (const auto& item : network_->named_parameters()) {
       if (item.value().grad().defined())
         trace_.own(item.value().grad(), Owner::kGradient, in_network(item.key()));
     }
-    // For a GPU the host keeps the original batch, and the copy is freed.
+    // With a GPU, the host keeps the original batch, and the copy is freed.
     if (backend_.device != at::kCPU) batch.reset();
     execution.commit(computed);
     for (const auto& [name, tensor] : execution.state_on_device())
@@ -148,17 +148,17 @@ class TracedTraining {
   }
 
   /// A checkpoint is written tensor by tensor, each in element order. The weights to keep are read
-  /// from disk while the current ones are still in memory.
+  /// from disk while the current weights are still in memory.
   void end(const StepExecution& execution) {
     {
       const ScopedPhase phase(StepPhase::kCheckpointSave);
-      std::optional<Batch> next;  // has been read when the ranks agree to save
+      std::optional<Batch> next;  // already read when the ranks agree to save
       if (execution.plan().shards_optimizer) next = make_batch(training_.data, units_of(training_));
       for (const NamedTensors& saved : {weights(*network_), execution.state_on_device()}) {
         for (const auto& [name, tensor] : saved) tensor.detach().contiguous();
       }
       for (const at::Tensor& parameter : execution.optimizer().parameters_elsewhere())
-        torch::empty_like(parameter);  // received one after the other
+        torch::empty_like(parameter);  // received one after another
     }
     const auto read = [&](const NamedTensors& saved, const std::string& from) {
       std::vector<at::Tensor> tensors;
@@ -192,7 +192,8 @@ class TracedTraining {
   const ScopedModuleNames names_;
 };
 
-/// The trace of training under `policy`, reused from another training if that is traced alike.
+/// Returns the trace of training under `policy`; reuses the trace of another training run if that
+/// is traced alike.
 TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
                     const Backend& backend, Repeated micro_batches, runner::PlanContext& context) {
   const auto trace = [&] {
@@ -223,7 +224,7 @@ TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
               .validation = {}};
   if (training.validation) {
     as.validation = *training.validation;
-    // The upper bound of what validation_batch_size() may return.
+    // An upper bound for the result of validation_batch_size().
     as.validated = std::min(std::max(training.options.batch_size, policy.micro_batch.value_or(0)),
                             training.validation->size);
   }
@@ -259,8 +260,8 @@ PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget,
 
 namespace {
 
-/// Parts within which a loss compares its samples are declared by the recipe. Other parts would be
-/// a different loss, so changing them is not an alternative.
+/// Drops alternatives that would change the parts within which a loss compares samples. The recipe
+/// declares these parts, so other parts would be a different loss.
 void keep_to_declared_parts(const TrainingStep& step, const CutBatch& batch,
                             std::vector<runner::PlanAlternative>& all) {
   const auto compares_parts = [](const LossTerm& term) { return term.samples_in_group > 0; };
@@ -294,11 +295,11 @@ std::int64_t steps_per_epoch(std::int64_t size, bool drops_last, const TrainerOp
   const std::int64_t steps = size % batch_size != 0 && !drops_last ? whole + 1 : whole;
   if (steps > 0) return steps;
   throw StageError(ErrorCode::kTooFewSamples, "the training data has " + std::to_string(size) +
-                                                  " samples, which make no batch of " +
+                                                  " samples, too few for a batch of " +
                                                   std::to_string(batch_size))
       .at("/" + options.batch_option)
       .with_help(size == 0   ? ""
-                 : size == 1 ? "give it more samples"
+                 : size == 1 ? "add more samples"
                              : "lower " + options.batch_option + ", or set drop_last: false");
 }
 
@@ -320,8 +321,8 @@ std::int64_t training_length(std::int64_t size, bool drops_last, const TrainerOp
 
 namespace {
 
-/// Lists all members, so that a new one has to be assigned to those that count or those that do
-/// not.
+/// Lists all members, so that a new member has to be added either to those that count or to those
+/// that do not.
 auto what_counts(const MemoryPolicy& policy) {
   const auto& [pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision, tf32,
                layout, two_pass, two_pass_is_open, activation_checkpointing, checkpointing_is_open,
@@ -332,7 +333,7 @@ auto what_counts(const MemoryPolicy& policy) {
                              shard_is_open, in_backward_is_open));  // choices
   static_cast<void>(
       std::tie(budget, budget_share, memory_fraction));  // limits that the plan is compared with
-  static_cast<void>(recovery);                           // matters only once the plan was wrong
+  static_cast<void>(recovery);                           // matters only if the plan was wrong
   return std::tie(pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision,
                   tf32, layout, two_pass, activation_checkpointing, offloads_optimizer,
                   shards_optimizer, optimizer_in_backward, loss_form, empty_cache_every, allocator);

@@ -21,61 +21,59 @@
 
 namespace stages {
 
-/// A training to be planned; everything is borrowed.
+/// A training run to plan; everything is borrowed.
 struct TrainingToPlan {
   const TrainingStep& step;
   const Model& model;
   const DatasetDescription& data;          ///< the training data
-  const DatasetDescription& network_data;  ///< what the network is made for
+  const DatasetDescription& network_data;  ///< the data that the network is made for
   const DatasetDescription* validation = nullptr;
-  const Dataset* kept_data =
-      nullptr;  ///< the datasets themselves, for the memory that they keep; null: none
-  const Dataset* kept_validation = nullptr;  ///< the same for the validation data
+  const Dataset* kept_data = nullptr;  ///< to count the memory that the data keeps; null: none
+  const Dataset* kept_validation = nullptr;  ///< as above, for the validation data
   LoaderOptions loader;
   const TrainerOptions& options;
   const MemoryPolicy& policy;
-  /// Returns the step under another policy, if the policy affects it; null: `step`.
+  /// Returns the step under another policy; null if the step is the same under every policy.
   std::function<std::unique_ptr<TrainingStep>(const MemoryPolicy&)> step_under = {};
-  /// `model`, if dry runs may be shared with other trainings of the same model whose step has the
-  /// same structure(); null: not shared.
+  /// `model`, if dry runs may be shared with other training runs of the same model with a step of
+  /// equal structure(); null: not shared.
   std::shared_ptr<const Model> shared_model = {};
-  /// Plans it by real steps if a dry run fails; null: the dry run's error stands.
+  /// Plans by real steps if a dry run fails; null: the dry run's error is thrown.
   MeasuredTraining* measured = nullptr;
-  std::shared_ptr<const Dataset> samples = {}, validation_samples = {};  ///< for such steps
+  std::shared_ptr<const Dataset> samples = {}, validation_samples = {};  ///< for real steps
 };
 
-/// Determines what train() would need. It runs the code of train() on the Meta device: the first
-/// steps, with the shorter batch between them that an epoch may end with, a validation and the end
-/// of a training. If the policy leaves a choice, the fastest plan that fits is chosen
-/// (choose_policy.h), or, if the run has started before, the plan that it used then, if that fits.
-/// If the plan does not fit, or the context requests them, equivalent alternatives are examined
-/// too. A training that is traced like an earlier one in the graph (SharedTraces) is not traced
-/// again. Micro-batches are computed until they are shown to be all alike, and from then on only
-/// noted; computing them all gives the same plan. Throws runner::StageError if train() would reject
-/// the options.
+/// Determines what train() would need by running its code on the Meta device: the first steps, with
+/// the shorter last batch of an epoch in between, a validation and the end of training. If the
+/// policy leaves a choice, the fastest plan that fits is chosen (choose_policy.h); a resumed run
+/// keeps the plan that it used before, if that fits. If the plan does not fit, or the context
+/// requests them, equivalent alternatives are examined too. A training run that is traced like an
+/// earlier one in the graph (SharedTraces) is not traced again. Micro-batches are computed until
+/// they prove to be alike; after that, the trace only repeats their records, which gives the same
+/// plan. Throws runner::StageError if train() would reject the options.
 PlannedStep plan_training(const TrainingToPlan& training, runner::PlanContext& context,
                           Repeated micro_batches = Repeated::kNoted);
 
-/// The search by which plan_training() makes the choices that the policy leaves open, for `budget`
-/// bytes. It borrows both, and what the training borrows.
+/// Returns the search that makes the choices that the policy leaves open, within `budget` bytes. It
+/// borrows `training` and `context`, and what `training` borrows.
 PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget,
                            runner::PlanContext& context, Repeated micro_batches = Repeated::kNoted);
 
-/// The loader options with which a training reads `train` in batches of `batch_size`: those of the
-/// data, except that the last batch of an epoch is dropped if it has fewer samples than the step
-/// can learn from.
+/// Returns the loader options for reading `train` in batches of `batch_size`: those of the data,
+/// except that the last batch of an epoch is dropped if it has fewer samples than the step can
+/// learn from.
 LoaderOptions training_loader(const Dataset& train, const TrainingStep& step,
                               std::int64_t batch_size);
 
-/// The number of optimizer steps of a whole training on `size` samples. `drops_last`: an epoch
+/// Returns the number of optimizer steps for training on `size` samples. `drops_last`: an epoch
 /// drops an incomplete last batch. Throws runner::StageError if an epoch has no batch, or if the
 /// schedule does not fit.
 std::int64_t training_length(std::int64_t size, bool drops_last, const TrainerOptions& options);
 
-/// Everything that affects the dry run of a training. The seed and the class names have no effect;
-/// the number of samples matters through the batch sizes alone.
+/// Everything that affects the dry run of a training run. The seed and the class names have no
+/// effect; the number of samples matters only through the batch sizes.
 struct TracedAs {
-  std::shared_ptr<const Model> model;  ///< the identical object
+  std::shared_ptr<const Model> model;  ///< must be the identical object
   std::string step;                    ///< as returned by TrainingStep::structure()
   TrainerOptions options;
   MemoryPolicy policy;
@@ -84,26 +82,26 @@ struct TracedAs {
   bool resumes = false;
   DatasetDescription data, network_data;
   std::vector<std::int64_t> batches;  ///< the sizes of the batches that occur
-  /// The validation data and batch size; without data there is no validation.
+  /// The validation data and batch size; nullopt if there is no validation.
   std::optional<DatasetDescription> validation;
   std::int64_t validated = 0;
 };
 
-/// Whether steps under both policies compute and need the same.
+/// True if steps compute and need the same under both policies.
 bool is_computed_alike(const MemoryPolicy& one, const MemoryPolicy& other);
 
-/// Would both dry runs show the same, byte for byte?
+/// True if both dry runs would have the same result, byte for byte.
 bool are_traced_alike(const TracedAs& one, const TracedAs& other);
 
-/// Caches the dry runs of a graph's trainings. Trainings of one network, for example one for each
-/// pair of many classes, mostly have the same dry run.
+/// Caches the dry runs of a graph. Training runs of one network, for example one for each class
+/// pair, mostly have the same dry run.
 class SharedTraces {
  public:
-  /// Returns what `trace` returns; calls it only if no training that is traced alike was requested
-  /// before. If that one was refused, this one is refused too. Throws what `trace` throws.
+  /// Returns the result of `trace`, or the cached result of an earlier training run that is traced
+  /// alike. If that one was refused, this one is refused too. Throws what `trace` throws.
   TracedPolicy of(const TracedAs& training, const std::function<TracedPolicy()>& trace);
 
-  /// The number of traced trainings.
+  /// The number of traced training runs.
   std::size_t count() const { return known_.size(); }
 
  private:

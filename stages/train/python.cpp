@@ -41,8 +41,8 @@ std::string shape_text(const at::Tensor& tensor) {
   return nlohmann::json(tensor.sizes().vec()).dump();
 }
 
-/// A loss in Python. The recipe says how it couples samples. The plan obeys that, and a certificate
-/// shows whether it is true.
+/// A loss written in Python. The recipe declares how the loss couples samples. The plan relies on
+/// this, and a certificate shows whether it is true.
 class PythonTrainingStep final : public TrainingStep {
  public:
   PythonTrainingStep(const Model& model, const PythonTrainingOptions& options, std::int64_t classes)
@@ -69,8 +69,8 @@ class PythonTrainingStep final : public TrainingStep {
   bool declares_couplings() const override { return true; }
   bool reads_whole_batch() const override { return options_.coupling == Coupling::kWholeBatch; }
 
-  /// Where labels name classes, others are refused: a loss that picks logits by such a label would
-  /// end a GPU's process.
+  /// If labels name classes, any other label is refused: a loss that indexes logits with such a
+  /// label would end a GPU's process.
   std::optional<BadUnit> find_bad_unit(const Batch& batch) const override {
     if (classes_ == 0 || !batch.tensors().contains("label")) return {};
     const at::Tensor labels = batch["label"].contiguous();
@@ -100,7 +100,7 @@ class PythonTrainingStep final : public TrainingStep {
     return in_entry([&]() -> NamedTensors {
       const at::Tensor values = python_.loss(encoded, part);
       check_loss(values, encoded, part);
-      // The sum of half-precision numbers would overflow.
+      // Sums of half-precision numbers could overflow.
       const bool is_half = values.element_size() < 4;
       const at::Tensor full = is_half ? values.to(at::kFloat) : values;
       switch (options_.coupling) {
@@ -144,7 +144,7 @@ class PythonTrainingStep final : public TrainingStep {
     return (units + options_.samples_in_group - 1) / options_.samples_in_group;
   }
 
-  /// The last group may be smaller.
+  /// Returns the size of each group. The last group may be smaller.
   at::Tensor samples_of_groups(std::int64_t units, const at::TensorOptions& options) const {
     at::Tensor samples = torch::full({groups(units)}, options_.samples_in_group, options);
     samples[-1].fill_(units - (groups(units) - 1) * options_.samples_in_group);
@@ -175,7 +175,7 @@ class PythonTrainingStep final : public TrainingStep {
       case Coupling::kPerSample:
         if (values.dim() == 1 && values.size(0) == part.units()) break;
         refuse(shape + " for " + std::to_string(part.units()) +
-                   " samples, but with coupling: per_sample it returns one number per sample",
+                   " samples, but with coupling: per_sample it must return one number per sample",
                "use reduction='none' and reduce the rest, such as .mean(1), or set coupling: "
                "whole_batch if a sample's loss depends on others");
         break;
@@ -183,12 +183,12 @@ class PythonTrainingStep final : public TrainingStep {
         if (values.dim() == 1 && values.size(0) == groups(part.units())) break;
         refuse(shape + " for " + std::to_string(part.units()) + " samples in groups of " +
                    std::to_string(options_.samples_in_group) +
-                   ", but with coupling: per_group it returns one number per group",
+                   ", but with coupling: per_group it must return one number per group",
                "return the mean of each group of consecutive samples; the last may be smaller");
         break;
       case Coupling::kWholeBatch:
         if (values.dim() == 0) break;
-        refuse(shape + ", but with coupling: whole_batch it returns one number for the batch",
+        refuse(shape + ", but with coupling: whole_batch it must return one number for the batch",
                "return the mean over the batch, or set coupling: per_sample and return one number "
                "per sample");
         break;
@@ -196,8 +196,8 @@ class PythonTrainingStep final : public TrainingStep {
     const auto requires_gradient = [](const auto& item) { return item.second.requires_grad(); };
     if (torch::GradMode::is_enabled() && !values.requires_grad() &&
         std::ranges::any_of(encoded, requires_gradient)) {
-      refuse("returned a tensor that has no gradient: it does not depend on what was encoded",
-             "compute it of `encoded`, without .detach(), .item() or torch.no_grad()");
+      refuse("returned a tensor that has no gradient: it does not depend on `encoded`",
+             "compute it from `encoded`, without .detach(), .item() or torch.no_grad()");
     }
     // Only a certificate computes in float64.
     const auto is_double = [](const auto& item) {
@@ -205,8 +205,8 @@ class PythonTrainingStep final : public TrainingStep {
     };
     if (values.scalar_type() != at::kDouble && std::ranges::any_of(encoded, is_double)) {
       refuse(std::string("computes in ") + c10::toString(values.scalar_type()) +
-                 " where it gets float64, so nothing can be compared exactly",
-             "convert to the type of what was encoded: label.to(logits.dtype) in place of "
+                 " although its input is float64, so nothing can be compared exactly",
+             "convert to the type of the encoded tensors: label.to(logits.dtype) instead of "
              "logits.float()");
     }
   }
@@ -223,8 +223,8 @@ class PythonTrainingStep final : public TrainingStep {
         name.starts_with("epoch_") || std::ranges::find(kTaken, name) != kTaken.end()) {
       refuse("returned a score named '" + name.substr(0, kLongest) +
                  "', which cannot be recorded as train/" + name.substr(0, kLongest),
-             "name scores by letters, digits and '_'; loss, learning_rate, gradient_norm, "
-             "loss_scale and epoch_... are recorded already");
+             "use only letters, digits and '_' in names; loss, learning_rate, gradient_norm, "
+             "loss_scale and epoch_... are already recorded");
     }
     if (values.dim() == 1 && values.size(0) == part.units() && !values.is_complex()) return;
     refuse("returned a tensor of shape " + shape_text(values) + " as '" + name + "' for " +
@@ -232,7 +232,7 @@ class PythonTrainingStep final : public TrainingStep {
            "return one number per sample, such as (logits.argmax(1) == label)");
   }
 
-  /// The scores of all parts and batches are added by name.
+  /// Checks that all parts and batches have the same score names, since scores are added by name.
   void check_score_names(const NamedTensors& sums) const {
     std::vector<std::string> names;
     for (const auto& [name, sum] : sums) names.push_back(name);
@@ -259,7 +259,8 @@ class PythonTrainingStep final : public TrainingStep {
   const PythonTrainingOptions options_;
   const std::int64_t classes_;  // 0: none
   const PythonStep python_;
-  mutable std::optional<std::vector<std::string>> score_names_;  // once it has returned some
+  mutable std::optional<std::vector<std::string>>
+      score_names_;  // nullopt until score() has returned
 };
 
 std::unique_ptr<TrainingStep> make_python_step(const PythonTrainingOptions& options,

@@ -21,8 +21,8 @@ double cosine(double from, double to, double progress) {
 
 constexpr double kSmallestChange = 1e-8;
 
-/// A learning rate after `reductions` reductions. A reduction by no more than 1e-8 is skipped, as
-/// in torch.
+/// Returns the learning rate after `reductions` reductions. A reduction by at most 1e-8 is skipped,
+/// as in torch.
 double reduced(const PlateauSchedule& schedule, double learning_rate, std::int64_t reductions) {
   for (; reductions > 0; --reductions) {
     const double lower = std::max(learning_rate * schedule.factor, schedule.min_learning_rate);
@@ -40,7 +40,7 @@ double power(double base, std::int64_t exponent) {
   return std::pow(base, static_cast<double>(exponent));
 }
 
-/// Of a WarmupCosineSchedule or a WarmupLinearSchedule.
+/// Returns the warmup steps of a WarmupCosineSchedule or a WarmupLinearSchedule.
 std::int64_t warmup_length(const auto& schedule, std::int64_t steps) {
   if (schedule.warmup_steps) return *schedule.warmup_steps;
   return static_cast<std::int64_t>(
@@ -71,7 +71,7 @@ Rates one_cycle(const OneCycleSchedule& schedule, double peak, double step, doub
   const Phase& phase = phases[current];
   const double length = phase.end - begin;
   const double progress =
-      length == 0 ? 1 : (step - begin) / length;  // a rise of one step starts at the top
+      length == 0 ? 1 : (step - begin) / length;  // a rise in one step starts at the top
   const auto between = [&](double from, double to) {
     return schedule.anneal_strategy == Anneal::kLinear ? from + (to - from) * progress
                                                        : cosine(from, to, progress);
@@ -81,7 +81,7 @@ Rates one_cycle(const OneCycleSchedule& schedule, double peak, double step, doub
   return rates;
 }
 
-/// The position of an epoch in its period of a cosine with restarts, from 0 to below 1.
+/// Returns the position of an epoch in its period of a cosine with restarts, from 0 to below 1.
 double period_progress(const CosineRestartsSchedule& schedule, std::int64_t epoch) {
   std::int64_t period = schedule.first_period;
   if (schedule.period_factor == 1) epoch %= period;
@@ -136,7 +136,7 @@ struct At {
     return {reduced(schedule, learning_rate, point.reductions), {}};
   }
 
-  /// The completed share of the steps after the warmup.
+  /// Returns the completed share of the steps after the warmup.
   double fallen(std::int64_t warmup) const {
     return share(point.step - warmup, std::max<std::int64_t>(point.steps - warmup, 1));
   }
@@ -163,8 +163,8 @@ void check_length(const Schedule& schedule, std::int64_t steps) {
     const std::int64_t warmup = warmup_length(one, steps);
     if (warmup < steps || steps == 1) return;
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                             "the warm-up takes " + std::to_string(warmup) +
-                                 " steps and the whole training only " + std::to_string(steps))
+                             "the warm-up has " + std::to_string(warmup) +
+                                 " steps, but the whole training only " + std::to_string(steps))
         .at(one.warmup_steps ? "/schedule/warmup_steps" : "/schedule")
         .with_help("lower warmup_steps, or train for more epochs");
   };

@@ -25,29 +25,29 @@ struct CosineSchedule {
   bool operator==(const CosineSchedule&) const = default;
 };
 
-/// Half cosines down, each of which restarts at the learning rate: torch's
-/// CosineAnnealingWarmRestarts, stepped once an epoch (Loshchilov and Hutter, "SGDR", 2017).
+/// Half cosines down, each starting again at the learning rate: torch's
+/// CosineAnnealingWarmRestarts, stepped once per epoch (Loshchilov and Hutter, "SGDR", 2017).
 struct CosineRestartsSchedule {
   std::int64_t first_period = 1;   ///< epochs
-  std::int64_t period_factor = 1;  ///< each period's length relative to the one before
+  std::int64_t period_factor = 1;  ///< length of each period relative to the previous one
   double min_learning_rate = 0;
   bool operator==(const CosineRestartsSchedule&) const = default;
 };
 
 /// Linear warmup, then half a cosine, or another number of cosine waves: torch's LinearLR followed
-/// by CosineAnnealingLR. With start_factor 0 it is get_cosine_schedule_with_warmup of transformers.
-/// Exactly one of steps and fraction is set.
+/// by CosineAnnealingLR. With start_factor 0, it is get_cosine_schedule_with_warmup of
+/// transformers. Exactly one of warmup_steps and warmup_fraction is set.
 struct WarmupCosineSchedule {
   std::optional<std::int64_t> warmup_steps;
   std::optional<double> warmup_fraction;  ///< share of all steps, rounded up
   double start_factor = 0;
   double min_learning_rate = 0;
-  double num_cycles = 0.5;  ///< of the cosine
+  double num_cycles = 0.5;  ///< number of cosine waves after the warmup
   bool operator==(const WarmupCosineSchedule&) const = default;
 };
 
 /// Linear warmup from 0, then linear decay to 0: get_linear_schedule_with_warmup of transformers.
-/// Exactly one of steps and fraction is set.
+/// Exactly one of warmup_steps and warmup_fraction is set.
 struct WarmupLinearSchedule {
   std::optional<std::int64_t> warmup_steps;
   std::optional<double> warmup_fraction;  ///< share of all steps, rounded up
@@ -87,7 +87,7 @@ struct OneCycleSchedule {
   bool cycle_momentum = false;
   double base_momentum = 0, max_momentum = 0;
   std::int64_t legacy_steps_factor =
-      1;  ///< the schedule's length as a multiple of the steps that are run
+      1;  ///< length of the schedule as a multiple of the steps that are run
   bool operator==(const OneCycleSchedule&) const = default;
 };
 
@@ -97,7 +97,7 @@ struct PlateauSchedule {
   double factor = 0.5;
   std::int64_t patience = 0;  ///< validations without improvement to wait through
   double threshold = 0;       ///< how much better a number must be to count as an improvement
-  bool relative = true;       ///< the threshold is a share of the best number; false: a difference
+  bool relative = true;       ///< threshold is a fraction of the best number; false: a difference
   std::int64_t cooldown = 0;  ///< validations after a reduction that do not count
   double min_learning_rate = 0;
   bool operator==(const PlateauSchedule&) const = default;
@@ -114,26 +114,27 @@ struct Rates {
   std::optional<double> momentum;  ///< momentum of SGD or beta1 of Adam, if the schedule cycles it
 };
 
-/// The position in a training; all counts start at 0.
+/// A position in training; all counts start at 0.
 struct SchedulePoint {
-  std::int64_t step = 0, steps = 0;  ///< optimizer steps; of the whole training
+  std::int64_t step = 0, steps = 0;  ///< optimizer steps done, and in total
   std::int64_t epoch = 0;
-  std::int64_t reductions = 0;  ///< the number of plateaus so far
+  std::int64_t reductions = 0;  ///< number of plateaus so far
 };
 
-/// The rates of one step, for parameters whose peak rate is `learning_rate`.
+/// Returns the rates of one step, for parameters with the peak rate `learning_rate`.
 Rates rates_at(const Schedule& schedule, double learning_rate, const SchedulePoint& point);
 
 /// Throws runner::StageError if the schedule does not fit a run of `steps` steps.
 void check_length(const Schedule& schedule, std::int64_t steps);
 
-/// "the schedule never reaches the learning rate 0.001: the highest of its 1 steps is 4e-09"; empty
-/// if the highest rate is within a tenth of it.
+/// Returns a message such as "the schedule never reaches the learning rate 0.001: the highest rate
+/// of the training, of 1 step, is 4e-09"; empty if the highest rate is within a tenth of the
+/// learning rate.
 std::string unreached_rate(const Schedule& schedule, double learning_rate, std::int64_t steps);
 
 /// The state of a PlateauSchedule.
 struct PlateauState {
-  std::optional<double> best;  ///< empty until a validation has given a finite number
+  std::optional<double> best;  ///< nullopt until a validation has a finite number
   std::int64_t bad_validations = 0;
   std::int64_t cooldown_left = 0;
   std::int64_t reductions = 0;
@@ -141,34 +142,34 @@ struct PlateauState {
   bool operator==(const PlateauState&) const = default;
 };
 
-/// Records a validation. A value that is not finite is never better.
+/// Records a validation. A value that is not finite never counts as better.
 void observe(PlateauState& state, const PlateauSchedule& schedule, double value,
              bool higher_is_better);
 
-/// Numbers keep all their bits.
+/// Keeps all bits of the numbers.
 nlohmann::json to_json(const PlateauState& state);
-/// Throws std::runtime_error for anything that to_json() did not write.
+/// Throws std::runtime_error for anything that to_json() did not return.
 PlateauState plateau_state_from_json(const nlohmann::json& json);
 
-/// Runs a schedule in one training, for all parameter groups.
+/// Runs the schedule of one training run, for all parameter groups.
 ///
 ///   const std::vector<Rates> rates = learning_rates.at(step, epoch);
 ///   learning_rates.observe(accuracy);  // after a validation
 class LearningRates {
  public:
-  /// `learning_rates`: of the groups; `steps`: of the whole training; `higher_is_better`: whether
-  /// the observed number improves by rising.
+  /// `learning_rates` are the learning rates of the groups, `steps` is the total number of steps.
+  /// `higher_is_better`: the observed number improves if it rises.
   LearningRates(Schedule schedule, std::vector<double> learning_rates, std::int64_t steps,
                 bool higher_is_better);
 
-  /// The rates of every group; `step` and `epoch` count from 0.
+  /// Returns the rates of all groups; `step` and `epoch` count from 0.
   std::vector<Rates> at(std::int64_t step, std::int64_t epoch) const;
 
-  /// Records the monitored number of a validation, by which a plateau is detected.
+  /// Records the monitored number of a validation, to detect plateaus.
   void observe(double value);
 
-  /// All state needed to continue as if never interrupted. load_state() throws std::runtime_error
-  /// for anything else.
+  /// The state that is needed to continue as if never interrupted. load_state() throws
+  /// std::runtime_error for anything that state() did not return.
   nlohmann::json state() const;
   void load_state(const nlohmann::json& state);
 

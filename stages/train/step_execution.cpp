@@ -28,8 +28,7 @@ GradScaler::GradScaler(Options options, at::Device device)
 at::Tensor GradScaler::unscale(const std::vector<at::Tensor>& gradients) const {
   const torch::NoGradGuard no_graph;
   at::Tensor overflow = torch::zeros({}, scale_.options());
-  // As in torch.amp: the reciprocal is computed in double, so that dividing by a power of two is
-  // exact.
+  // As in torch.amp, the reciprocal is computed in double, so dividing by a power of two is exact.
   const at::Tensor inverse = scale_.to(torch::kDouble).reciprocal().to(torch::kFloat);
   if (!gradients.empty())
     at::_amp_foreach_non_finite_check_and_unscale_(gradients, overflow, inverse);
@@ -63,7 +62,7 @@ at::Tensor global_norm(at::TensorList gradients) {
 
 namespace {
 
-/// 1 if the loss is not finite, else 0.
+/// Returns 1 if the loss is not finite, otherwise 0.
 at::Tensor is_broken(const at::Tensor& loss) {
   return loss.detach().isfinite().logical_not().to(torch::kFloat);
 }
@@ -169,16 +168,16 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
     }
     numbers.fetch();
   });
-  // On a CPU the numbers are checked before anything is written. On a GPU that would make the host
-  // wait. They are checked before the next step is committed; until then the GPU itself leaves the
-  // weights alone if they are not finite.
+  // On a CPU, the numbers are checked before anything is written. On a GPU, that would make the
+  // host wait, so they are checked before the next step is committed; until then, the GPU itself
+  // does not change the weights if the numbers are not finite.
   const bool host_looks = network_.device().is_cpu() || network_.device().is_meta();
   std::optional<at::Tensor> skip = host_looks ? overflow : std::optional(numbers.broken());
   return {std::move(numbers), std::move(gradients), std::move(overflow), std::move(divisor),
           std::move(skip),    std::move(scratch),   std::move(updated),  key.step};
 }
 
-/// What a step of the optimizer changes, with the ranks that do.
+/// Returns the weights that a step of the optimizer changes, with the ranks that update them.
 Messages StepExecution::updated_weights() const {
   const std::vector<at::Tensor> parameters = optimizer_.parameters();
   std::vector<ToSend> weights;
@@ -255,10 +254,11 @@ StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network
       plan_under(policy, step, network, samples, options,
                  choose_numerics(policy.numerics(), network, options.model_stage, context),
                  context.node().ranks.size);
-  // A CPU's memory is the host's memory.
+  // On a CPU, the state is already in host memory.
   plan.offloads_optimizer &= !at::Device(context.node().device).is_cpu();
   runner::RankOfRun ranks = context.node().ranks;
-  if (device.is_meta()) ranks.peers = nullptr;  // the others trace at another time, or not at all
+  if (device.is_meta())
+    ranks.peers = nullptr;  // the other ranks may trace at another time, or never
   return StepExecution(step, network, groups, std::move(plan), options.gradient_clip_norm, device,
                        options.average, ranks);
 }

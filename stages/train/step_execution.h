@@ -25,13 +25,13 @@
 namespace stages {
 
 /// Keeps fp16 gradients from underflowing. The loss is multiplied by a scale and the gradients are
-/// divided by it again. A step whose gradients overflow is skipped, and the scale is reduced. The
+/// divided by it. If the gradients overflow, the step is skipped and the scale is reduced. The
 /// rule, its constants and its kernels are those of torch.amp.GradScaler. One scale applies to a
-/// whole logical batch, however it is split.
+/// whole batch, however it is split.
 ///
-///   the gradient of loss * scaler.scale(), of every micro-batch
+///   compute the gradient of loss * scaler.scale() for every micro-batch
 ///   const at::Tensor overflow = scaler.unscale(gradients);
-///   the optimizer's step, which does nothing if overflow is 1
+///   step the optimizer, which does nothing if overflow is 1
 ///   scaler.update(overflow);
 class GradScaler {
  public:
@@ -47,18 +47,18 @@ class GradScaler {
   /// A float32 scalar on the device.
   const at::Tensor& scale() const { return scale_; }
 
-  /// Divides the gradients by the scale, in place. Returns 1 if any of them is not finite, else 0,
-  /// as a float32 scalar on the device; the host need not wait for it. All gradients must be on one
-  /// device.
+  /// Divides the gradients by the scale, in place. Returns 1 if any of them is not finite,
+  /// otherwise 0, as a float32 scalar on the device; the host need not wait for it. All gradients
+  /// must be on one device.
   at::Tensor unscale(const std::vector<at::Tensor>& gradients) const;
 
   /// Grows or shrinks the scale after a step; allocates nothing.
   void update(const at::Tensor& overflow);
 
-  /// "scale" and "growth_tracker": all state needed to continue as if never interrupted. Shared,
-  /// not copied.
+  /// Returns "scale" and "growth_tracker", all state needed to continue as if never interrupted.
+  /// Shared, not copied.
   NamedTensors state() const;
-  /// Loads a saved state. Throws std::invalid_argument if it is not one.
+  /// Loads a saved state. Throws std::invalid_argument if `state` is not the state of a scaler.
   void load_state(const NamedTensors& state);
 
  private:
@@ -67,31 +67,31 @@ class GradScaler {
   at::Tensor growth_tracker_;  // int32: steps in a row without overflow
 };
 
-/// The Euclidean norm of all gradients together, a scalar on their device. There must be at least
-/// one gradient.
+/// Returns the Euclidean norm of all gradients together, a scalar on their device. There must be at
+/// least one gradient.
 at::Tensor global_norm(at::TensorList gradients);
 
-/// The divisor that limits gradients of norm `norm` to `limit`: max(1, (norm + 1e-6) / limit), the
-/// inverse of the factor in torch's clip_grad_norm_. A scalar on the norm's device.
+/// Returns the divisor that limits gradients of norm `norm` to `limit`: max(1, (norm + 1e-6) /
+/// limit), the inverse of the factor in torch's clip_grad_norm_. A scalar on the norm's device.
 at::Tensor clip_divisor(const at::Tensor& norm, double limit);
 
 /// Runs optimizer steps, each in two halves:
 ///
-///   auto computed = execution.compute(batch, {seed, step});  // can fail, and writes no weight
+///   auto computed = execution.compute(batch, {seed, step});  // may fail, and changes no weight
 ///   execution.commit(computed);                              // allocates nothing, and cannot fail
 ///
-/// With the plan's optimizer_in_backward the backward pass of compute() writes the weights too,
-/// unless the loss is not finite. After a failure past the first such write the step
+/// With the plan's optimizer_in_backward, the backward pass of compute() also writes the weights,
+/// unless the loss is not finite. If compute() fails after the first such write, the step
 /// is_half_written() and cannot be undone.
 ///
-/// A training runs it; a dry run traces it on the Meta device. A StepSnapshot restores the other
-/// state that compute() modifies (gradients, buffers, random number generators).
+/// A training run executes these steps; a dry run traces them on the Meta device. A StepSnapshot
+/// restores the other state that compute() modifies (gradients, buffers, random number generators).
 class StepExecution {
  public:
-  /// All arguments are borrowed; the network is on `device`. With several ranks each step computes
-  /// this rank's share of the batch, and the sums over all of them. While this object lives, the
-  /// network is prepared as the plan's numerics say. In fp16 the loss is scaled. The constructor
-  /// decides whether the optimizer is offloaded or sharded; that cannot change later.
+  /// The step and the network are borrowed; the network is on `device`. With several ranks, each
+  /// step computes this rank's share of the batch and the sums over all ranks. While this object
+  /// lives, the network is prepared with the plan's numerics. In fp16, the loss is scaled. The
+  /// constructor decides whether the optimizer is offloaded or sharded; that cannot change later.
   StepExecution(const TrainingStep& step, torch::nn::Module& network,
                 const std::vector<ParameterGroup>& groups, StepPlan plan,
                 std::optional<double> gradient_clip_norm, at::Device device,
@@ -102,35 +102,35 @@ class StepExecution {
   struct Computed {
     StepNumbers numbers;
     std::vector<at::Tensor> gradients;
-    std::optional<at::Tensor> overflow;  ///< if the loss is scaled: 1 if the gradients overflowed
-    std::optional<at::Tensor> divisor;   ///< for clipping
-    std::optional<at::Tensor> skip;      ///< 1: leave the weights alone
-    at::Tensor scratch;                  ///< for an optimizer whose state is offloaded
-    std::optional<Messages> updated;     ///< the weights, if each rank updates some of them
+    std::optional<at::Tensor> overflow;  ///< 1 if the gradients overflowed; nullopt without scaling
+    std::optional<at::Tensor> divisor;   ///< divides the gradients, for clipping
+    std::optional<at::Tensor> skip;      ///< 1: do not change the weights
+    at::Tensor scratch;                  ///< device memory for offloaded optimizer state
+    std::optional<Messages> updated;     ///< the weights, if each rank updates only some
     std::int64_t step = 0;               ///< 1-based
   };
-  /// `after_micro_batch` as in accumulate_gradient(). `before_step`, if given, is called first: if
-  /// memory runs out in it on one rank, it has on all.
+  /// `after_micro_batch` is as in accumulate_gradient(). `before_step`, if given, is called first;
+  /// if it runs out of memory on one rank, it counts as out of memory on all ranks.
   Computed compute(const Batch& batch, const StepKey& key,
                    const std::function<void()>& after_micro_batch = {},
                    const std::function<void()>& before_step = {});
   /// True if compute() failed after writing some of a step's weights.
   bool is_half_written() const { return is_half_written_; }
-  /// One step of the optimizer at its current rates; with optimizer_in_backward the rates of
-  /// compute() apply. Also drops the gradients. With a sharded optimizer the ranks bring each other
-  /// the weights, so it throws runner::StageError, kRankLost, if one has ended.
+  /// Steps the optimizer at its current rates (with optimizer_in_backward, compute() has already
+  /// done so) and drops the gradients. With a sharded optimizer, the ranks exchange the updated
+  /// weights, so this throws runner::StageError, kRankLost, if a rank has ended.
   void commit(const Computed& computed);
 
   const StepPlan& plan() const { return plan_; }
-  /// Takes effect with the next step, or with a retry of the same one. The new plan must keep the
-  /// numerics of the old one and whether the optimizer is offloaded or sharded.
+  /// Takes effect with the next step, or with a retry of the same step. The new plan must keep the
+  /// numerics of the old plan, and whether the optimizer is offloaded or sharded.
   void replace_plan(StepPlan plan);
   const PreparedNetwork& network() const { return network_; }
   Optimizer& optimizer() { return optimizer_; }
   const Optimizer& optimizer() const { return optimizer_; }
-  /// The state of the optimizer and of the weight average. Shared, not copied.
+  /// Returns the state of the optimizer and of the weight average. Shared, not copied.
   NamedTensors state() const;
-  /// The part of state() that is on the device. Does not wait for a GPU.
+  /// Returns the part of state() that is on the device. Does not wait for a GPU.
   NamedTensors state_on_device() const;
   /// Null if no average is kept.
   WeightAverage* average() { return average_ ? &*average_ : nullptr; }
@@ -157,18 +157,19 @@ class StepExecution {
 };
 
 /// Saves the state that computing a step may modify: torch's random number generators and the
-/// network's buffers (the running statistics of BatchNorm). Before a step there are no gradients.
+/// network's buffers (the running statistics of BatchNorm). Gradients are not saved, since there
+/// are none before a step.
 ///
 ///   const StepSnapshot before(network, device);
 ///   try { compute(); } catch (...) { before.restore(); throw; }
 ///
-/// The network must outlive it and keep its buffers.
+/// The network must outlive this object and keep its buffers.
 class StepSnapshot {
  public:
   StepSnapshot(torch::nn::Module& network, at::Device device);
   /// Restores everything and drops the gradients.
   void restore() const;
-  /// Bytes of CPU memory that the generators' states take.
+  /// Returns the bytes of CPU memory that the generators' states use.
   std::int64_t generator_bytes() const;
 
  private:
@@ -177,22 +178,22 @@ class StepSnapshot {
   std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;  // the network's buffer and its copy
 };
 
-/// The plan under `policy` for a training whose network, made by options.model_stage, computes as
-/// `numerics` say. `samples` is the size of the training data. Throws as make_step_plan() and
-/// activation_checkpointing_for() do, and if gradients are to be clipped although each is freed as
-/// soon as it is used.
+/// Returns the plan under `policy` for a training run with a network from options.model_stage that
+/// computes with `numerics`. `samples` is the size of the training data. Throws like
+/// make_step_plan() and activation_checkpointing_for(), and if gradients are to be clipped although
+/// optimizer_in_backward frees each one immediately.
 StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
                     const torch::nn::Module& network, std::int64_t samples,
                     const TrainerOptions& options, Numerics numerics, int ranks = 1);
 
-/// Assembles everything that determines what a training's steps compute and need: the plan under
-/// `policy`, the network in training mode and prepared for that plan, and its parameter groups. The
-/// trainer runs the result on the device, the planner runs it on the Meta device, and the
-/// certificate compares it on a shrunken network. What is planned and certified is therefore what
-/// runs.
+/// Assembles everything that determines what the steps of a training run compute and need: the plan
+/// under `policy`, the network in training mode and prepared for that plan, and its parameter
+/// groups. The trainer runs the result on the device, the planner runs it on the Meta device, and
+/// the certificate compares it on a shrunken network. So the step that is planned and certified is
+/// the one that runs.
 ///
-/// All arguments are borrowed. The network is on `device`, which is Meta if the run is only
-/// planned; `samples` is the size of the training data. Reports what was chosen. Throws
+/// The step and the network are borrowed. The network is on `device`, which is Meta if the run is
+/// only planned; `samples` is the size of the training data. Reports what was chosen. Throws
 /// runner::StageError if the options contradict each other or do not suit the network.
 StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network,
                             std::int64_t samples, const TrainerOptions& options,
@@ -202,12 +203,12 @@ StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network
 class Optimizer;
 
 /// While this object lives, the backward pass updates each parameter as soon as its gradient is
-/// complete, and drops the gradient, so that never all gradients are in memory. At that point all
-/// operations that need the parameter's value have run: torch's engine waits for every use of it.
-/// This requires a single backward pass, and nothing that needs all gradients together.
+/// complete, then drops the gradient, so gradients never all exist at once. By then, all operations
+/// that need the parameter's value have run: torch's engine waits for every use of it. This
+/// requires a single backward pass, and nothing that needs all gradients together.
 class [[nodiscard]] ScopedStepsInBackward {
  public:
-  /// `skip` as in Optimizer::step(). `has_begun`, borrowed like `optimizer`, is set to true just
+  /// `skip` is as in Optimizer::step(). `has_begun`, borrowed like `optimizer`, is set to true just
   /// before the first parameter is updated: from then on the step cannot be undone.
   ScopedStepsInBackward(Optimizer& optimizer, const std::optional<at::Tensor>& skip,
                         bool& has_begun);

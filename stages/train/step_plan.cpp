@@ -115,7 +115,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
   }
   const std::int64_t batch = units;
   units = share_of(batch, units_in_group(step), /*rank=*/0, ranks).units();
-  // Layers that mix samples over the ranks see the batch, however small a share is.
+  // Layers that mix samples across the ranks see the whole batch, however small a share is.
   const std::int64_t seen = ranks > 1 && mixes_batch(step) ? batch : units;
   if (std::min(policy.micro_batch.value_or(seen), seen) < least_units(step)) {
     throw runner::StageError(
@@ -145,7 +145,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
         !policy.two_pass) {
       refuse("the loss '" + term.name + "' is over groups of " +
                  std::to_string(term.samples_in_group) + " samples",
-             "set a multiple of that, two_pass: on, or micro_batch: auto");
+             "set micro_batch to a multiple of that or to auto, or set two_pass: on");
     }
     if (ranks > 1 || !runner::is_cut_loss(term.coupling, policy.two_pass)) continue;
     refuse("the loss '" + term.name + "' depends on the whole batch at once",
@@ -299,7 +299,7 @@ std::optional<std::int64_t> StepNumbers::first_broken_part() const {
 
 namespace {
 
-/// "'a.jpg', 'b.jpg', 'c.jpg' and 5 more".
+/// Returns text such as "'a.jpg', 'b.jpg', 'c.jpg' and 5 more".
 std::string names(const Dataset& dataset, std::span<const std::int64_t> indices) {
   constexpr std::size_t kShown = 3;
   std::vector<std::string> names;
@@ -331,7 +331,7 @@ void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const
   if (!culprits.empty()) message += ", on " + names(dataset, culprits);
   throw runner::StageError(runner::ErrorCode::kLossNotFinite, message)
       .at("/optimizer")
-      .with_help("lower learning_rate, set gradient_clip_norm, or look at these samples");
+      .with_help("lower learning_rate, set gradient_clip_norm, or check these samples");
 }
 
 std::string disproportionate(const std::string& what, double number, std::optional<double> usual,
@@ -347,10 +347,10 @@ std::string disproportionate(const std::string& what, double number, std::option
 void refuse_endless_overflow(const StepPlace& place, double scale) {
   std::ostringstream shown;
   shown << scale;
-  throw runner::StageError(runner::ErrorCode::kLossNotFinite,
-                           "the gradients overflow fp16 at step after step, up to step " +
-                               std::to_string(place.step) + ", although the loss is scaled by " +
-                               shown.str() + " only")
+  throw runner::StageError(
+      runner::ErrorCode::kLossNotFinite,
+      "the gradients have overflowed fp16 for many steps in a row, up to step " +
+          std::to_string(place.step) + ", although the loss is scaled by only " + shown.str())
       .at("/optimizer")
       .with_help("lower learning_rate, or set precision: bf16, which has the range of fp32");
 }

@@ -17,12 +17,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMostPlans = 64;             // number of plans that are tried in turn
-constexpr std::int64_t kMostFailures = 2;  // of one plan
-constexpr double kRoom = 1.05;             // factor on a plan's need that must be free before the
-                                           // plan is used again
+constexpr int kMostPlans = 64;             // number of plans tried in turn
+constexpr std::int64_t kMostFailures = 2;  // of one plan, before it is given up
+constexpr double kRoom = 1.05;             // a plan is used again if this times its need is
+                                           // free
 
-/// The members of a policy that a recovery may change.
+/// Returns the members of a policy that recovery may change.
 Json choices(const MemoryPolicy& policy) {
   return {{"micro_batch", policy.micro_batch ? Json(*policy.micro_batch) : Json(nullptr)},
           {"two_pass", policy.two_pass},
@@ -57,7 +57,7 @@ bool StepRecovery::retries(std::int64_t step) {
   if (!policy_.recovery.allows_retry(retries_)) return false;
   runner::Recovery incident = memory_incident(execution_.network().device());
   incident.step = step;
-  empty_cache(execution_.network().device());  // so that the free memory is measured correctly
+  empty_cache(execution_.network().device());  // to measure free memory correctly
   const StepPlan from = execution_.plan();
   std::string how = "repeated unchanged";
   if (retries_ > 0) {
@@ -103,7 +103,7 @@ void StepRecovery::go_on_after_kills(std::int64_t plans) {
     if (!other) {
       throw runner::StageError(
           runner::ErrorCode::kOutOfMemory,
-          "the worker was killed repeatedly, and no way needs less memory than " +
+          "the worker was killed repeatedly, and no plan needs less memory than " +
               way(execution_.plan()))
           .with_help(
               "the kernel often does this when memory runs out: use a smaller batch or model, or "
@@ -150,7 +150,7 @@ void StepRecovery::report(runner::Recovery incident, const StepPlan& from,
   context_.recovered(incident);
 }
 
-/// "micro_batch 4, two passes, blocks recomputed".
+/// Returns text such as "micro_batch 4, two passes, blocks recomputed".
 std::string StepRecovery::way(const StepPlan& plan) const {
   std::string text = plan.micro_batch > 0 ? "micro_batch " + std::to_string(plan.micro_batch)
                                           : "the whole batch of " + std::to_string(options_.units);
@@ -183,7 +183,7 @@ void StepRecovery::restore(const nlohmann::json& state) {
   failures(first_) = kMostFailures;
   take(std::move(policy), std::move(plan));
   context_.say("continues with " + way(execution_.plan()) + " in place of " + way(first_) +
-               ", as when memory had run out");
+               ", as chosen when memory ran out");
 }
 
 std::int64_t memory_left(c10::Device device) {

@@ -25,8 +25,8 @@ namespace stages {
 
 class StepExecution;
 
-/// Decides what the trainer does after a step ran out of memory, following the policy's max_retries
-/// and on_oom. The step has been undone by then:
+/// Decides what the trainer does after a step has run out of memory, following the policy's
+/// max_retries and on_oom. The step must have been undone by then:
 ///
 ///   recovery.begin_step();
 ///   while (!computed) {
@@ -37,47 +37,47 @@ class StepExecution;
 ///   execution.commit(*computed);
 ///   recovery.end_step(step);
 ///
-/// The first retry computes the same batch under the same plan, since the memory may be free again.
-/// The next uses the next plan, which then stays in force. The training returns to its first plan
-/// if another process took the memory: that plan would have fitted the device, less memory was free
-/// when it failed, and kGoodSteps steps have succeeded since. A plan that has failed twice is not
-/// tried again.
+/// The first retry computes the same batch under the same plan, since memory may be free again. The
+/// second retry uses the next plan, which then stays in force. Training returns to its first plan
+/// if another process used the memory: the first plan would have fit on the device, less memory was
+/// free when it failed, and kGoodSteps steps have succeeded since. A plan that has failed twice is
+/// not tried again.
 class StepRecovery {
  public:
   static constexpr std::int64_t kGoodSteps = 100;
 
   struct Options {
     Replan replan;
-    /// Makes the plan for a policy; throws runner::StageError if the policy cannot be followed.
+    /// Returns the plan for a policy; throws runner::StageError if the policy cannot be followed.
     std::function<StepPlan(const MemoryPolicy&)> plan_under;
-    std::int64_t units = 0;               ///< the most units in a batch
-    std::optional<std::int64_t> planned;  ///< bytes of the device that the first plan needs
+    std::int64_t units = 0;               ///< largest number of units in a batch
+    std::optional<std::int64_t> planned;  ///< bytes that the first plan needs on the device
     std::function<std::int64_t()>
-        free_now;  ///< bytes of the device that this process has or could get now
+        free_now;  ///< device bytes that this process has or could get now
     std::int64_t good_steps = kGoodSteps;
   };
-  /// `policy` is the one that `execution` follows. References are borrowed.
+  /// `policy` must be the policy of `execution`. References are borrowed.
   StepRecovery(MemoryPolicy policy, StepExecution& execution, Options options,
                runner::RunContext& context);
 
   void begin_step() { retries_ = 0; }
-  /// Called after `step`, 1-based, ran out of memory and was undone. Frees memory, reports the plan
-  /// under which the step is retried, and puts that plan in force. False if there is no retry.
+  /// Call this after `step`, 1-based, has run out of memory and was undone. Frees memory, reports
+  /// the plan for the retry, and puts that plan in force. Returns false if there is no retry.
   bool retries(std::int64_t step);
   void end_step(std::int64_t step);
 
-  /// Moves on by `plans` plans, because workers were killed, as the kernel does when a process
-  /// takes too much memory. Throws runner::StageError, kOutOfMemory, if there is none left.
+  /// Advances by `plans` plans because workers were killed, as the kernel does when a process uses
+  /// too much memory. Throws runner::StageError, kOutOfMemory, if no plan is left.
   void go_on_after_kills(std::int64_t plans);
 
   /// The policy in force.
   const MemoryPolicy& policy() const { return policy_; }
 
-  /// The plan in force, for a checkpoint, and how it differs from the one that the recipe requests,
-  /// if it does.
+  /// Returns the plan in force, for a checkpoint, and how it differs from the recipe's plan, if it
+  /// does.
   nlohmann::ordered_json state() const;
-  /// Continues under the plan of a saved state. Uses the recipe's plan if the recipe has changed
-  /// since then, or if the state is from another device.
+  /// Continues under the plan of a saved state. If the recipe has changed since, or the state is
+  /// from another device, keeps the recipe's plan.
   void restore(const nlohmann::json& state);
 
  private:
@@ -94,30 +94,30 @@ class StepRecovery {
   const MemoryPolicy first_policy_;
   const StepPlan first_;
   std::vector<std::pair<StepPlan, std::int64_t>>
-      failures_;                      // number of permanent failures of each plan
-  std::int64_t retries_ = 0;          // of the step
+      failures_;                      // how often each plan has finally failed
+  std::int64_t retries_ = 0;          // of the current step
   std::int64_t good_steps_ = 0;       // since the plan was changed
-  bool was_taken_by_others_ = false;  // another process held the memory when the first plan failed
+  bool was_taken_by_others_ = false;  // another process used the memory when the first plan failed
 };
 
-/// Bytes of `device` that this process has or could get now.
+/// Returns the bytes of `device` that this process has or could get now.
 std::int64_t memory_left(c10::Device device);
 
-/// Sees every tensor of a training as it runs. A run with an observer waits for the device at every
-/// step.
+/// Observes every tensor of a training run as it is computed. A run with an observer waits for the
+/// device at every step.
 class StepObserver : public runner::Observer {
  public:
-  /// The point in a training at which a tensor is seen.
+  /// The point in training at which a tensor is observed.
   struct Place {
     std::string_view node;
-    std::int64_t step;  ///< 1-based; 0: before the first
+    std::int64_t step;  ///< 1-based; 0: before the first step
     std::string_view
         phase;  ///< "start", "batch", "loss", "gradient" or "weights", in this order within a step
   };
 
   /// The number of steps to train, if an epoch has that many.
   virtual std::int64_t steps() const = 0;
-  /// `tensor` may be on any device, and may change after this returns.
+  /// Receives a tensor, which may be on any device and may change after this returns.
   virtual void see(const Place& place, std::string_view name, const at::Tensor& tensor) = 0;
 };
 

@@ -27,7 +27,7 @@ struct ClassificationOptions {
   MixingOptions mixing;
 };
 
-/// Cross-entropy, or a focal loss, of a model's logits.
+/// Computes the cross-entropy or focal loss of a model's logits.
 class ClassificationStep final : public TrainingStep {
  public:
   ClassificationStep(const Model& model, std::int64_t classes, const ClassificationOptions& options,
@@ -44,7 +44,7 @@ class ClassificationStep final : public TrainingStep {
   std::string why_mixed() const override { return model_.why_mixed(); }
   bool mixes_over_ranks() const override { return model_.mixes_over_ranks(); }
   std::optional<std::string> structure() const override {
-    if (options_.mixing.mixes()) return std::nullopt;  // where to do so is drawn from the seed
+    if (options_.mixing.mixes()) return std::nullopt;  // the boxes to mix are drawn from the seed
     return "supervised " + structure_of(options_.loss, class_weights_.defined());
   }
 
@@ -87,13 +87,13 @@ class ClassificationStep final : public TrainingStep {
   double weight(const Batch& batch) const override {
     const at::Tensor labels = batch["label"];
     if (!class_weights_.defined() || labels.is_meta()) return TrainingStep::weight(batch);
-    constexpr double kLeast = 1e-30;  // a batch whose samples all weigh 0 has the loss 0
+    constexpr double kLeast = 1e-30;  // avoids 0 / 0 if all samples of a batch weigh 0
     return std::max(
         kLeast,
         class_weights_.index_select(0, labels.cpu()).to(torch::kDouble).sum().item<double>());
   }
   NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
-    // For a mixture the label with the larger share counts.
+    // For a mixture, the label with the larger share counts.
     const at::Tensor label =
         is_mixed(part) ? torch::where(part["share"] < 0.5, part["partner_label"], part["label"])
                        : part["label"];

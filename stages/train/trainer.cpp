@@ -101,10 +101,11 @@ class Training {
     if (policy.two_pass && !execution_.plan().two_pass)
       context.say("two_pass has no effect: micro_batch does not split the batch");
     if (policy.shards_optimizer && !is_state_divided())
-      context.say("shard: optimizer has no effect: there is one rank, which keeps all of it");
+      context.say(
+          "shard: optimizer has no effect: there is only one rank, which keeps all of the state");
     if (policy.offloads_optimizer && !execution_.plan().offloads_optimizer)
       context.say(
-          "offload: optimizer has no effect on a CPU: 0 B, its state is in the host's memory "
+          "offload: optimizer has no effect on a CPU (0 B): the optimizer state is in host memory "
           "anyway");
   }
 
@@ -166,7 +167,7 @@ class Training {
     pending_.flush(0);
     if (left_out > 0) {
       context_.say(
-          "samples left out, since the others of their batches cannot be read and layers mix the "
+          "samples left out because the rest of their batch cannot be read and layers mix the "
           "samples of a "
           "batch (BatchNorm): " +
           std::to_string(left_out));
@@ -179,7 +180,7 @@ class Training {
     throw StageError(ErrorCode::kTooFewSamples, "none of the training samples could be read");
   }
 
-  /// The request to stop may come while samples are read.
+  /// Returns the next batch. A request to stop may arrive while samples are read.
   std::optional<Batch> next_batch(RetriedLoader& loader) {
     try {
       return loader.next();
@@ -189,13 +190,13 @@ class Training {
     }
   }
 
-  /// Called between two steps.
+  /// Handles requests to stop or save. Called between two steps.
   void heed_requests() {
     if (context_.cancelled()) stop();
     if (context_.take_save_request() || checkpoints_.is_due(done_)) checkpoints_.save(done_);
   }
 
-  /// Each rank keeps a part of what is saved, so all stop or save if one of them is asked to.
+  /// Each rank keeps a part of the state, so if one rank is asked to stop or save, all do.
   void heed_requests_of_all() {
     using Request = TrainingRanks::Request;
     const bool saves = context_.take_save_request() || checkpoints_.is_due(done_);
@@ -210,7 +211,7 @@ class Training {
     ranks_.end_after_others();
   }
 
-  /// Whether the ranks can only save together.
+  /// True if the ranks can only save together.
   bool is_state_divided() const { return execution_.plan().shards_optimizer; }
 
   [[noreturn]] void stop() {
@@ -223,21 +224,21 @@ class Training {
     if (!is_whole_ || done_.steps == 0 || done_.epochs == epochs_) return;
     if (is_state_divided()) {
       context_.say("nothing is saved after " + before_what +
-                   ", since the ranks divide the optimizer's state: the run continues from its "
-                   "last checkpoint");
+                   ", since the optimizer state is sharded across the ranks: the run continues "
+                   "from its last checkpoint");
       return;
     }
     try {
       checkpoints_.save(done_);
-      context_.say("saved after step " + std::to_string(done_.steps) + ", the last before " +
+      context_.say("saved after step " + std::to_string(done_.steps) + ", the last step before " +
                    before_what);
     } catch (const std::exception& error) {
       context_.say("cannot save after step " + std::to_string(done_.steps) + ": " + error.what());
     }
   }
 
-  /// While one part is trained alone, the other parameters have requires_grad false: the optimizer
-  /// leaves them and their state alone.
+  /// While one part is trained alone, the other parameters have requires_grad false, so the
+  /// optimizer does not change them or their state.
   void choose_trained_part() {
     const PartTrainedFirst& first = options_.trained_first;
     if (first.epochs == 0) return;
@@ -299,7 +300,7 @@ class Training {
     pending_.flush(device_.is_cpu() || observer_ ? 0 : 1);
     if (observer_) show_gradient();
 
-    // From here on nothing is allocated and nothing can fail.
+    // From here on, nothing is allocated and nothing can fail.
     execution_.commit(computed);
     pending_.mark_written();
     if (observer_) show("weights", done_.steps, weights(network_));
@@ -307,15 +308,15 @@ class Training {
     recovery_.end_step(done_.steps);
   }
 
-  /// How the numbers of a step are divided: those of several ranks come as one sum.
+  /// Returns how the numbers of a step are divided: those of several ranks are a single sum.
   StepPlan measured_plan() const {
     StepPlan plan = execution_.plan();
     if (context_.node().ranks.size > 1) plan.micro_batch = 0;
     return plan;
   }
 
-  /// The step's first half, retried when memory runs out as often as the recovery allows. Also
-  /// returns the snapshot from before the step.
+  /// Runs the step's first half, and retries it when memory runs out, as often as the recovery
+  /// allows. Also returns the snapshot from before the step.
   std::pair<StepExecution::Computed, StepSnapshot> compute_with_retries(const Batch& batch) {
     std::optional<StepSnapshot> before;
     for (recovery_.begin_step();;) {
@@ -340,7 +341,7 @@ class Training {
     }
   }
 
-  /// With optimizer_in_backward: a half-written step can be neither repeated nor saved.
+  /// A step that optimizer_in_backward has half written can be neither repeated nor saved.
   void give_up_half_written() {
     is_whole_ = false;
     context_.say("step " + std::to_string(done_.steps + 1) +
@@ -450,12 +451,12 @@ class Training {
   const MemoryPolicy& policy_;
   runner::RunContext& context_;
   const TrainingRanks ranks_;
-  StepObserver* const observer_;  // null in an ordinary run
+  StepObserver* const observer_;  // usually null
   const at::Device device_;
   const DatasetDescription description_;
   const bool drops_last_;              // drop an incomplete last batch of an epoch
   const std::int64_t planned_steps_;   // the schedule's length
-  const std::int64_t epochs_, steps_;  // to be run: fewer under smoke
+  const std::int64_t epochs_, steps_;  // to be run; fewer in a smoke run
   StepExecution execution_;
   StepRecovery recovery_;
   LearningRates learning_rates_;
@@ -467,7 +468,7 @@ class Training {
   TrainingCheckpoints checkpoints_;
   TrainingPosition done_;
   bool is_whole_ =
-      true;  // the weights are those of done_: no step and no end of an epoch is half finished
+      true;  // the weights are those at done_: no step or end of an epoch is half finished
 };
 
 }  // namespace

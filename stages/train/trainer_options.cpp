@@ -26,7 +26,7 @@ SaveOptions read_save_options(runner::ConfigReader& reader) {
 
 namespace {
 
-/// A lower loss is better; a higher score is better.
+/// Reads the option `monitor`. A lower loss is better; a higher score is better.
 bool read_higher_is_better(runner::ConfigReader& reader, std::span<const std::string_view> scores) {
   std::vector<std::pair<std::string_view, bool>> monitors = {{"loss", false}};
   for (const std::string_view score : scores) monitors.emplace_back(score, true);
@@ -65,8 +65,8 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader,
 std::vector<std::string> notes_of(const TrainerOptions& options) {
   if (!options.patience || options.keep != Keep::kLast) return {};
   return {"keep: last, with patience " + std::to_string(*options.patience) +
-          ": a training that stops early keeps its last weights, that many validations after the "
-          "best ones; keep: best keeps the best"};
+          ": if training stops early, it keeps its last weights, that many validations after the "
+          "best; keep: best keeps the best weights"};
 }
 
 void check_without_validation(const TrainerOptions& options) {
@@ -74,7 +74,7 @@ void check_without_validation(const TrainerOptions& options) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict, what + ", but there is none")
         .at(option)
         .with_help(
-            "give the data a part for it: a folder 'val' where it has a folder 'train', else a "
+            "add a validation part to the data: a folder 'val' next to its folder 'train', or a "
             "share, such as "
             "data.split={train: 0.7, validation: 0.1, test: 0.2}; or set " +
             instead);

@@ -22,7 +22,7 @@
 namespace stages {
 namespace {
 
-/// The metadata of a checkpoint's weights.
+/// Returns the metadata of a checkpoint's weights.
 std::map<std::string, std::string> about(const DatasetDescription& data, std::int64_t epoch,
                                          std::int64_t step) {
   std::map<std::string, std::string> texts = describe_data(source_of(data));
@@ -32,7 +32,7 @@ std::map<std::string, std::string> about(const DatasetDescription& data, std::in
   return texts;
 }
 
-/// Rank 0 saves for all.
+/// Returns the folder of rank 0, which saves for all ranks.
 const std::filesystem::path& folder_of(const runner::NodeFacts& node) {
   return node.ranks.rank == 0 ? node.folder : node.ranks.first_folder;
 }
@@ -77,11 +77,11 @@ void TrainingCheckpoints::save_for_all(const TrainingPosition& position,
     saved_folder_ = checkpoints_.save(state(position, metric, metrics),
                                       [this](const auto& item) { return brought(item); });
   };
-  if (is_state_divided()) save_now();  // the others send their parts once
+  if (is_state_divided()) save_now();  // the other ranks send their parts only once
   else retry("saving a checkpoint", save_now);
 }
 
-/// The state that is saved: what other ranks keep is on the Meta device.
+/// Returns the state to save; what other ranks keep is on the Meta device.
 NamedTensors TrainingCheckpoints::optimizer_state() const {
   NamedTensors state = parts_.execution.optimizer().state();
   for (const auto& [name, outline] : parts_.execution.optimizer().state_elsewhere())
@@ -89,7 +89,7 @@ NamedTensors TrainingCheckpoints::optimizer_state() const {
   return state;
 }
 
-/// On rank 0 the numbers of a tensor of the state; the rank that keeps them sends them.
+/// Returns, on rank 0, the numbers of a tensor of the state, which the rank that keeps them sends.
 at::Tensor TrainingCheckpoints::brought(const NamedTensors::Item& item) const {
   const runner::RankOfRun& ranks = context_.node().ranks;
   const int keeper = parts_.execution.optimizer().keeper_of(item.first).value_or(0);
@@ -104,7 +104,7 @@ at::Tensor TrainingCheckpoints::brought(const NamedTensors::Item& item) const {
   return {};
 }
 
-/// In the order in which rank 0 writes them.
+/// Sends this rank's part of the state, in the order in which rank 0 writes it.
 void TrainingCheckpoints::send_part() const {
   NamedTensors model = weights(network()), state = optimizer_state();
   if (const WeightAverage* average = parts_.execution.average()) average->save(model, state);
@@ -148,7 +148,7 @@ TrainingState TrainingCheckpoints::state(const TrainingPosition& position,
 std::optional<TrainingPosition> TrainingCheckpoints::resume() {
   RankGroup* const group = group_of(context_.node().ranks);
   const bool is_first = context_.node().ranks.rank == 0;
-  if (group && !is_first) group->wait_for_all();  // until rank 0 has set damaged ones aside
+  if (group && !is_first) group->wait_for_all();  // until rank 0 has moved damaged checkpoints away
   Continuation continuation;
   const Optimizer& optimizer = parts_.execution.optimizer();
   const auto contents_of = [&](const std::string& name) {
@@ -160,9 +160,9 @@ std::optional<TrainingPosition> TrainingCheckpoints::resume() {
   if (group && is_first) group->wait_for_all();
   const auto& [found, damaged] = continuation;
   for (const std::string& line : damaged)
-    context_.say(line +
-                 (found ? "; an earlier checkpoint is used" : "; the training starts again"));
-  if (!found) return {};  // it was stopped before anything was saved, or all checkpoints are lost
+    context_.say(line + (found ? "; an earlier checkpoint is used"
+                               : "; training starts from the beginning"));
+  if (!found) return {};  // nothing was saved before the stop, or all checkpoints are lost
   try {
     saved_ = restore(found->state);
   } catch (const std::exception& error) {
@@ -222,7 +222,7 @@ TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
   } catch (const runner::StageError& error) {
     throw runner::StageError(error.code, error.what()).with_help(checkpoints_.advice(""));
   }
-  // Without validation the last weights count as the best.
+  // Without validation, the last weights count as the best.
   if (best) {
     result = {best->state.epoch, best->state.step, best->folder,
               validation_scores(best->state.about)};

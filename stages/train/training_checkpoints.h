@@ -21,15 +21,15 @@ class RunContext;
 
 namespace stages {
 
-/// The progress of a training.
+/// The progress of training.
 struct TrainingPosition {
-  std::int64_t steps = 0;    ///< completed
-  std::int64_t epochs = 0;   ///< completed
-  std::int64_t batches = 0;  ///< completed in the current epoch
+  std::int64_t steps = 0;    ///< completed steps
+  std::int64_t epochs = 0;   ///< completed epochs
+  std::int64_t batches = 0;  ///< completed batches of the current epoch
   bool operator==(const TrainingPosition&) const = default;
 };
 
-/// The parts of a training whose state is saved; all are borrowed.
+/// The parts of training that have state to save; all are borrowed.
 struct TrainingParts {
   StepExecution& execution;
   StepRecovery& recovery;
@@ -38,33 +38,34 @@ struct TrainingParts {
   PendingSteps& steps;
 };
 
-/// The checkpoints of a running training: when they are due, what they contain, and how to resume
-/// from one.
+/// The checkpoints of a running training stage: when they are due, what they contain, and how to
+/// resume from one.
 class TrainingCheckpoints {
  public:
-  /// `data` describes the training data; the checkpoints are in the node's folder. All arguments
+  /// `data` describes the training data. The checkpoints are in the node's folder. All arguments
   /// are borrowed.
   TrainingCheckpoints(TrainingParts parts, const DatasetDescription& data,
                       const TrainerOptions& options, runner::RunContext& context);
 
-  // A save or load that runs out of memory is repeated once, if the policy allows a retry.
+  // A save or load that runs out of memory is retried once, if the policy allows a retry.
 
-  // Rank 0 saves. If the optimizer's state is divided among the ranks, save() is called by all of
-  // them at the same position, and the others send what they keep.
+  // Rank 0 saves. If the optimizer state is sharded across the ranks, all ranks must call save() at
+  // the same position; the others send their parts of the state.
 
   bool is_due(const TrainingPosition& position) const;
   bool is_due_after_epoch(const TrainingPosition& position) const;
 
-  /// Saves everything, unless that has just been done. `metric` rates the weights, if they were
-  /// measured here, by `validation`.
+  /// Saves everything, unless this position has just been saved. `metric` and `validation` rate the
+  /// weights, if they were measured at this position.
   void save(const TrainingPosition& position, std::optional<double> metric = {},
             const std::optional<Means>& validation = {});
 
-  /// Restores the parts from the latest checkpoint; nullopt if there is none yet. Throws
+  /// Restores the parts from the latest checkpoint; returns nullopt if there is none. Throws
   /// runner::StageError, kChangedRun, for a checkpoint that does not fit.
   std::optional<TrainingPosition> resume();
 
-  /// Loads into the network the weights that the options keep, and reports which they are.
+  /// Loads the weights that options.keep selects into the network, and returns which weights they
+  /// are.
   TrainingResult keep(const TrainingPosition& position);
 
  private:
@@ -88,7 +89,7 @@ class TrainingCheckpoints {
   SaveClock clock_;
   std::filesystem::path saved_folder_;     // the latest checkpoint
   std::optional<TrainingPosition> saved_;  // position of that checkpoint
-  std::string saved_validation_;  // its validation, as validation_text(); empty: not measured there
+  std::string saved_validation_;  // validation_text() of that checkpoint; empty: not measured
 };
 
 }  // namespace stages

@@ -31,135 +31,134 @@ namespace stages {
 
 class MemoryPolicy;
 
-// What defines a kind of training, in addition to its schema: how a batch becomes a loss, and a
-// function that makes its stage.
+// The definition of a kind of training, in addition to its schema: how a batch becomes a loss, and
+// a function that creates its stage.
 
 using Coupling = runner::LossCoupling;
 
 struct LossTerm {
   std::string name;  ///< logged as train/<name>
   Coupling coupling;
-  bool has_forms = false;  ///< the policy's loss_form selects the form
-  std::int64_t samples_in_group =
-      0;  ///< group size in consecutive samples, if the loss is over groups
+  bool has_forms = false;             ///< the policy's loss_form selects the form
+  std::int64_t samples_in_group = 0;  ///< consecutive samples per group; 0: not over groups
 };
 
-/// Why a batch cannot be trained on, and the first unit with that problem.
+/// Why a batch cannot be used for training, and the first unit with that problem.
 struct BadUnit {
   std::int64_t unit;
   runner::ErrorCode code;
   std::string message;  ///< "the label 7 is outside the 5 classes"
 };
 
-/// What a batch is for.
+/// What a batch is used for.
 enum class BatchUse { kTraining, kValidation };
 
-/// Defines how one logical batch becomes a loss. The trainer runs this definition, the planner
-/// traces it, and the certificate compares it. It does not depend on micro-batches, precision or
-/// devices. Callers: refuse_bad_unit() (step_plan.cpp) checks a batch. StepExecution
-/// (step_execution.cpp) arranges, weighs and prepares it, and constrains the network after the
-/// step. Accumulation (gradient.cpp) encodes its parts and computes loss and scores. In a
-/// validation measure() (validation.cpp) does all of this. TrainingStage shows the notes.
+/// Defines how a batch becomes a loss. The trainer runs this definition, the planner traces it, and
+/// the certificate checks it. It does not depend on micro-batches, precision or devices. Callers:
+/// refuse_bad_unit() (step_plan.cpp) checks a batch. StepExecution (step_execution.cpp) arranges,
+/// weights and prepares it, and constrains the network after the step. Accumulation (gradient.cpp)
+/// encodes its parts and computes loss and scores. In a validation, measure() (validation.cpp) does
+/// all of this. TrainingStage prints the notes.
 class TrainingStep {
  public:
   virtual ~TrainingStep() = default;
 
-  /// The terms whose sum is the loss, in the order in which loss() returns them.
+  /// Returns the terms that add up to the loss, in the order in which loss() returns them.
   virtual std::vector<LossTerm> terms() const = 0;
 
   /// True if a layer's output for one row depends on other rows (train-mode BatchNorm). Splitting a
   /// batch is then never exact, unless the whole loss is over groups: encode() then runs such
   /// layers on one group after another.
   virtual bool mixes_samples() const = 0;
-  /// Model::why_mixed().
+  /// As Model::why_mixed().
   virtual std::string why_mixed() const { return kMixingLayers; }
-  /// Model::mixes_over_ranks().
+  /// As Model::mixes_over_ranks().
   virtual bool mixes_over_ranks() const { return false; }
 
-  /// True if the couplings of its terms are what a recipe says of code that is not ours. A
-  /// certificate then cuts a batch even where the plan does not.
+  /// True if the recipe declares the couplings of the terms, because their code is not ours. A
+  /// certificate then splits a batch even if the plan does not.
   virtual bool declares_couplings() const { return false; }
 
-  /// A string for everything that a dry run of the step depends on, except its model and the shapes
-  /// of its data. Two steps with the same string run the same operations on tensors of the same
-  /// sizes, whatever their values. nullopt: unknown.
+  /// Returns a string for everything that a dry run of the step depends on, except its model and
+  /// the shapes of its data. Two steps with the same string run the same operations on tensors of
+  /// the same sizes, whatever their values. nullopt if unknown.
   virtual std::optional<std::string> structure() const { return {}; }
 
-  /// Checks a batch that is still on the host, where that costs nothing. Finds problems on which
+  /// Checks a batch that is still on the host, where this costs nothing. Finds problems on which
   /// loss() could only crash.
   virtual std::optional<BadUnit> find_bad_unit(const Batch& /*batch*/) const { return {}; }
 
-  /// Returns what is computed with in place of a dataset's batch, which is still on the host: for
-  /// example each text once, as the tokens that a network reads. It has the same number of units.
-  /// On the Meta device it has its largest possible size.
+  /// Returns what to compute with instead of a dataset's batch, which is still on the host: for
+  /// example each text once, as the tokens that a network reads. The result has the same number of
+  /// units. On the Meta device it has its largest possible size.
   virtual Batch arrange(const Batch& batch, BatchUse /*use*/) const { return batch; }
 
-  /// Returns what is trained on in place of a batch, at one step: for example mixed samples. A
-  /// function of the batch and the key, called before the batch is split into parts. Not called in
-  /// validation.
+  /// Returns what to train on instead of a batch at one step, for example mixed samples. Depends
+  /// only on the batch and the key, and is called before the batch is split into parts. Not called
+  /// in validation.
   virtual Batch prepare(const Batch& batch, const StepKey& /*key*/) const { return batch; }
-  /// Whether prepare(), or a loss over the whole batch, reads images or other large inputs of
-  /// samples: then every rank needs all of them, not those of its share alone.
+  /// True if prepare(), or a loss over the whole batch, reads images or other large inputs of
+  /// samples: then every rank needs the inputs of all samples, not just of its share.
   virtual bool reads_whole_batch() const { return false; }
 
-  /// Named embeddings or logits of some units, rows first, in the order of the units; row counts
-  /// may differ between inputs. A scalar (a learned temperature) is the same for all units. If
-  /// several inputs go through the network, each is named by a ScopedInput. Pure except for
-  /// counter-based randomness: called again to recompute.
+  /// Returns named embeddings or logits of some units, rows first, in the order of the units; row
+  /// counts may differ between inputs. A scalar (a learned temperature) is the same for all units.
+  /// If several inputs go through the network, each must be named by a ScopedInput. Has no side
+  /// effects and uses only counter-based randomness, since it may be called again to recompute.
   virtual NamedTensors encode(torch::nn::Module& network, const Batch& part) const = 0;
 
-  /// One scalar per term, by the term's name: the sum over the samples or groups of `part`, or the
-  /// coupled loss times the batch's weight. The trainer divides by weight(whole batch).
+  /// Returns one scalar per term, by the term's name: the sum over the samples or groups of `part`,
+  /// or the coupled loss times the batch's weight. The trainer divides by weight(whole batch).
   virtual NamedTensors loss(const NamedTensors& encoded, const Batch& part) const = 0;
 
-  /// Messages for the user about what the training will do.
+  /// Returns messages for the user about what the training will do.
   virtual std::vector<std::string> notes() const { return {}; }
 
-  /// The denominator of the mean: the number of units, or the sum of their weights. Called while
-  /// the batch is on the host.
+  /// Returns the denominator of the mean: the number of units, or the sum of their weights. Called
+  /// while the batch is on the host.
   virtual double weight(const Batch& batch) const { return static_cast<double>(batch.units()); }
 
-  /// Sums over the units to be reported in addition to the loss, by name, e.g. {"accuracy":
+  /// Returns sums over the units to report in addition to the loss, by name, such as {"accuracy":
   /// correct}; each is divided by scored().
   virtual NamedTensors score(const NamedTensors& /*encoded*/, const Batch& /*part*/) const {
     return {};
   }
 
-  /// What a batch's scores count among: its units, or the items in them. A score is then a ratio of
-  /// counts, which does not depend on how the batch is split.
+  /// Returns the number of things that a batch's scores are counted over: its units, or the items
+  /// in them. A score is then a ratio of counts, which does not depend on how the batch is split.
   virtual std::int64_t scored(const Batch& batch) const { return batch.units(); }
 
-  /// What scores_of_all() needs of each unit of a validation, rows first, without a graph.
-  /// Undefined: nothing.
+  /// Returns what scores_of_all() needs of each unit of a validation, rows first, without a graph;
+  /// undefined if nothing.
   virtual at::Tensor kept_in_validation(const NamedTensors& /*encoded*/,
                                         const Batch& /*part*/) const {
     return {};
   }
-  /// Scores that are not sums over units, such as the area under a curve, computed from all kept
-  /// rows, on the CPU.
+  /// Returns scores that are not sums over units, such as the area under a curve, computed on the
+  /// CPU from all kept rows.
   virtual std::vector<std::pair<std::string, double>> scores_of_all(
       const at::Tensor& /*kept*/) const {
     return {};
   }
 
-  /// Moves a weight back into its allowed range after an optimizer step. Allocates nothing.
+  /// Moves weights back into their allowed range after an optimizer step. Allocates nothing.
   virtual void constrain(torch::nn::Module& /*network*/) const {}
 };
 
-/// The training data, and the data to validate on after an epoch; `validation` may be null.
+/// The training data and the validation data; `validation` may be null.
 struct TrainingData {
   std::shared_ptr<const Dataset> train, validation;
 };
 
-/// What defines one kind of training, in addition to its schema; its own options are in its
-/// functions.
+/// Defines one kind of training, in addition to its schema. The kind's own options are captured by
+/// these functions.
 struct TrainingKind {
-  /// Returns what to train on in place of the input data: class-balanced samples, or episodes.
-  /// `seed` is the node's. Throws runner::StageError if the data do not suit it. Null: the data
-  /// itself.
+  /// Returns what to train on instead of the input data: class-balanced samples, or episodes.
+  /// `seed` is the node's seed. Throws runner::StageError if the data is unsuitable. Null: trains
+  /// on the data itself.
   std::function<TrainingData(TrainingData data, std::uint64_t seed)> draw = {};
-  /// Makes the step to train, for a model that runs on such data; both outlive it. Throws
-  /// runner::StageError if the model or the data do not suit the kind: its checks belong here and
+  /// Makes the training step for a model that runs on such data; both outlive the step. Throws
+  /// runner::StageError if the model or the data is unsuitable: the kind's checks belong here and
   /// run first. `data` is the result of `draw`.
   std::function<std::unique_ptr<TrainingStep>(const Model& model, const TrainingData& data,
                                               const MemoryPolicy& policy)>
@@ -167,25 +166,25 @@ struct TrainingKind {
   /// The scores of the step that the option `monitor` may name in addition to "loss". Higher is
   /// better.
   std::vector<std::string_view> scores = {};
-  /// Whether a higher value of the option `monitor`, any text, is better; nullopt: `scores` lists
-  /// what it may name.
+  /// Whether a higher value of the monitored score is better, if `monitor` may be any text;
+  /// nullopt: `monitor` must be "loss" or one of `scores`.
   std::optional<bool> higher_is_better = {};
-  /// The parts of its models that can have a learning rate factor.
+  /// The parts of the kind's models that can have a learning rate factor.
   std::vector<NetworkPart> parts = {{"head", {"head", "classifier"}}, {"backbone", {"**"}}};
   /// The part that is trained alone in the first epochs.
   PartTrainedFirst trained_first = {};
-  /// The kind's name for the option that sets the number of units of a step.
+  /// The kind's name for the option that sets the number of units per step.
   std::string_view batch_option = "batch_size";
-  /// The validation accuracy at which a training stops; nullopt: none.
+  /// The validation accuracy at which training stops; nullopt: none.
   std::optional<double> enough_accuracy = {};
-  /// Frees the network once it is trained; a stage that needs it reads it from its checkpoint. If a
-  /// run has many trainings, only one network is in memory at a time.
+  /// If true, the network is freed once it is trained; a stage that needs it reads it from its
+  /// checkpoint. If a run has many training stages, only one network is in memory at a time.
   bool lets_network_go = false;
 };
 
 /// Makes the stage of a kind of training. All kinds share this code to plan, certify, train,
-/// accumulate, warm-start, resume, validate and reuse the weights of an earlier run. The input
-/// ports are train, validation (optional), model and memory; the output is a checkpoint.
+/// accumulate gradients, warm-start, resume, validate and reuse the weights of an earlier run. The
+/// input ports are train, validation (optional), model and memory; the output is a checkpoint.
 ///
 ///   runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
 ///     double margin = 0;
@@ -196,8 +195,8 @@ struct TrainingKind {
 ///     }});
 ///   }
 ///
-/// After the kind's own options it reads those that all kinds share. They are documented in the
-/// schema of train.supervised, to which the other schemas refer.
+/// The caller reads the kind's own options first; then this reads the options that all kinds share.
+/// They are documented in the schema of train.supervised, to which the other schemas refer.
 runner::Result<std::unique_ptr<runner::Stage>> make_training_stage(runner::ConfigReader& reader,
                                                                    TrainingKind kind);
 

@@ -55,7 +55,7 @@ using nlohmann::json;
   return text;
 }
 
-/// "loss 1.234  accuracy 45.6 %".
+/// Returns text such as "loss 1.234  accuracy 45.6 %".
 std::string in_words(const Means& means) {
   std::string words = format("loss %.3f", means.loss);
   for (const auto& [name, value] : means.scores) {
@@ -67,7 +67,7 @@ std::string in_words(const Means& means) {
 
 json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
 
-/// [["accuracy", 0.5], …].
+/// Reads a list such as [["accuracy", 0.5], …].
 Means::Named named_numbers(const runner::JsonFields<json>& fields, const char* key) {
   Means::Named numbers;
   for (const json& pair : fields.list(key)) {
@@ -118,7 +118,7 @@ void TrainingLog::step(const StepRecord& record) {
   progress.steps = options_.steps;
   progress.samples_per_second = throughput_.per_second();
   progress.loss = record.means.loss;
-  // Averages over the whole past, to include reading, validating and saving.
+  // Averages over all steps so far, to include reading, validating and saving.
   progress.seconds_left = (trained_until_ - began_) /
                           static_cast<double>(record.step - first_step_) *
                           static_cast<double>(options_.steps - record.step);
@@ -209,7 +209,7 @@ EpochSoFar epoch_so_far_from_json(const json& json) {
                "last_step", "learning_rate", "loss_scale", "usual_loss"});
   EpochSoFar epoch;
   epoch.means.weight = fields.number("weight");
-  // The two were equal before samples had weights.
+  // Older checkpoints have no units: they equalled the weight before samples had weights.
   epoch.means.units = json.contains("units") ? fields.number("units") : epoch.means.weight;
   epoch.means.loss = fields.number("loss");
   epoch.means.terms = named_numbers(fields, "terms");

@@ -19,30 +19,32 @@ struct Progress;
 
 namespace stages {
 
-/// Means over some samples of a training step's measurements.
+/// Means of a training step's measurements over some samples.
 struct Means {
   using Named = std::vector<std::pair<std::string, double>>;
 
-  double weight = 0;  ///< total weight of the samples so far, in the loss
-  double units = 0;   ///< what the scores so far count among: samples, or the queries of episodes
+  double weight = 0;  ///< total weight of the samples in the loss
+  double units =
+      0;  ///< number of samples, or queries of episodes, that the scores are counted over
   double loss = 0;
-  Named terms;  ///< their sum is the loss
+  Named terms;  ///< the terms add up to the loss
   Named scores;
 
   /// Adds more samples, measured by the same step.
   void add(const Means& more);
 
-  /// "loss", or the term or score of that name; throws std::out_of_range if there is none.
+  /// Returns "loss", or the term or score called `name`. Throws std::out_of_range if there is none.
   double at(std::string_view name) const;
 };
 
-/// Samples per second over the latest steps, at most sixteen, so that the number follows a change.
+/// Measures samples per second over the latest steps, at most sixteen, so the number follows
+/// changes.
 class Throughput {
  public:
   /// Records that `samples` were completed at `seconds` of a monotonic clock. The first call starts
   /// the measurement.
   void add(double seconds, std::int64_t samples);
-  /// 0 while unknown.
+  /// Returns 0 while unknown.
   double per_second() const;
   void restart() { marks_.clear(); }
 
@@ -56,46 +58,44 @@ class Throughput {
 
 /// The report of one completed step.
 struct StepRecord {
-  std::int64_t epoch = 0, step = 0;  ///< 1-based; the step counts over the whole training
+  std::int64_t epoch = 0, step = 0;  ///< 1-based; the step counts from the start of training
   std::int64_t samples = 0;
-  double learning_rate = 0;  ///< of the first parameter group
+  double learning_rate = 0;  ///< rate of the first parameter group
   Means means;
   std::optional<double> gradient_norm;
   std::optional<double> loss_scale = {};  ///< fp16 only
-  bool skipped = false;                   ///< the gradients overflowed under that scale
+  bool skipped = false;                   ///< the gradients overflowed with this scale
   std::vector<std::pair<std::string, double>> group_rates =
-      {};  ///< of the groups after the first, by name
+      {};  ///< rates of the other groups, by name
 };
 
-/// Reports a training's progress to the run: progress at every step, metrics every few steps and at
-/// the end of an epoch, and one line per epoch for the user.
+/// Reports the progress of training to the run: progress at every step, metrics every few steps and
+/// at the end of an epoch, and one line per epoch for the user.
 class TrainingLog {
  public:
-  /// Seconds of a monotonic clock.
+  /// Returns the seconds of a monotonic clock.
   using Clock = std::function<double()>;
 
   struct Options {
     std::int64_t epochs = 0, steps = 0;
-    std::int64_t log_every = 1;                   ///< number of steps between the metrics of single
-                                                  ///< steps
+    std::int64_t log_every = 1;                   ///< steps between two steps with metrics
     std::string unit;                             ///< "images"
-    std::int64_t budget_bytes = 0;                ///< of the device; 0: unknown
+    std::int64_t budget_bytes = 0;                ///< device memory; 0: unknown
     std::function<std::int64_t()> memory_in_use;  ///< empty: unknown
-    std::int64_t samples_in_unit = 1;             ///< in a unit of the batch: an episode has
-                                                  ///< several
+    std::int64_t samples_in_unit = 1;             ///< an episode has several
   };
   /// `context` must outlive this object.
   TrainingLog(runner::RunContext& context, Options options, Clock clock);
 
-  /// The training continues after `step`, which this log has not seen.
+  /// Training continues after `step`, which this log has not seen.
   void resume_after(std::int64_t step) { first_step_ = step; }
   void begin_epoch();
   void step(const StepRecord& record);
-  /// A message for the user.
+  /// Prints a message for the user.
   void say(const std::string& line);
   void validated_batch(std::int64_t epoch, std::int64_t batch, std::int64_t batches);
-  /// `last`: the epoch's last step; `skipped`: the number of its skipped steps; `validation`: empty
-  /// if there was none.
+  /// `last` is the last step of the epoch, `skipped` the number of its skipped steps. `validation`
+  /// is nullopt if there was none.
   void end_epoch(const StepRecord& last, const Means& training, std::int64_t skipped,
                  const std::optional<Means>& validation);
 
@@ -108,7 +108,7 @@ class TrainingLog {
   const double began_;
   double epoch_began_ = 0, trained_until_ = 0;
   std::int64_t epoch_samples_ = 0;
-  std::int64_t first_step_ = 0;  // completed before this log began
+  std::int64_t first_step_ = 0;  // steps completed before this log began
   Throughput throughput_;
 };
 
@@ -117,21 +117,21 @@ struct EpochSoFar {
   Means means;
   std::int64_t skipped_steps = 0;
   StepRecord last;                        ///< the latest step; its own means are not saved
-  std::optional<double> usual_loss = {};  ///< of the steps of this and earlier epochs
+  std::optional<double> usual_loss = {};  ///< usual loss of the steps so far, in all epochs
 };
 
-/// For a checkpoint; numbers keep their bits.
+/// Returns JSON for a checkpoint; keeps all bits of the numbers.
 nlohmann::json to_json(const EpochSoFar& epoch);
-/// Throws std::runtime_error for anything that to_json() does not write.
+/// Throws std::runtime_error for anything that to_json() did not return.
 EpochSoFar epoch_so_far_from_json(const nlohmann::json& json);
 
 // The validation scores of weights, as stored in their checkpoint.
 
-/// JSON: {"loss": 0.25, "accuracy": 0.9, …}, without numbers that are not finite.
+/// Returns JSON, {"loss": 0.25, "accuracy": 0.9, …}, without numbers that are not finite.
 std::string validation_text(const Means& validation);
 
-/// The scores under "validation" in `about`, the texts saved with weights, by name; empty if there
-/// are none that can be parsed.
+/// Returns the scores by name from "validation" in `about`, the texts saved with weights; empty if
+/// there are none that can be parsed.
 std::map<std::string, double> validation_scores(const std::map<std::string, std::string>& about);
 
 }  // namespace stages

@@ -13,7 +13,7 @@
 namespace stages {
 namespace {
 
-/// Tells data apart that ranks read on different machines.
+/// Returns a summary by which ranks notice that their machines have different data.
 std::string summary_of(const Dataset& data) {
   runner::Digest names;
   const std::int64_t size = data.describe().size;
@@ -52,7 +52,7 @@ void TrainingRanks::end_after_others() const {
     if (context_.cancelled()) throw runner::Cancelled{};
     throw;
   }
-  throw std::logic_error("a rank that was asked to stop goes on");
+  throw std::logic_error("a rank that was asked to stop continues");
 }
 
 }  // namespace stages

@@ -8,27 +8,27 @@
 
 namespace stages {
 
-/// What a training has to agree on with the other ranks of its run. Does nothing if there are none.
+/// What the ranks of a training run must agree on. Does nothing if there is only one rank.
 class TrainingRanks {
  public:
   /// All arguments are borrowed.
   TrainingRanks(const TrainingStep& step, const TrainingData& data, runner::RunContext& context)
       : step_(step), data_(data), context_(context) {}
 
-  /// All ranks have to continue after the same step, with the same data. Throws runner::StageError,
-  /// kNoMeeting, on each rank that differs from the first.
+  /// Checks that all ranks continue after the same step, with the same data. Throws
+  /// runner::StageError, kNoMeeting, on each rank that differs from the first.
   void compare(std::int64_t steps_done) const;
 
-  /// How this rank reads a pass over the training data. In the first epoch rank 0 reports the
-  /// remarks on all samples, so it reads them all if there may be any.
+  /// Returns how this rank reads the training data in an epoch. In the first epoch, rank 0 reports
+  /// remarks on all samples, so every sample is read if there may be any remarks.
   PartialReading reading(bool is_first_epoch) const;
 
   /// What a rank is asked to do between two steps.
   enum class Request : std::int64_t { kNothing, kSave, kStop };
-  /// The most that any rank is asked to do.
+  /// Returns the largest request that any rank has.
   Request agreed(Request own) const;
-  /// Waits until the rank that was asked to stop has ended. Throws runner::Cancelled if this one
-  /// has been asked too, since a launcher asks one after the other, else runner::StageError,
+  /// Waits until the rank that was asked to stop has ended. Throws runner::Cancelled if this rank
+  /// was asked too, since a launcher asks one rank after another; otherwise runner::StageError,
   /// kRankLost.
   [[noreturn]] void end_after_others() const;
 

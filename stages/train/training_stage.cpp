@@ -40,11 +40,12 @@ using runner::StageError;
 struct TrainingOptions {
   TrainerOptions trainer;
   std::int64_t gradient_accumulation_steps = 1;
-  std::string pointer;  // where the stage stands in the recipe, "/train"
+  std::string pointer;  // the stage's place in the recipe, "/train"
   std::optional<std::string> warm_start;
 };
 
-/// The part of the needed bytes in `plan` that the allocator hands out: to tensors, and to kernels.
+/// Returns the part of the needed bytes in `plan` that the allocator hands out to tensors and
+/// kernels.
 std::int64_t planned_for_tensors(const runner::MemoryPlan& plan) {
   std::int64_t bytes = plan.needed;
   for (const runner::NamedBytes& term : plan.terms) {
@@ -140,12 +141,12 @@ class TrainingStage final : public runner::Stage {
     });
   }
 
-  /// The inputs as this training uses them.
+  /// The inputs as this training stage uses them.
   struct Setup {
-    DatasetDescription network_data;         // what the network is made for
+    DatasetDescription network_data;         // the data that the network is made for
     std::shared_ptr<Checkpoint> checkpoint;  // without its network
-    TrainingData data;                       // empty if an earlier run's weights are reused
-    std::unique_ptr<TrainingStep> step;      // null in that case
+    TrainingData data;                       // empty if weights of an earlier run are reused
+    std::unique_ptr<TrainingStep> step;      // null if weights of an earlier run are reused
   };
 
   Setup set_up(const runner::Inputs& inputs, const std::optional<EarlierWeights>& trained,
@@ -199,8 +200,8 @@ class TrainingStage final : public runner::Stage {
     };
   }
 
-  /// The options and policy that one training uses. With gradient_accumulation_steps, batch_size is
-  /// the micro-batch, and a step sees that many of them.
+  /// Returns the options and the policy in effect. With gradient_accumulation_steps, the recipe's
+  /// batch_size is the micro-batch, and a step uses that many of them.
   std::pair<TrainerOptions, MemoryPolicy> effective_options(const runner::Inputs& inputs,
                                                             runner::RunContext& context) const {
     TrainerOptions options = options_.trainer;
@@ -208,7 +209,7 @@ class TrainingStage final : public runner::Stage {
     options.model_stage = inputs.source("model");
     options.planned_live = planned_live_;
     options.planned_needed = planned_needed_;
-    // The published program resolved no open choices before it failed.
+    // The published program made no open choices before it failed.
     if (policy.recovery.halves_batch) policy.allow = Allow::kNothing;
     const std::int64_t times = options_.gradient_accumulation_steps;
     if (times == 1) return {std::move(options), std::move(policy)};
@@ -239,7 +240,7 @@ class TrainingStage final : public runner::Stage {
     std::optional<DatasetDescription> validation;
   };
 
-  /// All arguments are borrowed.
+  /// The result borrows all arguments.
   TrainingToPlan to_plan(const Setup& setup, const DescribedData& data,
                          const runner::Inputs& inputs, const TrainerOptions& options,
                          const MemoryPolicy& policy) const {
@@ -281,8 +282,8 @@ class TrainingStage final : public runner::Stage {
     context.plan(std::move(planned.plan));
     planned_policy_ = planned.policy;
     if (!context.dry().wants_certificate) return;
-    // The small network that is certified may lack a block that was chosen: all of its own blocks
-    // are recomputed.
+    // The small network for the certificate may lack a chosen block, so all of its own blocks are
+    // recomputed.
     ActivationCheckpointing& recomputed = planned.policy.activation_checkpointing;
     if (policy.checkpointing_is_open && !recomputed.modules.empty()) recomputed = {.blocks = true};
     context.certify(certify(under(planned.policy), context));
@@ -316,7 +317,7 @@ class TrainingStage final : public runner::Stage {
                  search_again(policy_search(again, /*budget=*/0, unseen)));
   }
 
-  /// on_oom_policy: legacy.
+  /// Trains with on_oom_policy: legacy.
   static TrainingResult train_in_halves(const Setup& setup, TrainerOptions options,
                                         MemoryPolicy policy, runner::RunContext& context) {
     context.say(
@@ -360,12 +361,12 @@ class TrainingStage final : public runner::Stage {
 
   const TrainingOptions options_;
   const TrainingKind kind_;
-  // Set once it has been planned:
+  // Set by plan():
   std::optional<std::int64_t> planned_live_, planned_needed_;  // bytes
   std::optional<MemoryPolicy> planned_policy_;  // nullopt if the recipe leaves nothing
                                                 // open
   const std::unique_ptr<MeasuredTraining> measured_ = std::make_unique<MeasuredTraining>();
-  std::vector<runner::NamedBytes> held_;  // by other nodes while this one runs
+  std::vector<runner::NamedBytes> held_;  // memory of other nodes while this node runs
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ NamedTensors encode(const TrainingStep& step, torch::nn::Module& network, const 
   return parts.join();
 }
 
-/// The batches that this rank measures: every one, if there is no other rank.
+/// Returns the samples of the batches that this rank measures: all of them if it is the only rank.
 SampleOrder own_batches(SampleOrder order, std::int64_t size, std::int64_t batches,
                         const runner::RankOfRun& ranks) {
   if (ranks.size == 1) return order;
@@ -44,7 +44,7 @@ SampleOrder own_batches(SampleOrder order, std::int64_t size, std::int64_t batch
   return own;
 }
 
-/// The means over the batches of all ranks. Rank 0 has measured at least one.
+/// Returns the means over the batches of all ranks. Rank 0 has measured at least one batch.
 Means over_all(const Means& own, RankGroup& group) {
   nlohmann::ordered_json names = {nlohmann::ordered_json::array(), nlohmann::ordered_json::array()};
   for (const auto& [name, mean] : own.terms) names[0].push_back(name);
@@ -69,7 +69,7 @@ Means over_all(const Means& own, RankGroup& group) {
   return all;
 }
 
-/// The kept rows of all ranks; undefined if the step keeps none.
+/// Returns the kept rows of all ranks; undefined if the step keeps none.
 at::Tensor gathered_rows(at::Tensor own, RankGroup& group) {
   const auto wide = [](const at::Tensor& rows) { return rows.dim() < 2 ? 0 : rows.size(1); };
   const std::int64_t width = group.largest(own.defined() ? wide(own) : -1);
@@ -136,9 +136,9 @@ Means validate(const TrainingStep& step, const PreparedNetwork& network,
       rows.policy(), rows.context());
   const std::int64_t batches =
       std::min(loader.batches(), options.batches.value_or(loader.batches()));
-  std::vector<at::Tensor> kept;  // of each batch
+  std::vector<at::Tensor> kept;  // per batch
   std::vector<StepNumbers>
-      measured;  // read at the end, so that the host never waits for a GPU between batches
+      measured;  // read at the end: the host never waits for a GPU between batches
   while (static_cast<std::int64_t>(measured.size()) < batches) {
     if (options.before_batch)
       options.before_batch(static_cast<std::int64_t>(measured.size()) + 1, batches);

@@ -18,39 +18,40 @@
 
 namespace stages {
 
-/// How a network is measured on a dataset.
+/// How to measure a network on a dataset.
 struct ValidationOptions {
   std::int64_t epoch = 0;                    ///< passed to the dataset
-  std::int64_t batch_size = 1;               ///< of the training
-  StepPlan plan = {};                        ///< of the training
+  std::int64_t batch_size = 1;               ///< batch size in training
+  StepPlan plan = {};                        ///< plan of the training steps
   std::optional<std::int64_t> batches = {};  ///< the largest number of batches
   std::function<void(std::int64_t batch, std::int64_t batches)> before_batch =
       {};                        ///< called with each batch number, 1-based; may throw to stop
-  runner::RankOfRun ranks = {};  ///< measure the batches in turns; each has the means over all
+  runner::RankOfRun ranks = {};  ///< ranks take turns; each gets the means over all
 };
 
-/// True if a sample's loss depends on the other samples: over the whole batch, or over groups of
+/// True if a sample's loss depends on other samples: over the whole batch, or over groups of
 /// samples.
 bool couples_samples(const TrainingStep& step);
 
-/// The number of units measured at once, if the training has such batches and splits them by such a
-/// plan. Coupled samples are measured over batches as large as in training, so that the same
-/// samples are compared under every plan.
+/// Returns the number of units to measure at once, if training uses this batch size and plan.
+/// Coupled samples are measured in batches as large as in training, so the same samples are
+/// compared under every plan.
 std::int64_t validation_batch_size(const TrainingStep& step, const StepPlan& plan,
                                    std::int64_t batch_size);
 
-/// The order in which `size` samples are measured, always the same. Coupled samples are shuffled:
-/// data are ordered by class, so a batch of neighbours would have few classes to distinguish.
+/// Returns the order in which `size` samples are measured, which is always the same. Coupled
+/// samples are shuffled: data is often ordered by class, so a batch of neighbours would have few
+/// classes to distinguish.
 SampleOrder validation_order(const TrainingStep& step, std::int64_t size);
 
 /// Measures `step` on one batch, encoded in parts if the plan splits it, without a graph and in
-/// eval mode. If `rows` are given, the parts are as small as memory requires. What the step keeps
-/// of it is added to `kept`.
+/// eval mode. If `rows` is given, the parts get as small as memory requires. What the step keeps of
+/// the batch is stored in `kept`.
 StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
                     const StepPlan& plan, RowsAtOnce* rows = nullptr, at::Tensor* kept = nullptr);
 
-/// The means of `step`'s loss and scores over `dataset`, with as many rows at once as fit. Throws
-/// runner::StageError if a sample is unreadable or bad.
+/// Returns the means of `step`'s loss and scores over `dataset`, with as many rows at once as fit.
+/// Throws runner::StageError if no sample can be read, or if a sample is bad.
 Means validate(const TrainingStep& step, const PreparedNetwork& network,
                std::shared_ptr<const Dataset> dataset, const ValidationOptions& options,
                RowsAtOnce& rows);
@@ -65,22 +66,22 @@ Means validate(const TrainingStep& step, const PreparedNetwork& network,
 /// scalar (a learned temperature) is the same in every part.
 class EncodedParts {
  public:
-  /// Adds the next part; every part has the same names.
+  /// Adds the next part. All parts must have the same names.
   void add(NamedTensors encoded);
 
   /// Concatenates each tensor's rows over all parts; a scalar is kept once. Frees the parts and
   /// keeps only their sizes.
   NamedTensors join();
 
-  /// Returns the rows of part `part` of tensors shaped like the joined ones, as views. Scalars
-  /// belong to the first part only; names that are missing in `joined` are missing in the result.
+  /// Returns part `part` of tensors shaped like the joined ones, as views. Scalars belong to the
+  /// first part only; names that are missing in `joined` are missing in the result.
   NamedTensors cut(const NamedTensors& joined, std::size_t part) const;
 
  private:
   std::vector<NamedTensors> parts_;
   std::vector<std::string> names_;
   std::vector<std::vector<std::int64_t>>
-      offsets_;  // by name: the first row of each part, and the end; empty for a scalar
+      offsets_;  // per name: first row of each part, and the end; empty for a scalar
 };
 
 }  // namespace stages

@@ -31,7 +31,8 @@ constexpr const char* kOption = "/warm_start";
   throw StageError(code, message).at(kOption).with_help(help);
 }
 
-/// The checkpoints of the single training of a run, or of a node; empty if there are none.
+/// Returns the folder of checkpoints of a node, or of a run's single training stage; empty if there
+/// is none.
 fs::path checkpoints_of(const fs::path& path) {
   std::error_code error;
   if (!list_checkpoints(path).empty()) return path;
@@ -49,11 +50,12 @@ fs::path checkpoints_of(const fs::path& path) {
   std::string names;
   for (const std::string& name : trainings) names += (names.empty() ? "" : ", ") + name;
   refuse(ErrorCode::kMissingWeights,
-         "the run '" + path.string() + "' has several trainings: " + names,
+         "the run '" + path.string() + "' has several training stages: " + names,
          "name the folder of one: " + run.node(trainings[0]).folder().string());
 }
 
-/// A checkpoint, named by its folder or by the weights in it; empty if `path` is something else.
+/// Returns the checkpoint's folder if `path` is a checkpoint's folder or the weights in it;
+/// otherwise empty.
 fs::path checkpoint_at(const fs::path& path) {
   const fs::path folder = path.filename() == runner::kCheckpointModel ? path.parent_path() : path;
   std::error_code error;
@@ -62,7 +64,7 @@ fs::path checkpoint_at(const fs::path& path) {
   return is_one ? folder : fs::path();
 }
 
-/// The best checkpoint in `folder`, or the latest if none was measured.
+/// Returns the best checkpoint, or the latest if none was measured.
 std::optional<FoundCheckpoint> load_best_or_latest(const Checkpoints& checkpoints) {
   auto best = checkpoints.load_best(CheckpointPart::kWeights);
   return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kWeights);
@@ -81,7 +83,7 @@ NamedTensors read(const fs::path& path, runner::RunContext& context) {
     if (!one.empty()) return read_checkpoint(one, CheckpointPart::kWeights).model;
     const auto found = folder.empty() ? std::nullopt : load_best_or_latest(checkpoints);
     if (!found) {
-      refuse(ErrorCode::kMissingWeights, "'" + path.string() + "' holds no checkpoint",
+      refuse(ErrorCode::kMissingWeights, "'" + path.string() + "' contains no checkpoint",
              "name a run with a trained model, a checkpoint's folder or a safetensors file");
     }
     context.say("starts from the weights of '" + found->folder.string() + "'");
@@ -92,7 +94,7 @@ NamedTensors read(const fs::path& path, runner::RunContext& context) {
   }
 }
 
-/// "2 missing (a, b)", with the first few names; empty if there are none.
+/// Returns ", 2 missing (a, b)", with the first few names; empty if there are none.
 std::string counted_weights(const std::vector<std::string>& names, const std::string& what) {
   constexpr std::size_t kShown = 5;
   if (names.empty()) return "";
@@ -122,8 +124,8 @@ void refuse_misfits(const NamedTensors& own, const NamedTensors& given, const fs
          "start from weights of a model of the same kind, size and classes");
 }
 
-/// The weights in `path`, checked to fit `network`; nullopt if the training continues from its own
-/// checkpoint.
+/// Returns the weights in `path`, after checking that they fit `network`; nullopt if training
+/// continues from its own checkpoint.
 std::optional<NamedTensors> weights_to_start_from(const torch::nn::Module& network,
                                                   const fs::path& path,
                                                   runner::RunContext& context) {

@@ -14,7 +14,7 @@
 namespace stages {
 namespace {
 
-/// The suffix for the names of the weights in a checkpoint that are not the result.
+/// Returns the suffix for the names of the weights in a checkpoint that are not the result.
 const char* other_ending(const WeightAverageOptions& options) {
   return options.is_result ? ".trained" : ".average";
 }
@@ -101,7 +101,7 @@ void take_other_weights(const WeightAverageOptions& options, NamedTensors& model
     model.set(weight, tensor);
     has_any = true;
   }
-  if (!has_any) throw std::invalid_argument("it holds one kind of weights only");
+  if (!has_any) throw std::invalid_argument("it contains only one kind of weights");
 }
 
 ScopedAverage::ScopedAverage(WeightAverage* average)

@@ -48,8 +48,8 @@ const ElementType* element_type_of_storage(std::string_view storage) {
 
 namespace {
 
-/// The virtual machine that runs a pickle: a stack of values, marks in it, and a memo of values by
-/// number.
+/// The virtual machine that runs a pickle. It has a stack of values, marks in the stack, and a memo
+/// of numbered values.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -106,11 +106,11 @@ class Reader {
     memory_[key] = value;
   }
 
-  /// How many values above the last mark may be popped.
+  /// Returns the number of values above the last mark.
   std::size_t free() const { return stack_.size() - (marks_.empty() ? 0 : marks_.back()); }
 
   PickledValue* top() {
-    if (free() == 0) refuse_pickle("its pickle takes a value that does not exist");
+    if (free() == 0) refuse_pickle("its pickle pops a value that does not exist");
     return stack_.back();
   }
 
@@ -121,7 +121,7 @@ class Reader {
   }
 
   PickledValues pop_to_mark() {
-    if (marks_.empty()) refuse_pickle("its pickle takes a mark that does not exist");
+    if (marks_.empty()) refuse_pickle("its pickle pops to a mark that does not exist");
     const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
     PickledValues items(begin, stack_.end());
     stack_.erase(begin, stack_.end());
@@ -138,7 +138,7 @@ class Reader {
   // --- containers
 
   void push_tuple(std::size_t size) {
-    if (free() < size) refuse_pickle("its pickle takes a value that does not exist");
+    if (free() < size) refuse_pickle("its pickle pops a value that does not exist");
     const auto begin = stack_.end() - static_cast<std::ptrdiff_t>(size);
     PickledList list{{begin, stack_.end()}};
     stack_.erase(begin, stack_.end());
@@ -168,19 +168,20 @@ class Reader {
     push_new(std::bit_cast<double>(bits));
   }
 
-  // Each group of opcodes returns whether the code is one of its own, which it has then executed.
+  // Each of the following functions handles a group of opcodes: it executes `code` if it belongs to
+  // the group, and returns whether it did.
 
-  /// Opcodes about the pickle itself.
+  /// The protocol and frame opcodes.
   bool skip_frame(unsigned char code) {
     switch (code) {
       case 0x80:
         if (const std::uint64_t protocol = number(1); protocol < 2 || protocol > 5) {
-          refuse_pickle("its pickle is of the protocol " + std::to_string(protocol));
+          refuse_pickle("its pickle has the unsupported protocol " + std::to_string(protocol));
         }
         return true;
       case 0x95:
         number(8);
-        return true;  // a frame: its length is redundant
+        return true;  // ignores the length of a frame, which is redundant
       default:
         return false;
     }
@@ -293,7 +294,7 @@ class Reader {
     }
   }
 
-  /// Sets, which are opaque: numbers and texts, never tensors.
+  /// Opcodes for sets and bytearrays, which are opaque because they never contain tensors.
   bool use_sets(unsigned char code) {
     switch (code) {
       case 0x8f:
@@ -368,7 +369,7 @@ class Reader {
         push(builder_.call(pop(), arguments));
         return true;
       }
-      case 0x92: {  // with keyword arguments, which nothing allowed here takes
+      case 0x92: {  // with keyword arguments, which are ignored
         pop();
         const PickledValue* arguments = pop();
         push(builder_.call(pop(), arguments));
@@ -387,7 +388,7 @@ class Reader {
     }
   }
 
-  /// Executes one opcode; false after the last.
+  /// Executes one opcode. Returns false after the last one.
   bool step() {
     const std::size_t began = at_;
     const auto code = static_cast<unsigned char>(take(1)[0]);

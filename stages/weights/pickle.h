@@ -11,28 +11,28 @@
 
 namespace stages {
 
-/// An element type by its torch name: "float32".
+/// An element type of tensors, identified by its torch name, such as "float32".
 struct ElementType {
   std::string_view name;
   std::string_view storage;  ///< "FloatStorage"; empty if torch has no typed storage for it
   std::int64_t bytes = 0;
 };
 
-/// The type with this torch name, "float32"; null if there is none.
+/// Returns the type with a torch name such as "float32"; null if there is none.
 const ElementType* element_type(std::string_view name);
 
-/// The type whose torch storage has this name, "FloatStorage"; null if there is none.
+/// Returns the type with a torch storage name such as "FloatStorage"; null if there is none.
 const ElementType* element_type_of_storage(std::string_view storage);
 
-/// A storage that tensors are views of. Its data is outside the pickle, under `key`.
+/// A storage, of which tensors are views. The data is stored outside the pickle, under `key`.
 struct PickledStorage {
   std::string_view key;
   const ElementType* type = nullptr;
   std::int64_t count = 0;  ///< number of elements
 };
 
-/// A view of a storage, in elements of `type`. Nothing is checked except that the numbers are
-/// whole.
+/// A tensor: a view of a storage, in elements of `type`. Its numbers are known to be integers but
+/// are otherwise unchecked.
 struct PickledTensor {
   std::size_t storage = 0;  ///< index into Pickle::storages
   const ElementType* type = nullptr;
@@ -48,26 +48,26 @@ struct PickledList {
   PickledValues items;
 };
 
-/// A dictionary, or the attributes of an object of a TorchScript module. In order; keys may repeat.
+/// A dictionary, or the attributes of a TorchScript object, in order. Keys may repeat.
 struct PickledMap {
   std::vector<std::pair<const PickledValue*, const PickledValue*>> entries;
   bool is_object = false;
 };
 
-/// A class or function by name: never looked up, never called.
+/// The name of a class or function, which is never looked up and never called.
 struct PickledGlobal {
   std::string_view module, name;
 };
 
-/// An integer beyond 64 bits: its bytes, lowest first.
+/// An integer of more than 64 bits, as little-endian bytes.
 struct PickledLong {
   std::string_view bytes;
 };
 
-/// A storage or tensor, by its index in the Pickle.
+/// A reference to a storage or a tensor, by index in the Pickle.
 struct PickledStorageIndex {
   std::size_t index = 0;
-  std::int64_t offset = 0;  ///< in elements: the oldest files have views of storages
+  std::int64_t offset = 0;  ///< in elements, for the views of storages in the oldest files
 };
 struct PickledTensorIndex {
   std::size_t index = 0;
@@ -84,8 +84,8 @@ struct PickledValue {
       data;
 };
 
-/// The contents of one pickle. Texts point into the bytes that were read, which must outlive it. A
-/// container may contain itself.
+/// The contents of one pickle. Texts refer to the bytes that were read, which must outlive the
+/// Pickle. A container may contain itself.
 struct Pickle {
   const PickledValue* value = nullptr;
   std::size_t length = 0;  ///< length of the pickle in bytes
@@ -94,19 +94,19 @@ struct Pickle {
   std::vector<PickledTensor> tensors;
 };
 
-/// The pickle wants to run code that is not part of a tensor.
+/// Thrown for a pickle that would run code other than to construct tensors.
 struct ForbiddenPickle : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-/// Longer pickles are refused: tensor data is stored outside the pickle.
+/// Longer pickles are refused. Tensor data does not count, since it is stored outside the pickle.
 inline constexpr std::size_t kLongestPickle = 64 << 20;
 
-/// Reads the pickle at the start of `bytes`, of protocol 2 to 5, as torch.save and TorchScript
-/// write it. Constructs tensors and plain containers, and opaque values for other data that
-/// training programs store. Classes and functions are recognised by an allow-list of names, and no
-/// code is run. Throws std::invalid_argument with the fault in half a sentence; ForbiddenPickle for
-/// any other name.
+/// Reads the pickle at the start of `bytes`, of protocol 2 to 5, as written by torch.save and
+/// TorchScript. Constructs tensors and plain containers, and opaque values for other data that
+/// training programs store. Classes and functions must be on an allow-list of names; no code is
+/// run. Throws ForbiddenPickle for other names, and std::invalid_argument for other faults, with
+/// the fault in half a sentence.
 Pickle read_pickle(std::string_view bytes);
 
 }  // namespace stages

@@ -9,12 +9,12 @@
 namespace stages {
 namespace {
 
-// The limit of values, and of everything constructed from them: no state dict has as many, and a
-// pickle of 64 MiB could request more than the available memory.
+// The most values that a pickle may construct. No state dict has as many, and without a limit a
+// pickle of 64 MiB could request more memory than there is.
 constexpr std::size_t kMostObjects = 2'000'000;
 constexpr std::size_t kMostPickledDimensions = 64;
 
-/// "torch.nn.Module", as shown in messages.
+/// Returns the full name for messages, such as "torch.nn.Module".
 std::string full_name(const PickledGlobal& global) {
   return runner::printable_ascii(std::string(global.module) + '.' + std::string(global.name));
 }
@@ -27,7 +27,7 @@ const ElementType* storage_type(const PickledGlobal& global) {
   return element_type_of_storage(global.name);
 }
 
-/// Names that construct a tensor or a plain container.
+/// True for names that construct a tensor or a plain container.
 bool is_allowed(const PickledGlobal& global) {
   constexpr std::array kAllowed = {
       std::pair("collections", "OrderedDict"),
@@ -49,7 +49,7 @@ bool is_allowed(const PickledGlobal& global) {
          });
 }
 
-/// Names of data that training programs store next to the weights.
+/// True for names of data that training programs store next to the weights.
 bool is_opaque(const PickledGlobal& global) {
   struct Known {
     std::string_view module;
@@ -101,7 +101,7 @@ bool is_opaque(const PickledGlobal& global) {
       {"pytorch_lightning.callbacks.model_checkpoint", {"ModelCheckpoint"}},
       {"pytorch_lightning.callbacks.early_stopping", {"EarlyStopping"}},
   };
-  // Numeric types, by numpy's class names: numpy.dtypes.Float64DType, numpy.float32.
+  // Numeric types by numpy's class names: numpy.dtypes.Float64DType, numpy.float32.
   if (global.module == "numpy.dtypes") return global.name.ends_with("DType");
   if (global.module == "numpy") {
     for (const std::string_view kind : {"float", "int", "uint", "bool", "complex"}) {
@@ -127,7 +127,7 @@ void refuse_pickle(const std::string& why) { throw std::invalid_argument(why); }
 
 void PickleBuilder::spend(std::size_t count) {
   spent_ += count;
-  if (spent_ > kMostObjects) refuse_pickle("its pickle makes more than 2000000 values");
+  if (spent_ > kMostObjects) refuse_pickle("its pickle creates more than 2000000 values");
 }
 
 Pickle PickleBuilder::finish(const PickledValue* value, std::size_t length) {
@@ -147,7 +147,7 @@ PickledValue* PickleBuilder::call(const PickledValue* called, const PickledValue
   const auto& global = as<PickledGlobal>(called, "a function");
   const PickledValues& arguments = as<PickledList>(values, "a tuple").items;
   const std::string_view name = global.name;
-  // Its items are set one by one.
+  // The pickle sets its items afterwards.
   if (global.module == "collections" && name == "defaultdict") return make(PickledMap());
   if (is_opaque(global)) return make(PickledOpaque());
   if (global.module == "collections") return ordered(arguments);
@@ -177,8 +177,8 @@ std::vector<std::int64_t> PickleBuilder::whole_numbers(const PickledValue* value
   return numbers;
 }
 
-/// _rebuild_tensor(storage, offset, sizes, strides), v2 with (requires_grad, hooks) after it, and
-/// v3 with the type too
+/// Builds a tensor from the arguments of _rebuild_tensor(storage, offset, sizes, strides), of _v2,
+/// which adds (requires_grad, hooks), or of _v3, which also adds the type.
 PickledValue* PickleBuilder::tensor(const PickledValues& arguments, std::size_t least,
                                     std::size_t most) {
   if (arguments.size() < least || arguments.size() > most)
@@ -196,9 +196,9 @@ PickledValue* PickleBuilder::tensor(const PickledValues& arguments, std::size_t 
     made.type = type.module == "torch" ? element_type(type.name) : nullptr;
     if (!made.type) refuse_pickle("its pickle has something else where a type of numbers belongs");
   }
-  // The last argument says that the numbers are to be conjugated or negated.
+  // A last argument means that the numbers must be conjugated or negated.
   if (arguments.size() == most && most > 4 && !is_empty(arguments.back())) {
-    refuse_pickle("it has a tensor that is to be conjugated or negated when it is read");
+    refuse_pickle("it has a tensor that must be conjugated or negated when it is read");
   }
   pickle_.tensors.push_back(std::move(made));
   return make(PickledTensorIndex{pickle_.tensors.size() - 1});
@@ -227,7 +227,8 @@ PickledValue* PickleBuilder::storage(const PickledValue* id) {
   const auto& global = as<PickledGlobal>(parts[1], kWhat);
   const PickledStorage named{as<std::string_view>(parts[2], kWhat), storage_type(global),
                              as<std::int64_t>(parts[4], kWhat)};
-  if (!named.type) refuse_pickle("it has a storage of the type '" + full_name(global) + "'");
+  if (!named.type)
+    refuse_pickle("it has a storage of the unsupported type '" + full_name(global) + "'");
   PickledStorageIndex index{storage_index(named)};
   if (parts.size() == 6 && !std::holds_alternative<std::monostate>(parts[5]->data)) {
     const PickledValues& view = as<PickledList>(parts[5], kWhat).items;

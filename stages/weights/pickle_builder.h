@@ -12,16 +12,16 @@
 
 namespace stages {
 
-/// Throws std::invalid_argument.
+/// Throws std::invalid_argument with `why`.
 [[noreturn]] void refuse_pickle(const std::string& why);
 
-/// Builds the values of a pickle. The pickle's calls are not executed: an allow-list has the few
-/// names that construct tensors and plain containers, and the builder constructs those itself.
-/// Everything constructed is counted, so that a few bytes cannot request more than the available
-/// memory. Throws as read_pickle().
+/// Builds the values of a pickle without executing its calls. An allow-list has the few names that
+/// construct tensors and plain containers, which the builder constructs itself. All constructed
+/// values are counted, so a few bytes cannot request more memory than there is. Throws as
+/// read_pickle() does.
 class PickleBuilder {
  public:
-  /// Counts `count` values that are kept.
+  /// Adds `count` to the number of constructed values. Throws if there are too many.
   void spend(std::size_t count);
 
   template <typename T>
@@ -31,25 +31,29 @@ class PickleBuilder {
     return value;
   }
 
-  /// A class or function of that name, if it is on the allow-list.
+  /// Returns the class or function of that name. Throws ForbiddenPickle if it is not on the
+  /// allow-list.
   PickledValue* global(std::string_view module, std::string_view name);
-  /// The value that calling `called` with `arguments` would give.
+  /// Returns the value that calling `called` with `arguments` would return.
   PickledValue* call(const PickledValue* called, const PickledValue* arguments);
-  /// The storage that an `id` names: ('storage', type, key, device, count[, view]); in the oldest
-  /// files the view is (key, offset, count).
+  /// Returns the storage that `id` identifies: ('storage', type, key, device, count[, view]). In
+  /// the oldest files, the view is (key, offset, count).
   PickledValue* storage(const PickledValue* id);
-  /// Appends `items` to a list, or keys and their values to a dictionary; opaque values accept
-  /// anything.
+  /// Appends items to a list, or sets alternating keys and values in a dictionary. Has no effect on
+  /// opaque values.
   static void append(PickledValue* list, const PickledValues& items);
   static void set(PickledValue* map, const PickledValues& items);
-  /// Sets the attributes of `value` from `state`. Only a TorchScript object, which is a dictionary
-  /// here, has any; the metadata of state dicts and the attributes of opaque values are ignored.
+  /// Sets the attributes of `value` from `state`, if it is a TorchScript object, which is
+  /// represented by a dictionary. Ignores the metadata of state dicts and the attributes of opaque
+  /// values.
   void set_state(PickledValue* value, const PickledValue* state);
 
-  /// Finishes with the result `value`, read from `length` bytes. The builder cannot be used again.
+  /// Returns the Pickle with the result `value`, read from `length` bytes. The builder cannot be
+  /// used afterwards.
   Pickle finish(const PickledValue* value, std::size_t length);
 
-  /// `value` as a T; refuses anything else "where `what` belongs".
+  /// Returns `value` as a T. Throws "its pickle has something else where `what` belongs" for other
+  /// types.
   template <typename T>
   static T& as(PickledValue* value, const char* what) {
     T* data = std::get_if<T>(&value->data);

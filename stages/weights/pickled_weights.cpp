@@ -59,7 +59,7 @@ class Walk {
     path_.pop_back();
   }
 
-  /// A key as part of a name; empty if it cannot be one.
+  /// Returns a key as part of a name; empty if it cannot be one.
   static std::string text_of(const PickledValue* key) {
     if (const auto* text = std::get_if<std::string_view>(&key->data)) return std::string(*text);
     if (const auto* number = std::get_if<std::int64_t>(&key->data)) return std::to_string(*number);
@@ -77,14 +77,15 @@ class Walk {
     return name;
   }
 
-  /// Checks that the tensor lies within its storage.
+  /// Returns a named tensor after checking that it is within its storage.
   PickledWeight weight(const PickledTensor& tensor) {
     PickledWeight weight{name(), tensor};
     const auto misfit = [&](const char* why) {
       refuse_weights("the tensor '" + runner::printable_ascii(weight.name) + "' " + why);
     };
     const PickledStorage& storage = pickle_.storages[tensor.storage];
-    if (tensor.sizes.size() != tensor.strides.size()) misfit("has not as many strides as sizes");
+    if (tensor.sizes.size() != tensor.strides.size())
+      misfit("does not have as many strides as sizes");
     const std::int64_t count = storage.count * storage.type->bytes / tensor.type->bytes;
     std::int64_t elements = 1, last = tensor.offset, dense_stride = 1;
     bool overflows = false;
@@ -106,7 +107,7 @@ class Walk {
     weight.is_dense = weight.is_dense && elements == count;
     std::int64_t bytes = 0;
     if (__builtin_mul_overflow(elements, tensor.type->bytes, &bytes) || bytes > left_) {
-      misfit("repeats numbers until they are far more than the file");
+      misfit("repeats numbers until it is far larger than the file");
     }
     left_ -= bytes;
     return weight;
@@ -121,8 +122,8 @@ class Walk {
 
 constexpr int kMostWrappers = 4;
 
-/// The keys under which programs keep a model in a checkpoint, in order of preference. timm uses
-/// one of the first five, in this order.
+/// The keys under which programs store a model in a checkpoint, in order of preference. timm tries
+/// the first five, in this order.
 constexpr std::array<std::string_view, 12> kModelKeys = {
     "state_dict_ema", "model_ema", "state_dict", "model_state", "model",   "model_state_dict",
     "params_ema",     "params",    "net",        "network",     "weights", "checkpoint"};
@@ -143,8 +144,8 @@ struct SavedModel {
   std::string keys;
 };
 
-/// The dictionary of `map` known to be the model of a checkpoint; null if there is none. `looks`
-/// counts the entries inspected, some more than once.
+/// Returns the dictionary in `map` that is known to be the model of a checkpoint; null if there is
+/// none. `looks` counts the inspected entries, some more than once.
 SavedModel model_in(const PickledMap& map, int wrappers, std::size_t& looks) {
   if (map.is_object || wrappers > kMostWrappers) return {};
   looks += kModelKeys.size() * map.entries.size();
@@ -162,7 +163,7 @@ SavedModel model_in(const PickledMap& map, int wrappers, std::size_t& looks) {
   return {};
 }
 
-/// The keys of the dictionaries of tensors in `map`.
+/// Returns the keys of the dictionaries of tensors in `map`.
 std::vector<std::string> entries_in(const PickledMap& map) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : map.entries) {
@@ -174,7 +175,8 @@ std::vector<std::string> entries_in(const PickledMap& map) {
   return keys;
 }
 
-/// The value at `entry`, whose keys may contain dots. Null if there is none.
+/// Returns the dictionary at `entry`, keys joined with dots, which may contain dots themselves;
+/// null if there is none.
 const PickledValue* value_at(const PickledMap& map, std::string_view entry) {
   for (const auto& [key, value] : map.entries) {
     const std::string_view text = text_of_key(key);
@@ -188,8 +190,8 @@ const PickledValue* value_at(const PickledMap& map, std::string_view entry) {
   return nullptr;
 }
 
-/// Can these be the tensors of one layer? If so, siblings with the same names are layers of the
-/// same model.
+/// True if these can be the names of one layer's tensors. Sibling dictionaries with the same names
+/// are then layers of one model.
 bool is_one_layer(const std::set<std::string_view>& names) {
   constexpr std::array<std::string_view, 5> kOfLayer = {"weight", "bias", "running_mean",
                                                         "running_var", "num_batches_tracked"};
@@ -197,10 +199,10 @@ bool is_one_layer(const std::set<std::string_view>& names) {
       names, [&](std::string_view name) { return std::ranges::count(kOfLayer, name) > 0; });
 }
 
-/// The keys of dictionaries of tensors in `map` that have the same names, such as a student and its
-/// teacher. Prefixes that torch's wrappers add to names are ignored.
+/// Returns the keys of dictionaries in `map` with mostly the same tensor names, such as a student
+/// and its teacher. Ignores prefixes that torch's wrappers add.
 std::vector<std::string> alike_in(const PickledMap& map) {
-  if (map.is_object) return {};  // a module: these are its parts
+  if (map.is_object) return {};  // the dictionaries are parts of a module
   const auto names = [](const PickledMap& tensors) {
     std::set<std::string_view> names;
     for (const auto& [key, value] : tensors.entries) {
@@ -246,7 +248,7 @@ std::string listed_entries(const std::vector<std::string>& keys) {
   return runner::listed(shown, kShown, "'");
 }
 
-/// The `weights` whose names begin with `entry`, without that prefix.
+/// Returns the `weights` with names that begin with `entry`, without that prefix.
 std::vector<PickledWeight> below(std::vector<PickledWeight> weights, const std::string& entry) {
   const std::string prefix = entry + '.';
   std::erase_if(weights,
@@ -260,7 +262,7 @@ std::vector<PickledWeight> below(std::vector<PickledWeight> weights, const std::
 PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes,
                                const std::string& entry) {
   const auto* map = std::get_if<PickledMap>(&pickle.value->data);
-  if (!map) refuse_weights("it holds no dictionary of tensors");
+  if (!map) refuse_weights("it contains no dictionary of tensors");
   std::size_t looks = 0;
   SavedModel model = model_in(*map, 1, looks);
   const PickledValue* asked = entry.empty() ? nullptr : value_at(*map, entry);
@@ -268,7 +270,7 @@ PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes,
   if (!model.value && entry.empty()) {
     const std::vector<std::string> alike = alike_in(*map);
     if (!alike.empty())
-      throw WeightsChoice("holds several models: " + listed_entries(alike), alike);
+      throw WeightsChoice("contains several models: " + listed_entries(alike), alike);
   }
   Walk walk(pickle, most_bytes);
   walk.visit(model.value ? model.value : pickle.value);
@@ -283,9 +285,9 @@ PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes,
     }
     result.inside += (result.inside.empty() ? "" : ".") + entry;
   }
-  if (result.inside.empty()) result.others.clear();  // they are part of the model
+  if (result.inside.empty()) result.others.clear();  // the other dictionaries are part of the model
   std::erase(result.others, model.keys.substr(0, model.keys.find('.')));
-  if (result.weights.empty()) refuse_weights("it holds no tensor");
+  if (result.weights.empty()) refuse_weights("it contains no tensor");
   return result;
 }
 

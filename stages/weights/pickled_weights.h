@@ -10,38 +10,39 @@
 
 namespace stages {
 
-/// A named tensor of a state dict. It lies within its storage.
+/// A named tensor of a state dict, known to be within its storage.
 struct PickledWeight {
   std::string name;
   PickledTensor tensor;
-  bool is_dense = false;  ///< it covers the whole storage, in the storage's order
+  bool is_dense = false;  ///< covers the whole storage, in storage order
   std::int64_t count = 0;
 };
 
 /// The weights in a pickle written by torch.save or TorchScript.
 struct PickledWeights {
   std::vector<PickledWeight> weights;  ///< sorted by name, unique
-  /// The keys of the dictionary they came from, if the checkpoint has more: "state_dict"; empty:
-  /// none.
+  /// The keys of the dictionary with the weights, such as "state_dict", if the checkpoint has more
+  /// than the weights; else empty.
   std::string inside;
-  std::vector<std::string> others;  ///< keys of other dictionaries of tensors next to it
+  std::vector<std::string> others;  ///< keys of other dictionaries of tensors
 };
 
-/// The file has several models, or not the requested one: the user must choose; the file is not
-/// damaged.
+/// Thrown if the file has several models, or not the requested one. The file is not damaged; the
+/// user must choose.
 struct WeightsChoice : std::invalid_argument {
   WeightsChoice(const std::string& what, std::vector<std::string> keys)
       : std::invalid_argument(what), entries(std::move(keys)) {}
   std::vector<std::string> entries;
 };
 
-/// Finds the tensors in the dictionaries and objects of a pickle, named by their keys joined by
-/// dots. If a checkpoint keeps the model in "state_dict", "model" or the like, only that is used;
-/// of several such keys the one that timm uses, which prefers averages ("state_dict_ema"). With an
-/// `entry` ("teacher", "model.ema"), the tensors below these keys are used, or those with such
-/// names. Throws WeightsChoice if there is no such entry, or it is ambiguous which of several is
-/// meant. Refuses a tensor that reaches beyond its storage, and more than `most_bytes` for all of
-/// them, counted one by one. Throws std::invalid_argument with the fault in half a sentence.
+/// Returns the tensors in the dictionaries and objects of a pickle, named by their keys joined with
+/// dots. If a checkpoint stores the model under "state_dict", "model" or a similar key, only that
+/// is used; if there are several such keys, the one that timm prefers, averages first
+/// ("state_dict_ema"). With an `entry` ("teacher", "model.ema"), only tensors below these keys, or
+/// with names that begin with them, are used. Throws WeightsChoice if there is no such entry, or if
+/// several models are equally likely. Throws std::invalid_argument, with the fault in half a
+/// sentence, for a tensor that reaches beyond its storage, and if all tensors together have more
+/// than `most_bytes` bytes.
 PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes,
                                const std::string& entry = "");
 

@@ -51,9 +51,9 @@ SafetensorsType type_of(const NamedTensors::Item& item) {
   const auto type = std::ranges::find(kSavedTypes, item.second.scalar_type(),
                                       [](const auto& pair) { return pair.second; });
   if (type != kSavedTypes.end()) return type->first;
-  throw StageError(ErrorCode::kStageFailed, "the tensor '" + item.first + "' is of the type " +
+  throw StageError(ErrorCode::kStageFailed, "the tensor '" + item.first + "' has the type " +
                                                 c10::toString(item.second.scalar_type()) +
-                                                ", which safetensors files do not hold");
+                                                ", which safetensors files do not support");
 }
 
 [[noreturn]] void damaged_safetensors(const std::filesystem::path& path, const std::string& why) {
@@ -62,12 +62,12 @@ SafetensorsType type_of(const NamedTensors::Item& item) {
       .with_help("fetch or write the file again");
 }
 
-/// An open file whose header has been read.
+/// An open file, with its header already read.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path)
       : path_(path),
-        // Does not wait for a writer if the path is a pipe.
+        // O_NONBLOCK avoids waiting for a writer if the path is a pipe.
         file_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
     struct stat status = {};
     if (!file_.is_open() || ::fstat(*file_, &status) != 0) {
@@ -85,15 +85,15 @@ class SafetensorsFile {
     const auto type =
         std::ranges::find(kSavedTypes, entry.type, [](const auto& pair) { return pair.first; });
     if (type != kSavedTypes.end()) return type->second;
-    refuse("the tensor '" + entry.name + "' is of the type " + std::string(name(entry.type)) +
-           ", which LibTorch has no numbers for");
+    refuse("the tensor '" + entry.name + "' has the type " + std::string(name(entry.type)) +
+           ", which LibTorch does not support");
   }
 
-  /// Fills `numbers` with the numbers of `entry` from its byte `begin` on.
+  /// Fills `numbers` with the numbers of `entry`, starting at its byte `begin`.
   void read(const SafetensorsEntry& entry, std::int64_t begin, const at::Tensor& numbers) const {
     read_at(data_ + entry.begin + begin, numbers.mutable_data_ptr(), numbers.nbytes());
     if (entry.type == SafetensorsType::kBool && numbers.view(at::kByte).gt(1).any().item<bool>())
-      refuse("the tensor '" + entry.name + "' holds values other than true and false");
+      refuse("the tensor '" + entry.name + "' has values other than true and false");
   }
 
  private:
@@ -106,8 +106,8 @@ class SafetensorsFile {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) refuse(std::string("it cannot be read: ") + std::strerror(errno));
       if (got == 0) {
-        refuse("it ends after " + std::to_string(offset) + " bytes, and had " +
-               std::to_string(size_) + " when it was opened: it was changed while it was read");
+        refuse("it ends after " + std::to_string(offset) + " bytes but had " +
+               std::to_string(size_) + " when it was opened: it was changed while being read");
       }
       bytes += got;
       size -= static_cast<std::size_t>(got);
@@ -125,13 +125,13 @@ class SafetensorsFile {
     if (length > static_cast<std::uint64_t>(kLongestSafetensorsHeader))
       refuse("its header claims " + std::to_string(length) +
              " bytes, more than the 100000000 allowed");
-    constexpr std::uint64_t kLongestOfModels =
-        16 << 20;  // a hundred thousand tensors; parsing 100 MB takes half a minute
+    // Enough for a hundred thousand tensors; parsing 100 MB takes half a minute.
+    constexpr std::uint64_t kLongestOfModels = 16 << 20;
     if (length > kLongestOfModels)
       refuse("its header claims " + std::to_string(length) + " bytes, more than the " +
              std::to_string(kLongestOfModels) + " that a model needs");
     if (length > static_cast<std::uint64_t>(size_ - 8))
-      refuse("its header claims " + std::to_string(length) + " bytes and the file has " +
+      refuse("its header claims " + std::to_string(length) + " bytes, but the file has " +
              std::to_string(size_));
     std::string text(length, '\0');
     read_at(8, text.data(), text.size());
@@ -145,7 +145,8 @@ class SafetensorsFile {
 
   const std::filesystem::path path_;
   const Descriptor file_;
-  std::int64_t size_ = 0, data_ = 0;  // bytes: of the file when it was opened; before the tensors
+  // In bytes: the file when it was opened, and everything before the tensors.
+  std::int64_t size_ = 0, data_ = 0;
   SafetensorsHeader header_;
 };
 
@@ -209,7 +210,7 @@ Safetensors read_safetensors(const std::filesystem::path& path, const ContentsOf
 }
 
 void read_safetensors(const std::filesystem::path& path, const WeightSink& sink) {
-  constexpr std::int64_t kPiece = 1 << 20;  // bytes, a multiple of every type's size
+  constexpr std::int64_t kPiece = 1 << 20;  // in bytes, a multiple of every type's size
   SafetensorsFile file(path);
   for (const SafetensorsEntry& entry : file.header().entries) {
     if (!sink.wants(entry.name)) continue;

@@ -54,7 +54,7 @@ const TypeInfo& info(SafetensorsType type) { return kNamedTypes[static_cast<std:
 
 [[noreturn]] void refuse_header(const std::string& what) { throw std::invalid_argument(what); }
 
-/// A text from the file in a form for messages.
+/// Returns text from the file in a form that is safe for messages.
 std::string shown(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
@@ -89,7 +89,7 @@ std::int64_t bytes(const SafetensorsEntry& entry) {
   std::int64_t bits = info(entry.type).bits;
   bool empty = false;
   for (const std::int64_t size : entry.shape) {
-    // A zero makes the tensor empty, but its other sizes must still not overflow.
+    // A zero makes the tensor empty, but the other sizes must not overflow either.
     empty = empty || size == 0;
     if (__builtin_mul_overflow(bits, std::max<std::int64_t>(size, 1), &bits))
       refuse_header(entry.name, "is too large");
@@ -132,7 +132,7 @@ std::map<std::string, std::string> parse_metadata(const json& value) {
   if (!value.is_object()) refuse_header("its __metadata__ is not a mapping");
   std::map<std::string, std::string> metadata;
   for (const auto& [key, text] : value.items()) {
-    if (!text.is_string()) refuse_header("its __metadata__ '" + shown(key) + "' is not a text");
+    if (!text.is_string()) refuse_header("its __metadata__ '" + shown(key) + "' is not a string");
     metadata[key] = text.get<std::string>();
   }
   return metadata;
@@ -146,7 +146,7 @@ std::string to_text(const SafetensorsHeader& header) {
   auto document = nlohmann::ordered_json::object();
   if (!header.metadata.empty()) document["__metadata__"] = header.metadata;
   for (const SafetensorsEntry& entry : header.entries) {
-    // Without a prior lookup, which in an ordered object is linear.
+    // Appends without a lookup, which is linear in an ordered object.
     document.get_ref<nlohmann::ordered_json::object_t&>().emplace_back(
         entry.name, nlohmann::ordered_json{{"dtype", name(entry.type)},
                                            {"shape", entry.shape},
@@ -171,7 +171,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::int64_t d
   std::int64_t reached = 0;
   for (const SafetensorsEntry& entry : header.entries) {
     if (entry.begin < reached) refuse_header(entry.name, "overlaps the one before it");
-    if (entry.begin > reached) refuse_header(entry.name, "leaves a hole before it");
+    if (entry.begin > reached) refuse_header(entry.name, "leaves a gap before it");
     reached = entry.end;
   }
   if (reached != data_bytes)

@@ -8,8 +8,9 @@
 
 namespace stages {
 
-/// The types of the format, in the order of huggingface.co/docs/safetensors' own writer: later
-/// types come first in a file, so that every tensor is aligned to its element size.
+/// The types of the format, in the order of the format's own writer
+/// (huggingface.co/docs/safetensors). Later types come first in a file, so every tensor is aligned
+/// to its element size.
 enum class SafetensorsType {
   kBool,
   kF4,
@@ -35,7 +36,7 @@ enum class SafetensorsType {
   kU64,
 };
 
-/// The name in a file: "BF16".
+/// Returns the name of the type in a file, such as "BF16".
 std::string_view name(SafetensorsType type);
 
 /// The position of one tensor in a safetensors file.
@@ -43,20 +44,20 @@ struct SafetensorsEntry {
   std::string name;
   SafetensorsType type = SafetensorsType::kF32;
   std::vector<std::int64_t> shape;
-  std::int64_t begin = 0, end = 0;  ///< byte offsets after the header
+  std::int64_t begin = 0, end = 0;  ///< byte offsets from the end of the header
 };
 
-/// The JSON at the front of a safetensors file.
+/// The JSON header of a safetensors file.
 struct SafetensorsHeader {
-  std::vector<SafetensorsEntry> entries;  ///< when parsed: in byte order
+  std::vector<SafetensorsEntry> entries;  ///< in byte order if parsed
   std::map<std::string, std::string> metadata;
 };
 
-/// Longer headers are refused, as the format's own reader does.
+/// Longer headers are refused, as by the format's own reader.
 inline constexpr std::int64_t kLongestSafetensorsHeader = 100'000'000;
 
-/// The header's text without its length: the metadata, then the entries in order, padded with
-/// spaces so that the data begins at a multiple of 8.
+/// Returns the text of the header without its length: the metadata, then the entries in order,
+/// padded with spaces so that the data begins at a multiple of 8.
 std::string to_text(const SafetensorsHeader& header);
 
 /// Parses a header that is followed by `data_bytes` bytes of data. Every byte of the data must

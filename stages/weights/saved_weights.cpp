@@ -55,13 +55,13 @@ std::string text_of(const fs::path& path) {
 }
 
 bool is_safetensors(const fs::path& path, std::string_view start) {
-  // The length of a header below 4 GB, then the header.
+  // A header length below 4 GB, followed by the header.
   const bool begins_so = start.size() > 8 && start.substr(4, 5) == std::string_view("\0\0\0\0{", 5);
   return begins_so || path.extension() == ".safetensors";
 }
 
-/// Reads one file with the function for its format. The format follows from the file's content; a
-/// file named *.safetensors always counts as safetensors.
+/// Reads one file with the function for its format. The format is detected from the contents; files
+/// named *.safetensors always count as safetensors.
 template <typename ReadSafetensors, typename ReadTorchFile>
 auto read_by_format(const fs::path& path, ReadSafetensors read_safetensors_file,
                     ReadTorchFile read_file_of_torch) {
@@ -71,7 +71,7 @@ auto read_by_format(const fs::path& path, ReadSafetensors read_safetensors_file,
   file.read(start.data(), kStart);
   start.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
   if (start.starts_with("version https://git-lfs.github.com/spec/")) {
-    damaged_weights(path, "is Git LFS's pointer to the weights, not the weights",
+    damaged_weights(path, "is a Git LFS pointer to the weights, not the weights",
                     "fetch the file itself: git lfs pull");
   }
   if (is_safetensors(path, start)) return read_safetensors_file();
@@ -80,7 +80,7 @@ auto read_by_format(const fs::path& path, ReadSafetensors read_safetensors_file,
                   "name a weights file, and compare its checksum with the published one");
 }
 
-/// The name below `entry`; nullopt: it is not below it.
+/// Returns the rest of `name` after the prefix `entry`; nullopt if it does not have that prefix.
 std::optional<std::string> name_below(const std::string& entry, const std::string& name) {
   if (entry.empty()) return name;
   if (name.size() <= entry.size() || !name.starts_with(entry) || name[entry.size()] != '.')
@@ -88,7 +88,8 @@ std::optional<std::string> name_below(const std::string& entry, const std::strin
   return name.substr(entry.size() + 1);
 }
 
-/// Safetensors have no dictionaries, only names.
+/// Reads the tensors with the prefix `entry`, since safetensors files have only names and no
+/// dictionaries.
 TorchFile read_safetensors_below(const fs::path& path, WeightContents contents,
                                  const std::string& entry) {
   TorchFile file{read_safetensors(path, contents).tensors, entry};
@@ -107,7 +108,8 @@ TorchFile read_file(const fs::path& path, WeightContents contents, const std::st
       [&] { return read_torch_file(path, contents, entry); });
 }
 
-/// Passes on the pieces of a safetensors file under the names below `entry`.
+/// Returns a sink that passes on the tensors with the prefix `entry`, under their names without it.
+/// `entry` and `sink` are borrowed.
 WeightSink sink_below(const std::string& entry, const WeightSink& sink) {
   return {
       .wants =
@@ -121,7 +123,7 @@ WeightSink sink_below(const std::string& entry, const WeightSink& sink) {
           }};
 }
 
-/// The same with plain names.
+/// Returns a sink that passes tensors on under their plain_weight_name(). `sink` is borrowed.
 WeightSink plain_sink(const WeightSink& sink) {
   return {.wants = [&](const std::string& name) { return sink.wants(plain_weight_name(name)); },
           .take =
@@ -130,21 +132,21 @@ WeightSink plain_sink(const WeightSink& sink) {
               }};
 }
 
-/// Of torch.compile, FSDP, and activation checkpointing, which can wrap any module.
+/// The prefixes of torch.compile, FSDP and activation checkpointing, which can wrap any module.
 constexpr std::array<std::string_view, 3> kModuleWrappers = {"_orig_mod.", "_fsdp_wrapped_module.",
                                                              "_checkpoint_wrapped_module."};
 
-/// Describes what plain_weight_name() does to a name.
+/// Returns a description of how plain_weight_name() changes a name.
 std::string renaming(std::string_view name) {
   for (const std::string_view wrapper : kModuleWrappers)
     if (name.find(wrapper) != name.npos) return "without '" + std::string(wrapper) + "'";
-  return "with names of before 2018";
+  return "with updated names from before 2018";
 }
 
 void check_names(const fs::path& index, const std::string& shard, const NamedTensors& tensors,
                  const std::set<std::string>& expected) {
   const auto misfit = [&](const std::string& tensor, const std::string& why) {
-    damaged_weights(index, "does not fit its file '" + shard + "': the tensor '" +
+    damaged_weights(index, "does not match its file '" + shard + "': the tensor '" +
                                runner::printable_ascii(tensor) + "' " + why);
   };
   std::set<std::string> held;
@@ -158,7 +160,7 @@ void check_names(const fs::path& index, const std::string& shard, const NamedTen
   }
 }
 
-/// The SHA-256 digest of a file's bytes, as 64 hexadecimal digits. Throws runner::StageError
+/// Returns the SHA-256 of a file, as 64 hexadecimal digits. Throws runner::StageError
 /// (kMissingWeights) if the file cannot be read.
 std::string file_sha256(const std::filesystem::path& path) {
   runner::Digest digest;
@@ -169,7 +171,7 @@ std::string file_sha256(const std::filesystem::path& path) {
   return digest.finish();
 }
 
-/// The digest of several files, independent of their folder.
+/// Returns a digest of several files that does not depend on their folder.
 std::string sha256_of(const std::vector<fs::path>& files) {
   if (files.size() == 1) return file_sha256(files.front());
   std::string lines;
@@ -178,10 +180,9 @@ std::string sha256_of(const std::vector<fs::path>& files) {
   return runner::sha256(lines);
 }
 
-/// The tensors in each file of a sharded model, from its index (model.safetensors.index.json):
-/// tensor names by file name. All files are next to the index.
-
-/// Parses an index. Throws std::invalid_argument with the fault in half a sentence.
+/// Parses the index of a sharded model (model.safetensors.index.json), and returns the tensor names
+/// by file name. All files are next to the index. Throws std::invalid_argument with the fault in
+/// half a sentence.
 WeightShards parse_weight_shards(std::string_view text) {
   constexpr std::size_t kDepth = 32;
   const nlohmann::json index = runner::parse_strict_json(text, kDepth, "it");
@@ -202,7 +203,7 @@ WeightShards parse_weight_shards(std::string_view text) {
   return shards;
 }
 
-/// Empty if `path` is not an index.
+/// Reads the index at `path`. Returns an empty map if `path` is not an index.
 WeightShards shards_of(const fs::path& path) {
   if (!path.string().ends_with(kIndex)) return {};
   try {
@@ -212,7 +213,7 @@ WeightShards shards_of(const fs::path& path) {
   }
 }
 
-/// The files with the tensors, all of which exist.
+/// Returns the files with the tensors. Throws if one does not exist.
 std::vector<fs::path> files_of(const fs::path& path, const WeightShards& shards) {
   std::vector<fs::path> files;
   for (const auto& [name, tensors] : shards) files.push_back(path.parent_path() / name);
@@ -227,8 +228,8 @@ std::vector<fs::path> files_of(const fs::path& path, const WeightShards& shards)
   return files;
 }
 
-/// Reads a file, or the shards of an index. If the numbers are read, computes their digest at the
-/// same time.
+/// Reads a file, or the shards of an index. If numbers are read, computes the digest at the same
+/// time.
 SavedWeights read(const fs::path& path, const WeightShards& shards, WeightContents contents,
                   const std::string& entry) {
   const std::vector<fs::path> files = files_of(path, shards);
@@ -248,7 +249,7 @@ SavedWeights read(const fs::path& path, const WeightShards& shards, WeightConten
   if (items.empty() && !entry.empty()) {
     throw StageError(ErrorCode::kOptionConflict, "'" + path.string() + "' has no tensor below '" +
                                                      runner::printable_ascii(entry) + "'")
-        .with_help("leave weights_entry out, or give the prefix of the tensor names");
+        .with_help("leave weights_entry out, or set it to a prefix of the tensor names");
   }
   std::set<std::string> renamed;
   for (auto& [name, tensor] : items) {
@@ -260,7 +261,8 @@ SavedWeights read(const fs::path& path, const WeightShards& shards, WeightConten
   std::ranges::sort(items, {}, &NamedTensors::Item::first);
   const auto twice = std::ranges::adjacent_find(items, {}, &NamedTensors::Item::first);
   if (twice != items.end())
-    damaged_weights(path, "holds the tensor '" + runner::printable_ascii(twice->first) + "' twice");
+    damaged_weights(path,
+                    "contains the tensor '" + runner::printable_ascii(twice->first) + "' twice");
   result.tensors = NamedTensors(std::move(items));
   if (sha256.valid()) result.sha256 = sha256.get();
   return result;
@@ -287,7 +289,7 @@ std::string plain_weight_name(std::string name) {
       else name.erase(at, wrapper.size());
     }
   }
-  // torchvision's DenseNets from before 2018.
+  // Update the names of torchvision's DenseNets from before 2018.
   const std::size_t layer = name.find(".denselayer");
   if (layer == name.npos) return name;
   for (const std::string_view old : {".norm.1.", ".norm.2.", ".conv.1.", ".conv.2."}) {

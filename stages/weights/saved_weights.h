@@ -13,48 +13,51 @@
 
 namespace stages {
 
-/// Weights as saved by another library or program.
+/// Weights saved by another library or program.
 struct SavedWeights {
-  NamedTensors tensors;  ///< on the CPU, sorted by name, in the file's own types and names; none
-                         ///< shares its memory
-  std::optional<nlohmann::json>
-      config;  ///< the config.json next to them; adapter_config.json next to an adapter
-  std::filesystem::path where;      ///< the file they were read from; for shards, their index
-  std::string sha256;               ///< of all their bytes; equal for equal weights
-  std::string inside;               ///< the checkpoint's keys above them: "state_dict"; empty: none
+  /// On the CPU, sorted by name, with the file's types and plain_weight_name(); no two share
+  /// memory.
+  NamedTensors tensors;
+  /// The config.json next to the weights, or the adapter_config.json next to an adapter.
+  std::optional<nlohmann::json> config;
+  std::filesystem::path where;  ///< the file with the weights; for shards, the index
+  std::string sha256;           ///< digest of all bytes of the files
+  /// The keys in the checkpoint that lead to the weights, such as "state_dict"; empty: none.
+  std::string inside;
   std::vector<std::string> others;  ///< keys of other dictionaries of tensors in the file
 
   std::vector<std::string> renamed;  ///< how names were simplified: "without '_orig_mod.'"
 
-  /// "'state_dict_ema' of it (it also has 'state_dict'), without '_orig_mod.', "; empty if the file
-  /// has one model with plain names.
+  /// Returns "'state_dict_ema' of it (it also has 'state_dict'), without '_orig_mod.', " for
+  /// messages; empty if the file has one model with plain names.
   std::string choice() const;
 };
 
-/// A tensor's name without the prefixes of torch.compile and torch's wrappers, in current spelling:
-/// "conv.weight" for "_orig_mod.conv.weight", "denselayer1.norm1.weight" for
-/// "denselayer1.norm.1.weight". All names returned here have this form.
+/// Returns a tensor's name without the prefixes of torch.compile and torch's wrappers, and in
+/// current spelling: "conv.weight" for "_orig_mod.conv.weight", "denselayer1.norm1.weight" for
+/// "denselayer1.norm.1.weight". The functions below use such names.
 std::string plain_weight_name(std::string name);
 
 using runner::find_weights;
 
-/// SavedWeights::config of what find_weights() finds. Throws as that does, and kDamagedWeights.
+/// Returns SavedWeights::config for the weights that find_weights() finds. Throws as find_weights()
+/// does, and kDamagedWeights.
 std::optional<nlohmann::json> weights_config(const std::string& reference);
 
-/// SavedWeights::sha256 of what find_weights() finds, without loading a tensor. Throws as that
-/// does.
+/// Returns SavedWeights::sha256 for the weights that find_weights() finds, without loading tensors.
+/// Throws as find_weights() does.
 std::string weights_sha256(const std::string& reference);
 
-/// Reads what find_weights() finds. The file is untrusted: every size is checked against the file
-/// before memory is allocated for it, and no code in it is run. Throws runner::StageError
-/// (kMissingWeights, kDamagedWeights). With shapes only, there is no digest. With an `entry`, only
-/// the tensors below these keys or this prefix of their names are read, named by the rest of their
-/// names; kOptionConflict if there are none, or a file has several models.
+/// Reads the weights that find_weights() finds. Files are not trusted: sizes are checked against
+/// the file's size before memory is allocated, and no code in them is run. With kShapes, no digest
+/// is computed. With an `entry`, only tensors below these keys, or with this prefix, are read, and
+/// named without it. Throws runner::StageError (kMissingWeights, kDamagedWeights; kOptionConflict
+/// if the entry has no tensors, or a file has several models).
 SavedWeights read_saved_weights(const std::string& reference,
                                 WeightContents contents = WeightContents::kNumbers,
                                 const std::optional<std::string>& entry = {});
-/// The same for tensors that are too large to hold in memory together. Throws kDamagedWeights if
-/// the files do not have the digest `sha256`.
+/// Passes the weights to `sink` piece by piece, for tensors that do not fit in memory together.
+/// Throws kDamagedWeights if the files do not have the digest `sha256`.
 void read_saved_weights(const std::string& reference, const std::string& sha256,
                         const WeightSink& sink, const std::optional<std::string>& entry = {});
 

@@ -15,9 +15,9 @@
 namespace stages {
 namespace {
 
-// Uses libarchive and not the reader that ships with LibTorch. libarchive allocates nothing by a
-// claimed size, returns a large entry in pieces, verifies checksums, and has been fuzzed for years.
-// LibTorch's reader unpacks an entry when it opens a file, whatever size the entry claims.
+// Uses libarchive rather than the reader in LibTorch. libarchive does not allocate memory for
+// claimed sizes, returns large entries in pieces, verifies checksums, and has been fuzzed for
+// years. LibTorch's reader unpacks an entry when it opens a file, whatever size the entry claims.
 using Archive =
     std::unique_ptr<archive, decltype([](archive* opened) { archive_read_free(opened); })>;
 
@@ -36,7 +36,7 @@ Archive open(int file) {
   return opened;
 }
 
-/// The next entry; null after the last.
+/// Returns the next entry; null after the last.
 archive_entry* next(archive* opened) {
   archive_entry* entry = nullptr;
   const int result = archive_read_next_header(opened, &entry);

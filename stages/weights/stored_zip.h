@@ -8,21 +8,21 @@
 
 namespace stages {
 
-/// A zip archive with uncompressed entries, as torch writes them. All functions read `file`, an
-/// open regular file, from its beginning, and throw std::invalid_argument with the fault in half a
-/// sentence.
+/// An entry of a zip archive with uncompressed entries, as torch writes it. The functions below
+/// read `file`, an open regular file, from its beginning, and throw std::invalid_argument with the
+/// fault in half a sentence.
 struct StoredEntry {
   std::int64_t size = 0;
   bool is_stored = false;
 };
 
-/// The entries by name. No name occurs twice.
+/// Returns the entries by name. Throws if a name occurs twice.
 std::map<std::string, StoredEntry> list_zip(int file);
 
-/// The destination for an entry's bytes, of the entry's size; empty: the entry is skipped.
+/// Returns the destination for an entry's bytes, of the entry's size; empty to skip the entry.
 using PlaceOf = std::function<std::span<char>(const std::string& name)>;
 
-/// Reads the entries for which `place_of` gives a destination, in file order, verifies their
+/// Reads the entries for which `place_of` returns a destination, in file order, verifies their
 /// checksums, and calls `done` after each.
 void read_zip(int file, const PlaceOf& place_of,
               const std::function<void(const std::string& name)>& done);

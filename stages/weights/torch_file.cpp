@@ -53,7 +53,7 @@ constexpr std::array kStorageClasses = {
 
 [[noreturn]] void refuse_torch_file(const std::string& why) { throw std::invalid_argument(why); }
 
-/// Reads `place.size()` bytes at `offset`.
+/// Reads `place.size()` bytes at `offset` into `place`.
 void read_at(int file, std::int64_t offset, std::span<char> place) {
   while (!place.empty()) {
     const ssize_t got = ::pread(file, place.data(), place.size(), offset);
@@ -74,11 +74,11 @@ struct TorchFileWish {
   const WeightSink* sink = nullptr;  ///< borrowed
 };
 
-/// Builds tensors from storages as they arrive, one after another.
+/// Builds tensors from storages, which arrive one after another.
 class TorchFileAssembly {
  public:
-  /// The pickle's bytes must outlive this. `file_bytes` is the size of its file. If there is a
-  /// `sink`, which is borrowed, it gets the tensors, and nothing is assembled.
+  /// The bytes of the pickle must outlive this object. `file_bytes` is the size of the file. If
+  /// `wanted` has a sink, which is borrowed, tensors are passed to it and not kept.
   TorchFileAssembly(std::string_view pickle, std::int64_t file_bytes, const TorchFileWish& wanted)
       : TorchFileAssembly(read_pickle(pickle), file_bytes, wanted) {}
   TorchFileAssembly(Pickle pickle, std::int64_t file_bytes, const TorchFileWish& wanted)
@@ -104,12 +104,12 @@ class TorchFileAssembly {
   }
 
   const PickledStorage& storage(std::size_t index) const { return pickle_.storages[index]; }
-  /// The storage with that key; nullopt if the pickle has none.
+  /// Returns the index of the storage with that key; nullopt if the pickle has none.
   std::optional<std::size_t> find(std::string_view key) const {
     const auto found = by_key_.find(key);
     return found == by_key_.end() ? std::nullopt : std::optional(found->second);
   }
-  /// Whether a tensor needs the storage.
+  /// True if a tensor needs the storage.
   bool is_wanted(std::size_t index) const { return users_.contains(index); }
   std::vector<std::size_t> wanted() const {
     std::vector<std::size_t> indices;
@@ -118,7 +118,7 @@ class TorchFileAssembly {
     return indices;
   }
 
-  /// The tensors without their numbers.
+  /// Returns the tensors without their numbers.
   TorchFile outline() const {
     std::vector<NamedTensors::Item> items;
     for (const PickledWeight& weight : found_.weights) {
@@ -129,7 +129,7 @@ class TorchFileAssembly {
     return {NamedTensors(std::move(items)), found_.inside, found_.others};
   }
 
-  /// Allocates memory for the bytes of a storage.
+  /// Returns uninitialised memory for the bytes of a storage.
   at::Tensor allocate(std::size_t index) const {
     return at::empty({bytes_of(storage(index))}, at::kByte);
   }
@@ -153,8 +153,8 @@ class TorchFileAssembly {
   }
 
  private:
-  // Each tensor that shares a storage gets memory of its own; for small files that may be many
-  // times the file's size.
+  // Each tensor that shares a storage gets its own memory. Small files may therefore need many
+  // times their size, up to this many bytes.
   static constexpr std::int64_t kSmall = 16 << 20;
 
   static at::ScalarType type_of(const PickledTensor& tensor) {
@@ -171,9 +171,9 @@ class TorchFileAssembly {
         bytes.narrow(0, 0, bytes.numel() / tensor.type->bytes * tensor.type->bytes).view(type);
     if (type == at::kBool && bytes.gt(1).any().item<bool>()) {
       refuse_torch_file("the tensor '" + runner::printable_ascii(weight.name) +
-                        "' holds values other than true and false");
+                        "' has values other than true and false");
     }
-    // A tensor of its own, with no reference to a base.
+    // Returns an independent tensor that does not refer to a base.
     if (weight.is_dense && is_only_one) return numbers.view(tensor.sizes).variable_data();
     return numbers.as_strided(tensor.sizes, tensor.strides, tensor.offset)
         .clone(at::MemoryFormat::Contiguous);
@@ -182,8 +182,8 @@ class TorchFileAssembly {
   const WeightSink* const sink_;
   Pickle pickle_;
   PickledWeights found_;
-  std::unordered_map<std::size_t, std::vector<const PickledWeight*>>
-      users_;  // of the storages that have not arrived yet
+  // The tensors of each storage that has not arrived yet.
+  std::unordered_map<std::size_t, std::vector<const PickledWeight*>> users_;
   std::unordered_map<std::string_view, std::size_t> by_key_;
   std::vector<NamedTensors::Item> items_;
 };
@@ -194,7 +194,7 @@ std::span<char> bytes_in(const at::Tensor& tensor) {
 
 // --- the zip archive
 
-/// The folder in the archive that contains the file's parts, ending in a slash.
+/// Returns the archive's folder that contains data.pkl, ending in a slash.
 std::string top_folder(const std::map<std::string, StoredEntry>& entries) {
   constexpr std::string_view kPickle = "/data.pkl";
   std::string top;
@@ -207,7 +207,7 @@ std::string top_folder(const std::map<std::string, StoredEntry>& entries) {
   return top;
 }
 
-/// The size of an entry, which must exist and be uncompressed.
+/// Returns the size of an entry. Throws if it does not exist or is compressed.
 std::int64_t stored_size(const std::map<std::string, StoredEntry>& entries,
                          const std::string& name) {
   const auto entry = entries.find(name);
@@ -236,7 +236,7 @@ TorchFile from_zip(int file, std::int64_t file_bytes, const TorchFileWish& wante
   };
   read_zip(file, text_of, [](const std::string&) {});
   if (!order.empty() && order != "little")
-    refuse_torch_file("its numbers are of the byte order '" + runner::printable_ascii(order) +
+    refuse_torch_file("its numbers have the byte order '" + runner::printable_ascii(order) +
                       "', not little");
 
   TorchFileAssembly assembly(pickle, file_bytes, wanted_of_file);
@@ -268,7 +268,7 @@ TorchFile from_zip(int file, std::int64_t file_bytes, const TorchFileWish& wante
 
 // --- the stream
 
-/// Reads pickles one after another.
+/// Reads consecutive pickles.
 class Pickles {
  public:
   explicit Pickles(std::string_view bytes) : bytes_(bytes) {}
@@ -295,15 +295,15 @@ void check_stream_start(Pickles& pickles) {
   const Pickle protocol = pickles.next();
   const auto* version = std::get_if<std::int64_t>(&protocol.value->data);
   if (!version || *version != kProtocol)
-    refuse_torch_file("it is of a protocol that torch.save does not write");
+    refuse_torch_file("it has a protocol that torch.save does not write");
   const Pickle about = pickles.next();
   const auto* map = std::get_if<PickledMap>(&about.value->data);
-  if (!map) refuse_torch_file("it does not say what machine wrote it");
+  if (!map) refuse_torch_file("it does not record what machine wrote it");
   for (const auto& [key, value] : map->entries) {
     const auto* name = std::get_if<std::string_view>(&key->data);
     const auto* holds = std::get_if<bool>(&value->data);
     if (name && *name == "little_endian" && (!holds || !*holds))
-      refuse_torch_file("its numbers are of the byte order 'big', not little");
+      refuse_torch_file("its numbers have the byte order 'big', not little");
   }
 }
 
@@ -351,12 +351,12 @@ bool is_tar(std::string_view start) {
   return start.size() >= 262 && start.substr(257, 5) == "ustar";
 }
 
-/// "it shrank from 120 to 80 bytes while it was read"; empty: it did not.
+/// Returns "it shrank from 120 to 80 bytes while being read"; empty if the file did not shrink.
 std::string shrinking(int file, std::int64_t size) {
   struct stat status = {};
   if (::fstat(file, &status) != 0 || status.st_size >= size) return "";
   return "it shrank from " + std::to_string(size) + " to " + std::to_string(status.st_size) +
-         " bytes while it was read";
+         " bytes while being read";
 }
 
 TorchFile read(const std::filesystem::path& path, const TorchFileWish& wanted) {
@@ -377,11 +377,10 @@ TorchFile read(const std::filesystem::path& path, const TorchFileWish& wanted) {
   } catch (const ForbiddenPickle& error) {
     throw StageError(
         ErrorCode::kDamagedWeights,
-        "'" + path.string() + "' holds more than tensors and plain containers: " + error.what())
+        "'" + path.string() + "' contains more than tensors and plain containers: " + error.what())
         .with_help(
             "code in a file is never run: get the weights as a safetensors file, or, if you trust "
-            "its maker, load it "
-            "in Python and save only its state_dict");
+            "its author, load it in Python and save only its state_dict");
   } catch (const WeightsChoice& error) {
     throw StageError(ErrorCode::kOptionConflict, "'" + path.string() + "' " + error.what())
         .with_help(error.entries.empty()
@@ -390,7 +389,7 @@ TorchFile read(const std::filesystem::path& path, const TorchFileWish& wanted) {
   } catch (const std::invalid_argument& error) {
     const std::string shrunk = shrinking(*file, size);
     throw StageError(ErrorCode::kDamagedWeights, "'" + path.string() +
-                                                     "' is not a valid file of torch.save: " +
+                                                     "' is not a valid torch.save file: " +
                                                      (shrunk.empty() ? error.what() : shrunk))
         .with_help("fetch or write the file again");
   }

@@ -41,7 +41,7 @@ void set_weights(torch::nn::Module& network, const NamedTensors& values) {
     if (!own.contains(name))
       throw std::invalid_argument("the network has no weight '" + name + "'");
     if (own.at(name).sizes() != tensor.sizes())
-      throw std::invalid_argument("'" + name + "' has another shape");
+      throw std::invalid_argument("'" + name + "' has a different shape");
   }
   for (const auto& [name, tensor] : own) {
     if (!values.contains(name)) throw std::invalid_argument("the weight '" + name + "' is missing");
@@ -54,10 +54,10 @@ void refuse_integers(const std::string& name, const at::Tensor& saved, const at:
   if (!at::isIntegralType(saved.scalar_type(), /*includeBool=*/true) || !weight.is_floating_point())
     return;
   throw runner::StageError(runner::ErrorCode::kDamagedWeights,
-                           "the tensor '" + runner::printable_ascii(name) + "' holds integers (" +
+                           "the tensor '" + runner::printable_ascii(name) + "' has integers (" +
                                std::string(c10::toString(saved.scalar_type())) +
-                               ") in place of fractions, but their scale is missing")
-      .with_help("give weights that are not quantised");
+                               ") instead of floating-point numbers, but their scale is missing")
+      .with_help("use weights that are not quantised");
 }
 
 }  // namespace stages

@@ -29,7 +29,7 @@ using runner::StageError;
 constexpr std::size_t kMostListed = 100;
 constexpr std::int64_t kMostBits = 64;
 
-/// Discards what a data stage reports: this check finds it again itself.
+/// Discards the messages of a data stage, since this check finds the same problems itself.
 class CheckedContext final : public runner::RunContext {
  public:
   CheckedContext(runner::NodeFacts facts, const RequestContext& request)
@@ -57,7 +57,7 @@ using ImageParts = std::vector<std::shared_ptr<const ImageDataset>>;
 ImageParts surveyed_images(const runner::Node& node, const runner::Graph& graph,
                            runner::Stage& stage, const RequestContext& context) {
   runner::NodeFacts facts{.seed = node.seed, .recipe_hash = graph.recipe_hash, .device = "cpu"};
-  facts.wanted.emplace();  // a missing part is visible in the result
+  facts.wanted.emplace();  // missing parts show in the result
   CheckedContext checked(std::move(facts), context);
   const runner::Outputs outputs = stage.run(runner::Inputs({}), checked);
   ImageParts parts;
@@ -84,7 +84,7 @@ Json json_of(const SurveyedImage& picture) {
   return {{"file", picture.file}, {"part", name(picture.part)}, {"class", picture.label}};
 }
 
-/// {"count", "shown"}.
+/// Returns {"count", "shown"}: the length of the list and its first items.
 template <typename List, typename Show>
 Json counted_list(const List& list, const Show& show) {
   Json shown = Json::array();
@@ -96,7 +96,7 @@ Json counted_list(const List& list, const Show& show) {
 }
 
 Json json_of(std::vector<ImageSurvey::Group> groups) {
-  // Duplicates across parts are the important ones.
+  // Duplicates across parts matter most, so they come first.
   std::stable_partition(groups.begin(), groups.end(), is_across);
   Json json = counted_list(groups, [](const ImageSurvey::Group& group) {
     Json files = Json::array();
@@ -148,16 +148,17 @@ Json json_of(const ImageSurvey& survey, const runner::Node& node) {
            counted_list(survey.unlike, [](const auto& picture) { return json_of(picture); })}};
 }
 
-/// The images of a data stage, and all other problems: a training would stop at the first of them.
+/// The images of a data stage, and all problems with them. Training would stop at the first
+/// problem.
 struct FoundImages {
   ImageParts parts;
-  bool is_divided = true;  ///< false: the images are everything below the root, since their part
-                           ///< and class are unknown
+  bool is_divided = true;  ///< false if part and class are unknown, so the images are all
+                           ///< those below the root
   runner::Diagnostics problems;
 };
 
-/// All images below the node's root, as one part with one class; none if there is no such folder.
-/// Images in other formats are a problem unless they are to be skipped.
+/// Returns all images below the node's root as one part with one class; empty if there is no such
+/// folder. Adds a problem for images in other formats, unless they are to be skipped.
 ImageParts images_below_root(const runner::Node& node, runner::Diagnostics& problems) {
   const runner::Value* const value = node.options.find("root");
   std::error_code error;
@@ -192,11 +193,11 @@ bool is_of_folders(const runner::Node& node) {
          (node.kind == "data.fundus" && says(node, "layout", "class_folders"));
 }
 
-/// The folders below the root that contain images, directly or deeper, none of which is in a part:
-/// only the outermost ones, each with its number of images.
+/// Returns the folders below the root that contain images, directly or deeper, but none that is in
+/// a part. Returns only the outermost folders, each with its number of images.
 std::map<std::string, std::int64_t> folders_not_taken(const ImageParts& parts) {
   const std::filesystem::path root = parts.front()->root();
-  std::set<std::string> taken;  // folders of images that are in a part, and all their parents
+  std::set<std::string> taken;  // folders with an image in a part, and their parent folders
   for (const auto& part : parts) {
     for (const ImageFile& file : part->files()) {
       std::filesystem::path folder = std::filesystem::path(file.name).parent_path();
@@ -219,12 +220,12 @@ std::map<std::string, std::int64_t> folders_not_taken(const ImageParts& parts) {
   return folders;
 }
 
-/// All problems with the list of images, and the images nevertheless.
+/// Finds all problems with the list of images, and the images themselves if possible.
 FoundImages find_images(runner::Node node, const runner::Graph& graph,
                         const RequestContext& context) {
   FoundImages found;
   set(node, "duplicates",
-      "keep");  // copies in two parts are what this looks for: they must not stop it
+      "keep");  // this check looks for copies in two parts, so they must not stop it
   const auto attempt = [&](const runner::Node& tried) {
     const auto stage = runner::create_stage(tried, all_kinds());
     if (!stage) return stage.errors();
@@ -238,7 +239,7 @@ FoundImages find_images(runner::Node node, const runner::Graph& graph,
   };
   found.problems = attempt(node);
   if (found.problems.empty()) return found;
-  runner::Node skipping = node;  // images in other formats must not hide the others
+  runner::Node skipping = node;  // images in other formats must not hide the rest
   set(skipping, "on_corrupt", "skip");
   if (attempt(skipping).empty()) return found;
   found.is_divided = false;
@@ -273,7 +274,7 @@ runner::Result<Json> answer_check_data(const Json& request, const RequestContext
     context.progress(progress);
   };
   Json data = Json::array();
-  runner::Diagnostics failures;  // of nodes without any image
+  runner::Diagnostics failures;  // problems of nodes without any image
   for (const runner::Node& node : graph.nodes) {
     const FoundImages found = find_images(node, graph, context);
     if (found.parts.empty()) {

@@ -7,10 +7,10 @@
 
 namespace stages {
 
-/// {"graph", "distance"} → {"data": [{"node", "pointer", "images", "classes", "parts", …}]}, in the
-/// terms of schemas/output/data_check.json: a report about the images of each node of the graph;
-/// all nodes are data nodes. Lists of images are cut after the hundredth; their counts are
-/// complete.
+/// {"graph", "distance"} → {"data": [{"node", "pointer", "images", "classes", "parts", …}]}.
+/// Reports about the images of each node of the graph, in which all nodes are data nodes;
+/// schemas/output/data_check.json describes the format. Lists of images have at most a hundred
+/// items, but their counts are complete.
 runner::Result<nlohmann::ordered_json> answer_check_data(const nlohmann::ordered_json& request,
                                                          const RequestContext& context);
 

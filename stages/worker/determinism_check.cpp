@@ -23,14 +23,14 @@ std::string_view bytes_of(const at::Tensor& tensor) {
   return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
-/// The largest difference between two tensors of the same type and shape, as JSON.
+/// Returns the largest difference between two tensors of the same type and shape, as JSON.
 Json largest_difference(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor left = a.to(at::kDouble), right = b.to(at::kDouble);
   const at::Tensor same = left.eq(right).logical_or(left.isnan().logical_and(right.isnan()));
   return runner::number_json((left - right).abs().masked_fill(same, 0).max().item<double>());
 }
 
-/// The counts that both runs keep.
+/// Counts steps and tensors, for both runs.
 class Counting : public DeterminismCheck {
  public:
   explicit Counting(std::int64_t steps) : wanted_steps_(steps) {}
@@ -65,7 +65,7 @@ class Counting : public DeterminismCheck {
   std::set<std::tuple<std::string, std::string, std::string>> tensors_;
 };
 
-/// Writes one line of JSON per tensor, {…, "bytes": n}, followed by that many bytes.
+/// Writes for each tensor a line of JSON, {…, "bytes": n}, followed by n bytes.
 class Writing final : public Counting {
  public:
   Writing(const std::filesystem::path& file, std::int64_t steps, std::int64_t limit)
@@ -133,7 +133,7 @@ class Comparing final : public Counting {
                    {"largest", largest}};
   }
 
-  /// Reads the first run's next tensor; null after the last.
+  /// Reads the next tensor of the first run; null after the last one.
   void next() {
     std::string line;
     first_ = std::getline(file_, line) ? runner::parse_json<Json>(line) : Json();

@@ -43,22 +43,24 @@ void write_json(const fs::path& file, const Json& json) {
   runner::write_atomically(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-/// timm infers these settings from the model's name; an export cannot set them to anything else.
+/// Throws if the model differs from the settings that timm infers from the model's name, which an
+/// export cannot change.
 void check_timm(const ImageClassifierOptions& options, WeightLayout layout) {
   const double epsilon = layout == WeightLayout::kTimmClip ? 1e-5 : 1e-6;
   if (options.tower.block.layer_norm_eps != epsilon) {
     refuse_export("timm's " + std::string(layout == WeightLayout::kTimmClip ? "CLIP" : "ViT") +
-                      " has the layer_norm_eps " + Json(epsilon).dump() + ", but this model " +
+                      " uses layer_norm_eps " + Json(epsilon).dump() + ", but this model uses " +
                       Json(options.tower.block.layer_norm_eps).dump(),
                   "export it from a run with backbone.names: transformers");
   }
   if (layout == WeightLayout::kTimm && options.tower.block.hidden_act != Activation::kGelu) {
-    refuse_export("timm's ViT has the activation gelu, but this model quick_gelu",
+    refuse_export("timm's ViT uses the activation gelu, but this model uses quick_gelu",
                   "export it from a run with backbone.names: transformers");
   }
 }
 
-/// Merges the adapters into the weights, which become float32: rounding would change the network.
+/// Merges the adapters into the weights, converted to float32 because rounding would change the
+/// network.
 void merge_adapters(ImageClassifier& network) {
   auto* tuned = dynamic_cast<FineTunedClassifier*>(&network);
   if (!tuned || !tuned->lora) return;
@@ -71,7 +73,7 @@ AdapterHead head_of(const ImageClassifier& network, const Checkpoint& checkpoint
   return {weights["head.weight"].detach(), weights["head.bias"].detach(), checkpoint.classes};
 }
 
-/// The layout that the network's own library loads.
+/// Returns the layout that the library of the network loads.
 WeightLayout own_layout(const ImageClassifier& network) {
   const auto* tuned = dynamic_cast<const FineTunedClassifier*>(&network);
   if (!tuned) return WeightLayout::kClip;
@@ -82,7 +84,7 @@ bool is_vit(WeightLayout layout) {
   return layout == WeightLayout::kVit || layout == WeightLayout::kTimm;
 }
 
-/// The layout of an adapter for `names`: a library and, for transformers, its version.
+/// Returns the layout of an adapter for `names`: a library and, for transformers, its version.
 WeightLayout adapter_layout(const std::string& names, const ImageClassifier& network,
                             bool head_inside) {
   const WeightLayout own = own_layout(network);
@@ -90,7 +92,7 @@ WeightLayout adapter_layout(const std::string& names, const ImageClassifier& net
     return is_vit(own) ? WeightLayout::kTimm : WeightLayout::kTimmClip;
   const bool is_old = names == "transformers4";
   if (!names.empty() && names != "transformers" && !is_old)
-    throw std::invalid_argument("no names of modules are called '" + names + "'");
+    throw std::invalid_argument("there are no module names of '" + names + "'");
   if (is_vit(own)) {
     if (head_inside) return is_old ? WeightLayout::kVit : WeightLayout::kVit5;
     return is_old ? WeightLayout::kVitInner : WeightLayout::kVit5Inner;
@@ -99,7 +101,7 @@ WeightLayout adapter_layout(const std::string& names, const ImageClassifier& net
                                                            : WeightLayout::kClipInner;
 }
 
-/// Writes the folder of one network.
+/// Writes the folder with one exported network.
 class Export {
  public:
   Export(fs::path place, const Checkpoint& checkpoint, ImageClassifier& network)
@@ -114,7 +116,7 @@ class Export {
     if (!checkpoint.weights.empty())
       readme_.remarks.push_back("These are the weights " +
                                 std::string(checkpoint.weights == "averaged"
-                                                ? "averaged over the steps of the training."
+                                                ? "averaged over the training steps."
                                                 : "as trained, not their average."));
   }
 
@@ -163,8 +165,8 @@ class Export {
   }
 
  private:
-  /// Writes model.safetensors and the config from which its library makes the network; true if its
-  /// head is included.
+  /// Writes model.safetensors and the config from which the library creates the network. Returns
+  /// true if the head is included.
   bool write_model(const fs::path& folder) const {
     const WeightLayout layout = own_layout(network_);
     if (is_fused(layout)) check_timm(network_.options(), layout);
@@ -176,7 +178,7 @@ class Export {
     return model.has_head;
   }
 
-  /// Writes the weights that the adapters were trained on, if no library provides them.
+  /// Writes the weights on which the adapters were trained, if no library provides them.
   void write_base(const fs::path& folder, FineTunedClassifier& network,
                   const RequestContext& context) {
     for (const LoraLayer& layer : network.lora->layers) layer.layer->detach();
@@ -184,8 +186,7 @@ class Export {
     write_model(folder);
     write_json(folder / "preprocessor_config.json", preprocessor_config(transform_));
     readme_.remarks.push_back(moved_base_remark());
-    context.say(
-        "the weights below the adapter are written too, in base/, since no library has them");
+    context.say("the adapter's base weights are also written, to base/, since no library has them");
   }
 
   void finish(const fs::path& folder) const {
@@ -242,7 +243,7 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
   } else if (clip) {
     const std::string names = fields.text("names");
     if (names == "timm" || fields.flag("head_inside"))
-      refuse_export("a CLIP model with two towers has no form for that",
+      refuse_export("a CLIP model with two towers does not support these options",
                     "leave out --names and --head-inside");
     export_clip(folder.draft(), out, **loaded, *clip, what, context);
   } else {
@@ -267,13 +268,13 @@ using Json = nlohmann::ordered_json;
 using runner::ErrorCode;
 using runner::StageError;
 
-constexpr const char* kBaseOfClip = "base";  // folder name
+constexpr const char* kBaseOfClip = "base";  // name of the folder
 
 void write_document(const fs::path& file, const Json& json) {
   runner::write_atomically(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-/// Writes the folder of one CLIP.
+/// Writes the folder with one exported CLIP.
 class ClipExport {
  public:
   ClipExport(const Checkpoint& checkpoint, ClipNetwork& network)
@@ -316,7 +317,7 @@ class ClipExport {
     write_document(folder / "config.json", exported_config(network_.options()));
   }
 
-  /// Writes the weights that the adapters were trained on, if no library provides them.
+  /// Writes the weights on which the adapters were trained, if no library provides them.
   void write_base(const fs::path& folder, AdaptedClip& network, const RequestContext& context) {
     for (const LoraLayer& layer : network.lora().layers) layer.layer->detach();
     fs::create_directory(folder);
@@ -324,12 +325,11 @@ class ClipExport {
     write_document(folder / "preprocessor_config.json", preprocessor_config(transform_));
     write_tokenizer(folder);
     readme_.remarks.push_back(moved_base_remark());
-    context.say(
-        "the weights below the adapter are written too, in base/, since no library has them");
+    context.say("the adapter's base weights are also written, to base/, since no library has them");
   }
 
-  /// Writes the tokenizer. It is omitted next to an adapter: if there is a tokenizer, peft resizes
-  /// the network's vocabulary to match, which transformers' CLIPModel does not support.
+  /// Writes the tokenizer. It is omitted next to an adapter, because peft would resize the
+  /// network's vocabulary to match it, which transformers' CLIPModel does not support.
   void write_tokenizer(const fs::path& folder) const {
     const Vocabulary vocabulary = tokenizer_.vocabulary();
     runner::write_atomically(folder / "merges.txt", merges_text(vocabulary));

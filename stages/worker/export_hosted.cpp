@@ -19,13 +19,13 @@ void write_readable(const fs::path& file, const Json& json) {
   runner::write_atomically(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-/// What Python saves of the network, by its own names.
+/// Returns what Python saves of the network, under Python's names.
 NamedTensors state_dict(const HostedNetwork& network) {
   NamedTensors here, state;
   for (const auto& weights : {network.named_parameters(), network.named_buffers()}) {
     for (const auto& item : weights) here.set(item.key(), item.value());
   }
-  // Tied weights have several names, and each gets a copy.
+  // Tied weights have several names, and each name gets a copy.
   for (const auto& [name, ours] : network.state())
     state.set(name, here.at(ours).detach().cpu().contiguous());
   return state;
@@ -38,12 +38,12 @@ std::string readme_of_hosted(const Checkpoint& checkpoint, const HostedNetwork& 
   const bool is_file = module.ends_with(".py");
   if (is_file) module = fs::path(module).stem();
   std::string text = "# Trained by Retort\n\nThe state dict of the network that `" + entry +
-                     "` makes with the arguments in network.json.\n";
+                     "` creates with the arguments in network.json.\n";
   if (network.lora()) text += "\nThe adapters are merged into the weights.\n";
   if (is_file) text += "\nThe program needs that file on its path; the run's folder has a copy.\n";
   if (!checkpoint.weights.empty()) {
     text += "\nThese are the weights ";
-    text += checkpoint.weights == "averaged" ? "averaged over the steps of the training.\n"
+    text += checkpoint.weights == "averaged" ? "averaged over the training steps.\n"
                                              : "as trained, not their average.\n";
   }
   return text + "\n```python\nimport json\nimport " + module +
@@ -62,8 +62,8 @@ void export_hosted(const fs::path& folder, const Checkpoint& checkpoint, HostedN
   if (what != "merged") {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
                              what == "adapter"
-                                 ? "the adapters of a network of Python have no format of their own"
-                                 : "a network of Python cannot be exported as one program")
+                                 ? "the adapters of a Python network have no format of their own"
+                                 : "a Python network cannot be exported as one program")
         .with_help("export it with --merged");
   }
   if (network.lora()) merge_lora(network);

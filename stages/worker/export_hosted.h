@@ -8,9 +8,9 @@
 
 namespace stages {
 
-/// Writes a trained network of Python into `folder`: its state dict, with adapters merged into the
-/// weights, as model.safetensors; network.json with the entry and arguments that make it; and
-/// README.md with the program that loads it. `network` is the checkpoint's, and is modified. Throws
+/// Writes a trained Python network into `folder`: its state dict as model.safetensors, with
+/// adapters merged into the weights; the entry and arguments that create it as network.json; and a
+/// program that loads it in README.md. `network` belongs to `checkpoint` and is modified. Throws
 /// runner::StageError for any form other than "merged".
 void export_hosted(const std::filesystem::path& folder, const Checkpoint& checkpoint,
                    HostedNetwork& network, const std::string& what);

@@ -15,13 +15,13 @@
 namespace stages {
 namespace {
 
-/// Python lines that load a folder and compute its features or logits.
+/// Lines of Python that load a folder and compute its features or logits.
 struct Program {
   std::vector<std::string> imports;
-  std::string loader = {};  ///< a class of transformers; empty: none
+  std::string loader = {};  ///< a class of transformers; empty if none is needed
   std::vector<std::string> load;
-  std::string output;  ///< an expression of `model` and `inputs`: the logits, or the features if
-                       ///< the head is separate
+  std::string output;  ///< an expression in `model` and `inputs` for the logits, or for the
+                       ///< features if the head is separate
 };
 
 bool is_clip(WeightLayout layout) {
@@ -52,7 +52,7 @@ Program program_of_torch_script() {
           "model(inputs[\"pixel_values\"])"};
 }
 
-/// timm's name for a folder or repository.
+/// Returns timm's name for a folder or repository.
 std::string timm_reference(const std::string& base) {
   return (base.starts_with('/') ? "local-dir:" : "hf-hub:") + base;
 }
@@ -113,10 +113,8 @@ std::string what_it_is(const ExportReadme& readme) {
     case ExportForm::kAdapter:
       return "Low-rank adapters, as peft loads them, for `" + readme.base + "`.";
     case ExportForm::kTorchScript:
-      return "The whole network as a TorchScript program, for C++ (`torch::jit::load`) and Python: "
-             "of normalised "
-             "pixels "
-             "of any number of images, their logits.";
+      return "The whole network as a TorchScript program, for C++ (`torch::jit::load`) and Python. "
+             "It returns the logits for the normalised pixels of any number of images.";
   }
   return "";
 }
@@ -208,7 +206,7 @@ void write_text(const fs::path& file, const Json& json) {
   runner::write_atomically(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-/// How timm makes the backbone: the name of its function, and the arguments.
+/// How timm creates the backbone: the name of a function, and its arguments.
 struct TimmModel {
   std::string architecture;
   Json arguments = Json::object();
@@ -225,7 +223,7 @@ TimmModel timm_model(const ConvolutionalClassifierConfig& config) {
   if (has_gates && bottleneck->squeeze_ratio != kSqueezeOfTimm) {
     throw StageError(ErrorCode::kOptionConflict,
                      "timm's gates have one channel for every " + std::to_string(kSqueezeOfTimm) +
-                         " of their block, and those of this model one for every " +
+                         " of their block, but this model's gates have one for every " +
                          std::to_string(bottleneck->squeeze_ratio))
         .with_help("export a model with squeeze_ratio: " + std::to_string(kSqueezeOfTimm));
   }
@@ -262,7 +260,7 @@ NamedTensors values_of(const torch::nn::Module& module, const std::string& prefi
   return values;
 }
 
-/// "torch.nn.Sequential(…)", whose weights have the same names as the head's.
+/// Returns "torch.nn.Sequential(…)" with the same names of weights as the head.
 std::string head_in_python(const std::vector<std::int64_t>& widths, std::int64_t channels,
                            std::int64_t outputs) {
   std::string text = "torch.nn.Sequential(\n";
@@ -280,7 +278,7 @@ std::string head_in_python(const std::vector<std::int64_t>& widths, std::int64_t
   return text + ").eval()\n";
 }
 
-/// Markdown, with a Python program that loads the folder and predicts an image.
+/// Returns Markdown with a Python program that loads the folder and predicts an image.
 std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
                       const std::vector<std::string>& remarks) {
   const bool is_pair = checkpoint.pair_of > 0;
@@ -289,7 +287,7 @@ std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
                        : "The backbone, as timm loads it, and the head that was trained on the "
                          "mean of its last map.\n";
   if (is_pair)
-    text += "\nIt distinguishes two of all the classes: its one logit is that of the second.\n";
+    text += "\nIt distinguishes two of the classes. Its single logit belongs to the second one.\n";
   for (const std::string& remark : remarks) text += "\n" + remark + "\n";
   text += "\n```python\nimport json, torch\nimport timm\n";
   if (!head.empty()) text += "from safetensors.torch import load_file\n";
@@ -314,20 +312,20 @@ std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
          "classes.json\"))[int(probabilities[0].argmax())])\n```\n";
 }
 
-/// Steps of the transform that the program does not do.
+/// Returns remarks on steps of the transform that the program does not perform.
 std::vector<std::string> remarks_on(const Checkpoint& checkpoint,
                                     const ImageDatasetOptions& transform) {
   std::vector<std::string> remarks = lost_in_preprocessor(transform);
   if (transform.preprocessing.does_anything()) {
     remarks.emplace_back(
-        "The training flattened or equalised each image before resizing it (`flatten_sharpen`, "
+        "Training flattened or equalised each image before resizing it (`flatten_sharpen`, "
         "`clahe`); the program below does not, so its predictions are unreliable: use `retort "
-        "predict`, which does it all.");
+        "predict`, which performs all steps.");
   }
   if (!checkpoint.weights.empty()) {
     remarks.push_back("These are the weights " +
                       std::string(checkpoint.weights == "averaged"
-                                      ? "averaged over the steps of the training."
+                                      ? "averaged over the training steps."
                                       : "as trained, not their average."));
   }
   return remarks;

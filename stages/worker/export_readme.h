@@ -12,46 +12,46 @@
 
 namespace stages {
 
-/// The form of an export.
+/// The format of an export.
 enum class ExportForm {
   kMerged,       ///< the whole network, in a library's format
-  kAdapter,      ///< its adapters alone, in peft's format
+  kAdapter,      ///< only the adapters, in peft's format
   kTorchScript,  ///< the whole network as a program
 };
 
-/// Contents of an exported folder's README.
+/// The contents of the README in an exported folder.
 struct ExportReadme {
   std::string title;
   ExportForm form = ExportForm::kMerged;
   WeightLayout layout = WeightLayout::kClip;
   Feature feature = Feature::kPooled;
-  bool gives_logits = false;  ///< the head is in the model; false: in head.safetensors
+  bool gives_logits = false;  ///< true if the head is in the model; false if in head.safetensors
   std::size_t classes = 0;
-  std::string base;                  ///< of an adapter: the model it was trained on
+  std::string base;                  ///< for an adapter: the model on which it was trained
   std::vector<std::string> remarks;  ///< one sentence each
 };
 
-/// Contents of the README of an exported CLIP of two towers.
+/// The contents of the README for an exported CLIP with two towers.
 struct ClipReadme {
   std::string base =
-      {};  ///< of an adapter: the model it was trained on; empty: the folder has the whole network
-  bool has_head = false;  ///< in head.safetensors; false: classes are predicted by texts
+      {};  ///< for an adapter: the model on which it was trained; empty for a whole network
+  bool has_head = false;  ///< true if head.safetensors exists; false to predict from texts
   std::vector<std::string> remarks = {};  ///< one sentence each
 };
 
-/// Says where an adapter's base weights are, and what to do when the folder is moved.
+/// Returns a sentence on where an adapter's base weights are and what to do if the folder is moved.
 std::string moved_base_remark();
 
 std::string to_text(const ClipReadme& readme);
 
-/// The README text: Markdown, with a Python program that loads the folder and predicts an image.
+/// Returns the README: Markdown with a Python program that loads the folder and predicts an image.
 std::string to_text(const ExportReadme& readme);
 
 /// Writes a trained convolutional classifier into `folder`. The backbone is written for timm, as
-/// config.json and model.safetensors. The head is written to head.safetensors as a
-/// torch.nn.Sequential, because timm only has a format for a single layer. README.md has the
-/// program that assembles them. `network` belongs to `model`, which is the checkpoint's. Throws
-/// runner::StageError for any form other than "merged", and for a backbone that timm cannot make.
+/// config.json and model.safetensors. The head is written to head.safetensors, as a
+/// torch.nn.Sequential, because timm only has a format for single layers. README.md has a program
+/// that combines them. `network` belongs to `model`, the model of the checkpoint. Throws
+/// runner::StageError for any form other than "merged", and for a backbone that timm cannot create.
 void export_convolutional(const std::filesystem::path& folder, const Checkpoint& checkpoint,
                           const ConvolutionalClassifier& model,
                           ConvolutionalClassifierNetwork& network, const std::string& what);

@@ -34,14 +34,14 @@ ConvolutionalClassifierNetwork& network_with_maps(torch::nn::Module& network,
   refuse_without_maps(checkpoint);
 }
 
-/// The last feature maps, and the gradient of a logit by them.
+/// Returns the last feature maps, and the gradient of a logit with respect to them.
 std::pair<at::Tensor, at::Tensor> maps_and_gradient(torch::nn::Module& network,
                                                     const Checkpoint& checkpoint,
                                                     const at::Tensor& pixels, std::int64_t logit,
                                                     double sign) {
   const at::AutoGradMode with_graph(true);
   if (auto* hosted = dynamic_cast<HostedNetwork*>(&network)) {
-    // Its weights may all be frozen.
+    // The weights may all be frozen, so the input must require a gradient.
     const at::Tensor input = pixels.detach().clone().requires_grad_();
     const auto [outputs, maps] = hosted->forward_with_maps(input);
     if (!maps.defined() || !outputs.contains("logits")) refuse_without_maps(checkpoint);
@@ -60,7 +60,7 @@ std::pair<at::Tensor, at::Tensor> maps_and_gradient(torch::nn::Module& network,
   return {maps, torch::autograd::grad({logits[0][logit] * sign}, {maps}).front()};
 }
 
-/// A number from 0 to 1 as a byte.
+/// Converts a number from 0 to 1 to a byte.
 std::uint8_t to_byte(double share) {
   return static_cast<std::uint8_t>(std::lround(255 * std::clamp(share, 0.0, 1.0)));
 }
@@ -68,7 +68,7 @@ std::uint8_t to_byte(double share) {
 }  // namespace
 
 void check_feature_maps(torch::nn::Module& network, const Checkpoint& checkpoint) {
-  if (dynamic_cast<HostedNetwork*>(&network)) return;  // known once it runs
+  if (dynamic_cast<HostedNetwork*>(&network)) return;  // only known when the network runs
   network_with_maps(network, checkpoint);
 }
 

@@ -16,24 +16,24 @@ class Module;
 
 namespace stages {
 
-/// Throws runner::StageError, naming the model's stage, if a network has no feature maps.
+/// Throws runner::StageError, which names the model's stage, if a network has no feature maps.
 void check_feature_maps(torch::nn::Module& network, const Checkpoint& checkpoint);
 
-/// The Grad-CAM map of a convolutional network (Selvaraju and others, "Grad-CAM", 2017): the
-/// positive part of the sum of the last feature maps, each weighted by the mean gradient of a
-/// class's logit. `pixels` (1, 3, height, width) are prepared as for a prediction and on the
-/// network's device. Returns (height', width') float32 on the CPU, at most 1. `logit` is the column
-/// of the logits; with `sign` -1 the map shows the evidence against the class. Throws as
-/// check_feature_maps().
+/// Returns the Grad-CAM map of a convolutional network (Selvaraju and others, "Grad-CAM", 2017):
+/// the positive part of the sum of the last feature maps, each weighted by its mean gradient of a
+/// class's logit. `pixels` (1, 3, height, width) must be prepared as for a prediction and be on the
+/// network's device. `logit` is the column of the logits. With `sign` -1, the map shows the
+/// evidence against the class. Returns (height', width') float32 on the CPU, at most 1. Throws the
+/// same errors as check_feature_maps().
 at::Tensor class_activation(torch::nn::Module& network, const Checkpoint& checkpoint,
                             const at::Tensor& pixels, std::int64_t logit, double sign);
 
-/// The image as the network saw it, with the result of class_activation() over it in red, by
-/// strength.
+/// Returns the image as the network saw it, with the result of class_activation() over it in red; a
+/// stronger activation is redder.
 Image activation_picture(const at::Tensor& pixels, const at::Tensor& activation,
                          const ImageDatasetOptions& transform);
 
-/// Writes that image into `folder`, as <name of the file>.<index>.<what>.png. Throws
+/// Writes that image into `folder` as <name of the file>.<index>.<what>.png. Throws
 /// runner::WriteError.
 void write_activation(const std::string& folder, const std::string& file, std::int64_t index,
                       const std::string& what, const at::Tensor& pixels,

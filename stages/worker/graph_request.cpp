@@ -28,8 +28,8 @@ using runner::Diagnostics;
 using runner::ErrorCode;
 using runner::ExitCode;
 
-/// The additional options of `doctor determinism`: {"steps", "file", "compare"}; null if there are
-/// none.
+/// Reads the additional options of `doctor determinism`: {"steps", "file", "compare"}. Returns null
+/// if there are none.
 std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
   const auto wish = request.find("check");
   if (wish == request.end()) return nullptr;
@@ -43,8 +43,8 @@ std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
   }
 }
 
-/// The additional options of `plan` and `certify`: {"device_model", "budget": {"bytes", "from"},
-/// "alternatives", "certify"}, which a run lacks, and "strict".
+/// Reads the additional options of `plan` and `certify`: {"device_model", "budget": {"bytes",
+/// "from"}, "alternatives", "certify"}, which a run does not have, and "strict".
 runner::DryRunOptions dry_run_options(const Json& request) {
   try {
     runner::DryRunOptions dry{.device_model = request.value("device_model", ""),
@@ -56,11 +56,11 @@ runner::DryRunOptions dry_run_options(const Json& request) {
       dry.budget = {budget->at("from"), budget->at("bytes")};
     return dry;
   } catch (const Json::exception&) {
-    throw std::runtime_error("what its plan is for");
+    throw std::runtime_error("its plan options");
   }
 }
 
-/// The plan and, for a device of this machine, its memory.
+/// Returns the plans and, for a device of this machine, its memory.
 Json plan_json(const std::vector<runner::DryNode>& planned, const runner::DryRunOptions& dry,
                c10::Device device) {
   Json json = runner::to_json(planned);
@@ -70,15 +70,16 @@ Json plan_json(const std::vector<runner::DryNode>& planned, const runner::DryRun
   return json;
 }
 
-/// "folder" of a run to resume, "plans" of one whose plans are reused, or "divisions" of one whose
-/// data split is reused; empty: there is none.
+/// Returns a folder in the request: "folder" of a run to resume, "plans" of a run with plans to
+/// reuse, or "divisions" of a run with a data division to reuse. Empty if there is none.
 std::filesystem::path folder_in(const Json& request, const char* key) {
   const Json folder = request.value(key, Json(""));
   if (!folder.is_string()) throw std::runtime_error("its '" + std::string(key) + "'");
   return folder.get<std::string>();
 }
 
-/// "restarts": {"plans", "retries", "has_moved"}, if this is not the first worker of its run.
+/// Reads "restarts": {"plans", "retries", "has_moved"}, which is missing for the first worker of a
+/// run.
 runner::Restarts restarts_in(const Json& request) {
   const auto restarts = request.find("restarts");
   if (restarts == request.end()) return {};
@@ -91,8 +92,8 @@ runner::Restarts restarts_in(const Json& request) {
   }
 }
 
-/// "rank": this worker is one of the graph's ranks. A plan is that of the first, which has the
-/// largest share. Other requests are for one worker.
+/// Reads "rank", which of the graph's ranks this worker is. A plan is made for rank 0, which has
+/// the largest share. Other requests are for a single worker.
 runner::RankOfRun ranks_in(const Json& request, const runner::Graph& graph, bool is_plan) {
   const auto rank = request.find("rank");
   if (rank == request.end()) return {.size = is_plan ? graph.ranks : 1};
@@ -101,7 +102,7 @@ runner::RankOfRun ranks_in(const Json& request, const runner::Graph& graph, bool
   return {.rank = *rank, .size = graph.ranks};
 }
 
-/// Where this worker meets the other ranks; nullopt: it is alone.
+/// Reads where this worker meets the other ranks; nullopt if it is alone.
 std::optional<runner::Meeting> meeting_in(const Json& request) {
   const auto meeting = request.find("meeting");
   if (meeting == request.end()) return {};
@@ -163,7 +164,7 @@ ExitCode Worker::GraphRequest::prepare() {
   return plan_and_run(*device);
 }
 
-/// Sets what computations on the device depend on: threads, memory, cuBLAS.
+/// Sets up what computations on the device depend on: threads, memory, cuBLAS.
 Diagnostics Worker::GraphRequest::set_up(const runner::Result<c10::Device>& device) {
   Diagnostics errors = device ? Diagnostics() : device.errors();
   const int ranks_here = meeting_ ? meeting_->ranks_here : ranks_.size;
@@ -215,12 +216,12 @@ void Worker::GraphRequest::warn_of(const std::string& operation) {
                                  "/determinism",
                                  (node_.empty() ? "the plan's real steps" : node_) + ": " +
                                      runner::nondeterminism_text(operation) + " on this device",
-                                 "the same recipe may give different bits the next time",
+                                 "the same recipe may return different bits the next time",
                                  {},
                                  runner::Severity::kWarning}});
 }
 
-/// Passes an event on, and keeps what this request needs of it.
+/// Forwards an event, and records what this request needs from it.
 void Worker::GraphRequest::pass(runner::Event event) {
   if (const auto* started = std::get_if<runner::NodeStarted>(&event)) node_ = started->node;
   if (std::holds_alternative<runner::Resumed>(event)) worker_.has_saved_ = true;
@@ -232,7 +233,7 @@ void Worker::GraphRequest::pass(runner::Event event) {
   worker_.emit(event);
 }
 
-/// Lets the other ranks know why this one will end.
+/// Tells the other ranks why this rank is about to end.
 void Worker::GraphRequest::say_why(const Diagnostic& error) {
   if (group_ && error.severity == runner::Severity::kError && error.code != ErrorCode::kRankLost)
     group_->say_why(error.message);
@@ -282,7 +283,7 @@ ExitCode Worker::GraphRequest::plan_and_run(c10::Device device) {
                      {"libtorch", versions()["libtorch"]}};
   }
   runner::RunOptions planned = options();
-  planned.ranks = {.size = ranks_.size};  // all plan for the first, so they make the same choices
+  planned.ranks = {.size = ranks_.size};  // all plan for rank 0, so they make the same choices
   planned.resumed = folder_in(request_, "folder");
   const Diagnostics unfit = executor_->plan(planned, dry_, /*strict=*/is_plan_, device.str());
   for (const runner::DryNode& node : executor_->planned()) {
@@ -323,8 +324,8 @@ ExitCode Worker::GraphRequest::run(c10::Device device) {
   return ExitCode::kDone;
 }
 
-/// The folder of what this rank alone writes. One that another machine has begun a record in is
-/// there only if both share it.
+/// Returns the folder to which only this rank writes. Throws if it cannot see the record in which
+/// rank 0 writes, since all machines must share that folder.
 std::filesystem::path Worker::GraphRequest::folder_of_rank(const std::filesystem::path& record) {
   if (ranks_.rank == 0) return record;
   std::error_code none;
@@ -332,7 +333,7 @@ std::filesystem::path Worker::GraphRequest::folder_of_rank(const std::filesystem
     throw runner::StageError(ErrorCode::kNoMeeting, "rank " + std::to_string(ranks_.rank) +
                                                         " cannot see the run's folder '" +
                                                         record.string() +
-                                                        "', which rank 0 has made")
+                                                        "', which rank 0 has created")
         .with_help("set run.dir to a folder that all machines share");
   std::filesystem::path own = runner::RunLayout(record).rank(ranks_.rank);
   worker_.emit(runner::Joined{own.string()});

@@ -22,10 +22,12 @@ namespace stages {
 /// A request to run a graph, or to determine what a run would need ("run", "plan").
 class Worker::GraphRequest {
  public:
-  /// Both are borrowed. Throws std::runtime_error if `request` is not such a request.
+  /// `worker` and `request` are borrowed. Throws std::runtime_error if `request` is not such a
+  /// request.
   GraphRequest(Worker& worker, const nlohmann::ordered_json& request);
 
-  /// Returns how it ended. Throws Cancelled if it was stopped, and StageError.
+  /// Answers the request and returns the exit code. Throws Cancelled if it was stopped, and
+  /// StageError.
   runner::ExitCode answer();
 
  private:
@@ -51,7 +53,7 @@ class Worker::GraphRequest {
   const runner::Determinism determinism_asked_for_;
   runner::RankOfRun ranks_;
   const std::optional<runner::Meeting> meeting_;
-  std::unique_ptr<RankGroup> group_;  // null: this worker is alone
+  std::unique_ptr<RankGroup> group_;  // null if this worker is alone
   const runner::DryRunOptions dry_;
   const std::unique_ptr<DeterminismCheck> check_;
   const runner::CheckpointSources trained_;
@@ -60,7 +62,7 @@ class Worker::GraphRequest {
   int threads_ = 1;
   CublasWorkspace workspace_;
   std::optional<MemoryMeter> meter_;
-  std::string node_;  // the running one
+  std::string node_;  // the node that is running
   std::optional<runner::Executor> executor_;
 };
 

@@ -24,14 +24,13 @@
 namespace stages {
 namespace {
 
-/// Environment variables with which a user may have changed which kernels run, and on how many
-/// threads.
+/// Environment variables with which a user may have changed the kernels or the number of threads.
 constexpr std::array kKernelVariables = {"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA",
                                          "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"};
 constexpr std::array kThreadVariables = {"MKL_NUM_THREADS", "OMP_NUM_THREADS", "OMP_WAIT_POLICY",
                                          "GOMP_SPINCOUNT"};
 
-/// ", NAME=value" for each variable that is set.
+/// Returns ", NAME=value" for each variable that is set.
 std::string set_among(std::span<const char* const> names) {
   std::string text;
   for (const char* const name : names) {

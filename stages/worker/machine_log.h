@@ -6,12 +6,12 @@
 
 namespace stages {
 
-/// Writes the process, its libraries, kernels and instruction set to `log`, at level debug; at
+/// Writes the process, its libraries, kernels and instruction set to `log` at level debug, and at
 /// level trace also how LibTorch was built.
 void log_worker(runner::Log& log);
 
-/// The same, and the resources of a run: the device, `threads` of the tensor operations, allocators
-/// and their settings.
+/// Writes the same and the resources of a run: the device, the number of `threads` for tensor
+/// operations, the allocators and their settings.
 void log_machine(runner::Log& log, c10::Device device, int threads);
 
 }  // namespace stages

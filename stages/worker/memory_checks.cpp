@@ -29,9 +29,9 @@ namespace {
 
 using runner::bytes_text;
 
-constexpr double kLimit = 1e-12;  // gradients that differ by less are equal in exact arithmetic
+constexpr double kLimit = 1e-12;  // below this difference, gradients are equal in exact arithmetic
 
-/// A check found something wrong.
+/// Thrown if a check found something wrong.
 struct Failed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -55,9 +55,9 @@ class Checks {
   }
 
   std::string variable(const char* name) const {
-    // LibTorch reads its variables once per process, so each gets its own process.
+    // LibTorch reads its variables once per process, so each variable is tried in its own process.
     const pid_t child = fork();
-    if (child < 0) throw Failed("no process can be started to try it in");
+    if (child < 0) throw Failed("cannot start a process for this check");
     if (child == 0) {
       for (const char* const one : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) unsetenv(one);
       setenv(name, "expandable_segments:True", 1);
@@ -79,17 +79,17 @@ class Checks {
       torch::empty({3, 7}, torch::kDouble);
       const std::int64_t live = allocator_->live_bytes() - before,
                          peak = allocator_->peak_bytes() - before;
-      expect(live == 4000, "4000 bytes are live and " + std::to_string(live) + " are counted");
-      expect(peak == 4168, "4168 bytes were live and the peak is " + std::to_string(peak));
+      expect(live == 4000, "4000 bytes are live, but " + std::to_string(live) + " are counted");
+      expect(peak == 4168, "4168 bytes were live, but the peak is " + std::to_string(peak));
     }
-    expect(allocator_->allocations() == blocks + 2, "2 blocks were taken");
+    expect(allocator_->allocations() == blocks + 2, "the 2 allocated blocks are not counted");
     expect(allocator_->live_bytes() == before, "freed memory is still counted");
     return "live bytes, peak and blocks are exact";
   }
 
   std::string budget() const {
     constexpr std::int64_t kBudget = 1 << 20;
-    // A pool reserves whole pages, and some bytes of overhead for each block.
+    // A pool reserves whole pages, with some bytes of overhead for each block.
     CpuPool* const pool = allocator_->pool();
     const std::int64_t beside = pool ? 4 * BlockPool::kPage : 0;
     if (pool) pool->empty_cache();
@@ -114,7 +114,7 @@ class Checks {
     set(limit_before);
     allocator_->take_refused();
     expect(is_refused, "1 byte beyond a budget of 1.0 MiB is granted");
-    expect(is_given, "a budget of 1.0 MiB does not hold 1.0 MiB");
+    expect(is_given, "1.0 MiB is refused with a budget of 1.0 MiB");
     expect(after == live, "refused allocations are counted");
     return "1.0 MiB is granted, and 1 byte more is refused";
   }
@@ -146,14 +146,14 @@ class Checks {
     return "a lasting fault leaves the weights of the last whole step";
   }
 
-  /// `coupled`: a loss over the whole batch, in two passes.
+  /// `coupled` selects a loss over the whole batch, computed in two passes.
   std::string gradient(bool coupled) const {
     const SmallStep step(coupled);
     const at::Tensor whole = gradient_of(step, {});
     const at::Tensor parts = gradient_of(step, {.micro_batch = 3, .two_pass = coupled});
     const double error = ((parts - whole).norm() / whole.norm()).item<double>();
     expect(error < kLimit,
-           "micro-batches of 3 give another gradient than the batch of 8: relative error " +
+           "micro-batches of 3 give a different gradient than the batch of 8: relative error " +
                in_text(error));
     return "micro-batches of 3 give the gradient of the batch of 8: relative error " +
            in_text(error);
@@ -163,7 +163,7 @@ class Checks {
     const SmallStep step(false);
     const at::Tensor kept = gradient_of(step, {});
     expect(kept.equal(gradient_of(step, {.activation_checkpointing = {.blocks = true}})),
-           "recomputed activations give another gradient than stored ones");
+           "recomputed activations give a different gradient than stored ones");
     return "recomputed activations give the same bits, with dropout";
   }
 
@@ -172,7 +172,7 @@ class Checks {
     const at::Tensor gram = gradient_of(SmallStep(true, CovarianceForm::kGram), {});
     const double error = ((gram - direct).norm() / direct.norm()).item<double>();
     expect(error < kLimit,
-           "samples x samples give another gradient than features x features: relative error " +
+           "samples x samples give a different gradient than features x features: relative error " +
                in_text(error));
     return "samples x samples give the gradient of features x features: relative error " +
            in_text(error);
@@ -215,7 +215,7 @@ class Checks {
   }
 
  private:
-  /// In float64, with dropout.
+  /// Computes a gradient in float64, with dropout.
   at::Tensor gradient_of(const SmallStep& step, const StepPlan& plan) const {
     const Batch batch = double_batch();
     SmallNetwork network;
@@ -249,7 +249,7 @@ class Checks {
 
 std::vector<MechanismCheck> check_mechanisms(const Mechanisms& mechanisms) {
   using Run = std::string (*)(const Checks&);
-  // The variables come first: LibTorch must not have read them yet.
+  // The variables come first, because LibTorch must not have read them yet.
   constexpr std::array<std::pair<const char*, Run>, 12> kAll = {{
       {"PYTORCH_ALLOC_CONF",
        [](const Checks& checks) { return checks.variable("PYTORCH_ALLOC_CONF"); }},

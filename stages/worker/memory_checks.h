@@ -15,30 +15,30 @@
 
 namespace stages {
 
-/// Whether a mechanism that memory policies rely on works here.
+/// The result of checking a mechanism that memory policies rely on.
 struct MechanismCheck {
   std::string name;
   bool passed = false;
   std::string found;  ///< what was measured, or what went wrong
 };
 
-/// The mechanisms that the checks try; a test may substitute a broken one.
+/// The mechanisms to be checked. A test may replace one with a broken version.
 struct Mechanisms {
   std::function<decltype(accumulate_gradient)> accumulate = accumulate_gradient;
   std::function<std::vector<std::string>(const AllocatorSettings&)> apply_settings =
       stages::apply_settings;
   std::function<void(std::optional<std::int64_t>)> set_limit =
-      {};                                   ///< empty: that of the innermost CountingAllocator
+      {};                                   ///< empty: uses the innermost CountingAllocator
   std::function<void()> restart_peak = {};  ///< as above
-  std::int64_t replays = 1;                 ///< of a step that runs out of memory
+  std::int64_t replays = 1;                 ///< retries of a step that runs out of memory
 };
 
-/// Tries every mechanism on small tensors on the CPU. Needs a CountingAllocator, and a process in
-/// which LibTorch's allocator settings have not been read yet. Leaves limits and settings at
-/// LibTorch's defaults.
+/// Checks all mechanisms with small tensors on the CPU. Needs a CountingAllocator, and a process in
+/// which LibTorch has not read its allocator settings yet. Leaves limits and settings at LibTorch's
+/// defaults.
 std::vector<MechanismCheck> check_mechanisms(const Mechanisms& mechanisms = {});
 
-/// The request "check_memory": {"checks": [{"name", "passed", "found"}], "passed"}.
+/// Answers the request "check_memory": {"checks": [{"name", "passed", "found"}], "passed"}.
 runner::Result<nlohmann::ordered_json> answer_check_memory(const nlohmann::ordered_json& request,
                                                            const RequestContext& context);
 

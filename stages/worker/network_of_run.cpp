@@ -27,7 +27,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// The context for a node that measures and writes nothing.
+/// A context for nodes that only load: it records no metrics and has no folder.
 class LoadingContext final : public runner::RunContext {
  public:
   LoadingContext(runner::NodeFacts facts, const RequestContext& request)
@@ -42,12 +42,12 @@ class LoadingContext final : public runner::RunContext {
   const RequestContext& request_;
 };
 
-/// Computes the outputs of a node; nullopt: unknown.
+/// Returns the outputs of a node; nullopt if they are unknown.
 using OutputsOf = std::function<std::optional<runner::Outputs>(
     runner::Stage& stage, runner::Inputs inputs, runner::NodeFacts facts)>;
 
-/// The checkpoints that the nodes of a run output, by node, up to `last`, inclusive or exclusive.
-/// nullopt: unknown.
+/// Returns the checkpoints that the nodes of a run output, by node, up to the node `last`;
+/// `runs_last` includes it. Returns nullopt if they are unknown.
 using CheckpointsByNode = std::map<std::string, std::shared_ptr<const Checkpoint>>;
 runner::Result<std::optional<CheckpointsByNode>> checkpoints_of_run(
     const runner::Graph& graph, const std::string& last, bool runs_last,
@@ -96,7 +96,7 @@ runner::Result<std::shared_ptr<const Checkpoint>> checkpoint_of_run(
   throw StageError(ErrorCode::kNoCheckpoint, "'" + id + "' has no checkpoint among its outputs");
 }
 
-/// Runs a stage, as part of a request, and returns its outputs.
+/// Returns a function that runs a stage as part of a request and returns its outputs.
 OutputsOf running(const RequestContext& context) {
   return [&context](runner::Stage& stage, const runner::Inputs& inputs, runner::NodeFacts facts) {
     LoadingContext loading(std::move(facts), context);
@@ -104,13 +104,13 @@ OutputsOf running(const RequestContext& context) {
   };
 }
 
-/// The outputs that it would have.
+/// Returns the outputs that a stage would have, from its dry run.
 std::optional<runner::Outputs> planned_outputs(runner::Stage& stage, const runner::Inputs& inputs,
                                                runner::NodeFacts facts) {
   UnseenPlan unseen(std::move(facts));
   auto planned = stage.plan(inputs, unseen);
-  // A stage without a dry run of its own computes nothing: it outputs a policy, or the description
-  // of a model.
+  // A stage without a dry run computes nothing: it only outputs a policy or the description of a
+  // model.
   return planned ? std::move(planned) : std::optional(stage.run(inputs, unseen));
 }
 
@@ -153,7 +153,7 @@ runner::Result<std::vector<NodeNetwork>> networks_wired_to(
 
 namespace {
 
-/// The preprocessing that preprocessor_config.json next to `weights` defines.
+/// Returns the preprocessing that preprocessor_config.json next to `weights` defines.
 ImageDatasetOptions preprocessing_next_to(const std::filesystem::path& weights) {
   const std::filesystem::path file = weights.parent_path() / "preprocessor_config.json";
   std::ifstream stream = runner::open_regular(file);
@@ -163,7 +163,7 @@ ImageDatasetOptions preprocessing_next_to(const std::filesystem::path& weights) 
   } catch (const std::invalid_argument& why) {
     throw StageError(ErrorCode::kOptionConflict,
                      "'" + file.string() + "' cannot be used: " + why.what())
-        .with_help("give a model that prepares images as CLIP does");
+        .with_help("use a model that prepares images as CLIP does");
   }
 }
 
@@ -196,19 +196,19 @@ runner::Result<std::shared_ptr<const Checkpoint>> network_of_model(
 ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {
   const std::string file = checkpoint.file.parent_path().string();
   if (checkpoint.transform.empty()) {
-    throw StageError(ErrorCode::kUnknownInput,
-                     "the checkpoint '" + file + "' does not say how an image becomes its input")
+    throw StageError(
+        ErrorCode::kUnknownInput,
+        "the checkpoint '" + file + "' does not describe how an image becomes its input")
         .with_help(
-            "its training data made their samples themselves, as data.python does: `retort "
-            "evaluate` "
-            "measures it on such data");
+            "it was trained on data that creates its own samples, as data.python does; `retort "
+            "evaluate` can evaluate it on such data");
   }
   try {
     return transform_from_json(checkpoint.transform, all_image_subjects());
   } catch (const std::invalid_argument& error) {
     throw StageError(ErrorCode::kUnknownInput,
                      "the checkpoint '" + file +
-                         "' does not say how an image becomes its input: " + error.what())
+                         "' does not describe how an image becomes its input: " + error.what())
         .with_help("use a checkpoint that this version trained");
   }
 }

@@ -14,42 +14,42 @@
 
 namespace stages {
 
-/// The checkpoint that node `id` of `graph` outputs, loaded from the weights that `trained` names.
-/// Data are not needed: `graph` has the node and its other inputs. Nothing is written. Throws
+/// Returns the checkpoint that node `id` of `graph` outputs, loaded from the weights that `trained`
+/// names. `graph` needs the node and its inputs except data. Writes nothing. Throws
 /// runner::StageError with the full pointer of the option at fault.
 runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(
     const runner::Graph& graph, const std::string& id, const runner::CheckpointSources& trained,
     std::string_view device, const RequestContext& context);
 
-/// The same without reading weights: its network is on the Meta device. nullptr if a node cannot be
-/// planned.
+/// Returns the same checkpoint without reading weights: its network is on the Meta device. Returns
+/// nullptr if a node cannot be planned.
 runner::Result<std::shared_ptr<const Checkpoint>> outline_network_of_run(
     const runner::Graph& graph, const std::string& id, const runner::CheckpointSources& trained,
     std::string_view device, const RequestContext& context);
 
-/// A training of a run, which is borrowed, and its output.
+/// A training node of a run, which is borrowed, and the checkpoint that it outputs.
 struct NodeNetwork {
   const runner::Node* node;
   std::shared_ptr<const Checkpoint> checkpoint;
 };
 
-/// The outputs of the trainings that are wired to the port `checkpoint` of node `id`, in their
-/// order; networks that their trainings freed are not loaded. With outlines the weights are not
-/// read; the result is empty if a node cannot be planned.
+/// Returns the outputs of the training nodes wired to the port `checkpoint` of node `id`, in their
+/// order. Does not load networks that their nodes have freed. With `are_outlines` it does not read
+/// weights, and the result is empty if a node cannot be planned.
 runner::Result<std::vector<NodeNetwork>> networks_wired_to(
     const runner::Graph& graph, const std::string& id, const runner::CheckpointSources& trained,
     std::string_view device, bool are_outlines, const RequestContext& context);
 
-/// The CLIP that node `id` of `graph` makes from the weights at `reference`, not trained here, as a
-/// checkpoint without classes. preprocessor_config.json next to the weights defines how an image
-/// becomes its input. With `is_outline` the weights are not read, and the network is on the Meta
-/// device. Throws as above.
+/// Returns the CLIP that node `id` of `graph` creates from the weights at `reference`, without
+/// training, as a checkpoint without classes. preprocessor_config.json next to the weights defines
+/// how an image becomes its input. With `is_outline` it does not read weights, and the network is
+/// on the Meta device. Throws the same errors as the functions above.
 runner::Result<std::shared_ptr<const Checkpoint>> network_of_model(
     const runner::Graph& graph, const std::string& id, const std::string& reference,
     std::string_view device, bool is_outline, const RequestContext& context);
 
-/// How an image becomes the input of such a network. Throws runner::StageError if the checkpoint
-/// does not say.
+/// Returns how an image becomes the input of such a network. Throws runner::StageError if the
+/// checkpoint does not describe it.
 ImageDatasetOptions transform_of(const Checkpoint& checkpoint);
 
 }  // namespace stages

@@ -39,15 +39,15 @@ using runner::StageError;
 
 constexpr std::size_t kNamedUnlike = 10;
 
-/// The possible predictions for an image, if they are not the classes of the training.
+/// The possible predictions for an image, if they are not the classes seen in training.
 struct AskedClasses {
   std::optional<SupportExamples> examples = {};  ///< for a few-shot model
-  std::shared_ptr<TextLabels> texts = {};        ///< for a CLIP; null: its class head predicts
-  std::vector<std::string> names = {};           ///< empty: the classes of the training
-  bool are_numbers = false;  ///< the outputs are no scores of classes: they are given as they are
+  std::shared_ptr<TextLabels> texts = {};        ///< for a CLIP; null if its class head predicts
+  std::vector<std::string> names = {};           ///< empty for the classes seen in training
+  bool are_numbers = false;  ///< the outputs are not class scores and are returned unchanged
 };
 
-/// The logits of the rows of `inputs`, which include the examples if there are any.
+/// Returns the logits of the rows of `inputs`, which include any examples.
 at::Tensor asked_logits(const Checkpoint& checkpoint, const AskedClasses& asked, TestTimeFlip flip,
                         torch::nn::Module& network, const NamedTensors& inputs) {
   const at::Tensor logits = flipped_mean(inputs, flip, [&](const NamedTensors& seen) {
@@ -61,11 +61,12 @@ at::Tensor asked_logits(const Checkpoint& checkpoint, const AskedClasses& asked,
   });
   if (asked.are_numbers) return logits.reshape({inputs.at("image").size(0), -1});
   const at::Tensor rows = logits.flatten(0, -2);
-  // A single logit separates two classes: it is that of the second, and the first has logit 0.
+  // A single logit separates two classes. It belongs to the second class, and the first has logit
+  // 0.
   return checkpoint.pair_of > 0 ? torch::cat({torch::zeros_like(rows), rows}, 1) : rows;
 }
 
-/// Writes the network's prediction for each image.
+/// Predicts the images and emits the predictions.
 class Prediction {
  public:
   Prediction(const Checkpoint& checkpoint, std::shared_ptr<const ImagesToPredict> pictures,
@@ -113,7 +114,7 @@ class Prediction {
     return asked_logits(checkpoint_, asked_, flip_, network.module(), placed.tensors()).cpu();
   }
 
-  /// Draws where the network looked for the class that it predicts for each image.
+  /// Draws where the network looked for the class that it predicts, for each image.
   void draw(const PreparedNetwork& network, const Batch& batch, const at::Tensor& logits) {
     runner::make_folders(explain_);
     for (std::int64_t row = 0; row < batch.units(); ++row) {
@@ -142,7 +143,7 @@ class Prediction {
   void give(const std::string& file, const at::Tensor& logits, std::int64_t row) const {
     if (!logits[row].isfinite().all().item<bool>()) {
       throw StageError(ErrorCode::kStageFailed,
-                       "the network gives a logit that is not a finite number for '" + file + "'")
+                       "the network returned a non-finite logit for '" + file + "'")
           .with_help("the weights are damaged, or the training diverged: look at train/loss");
     }
     if (asked_.are_numbers) {
@@ -159,7 +160,7 @@ class Prediction {
     context_.item({{"file", file}, {"classes", std::move(classes)}});
   }
 
-  /// Reports the unreadable images before `end`.
+  /// Reports the unreadable images before image `end`.
   void give_unreadable(std::int64_t end) {
     for (; next_ < end; ++next_) {
       const auto unreadable = pictures_->take_unreadable(next_);
@@ -174,10 +175,11 @@ class Prediction {
   void report_unlike() const {
     const std::vector<std::string> names = pictures_->unlike();
     if (names.empty()) return;
-    context_.say(std::to_string(names.size()) +
-                 (names.size() == 1 ? " image does not look like " : " images do not look like ") +
-                 std::string(pictures_->subject()->what) + ", so their predictions mean nothing: " +
-                 runner::listed(names, kNamedUnlike, "'"));
+    context_.say(
+        std::to_string(names.size()) +
+        (names.size() == 1 ? " image does not look like " : " images do not look like ") +
+        std::string(pictures_->subject()->what) +
+        ", so their predictions are meaningless: " + runner::listed(names, kNamedUnlike, "'"));
   }
 
   std::string name_of(std::int64_t label) const {
@@ -192,13 +194,13 @@ class Prediction {
   const AskedClasses asked_;
   const std::int64_t top_;
   const TestTimeFlip flip_;
-  const std::string explain_;  // a folder to draw into; empty: nothing is drawn
+  const std::string explain_;  // the folder to draw into; empty to draw nothing
   const RequestContext& context_;
   std::int64_t next_ = 0;  // the first image that has not been reported yet
   std::int64_t failed_ = 0, drawn_ = 0;
 };
 
-/// The bytes that the prediction needs on a GPU named `device_model`; 0: that is not known, since
+/// Returns the bytes that the prediction needs on a GPU named `device_model`; 0 if unknown, because
 /// Python code needs values that a dry run does not have.
 std::int64_t planned_bytes(const Checkpoint& checkpoint, const ImagesToPredict& pictures,
                            const AskedClasses& classes, std::int64_t batch_size, TestTimeFlip flip,
@@ -236,7 +238,7 @@ std::int64_t planned_bytes(const Checkpoint& checkpoint, const ImagesToPredict& 
   }
 }
 
-/// The examples in a folder; none if the path is empty. A few-shot model requires them.
+/// Returns the examples in a folder, which a few-shot model requires; none if the path is empty.
 runner::Result<std::optional<SupportExamples>> support_of(const std::string& folder,
                                                           const Checkpoint& checkpoint,
                                                           const ImageDatasetOptions& transform,
@@ -246,8 +248,8 @@ runner::Result<std::optional<SupportExamples>> support_of(const std::string& fol
     return runner::Diagnostic{ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
   };
   if (trained && folder.empty()) {
-    return refused("the network learnt to distinguish classes by examples, but there are none",
-                   "give a folder with a folder of images for each class: --support FOLDER");
+    return refused("the network distinguishes classes by examples, but there are none",
+                   "name a folder with one folder of images per class: --support FOLDER");
   }
   if (!trained && !folder.empty())
     return refused("--support is for few-shot models, but this network has its own classes",
@@ -258,8 +260,8 @@ runner::Result<std::optional<SupportExamples>> support_of(const std::string& fol
   return std::optional(*std::move(examples));
 }
 
-/// The texts that a CLIP compares images with; none if its class head answers, or the model is not
-/// a CLIP.
+/// Returns the texts with which a CLIP compares images; null if its class head predicts or the
+/// model is not a CLIP.
 runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::string>& labels,
                                                      const Checkpoint& checkpoint) {
   const auto* const model = dynamic_cast<const ImageTextModel*>(checkpoint.model.get());
@@ -292,7 +294,7 @@ runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::stri
                               {},
                               "",
                               std::string("--labels: ") + error.what(),
-                              "give texts that the model can read"};
+                              "use texts that the model can read"};
   }
 }
 
@@ -315,13 +317,14 @@ runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint
     return runner::Diagnostic{ErrorCode::kUsage,
                               {},
                               "",
-                              "--explain shows where a class was seen, but this network gives "
+                              "--explain shows where a class was seen, but this network returns "
                               "numbers, not classes",
                               "leave it out"};
   return asked;
 }
 
-/// The network that predicts: the model of the request or, if it names none, that of its run.
+/// Returns the network that predicts: the model of the request or, if it names none, that of the
+/// run.
 runner::Result<std::shared_ptr<const Checkpoint>> asked_network(const Json& request,
                                                                 const runner::Graph& graph,
                                                                 const std::string& device,
@@ -346,7 +349,7 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
   const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
   const std::int64_t top = fields.integer("top"), batch_size = fields.integer("batch_size");
   const bool skip = fields.flag("skip_corrupt");
-  if (top < 1 || batch_size < 1) throw std::runtime_error("predict: nothing is asked for");
+  if (top < 1 || batch_size < 1) throw std::runtime_error("predict: nothing is requested");
   const std::string flip_word = request.contains("flip") ? fields.text("flip") : "none";
   const auto* const flip =
       std::ranges::find(kTestTimeFlips, flip_word, [](const auto& item) { return item.first; });
@@ -396,7 +399,8 @@ using runner::Diagnostic;
 using runner::ErrorCode;
 namespace fs = std::filesystem;
 
-/// The images of each class, by class name; images that are in no folder have an empty class name.
+/// Returns the images of each class, by class name. Images outside of class folders have an empty
+/// class name.
 std::map<std::string, std::vector<std::string>> by_class(const std::string& folder,
                                                          const std::vector<std::string>& files) {
   std::map<std::string, std::vector<std::string>> result;
@@ -433,7 +437,7 @@ runner::Result<SupportExamples> read_support(const std::string& folder, const Ep
         ErrorCode::kUsage,
         {},
         "",
-        "'" + classes.at("").front() + "' is in no class folder",
+        "'" + classes.at("").front() + "' is not in a class folder",
         "put the examples of each class into a folder of its name below '" + folder + "'"};
   }
   if (classes.size() < 2) {
@@ -441,7 +445,7 @@ runner::Result<SupportExamples> read_support(const std::string& folder, const Ep
                       {},
                       "",
                       "'" + folder + "' has examples of only one class",
-                      "give examples of two classes or more, each in a folder of its name"};
+                      "provide examples of two or more classes, each in a folder of its name"};
   }
   std::int64_t shots = trained.shots;
   for (const auto& [name, files] : classes) shots = std::min(shots, std::ssize(files));
@@ -453,8 +457,8 @@ runner::Result<SupportExamples> read_support(const std::string& folder, const Ep
     taken.insert(taken.end(), files.begin(), files.begin() + shots);
     left_out += std::ssize(files) - shots;
   }
-  say(std::to_string(classes.size()) + " classes by " + std::to_string(shots) + " examples each" +
-      (left_out > 0 ? "; " + std::to_string(left_out) + " more are not used" : ""));
+  say(std::to_string(classes.size()) + " classes with " + std::to_string(shots) + " examples each" +
+      (left_out > 0 ? "; " + std::to_string(left_out) + " more examples are not used" : ""));
   const ImagesToPredict pictures(taken, transform, /*skip=*/false);
   std::vector<at::Tensor> images;
   for (std::int64_t index = 0; index < std::ssize(taken); ++index)

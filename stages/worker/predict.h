@@ -16,33 +16,33 @@
 
 namespace stages {
 
-/// The request "predict": a trained classifier's predictions for image files.
+/// Answers the request "predict": a trained classifier's predictions for image files.
 ///
-/// {"graph", "node", "checkpoints" (or in its place "model", the weights of the CLIP that the node
-/// makes, which no run has trained), "paths", "top", "batch_size", "skip_corrupt", "flip" (default
-/// "none"), "support" (a folder of examples of each class, only for a few-shot model), "labels"
-/// (texts to compare images with, only for a CLIP; without them its class head answers, or if it
-/// has none, "a photo of a {name}." with the classes of its training), "explain" (a folder to draw
-/// into where a convolutional network looked; optional)} → an item for each image, in order:
-/// {"file", "classes": [{"class", "probability"}, …]}, or if it was skipped {"file", "code",
-/// "message"}; then {"images", "failed"}, with "explain" also {"pictures"}, and "weights" as in
+/// {"graph", "node", "checkpoints" (or instead "model", the weights from which the node creates a
+/// CLIP that no run has trained), "paths", "top", "batch_size", "skip_corrupt", "flip" (default
+/// "none"), "support" (a folder with examples of each class, only for few-shot models), "labels"
+/// (texts to compare images with, only for a CLIP; without them its class head predicts or, if it
+/// has none, "a photo of a {name}." with the classes seen in training), "explain" (optional: a
+/// folder for images of where a convolutional network looked)} → an item for each image, in order:
+/// {"file", "classes": [{"class", "probability"}, …]}, or {"file", "code", "message"} if it was
+/// skipped; then {"images", "failed"}, with "explain" also {"pictures"}, and "weights" as in
 /// export.h.
 ///
 /// With "plan_for", the name of a GPU, nothing is predicted: → {"needed": the bytes that a
-/// prediction would need there; 0: unknown}. Memory does not grow with the number of images, except
-/// for their names.
+/// prediction would need there, or 0 if unknown}. Memory does not grow with the number of images,
+/// except for their names.
 runner::Result<nlohmann::ordered_json> answer_predict(const nlohmann::ordered_json& request,
                                                       const RequestContext& context);
 
-/// A few example images of each class, by which a few-shot model classifies others.
+/// A few example images of each class, with which a few-shot model classifies other images.
 class SupportExamples {
  public:
-  /// `images` (classes * shots, 3, size, size), class by class.
+  /// `images` are (classes * shots, 3, size, size), class by class.
   SupportExamples(at::Tensor images, std::vector<std::string> classes, std::int64_t shots)
       : images_(std::move(images)), classes_(std::move(classes)), shots_(shots) {}
 
   const std::vector<std::string>& classes() const { return classes_; }
-  /// The episode whose queries are the "image" (n, 3, size, size) of `queries`.
+  /// Returns an episode with the "image" (n, 3, size, size) of `queries` as queries.
   Batch asked_about(const Batch& queries) const;
 
  private:
@@ -51,10 +51,10 @@ class SupportExamples {
   std::int64_t shots_;
 };
 
-/// Reads a folder that has a folder of images for each class. From each class it uses the first
-/// images by name: as many as the training had shots, or as many as the smallest class has. What is
-/// left out is reported. All errors are returned at once: no class folders, images outside a class
-/// folder, images that cannot be read.
+/// Reads a folder that has one folder of images per class. Uses the first images of each class by
+/// name: as many as there were shots in training, but no more than the smallest class has. Reports
+/// how many are not used. Returns an error for images outside a class folder or fewer than two
+/// classes. Throws for images that cannot be read.
 runner::Result<SupportExamples> read_support(const std::string& folder, const EpisodeShape& trained,
                                              const ImageDatasetOptions& transform,
                                              const std::function<void(std::string_view)>& say);

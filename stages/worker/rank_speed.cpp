@@ -13,9 +13,9 @@
 namespace stages {
 namespace {
 
-constexpr std::int64_t kMostRanks = 64;  // as of device.count
+constexpr std::int64_t kMostRanks = 64;  // as for device.count
 
-/// The median time of `times` sums of `bytes`, after some that are not counted.
+/// Returns the median time of `times` sums of `bytes`, after some sums that are not counted.
 double median_seconds(RankGroup& group, std::int64_t bytes, int times) {
   using Clock = std::chrono::steady_clock;
   const at::Tensor message = torch::zeros({bytes / 4}, torch::kFloat);

@@ -10,17 +10,17 @@
 
 namespace stages {
 
-/// How long the ranks of a training take to sum a message on this machine.
+/// How long ranks that train together need to sum a message on this machine.
 struct SumSpeed {
   std::int64_t bytes = 0;
-  double seconds = 0;  ///< the median over some sums
+  double seconds = 0;  ///< the median over several sums
 };
 
-/// Measures sums of a number, of a MiB and of a bucket of gradients over `ranks` ranks, which are
-/// threads of this process. They talk as the processes of a training do.
+/// Measures sums of a single number, of one MiB and of a bucket of gradients over `ranks` ranks.
+/// The ranks are threads of this process, but communicate as in training.
 std::vector<SumSpeed> measure_sums(int ranks);
 
-/// The request "check_ranks": {"ranks"} → {"ranks", "sums": [{"bytes", "seconds"}]}.
+/// Answers the request "check_ranks": {"ranks"} → {"ranks", "sums": [{"bytes", "seconds"}]}.
 runner::Result<nlohmann::ordered_json> answer_check_ranks(const nlohmann::ordered_json& request,
                                                           const RequestContext& context);
 

@@ -13,37 +13,38 @@
 
 namespace stages {
 
-/// What the code that answers a request may do in addition to answering.
+/// What the code that answers a request may use besides its answer.
 struct RequestContext {
   std::function<void(const runner::Progress&)> progress;
   std::function<void(std::string_view line)> say;
-  std::function<bool()> cancelled;  ///< true if the request should stop: throw runner::Cancelled
+  std::function<bool()> cancelled;  ///< true if the code must stop by throwing runner::Cancelled
   std::function<void(const nlohmann::ordered_json&)> item =
       {};  ///< emits one of many results as soon as it is available
 };
 
-/// One request that a worker answers in addition to running a graph: {"protocol": 1, "request":
-/// <name>, …}. `answer` gets the whole request, validates what it reads and throws
-/// runner::StageError as a stage does.
+/// A request that a worker answers in addition to running a graph: {"protocol": 1, "request":
+/// <name>, …}. `answer` receives the whole request, validates what it reads, and throws
+/// runner::StageError like a stage.
 struct RequestKind {
   std::string_view name;
   runner::Result<nlohmann::ordered_json> (*answer)(const nlohmann::ordered_json& request,
                                                    const RequestContext& context);
 };
 
-/// Reads the members of such a request; `keys` are those other than "protocol", "request" and
-/// "log". Throws std::runtime_error for unknown members, and as JsonFields does: "the request has
-/// no 'out'".
+/// Reads the members of a request. `keys` are the allowed members other than "protocol", "request"
+/// and "log". Throws std::runtime_error for unknown members, and for missing ones as JsonFields
+/// does: "the request has no 'out'".
 runner::JsonFields<nlohmann::ordered_json> request_fields(
     const nlohmann::ordered_json& request, std::initializer_list<std::string_view> keys);
 
-/// The error of a worker that cannot make sense of a request; `what` says of which part.
+/// Returns the error for a request that a worker cannot understand. `what` names the faulty part.
 runner::Diagnostic misunderstood(const std::string& what);
 
-/// What this worker was built with; where Python hosts it, also that Python and its packages.
+/// Returns what this worker was built with and, if Python hosts it, the Python version and its
+/// packages.
 nlohmann::ordered_json all_versions();
 
-/// "versions" → what `retort doctor` shows.
+/// "versions" → the versions that `retort doctor` shows.
 runner::Result<nlohmann::ordered_json> answer_versions(const nlohmann::ordered_json& request,
                                                        const RequestContext& context);
 /// "make_data": {"what", "out", "classes", "per_class", "size", "seed"} → {"folder", "images"}.

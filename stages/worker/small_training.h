@@ -13,13 +13,13 @@
 
 namespace stages {
 
-// A network, its steps and a training of them that take no time, for checking the mechanisms that
+// A tiny network with a training step and a fast training run, for checking the mechanisms that
 // memory policies rely on.
 
-/// Numbers between -1 and 1, made without a random number generator.
+/// Returns numbers between -1 and 1, computed without a random number generator.
 at::Tensor sines(at::IntArrayRef shape, double pace);
 
-/// Two layers; the first has dropout and can be recomputed: (n, 4) to (n, 3).
+/// Two layers from (n, 4) to (n, 3). The first one has dropout and can be recomputed.
 class SmallNetwork : public torch::nn::Module {
  public:
   SmallNetwork();
@@ -31,8 +31,8 @@ class SmallNetwork : public torch::nn::Module {
   at::Tensor last_;
 };
 
-/// The network's cross-entropy, a loss that compares every sample with every other, or the
-/// covariance of its logits.
+/// A step with the network's cross-entropy, with a loss that compares every sample with every
+/// other, or with the covariance of the logits.
 class SmallStep final : public TrainingStep {
  public:
   explicit SmallStep(bool is_coupled, std::optional<CovarianceForm> covariance = {})
@@ -52,20 +52,20 @@ class SmallStep final : public TrainingStep {
 
  private:
   const bool is_coupled_;
-  const std::optional<CovarianceForm> covariance_;  // the loss is this, if it is set
+  const std::optional<CovarianceForm> covariance_;  // used as the loss if it is set
 };
 
-/// A training of two steps, in a temporary folder that it removes. Needs a CountingAllocator.
+/// A training run of two steps, in a temporary folder that it removes. Needs a CountingAllocator.
 class SmallTraining {
  public:
   SmallTraining();
   ~SmallTraining();
 
-  /// Allocation `refused`, counted from 1, of the second step fails; 0: none fails. `on_step` is
-  /// called when a step has been computed, before it writes a weight.
+  /// Runs the two steps. Allocation number `refused` of the second step fails, counted from 1; 0
+  /// for none. `on_step` is called when a step has been computed, before it changes a weight.
   void run(std::int64_t refused, std::int64_t replays,
            std::function<void(std::int64_t)> on_step = {});
-  /// All weights in one tensor.
+  /// Returns all weights in one tensor.
   at::Tensor weights() const;
 
  private:

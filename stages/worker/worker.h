@@ -18,23 +18,23 @@ namespace stages {
 
 /// What signals have requested.
 struct WorkerSignals {
-  std::atomic<int> stop = 0;       ///< number of the first signal that requested a stop
-  std::atomic<bool> save = false;  ///< a save is requested; the code that saves clears it
+  std::atomic<int> stop = 0;       ///< number of the first signal that requested a stop; 0 if none
+  std::atomic<bool> save = false;  ///< a save was requested; cleared by the code that saves
 };
 
-/// From now on SIGINT, SIGTERM and SIGHUP request a stop of this process, and SIGUSR1 and SIGUSR2 a
-/// save; SIGPIPE is ignored.
+/// Makes SIGINT, SIGTERM and SIGHUP request a stop of this process, and SIGUSR1 and SIGUSR2 a save,
+/// from now on. SIGPIPE is ignored.
 WorkerSignals& watch_signals();
 
-/// Serves one conversation with `retort`: says hello, reads one request, answers it, reports how it
-/// ended. The protocol is documented in runner/shared/protocol/protocol.md.
+/// Serves one conversation with `retort`: says hello, reads one request, answers it, and reports
+/// how it ended. The protocol is documented in runner/shared/protocol/protocol.md.
 class Worker {
  public:
-  /// `requests` and `events` are open file descriptors; they and `signals` are borrowed.
+  /// `requests` and `events` are open file descriptors. They and `signals` are borrowed.
   Worker(int requests, int events, std::span<const runner::StageKind* const> kinds,
          std::span<const RequestKind> other_requests, WorkerSignals& signals);
 
-  /// Returns the process's exit code, which is also in the last event.
+  /// Returns the exit code of the process, which is also in the last event.
   runner::ExitCode serve();
 
  private:
@@ -57,7 +57,7 @@ class Worker {
   WorkerSignals& signals_;
   std::mutex emitting_;                // stages may emit from several threads
   std::atomic<bool> is_deaf_ = false;  // the other end has closed the events
-  bool has_saved_ = false;             // a stopped run can be resumed
+  bool has_saved_ = false;             // true if a stopped run can be resumed
   std::string unread_;
   nlohmann::ordered_json versions_;  // all_versions()
   runner::Log log_;                  // as the request configures it; entries are sent to retort

@@ -87,7 +87,7 @@ TEST_F(WeightsAskedFor, AreExported) {
   EXPECT_FALSE(averaged == trained);
   EXPECT_TRUE(averaged == exported("d", ""));
   EXPECT_THAT(file_text(folder_ / "a/README.md"),
-              HasSubstr("These are the weights averaged over the steps"));
+              HasSubstr("These are the weights averaged over the training steps"));
   EXPECT_THAT(file_text(folder_ / "t/README.md"),
               HasSubstr("These are the weights as trained, not their average."));
 }

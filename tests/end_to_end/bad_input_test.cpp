@@ -345,7 +345,7 @@ TEST_F(BadInput, WeightsThatShrinkBetweenThePlanAndTheRun) {
       ended.err,
       HasSubstr(
           "error[E0620]: 'base/model.safetensors' is not a valid safetensors file: its header "));
-  EXPECT_THAT(ended.err, HasSubstr(" and the file has 5000 [/model"));
+  EXPECT_THAT(ended.err, HasSubstr(", but the file has 5000 [/model"));
 }
 
 }  // namespace

@@ -170,7 +170,7 @@ TEST_F(ChangedRecord, CheckpointOfAnotherRunIsNotGoneOnFrom) {
            fs::copy_options::recursive);
   const Ended refused = resume("run");
   EXPECT_EQ(refused.exit, 78);
-  EXPECT_THAT(refused.err, HasSubstr("belongs to another training [/train]"));
+  EXPECT_THAT(refused.err, HasSubstr("belongs to another training run [/train]"));
   const Ended forced = resume("run --force");
   EXPECT_EQ(forced.exit, 0) << forced.err;
   EXPECT_THAT(forced.err, HasSubstr("warning[E0807]: the checkpoint '"));

@@ -144,7 +144,7 @@ TEST_F(ClipAdapters, AModelThatCannotPredictIsRefusedByText) {
   refused("run" + photo + "--model merged --labels car", 64,
           "both a run, 'run', and --model 'merged' are given", "leave one of them out");
   refused("--model merged" + photo, 64,
-          "--model has no classes of its own, but --labels is not given",
+          "--model needs --labels, since such a model has no fixed classes",
           "give the texts to choose from");
   refused("--model merged --labels car", 64, "no image given", "give images or folders of images");
   refused("--model merged" + photo + "--labels \"\"", 64, "the argument after '--labels' is empty",

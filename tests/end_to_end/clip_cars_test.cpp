@@ -60,7 +60,7 @@ TEST_F(ClipCars, ClassesAndCaptionsAreMeasured) {
   EXPECT_THAT(
       ended.err,
       HasSubstr(
-          "40 pairs, any with the same caption is right: 4 captions, each of which counts once"));
+          "40 pairs, any with the same caption counts as a hit: 4 captions, each counted once"));
   const json classes = metrics("run/nodes/evaluate"), pairs = metrics("run/nodes/retrieval");
   EXPECT_EQ(classes["samples"], 40);
   EXPECT_EQ(classes["per_class"].size(), 4u);
@@ -109,8 +109,8 @@ TEST_F(ClipCars, PublishedTrainingIsToldHowFewItCompares) {
       folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.err,
-              HasSubstr("negatives: micro_batch: each image is compared with 15 others, those of "
-                        "its micro-batch, which is not the loss of the whole batch"));
+              HasSubstr("negatives: micro_batch: each image is compared only with the 15 others of "
+                        "its micro-batch, so this is not the loss of the whole batch"));
   EXPECT_THAT(ended.err,
               HasSubstr("within its class: the image's own caption is the nearest for "));
 }
@@ -163,7 +163,7 @@ TEST_F(ClipCars, WhatCannotBeReadIsRefusedBeforeAnythingRuns) {
   folder_.write("merges.txt", "#version\na b</w>\n");
   folder_.write("vocab.json", R"({"a": 0})");
   expect_refused("model.tokenizer.merges=merges.txt model.tokenizer.vocabulary=vocab.json", 65,
-                 "'vocab.json' is not a vocabulary of CLIP: it lacks the token '!' of the merges "
+                 "'vocab.json' is not a CLIP vocabulary: it lacks the token '!' of the merges "
                  "[/model/tokenizer/vocabulary]");
   expect_refused("model.tokenizer.merges=nowhere.txt", 66,
                  "there is no file 'nowhere.txt' [/model/tokenizer/merges]");

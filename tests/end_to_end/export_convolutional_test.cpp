@@ -82,8 +82,7 @@ TEST_P(ConvolutionalExport, GatesThatTimmDoesNotMakeAreRefused) {
   ASSERT_EQ(trained.exit, 0) << trained.err;
   EXPECT_THAT(exported("run", "", "out").err,
               HasSubstr("error[E0314]: timm's gates have one channel for every 16 of their block, "
-                        "and those of this "
-                        "model one for every 8"));
+                        "but this model's gates have one for every 8"));
   EXPECT_FALSE(fs::exists(folder_ / "out"));
 }
 

@@ -65,7 +65,7 @@ TEST_F(Fetch, HubThatNeverEndsIsStopped) {
   const Ended ended = fetch("hf:org/tower --url " + endless.url());
   EXPECT_EQ(ended.exit, 69) << ended.err;
   EXPECT_THAT(ended.err,
-              HasSubstr(" does not answer as the Hugging Face Hub does: it never ends\n"));
+              HasSubstr(" does not respond like the Hugging Face Hub: the response never ends\n"));
   EXPECT_FALSE(fs::exists(home() / "snapshots"));
 }
 

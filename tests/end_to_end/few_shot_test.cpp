@@ -86,7 +86,7 @@ TEST_F(FewShot, MethodsAreComparedOnTheSameEpisodesWhateverTheSeed) {
   ASSERT_EQ(run("other", "evaluate.seed=1").exit, 0);
   const Ended refused = retort("compare cosine other --paired", folder_.path());
   EXPECT_NE(refused.exit, 0);
-  EXPECT_THAT(refused.err, HasSubstr("was evaluated over other episodes than"));
+  EXPECT_THAT(refused.err, HasSubstr("was evaluated over different episodes than"));
 }
 
 TEST_F(FewShot, PhotographsAreNamedByAFewExamplesOfEachClass) {
@@ -98,7 +98,7 @@ TEST_F(FewShot, PhotographsAreNamedByAFewExamplesOfEachClass) {
       0);
   const Ended asked = retort("predict run --support album album --top 3", folder_.path());
   ASSERT_EQ(asked.exit, 0) << asked.err;
-  EXPECT_THAT(asked.err, HasSubstr("3 classes by 2 examples each; 3 more are not used"));
+  EXPECT_THAT(asked.err, HasSubstr("3 classes with 2 examples each; 3 more examples are not used"));
   EXPECT_EQ(std::ranges::count(asked.out, '\n'), 10);
 
   const Ended without = retort("predict run album", folder_.path());
@@ -109,7 +109,7 @@ TEST_F(FewShot, PhotographsAreNamedByAFewExamplesOfEachClass) {
           std::filesystem::directory_iterator(folder_ / "album")->path().filename().string() +
           " album",
       folder_.path());
-  EXPECT_THAT(loose.err, HasSubstr("is in no class folder"));
+  EXPECT_THAT(loose.err, HasSubstr("is not in a class folder"));
 }
 
 TEST_F(FewShot, ATestOfTheTrainingClassesSeesThemUnchanged) {
@@ -157,7 +157,8 @@ TEST_F(FewShot, FeaturesOfAFixedBackboneAreKept) {
 
   const Ended refused = run("refused", "+features=kept");
   EXPECT_NE(refused.exit, 0);
-  EXPECT_THAT(refused.err, HasSubstr("'model' has no frozen part with features to keep"));
+  EXPECT_THAT(refused.err,
+              HasSubstr("'model' has no frozen part, so there are no features to cache"));
   EXPECT_THAT(refused.err,
               HasSubstr("set backbone.trainable: false and backbone.batch_norm: running"));
 }
@@ -173,7 +174,7 @@ TEST_F(FewShot, ContradictionsAreErrorsBeforeAnythingRuns) {
   EXPECT_NE(other_shape.exit, 0);
   const Ended many = run("c", "n_query=9");
   EXPECT_NE(many.exit, 0);
-  EXPECT_THAT(many.err, HasSubstr("an episode takes 11 images of a class"));
+  EXPECT_THAT(many.err, HasSubstr("an episode needs 11 images per class"));
   for (const char* name : {"a", "b", "c"})
     EXPECT_FALSE(std::filesystem::exists(folder_ / name)) << name;
 }

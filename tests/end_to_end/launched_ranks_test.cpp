@@ -163,7 +163,7 @@ TEST_F(LaunchedRanks, RanksThatDoNotMeetSaySo) {
   const Ended first =
       run_shell(at + "0 " RETORT_BINARY_DIR "/bin/retort " + kTraining + "alone", folder_.path());
   EXPECT_EQ(first.exit, 69);
-  EXPECT_THAT(first.err, HasSubstr("ranks 1, 2 of 3 did not come to 127.0.0.1:"));
+  EXPECT_THAT(first.err, HasSubstr("ranks 1, 2 of 3 did not reach 127.0.0.1:"));
   const Ended second =
       run_shell(at + "1 " RETORT_BINARY_DIR "/bin/retort " + kTraining + "alone", folder_.path());
   EXPECT_EQ(second.exit, 69);

@@ -63,7 +63,7 @@ TEST_F(LaunchedSweep, BySlurmHasTheBitsOfOneHere) {
   const Ended launched =
       sweep("there", "--launcher slurm sweep.launcher.look_seconds=0.05 sweep.launcher.gpus=0");
   ASSERT_EQ(launched.exit, 0) << launched.err << slurm.log(7);
-  EXPECT_THAT(launched.err, AllOf(HasSubstr("by the plans of 2 of 2 trials\n"),
+  EXPECT_THAT(launched.err, AllOf(HasSubstr("from the plans of 2 of 2 trials\n"),
                                   HasSubstr("Slurm job 7: 2 trials\n"),
                                   HasSubstr("trial 1 started (seed=2), task 7_1 on "),
                                   HasSubstr("trial 1 finished in ")));
@@ -125,7 +125,7 @@ TEST_F(LaunchedSweep, WhatIsMissingOrHasNoMeaningIsRefusedBeforeAnythingIsWritte
       {"--launcher slurm sweep.launcher.cores=0", "[/sweep/launcher/cores]"},
       {"--launcher kubernetes", "error[E0305]: "},
       {"--launcher slurm --slots 2",
-       "error[E0501]: --slots divides this machine, and the trials run on a cluster"},
+       "error[E0501]: --slots divides this machine, but the trials run on a cluster"},
   };
   for (const auto& [more, message] : refused) {
     const Ended ended = sweep("s", more);

@@ -159,9 +159,9 @@ TEST_F(OneVsOne, PairIsResetAndTrainedAgain) {
   const auto numbers = measured();
   const Ended reset = retort("runs reset run --node train.1-3", folder_.path());
   ASSERT_EQ(reset.exit, 0) << reset.err;
-  EXPECT_EQ(
-      reset.out,
-      "'train.1-3' is as if it had not run; also again: evaluate; `retort resume run` does it\n");
+  EXPECT_EQ(reset.out,
+            "'train.1-3' has been reset; these must run again too: evaluate; `retort resume run` "
+            "runs what is missing\n");
   const Ended status = retort("runs status run --json", folder_.path());
   ASSERT_EQ(status.exit, 0) << status.err;
   const json result = json::parse(status.out).at("result");

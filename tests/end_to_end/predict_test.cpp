@@ -131,7 +131,7 @@ TEST_F(Trained, EvaluationRefusesWhatTheWeightsDoNotFit) {
   EXPECT_THAT(model.err,
               testing::AllOf(
                   HasSubstr("error[E0809]: 'model.hidden_size' was 128 and is now 64: the trained "
-                            "weights do not fit that [/model/hidden_size]"),
+                            "weights are incompatible with this change [/model/hidden_size]"),
                   HasSubstr("error[E0809]: 'train.epochs' was 2 and is now 9")));
   const Ended size = retort("evaluate run data.image_size=36", folder_.path());
   EXPECT_EQ(size.exit, 78);

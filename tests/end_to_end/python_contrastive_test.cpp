@@ -232,7 +232,7 @@ TEST_F(HostedTowers, TowerGetsItsLearningRateByTheNetworksNames) {
   trust(net());
   const Ended factor = train("train.learning_rate_factors.image=0");
   EXPECT_EQ(factor.exit, 78) << factor.err;
-  EXPECT_THAT(factor.err, HasSubstr("give the part a learning rate by parameter_groups"));
+  EXPECT_THAT(factor.err, HasSubstr("set the learning rate of the part in parameter_groups"));
   const Ended run = train(
       "'train.parameter_groups=[{match: [patches, image_blocks.**, of_images], frozen: true}]'");
   EXPECT_EQ(run.exit, 0) << run.err;
@@ -294,12 +294,12 @@ TEST_F(HostedTowers, TokenizerThatTheNetworkWasNotMadeForIsRefused) {
                            .tokens = 100})),
               HasSubstr("embeddings of 100 tokens"));
   const std::string more = refusal(net({.tokens = 49408}));
-  EXPECT_THAT(more, HasSubstr("embeddings of 49408 tokens, and the tokenizer without merges"));
+  EXPECT_THAT(more, HasSubstr("embeddings of 49408 tokens, but the tokenizer without merges"));
   EXPECT_THAT(more, HasSubstr("name the merges"));
   EXPECT_THAT(refusal(net(), "model.towers.tokenizer.context_length=20"),
               AllOf(HasSubstr("[/model/towers/text]"),
                     HasSubstr("it got int64 tokens of the shape (1, 20)"),
-                    HasSubstr("context_length, padding and merges must be the network's")));
+                    HasSubstr("context_length, padding and merges must match the network")));
 }
 
 TEST_F(HostedTowers, WhatTheNetworkLacksIsNamed) {
@@ -310,9 +310,8 @@ TEST_F(HostedTowers, WhatTheNetworkLacksIsNamed) {
               HasSubstr("the network (Clip) has no method 'places'"));
   const auto scale = [&](const std::string& code) { return refusal(net({.scale = code})); };
   EXPECT_THAT(scale("None"), HasSubstr("has no parameter 'logit_scale'"));
-  EXPECT_THAT(scale("2.6592"),
-              HasSubstr("'logit_scale' of the network (Clip) is of the type float"));
-  EXPECT_THAT(scale("torch.tensor(2.6592)"), HasSubstr("is a tensor that is no parameter"));
+  EXPECT_THAT(scale("2.6592"), HasSubstr("'logit_scale' of the network (Clip) is of type float"));
+  EXPECT_THAT(scale("torch.tensor(2.6592)"), HasSubstr("is a tensor that is not a parameter"));
   EXPECT_THAT(scale("nn.Parameter(torch.ones(3))"), HasSubstr("is a parameter of the shape (3,)"));
   EXPECT_THAT(scale("nn.Parameter(torch.tensor(float('nan')))"), HasSubstr("begins with nan"));
   EXPECT_THAT(scale("nn.Parameter(torch.tensor(14.3))"), HasSubstr("begins with 14.3"));
@@ -322,7 +321,7 @@ TEST_F(HostedTowers, WrongEmbeddingsAreNamed) {
   const auto images = [&](const std::string& expression) {
     return refusal(net({.of_image = "        return " + expression + "\n"}));
   };
-  EXPECT_THAT(images("None"), HasSubstr("what embeds the images returned NoneType"));
+  EXPECT_THAT(images("None"), HasSubstr("the image tower returned NoneType"));
   EXPECT_THAT(images("{'features': image}"), HasSubstr("returned dict with 'features'"));
   EXPECT_THAT(images("image.mean(3)"),
               HasSubstr("returned embeddings of the shape (8, 3, 16) for"));
@@ -332,7 +331,7 @@ TEST_F(HostedTowers, WrongEmbeddingsAreNamed) {
               HasSubstr("returned 'image_embeddings' on cpu"));
   EXPECT_THAT(
       images("torch.cat([self.patches(image).mean((2, 3))], 1)"),
-      HasSubstr("'encode_text' returned embeddings of 6 numbers, and those of images have 8"));
+      HasSubstr("'encode_text' returned embeddings of 6 numbers, but embeddings of images have 8"));
   EXPECT_THAT(images("self.patches(image).mean((2, 3))[:, :6] * float('nan')"),
               HasSubstr("is not finite at step 1"));
 }

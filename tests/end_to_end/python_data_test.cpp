@@ -135,7 +135,7 @@ TEST_F(PythonData, AnyNumberOfReadersGivesTheSameBits) {
   EXPECT_THAT(log("alone"),
               HasSubstr("3 classes; samples: 24 for training, 6 for validation, 6 for test; of "
                         "each: image float32 (3, 16, 16), label int64 ()"));
-  EXPECT_THAT(log("alone"), Not(HasSubstr("a generator of its own")));
+  EXPECT_THAT(log("alone"), Not(HasSubstr("its own random generator")));
   ASSERT_NE(result("alone"), Result());
   const Ended some = run("some", "data.loader.workers=3");
   ASSERT_EQ(some.exit, 0) << some.err;
@@ -290,7 +290,7 @@ TEST_F(PythonData, ValueThatIsNotAsTheFirstIsRefusedWithWhatItIs) {
       {"{'image': np.ones((3, 4, 5), 'float32'), 'label': np.int16(2)}", "taken"},
       {"{'image': torch.ones(5, 4, 3).permute(2, 1, 0), 'label': torch.tensor(1)}", "taken"},
       {"{'image': np.ones((3, 5, 5), 'float32'), 'label': 1}",
-       "its 'image' is float32 (3, 5, 5), and that of sample 0 is float32 (3, 4, 5)"},
+       "its 'image' is float32 (3, 5, 5), but that of sample 0 is float32 (3, 4, 5)"},
       {"{'image': np.ones((3, 4, 5), 'uint8'), 'label': 1}", "its 'image' is uint8 (3, 4, 5)"},
       {"{'image': np.ones((3, 4, 5)), 'label': 1}", "its 'image' is float64"},
       {"{'image': np.ones((3, 4, 5), 'complex64'), 'label': 1}", "its 'image' is complex64"},
@@ -298,25 +298,25 @@ TEST_F(PythonData, ValueThatIsNotAsTheFirstIsRefusedWithWhatItIs) {
       {"{'image': torch.full((3, 4, 5), np.nan), 'label': 1}", "its 'image' has a NaN"},
       {"{'image': torch.ones(3, 4, 5, device='meta'), 'label': 1}", "a tensor on meta"},
       {"{'image': torch.ones(3, 4, 5).to_sparse(), 'label': 1}", "of layout torch.sparse_coo"},
-      {"{'image': torch.ones(3, 0, 5), 'label': 1}", "of the shape (3, 0, 5)"},
+      {"{'image': torch.ones(3, 0, 5), 'label': 1}", "of shape (3, 0, 5)"},
       {"{'image': None, 'label': 1}", "its 'image' is None"},
-      {"{'image': 'a text', 'label': 1}", "its 'image' is of the type str"},
+      {"{'image': 'a text', 'label': 1}", "its 'image' is of type str"},
       {"{'image': PIL.Image.new('RGB', (5, 4)), 'label': 1}", "taken"},
       {"{'image': PIL.Image.new('P', (5, 4)), 'label': 1}", "taken"},
       {"{'image': PIL.Image.new('RGBA', (6, 4)), 'label': 1}", "image.resize((224, 224))"},
       {"{'image': PIL.Image.new('I;16', (5, 4)), 'label': 1}",
-       "its 'image' is a PIL image of the mode I;16 - make it an array"},
+       "its 'image' is a PIL image of mode I;16 - convert it to an array"},
       {"{'mask': PIL.Image.new('L', (5, 4)), 'label': 1}",
-       "its 'mask' is a PIL image of the mode L - call it 'image'"},
+       "its 'mask' is a PIL image of mode L - name it 'image'"},
       {"{'label': 1}", "it has no 'image', which sample 0 has"},
       {"{'image': np.ones((3, 4, 5), 'float32'), 'label': 1, 'more': 2}",
        "it has 'more', which sample 0 lacks"},
       {"{'image': np.ones((3, 4, 5), 'float32'), 'label': 3}",
-       "its label is 3, and there are 3 classes"},
+       "its label is 3, but there are 3 classes"},
       {"{'image': np.ones((3, 4, 5), 'float32'), 'label': 0.5}", "its 'label' is float32 ()"},
       {"{'image': np.ones((3, 4, 5), 'float32'), 'label': 'b'}",
-       "its 'label' is a text - give the number of its class: 'b' is 1"},
-      {"17", "it is of the type int"},
+       "its 'label' is a string - use the number of its class: 'b' is 1"},
+      {"17", "it is of type int"},
       {"(1, 2)", "name them in their order: tensors: [image, label]"},
   };
   std::string script =

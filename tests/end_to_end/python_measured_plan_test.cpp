@@ -148,7 +148,7 @@ TEST_F(MeasuredPlan, CodeThatNeedsValuesIsPlannedAndSaidByItsLine) {
     const auto owners = plans[0]["owners"];
     EXPECT_TRUE(std::ranges::any_of(owners, [](const json& owner) {
       return owner["name"] == "measured" &&
-             owner["note"] == "activations of 8 samples, and all else that a step takes";
+             owner["note"] == "activations of 8 samples, and all other memory of a step";
     })) << owners;
     const Ended run = train();
     EXPECT_EQ(run.exit, 0) << run.err;
@@ -204,7 +204,7 @@ TEST_F(MeasuredPlan, SampleThatIsTooLargeForTheBudgetRefusesTheRun) {
   const Ended run = train("+model.arguments.width=512 memory.budget=4MiB");
   EXPECT_EQ(run.exit, 1) << run.err;
   EXPECT_THAT(run.err, HasSubstr("error[E0706]"));
-  EXPECT_THAT(run.err, HasSubstr("a real step on as few samples as possible, for the plan, ran out "
+  EXPECT_THAT(run.err, HasSubstr("for the plan, a real step on as few samples as possible ran out "
                                  "of memory"));
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
@@ -212,8 +212,10 @@ TEST_F(MeasuredPlan, SampleThatIsTooLargeForTheBudgetRefusesTheRun) {
 TEST_F(MeasuredPlan, GpuThatIsNotHereIsRefused) {
   const Ended refused = here("plan --gpu L4");
   EXPECT_EQ(refused.exit, 1) << refused.out;
-  EXPECT_THAT(refused.err,
-              HasSubstr("error[E0717]: a plan needs real steps on NVIDIA L4, which is not here"));
+  EXPECT_THAT(
+      refused.err,
+      HasSubstr(
+          "error[E0717]: a plan needs real steps on NVIDIA L4, which this machine does not have"));
   EXPECT_THAT(refused.err, HasSubstr("my_net.py:20)"));
 }
 

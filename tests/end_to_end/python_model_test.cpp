@@ -478,7 +478,7 @@ TEST_F(HostedModel, AveragedAndFrozenNetworkIsExportedAndStartsAnother) {
   ASSERT_EQ(run.exit, 0) << run.err;
   const Ended exported = here("export run --out out");
   ASSERT_EQ(exported.exit, 0) << exported.err;
-  EXPECT_THAT(file_text(folder_ / "out/README.md"), HasSubstr("averaged over the steps"));
+  EXPECT_THAT(file_text(folder_ / "out/README.md"), HasSubstr("averaged over the training steps"));
   const Ended warm = train("train.warm_start=out/model.safetensors", "second");
   EXPECT_EQ(warm.exit, 0) << warm.err;
 }
@@ -553,25 +553,24 @@ number = 3
   } cases[] = {
       {"my_net.py:mak", "my_net.py has no 'mak' [/model/entry]", "did you mean 'make'?"},
       {"my_net:mak", "my_net has no 'mak'", "did you mean 'make'?"},
-      {"my_net.py:number", "is of the type int, not a function or class", "name what makes it"},
+      {"my_net.py:number", "is of type int, not a function or class", "name the function or class"},
       {"my_net.py:more", "my_net.py:more: missing a required argument: 'width_of_all'",
-       "it takes (num_classes, width_of_all); the option 'arguments' gives them"},
+       "it takes (num_classes, width_of_all); the option 'arguments' sets them"},
       {"my_net.py:more +model.arguments.width_of_al=3",
        "missing a required argument: 'width_of_all'", "did you mean 'width_of_all'?"},
       {"my_net.py:no_classes", "got an unexpected keyword argument 'num_classes'",
-       "class_argument names the one that gets the number of classes, and null leaves it out"},
+       "class_argument names the argument for the number of classes, and null omits it"},
       {"my_net.py:none", "my_net.py:none returned nothing, not a torch.nn.Module",
        "return the network"},
       {"my_net.py:lazy", "the network's '1.weight' has no shape yet", "give the layer its sizes"},
       {"my_net.py:weightless", "the network has no weights, so there is nothing to train",
        "choose a network that has some"},
-      {"my_net.py:ten",
-       "10 logits for each sample, and the data needs 3, one for each class [/model/",
-       "give its last layer the number of classes, which it gets as 'num_classes'"},
+      {"my_net.py:ten", "10 logits per sample, but the data needs 3, one per class [/model/",
+       "set its last layer's size to the number of classes, which it gets as 'num_classes'"},
       {"my_net.py:large", "Kernel size can't be greater than actual input size",
-       "the network got a tensor of the shape (1, 3, 16, 16); of images, the data's image_size"},
+       "the network's input has the shape (1, 3, 16, 16); for images, the data's image_size"},
       {"my_net.py:imports", "No module named 'no_such_package' (",
-       "if it is a file of yours, put it into the folder of the code or of the recipe; else "},
+       "if it is your own file, put it into the folder of the code or of the recipe; otherwise "},
   };
   for (const auto& [entry, says, advice] : cases) {
     const Ended refused = train("model.entry=" + std::string(entry));
@@ -590,7 +589,7 @@ TEST_F(HostedModel, ModelOfALibraryThatIsMistypedSuggestsNearest) {
   const Ended sized =
       train("model.entry=timm:create_model +model.arguments.model_name=vit_tiny_patch16_224");
   EXPECT_THAT(sized.err, HasSubstr("Input height (16) doesn't match model (224)"));
-  EXPECT_THAT(sized.err, HasSubstr("the network got a tensor of the shape (1, 3, 16, 16)"));
+  EXPECT_THAT(sized.err, HasSubstr("the network's input has the shape (1, 3, 16, 16)"));
   ASSERT_EQ(here("trust no_such_package").exit, 0);
   EXPECT_THAT(train("model.entry=no_such_package:make").err,
               HasSubstr("this Python has no module 'no_such_package'"));
@@ -613,9 +612,9 @@ TEST_F(HostedModel, WrongOutputsAreNamed) {
   };
   EXPECT_THAT(returning("None"), HasSubstr("the network returned nothing"));
   EXPECT_THAT(returning("self.fc(torch.zeros(2, 4, device=x.device))"),
-              HasSubstr("returned logits of the shape (2, 3) for"));
+              HasSubstr("returned logits of shape (2, 3) for"));
   EXPECT_THAT(returning("torch.zeros(len(x), 7, device=x.device)"),
-              HasSubstr("returned 7 logits for each sample, and the data needs 3"));
+              HasSubstr("returned 7 logits per sample, but the data needs 3"));
   EXPECT_THAT(returning("torch.zeros(len(x), 3, device=x.device)"),
               HasSubstr("returned outputs that do not depend on its weights"));
   EXPECT_THAT(returning("torch.zeros(len(x), 3)"),

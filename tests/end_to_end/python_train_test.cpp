@@ -374,7 +374,7 @@ TEST_F(PythonTrain, RegressionLearnsByALossAndAMetricInPython) {
   EXPECT_GT(found, 0u);
   const Ended explained = with_trust("predict run photos --explain drawn");
   EXPECT_EQ(explained.exit, 64) << explained.err;
-  EXPECT_THAT(explained.err, HasSubstr("this network gives numbers, not classes"));
+  EXPECT_THAT(explained.err, HasSubstr("this network returns numbers, not classes"));
   EXPECT_EQ(with_trust("analyze run").exit, 0);
   EXPECT_EQ(with_trust("export run --out exported").exit, 0);
 }
@@ -488,7 +488,7 @@ TEST_F(PythonTrain, StrictRefusesALossThatDependsOnValues) {
 
 TEST_F(PythonTrain, LossThatDrawsIsRefused) {
   EXPECT_THAT(refused("Draws"),
-              HasSubstr("loss() of steps.py:Draws draws random numbers that no record can repeat"));
+              HasSubstr("loss() of steps.py:Draws draws random numbers that cannot be reproduced"));
   EXPECT_THAT(refused("PythonDraws"), HasSubstr("draws random numbers"));
 }
 
@@ -499,14 +499,14 @@ TEST_F(PythonTrain, LossThatFailsIsSaidByItsLine) {
 }
 
 TEST_F(PythonTrain, StepThatIsNoneIsRefused) {
-  EXPECT_THAT(refused("NoLoss"), HasSubstr("made a NoLoss, which has no method loss"));
+  EXPECT_THAT(refused("NoLoss"), HasSubstr("created a NoLoss, which has no method loss"));
   EXPECT_THAT(refused("Weights"), HasSubstr("weights in '_parameters'"));
   EXPECT_THAT(refused("Missing"), HasSubstr("steps.py has no 'Missing'"));
 }
 
 TEST_F(PythonTrain, NameThatIsMistypedInALossIsAnsweredWithThoseThereAre) {
   EXPECT_THAT(refused("Mistyped"), HasSubstr("encoded has 'logits'; batch has 'image', 'label'"));
-  EXPECT_THAT(refused("entropies"), HasSubstr("it makes the object that has the method loss"));
+  EXPECT_THAT(refused("entropies"), HasSubstr("it must create an object with a method loss"));
 }
 
 TEST_F(PythonTrain, MetricThatIsNoNumberIsRefusedAfterTheTraining) {
@@ -521,7 +521,7 @@ TEST_F(PythonTrain, MetricThatIsNoNumberIsRefusedAfterTheTraining) {
     return with_trust("evaluate run run.dir=again_" + measure +
                       " evaluate.entry=measures.py:" + measure);
   };
-  EXPECT_THAT(again("undefined").err, HasSubstr("is nan, which is no finite number"));
+  EXPECT_THAT(again("undefined").err, HasSubstr("is nan, which is not a finite number"));
   EXPECT_THAT(again("nothing").err, HasSubstr("returned NoneType, not metrics"));
   EXPECT_EQ(again("drawn").exit, 0);
   EXPECT_THAT(again("labels").err,

@@ -243,7 +243,7 @@ TEST_F(Ranks, DividedStateIsPlannedAndHeldToOne) {
   EXPECT_THAT(certified.out, HasSubstr("shard optimizer"));
   const Ended alone = train("alone-with-all", 1, "memory.shard=optimizer");
   EXPECT_EQ(alone.exit, 0);
-  EXPECT_THAT(alone.err, HasSubstr("shard: optimizer has no effect: there is one rank"));
+  EXPECT_THAT(alone.err, HasSubstr("shard: optimizer has no effect: there is only one rank"));
 }
 
 /// Layers divide by the root of a variance and this.

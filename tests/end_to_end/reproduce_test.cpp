@@ -149,7 +149,7 @@ TEST_F(Reproduce, NewRunIsComparedSampleBySample) {
   ASSERT_EQ(runs("rerun a run.dir=c data.split.seed=9 -q").exit, 0);
   const Ended others = retort("compare a c --paired", folder_.path());
   EXPECT_EQ(others.exit, 78);
-  EXPECT_THAT(others.err, HasSubstr("'c' was evaluated on other samples than 'a': "));
+  EXPECT_THAT(others.err, HasSubstr("'c' was evaluated on different samples than 'a': "));
 }
 
 TEST_F(Reproduce, PartOfARecipeStaysThatPart) {

@@ -151,7 +151,7 @@ TEST_F(Resume, TensorWithoutMemoryCostsAtMostAStep) {
               "train.checkpoint.every.steps=null");  // nothing but the step's own failure saves
     EXPECT_EQ(ended.exit, 1);
     EXPECT_THAT(ended.err, HasSubstr("error[E0706]: out of memory"));
-    EXPECT_THAT(ended.err, HasSubstr("the last before memory ran out"));
+    EXPECT_THAT(ended.err, HasSubstr("the last step before memory ran out"));
     EXPECT_EQ(resume("run").exit, 0);
     expect_whole("run", result("whole"));
     fs::remove_all(folder_ / "run");
@@ -228,7 +228,7 @@ TEST_F(Resume, WorkerThatIsKilledAgainAndAgainTriesWaysThatTakeLess) {
       ended.err,
       HasSubstr("train: continues with micro_batch 4 in place of the whole batch of 8, under which "
                 "workers were killed"));
-  EXPECT_THAT(ended.err, HasSubstr("error[E0706]: the worker was killed repeatedly, and no way "
+  EXPECT_THAT(ended.err, HasSubstr("error[E0706]: the worker was killed repeatedly, and no plan "
                                    "needs less memory than micro_batch 4"));
 }
 
@@ -313,7 +313,8 @@ TEST_F(Resume, ChangedRecipeIsClassedFieldByField) {
           "error[E0807]: 'train.epochs' was 2 and is now 3: the schedule 'one_cycle' spans all "
           "epochs, so the epochs done so far would have had other learning rates [/train/epochs]"));
   EXPECT_THAT(refused.err,
-              HasSubstr("and is now 32: the saved state does not fit that [/model/hidden_size]"));
+              HasSubstr("and is now 32: the saved state is incompatible with this change "
+                        "[/model/hidden_size]"));
   EXPECT_THAT(refused.err, testing::Not(HasSubstr("workers")));
   const Ended forced = resume("run", "train.epochs=3 --force");
   EXPECT_EQ(forced.exit, 0) << forced.err;

@@ -152,7 +152,7 @@ TEST_F(Runs, NothingIsLostByBadInput) {
   std::ofstream(folder_ / "outputs/0.5/summary.json") << "{";
   const Ended listing = runs("ls");
   EXPECT_EQ(listing.exit, 0);
-  EXPECT_THAT(listing.err, HasSubstr("warning[E0806]: a run is no longer there: 'outputs/0.001'"));
+  EXPECT_THAT(listing.err, HasSubstr("warning[E0806]: a run no longer exists: 'outputs/0.001'"));
   const Ended reread = runs("reindex");
   EXPECT_THAT(reread.out, HasSubstr("1 run in the index, 1 of them damaged: "));
   EXPECT_THAT(reread.err,

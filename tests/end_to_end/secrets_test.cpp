@@ -65,12 +65,10 @@ TEST_F(LostSecret, ThatIsNeededIsAskedForAgainByEachVerb) {
                                   std::string("evaluate run run.dir=out")}) {
     const Ended refused = retort(verb, folder_.path());
     EXPECT_EQ(refused.exit, 78) << verb;
-    EXPECT_THAT(
-        refused.err,
-        HasSubstr(
-            "error[E0213]: a secret, which the record does not store [/model/backbone/weights]\n"))
+    EXPECT_THAT(refused.err, HasSubstr("error[E0213]: this is a secret, which the record does not "
+                                       "store [/model/backbone/weights]\n"))
         << verb;
-    EXPECT_THAT(refused.err, HasSubstr("  help: give it again as an override\n")) << verb;
+    EXPECT_THAT(refused.err, HasSubstr("  help: enter it again as an override\n")) << verb;
     EXPECT_FALSE(fs::exists(folder_ / "out")) << verb;
     const Ended done = retort(verb + given, folder_.path());
     EXPECT_EQ(done.exit, 0) << verb << ": " << done.err;
@@ -111,13 +109,13 @@ TEST_F(LostSecret, OfTheTrainingAloneIsNotNeededAfterIt) {
 TEST_F(LostSecret, OtherOverridesOfAnExportAreRefused) {
   const Ended ended = retort("export first seed=3 vars.api_key=abc", folder_.path());
   EXPECT_EQ(ended.exit, 78);
-  EXPECT_EQ(
-      ended.err,
-      "error[E0809]: 'seed=3' has no effect on an export\n"
-      "  help: an export takes no override except a secret, which the run's record does not hold\n"
-      "error[E0809]: 'vars.api_key=***' has no effect on an export\n"
-      "  help: an export takes no override except a secret, which the run's record does not "
-      "hold\n");
+  EXPECT_EQ(ended.err,
+            "error[E0809]: 'seed=3' has no effect on an export\n"
+            "  help: an export takes no override except a secret, which the run's record does not "
+            "contain\n"
+            "error[E0809]: 'vars.api_key=***' has no effect on an export\n"
+            "  help: an export takes no override except a secret, which the run's record does not "
+            "contain\n");
 }
 
 /// A secret that every command finds: in variables, in options and in flags. It is searched in all

@@ -83,7 +83,7 @@ TEST_F(DeepSlurm, OfTwentyTrialsTwoAreKilledAndEachEndsOnce) {
       std::to_string(
           std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count()));
   ASSERT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("trial 3: its task is gone (FAILED); it is resubmitted"));
+  EXPECT_THAT(ended.err, HasSubstr("trial 3: its task is gone (FAILED); it will be resubmitted"));
   EXPECT_THAT(ended.err, HasSubstr("trial 7 stopped: its run was killed"));
   const json trials = results("s")["trials"];
   ASSERT_EQ(trials.size(), 20u);

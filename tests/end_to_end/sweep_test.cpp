@@ -106,7 +106,7 @@ TEST_F(Sweep, TrialsThatDoNotFitTogetherAreRefused) {
       ContainsRegex("error\\[E0706\\]: " + std::to_string(slots) +
                     " trials at a time may need [0-9.]+ GiB of the .*, [0-9.]+ [MG]iB: the plans "
                     "of trials 0, 1, 2, 3 and [0-9]+ more together"));
-  EXPECT_THAT(refused.err, ContainsRegex("help: --slots [0-9]+ fits; smaller batches need less"));
+  EXPECT_THAT(refused.err, ContainsRegex("help: --slots [0-9]+ fits; use smaller batches"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "s")) << "nothing has begun";
 }
 
@@ -308,7 +308,7 @@ TEST_F(Sweep, SamplerOutsideChoosesTheTrials) {
   EXPECT_THAT(file_text(folder_ / "s/recipes/1.yaml"), HasSubstr("\nseed: 3\n"));
   const Ended again = retort("sweep resume s", folder_.path());
   EXPECT_EQ(again.exit, 0) << again.err;
-  EXPECT_THAT(again.err, HasSubstr("its sampler continues with `retort sweep ask-tell resume "));
+  EXPECT_THAT(again.err, HasSubstr("the sampler can continue with `retort sweep ask-tell resume "));
 }
 
 TEST_F(Sweep, TrialsThatAreWorseStopEarly) {
@@ -374,7 +374,7 @@ TEST_F(Sweep, ResumeSaysWhatDiffers) {
   const Ended same = resume(begun + "train.epochs=1 train.warm_start=null,nowhere --slots 4 -q");
   EXPECT_EQ(same.exit, 3) << same.err;
   EXPECT_THAT(resume("--slots 512").err,
-              HasSubstr("512 trials at a time with 1 threads each are more than the "));
+              HasSubstr("512 trials at a time with 1 threads each use more than the processor's "));
   EXPECT_EQ(resume("classify no.such=1").exit, 78);
 
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "photos"))

@@ -16,7 +16,7 @@ inline std::vector<std::string> all_matches(const std::string& text, const std::
 inline std::vector<std::string> advised_overrides(const std::string& help) {
   static const std::regex kAdvised(
       R"((?:to add it: |it is changed: |to make it a mapping: |defaults list use |of your own: |for a list write )"
-      R"(|for a string |whatever it is: |give it: )([~+]*[A-Za-z_](?:\\'[^']*'|[^ ,;'\[]|\[[^\]]*\])*))");
+      R"(|for a string |whatever it is: |set it: |choose one: )([~+]*[A-Za-z_](?:\\'[^']*'|[^ ,;'\[]|\[[^\]]*\])*))");
   static const std::regex kAny("=VALUE$");
   std::vector<std::string> overrides;
   for (const std::string& advised : all_matches(help, kAdvised)) {

@@ -108,7 +108,7 @@ Result<LogLevel> LogFlags::chosen() const {
 }
 
 Result<WorkerCommand> LogFlags::worker() const {
-  const auto level = chosen();  // a wrong one is reported before a missing worker
+  const auto level = chosen();  // an invalid level is reported before a missing worker
   if (!level) return level.errors();
   auto program = find_worker(own_executable());
   if (!program) return program.errors();
@@ -163,7 +163,7 @@ void add_ranks(Invocation& verb, const std::string& flag, std::int64_t& ranks) {
             .value = &ranks,
             .summary = "Train in this many processes; short for device.count=N",
             .type = "N",
-            .range = {1, 1'000'000},  // the schema has the limit
+            .range = {1, 1'000'000},  // the schema sets the real limit
             .key = "device.count"});
 }
 

@@ -22,40 +22,40 @@ namespace runner {
 struct NamedRecipe {
   std::string name = {};  ///< a recipe's name or file
   std::string config_name =
-      {};  ///< the value of --config-name; parse_command_line() copies it to `name`
+      {};  ///< the value of --config-name; parse_command_line() moves it to `name`
   std::vector<std::string> overrides = {};  ///< key=value, as typed
   std::string config_path =
-      {};  ///< the folder to look for recipes in instead of the working directory
+      {};  ///< the folder to search for recipes instead of the working directory
   std::vector<std::string> config_dirs =
       {};               ///< additional folders with recipes, or with recipes/ and experiments/
-  bool strict = false;  ///< composition warnings are errors
+  bool strict = false;  ///< treat warnings as errors
 };
 
-/// A flag or a positional word of a verb: how help shows it, which values it takes, and where the
-/// value is stored.
+/// A flag or a positional argument of a verb: how help shows it, which values it accepts, and where
+/// its value is stored.
 ///
 ///   {.name = "--only", .value = &options.only, .summary = "Run this node and what it needs", .type
 ///   = "NODE"}
 struct Parameter {
-  /// bool: a flag without a value. A list takes all following words, unless `once_each` is set.
+  /// A bool is a flag without a value. A list takes all following words, unless `once_each` is set.
   using Value = std::variant<bool*, std::string*, std::int64_t*, std::vector<std::string>*>;
   struct Range {
     std::int64_t least, most;
   };
 
-  std::string name;  ///< "recipe": a positional word; "--only", "-p,--package": flags
-  Value value;       ///< borrowed; its current content is the default
+  std::string name;  ///< "recipe": a positional argument; "--only", "-p,--package": flags
+  Value value;       ///< borrowed; its initial value is the default
   std::string summary;
   std::string type = {};  ///< the value's type for help and completion: "DIR"; may be empty
   std::vector<std::string> choices = {};  ///< the allowed values; empty: any
   Range range = {0, INT64_MAX};           ///< allowed numbers
   bool required = false;
-  bool is_written = false;     ///< a file or folder that the verb writes: no address
-  bool once_each = false;      ///< for a list: each flag takes one value
+  bool is_written = false;     ///< a file or folder that the verb writes; not a URL
+  bool once_each = false;      ///< for a list: each use of the flag adds one value
   bool shows_default = false;  ///< help shows the default
-  std::string assumed = {};    ///< help shows this as the default
+  std::string assumed = {};    ///< the default that help shows instead
   std::string excludes = {};   ///< a flag that cannot be combined with this one
-  /// The number, unless it is 0, is appended to the verb's overrides as one of this key.
+  /// If set, the override `key`=N is added to the verb's overrides, unless the number N is 0.
   std::string key = {};
 
   bool is_flag() const { return name.starts_with('-'); }
@@ -71,12 +71,12 @@ struct Parameter {
 ///   verb.run = [options](Console& console) { return draw(*options, console); };
 struct Invocation {
   std::vector<Parameter> parameters = {};         ///< in the order of `retort VERB --help`
-  std::vector<std::string>* overrides = nullptr;  ///< where the verb's overrides are, if it has any
+  std::vector<std::string>* overrides = nullptr;  ///< where the overrides go, if there are any
   NamedRecipe* recipe =
-      nullptr;  ///< set if the verb takes a recipe, which may stand anywhere among the words
+      nullptr;  ///< set if the verb takes a recipe, which may be anywhere on the command line
   std::function<bool()> needs_recipe = [] { return true; };
-  std::vector<std::string> no_recipes = {};  ///< words that may stand in the recipe's place without
-                                             ///< being one, such as `show` in `sweep show`
+  std::vector<std::string> no_recipes = {};  ///< words that are accepted in place of a recipe, such
+                                             ///< as `show` in `sweep show`
   std::string json_summary =
       "Results, errors and warnings as JSON on standard output";  ///< help text of --json
   const std::string* action =
@@ -124,56 +124,57 @@ extern const Command kCompletionCommand;
 
 /// All verbs, in the order of `retort --help`.
 std::span<const Command* const> all_commands();
-/// Returns nullptr if there is no such verb.
+/// Returns the verb called `name`, or nullptr if there is none.
 const Command* find_command(std::string_view name);
 
-/// Prints what `retort run NAME --help` says about the recipe, after the verb's own help.
+/// Prints the part of `retort run NAME --help` that describes the recipe, after the verb's own
+/// help.
 ExitCode help_about_recipe(const NamedRecipe& recipe, Console& console);
 
-/// `retort __complete`, which the scripts of `retort completion` call. The arguments are either
-/// "words", then the words after the program's name up to the cursor; or "line", then the line up
-/// to the cursor and bash's COMP_WORDBREAKS. Prints one candidate per line. For "words", that is
-/// the whole word, a tab and its description; for "line", the text that bash inserts.
+/// Implements `retort __complete`, which the scripts of `retort completion` call. `words` is either
+/// "words", followed by the words after the program's name up to the cursor, or "line", followed by
+/// the line up to the cursor and bash's COMP_WORDBREAKS. Prints one candidate per line: for "words"
+/// the whole word, a tab and its description, for "line" the text that bash inserts.
 ExitCode complete_words(std::span<const std::string> words, Console& console);
 
 /// The runs that a command line names, by their own folders or by folders that contain runs.
 struct RunSelection {
   std::vector<std::string> folders;
-  bool all = false;  ///< in a folder of runs, include those that have not finished
+  bool all = false;  ///< in folders of runs, include unfinished runs
 };
 
-/// Adds the required positional `runs`, and --all.
+/// Adds the required positional argument `runs` and the flag --all to `verb`.
 void add_runs(Invocation& verb, RunSelection& selection, const std::string& summary);
 
-/// Reads the runs in the order named. A run found in a folder is skipped if it was already named.
-/// Prints on console.err how many runs were left out.
+/// Reads the selected runs in the order in which they were named. A run found in a folder of runs
+/// is skipped if it was already named. Prints to console.err how many runs were left out.
 Result<std::vector<RecordedRun>> selected_runs(const RunSelection& selection, Console& console);
 
-/// Flags that several verbs share.
+/// Flags shared by several verbs.
 
-/// How much of its worker's output a verb logs, and how long the worker may take to stop.
+/// How much of the worker's output a verb logs, and how long the worker may take to stop.
 struct LogFlags {
   std::string level;                ///< --log-level, one of kLogLevels; empty if not given
   std::int64_t grace_seconds = 60;  ///< --grace
 
-  /// The level from --log-level, else from the variable RETORT_LOG, else info. An unknown word in
-  /// the variable is an error.
+  /// Returns the level from --log-level, or else from the variable RETORT_LOG, or else info. An
+  /// unknown level in the variable is an error.
   Result<LogLevel> chosen() const;
 
-  /// The worker next to this program. It logs lines of that level and more severe ones, and is
-  /// killed if it does not stop in time.
+  /// Returns the command that starts the worker next to this program, with the chosen log level and
+  /// grace period.
   Result<WorkerCommand> worker() const;
-  /// The same for another `program`.
+  /// Returns the command that starts `program` as the worker.
   Result<WorkerCommand> worker(std::filesystem::path program) const;
 };
 
 enum class LogPlace { kFile, kStandardError };
 
-/// Adds --log-level, for a verb that logs to the log.txt of a run, or that leaves no record and
-/// shows its log lines.
+/// Adds --log-level, for a verb that logs to a run's log.txt, or that has no record and shows its
+/// log lines on standard error.
 void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place);
 
-/// Adds --grace, for a verb that saves when it is asked to stop.
+/// Adds --grace, for a verb with a worker that saves when asked to stop.
 void add_grace(Invocation& verb, LogFlags& flags);
 
 /// Which nodes reuse results of earlier runs.
@@ -184,10 +185,10 @@ struct ReuseFlags {
   ReuseOptions::Which which() const;
 };
 
-/// Adds --no-reuse, and --reuse if `all_summary`, its description, is not empty.
+/// Adds --no-reuse and, if `all_summary` is not empty, --reuse with that help text.
 void add_reuse(Invocation& verb, ReuseFlags& flags, const std::string& all_summary = "");
 
-/// Adds `flag`, which is short for the override device.count=N, with the number stored in `ranks`.
+/// Adds `flag`, short for the override device.count=N. The number N is stored in `ranks`.
 void add_ranks(Invocation& verb, const std::string& flag, std::int64_t& ranks);
 
 }  // namespace runner

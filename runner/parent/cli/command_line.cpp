@@ -44,7 +44,7 @@ CLI::Option* add(CLI::App& app, const Parameter& parameter) {
   return option;
 }
 
-/// Declares to `app` the parameters of every verb and of this one.
+/// Adds the flags that every verb has and the parameters of `verb` to `app`.
 std::vector<Binding> declare(CLI::App& app, const Invocation& verb, OutputFlags& output) {
   app.add_flag("--json", output.json, verb.json_summary);
   app.add_flag("-v,--verbose", output.verbose, "Print more detail");
@@ -58,7 +58,7 @@ std::vector<Binding> declare(CLI::App& app, const Invocation& verb, OutputFlags&
   return declared;
 }
 
-/// The long form of Hydra's two-letter flags.
+/// Returns `word` with a two-letter flag of Hydra replaced by its long form.
 std::string spelled_out(const std::string& word) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kShort = {
       {{"-cn", "--config-name"}, {"-cp", "--config-path"}, {"-cd", "--config-dir"}}};
@@ -69,8 +69,8 @@ std::string spelled_out(const std::string& word) {
   return word;
 }
 
-/// The recipe is the value of --config-name, or the first word that is not an override, wherever it
-/// stands.
+/// Stores the recipe's name: the value of --config-name or else the first word that is not an
+/// override, wherever it is.
 std::optional<Diagnostic> place_recipe(const Invocation& verb, const std::string& name) {
   if (!verb.recipe) return std::nullopt;
   NamedRecipe& recipe = *verb.recipe;
@@ -95,13 +95,14 @@ std::optional<Diagnostic> place_recipe(const Invocation& verb, const std::string
                     "write its name or file, as in `retort " + name + action + " classify`"};
 }
 
-/// The key of an override: "a.b" of "++a.b=1".
+/// Returns the key of an override: "a.b" for "++a.b=1".
 std::string_view overridden_key(std::string_view word) {
   word.remove_prefix(std::min(word.find_first_not_of("+~"), word.size()));
   return word.substr(0, override_key_length(word));
 }
 
-/// Appends the overrides that flags of `verb` are short for.
+/// Appends the overrides for which flags of `verb` are short. An override given both ways is an
+/// error.
 std::optional<Diagnostic> place_short_overrides(const Invocation& verb) {
   for (const Parameter& parameter : verb.parameters) {
     if (parameter.key.empty()) continue;
@@ -122,7 +123,7 @@ std::optional<Diagnostic> place_short_overrides(const Invocation& verb) {
   return std::nullopt;
 }
 
-/// Those of the flags and words of `verb` that name what it writes by an address.
+/// Returns an error for each file or folder to be written that is given as a URL.
 Diagnostics written_addresses(const Invocation& verb) {
   Diagnostics errors;
   for (const Parameter& parameter : verb.parameters) {
@@ -132,8 +133,8 @@ Diagnostics written_addresses(const Invocation& verb) {
                       {},
                       "",
                       parameter.name + ": '" + printable(without_url_secrets(**text)) +
-                          "' is an address, not a file or folder",
-                      "name a place on this machine, and copy what is written from there"});
+                          "' is a URL, not a file or folder",
+                      "write to a local file or folder, then copy it to the URL"});
   }
   return errors;
 }
@@ -160,12 +161,12 @@ Diagnostic unknown_verb(const std::string& verb) {
   return {ErrorCode::kUnknownVerb, {}, "", "unknown verb '" + verb + "'", std::move(help)};
 }
 
-/// Flags with which other programs take a setting, "--set a=1"; here the setting stands alone.
+/// Flags that precede a setting in other programs, as in "--set a=1"; Retort needs no such flag.
 constexpr std::array<std::string_view, 6> kSetters = {"set",  "override",    "overrides",
                                                       "opts", "cfg_options", "option"};
 
-/// Converts the words other than `flags`, written as for another program, to overrides: --lr 2e-5
-/// to lr=2e-5.
+/// Converts the flags that are not in `flags`, as another program would accept them, to overrides:
+/// --lr 2e-5 to lr=2e-5.
 std::string as_overrides(std::span<const std::string> words, std::span<const std::string> flags) {
   const auto is_flag = [](const std::string& word) {
     return word.size() > 2 && word.starts_with("--");
@@ -190,7 +191,8 @@ std::string as_overrides(std::span<const std::string> words, std::span<const std
   return overrides;
 }
 
-/// The first word that looks like a flag and is none of `app`'s, with the nearest known flag.
+/// Returns the help for a command line that could not be parsed: the known flag nearest to an
+/// unknown one, settings rewritten as overrides, or where to find the usage.
 std::string flag_help(const CLI::App& app, std::span<const std::string> words,
                       const std::string& verb) {
   std::vector<std::string> names;
@@ -210,7 +212,7 @@ std::string flag_help(const CLI::App& app, std::span<const std::string> words,
   return "`retort " + verb + " --help` shows how it is used";
 }
 
-/// The option as it is typed: "--format".
+/// Returns what may be typed for `option`: "--format" and its choices.
 ExpectedWord expected(const CLI::Option& option, std::span<const Binding> declared) {
   ExpectedWord word{
       option.get_lnames().empty() ? option.get_name() : "--" + option.get_lnames().front(),
@@ -222,15 +224,15 @@ ExpectedWord expected(const CLI::Option& option, std::span<const Binding> declar
   return word;
 }
 
-/// The words after the verb in the order that CLI11 takes: reversed.
+/// Returns the words after the verb in reverse order, as CLI11 expects them.
 std::vector<std::string> reversed(std::span<const std::string> words) {
   std::vector<std::string> result(words.rbegin(), words.rend() - 1);
   std::ranges::transform(result, result.begin(), spelled_out);
   return result;
 }
 
-/// Three lines: this program's version and build id, the LibTorch it was built with, and the
-/// worker's CUDA part.
+/// Returns three lines: this program's version and build id, the LibTorch it was built with, and
+/// the worker's CUDA version.
 std::string version_text() {
   return "retort " RETORT_VERSION " (build " + std::string(build_id()) +
          ")\nLibTorch " RETORT_LIBTORCH_VERSION "\nCUDA " RETORT_CUDA_VERSION "\n";

@@ -25,20 +25,20 @@ struct ParsedLine {
   OutputFlags output;
 };
 
-/// A text that was asked for instead of work: --help or --version.
+/// The text requested by --help or --version, to be printed instead of running a verb.
 struct HelpText {
   std::string text;
-  NamedRecipe about = {};  ///< the recipe named with a verb's --help; its name may be empty
+  NamedRecipe about = {};  ///< the recipe named along with a verb's --help; name empty: none
 };
 
-/// Parses the words after the program's name. Flags and overrides may stand in any order. An
-/// unknown verb or flag is a diagnostic with the nearest name.
+/// Parses the words after the program's name. Flags and overrides may come in any order. An unknown
+/// verb or flag is an error that suggests the nearest name.
 Result<std::variant<ParsedLine, HelpText>> parse_command_line(std::span<const std::string> words);
 
-/// True if `word` is meant as an override, and not as the name or file of a recipe.
+/// True if `word` is an override rather than the name or file of a recipe.
 bool is_override(const std::string& word);
 
-/// A flag or positional word that may be typed next.
+/// A flag or positional argument that may be typed next.
 struct ExpectedWord {
   std::string name;  ///< "--format", "recipe"
   std::string summary;
@@ -46,19 +46,19 @@ struct ExpectedWord {
   std::vector<std::string> choices = {};  ///< the allowed values; empty: any
 };
 
-/// A command line whose end is still to be typed.
+/// A command line that is still being typed.
 struct UnfinishedLine {
   std::string verb;
   std::string action = {};               ///< the typed action, if the verb has several
-  NamedRecipe recipe = {};               ///< what has been typed of the recipe
+  NamedRecipe recipe = {};               ///< the recipe and overrides typed so far
   std::vector<ExpectedWord> flags = {};  ///< flags of the verb
   std::optional<ExpectedWord> next =
-      {};                      ///< the next word, unless it is a flag; nullopt: no word is expected
-  bool is_flag_value = false;  ///< the previous word is the flag `next`, so a flag cannot follow
+      {};                      ///< the positional argument or flag value expected next, if any
+  bool is_flag_value = false;  ///< the previous word is the flag `next`, which needs a value
 };
 
-/// Parses the words between the program's name and the word being typed; there must be at least a
-/// verb. Never fails.
+/// Parses the words between the program's name and the word being typed. Needs at least a verb;
+/// never fails.
 UnfinishedLine parse_unfinished(std::span<const std::string> words);
 
 }  // namespace runner

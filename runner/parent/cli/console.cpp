@@ -76,7 +76,7 @@ std::string_view environment(const char* name) {
   return value ? value : "";
 }
 
-/// More than a user reads at a time; each one costs a search for its line.
+/// More errors than a user reads at a time; each costs a search for its line.
 constexpr std::size_t kMaxPrinted = 100;
 
 void print_all(Console& console, const Diagnostics& diagnostics) {

@@ -14,8 +14,8 @@
 
 namespace runner {
 
-/// A stream to a file descriptor that records why it failed; anything written after a failure is
-/// dropped. On a terminal each line appears when it is complete.
+/// A stream to a file descriptor. It records why a write failed and drops everything written after
+/// that. On a terminal, it writes each line when the line is complete.
 ///
 ///   StandardOutput out(STDOUT_FILENO);
 ///   out << "result" << std::flush;
@@ -24,7 +24,7 @@ class StandardOutput final : public std::ostream {
  public:
   explicit StandardOutput(int descriptor);
 
-  /// errno of the first failed write; 0 if none failed.
+  /// Returns errno of the first failed write; 0 if none failed.
   int error() const { return buffer_.error(); }
 
  private:
@@ -48,22 +48,22 @@ class StandardOutput final : public std::ostream {
   Buffer buffer_;
 };
 
-/// Opens /dev/null for those of the descriptors 0 to 2 that the program was started without, so
-/// that no file opened later gets their numbers. Writing to them still fails.
+/// Opens /dev/null as each of the descriptors 0 to 2 that was closed when the program started, so
+/// no file opened later gets their numbers. Reading from 0 and writing to 1 and 2 still fail.
 void fill_missing_descriptors();
 
-/// Where a verb prints: results to `out`, messages to `err`. It lives as long as the program may
-/// print.
+/// Where a verb prints: results to `out`, messages to `err`. It must live as long as the program
+/// may print.
 struct Console {
   std::ostream& out;
   std::ostream& err;
   bool color = false;  ///< `err` is a terminal that supports colours
-  bool json = false;   ///< results, errors and warnings as JSON on `out`
+  bool json = false;   ///< print results, errors and warnings as JSON on `out`
   Verbosity verbosity = Verbosity::kNormal;
   bool json_lines = false;  ///< with `json`: print every document on one line
-  /// With `json`: the warnings so far.
+  /// With `json`: the warnings so far, which are printed with the results.
   std::shared_ptr<nlohmann::ordered_json> warnings = {};
-  Sources sources = {};  ///< what the verb reads; diagnostics point into it
+  Sources sources = {};  ///< the texts that the verb has read; diagnostics point into them
 
   bool is_quiet() const { return verbosity == Verbosity::kQuiet; }
 };
@@ -72,26 +72,27 @@ struct Console {
 /// NO_COLOR is not set.
 bool wants_color(int fd);
 
-/// Prints the results of a verb as the single document of `--json`: {"schema": shape, "retort":
-/// version, "result": …, "errors": […] if there are any, "warnings": […]}. schemas/output describes
-/// each shape, "validate/1" in validate.json.
+/// Prints the results of a verb as the one document that `--json` produces: {"schema": shape,
+/// "retort": version, "result": …, "errors": […] if there are any, "warnings": […]}. schemas/output
+/// describes each shape: "validate/1" in validate.json.
 void print_result(Console& console, std::string_view shape, const nlohmann::ordered_json& result,
                   const Diagnostics& errors = {});
 
-/// Reports errors instead of results and returns the exit code. As text, the first 100 are printed
-/// on `err` and the others counted; as JSON, it prints such a document of the shape "errors/1".
+/// Reports errors instead of results and returns the exit code. As text, prints the first 100 to
+/// `err` and counts the others. With `json`, prints a document with the shape "errors/1" to `out`.
 ExitCode report(Console& console, const Diagnostics& diagnostics);
 
-/// Ends the program after a verb that returned `code`: flushes what was printed to `standard`,
-/// which is `console.out`. If results could not be written, that is an error and sets the exit
-/// code, unless the verb itself failed. If the reader has closed the pipe, the program ends
-/// silently by SIGPIPE, as `cat` does.
+/// Finishes the program after a verb has returned `code`: flushes `standard`, which is
+/// `console.out`. Reports an error if results could not be written, and returns kCannotWrite unless
+/// the verb itself failed. If the reader has closed the pipe, the program ends silently by SIGPIPE,
+/// as `cat` does.
 ExitCode finish(Console& console, StandardOutput& standard, ExitCode code);
 
-/// Prints warnings on `err`, unless quiet. With `json` they are printed with the results.
+/// Prints warnings to `err`, unless quiet. With `json`, keeps them to be printed with the results.
 void warn(Console& console, const Diagnostics& warnings);
 
-/// Options for taking a lease that warn about what it waits for. `console` is borrowed.
+/// Returns options for a lease that warn on `console`, which is borrowed, while the lease is
+/// awaited.
 Lease::Options with_warnings(Console& console);
 
 }  // namespace runner

@@ -13,29 +13,30 @@
 
 namespace runner {
 
-/// The folder of the file that a resolved recipe was written in, from which its Python code may
-/// import: for that of a run's record or of a trial, the folder of the recipe from which it was
-/// made. Empty: not known.
+/// Returns the folder from which the Python code of a resolved recipe may import: the folder of the
+/// recipe's file or, for a recipe in a run's record or of a trial, the folder of the recipe from
+/// which it was created. Empty if unknown.
 std::filesystem::path recipe_folder(const Value& recipe);
 
-/// What starting Python needs of this machine and user.
+/// The parts of this machine and of the user's environment that are needed to start Python.
 struct PythonSurroundings {
   std::filesystem::path trusted = TrustedCode::standard_file();
   std::filesystem::path executable = own_executable();
   Variable variable = process_variables();
 };
 
-/// The worker for `graph`: the program next to this one or, if the graph has Python code, the
-/// interpreter that `recipe`, resolved, asks for. Then the graph gets the code that it may run
-/// (allow_code()). Nothing has started when it fails: kUntrustedCode, kNoPython, kWorkerMissing.
+/// Returns the command for the worker that runs `graph`: the worker next to this program or, if the
+/// graph has Python code, the interpreter that the resolved `recipe` selects. Also sets the Python
+/// code that the graph may run (allow_code()). Starts no process. Fails with kUntrustedCode,
+/// kNoPython or kWorkerMissing.
 Result<WorkerCommand> worker_for(Graph& graph, const Value& recipe, const SchemaSet& schemas,
                                  const LogFlags& log, const PythonSurroundings& here = {});
 
-/// What a run may not start of the commands that its recipe names (trusted_hooks.h).
+/// Returns errors for the commands in the recipe's `hooks` that are not trusted (trusted_hooks.h).
 Diagnostics refused_hooks(const Value& recipe, const Composition& composition,
                           const PythonSurroundings& here = {});
 
-/// What worker_for() would refuse to trust of a resolved recipe that is valid.
+/// Returns the errors of worker_for() for untrusted code in `recipe`, which is resolved and valid.
 Diagnostics untrusted_code(const Value& recipe, const SchemaSet& schemas, Sources& sources,
                            const PythonSurroundings& here = {});
 

@@ -16,7 +16,7 @@ Diagnostic contradiction(const LaunchedRank& launched, int count, Location where
   return {ErrorCode::kOptionConflict, where, "/device/count",
           "device.count is " + std::to_string(count) + ", but " + launched.launcher +
               " has started " + std::to_string(launched.size) + " ranks",
-          "leave device.count out: the launcher says how many ranks there are"};
+          "leave out device.count: the launcher sets the number of ranks"};
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ Diagnostics refused_under_launcher(std::string_view verb, const std::string& hel
            {},
            "",
            (*launched)->launcher + " has started " + std::to_string((*launched)->size) +
-               " processes, and `retort " + std::string(verb) + "` is for one",
+               " processes, but `retort " + std::string(verb) + "` runs in only one",
            help}};
 }
 

@@ -5,23 +5,25 @@
 
 namespace runner {
 
-/// prepare() for a process that a launcher has started as one of several ranks: the recipe has
-/// device.count as many. kOptionConflict if it says another number itself. Without a launcher, the
-/// same as prepare().
+/// Like prepare(), but if a launcher has started this process as one of several ranks, sets
+/// device.count to their number. kOptionConflict if the recipe sets another number.
 Result<PreparedRecipe> prepare_launched(const std::optional<LaunchedRank>& launched,
                                         NamedRecipe named, const SchemaSet& schemas,
                                         Sources& sources);
 
-/// prepare_recorded(), for the same. A recorded run may be resumed with another number of ranks.
+/// Like prepare_recorded(), with device.count set to the number of ranks that a launcher has
+/// started, if any. The recorded number may be different; kOptionConflict if an override sets
+/// another one.
 Result<PreparedRecipe> prepare_recorded_launched(const std::optional<LaunchedRank>& launched,
                                                  const std::filesystem::path& recipe,
                                                  std::vector<std::string> overrides,
                                                  const SchemaSet& schemas, Sources& sources);
 
-/// Only rank 0 says what all of them would.
+/// Makes all ranks but rank 0 quiet, so that messages that all of them would print appear once.
 void quieten_other_ranks(const std::optional<LaunchedRank>& launched, Console& console);
 
-/// The error of a verb that cannot be run by several ranks, if a launcher has started some.
+/// Returns an error with `help` if a launcher has started several ranks, for a verb that allows
+/// only one process.
 Diagnostics refused_under_launcher(std::string_view verb, const std::string& help);
 
 }  // namespace runner

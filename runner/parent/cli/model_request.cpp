@@ -28,7 +28,7 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-/// The options of model.clip for the model `reference`, whose weights are `weights`.
+/// Returns the options of model.clip for the model `reference` with the weights in `weights`.
 Result<Json> folder_options(const std::string& reference, const fs::path& weights) {
   const fs::path folder = weights.parent_path();
   const auto missing = [&](const std::string& file, const std::string& what) {
@@ -40,13 +40,13 @@ Result<Json> folder_options(const std::string& reference, const fs::path& weight
   };
   const auto config = config_next_to(weights);
   if (!config || config->file.filename() != "config.json")
-    return missing("config.json", "which gives the size of the model");
+    return missing("config.json", "which contains the size of the model");
   Json options;
   try {
     options = clip_options(config->json);
   } catch (const std::invalid_argument& error) {
     return unusable_model(
-        reference, ErrorCode::kOptionConflict, std::string("of its config.json, ") + error.what(),
+        reference, ErrorCode::kOptionConflict, std::string("in its config.json, ") + error.what(),
         "give a CLIP model with both towers, such as hf:openai/clip-vit-base-patch32");
   }
   constexpr std::array kMerges = {"merges.txt", "bpe_simple_vocab_16e6.txt.gz"};
@@ -69,7 +69,7 @@ Result<WeightsRequest> model_request(std::string_view name, const std::string& r
                       {},
                       "",
                       "'" + word + "' has no effect on a prediction",
-                      "a prediction takes only device=… and threads=…, and no file has that name"};
+                      "a prediction takes only device=… and threads=…, and there is no such file"};
   }
   const bool is_path = !is_hub_reference(reference);
   const std::string weights =

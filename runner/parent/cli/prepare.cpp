@@ -28,7 +28,7 @@ const SchemaSet& shipped_schemas() {
 
 namespace {
 
-/// The config folders that the command line names, each with its flag.
+/// Returns the config folders that the command line names, each with its flag.
 std::vector<std::pair<std::string, const char*>> named_folders(const NamedRecipe& named) {
   std::vector<std::pair<std::string, const char*>> folders;
   if (!named.config_path.empty()) folders.emplace_back(named.config_path, "--config-path");
@@ -86,8 +86,8 @@ Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& sche
 
 namespace {
 
-/// Makes the relative paths in `value`, at `path` of `recipe`, absolute unless they come from
-/// `file`.
+/// Makes the relative paths in `value`, which is at `path` of `recipe`, absolute unless they are
+/// written in `file`.
 void complete_paths(Value& value, std::vector<std::string>& path, const Value& recipe,
                     const std::string& file, const SchemaSet& schemas) {
   if (auto* map = value.map()) {
@@ -105,9 +105,9 @@ void complete_paths(Value& value, std::vector<std::string>& path, const Value& r
     value.data = std::filesystem::absolute(with_home(*text)).lexically_normal().string();
 }
 
-/// If a recorded recipe is used from another folder, returns the folder that its relative paths
-/// refer to, else empty. Paths typed on this command line refer to the current folder: they become
-/// absolute.
+/// Returns the folder that the relative paths of a recorded recipe refer to if it is not the
+/// current folder, else an empty path. Makes the paths typed on this command line absolute, since
+/// they refer to the current folder.
 std::filesystem::path resolve_paths(Value& recipe, const Composer& composer,
                                     const SchemaSet& schemas) {
   const auto folder = working_folder_of(composer.file());
@@ -126,7 +126,7 @@ struct PlacedRecipe {
   std::filesystem::path folder;
 };
 
-/// The recipe that `composition` stands for. Warnings are added to it.
+/// Returns the resolved and validated recipe of `composition`, and adds warnings to `composition`.
 Result<PlacedRecipe> recipe_of(const Composer& composer, Composition& composition,
                                const SchemaSet& schemas, Sources& sources) {
   auto valid = composer.validated(composition, &composition.warnings);
@@ -182,7 +182,7 @@ void warn_of_unused_params(const std::string& recipe, Composition& composition) 
                                   Severity::kWarning});
 }
 
-/// Compose, validate, compile. The rules that the recipe breaks are in the result.
+/// Composes, validates and compiles a recipe. The rules that it breaks are part of the result.
 Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const SchemaSet& schemas,
                                             Sources& sources,
                                             const FileSystem& files = real_file_system()) {
@@ -194,7 +194,7 @@ Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const Sche
   auto placed = recipe_of(*composer, *composition, schemas, sources);
   if (!placed) return placed.errors();
   auto& [recipe, folder] = *placed;
-  // The recorded run's folder is already taken.
+  // The folder of the recorded run already exists.
   const bool is_recorded = working_folder_of(composer->file()).has_value();
   if (is_recorded && writes({}, composition->overrides, "run.dir").empty()) recipe.run_dir.clear();
   auto graph = compile_recorded(recipe, schemas);
@@ -215,7 +215,7 @@ Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const Sche
 
 constexpr const char* kTextFile = "model.yaml";
 
-/// The disk, with one additional file that is not on it.
+/// The file system of this machine, with one additional file in memory.
 class WithText final : public FileSystem {
  public:
   explicit WithText(const std::string& text) : text_(text) {}
@@ -238,7 +238,7 @@ class WithText final : public FileSystem {
   const std::string& text_;
 };
 
-/// Removes from `errors` those that `known` holds, which are not new.
+/// Removes the errors that are also in `known` from `errors`.
 void remove_known(Diagnostics& errors, const Diagnostics& known) {
   std::erase_if(errors, [&](const Diagnostic& error) {
     return std::ranges::any_of(known, [&](const Diagnostic& one) {

@@ -30,7 +30,8 @@ TrialChoice one_of(const Override& override) {
   return {.seed = 0, .samples = 1};
 }
 
-/// The first value of each swept key, so that the recipe can be composed before the sweep is known.
+/// Returns the overrides with the first value of each swept key, to compose the recipe before the
+/// trials are known.
 std::vector<Override> first_values(const Composer& composer) {
   std::vector<Override> result;
   for (const Override& override : composer.overrides()) {
@@ -50,8 +51,7 @@ std::string place_text(const Location& where) {
   return where.source ? where.source->name + ":" + std::to_string(where.line) : "";
 }
 
-/// The values of a key in `sweep.params` in override syntax; empty for a list, which is used as it
-/// is.
+/// Returns the values of a key in `sweep.params` in the syntax of overrides.
 std::string grammar_of(const Value& value) {
   if (const std::string* text = value.reveal()) return *text;
   const Value* columns = value.map() ? value.find("zip") : nullptr;
@@ -98,7 +98,7 @@ bool sets_the_same(const Override& a, const Override& b) {
   return a.key == b.key && a.package == b.package;
 }
 
-/// Collects errors and warnings of the trials, each once.
+/// Collects the errors and warnings of all trials, each of them once.
 class FindingsOfTrials {
  public:
   void add(const Diagnostics& found, const PreparedTrial& job) {
@@ -112,7 +112,8 @@ class FindingsOfTrials {
   }
   bool empty() const { return findings_.empty(); }
 
-  /// Sorted by their places; findings of only some trials say so.
+  /// Returns the findings sorted by place, with a note on each that affects only some of the
+  /// trials.
   Diagnostics all(std::size_t jobs, const Sources& sources) const {
     Diagnostics result;
     for (const Finding& finding : findings_) {
@@ -144,7 +145,8 @@ class FindingsOfTrials {
   std::vector<Finding> findings_;
 };
 
-/// A trial that chose configs with a different `sweep` would need other trials than these.
+/// Returns an error if the groups that a trial chose lead to a different `sweep`, and so to other
+/// trials.
 Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
   const Value* sweep = job.unresolved.find("sweep");
   const Value* expected = first.unresolved.find("sweep");
@@ -157,7 +159,8 @@ Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
            "do not sweep over a key that adds or changes a 'sweep': give it one value"}};
 }
 
-/// The trials are listed before interpolations are resolved, since those may differ between trials.
+/// Adds errors for interpolations in `sweep`, which is read before they are resolved: they may
+/// differ between trials.
 void check_written_out(const Value& recipe, Diagnostics& errors) {
   for (const char* key : {"sweep", "sweep.params", "sweep.seed", "sweep.samples"}) {
     const Value* value = at_key(recipe, key);
@@ -168,7 +171,7 @@ void check_written_out(const Value& recipe, Diagnostics& errors) {
   }
 }
 
-/// What the schema says about `sweep`, before there are trials.
+/// Validates `sweep` against its schema, before there are trials.
 void check_schema(const Value& recipe, const SchemaSet& schemas, Diagnostics& errors) {
   const Value* sweep = recipe.find("sweep");
   if (!sweep) return;
@@ -182,8 +185,8 @@ void erase(Value* map, std::string_view key) {
     std::erase_if(*map->map(), [&](const Entry& entry) { return entry.key == key; });
 }
 
-/// Sets `threads: auto` of a run to its share of the processor, or to the cores of a cluster's
-/// task on one of `nodes` machines. Its ranks share them.
+/// Replaces `threads: auto` of a trial by its share of the processor or, on a cluster, by the
+/// `cores` of a task on each of `nodes` machines. The trial's ranks share them.
 void share_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t> cores,
                    std::int64_t nodes) {
   Value* threads = recipe.find("threads");
@@ -195,7 +198,7 @@ void share_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t
   else if (slots > 1) threads->data = of_rank(threads_of_slot(slots));
 }
 
-/// The longest training of a recipe, in epochs; nullopt if no training has a number.
+/// Returns the epochs of the longest training of a recipe; nullopt if no training has a number.
 std::optional<std::int64_t> epochs_of(const Value& recipe) {
   std::optional<std::int64_t> most;
   for (const Entry& stage : *recipe.map()) {
@@ -206,8 +209,8 @@ std::optional<std::int64_t> epochs_of(const Value& recipe) {
   return most;
 }
 
-/// Reads `sweep.asha` of a recipe that the schema has accepted. Trials are not compared at the end
-/// of the shortest training.
+/// Reads `sweep.asha` of a valid recipe. Trials are last compared one epoch before the shortest
+/// training ends, unless `last` is given.
 Diagnostics see_asha(const Value& recipe, const Graph& graph, const SchemaSet& schemas,
                      std::optional<AshaOptions>& asha) {
   const Value* given = at_key(recipe, "sweep.asha");
@@ -237,8 +240,8 @@ Diagnostics see_asha(const Value& recipe, const Graph& graph, const SchemaSet& s
   return {};
 }
 
-/// Composes, validates and compiles one trial; returns what is wrong. `first` is the composition
-/// from which the trials were listed, null if that has errors.
+/// Composes, validates and compiles one trial, and returns its errors. `first` is the composition
+/// from which the trials were listed, or null if it has errors.
 Diagnostics prepare_trial(Composer& composer, const SchemaSet& schemas, const Composition* first,
                           PreparedTrial& job, Diagnostics& warnings, Sources& sources,
                           std::int64_t slots, PreparedSweep& sweep) {
@@ -277,7 +280,7 @@ Diagnostics prepare_trial(Composer& composer, const SchemaSet& schemas, const Co
     warnings.push_back({ErrorCode::kOptionConflict,
                         hooks->where,
                         "/hooks",
-                        "'hooks' has no effect: the trials of a sweep run none",
+                        "'hooks' has no effect: the trials of a sweep run no hooks",
                         "leave it out",
                         {},
                         Severity::kWarning});
@@ -288,7 +291,7 @@ Diagnostics prepare_trial(Composer& composer, const SchemaSet& schemas, const Co
   return {};
 }
 
-/// A recipe without its names, which do not affect a result.
+/// Returns the recipe without its names and its notice, which do not affect a result.
 Value without_labels(Value recipe) {
   for (const char* key : {"name", "notice", "aliases"}) erase(&recipe, key);
   return recipe;
@@ -296,7 +299,7 @@ Value without_labels(Value recipe) {
 
 void warn_of_repeats(const std::vector<PreparedTrial>& jobs, Diagnostics& warnings) {
   std::multimap<std::string, const PreparedTrial*>
-      unlike;  // by hash, in which all secrets look the same
+      unlike;  // by hash, which does not depend on secrets
   std::size_t repeats = 0;
   std::string example;
   for (const PreparedTrial& job : jobs) {
@@ -352,7 +355,7 @@ Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& s
   const auto integer = [&](const char* key) -> std::optional<std::uint64_t> {
     const Value* value = base ? at_key(base->unresolved, key) : nullptr;
     const auto* number = value ? std::get_if<std::int64_t>(&value->data) : nullptr;
-    if (!number || *number < 0) return std::nullopt;  // the schema has refused it
+    if (!number || *number < 0) return std::nullopt;  // the schema has reported it
     return static_cast<std::uint64_t>(*number);
   };
   const auto list = TrialList::make(
@@ -390,7 +393,7 @@ bool is_below(std::string_view key, std::string_view top) {
   return key == top || (key.starts_with(top) && key[top.size()] == '.');
 }
 
-/// True if it comes from an override, or from a key of sweep.params.
+/// True if the value at `where` comes from an override, or from a key of sweep.params.
 bool is_typed(const Location& where) {
   return where.source && (where.source->name.starts_with("override") ||
                           where.source->name.starts_with("sweep.params"));
@@ -417,7 +420,7 @@ Diagnostics run_folder_of_trial(const Value& recipe) {
   return {
       {ErrorCode::kBadSweep, dir->where, "/run/dir",
        "run.dir is the folder of a single run, but each trial of a sweep has its own",
-       "name the folder of the sweep, which holds those of its trials: sweep.dir=" + *dir->text()}};
+       "name the folder of the sweep, which contains all its trials: sweep.dir=" + *dir->text()}};
 }
 
 Diagnostics sweep_keys_of_single_run(const Composition& composition) {

@@ -21,8 +21,8 @@ namespace runner {
 /// One trial of a sweep: a resolved recipe, which is never parsed from text again.
 struct PreparedTrial {
   std::uint64_t number;             ///< from 0, in the order of the whole sweep
-  std::vector<Override> overrides;  ///< the overrides that it sets; the trials of a sweep differ in
-                                    ///< these
+  std::vector<Override> overrides;  ///< the overrides that it sets, which differ between the
+                                    ///< trials of a sweep
   Value recipe;                     ///< validated, every default filled in
   std::string hash;  ///< SHA-256 of `recipe` as JSON with its keys sorted, in hexadecimal
 };
@@ -32,35 +32,35 @@ struct PreparedSweep {
   std::vector<PreparedTrial> jobs;
   std::string dir;                  ///< sweep.dir; empty: multirun/<date>/<time>
   std::optional<AshaOptions> asha;  ///< sweep.asha
-  TrialNodes nodes = {};            ///< of its trials
+  TrialNodes nodes = {};            ///< the nodes of its trials
   Value launcher = {};              ///< sweep.launcher, with every default; null: this machine
   Diagnostics warnings;
 };
 
-/// The threads of a trial whose recipe says auto, if `slots` trials run at once: an equal share of
-/// the processor. The number of threads affects the result's bits, so it is set before the recipe
-/// is hashed. With one slot the recipe stays as it is.
+/// Returns the threads of a trial with `threads: auto` if `slots` trials run at once: an equal
+/// share of the processor, at least 1. The number of threads affects the bits of the result, so it
+/// is set before the recipe is hashed. With one slot, `auto` stays in the recipe.
 std::int64_t threads_of_slot(std::int64_t slots);
 
-/// Prepares the trials of the recipe's `sweep.params` and of the command line, whose keys replace
-/// those of the recipe. Every error in any trial is reported once, with the number of trials it
-/// affects. Warns about trials that result in the same recipe.
+/// Prepares the trials that the recipe's `sweep.params` and the command line define; a key on the
+/// command line replaces the same key of the recipe. Each error is reported once, with the number
+/// of trials that it affects. Warns about trials that have the same recipe.
 Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& schemas,
                                     Sources& sources, std::int64_t slots = 1);
 
-// Keys of the whole recipe that some verbs do not use. Overriding one in vain is refused.
+// Some verbs do not use certain top-level keys of a recipe; overriding such a key is an error.
 
-/// Errors for run.dir in a trial of a sweep, whose folder is below the sweep's. A file may set both
-/// run.dir, for a single run, and sweep.dir.
+/// Returns an error if a trial sets run.dir, since its folder is below the sweep's folder. A file
+/// may set both run.dir, for a single run, and sweep.dir.
 Diagnostics run_folder_of_trial(const Value& recipe);
 
-/// Errors for overrides of `sweep` in a single run.
+/// Returns errors for overrides of `sweep`, which a single run does not use.
 Diagnostics sweep_keys_of_single_run(const Composition& composition);
 
-/// Errors for overrides of `run` in a run that continues in its own folder.
+/// Returns errors for overrides of `run` in a run that is resumed in its own folder.
 Diagnostics run_keys_of_resumed_run(const Composition& composition);
 
-/// True if the override `key`, as typed, sets how a sweep is run.
+/// True if an override of `key`, as typed, controls how a sweep is run.
 bool is_sweep_key(std::string_view key);
 
 }  // namespace runner

@@ -23,8 +23,8 @@
 namespace runner {
 namespace {
 
-/// Expands a leading ~/ in paths to the home folder: a shell does not do so in --out=~/figures or
-/// in quoted words.
+/// Expands ~/ at the start of a path to the home folder, since a shell does not do so in
+/// --out=~/figures or in quoted words.
 std::vector<std::string> with_homes(std::vector<std::string> words) {
   for (std::string& word : words) {
     const std::size_t value = word.starts_with("--") ? word.find('=') + 1 : 0;
@@ -87,12 +87,12 @@ std::optional<Diagnostic> raise_stack_limit() {
                         {},
                         "",
                         "the stack is limited to " +
-                            bytes_text(static_cast<std::int64_t>(stack.rlim_max)) + ", and " +
-                            bytes_text(static_cast<std::int64_t>(kLeast)) + " are needed",
+                            bytes_text(static_cast<std::int64_t>(stack.rlim_max)) + ", but " +
+                            bytes_text(static_cast<std::int64_t>(kLeast)) + " is needed",
                         "raise the limit: `ulimit -s 8192`"};
     }
   }
-  // The stack sizes of threads were computed when the program began.
+  // The default stack size of threads was computed when the program started.
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return {};
   pthread_attr_setstacksize(&attributes, raised.rlim_cur);
@@ -119,8 +119,8 @@ bool is_empty(std::string_view word) {
          (word.starts_with("--") && word.size() > 3 && word.find('=') == word.size() - 1);
 }
 
-/// An empty word is no path, name or number, and a flag that takes it for "not given" would
-/// silently ignore what was meant.
+/// Reports an empty word, which is no path, name or number. A flag that treats an empty value as
+/// "not given" would silently ignore what was meant.
 void check_filled(std::span<const std::string> words, std::size_t place, Diagnostics& errors) {
   const std::string& word = words[place];
   if (!is_empty(word)) return;

@@ -9,17 +9,17 @@
 
 namespace runner {
 
-/// Runs the program for the words after its name. Results go to descriptor 1, messages to
+/// Runs the program with the words after its name. Prints results to descriptor 1 and messages to
 /// descriptor 2. Returns the exit code; never throws.
 int run_program(const std::vector<std::string>& words);
 
-/// Makes the stack of this process, its threads and its workers large enough for their calls:
-/// raises the limit (ulimit -s) if it is too low. An error if the system does not allow it.
+/// Raises the stack limit (ulimit -s) of this process, its threads and its workers if it is too
+/// low. Returns an error if the system does not allow it.
 std::optional<Diagnostic> raise_stack_limit();
 
-/// Paths are written into records, which are UTF-8 text. Before anything is written, reports an
-/// error for each word, for the working folder and for each folder named by a variable that is not
-/// UTF-8, and for each empty word.
+/// Returns an error for each empty word, and for each word that is not UTF-8. The working folder
+/// and the folders that environment variables name must be UTF-8 too, since records are UTF-8 text
+/// that contains paths. Called before anything is written.
 Diagnostics check_texts(std::span<const std::string> words);
 
 }  // namespace runner

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kWidth = 100;  // columns of a line, unless a word is longer
 constexpr std::size_t kNames = 24;   // columns of the names; longer ones have their own line
 
-/// "  name        words, wrapped to as many lines as they need".
+/// Returns "  name        words", wrapped to as many lines as needed.
 std::string paragraph(const std::string& name, const std::vector<std::string>& words) {
   const std::string margin(kNames + 4, ' ');
   std::string text = "  " + name, line;
@@ -60,7 +60,8 @@ std::vector<std::string> meaning(const Alias& alias) {
   return words;
 }
 
-/// The groups that are in the defaults lists, or those that are not, under a headline.
+/// Returns a table of the groups that are in a defaults list, or of those that are not, with a
+/// headline.
 std::string table_of_groups(const std::string& headline, bool listed, const Outline& outline) {
   std::string table;
   for (const Outline::Group& group : outline.groups()) {

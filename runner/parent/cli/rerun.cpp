@@ -22,14 +22,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Weight = RecordChange::Weight;
 
-/// A file of a run's record; null if it cannot be read.
+/// Returns a file of a run's record as JSON; null if it cannot be read.
 Json read_record(const std::filesystem::path& file) {
   const auto text = real_file_system().read(file, 64 << 20);
   Json json = text ? parse_json<Json>(*text) : Json();
   return json.is_discarded() ? Json() : json;
 }
 
-/// True if the run had another recipe before it was resumed.
+/// True if the run was resumed with a recipe other than the one it started with.
 bool was_changed(const RecordedRun& run) {
   const auto text = [](const std::filesystem::path& file) {
     return real_file_system().read(file, 64 << 20);
@@ -37,7 +37,7 @@ bool was_changed(const RecordedRun& run) {
   return text(RunLayout(run.folder).records() / RunRecord::kRecipe) != text(run.recipe);
 }
 
-/// Only the nodes in the record, if those were not all (`run --only`).
+/// Returns the part of `graph` that was run, which is smaller after `run --only`.
 Result<Graph> recorded_part(Graph graph, const Json& record) {
   if (!record.is_object() || !record.contains("nodes") || !record["nodes"].is_array()) return graph;
   const auto is_recorded = [&](const Node& node) {
@@ -55,7 +55,7 @@ Result<Graph> recorded_part(Graph graph, const Json& record) {
   return graph;
 }
 
-/// True for keys that say neither what is run nor how.
+/// True if the changed key affects neither what is run nor how.
 bool is_about_place(const Difference& change) {
   return change.path.front() == "name" || change.path.front() == "run";
 }
@@ -80,7 +80,7 @@ void add_rerun(Invocation& verb, RerunFlags& flags) {
   add_grace(verb, flags.log);
 }
 
-/// `recipe` is that of this run, `old_recipe` the recorded one.
+/// `recipe` is the recipe of the new run, `old_recipe` the recorded one.
 Diagnostics Rerun::look_for_changes(const Json& environment, const Graph& graph,
                                     const Value& old_recipe, const Value& recipe) {
   changes_ = changes_since_record(run_, environment, graph, old_recipe, recipe);
@@ -96,7 +96,7 @@ Diagnostics Rerun::look_for_changes(const Json& environment, const Graph& graph,
 ExitCode Rerun::operator()(Console& console, OnEnd on_end) {
   if (!run_.source.empty()) return report(console, {not_a_run_of_its_own(run_)});
   if (const auto errors = refused_under_launcher(
-          "runs rerun", "start it alone; device.count says how many processes train together");
+          "runs rerun", "start it without the launcher; device.count sets the number of ranks");
       !errors.empty())
     return report(console, errors);
   const SchemaSet& schemas = shipped_schemas();
@@ -110,8 +110,7 @@ ExitCode Rerun::operator()(Console& console, OnEnd on_end) {
     Diagnostics errors = prepared->broken_rules;
     for (Diagnostic& error : errors)
       error.notes.push_back(
-          {{},
-           "the run was made by a version without this rule; an override may change the option"});
+          {{}, "the run is from a version without this rule; an override may change the option"});
     return report(console, errors);
   }
   const Value& recipe = prepared->recipe.resolved;

@@ -15,35 +15,35 @@ namespace runner {
 struct RerunFlags {
   std::string run;                     ///< its folder
   std::vector<std::string> overrides;  ///< key=value
-  bool force = false;                  ///< run although the result may be entirely different
+  bool force = false;                  ///< run even if the result may be entirely different
   ReuseOptions::Which reuse =
-      ReuseOptions::Which::kCacheable;  ///< the nodes whose results may be reused from other runs
+      ReuseOptions::Which::kCacheable;  ///< which nodes may reuse results of other runs
   LogFlags log;
 };
 
-/// Adds --force and --log-level to a verb that reruns; the run and the overrides are the verb's
-/// own.
+/// Adds --force, --log-level and --grace to a verb that reruns. The verb itself adds the run and
+/// the overrides.
 void add_rerun(Invocation& verb, RerunFlags& flags);
 
-/// A new run from the record of another one: its resolved recipe with the overrides, its threads
-/// and kind of device, and, if the recipe is the same, its plans. Everything that differs from the
+/// Starts a new run from the record of another run: with its resolved recipe and overrides, its
+/// threads and kind of device and, if the recipe is the same, its plans. Every difference from the
 /// record is reported before the run starts. If the inputs or the kinds of its stages have changed,
-/// or the recorded run was resumed with other options, the result could silently differ, so the
-/// rerun is refused (kChangedRun) unless `force` is set. kNoRun for an evaluation, which has no
-/// recipe of its own.
+/// or the recorded run was resumed with other options, the result could silently differ; the rerun
+/// is then refused (kChangedRun) unless `force` is set. kNoRun for an evaluation, which has no
+/// training to run again.
 class Rerun {
  public:
-  /// Takes the summary of the new run with "folder", as RunSurroundings::on_end does.
+  /// Receives the summary of the new run with "folder", like RunSurroundings::on_end.
   using OnEnd =
       std::function<void(const nlohmann::ordered_json& summary, const Diagnostics& found)>;
 
   /// `flags` is borrowed.
   Rerun(const RerunFlags& flags, RecordedRun run) : flags_(flags), run_(std::move(run)) {}
 
-  /// Returns how the run ended. If the run has begun, `on_end` is called and prints in place of
-  /// this function.
+  /// Starts the run, waits for its end and returns its exit code. If `on_end` is set, it is called
+  /// when a started run ends, and prints the result instead of this function.
   ExitCode operator()(Console& console, OnEnd on_end = {});
-  /// What differed from the record; known once the run has begun.
+  /// Returns the differences from the record, which are known once the run has started.
   const std::vector<RecordChange>& changes() const { return changes_; }
 
  private:

@@ -31,8 +31,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Weight = RecordChange::Weight;
 
-/// A value that is resolved at run time, such as a secret, is not in the file from which the hash
-/// was computed.
+/// True if `value` contains an interpolation. A value that is resolved at run time, such as a
+/// secret, is not in the file, so the hash of the file cannot be checked.
 bool has_interpolation(const Value& value) {
   if (const auto* map = value.map())
     return std::ranges::any_of(*map,
@@ -100,9 +100,9 @@ class SweepCheck {
       const std::int64_t threads = written ? *written * ranks_of(*recipe) : cores;
       if (threads * slots > cores)
         warn_of(std::to_string(slots) + " trials at a time with " + std::to_string(threads) +
-                    " threads each are more than the " + std::to_string(cores) +
-                    " of the processor",
-                "threads affect the bits, so they stay as they were when the sweep started; give "
+                    " threads each use more than the processor's " + std::to_string(cores) +
+                    " threads",
+                "threads affect the bits, so they stay as they were when the sweep started; use "
                 "fewer --slots");
       return;
     }
@@ -142,7 +142,7 @@ class SweepCheck {
   Diagnostics take() { return std::move(found_); }
 
  private:
-  /// The parts that are known without a worker.
+  /// Returns the parts of the environment that are known without a worker.
   Json environment_now(const Trial& trial) {
     Json now = environment_record(nullptr, environ);
     // A worker adds variables that its device needs.
@@ -159,11 +159,11 @@ class SweepCheck {
     const auto recipe = trial_recipe(layout_, number, sources_);
     if (!recipe) return;  // already reported
     for (const Difference& change : differences(*recipe, job.recipe)) {
-      // Threads that follow from the number of --slots.
+      // The number of threads depends on --slots.
       const bool is_secret = change.before && has_interpolation(*change.before);
       if (change.key == "threads" || is_secret) continue;
       const auto side = [](const std::optional<Value>& value) {
-        return value ? describe(*value) : "not there";
+        return value ? describe(*value) : "not set";
       };
       other.push_back("in trial " + std::to_string(number) + " '" + change.key + "' was " +
                       side(change.before) + " and would now be " + side(change.after));
@@ -202,7 +202,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Weight = RecordChange::Weight;
 
-/// A file of the record; null if it cannot be read.
+/// Returns a file of the record as JSON; null if it cannot be read.
 Json recorded_json(const RecordedRun& run, std::string_view name) {
   const auto text = real_file_system().read(run.recipe.parent_path() / name, 64 << 20);
   Json json = text ? parse_json<Json>(*text) : Json();

@@ -16,35 +16,34 @@
 
 namespace runner {
 
-/// What differs between a sweep as it was begun and as it is resumed now. Relative paths are
-/// resolved in the folder where it was begun.
+/// Returns what differs between a sweep when it was started and now, when it is resumed. Relative
+/// paths are resolved in the folder where it was started.
 ///
-/// Errors: the recipe of a trial that is still to run was changed (kDamagedRecord); the invocation
-/// `named`, if it names a recipe, makes other trials than the journal has (kChangedRun, with the
-/// first settings that differ); input files have changed since a trial began (kChangedRun, a
-/// warning with `force`). Warnings: a trial that has begun used another build or processor, or
-/// `slots` trials at a time use more threads than the processor has.
+/// Errors: the recipe of a trial that has yet to run was changed (kDamagedRecord); the command line
+/// `named`, if it names a recipe, defines trials that are not in the journal (kChangedRun, with
+/// the first settings that differ); input files have changed since a trial started (kChangedRun, a
+/// warning with `force`). Warnings: a trial used another build or processor, or `slots` trials at a
+/// time use more threads than the processor has.
 Diagnostics check_resumed_sweep(const SweepJournal& journal, const NamedRecipe& named,
                                 std::int64_t slots, bool force, Sources& sources);
 
-/// What differs between the record of `run` and the environment in which `graph`, of the resolved
-/// `recipe`, is to continue from it or to run again. `environment` is what would be recorded now,
-/// `old_recipe` what was recorded. An input that an override names is not included.
+/// Returns what differs between the record of `run` and now, when `graph`, compiled from the
+/// resolved `recipe`, continues or repeats that run. `environment` is what would be recorded now,
+/// `old_recipe` is the recorded recipe. An input changed by an override is not included.
 std::vector<RecordChange> changes_since_record(const RecordedRun& run,
                                                const nlohmann::ordered_json& environment,
                                                const Graph& graph, const Value& old_recipe,
                                                const Value& recipe);
 
-/// kChangedRun for each change. A change that decides the result is an error unless `force` is set;
-/// the others are warnings. One more warning if the record of `run` does not say what the inputs
-/// were.
+/// Returns a kChangedRun for each change: an error if the change may alter the whole result and
+/// `force` is not set, else a warning. Also warns if the record of `run` does not list its inputs.
 Diagnostics reported_changes(const std::vector<RecordChange>& changes, const RecordedRun& run,
                              const nlohmann::ordered_json& environment, bool force);
 
-/// True if the recipe in the record is not what Retort wrote there. False if the record, from an
-/// earlier version, does not say.
+/// True if the recipe in the record was edited after Retort wrote it. False if the record is from
+/// an earlier version, which did not store a hash of the recipe.
 bool is_recipe_edited(const RecordedRun& run);
-/// "'outputs/a/.retort/recipe.yaml' was edited: …", if it was edited.
+/// Returns the message for an edited recipe: "'outputs/a/.retort/recipe.yaml' was edited: …".
 std::string edited_recipe_text(const RecordedRun& run);
 
 }  // namespace runner

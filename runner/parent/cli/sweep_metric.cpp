@@ -20,7 +20,7 @@ bool is_compared(const std::string& kind, Compared compared) {
   return compared == Compared::kAtTheEnd || family_of(kind) == Family::kTrain;
 }
 
-/// The ids of the nodes of a trial that record `metric`.
+/// Returns the ids of the nodes of a trial that record `metric`.
 std::vector<std::string> recorded_by(const std::string& metric, const NodesOfTrial& nodes,
                                      const SchemaSet& schemas, Compared compared) {
   std::vector<std::string> ids;
@@ -32,8 +32,8 @@ std::vector<std::string> recorded_by(const std::string& metric, const NodesOfTri
   return ids;
 }
 
-/// The metrics under their recorded names, with the node's id if several nodes record them.
-/// Excludes those whose names depend on options or data.
+/// Returns the metrics under their recorded names, with the node's id if several nodes record them.
+/// Excludes metrics with names that depend on options or data.
 std::vector<std::string> metrics_of_trial(const NodesOfTrial& nodes, const SchemaSet& schemas,
                                           Compared compared) {
   std::vector<std::string> names;
@@ -49,7 +49,7 @@ std::vector<std::string> metrics_of_trial(const NodesOfTrial& nodes, const Schem
   return names;
 }
 
-/// The metrics that `wanted` may mean in one trial.
+/// Returns the metrics that `wanted` may refer to in one trial.
 std::vector<std::string> meant_in_trial(const std::string& wanted, const NodesOfTrial& nodes,
                                         const SchemaSet& schemas, Compared compared) {
   std::vector<std::string> meant =
@@ -64,7 +64,7 @@ std::vector<std::string> meant_in_trial(const std::string& wanted, const NodesOf
   return meant;
 }
 
-/// Metrics that users compare runs by come first.
+/// Returns a rank by which the metrics that users compare runs by come first.
 int interest(const std::string& metric) {
   const std::string_view name = std::string_view(metric).substr(metric.find(':') + 1);
   return name.starts_with("validation/") ? 0 : name.starts_with("evaluate/") ? 1 : 2;

@@ -14,21 +14,21 @@ namespace runner {
 /// The nodes of a sweep's trials, by id and kind. Trials with the same nodes share one entry.
 using TrialNodes = std::set<std::vector<std::pair<std::string, std::string>>>;
 
-/// The nodes of one trial.
+/// Returns the nodes of one trial.
 TrialNodes::value_type nodes_of_trial(const Graph& graph);
 
-/// When a metric compares trials.
+/// When trials are compared by a metric.
 enum class Compared { kAtTheEnd, kWhileTraining };
 
-/// The full name of the metric that `wanted` means. Some trial must be able to record it, by what
-/// the schemas say about its kinds. "auto" stays. kUsage, with the nearest name or the available
-/// ones, if no trial can have it, or if it is ambiguous.
+/// Returns the full name of the metric that `wanted` refers to; "auto" is returned as it is. kUsage
+/// if the name is ambiguous or if, according to the schemas, no trial records such a metric; the
+/// help suggests the nearest name or lists the available ones.
 Result<std::string> metric_of_trials(const std::string& wanted, const TrialNodes& trials,
                                      const SchemaSet& schemas,
                                      Compared compared = Compared::kAtTheEnd);
 
-/// The metric by which the only training of `graph` picks its best epoch. kBadSweep if there is no
-/// such metric, or several.
+/// Returns the metric by which the only training of `graph` chooses its best epoch. kBadSweep if
+/// there is no such metric, or if there are several.
 Result<std::string> monitored_metric(const Graph& graph);
 
 }  // namespace runner

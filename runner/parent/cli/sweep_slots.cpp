@@ -21,8 +21,8 @@ namespace runner {
 namespace {
 
 constexpr std::int64_t kMostSlots = 1024;
-// Memory of retort and its worker other than tensors, not shared with other processes: 68 MiB were
-// measured, plus images in flight.
+// Memory of retort and its worker that is neither in tensors nor shared with other processes: 68
+// MiB were measured, plus images in flight.
 constexpr std::int64_t kProcesses = std::int64_t{128} << 20;
 
 bool is_planned(const Node& node) {
@@ -30,7 +30,7 @@ bool is_planned(const Node& node) {
   return family == Family::kTrain || family == Family::kEvaluate;
 }
 
-/// GPUs that trials may have to themselves.
+/// Returns the number of GPUs that trials can use exclusively.
 std::size_t gpus_for_trials() {
   const auto visible = visible_devices(Nvml().read(), cuda_variables());
   if (!visible) return 0;
@@ -38,7 +38,7 @@ std::size_t gpus_for_trials() {
       visible->devices, [](const DeviceFacts& device) { return !is_too_old(device); }));
 }
 
-/// The parts of a run that an answer does not plan, among the nodes that should be planned.
+/// Returns the first node that should be planned but is not, and why; empty if all are planned.
 std::string unplanned_part(const Graph& graph, const PlanAnswer& answer) {
   for (const NodeReuse& one : answer.reuse) {
     const auto node = std::ranges::find(graph.nodes, one.node, &Node::id);
@@ -83,8 +83,8 @@ Result<TrialPeak> needed_by_trial(const Value& resolved, const SchemaSet& schema
   return peak;
 }
 
-/// The most threads that any trial sets explicitly, in all of its ranks; one that leaves them open
-/// counts as 1 for each.
+/// Returns the most threads that any trial sets, in all of its ranks together. A trial that does
+/// not set them counts as one thread for each rank.
 std::int64_t threads_written(const PreparedSweep& sweep) {
   std::int64_t most = 1;
   for (const PreparedTrial& job : sweep.jobs) {
@@ -95,7 +95,7 @@ std::int64_t threads_written(const PreparedSweep& sweep) {
   return most;
 }
 
-/// Reports the slots in one line, after what is not counted.
+/// Prints the number of slots in one line, after the lines on memory that is not counted.
 void say_slots(const SlotMemory& memory, const SlotWish& chosen, const std::string& threads,
                const std::string& why, Console& console) {
   if (console.is_quiet()) return;
@@ -106,7 +106,7 @@ void say_slots(const SlotMemory& memory, const SlotWish& chosen, const std::stri
               << (chosen.slots == 1 ? "" : threads) << (fit.empty() ? "" : "; " + fit) << '\n';
 }
 
-/// Why only `slots` trials run at a time, if `more` do not fit.
+/// Returns why only `slots` trials run at a time if `more` were wanted; empty otherwise.
 std::string why_no_more(const SlotMemory& memory, std::int64_t slots, std::int64_t more) {
   return slots < more ? memory.check(slots + 1).front().message : "";
 }
@@ -179,7 +179,7 @@ Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet&
       for (const PreparedTrial& job : sweep->jobs) memory.add(job.number, job.recipe);
     const std::int64_t fitting = memory.fitting(tried.slots);
     if (wish.is_auto && fitting < tried.slots) {
-      // With fewer trials at a time each has more threads, and so a different plan.
+      // With fewer trials at a time, each has more threads, and so a different plan.
       why = why_no_more(memory, fitting, tried.slots);
       tried.slots = fitting;
       continue;

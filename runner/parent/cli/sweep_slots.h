@@ -10,7 +10,7 @@
 
 namespace runner {
 
-/// The value of --slots: a number of trials at a time, or auto.
+/// The value of --slots: the number of trials that run at once, or auto.
 struct SlotWish {
   std::int64_t slots = 1;
   bool is_auto = false;
@@ -19,32 +19,33 @@ struct SlotWish {
 /// Parses "4" or "auto"; kUsage for anything else.
 Result<SlotWish> slot_wish(const std::string& text);
 
-/// The memory of trials on this machine. A worker plans each trial whose recipe trains or
-/// evaluates. Everything is borrowed.
+/// Returns a SlotMemory for trials on this machine, in which a worker plans each trial with a
+/// recipe that trains or evaluates. Borrows all arguments.
 SlotMemory slot_memory(const SchemaSet& schemas, const ReuseFlags& reuse, const LogFlags& log,
                        Console& console);
 
-/// A sweep that runs in `slots` slots on this machine.
+/// A sweep that runs `slots` trials at once on this machine.
 struct SweepInSlots {
   PreparedSweep sweep;
   std::int64_t slots = 1;
 };
 
-/// prepare_sweep() for the requested number of slots, once the trials have been shown to fit
-/// together. With auto, uses as many slots as fit, at most one per trial and one per `threads` of
-/// the processor. Prints the outcome in one line. With one slot, or for a cluster, nothing is
-/// planned.
+/// Like prepare_sweep(), for the requested number of slots, but fails if that many trials do not
+/// fit in memory together. With auto, uses as many slots as fit, limited by the number of trials
+/// and by the processor's threads. Prints the outcome in one line. With one slot, or for a cluster,
+/// nothing is planned.
 Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet& schemas,
                                       const SlotWish& wish, const ReuseFlags& reuse,
                                       const LogFlags& log, Console& console);
 
-/// The same for trials with final recipes, with at most `threads` each; `memory` has those that are
-/// still to run. Returns how many run at a time.
+/// Returns how many trials run at once, for trials with final recipes and at most `threads` threads
+/// each. `memory` contains the trials that have yet to run. Fails if the requested number does not
+/// fit.
 Result<std::int64_t> choose_slots(const SlotMemory& memory, const SlotWish& wish,
                                   std::int64_t threads, Console& console);
 
-/// How many trials with that many threads run at a time if each hardware thread of the processor is
-/// used once.
+/// Returns how many trials with `threads` threads each can run at once on the processor; at least
+/// 1.
 std::int64_t slots_for_threads(std::int64_t threads);
 
 }  // namespace runner

@@ -66,8 +66,7 @@ bool is_of_machine(const std::string& override) {
 
 namespace {
 
-/// An error for each of `overrides` that has no effect on the request of the verb `name` about a
-/// trained network.
+/// Returns an error for each of `overrides` that has no effect on the request of the verb `name`.
 Diagnostics without_effect(const std::vector<std::string>& overrides, const Value& recorded,
                            std::string_view name) {
   const bool predicts = name == "predict";
@@ -81,14 +80,15 @@ Diagnostics without_effect(const std::vector<std::string>& overrides, const Valu
          "",
          "'" + without_secrets(word) + "' has no effect on " +
              (predicts ? "a prediction" : "an export"),
-         predicts ? "a prediction takes only device=… and threads=…, and no file has that name"
+         predicts ? "a prediction takes only device=… and threads=…, and there is no such file"
                   : "an export takes no override except a secret, which the run's record does not "
-                    "hold"});
+                    "contain"});
   }
   return errors;
 }
 
-/// Errors for secrets that the record does not hold but that an already trained network needs.
+/// Returns errors for secrets that the record does not contain but that nodes other than the
+/// training need.
 Diagnostics needed_secrets(const Graph& graph, const std::string& training) {
   Diagnostics lost;
   for (const Node& node : graph.nodes) {
@@ -99,8 +99,8 @@ Diagnostics needed_secrets(const Graph& graph, const std::string& training) {
   return lost;
 }
 
-/// True if the recipe does not say that the outputs of this training's network are scores of
-/// classes: its loss is Python code, and no stage measures it as a classifier.
+/// True if this training's network may output other numbers than scores of classes: its loss is
+/// Python code, and no stage evaluates it as a classifier.
 bool may_give_numbers(const Graph& graph, const std::string& training) {
   return std::ranges::any_of(graph.nodes,
                              [&](const Node& node) {
@@ -114,7 +114,7 @@ bool may_give_numbers(const Graph& graph, const std::string& training) {
          });
 }
 
-/// The only node in which trainings vote; empty if there is none, or several.
+/// Returns the only node in which trainings vote; empty if there is none, or if there are several.
 std::string ensemble_in(const Graph& graph) {
   std::string found;
   for (const Node& node : graph.nodes) {
@@ -201,8 +201,8 @@ DeviceWorld device_world(DeviceSource& source, Console& console, SignalWait* wai
 
 namespace {
 
-/// Takes the device that `wish` asks for, and returns it with its record, in which `asked` is what
-/// the recipe asked for.
+/// Reserves the device that `wish` selects. The record in the result names `asked`, the device that
+/// the recipe selects.
 Result<OwnDevice> taken_for(const DeviceUse& use, const DeviceWish& wish, const DeviceWish& asked,
                             Console& console) {
   Nvml nvml;
@@ -245,12 +245,12 @@ Result<OwnDevice> take_own_device(const DeviceUse& use, Console& console) {
 NextGpu next_gpu_for(const DeviceUse& use, Console& console) {
   return [use, &console](const std::vector<std::string>& left) -> Result<OwnDevice> {
     DeviceUse rest = use;
-    rest.is_resumed = true;  // only the rest of the run counts
+    rest.is_resumed = true;  // plan only the rest of the run
     auto own =
         taken_for(rest, wish_for_another(device_wish(use.recipe), left), wish_of(use), console);
     if (own && !own->taken.device)
       return Diagnostic{
-          ErrorCode::kDeviceUnavailable, {}, "", "which there are only CUDA knows", ""};
+          ErrorCode::kDeviceUnavailable, {}, "", "only CUDA knows which GPUs there are", ""};
     return own;
   };
 }

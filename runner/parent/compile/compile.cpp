@@ -32,8 +32,8 @@ Value without(Value options, std::initializer_list<std::string_view> keys) {
   return options;
 }
 
-/// Removes options that do not affect the result from the mapping `value`, at `path` of the recipe.
-/// Returns whether there are any.
+/// Removes options that do not affect the result from `value`, the mapping at `path` of the recipe.
+/// Returns true if there were any.
 bool remove_safe(Value& value, std::vector<std::string>& path, const Value& recipe,
                  const SchemaSet& schemas) {
   if (!value.map()) return false;
@@ -77,8 +77,8 @@ class Compiler {
       if (item_count(foreach, kMaxItems) > kMaxItems) {
         errors_.push_back({ErrorCode::kBadForeach, place_of_foreach(stage),
                            pointer_to("", stage.name) + "/foreach",
-                           "foreach makes more than " + std::to_string(kMaxItems) + " nodes",
-                           "give it shorter lists"});
+                           "foreach creates more than " + std::to_string(kMaxItems) + " nodes",
+                           "shorten its lists"});
         continue;
       }
       for (ForeachItem& item : items(foreach)) {
@@ -101,7 +101,8 @@ class Compiler {
     }
   }
 
-  /// Its own; for an evaluation, that of the training that it evaluates.
+  /// Returns the foreach of `stage`. An evaluation without one uses the foreach of the training
+  /// stage that it evaluates. Null if there is none.
   const Value* foreach_of(const StageSpec& stage) const {
     const Value* own = stage.options.find("foreach");
     if (own || family_of(stage.kind) != Family::kEvaluate) return own;
@@ -113,8 +114,8 @@ class Compiler {
     return nullptr;
   }
 
-  /// The training whose output is wired to that port: the one named in `inputs`, or the only one
-  /// that has such an output.
+  /// Returns the training stage with an output that is wired to `port`: the one named in `inputs`,
+  /// or the only one with such an output. Null if there is none.
   const StageSpec* training_of(const StageSpec& stage, const Port& port) const {
     const Value* inputs = stage.options.find("inputs");
     const Value* written = inputs ? inputs->find(port.name) : nullptr;
@@ -137,7 +138,8 @@ class Compiler {
     return foreach ? foreach->where : stage.name_where;
   }
 
-  /// The options with the item filled in. Validates those that `foreach` has changed again.
+  /// Returns the options with the item filled in, and validates them again if `foreach` has changed
+  /// them.
   Value options_of(const Draft& draft) {
     const std::string pointer = pointer_to("", draft.stage->name);
     auto filled =
@@ -156,7 +158,8 @@ class Compiler {
     return without(*std::move(filled), {"kind"});
   }
 
-  /// An order in which the nodes can run, as written if the edges allow it; reports cycles.
+  /// Returns an order in which the nodes can run, the written one if the edges allow it. Reports
+  /// cycles.
   std::vector<std::size_t> sorted() {
     enum class Mark { kUnseen, kOpen, kDone };
     std::vector<Mark> marks(drafts_.size(), Mark::kUnseen);
@@ -190,7 +193,7 @@ class Compiler {
          "remove one of these inputs"});
   }
 
-  /// Items of one foreach share most of their errors.
+  /// Removes repeated errors: the items of one foreach share most of them.
   static Diagnostics each_once(Diagnostics errors) {
     std::set<std::pair<std::string, std::string>> seen;
     std::erase_if(errors, [&](const Diagnostic& error) {

@@ -7,7 +7,7 @@
 namespace runner {
 namespace {
 
-/// "train", or "validation → train" if the names differ.
+/// The label of an edge: "train", or "validation → train" if the names differ.
 std::string ports(const Edge& edge) {
   return edge.output == edge.input ? edge.input : edge.output + " → " + edge.input;
 }

@@ -24,7 +24,7 @@ std::optional<LossCoupling> coupling_named(const Json& json) {
   return static_cast<LossCoupling>(found - kCouplingNames.begin());
 }
 
-/// Searches for x-coupling in `value`, described by `schema`, and below.
+/// Searches for x-coupling in `schema`, which describes `value`, and in the schemas below it.
 void look(const SchemaSet& schemas, const Json& schema, const Value& value,
           std::optional<LossCoupling>& most) {
   if (!schema.is_object()) return;
@@ -56,7 +56,7 @@ const std::int64_t* number(const Node& node, std::string_view option) {
   return value ? std::get_if<std::int64_t>(&value->data) : nullptr;
 }
 
-/// The node whose artifact of that type is wired to `node`; null: none is.
+/// The node with an artifact of type `type` that is wired to `node`; null if there is none.
 const Node* source(const Graph& graph, const Node& node, ArtifactType type) {
   const auto edge = std::ranges::find(node.inputs, type, &Edge::type);
   return edge == node.inputs.end() ? nullptr : &graph.nodes[edge->from];
@@ -64,7 +64,7 @@ const Node* source(const Graph& graph, const Node& node, ArtifactType type) {
 
 enum class TwoPass { kOff, kOn, kAuto };
 
-/// YAML reads `on` and `off` without quotes as true and false.
+/// Reads two_pass. YAML reads `on` and `off` without quotes as true and false.
 TwoPass two_pass(const Node& memory) {
   const Value* value = memory.options.find("two_pass");
   if (!value) return TwoPass::kOff;
@@ -80,7 +80,7 @@ bool steps_in_backward(const Node& memory) {
   return flag && *flag;
 }
 
-/// True if that format is used everywhere, or in a part of a network.
+/// True if the precision `name` is used everywhere, or in a part of a network.
 bool uses_precision(const Node& memory, std::string_view name) {
   const Value* value = memory.options.find("precision");
   if (!value || value->text()) return value && value->says(name);
@@ -89,7 +89,7 @@ bool uses_precision(const Node& memory, std::string_view name) {
          });
 }
 
-/// Checks the trainings of one graph.
+/// Checks the training stages of one graph.
 class Legality {
  public:
   Legality(const Graph& graph, const SchemaSet& schemas) : graph_(graph), schemas_(schemas) {}
@@ -128,13 +128,13 @@ class Legality {
     if (batch_size && *batch_size < least_samples(coupling, mixes)) {
       add(train, "batch_size",
           "batch_size " + std::to_string(*batch_size) + " gives '" + train.stage +
-              "' one sample at a time, but " + layers + ": there is no other to normalise it by",
+              "' one sample at a time, but " + layers + " and need at least two",
           "set batch_size: 2 or more");
     }
     if (batch_size && batch == 1 && coupling == LossCoupling::kWholeBatch) {
       add(train, "batch_size",
-          "a batch of 1 gives the loss of '" + train.stage +
-              "' nothing to compare a sample with: it is always 0",
+          "with a batch of 1, the loss of '" + train.stage +
+              "' has nothing to compare a sample with and is always 0",
           "set batch_size: 2 or more");
     }
     if (batch_size && micro_batch && *micro_batch > batch) {
@@ -161,7 +161,8 @@ class Legality {
       check_in_backward(train, memory, is_cut || (accumulated && *accumulated > 1));
   }
 
-  /// If a weight is updated during the backward pass, its update waits only for its own gradient.
+  /// Checks optimizer_in_backward: an update during the backward pass waits only for the gradient
+  /// of its own weight.
   void check_in_backward(const Node& train, const Node& memory, bool is_in_parts) {
     const auto refuse = [&](const std::string& why, const std::string& help) {
       add(memory, "optimizer_in_backward",
@@ -185,7 +186,7 @@ class Legality {
     }
   }
 
-  /// Nodes of one foreach share their errors.
+  /// Adds an error, but only once for the nodes of one foreach.
   void add(const Node& node, std::string_view option, std::string message, std::string help) {
     const std::string pointer = pointer_to(node.pointer, option);
     if (!seen_.insert(pointer + message).second) return;

@@ -24,13 +24,13 @@ namespace {
 namespace fs = std::filesystem;
 using Is = FileRule::Is;
 
-/// The files of one node.
+/// Checks the files of one node.
 class NamedFiles {
  public:
   NamedFiles(const Graph& graph, const Node& node) : folder_(graph.working_folder), node_(node) {}
 
-  /// The error in the path that `option` names, by `rule`; for a list of names, the first that
-  /// exists counts.
+  /// Returns the error in the path that `option` names, according to `rule`. For a list of paths,
+  /// the first that exists is checked.
   std::optional<Diagnostic> fault(const FileRule& rule, const Value& option,
                                   const OptionMapping& mapping) const {
     std::vector<std::string> paths;
@@ -43,7 +43,7 @@ class NamedFiles {
     if (!rule.below.empty()) {
       const Value* const below = mapping.options.find(rule.below);
       const fs::path around = below && below->reveal() ? *below->reveal() : "";
-      if (!is_folder(around)) return std::nullopt;  // it has its own error
+      if (!is_folder(around)) return std::nullopt;  // the folder has its own error
       for (std::string& path : paths) path = (around / path).string();
     }
     const auto there =

@@ -6,9 +6,9 @@
 
 namespace runner {
 
-/// The files and folders named by options that are missing, of the wrong kind or not readable, each
-/// reported at its option: the checks of a schema's x-file. Opens no file, so their contents are
-/// not checked.
+/// Checks the files and folders that options name, by the x-file of their schemas. Returns an error
+/// at each option with a path that is missing, of the wrong kind or not readable. Opens no file, so
+/// contents are not checked.
 Diagnostics missing_files(const Graph& graph, const SchemaSet& schemas);
 
 }  // namespace runner

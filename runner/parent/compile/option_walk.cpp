@@ -113,7 +113,7 @@ bool is_of_override(const Location& where) {
                           where.source->name.starts_with("sweep.params"));
 }
 
-/// The first place in `value` that the user has written; null: everything in it is the default.
+/// The first value in `value` that the user has written; null if everything in it is the default.
 const Value* written_in(const Value& value, const Value* fallback) {
   if (value.map()) {
     for (const Entry& entry : *value.map()) {
@@ -127,8 +127,8 @@ const Value* written_in(const Value& value, const Value* fallback) {
                                                                                   : nullptr;
 }
 
-/// The prefix of option names by which a condition refers to the stages that consume its own
-/// outputs.
+/// The prefix of option names in a condition for the stages that consume the outputs of the
+/// condition's own stage.
 constexpr std::string_view kOutputsPrefix = "outputs.";
 
 bool takes_from(const Node& node, const Node& producer, const Graph& graph) {
@@ -136,8 +136,8 @@ bool takes_from(const Node& node, const Node& producer, const Graph& graph) {
       node.inputs, [&](const Edge& edge) { return &graph.nodes[edge.from] == &producer; });
 }
 
-/// True if an image folder stage has a validation part: a folder for it if the root has part
-/// folders, else a share. False if the root cannot be read.
+/// True if an image folder stage has a validation part: a validation folder if the root has part
+/// folders, otherwise, or if the root cannot be read, a share.
 bool has_validation(const Node& node) {
   const Value* const root = at_key(node.options, "root");
   bool has_parts = false, has_its_folder = false;
@@ -152,8 +152,8 @@ bool has_validation(const Node& node) {
   return has_parts ? has_its_folder : holds("split.validation > 0", look);
 }
 
-/// The lookup of a mapping, which also knows what the files of an input say:
-/// inputs.PORT.has_validation.
+/// The lookup of a mapping, which also answers inputs.PORT.has_validation from the files of an
+/// input.
 OptionLookup with_files(const OptionMapping& mapping, const Graph& graph) {
   return [&mapping, &graph](std::string_view path) {
     static const Value kHas{true, {}}, kHasNone{false, {}};
@@ -165,8 +165,8 @@ OptionLookup with_files(const OptionMapping& mapping, const Graph& graph) {
   };
 }
 
-/// True if the condition holds. A condition on "outputs." holds if it does for any stage that
-/// consumes the node's outputs, or if there is none.
+/// True if the condition of `effect` holds. A condition on "outputs." holds if it is true for any
+/// stage that consumes the node's outputs, or if no stage does.
 bool has_effect(const Effect& effect, const OptionMapping& mapping, const Graph& graph) {
   if (effect.when.find(kOutputsPrefix) == std::string::npos)
     return holds(effect.when, with_files(mapping, graph));

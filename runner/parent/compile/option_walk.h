@@ -14,15 +14,16 @@ namespace runner {
 
 struct SchemaNode;
 
-/// An option of the stage that is wired to an input, such as "inputs.model.patch_size". "kind" is
-/// the kind of the stage, and "inputs.checkpoint.inputs.model.kind" that of the model that was
-/// trained.
+/// An option of the stage that is wired to an input, such as "inputs.model.patch_size".
+/// "inputs.model.kind" is the kind of that stage, and "inputs.checkpoint.inputs.model.kind" is the
+/// kind of the model that was trained.
 struct WiredOption {
-  const Node* node = nullptr;  ///< null: nothing is wired to the port
-  std::string option = {};     ///< empty: the node itself
+  const Node* node = nullptr;  ///< null if nothing is wired to the port
+  std::string option = {};     ///< empty for the node itself
 };
 
-/// The prefix of option names by which a condition refers to the stages wired to its own.
+/// The prefix of option names in a condition for the stages that are wired to the condition's own
+/// stage.
 inline constexpr std::string_view kInputsPrefix = "inputs.";
 
 /// A mapping among the options of a node, with the schema that describes it.
@@ -41,16 +42,17 @@ struct OptionMapping {
 void visit_options(const Graph& graph, const SchemaSet& schemas,
                    const std::function<void(const OptionMapping&)>& visit);
 
-/// The same for one mapping that does not belong to a stage, at `pointer` of the recipe.
+/// Calls `visit` for `options`, a mapping at `pointer` of the recipe that does not belong to a
+/// stage, and for the mappings in it.
 void visit_options_of(const Value& options, const SchemaNode& schema, const std::string& pointer,
                       const std::function<void(const OptionMapping&)>& visit);
 
-/// The option that `path`, which begins with kInputsPrefix, refers to from `node`.
+/// Returns the option that `path`, which begins with kInputsPrefix, refers to from `node`.
 WiredOption wired_option(const Graph& graph, const Node& node, std::string_view path);
 
-/// Warnings about options that the user has written and that have no effect here, with the reason:
-/// according to x-effective-when of the schema, or because a later override sets the same key. In a
-/// file, an option set to its default counts as not written.
+/// Returns a warning, with the reason, for each option that the user has written and that has no
+/// effect according to x-effective-when of the schema, and for `python` in a recipe without Python
+/// code. In a file, an option set to its default counts as not written.
 Diagnostics options_without_effect(const Value& resolved, const Graph& graph,
                                    const SchemaSet& schemas);
 

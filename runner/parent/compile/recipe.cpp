@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::int64_t kUsualImageSize = 224;
 
-/// What a config says about one option.
+/// The value of an option according to a config.
 struct FromConfig {
   std::string option;
   Value value;
@@ -48,8 +48,8 @@ std::vector<FromConfig> all_said(const PretrainedConfig& config) {
   return result;
 }
 
-/// The place of the option in a config; the whole config if the value is derived from something
-/// else there.
+/// The location of the option in a config, or of the whole config if the value is derived from
+/// other keys.
 Location place_in(const Value& config, std::string_view option) {
   for (const char* section : {"vision_config", "model_args", ""}) {
     const Value* in = *section ? config.find(section) : &config;
@@ -70,7 +70,7 @@ class Settling {
         sources_(sources),
         folder_(folder) {}
 
-  /// What the config says about the images that the weights were trained on.
+  /// The size of the images that the weights were trained on, according to the config.
   const std::optional<Value>& image_size() const { return image_size_; }
 
   Diagnostics run() {
@@ -84,7 +84,7 @@ class Settling {
           config_next_to(find_weights(is_path ? (folder_ / place).string() : place));
       if (beside) fill_in(*beside);
     } catch (const StageError& error) {
-      // Missing weights may be downloaded later: the stage reports them when it is created.
+      // Missing weights may be downloaded later; the stage reports them when it is created.
       if (error.code != ErrorCode::kMissingWeights)
         fail(weights_, error.code, error.what(), error.help);
     } catch (const std::invalid_argument& error) {
@@ -102,9 +102,9 @@ class Settling {
     const Value* kind = mapping_.find("kind");
     if (config.kind && kind && kind->text() && *kind->text() != *config.kind) {
       return fail("kind", ErrorCode::kOptionConflict,
-                  "kind is " + *kind->text() + ", but the weights '" + reference_ +
-                      "' are those of a " + *config.kind,
-                  "write 'kind: " + *config.kind + "', or give other weights");
+                  "kind is " + *kind->text() + ", but the weights '" + reference_ + "' are for " +
+                      *config.kind,
+                  "write 'kind: " + *config.kind + "', or use other weights");
     }
     const SourceText& source = sources_.add(beside.file.string(), beside.text);
     const auto read = read_yaml(source);  // JSON is YAML, except for some escapes
@@ -129,7 +129,8 @@ class Settling {
     }
   }
 
-  /// Only projected features go through the projection, which the weights may lack.
+  /// True for projection_dim if the features are not projected, since the weights may then lack the
+  /// projection.
   bool is_without_effect(const Value& written, std::string_view option) const {
     const Value* features = mapping_.find("features");
     const bool is_pooled = features && features->says("pooled");
@@ -148,12 +149,13 @@ class Settling {
   const std::string& pointer_;
   Sources& sources_;
   const std::filesystem::path& folder_;
-  std::string reference_;  ///< as it is shown
+  std::string reference_;  ///< the weights as shown in messages
   std::optional<Value> image_size_;
   Diagnostics errors_;
 };
 
-/// Replaces auto by the value on which all of `said` agree.
+/// Sets an image_size of data stages that is auto or not written to the value on which all of
+/// `said` agree.
 void fill_in_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnostics& errors) {
   for (Entry& stage : *recipe.map()) {
     const Value* const kind = stage.value.map() ? stage.value.find("kind") : nullptr;
@@ -267,7 +269,7 @@ namespace {
 
 bool begins_with_home(std::string_view path) { return path == "~" || path.starts_with("~/"); }
 
-/// The part of `path` that a shell would expand: "~anna", "$HOME"; empty: none.
+/// The part of `path` that a shell would expand: "~anna", "$HOME"; empty if there is none.
 std::string_view shell_word(std::string_view path) {
   const std::string_view first = path.substr(0, path.find('/'));
   if (first.size() < 2) return "";
@@ -321,7 +323,7 @@ class HomePaths {
                ? "write ~/ for the home folder, or ${oc.env:" + word.substr(1) + "}"
                : "write the folder's full path, or ./" + shown + " for a folder with that name");
     } else if (is_made() && has_home_inside(text)) {
-      fail(where, "'" + shown + "' would make a folder called '~'",
+      fail(where, "'" + shown + "' would create a folder called '~'",
            "start it with ~/ for the home folder");
     }
   }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kOpening = "${item.";
 
-/// A value as part of a name or a text: lists joined by '-', strings bare.
+/// Formats a value as part of a name or a text: lists joined by '-', strings unquoted.
 std::string as_text(const Value& value, bool hide_secrets = true) {
   if (const auto* text = hide_secrets ? value.text() : value.reveal()) return *text;
   if (const auto* list = value.list()) {
@@ -74,7 +74,7 @@ class Filler {
     return result;
   }
 
-  /// `path`: "pair" or "pair[0]".
+  /// Looks up `path`, "pair" or "pair[0]", in the item.
   std::optional<Value> look_up(const std::string& path, const Value& value,
                                const std::string& pointer) {
     const std::string key = path.substr(0, path.find('['));
@@ -83,7 +83,7 @@ class Filler {
       std::vector<std::string> keys;
       for (const auto& [name, ignored] : item_) keys.push_back(name);
       std::string help = did_you_mean(key, keys);
-      if (help.empty() && keys.empty()) help = "give the stage a foreach: {" + key + ": [...]}";
+      if (help.empty() && keys.empty()) help = "add to the stage: foreach: {" + key + ": [...]}";
       errors.push_back({ErrorCode::kUnknownItem, value.where, pointer,
                         "foreach has no key '" + key + "'", help});
       return std::nullopt;
@@ -96,7 +96,7 @@ class Filler {
     if (path.back() == ']' && problem == std::errc() && stop == end && list && index < list->size())
       return (*list)[index];
     errors.push_back({ErrorCode::kUnknownItem, value.where, pointer,
-                      "'item." + path + "' is not there",
+                      "'item." + path + "' does not exist",
                       "item." + key + " is " + describe(found->second)});
     return std::nullopt;
   }
@@ -222,7 +222,7 @@ class Wiring {
     return sources;
   }
 
-  /// The sources that "stage.port" names.
+  /// The sources that `text`, "stage.port", names.
   std::vector<Source> named(const Port& port, const std::string& text, const Location& where,
                             const std::string& pointer) {
     const std::string stage = text.substr(0, text.find('.'));
@@ -239,7 +239,7 @@ class Wiring {
         if (candidate.type != port.type) {
           fail(ErrorCode::kPortTypeMismatch, where, pointer,
                "'" + text + "' is a " + std::string(name(candidate.type)) +
-                   ", and the input port '" + port.name + "' takes a " +
+                   ", but the input port '" + port.name + "' takes a " +
                    std::string(name(port.type)),
                "");
           return {};
@@ -291,14 +291,15 @@ class Wiring {
       if (noted.insert(&stage).second) notes.push_back({stage.name_where, "one of them is here"});
     }
     const bool from_foreach = noted.size() == 1;
-    errors_.push_back({ErrorCode::kAmbiguousPort, consumer_.stage->name_where, pointer_,
-                       "the input port '" + port.name + "' could take several outputs: " + list,
-                       from_foreach
-                           ? "give this stage the same foreach, or use a kind whose port takes many"
-                           : "say which: inputs: {" + port.name + ": " +
-                                 drafts_[sources.front().draft].stage->name + "." +
-                                 sources.front().port->name + "}",
-                       std::move(notes)});
+    errors_.push_back(
+        {ErrorCode::kAmbiguousPort, consumer_.stage->name_where, pointer_,
+         "the input port '" + port.name + "' could take several outputs: " + list,
+         from_foreach
+             ? "give this stage the same foreach, or use a kind with a port that takes many"
+             : "choose one: inputs: {" + port.name + ": " +
+                   drafts_[sources.front().draft].stage->name + "." + sources.front().port->name +
+                   "}",
+         std::move(notes)});
   }
 
   void fail(ErrorCode code, const Location& where, const std::string& pointer, std::string message,

@@ -13,27 +13,27 @@ namespace runner {
 /// One combination of a stage's foreach values, in the order of the keys: {("pair", [0, 1])}.
 using ForeachItem = std::vector<std::pair<std::string, Value>>;
 
-/// The number of items of `foreach`, which may be null. Any number above `limit` may be returned
-/// for a larger count.
+/// The number of items of `foreach`, which may be null. If there are more than `limit`, returns any
+/// number above `limit`.
 std::size_t item_count(const Value* foreach, std::size_t limit);
 
-/// Every item of `foreach`: the product of its lists, the last key fastest; one empty item if it is
-/// null.
+/// Returns every item of `foreach`: the product of its lists, with the last key varying fastest.
+/// One empty item if `foreach` is null.
 std::vector<ForeachItem> items(const Value* foreach);
 
-/// The node's id: "train", or "train.0-1" with the values of the item joined. Characters not
-/// allowed in a file name become '_'.
+/// Returns the id of a node: "train", or "train.0-1" with the values of the item joined. Characters
+/// not allowed in a file name become '_'.
 std::string node_id(const StageSpec& stage, const ForeachItem& item);
 
-/// The node's title for people: "train", or "train[rate=0.001]".
+/// Returns the title of a node for people: "train", or "train[rate=0.001]".
 std::string node_title(const StageSpec& stage, const ForeachItem& item);
 
 /// True if the items agree on the keys they share, so that their nodes may be wired.
 bool agree(const ForeachItem& a, const ForeachItem& b);
 
-/// `options` with every ${item.key} and ${item.key[i]} filled in: as a whole value it keeps its
-/// type, within a text it becomes text. Unknown keys are errors at their place; `pointer` is the
-/// place of `options`.
+/// Returns `options` with every ${item.key} and ${item.key[i]} filled in. A reference that is the
+/// whole value keeps its type; inside a longer text it becomes text. Unknown keys are errors at
+/// their place; `pointer` is the place of `options`.
 Result<Value> fill_in(Value options, const ForeachItem& item, const std::string& pointer);
 
 /// A node before its inputs are known.
@@ -61,7 +61,7 @@ struct Wire {
 ///   2. an output of the same type and name;
 ///   3. the only output of the type, if the port is required. An optional port is not wired to an
 ///      output of another name.
-/// A `many` port takes everything that rule 2 or 3 finds. A stage is never wired to itself unless
+/// A `many` port gets everything that rule 2 or 3 finds. A stage is never wired to itself unless
 /// `inputs` says so. Between two stages with foreach, nodes are wired if all shared keys agree.
 /// Failures are added to `errors`.
 std::vector<Wire> wire(const std::vector<Draft>& drafts, std::size_t consumer, Diagnostics& errors);

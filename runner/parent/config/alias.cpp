@@ -13,9 +13,10 @@
 namespace runner {
 namespace {
 
-/// In the mapping of an alias's values: the key that the alias stands for with any other value.
+/// The key in an alias's mapping of values that names the target for all other values.
 constexpr std::string_view kAnyOther = "any";
-/// The same for a list of values, with further overrides: [vars.models, model=several].
+/// The key in an alias's mapping of values that names the target for a list, followed by further
+/// overrides: [vars.models, model=several].
 constexpr std::string_view kList = "list";
 
 Diagnostic bad_alias(const Value& value, const std::string& name, std::string message,
@@ -24,7 +25,7 @@ Diagnostic bad_alias(const Value& value, const std::string& name, std::string me
           std::move(help)};
 }
 
-/// A text or a list of strings.
+/// Returns the strings in `value`, a string or a list of strings; empty if it is neither.
 std::vector<std::string> texts(const Value& value) {
   if (value.text()) return {*value.text()};
   std::vector<std::string> result;
@@ -55,7 +56,7 @@ void move_to(Value& value, const Location& where) {
   }
 }
 
-/// Sets the place of the whole override to `where`, and of the values it sets to `value`.
+/// Sets the location of the override to `where` and the location of its values to `value`.
 void move_to(Override& override, const Location& where, const Location& value) {
   override.where = override.key_where = override.package_where = where;
   if (override.value) move_to(*override.value, value);
@@ -81,7 +82,8 @@ Override renamed(const Override& override, std::string key) {
   return result;
 }
 
-/// The overrides that an alias gives as texts, at the place of the override that uses it.
+/// Parses `texts`, the overrides that an alias lists. They get the locations of `override`, which
+/// uses the alias.
 Result<std::vector<Override>> written_for(const Override& override,
                                           std::span<const std::string> texts) {
   std::vector<Override> result;
@@ -118,21 +120,21 @@ Result<std::vector<Override>> chosen_case(const Override& override, const Alias&
     return Diagnostic{ErrorCode::kBadAlias,
                       override.value ? override.value->where : override.where,
                       "",
-                      "'" + alias.name + "' does not take the value '" + given + "'",
-                      near_value.empty() ? "it takes: " + list : near_value,
-                      {{alias.where, "the alias is written here"}}};
+                      "'" + alias.name + "' does not accept the value '" + given + "'",
+                      near_value.empty() ? "it accepts: " + list : near_value,
+                      {{alias.where, "the alias is defined here"}}};
   }
   return written_for(override, found->overrides);
 }
 
-/// True if the alias defines this value separately.
+/// True if `alias` has a case for the value of `override`.
 bool is_case(const Override& override, const Alias& alias) {
   const std::string given = override.value ? scalar_text(*override.value) : "";
   return override.value &&
          std::ranges::find(alias.cases, given, &Alias::Case::value) != alias.cases.end();
 }
 
-/// The meaning of one value of an alias.
+/// Returns the overrides that `override`, which sets `alias` to a single value, stands for.
 Result<std::vector<Override>> meant(const Override& override, const Alias& alias) {
   if (!alias.of_list.empty() && override.value && override.value->list())
     return meant_by_list(override, alias);
@@ -143,7 +145,7 @@ Result<std::vector<Override>> meant(const Override& override, const Alias& alias
   return result;
 }
 
-/// The values of a sweep, each of which stands for several overrides.
+/// Returns the values of a sweep over an alias, where each value stands for several overrides.
 Result<std::vector<Value>> values_of(const Override& override) {
   const Sweep& sweep = *override.sweep;
   if (sweep.kind == Sweep::Kind::kSimpleChoice || sweep.kind == Sweep::Kind::kChoice)
@@ -159,14 +161,15 @@ Result<std::vector<Value>> values_of(const Override& override) {
   constexpr std::uint64_t kMaxValues = 100'000;
   if (range->size() > kMaxValues) {
     return Diagnostic{ErrorCode::kBadSweep, sweep.where, "",
-                      stands_for + " and takes 100000 values at most", ""};
+                      stands_for + ", so a sweep over it can have at most 100000 values", ""};
   }
   std::vector<Value> values;
   for (std::uint64_t i = 0; i < range->size(); ++i) values.push_back((*range)[i]);
   return values;
 }
 
-/// A sweep over an alias that is more than another name: a sweep over rows, one for each value.
+/// Turns a sweep over an alias that does more than rename a key into a sweep over rows, one row for
+/// each value.
 Result<std::vector<Override>> meant_by_each(const Override& override, const Alias& alias) {
   const auto values = values_of(override);
   if (!values) return values.errors();
@@ -199,8 +202,8 @@ const Alias* covering(const std::string& key, std::span<const Alias> aliases) {
   return longest;
 }
 
-/// The error for `override` if `alias` says that it is an option of the original program that has
-/// no meaning here.
+/// The error for `override`, which `alias` declares to be an option of the original program that
+/// has no meaning here.
 Diagnostic foreign_option(const Override& override, const Alias& alias) {
   return {
       ErrorCode::kForeignOption,
@@ -211,7 +214,7 @@ Diagnostic foreign_option(const Override& override, const Alias& alias) {
       {{alias.where, "the recipe says so"}}};
 }
 
-/// The meaning of `override`, which is not a zip().
+/// Returns the overrides that `override`, which must not be a zip(), stands for.
 Result<std::vector<Override>> meant_by(const Override& override, std::span<const Alias> aliases) {
   const Alias* alias = covering(override.key, aliases);
   if (!alias) return std::vector<Override>{override};
@@ -219,7 +222,8 @@ Result<std::vector<Override>> meant_by(const Override& override, std::span<const
   const bool is_other_name = alias->targets.size() == 1 && alias->cases.empty();
   if (override.sweep && !is_other_name) return meant_by_each(override, *alias);
   auto result = meant(override, *alias);
-  // One of its values may stand for such an option: use_wandb: {"false": [], "true": [wandb=true]}.
+  // A value of the alias may itself set such an option: use_wandb: {"false": [], "true":
+  // [wandb=true]}.
   for (const Override& one : result ? *result : std::vector<Override>()) {
     const Alias* other = alias->cases.empty() ? nullptr : covering(one.key, aliases);
     if (other && !other->instead.empty()) return foreign_option(one, *other);
@@ -227,7 +231,7 @@ Result<std::vector<Override>> meant_by(const Override& override, std::span<const
   return result;
 }
 
-/// zip(): its rows may contain aliases.
+/// Applies aliases to the rows of a zip().
 Result<std::vector<Override>> meant_by_rows(Override override, std::span<const Alias> aliases) {
   Diagnostics errors;
   for (std::vector<Override>& row : override.sweep->rows) {

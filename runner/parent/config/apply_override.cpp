@@ -70,7 +70,7 @@ class Application {
     for (std::size_t i = 0; i < parts; ++i) result = pointer_to(result, path_[i]);
     return result;
   }
-  /// The override as typed, with another prefix and the key it stands for.
+  /// The override as it would be typed with the prefix of `kind`, with aliases replaced.
   std::string with(OverrideKind kind) const {
     return std::string(prefix(kind)) + override_.key + "=" + override_.value_text;
   }
@@ -83,7 +83,8 @@ class Application {
         {code, override_.key_where, pointer(parts), std::move(message), std::move(help)});
   }
 
-  /// The value in `parent`, at the first `depth` keys of the path, under the next key.
+  /// The value of key number `depth` of the path in `parent`, the value at the keys before it. Null
+  /// if there is none.
   Value* child(Value& parent, std::size_t depth) {
     constexpr std::size_t kFewEntries = 32;
     if (parent.list()) return item(*parent.list(), path_[depth]);
@@ -91,13 +92,13 @@ class Application {
     return is_large ? places_.find(parent, pointer(depth), path_[depth])
                     : parent.find(path_[depth]);
   }
-  /// Replaces the value at the whole path.
+  /// Replaces `existing`, the value at the whole path.
   void replace(Value& existing, Value value) {
     if (existing.map() || existing.list()) places_.forget(pointer(path_.size()));
     existing = std::move(value);
   }
 
-  /// The value at the longest existing part of the path; stores the number of keys found in
+  /// The value at the longest existing prefix of the path; stores the number of keys found in
   /// `found`.
   Value* walk(std::size_t& found) {
     Value* value = &recipe_;
@@ -121,7 +122,7 @@ class Application {
     return known;
   }
 
-  /// Reports why the key after the first `found` ones does not exist.
+  /// Reports why `path_[found]` does not exist in `parent`.
   void unknown_key(Value& parent, std::size_t found, ErrorCode code) {
     const std::string key = path_[found];
     if (parent.list()) {
@@ -152,8 +153,7 @@ class Application {
         help += (path == deeper.front() ? " '" : " or '") + path + "'";
       return error(code, found + 1, unknown(found), help + "?");
     }
-    // A key that the schema declares but that is not written is skipped: the key after it is the
-    // unknown one.
+    // Skip keys that the schema declares but the recipe lacks: the unknown key comes after them.
     const Value nothing;
     const Value* last = &parent;
     while (found + 1 < path_.size() && keys_.declared(recipe_, std::span(path_).first(found + 1))) {
@@ -179,20 +179,20 @@ class Application {
     error(code, found + 1, unknown(found), std::move(help));
   }
 
-  /// Advice on what to write instead of the key after the first `found` ones, which the schema does
-  /// not accept.
+  /// Advice on what to write instead of `path_[found]`, which the schema does not accept.
   std::string other_place(std::size_t found, const std::vector<std::string>& declared) const {
     if (found == 0 && !override_.value_text.empty())
       return "for a value of your own: +vars." + override_.key + "=" + override_.value_text;
-    return declared.empty() ? "" : "'" + dotted(found) + "' takes " + join(declared, ", ");
+    return declared.empty() ? ""
+                            : "the keys of '" + dotted(found) + "' are: " + join(declared, ", ");
   }
 
   std::string unknown(std::size_t found) const {
     return "unknown key '" + path_[found] + "'" + (found ? " in '" + dotted(found) + "'" : "");
   }
 
-  /// Where the keys of `parent`, at the first `found` keys of the path, are documented: it accepts
-  /// no others.
+  /// Advice that names the command that lists the keys of `parent`, the value at the first `found`
+  /// keys of the path. Empty if `parent` is not in a stage with a kind.
   std::string where_listed(const Value& parent, std::size_t found) const {
     const Value* stage = found > 0 ? recipe_.find(path_[0]) : nullptr;
     const Value* kind = stage ? stage->find("kind") : nullptr;
@@ -207,8 +207,8 @@ class Application {
     return "`retort explain " + name + "` lists its keys";
   }
 
-  /// Where the key after the first `found` ones exists below `parent`: lr as train.lr. A few
-  /// places, or none.
+  /// The places below `parent` that have a key `path_[found]`, such as train.lr for lr. Empty if
+  /// there are more than a few.
   std::vector<std::string> keys_below(const Value& parent, std::size_t found) const {
     constexpr std::size_t kMaxPlaces = 3;
     std::vector<std::string> at(path_.begin(), path_.begin() + static_cast<std::ptrdiff_t>(found));
@@ -241,8 +241,8 @@ class Application {
     }
   }
 
-  /// Writes the value at the path and creates mappings on the way; replaces anything that is not a
-  /// container.
+  /// Writes `value` at the path. Creates mappings on the way and replaces anything there that is
+  /// not a container.
   void create(Value value) {
     Value* parent = &recipe_;
     for (std::size_t i = 0; i + 1 < path_.size(); ++i) {
@@ -299,7 +299,7 @@ class Application {
     }
   }
 
-  /// Hydra replaces a mapping by a scalar silently.
+  /// Warns that a scalar has replaced a mapping, which Hydra does silently.
   void warn_of_loss() {
     errors_.push_back(
         {ErrorCode::kContainerClash,
@@ -348,7 +348,8 @@ class Application {
     }
   }
 
-  /// append(x), replace(x) and so on; a list that exists only in the schema grows from its default.
+  /// Applies append(x), replace(x) and the other edits. A list that only the schema declares starts
+  /// from its default.
   void edit() {
     const Edit& edit = *override_.edit;
     std::size_t found = 0;
@@ -400,7 +401,7 @@ class Application {
     }
   }
 
-  /// An entry of a mapping that is merged in; its key may contain dots.
+  /// For an entry of a mapping that is merged in. `key` may contain dots.
   Application(Value& recipe, const Override& override, const RecipeKeys& keys,
               std::span<const Alias> aliases, KeyPlaces& places, Diagnostics& errors,
               std::vector<std::string> path, std::string key)

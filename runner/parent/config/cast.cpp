@@ -20,7 +20,7 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(start, text.find_last_not_of(kBlanks) + 1 - start);
 }
 
-/// `text` without the separators of its digits; nullopt if a '_' is not between two digits.
+/// `text` without the '_' between digits; nullopt if a '_' is not between two digits.
 std::optional<std::string> without_separators(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -31,7 +31,7 @@ std::optional<std::string> without_separators(std::string_view text) {
   return result;
 }
 
-/// An integer from "-12", of any length; `digits` has no '+' sign.
+/// Parses an integer of any length, such as "-12"; `digits` has no '+' sign.
 Value integer(std::string digits, Location where) {
   const bool negative = digits.starts_with('-');
   const std::size_t first = std::min(digits.find_first_not_of('0', negative), digits.size() - 1);
@@ -57,8 +57,8 @@ std::optional<Value> integer_from(std::string_view text, Location where) {
   return integer(std::move(*digits), where);
 }
 
-/// What Python's float() accepts: digits[.digits][e[+-]digits] with a digit before or after the
-/// point, inf or nan.
+/// Parses what Python's float() accepts: digits[.digits][e[+-]digits] with a digit before or after
+/// the point, inf or nan. Nullopt for anything else.
 std::optional<double> float_from(std::string_view text) {
   auto digits = without_separators(without_blanks(text));
   if (!digits) return std::nullopt;
@@ -86,7 +86,7 @@ std::optional<double> float_from(std::string_view text) {
   return rest.empty() ? std::optional(parse_double(*digits)) : std::nullopt;
 }
 
-/// Converts scalars by one of the casts.
+/// Converts values by int(), float(), str() or bool().
 class Cast {
  public:
   explicit Cast(const FunctionCall& call) : name_(call.name) {}
@@ -179,7 +179,8 @@ class Cast {
     std::string text = *value.text();
     std::ranges::transform(text, text.begin(),
                            [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    if (text != "true" && text != "false") fail(value, "of strings it accepts only true and false");
+    if (text != "true" && text != "false")
+      fail(value, "the only strings it accepts are true and false");
     return {text == "true", value.where};
   }
 

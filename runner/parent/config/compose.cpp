@@ -42,15 +42,15 @@ Diagnostic recipe_not_found(const std::string& recipe, const ConfigFiles& config
   const std::vector<std::string> names = configs.options("");
   std::string help = did_you_mean(recipe, names);
   if (help.empty() && !names.empty()) {
-    help = "there are:";
+    help = "available:";
     for (const std::string& name : names) help += " " + name;
   }
   return {
       ErrorCode::kRecipeNotFound, {}, "", "there is no recipe '" + recipe + "'", std::move(help)};
 }
 
-/// The aliases of a config and of those it includes by name; those of the including config win.
-/// Ignores errors other than invalid aliases, since the defaults list reads the same files again.
+/// Collects the aliases of a config and of the configs that it includes by name; the including
+/// config takes precedence. Ignores errors in defaults lists, which build_defaults() reports.
 void collect_aliases(ConfigFiles& configs, const ConfigDocument& document,
                      std::vector<const ConfigDocument*>& seen, std::vector<Alias>& aliases,
                      Diagnostics& errors) {
@@ -66,7 +66,7 @@ void collect_aliases(ConfigFiles& configs, const ConfigDocument& document,
   }
 }
 
-/// True if it is about an entry of the defaults list, not about a value.
+/// True if `override` changes an entry of the defaults list, not a value.
 bool chooses_config(const Override& override, const ConfigFiles& configs) {
   if (override.edit || (override.value && override.value->map())) return false;
   const bool deletes_path =
@@ -74,7 +74,8 @@ bool chooses_config(const Override& override, const ConfigFiles& configs) {
   return deletes_path || configs.is_group(override.key);
 }
 
-/// Separates overrides of the defaults list from those of values; rejects all others.
+/// Splits `overrides` into `choices`, which change the defaults list, and `values`; reports all
+/// others as errors.
 void divide(std::span<const Override> overrides, const ConfigFiles& configs,
             std::vector<Override>& choices, std::vector<Override>& values, Diagnostics& errors) {
   for (Override override : overrides) {
@@ -99,7 +100,7 @@ void divide(std::span<const Override> overrides, const ConfigFiles& configs,
   }
 }
 
-/// Gives the key its own name in `mapping`, if that is a mapping and does not hold it already.
+/// Renames the key `name.other` to `name.own`, if `mapping` is a mapping without `name.own`.
 void use_own_name(Value& mapping, const OtherName& name) {
   auto* const map = mapping.map();
   if (!map || mapping.find(name.own)) return;
@@ -107,7 +108,7 @@ void use_own_name(Value& mapping, const OtherName& name) {
   if (found != map->end()) found->key = name.own;
 }
 
-/// Overrides renamed to a recipe's keys.
+/// Returns `overrides` with Hydra's keys and other names replaced by a recipe's own keys.
 std::vector<Override> in_our_terms(std::vector<Override> overrides,
                                    std::span<const OtherName> names) {
   std::erase_if(overrides, [](const Override& override) { return override.key == kSearchPath; });
@@ -158,7 +159,7 @@ void report_mandatory(const Value& value, const std::string& name, const std::st
                       Diagnostics& errors) {
   if (is_mandatory(value)) {
     errors.push_back({ErrorCode::kMandatoryValue, value.where, pointer,
-                      "'" + name + "' must be given", "give it: " + name + "=VALUE"});
+                      "'" + name + "' must be given", "set it: " + name + "=VALUE"});
   }
   const auto below = [&](const std::string& key, const Value& child) {
     report_mandatory(child, name.empty() ? key : name + "." + key, pointer_to(pointer, key),
@@ -172,7 +173,7 @@ void report_mandatory(const Value& value, const std::string& name, const std::st
   }
 }
 
-/// True if its value is not known yet: an interpolation, or a mandatory value.
+/// True if `value` is not known yet: it is or contains an interpolation or a mandatory value.
 bool is_open(const Value& value) {
   if (is_mandatory(value) || is_interpolation(value)) return true;
   const auto* list = value.list();
@@ -183,8 +184,8 @@ bool is_open(const Value& value) {
           }));
 }
 
-/// True if the error is caused by a value that is not known yet, at its place or in the `kind` of
-/// an enclosing mapping.
+/// True if the error is caused by a value that is not known yet: the value at its place, or the
+/// `kind` of an enclosing mapping.
 bool is_about_open(const Diagnostic& error, const Value& recipe) {
   if (is_open(nearest(recipe, error.pointer))) return true;
   for (std::string place = error.pointer; !place.empty();) {
@@ -195,14 +196,14 @@ bool is_about_open(const Diagnostic& error, const Value& recipe) {
   return false;
 }
 
-/// True if the error is about something missing, which an override that cannot be applied may have
-/// been meant to set.
+/// True if the error is about something missing, which an override that could not be applied may
+/// have been meant to set.
 bool is_about_missing(const Diagnostic& error) {
   return error.code == ErrorCode::kMandatoryValue || error.code == ErrorCode::kMissingKey ||
          error.code == ErrorCode::kInterpolationUnknown;
 }
 
-/// Replaces a sweep by its first value; false: it has none that can be named.
+/// Replaces a sweep by its first listed value; false if the sweep lists none.
 bool take_first_value(Override& override) {
   if (!override.sweep) return true;
   if (override.sweep->choices.empty()) return false;
@@ -222,14 +223,14 @@ Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
                                 const RecipeKeys& schemas, Sources& sources) {
   Composer composer(std::move(request), schemas, sources);
   const ComposeRequest& asked = composer.request_;
-  constexpr std::size_t kMostOverrides = 10'000;  // each is searched among all keys
+  constexpr std::size_t kMostOverrides = 10'000;  // each one searches all keys
   if (asked.overrides.size() > kMostOverrides) {
     return Diagnostic{ErrorCode::kUsage,
                       {},
                       "",
-                      std::to_string(asked.overrides.size()) + " overrides are more than " +
+                      std::to_string(asked.overrides.size()) + " overrides exceed the limit of " +
                           std::to_string(kMostOverrides),
-                      "write them into a recipe"};
+                      "move some of them into a recipe"};
   }
   std::vector<Override> typed;
   for (std::size_t i = 0; i < asked.overrides.size(); ++i) {
@@ -268,7 +269,7 @@ Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
     return document->contents.find("schema") != nullptr;
   };
   if (std::ranges::any_of(seen, has_schema)) add_common_aliases(composer.aliases_);
-  std::erase_if(composer.aliases_, [&](const Alias& alias) {  // a recipe's own key means itself
+  std::erase_if(composer.aliases_, [&](const Alias& alias) {  // a recipe's own key takes precedence
     const auto has_key = [&](const ConfigDocument* document) {
       return document->contents.find(alias.name) != nullptr;
     };
@@ -316,11 +317,11 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
     (found.severity == Severity::kError ? errors : result.warnings).push_back(std::move(found));
   };
   result.warnings = configs_->warnings();
-  result.unresolved.where = primary_->contents.where;  // the first layer may be of another file
+  result.unresolved.where = primary_->contents.where;  // the first layer may come from another file
   take_hydra_block(result.unresolved, has_schema, result.warnings);
   if (has_schema) {
     values = in_our_terms(std::move(values), names);
-  } else {  // nothing is run, so Hydra's settings of runs have no effect
+  } else {  // nothing runs, so Hydra's settings of runs have no effect
     std::erase_if(values,
                   [](const Override& override) { return override.key.starts_with("hydra."); });
   }
@@ -387,7 +388,7 @@ Result<Value> Composer::validated(const Composition& composition, Diagnostics* w
   return errors;
 }
 
-/// The errors of a composition to which not every override could be applied.
+/// The schema errors of a composition that lacks the overrides that could not be applied.
 Diagnostics Composer::other_errors(const Composition& composition) const {
   if (!composition.has_schema) return {};
   auto recipe = validated(composition);
@@ -425,7 +426,7 @@ std::optional<Composition> compose_leniently(Composer& composer, std::span<const
         return error.where.source && error.where.source == override.where.source;
       });
     };
-    // The error may also be in a file that an override leads to.
+    // The error may also be in a file that an override includes.
     if (std::erase_if(overrides, is_blamed) == 0) overrides.pop_back();
   }
 }

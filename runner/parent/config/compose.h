@@ -20,10 +20,10 @@
 
 namespace runner {
 
-/// The value of an environment variable; nullopt when it is not set.
+/// Returns the value of an environment variable; nullopt if it is not set.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// The usual Environment: that of this process.
+/// The default Environment: reads the environment of this process.
 std::optional<std::string> process_environment(const std::string& name);
 
 /// What to compose: a recipe by name or file, and the command line's overrides.
@@ -42,12 +42,13 @@ struct ComposeRequest {
 struct Composition {
   std::filesystem::path file;  ///< the primary file
   Value unresolved;            ///< defaults merged, overrides applied, interpolations not resolved
-  bool has_schema =
-      false;  ///< it has `schema:`, so it is a recipe; else any document, composed by Hydra's rules
-  DefaultsList defaults = {};  ///< the configs it was composed from, and the choices
-  std::vector<Value> layers =
-      {};  ///< the merged parts, in merge order: each config's keys, placed at its package
-  std::vector<Override> overrides = {};  ///< the overrides applied after them
+  /// True for a recipe, which has `schema:`; false for any other document, composed by Hydra's
+  /// rules.
+  bool has_schema = false;
+  DefaultsList defaults = {};  ///< the configs that were composed, and the chosen options
+  /// The keys of each config, placed at its package, in merge order.
+  std::vector<Value> layers = {};
+  std::vector<Override> overrides = {};  ///< the overrides applied after merging
   std::vector<std::string> typed = {};   ///< the overrides as typed, without secrets; for records
   Diagnostics warnings = {};
 };
@@ -60,8 +61,8 @@ struct Composition {
 ///   auto recipe = composer->validated(*composition);
 class Composer {
  public:
-  /// Fails only if there is no such recipe; compose() reports all other errors. Arguments passed by
-  /// reference must outlive the Composer.
+  /// Fails only if there is no such recipe or there are too many overrides; compose() reports all
+  /// other errors. Arguments passed by reference must outlive the Composer.
   static Result<Composer> open(ComposeRequest request, const FileSystem& files,
                                const RecipeKeys& schemas, Sources& sources);
 
@@ -75,21 +76,21 @@ class Composer {
   /// The errors in the recipe's aliases and in the overrides as typed.
   const Diagnostics& errors() const { return errors_; }
 
-  /// Follows the defaults lists, merges, and applies `overrides`, none of which may be a sweep.
-  /// Reports all errors at once if one does not hide the next, together with the schema errors of
-  /// the rest.
+  /// Follows the defaults lists, merges the configs and applies `overrides`, none of which may be a
+  /// sweep. Reports as many errors at once as possible, including schema errors in the parts that
+  /// could be composed.
   Result<Composition> compose(std::span<const Override> overrides);
 
   /// Composes a single run from the overrides as typed; rejects sweeps.
   Result<Composition> compose_once();
 
-  /// The composition with interpolations resolved (interpolation.h), for documents that no schema
-  /// describes. Warnings about deprecated keys are added to `warnings`.
+  /// Returns the composition with interpolations resolved (interpolation.h), for documents that no
+  /// schema describes. Adds warnings about deprecated keys to `warnings`.
   Result<Value> resolve(const Composition& composition, Diagnostics* warnings = nullptr) const;
 
-  /// The composition as a recipe: resolved, checked by the schemas, with every default filled in.
-  /// No other code validates a recipe. A mandatory value that is still missing is an error,
-  /// reported together with the schema errors of the rest.
+  /// Returns the composition as a recipe: interpolations resolved, checked against the schemas, and
+  /// defaults filled in. Every recipe is validated here and nowhere else. A mandatory value that is
+  /// still missing is an error, reported together with the schema errors of the rest.
   Result<Value> validated(const Composition& composition, Diagnostics* warnings = nullptr) const;
 
  private:
@@ -105,18 +106,18 @@ class Composer {
   Sources& sources_;
   std::unique_ptr<ConfigFiles> configs_;
   std::filesystem::path file_;
-  std::string name_;                         // of the primary config; used in messages
-  const ConfigDocument* primary_ = nullptr;  // null: its file is invalid
+  std::string name_;                         // the name of the primary config; used in messages
+  const ConfigDocument* primary_ = nullptr;  // null if its file is invalid
   std::vector<Alias> aliases_;
   std::vector<Override> overrides_;
   std::vector<std::string> typed_;  // without secrets
   Diagnostics errors_;
 };
 
-/// Composes with as many of `words`, overrides as typed, as can be parsed and applied: for
-/// completion of an unfinished command line. A sweep counts as its first value. Returns nullopt if
-/// the recipe does not compose even without overrides. `composer` was opened without them.
-/// `sources` must outlive the composition.
+/// Composes with those of `words`, overrides as typed, that can be parsed and applied. Used to
+/// complete an unfinished command line. A sweep counts as its first value. Returns nullopt if the
+/// recipe does not compose even without overrides. `composer` must have been opened without
+/// overrides. `sources` must outlive the composition.
 std::optional<Composition> compose_leniently(Composer& composer, std::span<const std::string> words,
                                              Sources& sources);
 

@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Row = std::array<std::string, 4>;
 
-/// Columns with their minimum width, the first row as a heading.
+/// Formats `rows` as aligned columns; the first row is the heading.
 std::string table(const std::vector<Row>& rows) {
   std::array<std::size_t, 4> widths = {};
   for (const Row& row : rows) {
@@ -71,7 +71,7 @@ Json defaults_tree_json(const DefaultsList& list) { return branch(list.tree); }
 std::string search_path_text(const ConfigFiles& configs) {
   std::string text;
   for (const auto& folder : configs.folders()) {
-    text += folder.string() + (configs.has_folder(folder) ? "\n" : "    (not there)\n");
+    text += folder.string() + (configs.has_folder(folder) ? "\n" : "    (missing)\n");
   }
   return text;
 }

@@ -16,13 +16,13 @@ namespace runner {
 /// One parsed config file.
 struct ConfigDocument {
   std::filesystem::path file;
-  Value contents;  ///< a mapping, with `defaults` still in it; or a list, for a package that is one
-  std::optional<std::string> package;  ///< of the "# @package" header; empty for _global_
+  Value contents;  ///< a mapping that still contains `defaults`, or a list if the package is a list
+  std::optional<std::string> package;  ///< from the "# @package" header; nullopt if there is none
 };
 
-/// The config files below some folders, each read once. A config has a name without extension:
-/// "classify", or "model/tiny" for the option tiny of the group model. The first folder that
-/// contains the file wins.
+/// Finds and reads the config files below a list of folders; each file is read once. A config is
+/// named without its extension: "classify", or "model/tiny" for the option tiny of the group model.
+/// The first folder that contains the file wins.
 class ConfigFiles {
  public:
   /// `files` and `sources` are borrowed.
@@ -44,7 +44,7 @@ class ConfigFiles {
   /// is invalid; its errors are added to `errors` the first time.
   const ConfigDocument* read(const std::filesystem::path& file, Diagnostics& errors);
 
-  /// The warnings of the files read so far.
+  /// The warnings from the files read so far.
   const Diagnostics& warnings() const { return warnings_; }
 
  private:
@@ -53,7 +53,7 @@ class ConfigFiles {
   Sources& sources_;
   Diagnostics warnings_;
   std::map<std::filesystem::path, std::unique_ptr<ConfigDocument>> read_;
-  // Cached queries of the file system: a sweep repeats them for every trial.
+  // Cached file-system queries, which a sweep repeats for every trial.
   mutable std::map<std::string, std::optional<std::filesystem::path>> found_;
   mutable std::map<std::string, bool> is_group_;
 };

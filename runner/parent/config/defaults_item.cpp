@@ -20,7 +20,7 @@ struct BadItem {
   throw BadItem{{code, where, "/defaults", std::move(message), std::move(help)}};
 }
 
-/// Rejects names that could lead out of the folders.
+/// Rejects names that could lead out of the config folders.
 void check_name(const std::string& name, const Location& where) {
   std::istringstream parts(name);
   bool good = !name.empty() && name.find_first_of("\\\n\t:") == name.npos && !name.ends_with('/');
@@ -37,7 +37,7 @@ void check_name(const std::string& name, const Location& where) {
 
 /// Removes "@package" from the end of `written` and stores it in `item`.
 void take_package(std::string& written, DefaultsItem& item, const Location& where) {
-  const std::size_t brace = written.rfind('}');  // ${db@backup} names a choice
+  const std::size_t brace = written.rfind('}');  // the @ in ${db@backup} belongs to a choice
   const std::size_t at = written.find('@', brace == written.npos ? 0 : brace);
   if (at == written.npos) return;
   item.package = written.substr(at + 1);
@@ -52,8 +52,8 @@ void take_package(std::string& written, DefaultsItem& item, const Location& wher
   }
 }
 
-/// The name relative to the root: a leading slash means absolute, other names are relative to the
-/// group of the list's config.
+/// The name relative to the root. A leading slash means that it is absolute; other names are
+/// relative to `group`, the group of the config that contains the list.
 std::string absolute(const std::string& name, const std::string& group) {
   if (name.starts_with('/')) return name.substr(1);
   return group.empty() ? name : group + "/" + name;
@@ -68,7 +68,8 @@ std::string dotted(std::string group) {
   return group;
 }
 
-/// Words before the group: "optional", "override".
+/// Removes the keywords "optional" and "override" from the start of `key` and stores them in
+/// `item`.
 std::string take_keywords(std::string key, DefaultsItem& item, const Location& where) {
   for (std::size_t blank; (blank = key.find(' ')) != key.npos;) {
     const std::string word = key.substr(0, blank);
@@ -235,7 +236,7 @@ void merge(Value& base, Value over, const std::string& pointer, Diagnostics& err
                       over.where,
                       pointer,
                       "a mapping cannot be merged into an interpolation",
-                      "write the mapping out where the interpolation is",
+                      "replace the interpolation with the mapping itself",
                       {{base.where, "the interpolation"}}});
     return;
   }
@@ -247,7 +248,7 @@ void merge(Value& base, Value over, const std::string& pointer, Diagnostics& err
     base = std::move(over);
     return;
   }
-  // With another kind it is something else: errors are reported there.
+  // A new kind makes it a different object, so errors point to where the new kind is written.
   const Value *kind = base.find("kind"), *new_kind = over.find("kind");
   if (new_kind && (!kind || !same_data(*kind, *new_kind))) base.where = over.where;
   for (Entry& entry : *over.map()) {

@@ -19,27 +19,26 @@ struct DefaultsItem {
     kOverride,  ///< another option for a group of an earlier item: {override data: cub200}
   };
   Kind kind = Kind::kSelf;
-  std::string name =
-      {};  ///< of the config or the group, relative to the root: "classify", "model/backbone"
+  /// The name of the config or group, relative to the root: "classify", "model/backbone".
+  std::string name = {};
   std::string package = {};  ///< where its keys are placed, below the list's own package: the group
                              ///< as written, or the text after @
-  bool has_package = false;  ///< given by @, so it overrides the option's "# @package" header
-  std::vector<std::string> options = {};  ///< for a group: usually one; none for null
-  bool is_list = false;    ///< the options are written as a list, perhaps of one: not a choice that
-                           ///< can be named
+  bool has_package = false;  ///< written with @, so it overrides the option's "# @package" header
+  std::vector<std::string> options = {};  ///< of a group: usually one; none for null
+  bool is_list = false;    ///< the options are a list, even of one: ${group} cannot refer to them
   bool mandatory = false;  ///< ???: the user must choose
   bool optional = false;   ///< a missing config is skipped
-  Location where = {};     ///< place of the option, or of the whole item
+  Location where = {};     ///< the location of the option, or of the whole item
   bool from_command_line = false;
 
   bool has_interpolation() const;
 };
 
-/// The key by which a command line overrides a group's choice, also used in messages: the group,
-/// with @ and the package unless that is the group's own. `package` is absolute.
+/// The key that overrides the choice for a group on the command line and names it in messages: the
+/// group, followed by @ and the absolute `package` unless that is the group's own.
 std::string choice_key(const std::string& group, const std::string& package);
 
-/// The absolute package of `item` in a list whose config has the package `parent`.
+/// The absolute package of `item` in the defaults list of a config with the package `parent`.
 std::string package_below(const std::string& parent, const DefaultsItem& item);
 
 /// Reads the `defaults` of `document`, a config of the group `group` ("" at the top). If `_self_`
@@ -55,7 +54,7 @@ void merge(Value& base, Value over, const std::string& pointer, Diagnostics& err
 /// True if `value` is the text `???`, which must be replaced.
 bool is_mandatory(const Value& value);
 
-/// True if `value` contains `${`, so that its final value is known only later.
+/// True if `value` is a text with `${`, so its final value is known only after resolving.
 bool is_interpolation(const Value& value);
 
 /// The error for merging a list with a mapping: `over` cannot replace `base`.

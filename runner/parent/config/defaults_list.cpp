@@ -25,8 +25,8 @@ std::string group_of(const std::string& config) {
 /// A config being added to the list, or an item that waits for the choices it depends on.
 struct ListNode {
   std::string text;
-  std::optional<ConfigPart> part;       // of _self_
-  std::optional<DefaultsItem> waiting;  // holds ${group}
+  std::optional<ConfigPart> part;       // set for _self_
+  std::optional<DefaultsItem> waiting;  // an item with ${group}
   std::string package, parent, group;   // of the list that contains `waiting`
   std::vector<std::unique_ptr<ListNode>> children;
 };
@@ -94,8 +94,8 @@ class Tree {
     expand_waiting();
   }
 
-  /// Adds everything below a config. An override item affects the items before it, so the list is
-  /// walked from its end.
+  /// Adds the items of a config's defaults list. An override item affects the items before it, so
+  /// the list is walked from its end.
   void visit(ListNode& node, const ConfigDocument& document, const std::string& name,
              const std::string& package, const std::string& parent) {
     if (const auto cycle = std::ranges::find(open_, &document); cycle != open_.end()) {
@@ -133,11 +133,11 @@ class Tree {
   }
 
   void register_override(const DefaultsItem& item, const std::string& parent_package) {
-    if (item.name.starts_with("hydra/")) return;  // Hydra's own groups: its log, its launcher
+    if (item.name.starts_with("hydra/")) return;  // Hydra's own groups, such as its launcher
     if (in_waiting_) {
       return error(ErrorCode::kBadDefaults, item.where,
-                   "a config chosen by an interpolation cannot hold overrides",
-                   "move the override to the config that chooses");
+                   "a config chosen by an interpolation cannot contain overrides",
+                   "move the override to the config that contains the interpolation");
     }
     choices_.choose(item, choice_key(item.name, package_below(parent_package, item)));
   }
@@ -188,7 +188,7 @@ class Tree {
     item_where_ = outer;
   }
 
-  /// A header is absolute, with or without _global_.
+  /// The absolute package that a header names, with or without _global_.
   static std::string header_package(const std::string& header) {
     return package_below("", {.package = header.starts_with("_here_") ? "" : header});
   }
@@ -223,7 +223,7 @@ class Tree {
     if (item.mandatory) {
       return error(
           ErrorCode::kMandatoryValue, item.where, "an option of '" + key + "' must be chosen",
-          "give it: " + key + "=OPTION; options: " + join(files_.options(item.name), ", "));
+          "choose one: " + key + "=OPTION; options: " + join(files_.options(item.name), ", "));
     }
     if (!item.is_list && !item.options.empty()) {
       add_option(node, item, item.options.front(), parent_package, parent);
@@ -249,8 +249,8 @@ class Tree {
     add_config(node, item, item.name + "/" + option, parent_package, parent);
   }
 
-  /// Expands items that contain ${group} until no more can be resolved: one item may choose the
-  /// group that another one refers to.
+  /// Expands items that contain ${group} until no more can be resolved, since one item may choose
+  /// the option that another refers to.
   void expand_waiting() {
     in_waiting_ = true;
     for (bool progress = true; progress;) {
@@ -313,7 +313,7 @@ class Tree {
     }
   }
 
-  /// The tree without what only the construction needs, and its parts in order.
+  /// Converts `node` to a DefaultsNode, and adds its configs to `parts` in order.
   static DefaultsNode flattened(const ListNode& node, std::vector<ConfigPart>& parts) {
     DefaultsNode result{node.text};
     if (node.part) parts.push_back(*node.part);
@@ -326,11 +326,11 @@ class Tree {
   const std::string name_;
   GroupChoices choices_;
   std::map<std::string, DefaultsItem> chosen_;  // the final item of each group
-  std::vector<DefaultsItem> appended_;          // to the primary's list
+  std::vector<DefaultsItem> appended_;          // appended to the primary config's list
   std::vector<const ConfigDocument*> open_;     // being visited, outermost first
   std::vector<ListNode*> waiting_;
   bool in_waiting_ = false;
-  Location item_where_;  // of the item that led here
+  Location item_where_;  // of the item that included the current config
   std::size_t visited_ = 0;
   Diagnostics errors_;
 };

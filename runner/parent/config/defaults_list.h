@@ -15,12 +15,12 @@ struct ConfigPart {
   std::string name;  ///< "model/tiny"
   const ConfigDocument* document;
   std::string package;  ///< where its keys are placed, "model.backbone"; empty for the root
-  std::string parent;   ///< the config whose defaults list includes it; empty for the primary
+  std::string parent;   ///< the config that includes it in its defaults list; empty for the primary
 };
 
 /// The choice for a group of the defaults lists.
 struct GroupChoice {
-  std::string key;                    ///< as an override names it: "model/backbone", "db@source"
+  std::string key;                    ///< the key of an override: "model/backbone", "db@source"
   std::optional<std::string> option;  ///< nullopt for null
 };
 
@@ -34,18 +34,18 @@ struct DefaultsList {
   std::vector<ConfigPart> parts;
   std::vector<GroupChoice> choices;  ///< excludes lists of options and configs included by name
   DefaultsNode tree;
-  /// ~key and key=null where no list has the group `key`, but the configs themselves contain such a
-  /// key.
+  /// Overrides ~key and key=null that refer to values: no defaults list has the group `key`, but
+  /// the configs contain such a key.
   std::vector<Override> about_values;
 };
 
 /// Follows the defaults list of `primary` (the config `name`) and of every config it includes,
-/// depth first. `choices` are the overrides of configs: group=option selects another option,
-/// +group=option adds one, ++group=option does either, group=null and ~group remove it. They take
-/// precedence over the files' own `override` items, of which the last one wins. The algorithm is
-/// Hydra 1.4's, with these differences: a primary config keeps its own content whatever its list
-/// holds, ~group before +group=option replaces it, ~group also removes a list of options, and a key
-/// that is named like a group that no list has can be deleted.
+/// depth first. `choices` are the overrides of groups: group=option selects another option,
+/// +group=option adds one, ++group=option does either, and group=null and ~group remove it. They
+/// take precedence over the files' own `override` items, of which the last one wins. The algorithm
+/// is Hydra 1.4's, with these differences: a primary config keeps its own content whatever its list
+/// contains, ~group before +group=option replaces the group, ~group also removes a list of options,
+/// and a key with the name of a group that no list has can be deleted.
 Result<DefaultsList> build_defaults(ConfigFiles& files, const ConfigDocument& primary,
                                     const std::string& name, std::span<const Override> choices);
 

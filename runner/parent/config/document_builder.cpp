@@ -17,7 +17,8 @@ std::string start_in_quotes(const std::string& text) {
   return "'" + (text.size() > kMaxShown ? text.substr(0, kMaxShown) + "..." : text) + "'";
 }
 
-/// True for an integer that starts with 0 and has another value than its digits suggest.
+/// True for an integer with a leading 0 that YAML 1.1 reads as octal, so that its value differs
+/// from its digits.
 bool is_octal_trap(std::string_view text) {
   if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
   const bool is_octal = text.size() > 1 && text[0] == '0' && text[1] != 'x' && text[1] != 'b';
@@ -32,8 +33,8 @@ constexpr std::size_t kMaxFound = 100;  // errors, and as many warnings
 
 struct Size {
   std::size_t nodes = 1;
-  std::size_t bytes = 0;  ///< of texts
-  std::size_t depth = 0;  ///< of containers
+  std::size_t bytes = 0;  ///< of keys and texts
+  std::size_t depth = 0;  ///< of nested containers
 };
 
 Size measure(const Value& value) {
@@ -64,8 +65,9 @@ KeyType key_type(const Value& key) {
   return is_integer ? KeyType::kInteger : KeyType::kString;
 }
 
-/// Merged keys come first, those of the last source before the others'; the mapping's own keys win,
-/// then the earlier source. The order is PyYAML's.
+/// Merges `sources`, the mappings of `<<`, with a mapping's own entries. The mapping's own values
+/// win, then those of the earlier source. The order is PyYAML's: merged keys first, beginning with
+/// the last source.
 Value::Map merged(std::vector<Value> sources, Value::Map own) {
   Value::Map result;
   std::unordered_map<std::string, std::size_t> index;
@@ -82,8 +84,8 @@ Value::Map merged(std::vector<Value> sources, Value::Map own) {
   return result;
 }
 
-/// A scalar of a YAML file: `text` from yaml-cpp, with the tag "?" if it was unquoted and "!" if it
-/// was quoted. A tag that is unknown or does not fit is added to `errors`.
+/// Reads a scalar of a YAML file. `text` comes from yaml-cpp, with the tag "?" if it was unquoted
+/// and "!" if it was quoted. A tag that is unknown or does not fit is an error, added to `errors`.
 Value yaml_scalar(const Location& where, const std::string& tag, const std::string& text,
                   Diagnostics& errors) {
   if (tag == "!" || tag.empty() || tag == "tag:yaml.org,2002:str") return {text, where};
@@ -96,7 +98,7 @@ Value yaml_scalar(const Location& where, const std::string& tag, const std::stri
   const std::string wanted = core ? tag.substr(kCore.size()) : "";
   if (!plain && wanted != "int" && wanted != "float" && wanted != "bool" && wanted != "null") {
     return error(ErrorCode::kUnknownTag, "unknown tag '" + (core ? "!!" + wanted : tag) + "'",
-                 "remove the tag; !!str, !!int, !!float, !!bool and !!null are understood");
+                 "remove the tag; !!str, !!int, !!float, !!bool and !!null are supported");
   }
   if (plain && text == "=")
     return error(ErrorCode::kYamlSyntax, "'=' alone has another meaning in YAML", "quote it");
@@ -124,8 +126,8 @@ Value yaml_scalar(const Location& where, const std::string& tag, const std::stri
   return value;
 }
 
-/// The warning about an unquoted text that YAML 1.1 reads unexpectedly: yes, on, 010, 1:30.
-/// Nullopt: the result `read` is as expected.
+/// Returns a warning if YAML 1.1 reads the unquoted `text` unexpectedly, as it does yes, on, 010
+/// and 1:30; nullopt if the result `read` is as expected.
 std::optional<Diagnostic> yaml_trap(const std::string& text, const Value& read) {
   const auto warning = [&](const std::string& as) {
     return Diagnostic{.code = ErrorCode::kYamlTrap,
@@ -238,14 +240,14 @@ void DocumentBuilder::close() {
 void DocumentBuilder::finish(Value value, std::size_t anchor, bool is_merge) {
   if (errors_.size() >= kMaxFound) throw Stop{};
   if (++nodes_ > kMaxNodes) {
-    stop(ErrorCode::kFileTooLarge, value.where, "the file holds more than 100000 values", "");
+    stop(ErrorCode::kFileTooLarge, value.where, "the file contains more than 100000 values", "");
   }
   if (anchor) anchors_[anchor] = value;
   const Location where = value.where;
   add(std::move(value), where, is_merge);
 }
 
-/// Adds a finished value to its parent: the document, a list, or as a key or value to a mapping.
+/// Adds a finished value to its parent: the document, a list, or a mapping, as a key or value.
 void DocumentBuilder::add(Value value, const Location& where, bool is_merge) {
   if (frames_.empty()) {
     root_ = std::move(value);

@@ -18,9 +18,9 @@ namespace runner {
 ///   builder.scalar(where, "?", "1", 0);
 ///   builder.close();
 ///
-/// Errors are added to `errors`; texts that YAML 1.1 reads unexpectedly to `warnings`. Anchors are
-/// yaml-cpp's numbers; 0: none. Tags are "?" without quotes, "!" in quotes, empty for null, or
-/// written out.
+/// Adds errors to `errors`, and warnings about texts that YAML 1.1 reads unexpectedly to
+/// `warnings`. Anchors are yaml-cpp's numbers, 0 for none. A tag is "?" for an unquoted scalar, "!"
+/// for a quoted scalar, empty for null, or the tag as written.
 class DocumentBuilder {
  public:
   /// Thrown if parsing cannot usefully continue; the error is recorded first.
@@ -37,7 +37,7 @@ class DocumentBuilder {
   void open(Value container, const std::string& tag, std::size_t anchor);
   void close();
 
-  /// The document; null if there was none.
+  /// Returns the document; null if there was none.
   Value take() { return std::move(root_); }
 
  private:
@@ -49,7 +49,7 @@ class DocumentBuilder {
     Value value;
     std::size_t anchor = 0;
     Pending pending = Pending::kKey;
-    Entry next = {};  ///< its key has been read
+    Entry next = {};  ///< the current entry, once its key has been read
     std::unordered_map<std::string, Location> keys = {};
     std::vector<Value> merges = {};
   };

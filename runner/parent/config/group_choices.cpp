@@ -15,8 +15,8 @@ std::string key_of(const Override& override) {
   return override.key + "@" + (override.package->empty() ? "_global_" : *override.package);
 }
 
-/// Advice for a file's override of `key` that finds nothing: the same group from the root, or a
-/// similar name.
+/// Advice for an `override` item of a file that matches no group `key`: the same group from the
+/// root, or a similar name.
 std::string how_to_override(const std::string& key, const std::vector<std::string>& groups,
                             const std::string& value) {
   const std::string group = key.substr(0, key.find('@'));
@@ -27,7 +27,7 @@ std::string how_to_override(const std::string& key, const std::vector<std::strin
   return did_you_mean(key, groups);
 }
 
-/// Advice for a `key` that chooses nothing: the same group under another package, a similar name,
+/// Advice for a `key` that matches no group: the same group under another package, a similar name,
 /// or how to add it.
 std::string how_to_choose(const std::string& key, const std::vector<std::string>& groups,
                           const std::string& value) {

@@ -29,10 +29,10 @@ Diagnostic foreign_setting(const Override& override) {
                                           "hydra.searchpath"};
   const std::string near_name = did_you_mean(override.key, known);
   return {ErrorCode::kOverrideUnknownKey, override.key_where, "",
-          "'" + override.key + "' is a setting of Hydra's own",
-          near_name.empty() ? "of those, hydra.run.dir, hydra.sweep.dir, hydra.sweeper.params, "
-                              "hydra.job.name and hydra.searchpath are "
-                              "understood"
+          "'" + override.key + "' is one of Hydra's own settings, and not supported",
+          near_name.empty() ? "the supported ones are hydra.run.dir, hydra.sweep.dir, "
+                              "hydra.sweeper.params, hydra.job.name and "
+                              "hydra.searchpath"
                             : near_name};
 }
 
@@ -75,7 +75,7 @@ void take_hydra_block(Value& recipe, bool has_schema, Diagnostics& warnings) {
       warnings.push_back({ErrorCode::kOverrideUnknownKey,
                           value.where,
                           "",
-                          "'" + key + "' is a setting of Hydra's own and has no effect here",
+                          "'" + key + "' is one of Hydra's own settings and has no effect here",
                           "",
                           {},
                           Severity::kWarning});

@@ -12,17 +12,16 @@
 
 namespace runner {
 
-// Hydra's own settings, below the key `hydra`, those that recipes and command lines written for
-// Hydra use.
+// The settings below Hydra's own key `hydra` that recipes and command lines written for Hydra use.
 
-/// Lists further folders of configs.
+/// The key that lists more config folders.
 inline constexpr const char* kSearchPath = "hydra.searchpath";
 
-/// The name of a setting here: run.dir for hydra.run.dir; nullopt if it is not a setting or has no
-/// counterpart.
+/// Returns Retort's key for a Hydra setting, such as run.dir for hydra.run.dir; nullopt if
+/// `hydra_key` is not a setting or has no counterpart.
 std::optional<std::string> hydra_counterpart(const std::string& hydra_key);
 
-/// True for a setting that is not supported here.
+/// True for a Hydra setting that Retort does not support.
 bool is_foreign_setting(const std::string& key);
 Diagnostic foreign_setting(const Override& override);
 
@@ -30,9 +29,9 @@ Diagnostic foreign_setting(const Override& override);
 void add_hydra_search_path(std::span<const Override> overrides,
                            std::vector<std::filesystem::path>& folders, Diagnostics& errors);
 
-/// Removes a `hydra:` block from the recipe. Applies settings that have a counterpart, unless the
-/// recipe sets that itself; warns that the others have no effect. Without a schema nothing is run,
-/// so nothing is set or reported.
+/// Removes the `hydra:` block from the recipe. Applies each setting that has a counterpart, unless
+/// the recipe sets the counterpart itself, and warns that the others have no effect. Without a
+/// schema nothing runs, so nothing is set or reported.
 void take_hydra_block(Value& recipe, bool has_schema, Diagnostics& warnings);
 
 }  // namespace runner

@@ -14,11 +14,11 @@ constexpr int kDeepestReference = 200;
 constexpr std::size_t kMaxCost = 100'000;
 constexpr std::string_view kAliases = "aliases";
 
-/// The resolved value of a text under the key of a secret (secret.h).
+/// Marks `result`, the resolved value of `written`, as a secret if `written` is one (secret.h).
 std::optional<Value> as_secret_as(const Value& written, std::optional<Value> result) {
   if (!result || written.secret_as.empty()) return result;
-  // The target of a visible interpolation is also visible at its own place, except for texts of the
-  // environment.
+  // If the interpolation itself is shown, its target is visible at its own place too, except for
+  // texts from the environment.
   const bool shows_itself = written.says(written.secret_as);
   for_all(*result, [&](Value& part) {
     if (!shows_itself || part.text()) part.secret_as = written.secret_as;
@@ -40,7 +40,7 @@ Value as_unresolved(Value resolved) {
   if (!resolved.map()) for_all(resolved, escape);
   else
     for (Entry& entry : *resolved.map())
-      if (entry.key != kAliases) for_all(entry.value, escape);  // which are not resolved either
+      if (entry.key != kAliases) for_all(entry.value, escape);  // aliases are not resolved either
   return resolved;
 }
 
@@ -109,7 +109,7 @@ InterpolationPass::Resolved InterpolationPass::resolve_within(const Scope& scope
 
 const Value* InterpolationPass::remembered(const Scope& scope) {
   const auto [entry, is_new] = memos_.try_emplace(scope.value);
-  Memo& memo = entry->second;  // stays in place when others are added
+  Memo& memo = entry->second;  // the reference stays valid when others are added
   if (is_new) {
     active_.push_back(&scope);
     memo.value = resolve_text(*scope.value, scope);
@@ -129,7 +129,7 @@ void InterpolationPass::report_cycle(const Scope& scope) {
   for (auto step = start; step != active_.end(); ++step) chain += dotted_path(**step) + " -> ";
   const std::string name = dotted_path(**start);
   error(**start, ErrorCode::kInterpolationCycle, "'" + name + "' refers to itself: " + chain + name,
-        "give one of them its own value");
+        "set one of them to a value of its own");
 }
 
 InterpolationPass::Resolved InterpolationPass::resolve_text(const Value& value, const Scope& scope,
@@ -161,7 +161,7 @@ InterpolationPass::Resolved InterpolationPass::join(const TextPieces& pieces, co
   constexpr std::size_t kMaxText = 1u << 20;
   Value result{std::string(), scope.value->where};
   std::string& text = std::get<std::string>(result.data);
-  std::string reread;  // the same when compile() parses it again, for ${item.x}
+  std::string reread;  // the text to be parsed again by compile(), for ${item.x}
   bool is_read_again = false;
   const auto add = [&](const std::string& part, bool has_item) {
     text += part;

@@ -15,27 +15,27 @@ struct InterpolationSources {
   std::chrono::system_clock::time_point now;
 };
 
-/// `document` with every interpolation resolved:
+/// Returns `document` with every interpolation resolved:
 ///
-///   ${a.b} ${a[0]} ${a[b]}   a key from the root; ${.x} from the mapping or list that holds it,
-///                            ${..x} one level further out
-///   ${a.${b}}                the inner one first
+///   ${a.b} ${a[0]} ${a[b]}   a key from the root; ${.x} is relative to the mapping or list that
+///                            contains it, and ${..x} to the one around that
+///   ${a.${b}}                the inner interpolation is resolved first
 ///   ${oc.env:NAME,default}   a resolver (resolvers.h); its arguments are parsed like the values of
 ///                            overrides
 ///   \${                      a literal ${
 ///
 /// An interpolation that is the whole text keeps the type of its target, even a mapping or list.
 /// Inside a longer text it becomes text, and a container is an error. A missing key is read from
-/// the schemas' defaults. References to `???` are `???`.
-/// ${item.x} is left unresolved, and so is everything below `aliases`. Values from an environment
-/// variable named like a secret have Value::secret_as set. All errors and warnings are added to
-/// `found`, each where the interpolation is written; the value of one that failed is null. Takes
-/// time linear in the size of the document and its resolution.
+/// the schemas' defaults. References to `???` are `???`. ${item.x} and everything below `aliases`
+/// stay unresolved. Values from an environment variable with the name of a secret have
+/// Value::secret_as set. Errors and warnings are added to `found`, at the places of the
+/// interpolations; an interpolation that fails becomes null. Runs in time linear in the size of the
+/// document and its resolution.
 Value resolve_interpolations(const Value& document, const InterpolationSources& sources,
                              Diagnostics& found);
 
-/// The inverse of resolve_interpolations(): a document that resolves to `resolved`. Escapes literal
-/// ${. A text that still contains ${item.x} is already escaped.
+/// The inverse of resolve_interpolations(): returns a document that resolves to `resolved`. Escapes
+/// literal ${. A text that still contains ${item.x} is already escaped.
 Value as_unresolved(Value resolved);
 
 }  // namespace runner

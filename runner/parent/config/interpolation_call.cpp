@@ -29,7 +29,7 @@ class InterpolationPass::Call final : public ResolverContext {
       return {std::move(found.value), found.failed};
     } catch (const InterpolationSyntaxError&) {
       fail(ErrorCode::kInterpolationSyntax, "its argument is not a key",
-           "a key is written a.b, a[0], or .x for one in this mapping");
+           "a key is written a.b, a[0], or .x for a key of this mapping");
       return {.failed = true};
     }
   }
@@ -45,7 +45,7 @@ class InterpolationPass::Call final : public ResolverContext {
     return value;
   }
 
-  /// From here on, evaluated values come from a secret.
+  /// Marks all values evaluated from now on as secret.
   void set_secret() { is_secret_ = true; }
 
   void fail(ErrorCode code, const std::string& message, const std::string& help) override {

@@ -10,8 +10,8 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kFewEntries = 32;          // up to this many are searched faster than indexed
-constexpr std::size_t kMaxCompared = 1'000'000;  // names searched for similar ones
+constexpr std::size_t kFewEntries = 32;  // up to this many, a search is faster than an index
+constexpr std::size_t kMaxCompared = 1'000'000;  // names compared in search of similar ones
 
 }  // namespace
 

@@ -30,20 +30,20 @@ void add_text(TextPieces& pieces, std::string_view text) {
   else pieces.emplace_back(std::string(text));
 }
 
-/// The number of backslashes directly before `at`, not before `start`.
+/// The number of backslashes directly before `at`, counted back to `start` at most.
 std::size_t backslashes_before(std::string_view text, std::size_t at, std::size_t start) {
   std::size_t count = 0;
   while (at - count > start && text[at - count - 1] == '\\') ++count;
   return count;
 }
 
-/// A text in the grammar of overrides whose interpolations were replaced, since that grammar cannot
-/// find their ends: "a${0}${1}" stands for "a" and the interpolations 0 and 1.
+/// A text in the grammar of overrides with placeholders for its interpolations, since that grammar
+/// cannot find their ends: "a${0}${1}" stands for "a" and the interpolations 0 and 1.
 struct Template {
   std::string text;
   std::vector<std::string> interpolations;
 
-  /// Puts the interpolations back.
+  /// Returns `part` with its placeholders replaced by the interpolations.
   std::string filled(const std::string& part) const {
     std::string result;
     std::size_t at = 0;
@@ -65,7 +65,8 @@ struct Template {
   }
 };
 
-/// Puts the interpolations back, and removes the places, which point into a temporary text.
+/// Replaces the placeholders in `value` and clears its locations, which point into a temporary
+/// text.
 void finish(Value& value, const Template& written) {
   value.where = {};
   if (auto* text = std::get_if<std::string>(&value.data)) *text = written.filled(*text);
@@ -86,7 +87,7 @@ Value read(const Template& written) {
   try {
     Element element = read_override_value(source, 0);
     if (!element.value())
-      throw InterpolationSyntaxError{"a sweep or a change is not a value", "name one value"};
+      throw InterpolationSyntaxError{"a sweep or an edit is not a value", "write a single value"};
     finish(*element.value(), written);
     return *std::move(element.value());
   } catch (const OverrideError& error) {
@@ -100,7 +101,7 @@ class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
 
-  /// Everything up to the end of the text.
+  /// Parses everything up to the end of the text.
   TextPieces whole() {
     TextPieces pieces;
     while (at_ < text_.size()) {
@@ -123,7 +124,7 @@ class Reader {
     return pieces;
   }
 
-  /// A key that fills the whole text.
+  /// Parses a key that fills the whole text.
   Interpolation whole_key() {
     Interpolation result;
     key_parts(result, 0);
@@ -131,7 +132,7 @@ class Reader {
     return result;
   }
 
-  /// A value that fills the whole text.
+  /// Parses a value that fills the whole text.
   Value whole_value() { return read(value_template(0, false)); }
 
  private:
@@ -218,8 +219,8 @@ class Reader {
     }
   }
 
-  /// Parses up to the end of the text, or for an argument up to the following ',' or '}', without
-  /// the blanks around it.
+  /// Parses up to the end of the text. An argument ends at the next ',' or '}', without the blanks
+  /// around it.
   Template value_template(int depth, bool is_argument) {
     Template result;
     const std::size_t start = at_;

@@ -18,14 +18,14 @@ namespace runner {
 
 struct Interpolation;
 
-/// A text split at its interpolations: literal text, or an interpolation.
+/// A piece of a text that is split at its interpolations: literal text or an interpolation.
 using TextPiece = std::variant<std::string, std::unique_ptr<Interpolation>>;
 using TextPieces = std::vector<TextPiece>;
 
 /// One ${...}.
 struct Interpolation {
-  std::string written;           ///< "${a.b}", as it stands in the text
-  int dots = 0;                  ///< leading dots of a relative key; 0: from the root
+  std::string written;           ///< "${a.b}", as written
+  int dots = 0;                  ///< leading dots of a relative key; 0 for a key from the root
   std::vector<TextPieces> keys;  ///< ${a.b.c}: each a literal or a nested interpolation
   std::string resolver;          ///< "oc.env" of ${oc.env:HOME}; empty for a key
   std::vector<Value> arguments;  ///< of the resolver, as parse_written_value() reads them
@@ -38,15 +38,15 @@ struct InterpolationSyntaxError {
 };
 
 /// Splits `text` at its interpolations and removes the backslashes that escape `${`. Throws
-/// InterpolationSyntaxError; nesting is limited.
+/// InterpolationSyntaxError, also if interpolations are nested too deeply.
 TextPieces parse_interpolations(std::string_view text);
 
-/// A key without the braces around it: "a.b", "..a[0]". Throws InterpolationSyntaxError.
+/// Parses a key without the braces around it: "a.b", "..a[0]". Throws InterpolationSyntaxError.
 Interpolation parse_interpolation_key(std::string_view text);
 
-/// A value in the grammar of overrides, without sweeps and editing functions. Interpolations in its
-/// texts stay as written, and a quoted text has its ScalarForm; values have no place. Throws
-/// InterpolationSyntaxError.
+/// Parses a value in the grammar of overrides, without sweeps and editing functions. Interpolations
+/// in its texts stay as written, a quoted text keeps its ScalarForm, and values have no Location.
+/// Throws InterpolationSyntaxError.
 Value parse_written_value(std::string_view text);
 
 /// True for ${item.x}, which composition leaves to the compiler.
@@ -55,7 +55,7 @@ bool is_item(const Interpolation& interpolation);
 /// Calls `change` with `value` and everything in it.
 void for_all(Value& value, const std::function<void(Value&)>& change);
 
-/// The cost of copying `value`: its number of values, and a little for long texts.
+/// The cost of copying `value`: the number of values in it, plus a little for long texts.
 std::size_t copy_cost(const Value& value);
 
 /// An interpolation as shown in messages.
@@ -66,7 +66,7 @@ bool keeps_item(const TextPieces& pieces);
 /// True if `text` contains ${item.x} and has no syntax error.
 bool holds_item(const std::string& text);
 
-/// A text that resolves to `literal`.
+/// Returns a text that resolves to `literal`.
 std::string escaped(const std::string& literal);
 
 /// A value of a document and its path from the root. Borrows the value and its parent.
@@ -79,15 +79,16 @@ struct Scope {
 /// The keys from the root to `scope`.
 std::vector<std::string> path_of(const Scope& scope);
 
-/// The same as "a.b.0", and as an RFC 6901 pointer.
+/// The path from the root to `scope` as "a.b.0".
 std::string dotted_path(const Scope& scope);
+/// The path from the root to `scope` as an RFC 6901 pointer.
 std::string pointer_of(const Scope& scope);
 
-/// Finds the child of a mapping by key, or of a list by index, counted from either end. Indexes
-/// large mappings on first use, so the values must not change or move.
+/// Finds a child of a mapping by key, or of a list by index; negative indices count from the end.
+/// Indexes large mappings on first use, so the values must not change or move.
 class ChildFinder {
  public:
-  /// Null if there is no such child.
+  /// Returns null if there is no such child.
   const Value* find(const Value& parent, const std::string& key);
 
  private:
@@ -106,16 +107,17 @@ class InterpolationPass {
 
  private:
   class Call;
-  using Resolved = std::optional<Value>;  // nullopt: failed, and the error is recorded
+  using Resolved = std::optional<Value>;  // nullopt if it failed; the error is recorded
 
-  /// A text with an interpolation: being resolved, resolved, or (nullopt) failed.
+  /// The state of a text with an interpolation: being resolved (`active`), resolved, or failed
+  /// (nullopt).
   struct Memo {
     bool active = true;
     Resolved value;
   };
 
-  /// The target of a key: a value, or nothing; then also the value that lacks the key, null if the
-  /// key leads out of the document.
+  /// The result of looking up a key: its value, or the value that lacks the key. Both are empty if
+  /// the key leads out of the document.
   struct Found {
     Resolved value = {};
     bool failed = false;
@@ -125,33 +127,35 @@ class InterpolationPass {
   };
 
   void error(const Scope& scope, ErrorCode code, std::string message, std::string help = "");
-  /// True if the document has grown too large to continue; reported once.
+  /// Adds `added` to the cost. Returns true if the document has grown too large or too deep to
+  /// continue, and reports that once.
   bool exhausted(const Scope& scope, std::size_t added);
   Resolved resolve(const Scope& scope);
   Resolved resolve_within(const Scope& scope);
-  /// Resolves each text only once. Null: failed.
+  /// Resolves the text at `scope`, or returns the result of an earlier call. Null if it failed.
   const Value* remembered(const Scope& scope);
   void report_cycle(const Scope& scope);
-  /// The value of a text at `scope`, or of a resolver argument created there.
+  /// Resolves a text at `scope`, or a resolver argument that was created there.
   Resolved resolve_text(const Value& value, const Scope& scope, bool is_argument = false);
-  /// The pieces joined to one text, `written`; `???` if one of them is.
+  /// Joins the resolved pieces of the text `written`. Returns `???` if one of them is `???`.
   Resolved join(const TextPieces& pieces, const Scope& scope, const std::string& written);
   Resolved evaluate(const Interpolation& interpolation, const Scope& scope);
-  /// Reports a text that must be known now but contains ${item.x}.
+  /// Returns true, and reports an error, if the pieces contain ${item.x}, which is not known yet
+  /// and therefore cannot `use`.
   bool refuses_item(const TextPieces& pieces, const Scope& scope, const std::string& use);
-  /// `written` with the interpolations in its texts resolved; it is not part of the document. A
+  /// Resolves the interpolations in the texts of `written`, which is not part of the document. A
   /// quoted text stays a text.
   Resolved resolve_written(const Value& written, const Scope& scope);
 
   Resolved look_up(const Interpolation& interpolation, const Scope& scope);
-  /// `value`, marked entirely as a secret shown as `interpolation`.
+  /// Marks everything in `value` as a secret that is shown as `interpolation`.
   Resolved hidden(Resolved value, const Interpolation& interpolation, const Scope& scope);
-  /// The target of the interpolation's key.
+  /// Looks up the key of the interpolation.
   Found find(const Interpolation& interpolation, const Scope& scope);
   Found walk(const Scope& start, const std::vector<std::string>& keys);
-  /// remembered(), within the depth limit.
+  /// Calls remembered() within the depth limit.
   const Value* stands_for(const Scope& scope);
-  /// Continues inside the value of an interpolation on the path.
+  /// Looks up the rest of a path, `keys`, in `resolved`, the value of an interpolation on the path.
   Found descend(const Value& resolved, std::span<const std::string> keys);
   Found declared(const Scope& here, std::span<const std::string> keys);
   void report_unknown(const Interpolation& interpolation, const Scope& scope, const Found& found);

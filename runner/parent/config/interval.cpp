@@ -13,7 +13,7 @@ namespace runner {
 namespace {
 
 constexpr int kDrawnDigits = 6;
-constexpr double kLargestExact = 9007199254740992.0;  // 2^53: integers up to it are doubles
+constexpr double kLargestExact = 9007199254740992.0;  // 2^53: doubles are exact up to it
 
 std::optional<double> bound_of(const Value& value) {
   double number = 0;
@@ -46,7 +46,7 @@ Result<Interval> Interval::make(const Sweep& interval) {
   result.where_ = interval.where;
   for (const std::string& tag : interval.tags) {
     if (tag != "log")
-      return fail("an interval has no tag '" + tag + "'", "tag(log,interval(start,end))");
+      return fail("an interval has no tag '" + tag + "'", "write tag(log,interval(start,end))");
     result.is_logarithmic_ = true;
   }
   const auto start = bound_of(interval.start), stop = bound_of(interval.stop);
@@ -65,7 +65,7 @@ Result<Interval> Interval::make(const Sweep& interval) {
     return fail("a logarithmic interval starts at " + scalar_text(interval.start),
                 "start above 0, or leave tag(log,...) out");
   if (result.is_integer_ && std::max(std::abs(*start), std::abs(*stop)) > kLargestExact)
-    return fail("integers can be drawn up to 9007199254740992", "give a smaller interval");
+    return fail("integers can be drawn up to 9007199254740992", "use smaller bounds");
   return result;
 }
 
@@ -84,7 +84,7 @@ Value Interval::at(std::uint64_t draw) const {
   }
   const double shown = rounded(number);
   if (shown >= start_ && shown < stop_) number = shown;
-  if (number < start_ || number >= stop_) number = start_;  // only by rounding
+  if (number < start_ || number >= stop_) number = start_;  // possible only through rounding
   return {number, where_};
 }
 

@@ -7,17 +7,17 @@
 
 namespace runner {
 
-/// The distribution of interval(start,end): numbers from start up to but excluding end, integers if
-/// both are (an interval in int()). With tag(log,...) it is log-uniform. Real numbers are rounded
-/// to six significant digits, so that they are readable and do not depend on the machine's
-/// logarithm.
+/// The distribution of interval(start,end): numbers from start up to but excluding end. They are
+/// integers if both bounds are, as for an interval in int(). With tag(log,...) it is log-uniform.
+/// Real numbers are rounded to six significant digits, so they are readable and do not depend on
+/// the machine's logarithm.
 class Interval {
  public:
-  /// Fails if a bound is not finite, end is not above start, start of a logarithmic one is not
+  /// Fails if a bound is not finite, end is not above start, a logarithmic interval does not start
   /// above 0, or a tag is unknown.
   static Result<Interval> make(const Sweep& interval);
 
-  /// The number of values; the maximum of the type for real ones.
+  /// The number of values; the maximum of the type for real numbers.
   std::uint64_t size() const;
   /// The value that the 64 random bits `draw` select.
   Value at(std::uint64_t draw) const;

@@ -8,9 +8,9 @@
 
 namespace runner {
 
-/// The positions of keys in large mappings, by the pointers of the mappings, so that the thousandth
-/// override takes no longer than the first. Mappings may grow at their ends; call forget() if one
-/// changes otherwise.
+/// Caches the positions of keys in large mappings, by the pointers of the mappings, so the
+/// thousandth override is applied as fast as the first. Mappings may grow at their ends; call
+/// forget() after any other change.
 class KeyPlaces {
  public:
   Value* find(Value& mapping, const std::string& pointer, const std::string& key) {
@@ -29,7 +29,7 @@ class KeyPlaces {
  private:
   struct Places {
     std::unordered_map<std::string, std::size_t> by_key;
-    std::size_t known = 0;  ///< entries
+    std::size_t known = 0;  ///< the number of entries indexed so far
   };
   std::unordered_map<std::string, Places> places_;
 };

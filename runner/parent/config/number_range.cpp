@@ -21,7 +21,7 @@ struct Decimal {
   int exponent = 0;
 };
 
-/// Nullopt if the digits do not fit.
+/// Parses a decimal number; nullopt if it has too many digits.
 std::optional<Decimal> read_decimal(std::string_view text) {
   Decimal result;
   const bool negative = text.starts_with('-');
@@ -52,7 +52,7 @@ std::optional<Decimal> read_decimal(std::string_view text) {
   return result;
 }
 
-/// The digits of `number` in units of 10^exponent.
+/// The digits of `number` in units of 10^exponent; nullopt if there are too many.
 std::optional<Wide> in_units(const Decimal& number, int exponent) {
   Wide digits = number.digits, limit = 1;
   for (int i = 0; i < kMaxDigits; ++i) limit *= 10;
@@ -76,7 +76,7 @@ std::string text_of(Wide number) {
 
 bool is_integer(const Value& number) { return !std::holds_alternative<double>(number.data); }
 
-/// Booleans count as 0 and 1.
+/// Returns `number` as a decimal text; booleans count as 0 and 1.
 std::string decimal_text(const Value& number) {
   if (const auto* flag = std::get_if<bool>(&number.data)) return *flag ? "1" : "0";
   return scalar_text(number);
@@ -98,7 +98,7 @@ Result<NumberRange> NumberRange::make(const Sweep& range) {
     const auto* real = std::get_if<double>(&bounds[i]->data);
     if (real && !std::isfinite(*real)) {
       return fail(*bounds[i], "a range cannot count to " + float_text(*real),
-                  "give a finite number");
+                  "use a finite number");
     }
     result.are_integers_ = result.are_integers_ && is_integer(*bounds[i]);
     const auto read = read_decimal(decimal_text(*bounds[i]));
@@ -107,7 +107,7 @@ Result<NumberRange> NumberRange::make(const Sweep& range) {
     exponent = std::min(exponent, read->exponent);
   }
   if (numbers[2].digits == 0)
-    return fail(range.step, "a range with step 0 has no end", "give another step");
+    return fail(range.step, "a range with step 0 has no end", "use another step");
   Wide units[3];
   for (int i = 0; i < 3; ++i) {
     const auto digits = in_units(numbers[i], exponent);

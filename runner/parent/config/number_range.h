@@ -7,19 +7,20 @@
 
 namespace runner {
 
-/// The numbers of a range sweep, start + i·step without accumulated rounding: range(0,1,0.1) holds
-/// 0.3 and not 0.30000000000000004. Integers if start, stop and step are, else floats.
+/// The numbers of a range sweep, start + i·step without accumulated rounding: range(0,1,0.1)
+/// contains 0.3 and not 0.30000000000000004. They are integers if start, stop and step are,
+/// otherwise floats.
 class NumberRange {
  public:
-  /// Fails if step is 0, a bound is not finite, or the numbers need more than 36 digits side by
-  /// side.
+  /// Fails if step is 0, a bound is not finite, or the numbers need more than 36 digits in a common
+  /// unit.
   static Result<NumberRange> make(const Sweep& range);
 
   /// The number of values; the maximum of the type if there are more.
   std::uint64_t size() const { return size_; }
   /// Number `index`, below size().
   Value operator[](std::uint64_t index) const;
-  /// The reverse of `range`, which this was made from and which is not empty.
+  /// Returns the reverse of `range`, which this object was made from and which must not be empty.
   Sweep reversed(Sweep range) const;
 
  private:

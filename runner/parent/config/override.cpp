@@ -82,7 +82,7 @@ bool begins_word(char c) {
 }
 bool continues_word(char c) { return begins_word(c) || (c >= '0' && c <= '9') || c == '-'; }
 
-/// [A-Za-z_$][A-Za-z0-9_$-]*
+/// True if `text` matches [A-Za-z_$][A-Za-z0-9_$-]*.
 bool is_key_word(std::string_view text) {
   return !text.empty() && begins_word(text[0]) && std::ranges::all_of(text, continues_word);
 }
@@ -107,7 +107,7 @@ bool is_dotted(std::string_view text) {
   return is_key_word(text) || (text.find('.') != text.npos && is_joined(text, '.', is_part));
 }
 
-/// a[0].b as a.0.b; other brackets stay unchanged.
+/// Rewrites a[0].b as a.0.b; other brackets stay unchanged.
 std::string with_dotted_indices(std::string_view key) {
   std::string result;
   for (std::size_t i = 0; i < key.size(); ++i) {
@@ -131,7 +131,7 @@ void take(Element element, Override& result) {
   } else if (Sweep* sweep = element.sweep()) {
     if (sweep->kind == Sweep::Kind::kZip &&
         (result.kind != OverrideKind::kChange || result.package)) {
-      fail_override(result.where, "zip() needs its own name before it",
+      fail_override(result.where, "zip() needs a name before it",
                     "write name=zip(a=[1,2],b.c=[3,4])");
     }
     result.sweep = std::move(*sweep);
@@ -224,7 +224,7 @@ Result<Override> parse_override(const SourceText& source) {
                     ErrorCode::kInvalidUtf8);
     }
     if (const std::size_t zero = text.find('\0'); zero != text.npos) {
-      fail_override(OverridePlaces(source).at(zero), "a control character");
+      fail_override(OverridePlaces(source).at(zero), "the override contains a control character");
     }
     const std::size_t equal = text.find('=');
     read_override_key(source, 0, std::min(equal, text.size()), result);
@@ -267,7 +267,8 @@ std::string escaped_for_override(std::string_view text) {
   return result;
 }
 
-/// Backslashes before a quote, including the closing one, are doubled, and the quote is escaped.
+/// Puts `text` in quotes. Doubles backslashes before a quote, including the closing one, and
+/// escapes quotes inside.
 std::string quoted_with(std::string_view text, char quote) {
   std::string result(1, quote);
   std::size_t backslashes = 0;

@@ -23,18 +23,19 @@ struct Edit {
   std::vector<Value> values = {};  ///< what is added or removed; exactly one for kReplace
 };
 
-/// Why a list cannot be changed: "holds no 3", and what to do.
+/// Why a list cannot be changed ("has no item 3"), and what to do about it.
 struct EditProblem {
   std::string message;
   std::string help;
 };
 
-/// Applies `edit`, which is not kReplace, to `list`; changes nothing if there is a problem.
+/// Applies `edit`, which must not be kReplace, to `list`. If there is a problem, returns it and
+/// changes nothing.
 std::optional<EditProblem> apply_edit(Value::List& list, const Edit& edit);
 
 struct Override;
 
-/// Several values for one key; each trial of a sweep takes one.
+/// Several values for one key; each trial of a sweep uses one.
 struct Sweep {
   enum class Kind {
     kSimpleChoice,  ///< a,b,c
@@ -52,7 +53,7 @@ struct Sweep {
 
   std::vector<Value> choices = {};  ///< for choices, in order
 
-  /// For a range: integers, booleans (0 or 1) or floats. For an interval: only start and stop.
+  /// For a range: integers, booleans (0 or 1) or floats. An interval uses only start and stop.
   Value start = {}, stop = {}, step = {};
 
   std::vector<Value> include = {}, exclude = {};  ///< for a glob: patterns
@@ -74,8 +75,7 @@ struct Override {
   OverrideKind kind = OverrideKind::kChange;
   std::string key;  ///< as typed: "train.epochs" or, for a config group, "model/backbone"
   Location key_where = {};
-  std::string alias =
-      {};  ///< the key as typed if that is a short or historical name of `key`; else empty
+  std::string alias = {};  ///< the key as typed if it is an alias of `key`; else empty
   std::optional<std::string> package = {};  ///< the text after '@' in the key; empty for the root
   Location package_where = {};
   std::optional<Value> value =
@@ -89,8 +89,8 @@ struct Override {
 /// The prefix of a kind in messages: "", "+", "++" or "~".
 std::string_view prefix(OverrideKind kind);
 
-/// Parses `source`, which holds one override: Hydra's grammar with extensions (override_value.h).
-/// Rejects an empty key, and sweeps inside lists, mappings and other sweeps.
+/// Parses `source`, one override in Hydra's grammar with extensions (override_value.h). Rejects an
+/// empty key, and sweeps inside lists, mappings and other sweeps.
 Result<Override> parse_override(const SourceText& source);
 
 /// Parses the text before '=' in `source`, from byte `start` to `end`, and stores prefix, key and
@@ -99,19 +99,19 @@ Result<Override> parse_override(const SourceText& source);
 void read_override_key(const SourceText& source, std::size_t start, std::size_t end,
                        Override& result);
 
-/// The length of the key in `text`, without prefix, package and value, up to where it stops looking
-/// like one; for lookahead.
+/// The number of bytes at the start of `text` that can belong to a key, including its `+` and
+/// `@package`; for lookahead.
 std::size_t override_key_length(std::string_view text);
 
 /// The error for an override that lists several values where a single run is requested.
 Diagnostic needs_multirun(const Override& override);
 
-/// `value` as an override would contain it, formatted as Hydra does: no blanks, True and False,
-/// 1e-05, special characters after backslashes, quotes if it was parsed with quotes. Parses to the
-/// same value; a text that would not is quoted. A secret is shown as in records.
+/// Formats `value` as Hydra does in an override: no blanks, True and False, 1e-05, backslashes
+/// before special characters, and quotes if it was parsed with quotes. The result parses to the
+/// same value; a text is quoted if it would not. A secret is shown as in records.
 std::string element_text(const Value& value);
 
-/// "+a.b@c=value", "~a" or, for a sweep or an edit, the typed text.
+/// Formats an override: "+a.b@c=value", "~a" or, for a sweep or an edit, the typed text.
 std::string override_text(const Override& override);
 
 }  // namespace runner

@@ -29,7 +29,7 @@ bool is_choice(const Sweep& sweep) {
   return sweep.kind == Sweep::Kind::kSimpleChoice || sweep.kind == Sweep::Kind::kChoice;
 }
 
-/// "the text 'a'", "a range": an argument, for a message.
+/// Describes an argument for a message: "the text 'a'", "a range".
 std::string described(const Element& element) {
   if (const Value* value = element.value()) return describe(*value);
   if (!element.sweep()) return "a change";
@@ -49,7 +49,7 @@ std::string described(const Element& element) {
   return "";
 }
 
-/// The arguments of a call by parameter name; those not given are null.
+/// The arguments of a call by parameter name; missing ones are null.
 class Parameters {
  public:
   /// Unnamed arguments are assigned to `names` in this order, never to `only_named`.
@@ -89,7 +89,7 @@ class Parameters {
     if (Element* element = find(name)) return *element;
     fail_call(call_.where, call_.name + "() needs the argument '" + std::string(name) + "'");
   }
-  /// Null means absent.
+  /// Returns the argument `name`; null if it is absent or the value null.
   Element* optional(std::string_view name) const {
     Element* element = find(name);
     return element && element->value() && element->value()->is_null() ? nullptr : element;
@@ -119,8 +119,8 @@ Element choice(FunctionCall call) {
   for (Element& argument : call.arguments) {
     result.choices.push_back(plain_value(std::move(argument)));
     if (result.choices.back().is_null()) {
-      fail_call(result.choices.back().where, "choice() does not take null",
-                "without choice() it may be listed: a=null,1");
+      fail_call(result.choices.back().where, "choice() does not accept null",
+                "without choice(), null can be listed: a=null,1");
     }
   }
   return {std::move(result), call.where};
@@ -192,7 +192,7 @@ Element tag(FunctionCall call) {
   return sweep;
 }
 
-/// Unnamed arguments, as the simple choice that they abbreviate.
+/// Returns the unnamed arguments as the simple choice that they abbreviate.
 Sweep simple_choice(FunctionCall& call) {
   Sweep result{.where = call.where};
   for (Element& argument : call.arguments)
@@ -200,8 +200,8 @@ Sweep simple_choice(FunctionCall& call) {
   return result;
 }
 
-/// The sweep or list that sort() or shuffle() applies to, in whichever form it is given; null for
-/// several arguments.
+/// Returns the only argument of sort() or shuffle(), a sweep or a list, named or not; null if there
+/// are several.
 Element* sole_argument(FunctionCall& call, const Parameters& parameters, bool takes_zip) {
   if (Element* list = parameters.optional("list")) {
     if (!list->value() || !list->value()->list())
@@ -212,7 +212,7 @@ Element* sole_argument(FunctionCall& call, const Parameters& parameters, bool ta
   if (!sweep && call.arguments.size() == 1) {
     Element& only = call.arguments[0];
     if (only.value() && only.value()->is_null())
-      fail_call(only.where, call.name + "() does not take null");
+      fail_call(only.where, call.name + "() does not accept null");
     if (only.value()) return &only;
     sweep = &only;
   }
@@ -232,7 +232,7 @@ Element shuffle(FunctionCall call) {
   if (!sole) {
     Sweep result = simple_choice(call);
     for (const Value& value : result.choices) {
-      if (value.is_null()) fail_call(value.where, "shuffle() does not take null");
+      if (value.is_null()) fail_call(value.where, "shuffle() does not accept null");
     }
     result.shuffle = true;
     return {std::move(result), call.where};
@@ -257,7 +257,7 @@ void sort_values(std::vector<Value>& values, bool reverse) {
   });
 }
 
-/// Reverses the range if it runs in the other direction.
+/// Reverses `range` unless it already runs in the requested direction.
 void sort_range(Sweep& range, bool reverse) {
   const auto direction = compare(range.step, {std::int64_t{0}, {}});
   if ((*direction > 0) != reverse) return;
@@ -292,7 +292,7 @@ Element sort(FunctionCall call) {
   return std::move(*sole);
 }
 
-/// append(v,..), prepend(v,..), remove_value(v,..)
+/// Evaluates append(v,..), prepend(v,..) and remove_value(v,..).
 Element edit_of_values(FunctionCall call, Edit::Kind kind) {
   Parameters(call, {}, {});
   if (call.arguments.empty())
@@ -302,7 +302,7 @@ Element edit_of_values(FunctionCall call, Edit::Kind kind) {
   return {std::move(edit), call.where};
 }
 
-/// insert(index,v,..), remove_at(index)
+/// Evaluates insert(index,v,..) and remove_at(index).
 Element edit_of_place(FunctionCall call, Edit::Kind kind) {
   Parameters(call, {}, {});
   const bool inserts = kind == Edit::Kind::kInsert;

@@ -4,15 +4,15 @@
 
 namespace runner {
 
-/// Evaluates a call: Hydra's choice, range, interval, glob, shuffle, sort, tag and the casts; our
-/// own append, prepend, insert, remove_at, remove_value and replace return an Edit. Removes the
-/// quotes of arguments; texts in a sweep stay texts. Throws OverrideError for unknown names, wrong
-/// arguments and sweeps inside sweeps.
+/// Evaluates a call of one of Hydra's functions (choice, range, interval, glob, shuffle, sort, tag
+/// and the casts) or of our own (append, prepend, insert, remove_at, remove_value and replace),
+/// which return an Edit. Removes the quotes of arguments; texts in a sweep stay texts. Throws
+/// OverrideError for unknown names, wrong arguments and sweeps inside sweeps.
 ///
-/// shuffle([..]), with a list and not a sweep, uses the seed 0.
+/// shuffle([..]) of a list, not a sweep, uses the seed 0.
 Element call_function(FunctionCall call);
 
-/// Rejects a sweep or an edit where only a value is allowed.
+/// Returns the value of `element`. Throws OverrideError for a sweep or an edit.
 Value plain_value(Element element);
 
 }  // namespace runner

@@ -14,7 +14,7 @@ std::size_t blank_length(std::string_view text) {
   return std::ranges::find_if_not(text, is_blank) - text.begin();
 }
 
-/// [0-9](_?[0-9])*
+/// The length of [0-9](_?[0-9])* at the start of `text`.
 std::size_t digits_length(std::string_view text) {
   std::size_t size = 0;
   while (is_digit(at(text, size))) {
@@ -71,7 +71,8 @@ std::size_t escape_length(std::string_view text) {
   return size;
 }
 
-/// Up to the first identical quote after an even number of backslashes.
+/// The length of the quoted text at the start of `text`; 0 if there is none. It ends at the first
+/// identical quote after an even number of backslashes.
 std::size_t quoted_length(std::string_view text) {
   const char quote = at(text, 0);
   if (quote != '\'' && quote != '"') return 0;
@@ -83,7 +84,8 @@ std::size_t quoted_length(std::string_view text) {
   return 0;
 }
 
-/// Punctuation, including the blanks around it.
+/// The length of the punctuation at the start of `text`, including the blanks around it; 0 if there
+/// is none.
 std::size_t punctuation_length(std::string_view text, TokenKind& kind) {
   constexpr std::string_view kMarks = "(,)[]{}:=";
   const std::size_t before = blank_length(text);
@@ -113,7 +115,8 @@ std::size_t unquoted_length(std::string_view text, OverrideGrammar grammar) {
 OverrideLexer::OverrideLexer(std::string_view text, std::size_t start, OverrideGrammar grammar)
     : text_(text), grammar_(grammar), last_brace_(text.rfind('}')), token_(read(start)) {}
 
-/// In Hydra's grammar it ends with the first `}`; in ours with the matching one.
+/// In Hydra's grammar an interpolation ends at the first `}`; in the extended grammar it ends at
+/// the matching one.
 std::size_t OverrideLexer::interpolation_length(std::string_view rest) const {
   if (!rest.starts_with("${") || at(rest, 2) == '}') return 0;
   if (last_brace_ == text_.npos || text_.size() - rest.size() > last_brace_) return 0;

@@ -60,15 +60,15 @@ class OverrideLexer {
 
   std::string_view text_;
   OverrideGrammar grammar_;
-  std::size_t last_brace_;  ///< of the last '}': no interpolation starts after it
+  std::size_t last_brace_;  ///< the offset of the last '}'; no interpolation starts after it
   Token token_;
 };
 
 /// True if `text` is an identifier, [A-Za-z_][A-Za-z0-9_-]*.
 bool is_identifier(std::string_view text);
 
-/// The length of an unsigned integer at the start of `text`: 0, or digits with single '_' between
-/// them and no leading zero. 0 if there is none.
+/// The length of the unsigned integer at the start of `text`; 0 if there is none. An integer is 0,
+/// or digits without a leading zero and with single '_' between them.
 std::size_t integer_length(std::string_view text);
 
 }  // namespace runner

@@ -23,8 +23,8 @@ std::string without_backslashes(std::string_view escapes) {
   return result;
 }
 
-/// The text inside the quotes: backslashes before a quote of the same kind are halved, and an odd
-/// one escapes the quote.
+/// Returns the text inside the quotes. Backslashes before a quote of the same kind are halved, and
+/// an odd one escapes the quote.
 std::string unquoted(std::string_view quoted) {
   const char quote = quoted.front();
   const std::string_view inside = quoted.substr(1, quoted.size() - 2);
@@ -82,12 +82,12 @@ KeyType typed_key(const Value& key) {
   return KeyType::kString;
 }
 
-/// Finds entries of a mapping by key. As in Python 1, 1.0 and true are the same key; so are keys
+/// Finds entries of a mapping by key. As in Python, 1, 1.0 and true are the same key; so are keys
 /// with the same text.
 class KeyIndex {
  public:
-  /// The index of the entry whose key equals `key`; if there is none, `next`, which becomes its
-  /// index.
+  /// Returns the index of the entry with an equal key. If there is none, returns `next` and records
+  /// it as the index of `key`.
   std::size_t place(const Value& key, std::size_t next) {
     const auto by_text = index_.try_emplace("t" + scalar_text(key), next);
     const auto by_number = index_.try_emplace(number(key), by_text.first->second);
@@ -157,7 +157,7 @@ class Parser {
                     "close it; the character itself is written \\" + found + " inside quotes");
     }
     if (kind() == TokenKind::kIllegal && static_cast<unsigned char>(found[0]) < 0x20) {
-      fail_override(place, "a control character", "put the value in quotes");
+      fail_override(place, "the value contains a control character", "put the value in quotes");
     }
     const std::string_view typed = source_.contents;
     const std::string key(typed.substr(0, std::min(typed.find('=') + 1, start_)));
@@ -173,8 +173,8 @@ class Parser {
     lexer_.advance();
   }
 
-  /// `takes_equal`: a text without quotes may contain '='. False in a function, where name=value
-  /// has a meaning.
+  /// Parses one element. `takes_equal` allows '=' in an unquoted text; it is false inside a
+  /// function, where name=value has a meaning.
   Element element(int depth, bool takes_equal) {
     if (depth > kDeepestValue) {
       fail_override(where(), "values are nested more than 64 deep", "", ErrorCode::kNestingTooDeep);
@@ -228,7 +228,7 @@ class Parser {
     return result;
   }
 
-  /// The last of equal keys wins, at the place of the first.
+  /// Parses one entry. Among equal keys the last value wins, at the position of the first.
   void entry(Value::Map& mapping, KeyIndex& index, int depth, bool takes_equal) {
     const Value key = is_extended_ && kind() == TokenKind::kQuoted ? quoted() : text(true, false);
     expect(TokenKind::kColon);
@@ -269,8 +269,8 @@ class Parser {
     call.arguments.push_back(std::move(value));
   }
 
-  /// The name in `name=value`; empty if there is none. A column of zip() is named by a complete
-  /// key.
+  /// Returns the name in `name=value`; empty if there is none. The columns of zip() are named by
+  /// complete keys.
   std::string argument_name(bool is_zip) {
     const std::string_view rest = std::string_view(source_.contents).substr(token().start);
     std::size_t size = kind() == TokenKind::kIdentifier ? token().text.size() : 0;
@@ -317,7 +317,8 @@ class Parser {
     return false;
   }
 
-  /// Unquoted text without the blanks around it: a single token has a type, several are a string.
+  /// Parses unquoted text without the blanks around it. A single token has a type; several tokens
+  /// are a string.
   Value text(bool is_key, bool takes_equal) {
     if (kind() == TokenKind::kBlank) lexer_.advance();
     const Token first = token();

@@ -31,9 +31,9 @@ struct FunctionCall {
   std::vector<std::pair<std::string, Element>> named = {};
 };
 
-/// Parses the value of an override, which starts at byte `start`. Anything Hydra accepts has
+/// Parses the value of an override, which starts at byte `start`. Anything that Hydra accepts has
 /// Hydra's meaning. Our extensions are tried on what Hydra rejects: letters outside ASCII, `# ! & ;
-/// < > ^` and later `=` in a text without quotes, blanks after a closing quote, quoted keys of
+/// < > ^` and further `=` in an unquoted text, blanks after a closing quote, quoted keys of
 /// mappings, `${a.${b}}`, a comma before `]`, and zip(). Throws OverrideError.
 Element read_override_value(const SourceText& source, std::size_t start);
 
@@ -46,8 +46,8 @@ struct OverrideError {
 [[noreturn]] void fail_override(Location where, std::string message, std::string help = "",
                                 ErrorCode code = ErrorCode::kOverrideSyntax);
 
-/// Converts byte offsets of an override to places. Increasing offsets are cheap, whatever the
-/// length of the override.
+/// Converts byte offsets in an override to locations. Increasing offsets are cheap, however long
+/// the override is.
 class OverridePlaces {
  public:
   explicit OverridePlaces(const SourceText& source) : source_(source) {}

@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What `value` says about the dotted `key` below it: the value there, or a scalar on the path in
-/// its place. Null if it says nothing.
+/// Returns the value at the dotted `key` below `value`, or a scalar on the path that stands in its
+/// place. Null if there is neither.
 const Value* said_about(const Value& value, std::string_view key) {
   if (const Value* found = at_key(value, key)) return found;
   const std::size_t dot = key.rfind('.');
@@ -43,7 +43,7 @@ void add(const Override& override, std::string_view key, std::vector<Write>& res
     result.push_back({override.where, *value});
 }
 
-/// A value on one line.
+/// Formats `value` on one line.
 std::string line_of(const Value& value) {
   const nlohmann::ordered_json json = to_json(value);
   return json.is_string() ? json.get<std::string>() : json.dump();
@@ -54,7 +54,7 @@ std::string said_by(const Write& write) {
   return write.value ? line_of(*write.value) : "deletes it";
 }
 
-/// Files end in .yaml, so no file has such a name.
+/// True if `source` is an override. Config files end in .yaml, so no file has such a name.
 bool is_typed(const SourceText& source) {
   return source.name.starts_with("override ") && !source.name.ends_with(".yaml");
 }
@@ -138,8 +138,8 @@ std::string provenance_text(std::string_view key, const Value* value,
   for (const Write& write : writes) lines.push_back({origin_text(write.where), said_by(write)});
   std::size_t width = 0;
   for (const auto& [origin, said] : lines) width = std::max(width, origin.size());
-  std::string text = std::string(key) + ": " + (value ? line_of(*value) : "not there") + "\n";
-  const bool marks_last = lines.size() > 1 && !(value && value->map());  // for mappings, all count
+  std::string text = std::string(key) + ": " + (value ? line_of(*value) : "not set") + "\n";
+  const bool marks_last = lines.size() > 1 && !(value && value->map());  // mappings are merged
   for (const auto& line : lines) {
     text += "  " + line.first + std::string(width - line.first.size() + 4, ' ') + line.second;
     text += marks_last && &line == &lines.back() ? "    <- this one is used\n" : "\n";
@@ -218,7 +218,7 @@ std::vector<Difference> differences(const Value& before, const Value& after) {
 }
 
 std::string differences_text(const std::vector<Difference>& differences) {
-  constexpr std::size_t kWidest = 60;  // a longer line does not push away the origins of the others
+  constexpr std::size_t kWidest = 60;  // longer lines do not push all origins to the right
   std::vector<std::pair<std::string, std::string>> lines;
   std::size_t width = 0;
   for (const auto& [key, before, after, path] : differences) {

@@ -14,40 +14,41 @@
 
 namespace runner {
 
-/// The origin of a value, for people: "recipes/classify.yaml:12", or "override 'lr=1'" as it was
-/// typed. Empty if the place is unknown.
+/// Returns the origin of a value in readable form: "recipes/classify.yaml:12", or "override 'lr=1'"
+/// as it was typed. Empty if the place is unknown.
 std::string origin_text(const Location& where);
 
-/// The origin of each scalar and each empty container of `value`, by its JSON pointer: {"from":
-/// "file", "file", "line", "column"}, {"from": "override", "override": "lr=1"}, {"from": "default"}
-/// or {"from": "unknown"}.
+/// Returns the origin of each scalar and each empty container of `value`, by its JSON pointer:
+/// {"from": "file", "file", "line", "column"}, {"from": "override", "override": "lr=1"}, {"from":
+/// "default"} or {"from": "unknown"}.
 nlohmann::ordered_json origins_json(const Value& value);
 
-/// `value` as YAML, with the origin at the end of each line: "lr: 0.1    # recipes/a.yaml:3", or
-/// "default" if the value comes from a schema.
+/// Returns `value` as YAML with the origin at the end of each line: "lr: 0.1    #
+/// recipes/a.yaml:3", or "default" if the value comes from a schema.
 std::string yaml_with_origins(const Value& value);
 
 /// A file or override that sets a key.
 struct Write {
   Location where;
-  std::optional<Value> value;  ///< nullopt: the key is deleted
+  std::optional<Value> value;  ///< nullopt if the key is deleted or edited
   const Edit* edit = nullptr;  ///< borrowed from the override that edits the value: append(x)
 };
 
-/// Everything that wrote the key `key` ("train.epochs"), or the mapping that contains it, in order:
-/// `layers` are the parts of a composition as they were merged, `overrides` were applied after
-/// them. The last one counts, but mappings are merged.
+/// Returns everything that wrote the key `key` ("train.epochs") or the mapping that contains it, in
+/// order. `layers` are the parts of a composition as they were merged, and `overrides` were applied
+/// after them. The last write counts, but mappings are merged.
 std::vector<Write> writes(std::span<const Value> layers, std::span<const Override> overrides,
                           std::string_view key);
 
-/// For people. Marks the last line that counts, except for a mapping, to which all contribute:
+/// Formats `writes` for people. Marks the last one, which counts, except for a mapping, to which
+/// all contribute:
 ///
 ///   train.epochs: 8
 ///     default                               10
 ///     recipes/train/from_scratch.yaml:3     50
 ///     override 'train.epochs=8'             8    <- this one is used
 ///
-/// `value` is the final value and `fallback` the schema's default, if they exist.
+/// `value` is the final value, or null; `fallback` is the schema's default, if there is one.
 std::string provenance_text(std::string_view key, const Value* value,
                             const std::optional<Value>& fallback, const std::vector<Write>& writes);
 
@@ -64,11 +65,11 @@ struct Difference {
   std::vector<std::string> path = {};  ///< the key, part by part
 };
 
-/// All differences, in the order of `before`; keys that only `after` has come at the end of their
-/// mapping.
+/// Returns all differences, in the order of `before`. Keys that only `after` has come at the end of
+/// their mapping.
 std::vector<Difference> differences(const Value& before, const Value& after);
 
-/// One line each, with the origins of the values:
+/// Formats each difference on one line, with the origins of the values:
 ///
 ///   ~ train.epochs: 50 -> 8    # recipes/train/from_scratch.yaml:3 -> override 'train.epochs=8'
 ///   + data.make: 3             # experiments/quickstart.yaml:12

@@ -32,7 +32,7 @@ Resolved environment(ResolverContext& context, std::vector<Value>& arguments) {
   const std::string& name = *arguments[0].reveal();
   if (auto value = context.environment(name)) {
     if (!invalid_utf8(*value)) return Value{*std::move(value), {}, {}, ScalarForm::kEnvironment};
-    context.fail(ErrorCode::kInvalidUtf8, "the environment variable does not hold UTF-8", "");
+    context.fail(ErrorCode::kInvalidUtf8, "the environment variable is not valid UTF-8", "");
     return std::nullopt;
   }
   if (arguments.size() == 1) {
@@ -76,7 +76,7 @@ Resolved decode(ResolverContext& context, std::vector<Value>& arguments) {
   }
 }
 
-/// Removes the places, which point into a temporary text.
+/// Clears the locations, which point into a temporary text.
 void forget_places(Value& value) {
   value.where = {};
   if (auto* list = value.list()) std::ranges::for_each(*list, forget_places);
@@ -106,7 +106,7 @@ Resolved create(ResolverContext& context, std::vector<Value>& arguments) {
   return context.evaluate(*read);
 }
 
-/// The mapping named by the only argument.
+/// Looks up the mapping that the only argument names.
 Resolved mapping(ResolverContext& context, const std::vector<Value>& arguments) {
   if (!is_string(arguments[0]))
     return failed(context, "it takes a key, not " + describe(arguments[0]));
@@ -249,7 +249,8 @@ std::optional<Value> number_value(ResolverContext& context, const ArithmeticNumb
   return cannot_compute(context, "the result is too large");
 }
 
-/// `whole` returns whether its integers overflow, like the compiler's builtins.
+/// Combines the arguments from left to right. `whole` combines integers and returns true if they
+/// overflow, like the compiler's builtins; `broken` combines floats.
 std::optional<Value> fold_numbers(ResolverContext& context, const std::vector<Value>& arguments,
                                   bool (*whole)(std::int64_t, std::int64_t, std::int64_t*),
                                   double (*broken)(double, double)) {

@@ -13,22 +13,23 @@
 
 namespace runner {
 
-/// A resolver's access to the document that contains its interpolation.
+/// What a resolver can read: the environment, the time, and the document that contains its
+/// interpolation.
 class ResolverContext {
  public:
   virtual std::optional<std::string> environment(const std::string& name) const = 0;
   virtual std::chrono::system_clock::time_point now() const = 0;
 
-  /// The target of a key, as ${key} would return it. `value` is empty if there is none, or after an
-  /// error, which is then recorded.
+  /// The value of a key, as ${key} would return it. `value` is empty if there is none. After an
+  /// error, which has been recorded, `failed` is true.
   struct Selection {
     std::optional<Value> value = {};
     bool failed = false;
   };
   virtual Selection select(const std::string& key) = 0;
 
-  /// `written` with the interpolations in its texts resolved. Nullopt after an error, which is
-  /// recorded.
+  /// Returns `written` with the interpolations in its texts resolved. Nullopt after an error, which
+  /// has been recorded.
   virtual std::optional<Value> evaluate(const Value& written) = 0;
 
   /// Records an error or a warning about this interpolation.
@@ -42,12 +43,13 @@ class ResolverContext {
   ~ResolverContext() = default;
 };
 
-/// A resolver: the name before the colon of ${name:argument,argument}.
+/// A resolver, called as ${name:argument,argument}.
 struct Resolver {
   std::string_view name;
   std::size_t least, most;  ///< number of arguments
   std::string_view usage;   ///< "${oc.env:NAME} or ${oc.env:NAME,default}"
-  /// Arguments are already evaluated. Nullopt: an error, which is recorded.
+  /// Evaluates the resolver; its arguments are already evaluated. Nullopt after an error, which has
+  /// been recorded.
   std::optional<Value> (*call)(ResolverContext& context, std::vector<Value>& arguments);
 };
 
@@ -56,8 +58,8 @@ std::span<const Resolver> resolvers();
 
 /// The arithmetic resolvers: ${add:1,2}, ${sub:a,b}, ${mul:${train.epochs},0.1}, ${div:a,b},
 /// ${int:0.9}. Arguments are numbers, or texts that parse as numbers, such as ${oc.env:N}. Integers
-/// give integers, except a division with a remainder; int() truncates. Non-numbers, overflow and
-/// division by zero are errors.
+/// yield an integer, except in a division with a remainder; int truncates. Non-numbers, overflow
+/// and division by zero are errors.
 std::optional<Value> add_numbers(ResolverContext& context, std::vector<Value>& arguments);
 std::optional<Value> subtract_numbers(ResolverContext& context, std::vector<Value>& arguments);
 std::optional<Value> multiply_numbers(ResolverContext& context, std::vector<Value>& arguments);

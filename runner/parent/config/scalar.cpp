@@ -13,7 +13,7 @@ namespace runner {
 namespace {
 
 /// One step of parsing a number from left to right: multiply the result so far, then add. Both
-/// below 128.
+/// numbers are below 128.
 struct NumberStep {
   std::uint32_t factor;
   std::uint32_t addend;
@@ -22,7 +22,7 @@ struct NumberStep {
 /// An integer of any size. Limbs have nine digits each, the lowest first.
 class BigInteger {
  public:
-  /// Multiplies, then adds; both are below 2^32.
+  /// Multiplies by `factor`, then adds `addend`; both are below 2^32.
   void apply(std::uint64_t factor, std::uint64_t addend) {
     std::uint64_t carry = addend;
     for (std::uint64_t& limb : limbs_) {
@@ -96,7 +96,7 @@ struct Cursor {
     rest.remove_prefix(size);
     return size;
   }
-  /// `:` and a number below 60, one or more times.
+  /// Takes `:` and a number below 60, one or more times; false if there is none.
   bool take_sexagesimal() {
     bool any = false;
     while (!rest.empty() && rest.front() == ':') {
@@ -133,7 +133,7 @@ int integer_base(std::string_view text) {
   return cursor.take_sexagesimal() && cursor.done() ? 60 : 0;
 }
 
-/// a:b:c in base 60; the last part may have a fraction.
+/// The value of a:b:c in base 60; the last part may have a fraction.
 double sexagesimal(std::string_view digits) {
   double total = 0;
   while (true) {
@@ -161,7 +161,7 @@ std::vector<NumberStep> steps_of(std::string_view digits, int base) {
   return steps;
 }
 
-/// Nullopt if it is too long.
+/// Parses an integer in `base`; nullopt if it is too long.
 std::optional<PlainScalar> read_integer(std::string_view text, int base) {
   std::string digits = without_underscores(text);
   const bool negative = digits.front() == '-';
@@ -183,7 +183,7 @@ bool take_exponent(Cursor& cursor, bool needs_sign) {
 
 bool is_float(std::string_view text) {
   Cursor cursor{text};
-  if (text.front() == '.') {  // a leading point allows no sign, and its exponent must have one
+  if (text.front() == '.') {  // after a leading point, an exponent must have a sign
     cursor.take('.');
     const std::string_view digits = cursor.rest;
     const std::size_t size = cursor.take_while(is_decimal);

@@ -13,18 +13,18 @@ namespace runner {
 /// The data of a Value; here never a list or a mapping.
 using Scalar = decltype(Value::data);
 
-/// The value of a text without quotes.
+/// The value of an unquoted scalar.
 struct PlainScalar {
   Scalar data;
-  ScalarForm form = ScalarForm::kPlain;  ///< or kBigInteger
+  ScalarForm form = ScalarForm::kPlain;  ///< kPlain or kBigInteger
 };
 
-/// The type and value of an unquoted scalar in a YAML file, by the rules of YAML 1.1 as PyYAML
-/// applies them, but without timestamps and with 1e3 as a number. Nullopt: an integer of more than
-/// 4300 characters.
+/// Parses an unquoted scalar of a YAML file by the rules of YAML 1.1 as PyYAML applies them, except
+/// that timestamps are strings and 1e3 is a number. Nullopt for an integer of more than 4300
+/// characters.
 std::optional<PlainScalar> plain_scalar(std::string_view text);
 
-/// Parses `[+-]digits[.digits][e[+-]digits]` without separators; beyond the range of double the
+/// Parses `[+-]digits[.digits][e[+-]digits]` without separators. Beyond the range of double, the
 /// result is infinite or zero.
 double parse_double(std::string_view text);
 
@@ -32,11 +32,11 @@ double parse_double(std::string_view text);
 /// "inf", "nan".
 std::string float_text(double number);
 
-/// `scalar` as it appears inside a longer text: null, true, 3, 0.5 or the string itself; of a
-/// secret, what is shown instead. Empty for containers.
+/// Returns `scalar` as it appears inside a longer text: null, true, 3, 0.5 or the string itself.
+/// For a secret, returns what is shown instead. Empty for containers.
 std::string scalar_text(const Value& scalar);
 
-/// The same with the secret itself, as Value::reveal().
+/// Like scalar_text(), but returns a secret itself, as Value::reveal() does.
 std::string revealed_text(const Value& scalar);
 
 }  // namespace runner

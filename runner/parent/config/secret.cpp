@@ -15,8 +15,8 @@ namespace {
 
 constexpr const char* kMask = "***";
 
-/// What is shown instead of `text` under a secret key: the text itself if it only names where the
-/// secret is.
+/// Returns what is shown instead of `text` under a secret key: the text itself if it only names
+/// where the secret is.
 std::string shown_for(const std::string& text) {
   if (text.find("${") == text.npos) return kMask;
   int open = 0;
@@ -27,7 +27,7 @@ std::string shown_for(const std::string& text) {
     if (text[i] == '\\') is_one = false;
   }
   if (!is_one || open != 0) return kMask;
-  // The default for an unset variable would be read from the record.
+  // A default for an unset variable would be visible in the record.
   const std::size_t comma = text.find(',');
   if (comma == text.npos) return text;
   std::string standby = text.substr(comma + 1, text.size() - comma - 2);
@@ -53,8 +53,8 @@ bool is_secret(std::string_view key, const Value& value) {
   return number && is_secret_key_of(key, *number);
 }
 
-/// Marks the secrets in `value`, at the dotted `key`; true: there is one that is not shown as
-/// written.
+/// Marks the secrets in `value`, which is at the dotted `key`. Returns true if one of them is not
+/// shown as written.
 bool hide_at(const std::string& key, Value& value) {
   bool found = is_secret(key, value);
   if (found) value.secret_as = value.reveal() ? shown_for(*value.reveal()) : kMask;
@@ -74,8 +74,7 @@ bool hide_at(const std::string& key, Value& value) {
   return found;
 }
 
-/// The environment variables that the interpolations in `text` read and whose names mark them as
-/// secrets.
+/// The environment variables with secret names that the interpolations in `text` read.
 std::vector<std::string> variables_read_by(const std::string& text) {
   constexpr std::string_view kRead = "${oc.env:";
   std::vector<std::string> names;
@@ -154,7 +153,8 @@ Diagnostics lost_secrets(const Value& options, const std::string& pointer) {
   };
   if (is_lost_secret(options))
     lost.push_back({ErrorCode::kMandatoryValue, options.where, pointer,
-                    "a secret, which the record does not store", "give it again as an override"});
+                    "this is a secret, which the record does not store",
+                    "enter it again as an override"});
   if (const auto* list = options.list()) {
     for (std::size_t i = 0; i < list->size(); ++i)
       add((*list)[i], pointer + "/" + std::to_string(i));
@@ -243,7 +243,7 @@ bool replaces_all(const Override& override) {
   return sets_value(override) || (override.kind == OverrideKind::kDelete && !override.value);
 }
 
-/// The key as typed: for an alias of several keys, the alias.
+/// The override as typed, with its secrets hidden.
 std::string as_typed(const Override& override) {
   return without_secrets(override.where.source ? override.where.source->contents
                                                : override_text(override));
@@ -254,14 +254,14 @@ std::string full_key(const Override& override, std::string_view key) {
   return std::string(key) + (override.package ? "@" + *override.package : "");
 }
 
-/// True if the same word sets the key again: in Hydra the last one counts silently, and scripts
-/// that append to a command of defaults rely on that.
+/// True if `other` sets the key again by the same name. In Hydra the last one counts silently, and
+/// scripts that append overrides to a default command rely on that.
 bool is_typed_alike(const Override& one, const Override& other) {
   return other.kind != OverrideKind::kDelete && one.alias == other.alias;
 }
 
-/// The override that makes the one at `place` ineffective: the last one that replaces its key, or
-/// an ancestor of its key.
+/// Returns the override that makes the one at `place` ineffective: the last one that replaces its
+/// key, or an ancestor of its key. Null if there is none.
 const Override* later_one(std::span<const Override> overrides, std::size_t place,
                           const std::unordered_map<std::string, std::size_t>& last) {
   const Override& one = overrides[place];

@@ -27,22 +27,23 @@ struct BadSweep {
   throw BadSweep{{ErrorCode::kBadSweep, where, "", std::move(message), std::move(help)}};
 }
 
-/// The target as it was typed before the '=': "+a", "db@source".
+/// The text before the '=' as it was typed: "+a", "db@source".
 std::string key_text(const Override& override) {
   std::string text = std::string(prefix(override.kind)) + override.key;
   if (override.package) text += "@" + *override.package;
   return text;
 }
 
-/// The same for every way of setting it: a=1 and ++a=2 have one target. ~a has none, since ~a
-/// +a=1,2 repeats nothing.
+/// The key that an override sets, without its prefix: a=1 and ++a=2 have the same target. A
+/// deletion keeps its prefix, since ~a +a=1,2 repeats nothing.
 std::string target_of(const Override& override) {
   return override.kind == OverrideKind::kDelete
              ? key_text(override)
              : key_text(override).substr(prefix(override.kind).size());
 }
 
-/// Different for each key, so that adding a key does not change what the others draw: FNV-1a.
+/// Derives a different seed for each key (FNV-1a), so adding a key does not change what the others
+/// draw.
 std::uint64_t seed_of(std::uint64_t seed, const std::string& target) {
   std::uint64_t hash = 14695981039346656037u ^ seed * 0x9E3779B97F4A7C15u;
   for (const char letter : target)
@@ -105,7 +106,8 @@ std::vector<Value> values_of(const Override& override, const ConfigFiles& config
   }
 }
 
-/// What each trial may set for an override: itself, or one value of its sweep.
+/// The overrides that a trial may get for `override`: itself, or one row for each value of its
+/// sweep.
 std::vector<std::vector<Override>> rows_of(const Override& override, const ConfigFiles& configs,
                                            std::uint64_t seed) {
   if (!override.sweep) return {{override}};
@@ -144,7 +146,7 @@ Result<TrialList> TrialList::make(std::span<const Override> overrides, const Con
                                   const TrialChoice& choice) {
   TrialList list;
   Diagnostics errors;
-  std::map<std::string, std::size_t> place_of;   // of single values, by key_text()
+  std::map<std::string, std::size_t> place_of;   // the dimensions of single values, by key_text()
   std::map<std::string, std::size_t> target_at;  // the first dimension that sets a target
   for (const Override& override : overrides) {
     try {
@@ -152,7 +154,7 @@ Result<TrialList> TrialList::make(std::span<const Override> overrides, const Con
       dimension.is_drawn = choice.samples && dimension.is_sweep && override.key != "seed";
       if (dimension.is_drawn && override.sweep->kind == Sweep::Kind::kInterval) {
         dimension.interval = override;
-        dimension.values = {{override}};  // its target, until it is drawn
+        dimension.values = {{override}};  // names the target until values are drawn
       } else {
         dimension.values = rows_of(override, configs, choice.seed);
       }
@@ -161,7 +163,7 @@ Result<TrialList> TrialList::make(std::span<const Override> overrides, const Con
         if (dimension.is_sweep && target.starts_with("hydra.")) {
           bad_trial(override.where,
                     "Sweeping over Hydra's configuration is not supported : '" + target + "'",
-                    "give it one value");
+                    "set it to one value");
         }
         const std::size_t first = target_at.try_emplace(target, next).first->second;
         if (first == next || !(list.dimensions_[first].is_sweep || dimension.is_sweep)) continue;
@@ -216,11 +218,11 @@ Diagnostics TrialList::draw(std::uint64_t seed, std::uint64_t samples) {
              {},
              "/sweep/samples",
              "sweep.samples draws from nothing: no key other than 'seed' has several values",
-             "give a key several, as in train.optimizer.learning_rate=interval(0.001,0.1)"}};
+             "give a key several values, as in train.optimizer.learning_rate=interval(0.001,0.1)"}};
   }
   if (samples > combinations) {
     return {{ErrorCode::kBadSweep, all.front().dimension->where, "/sweep/samples",
-             "sweep.samples is " + std::to_string(samples) + ", and there are " +
+             "sweep.samples is " + std::to_string(samples) + ", but there are only " +
                  std::to_string(combinations) + " combinations to draw from",
              "leave sweep.samples out to run all of them"}};
   }
@@ -251,11 +253,11 @@ Diagnostics TrialList::draw(std::uint64_t seed, std::uint64_t samples) {
 
 std::uint64_t TrialList::size() const {
   std::uint64_t size = 1;
-  bool is_counted = false;  // the samples
+  bool is_counted = false;  // the dimension of the samples
   for (const Dimension& dimension : dimensions_) {
     if (dimension.is_drawn && std::exchange(is_counted, true)) continue;
     size = std::min(size * dimension.values.size(),
-                    kMaxTrials + 1);  // no dimension is larger, so nothing overflows
+                    kMaxTrials + 1);  // no dimension has more values, so nothing overflows
   }
   return size;
 }
@@ -293,8 +295,8 @@ std::u32string characters(std::string_view text) {
   return result;
 }
 
-/// The position of the ']' that closes the set opened at `open`; npos: it is not closed. A ']' that
-/// comes first is a member.
+/// The position of the ']' that closes the set opened at `open`; npos if it is not closed. A ']'
+/// that comes first is a member.
 std::size_t end_of_set(std::u32string_view pattern, std::size_t open) {
   std::size_t at = open + 1;
   if (at < pattern.size() && pattern[at] == '!') ++at;
@@ -315,8 +317,8 @@ bool is_in_set(char32_t character, std::u32string_view members) {
   return is_member != is_negated;
 }
 
-/// The length of the part of the pattern at `at`, which is not '*', that matches `character`; 0: it
-/// does not match.
+/// The length of the pattern's element at `at`, which is not '*', if it matches `character`;
+/// otherwise 0.
 std::size_t length_of_match(char32_t character, std::u32string_view pattern, std::size_t at) {
   if (pattern[at] == '?') return 1;
   const std::size_t end = pattern[at] == '[' ? end_of_set(pattern, at) : pattern.npos;
@@ -329,8 +331,8 @@ std::size_t length_of_match(char32_t character, std::u32string_view pattern, std
 bool matches_wildcard(std::string_view name_text, std::string_view pattern_text) {
   const std::u32string name = characters(name_text), pattern = characters(pattern_text);
   std::size_t in_name = 0, in_pattern = 0;
-  // The latest '*' and the end of the text that it matches. Earlier ones need not match more, since
-  // this one can.
+  // The latest '*' and the end of the text that it matches. Only this one has to be extended;
+  // earlier ones never need to match more.
   std::size_t star = pattern.npos, star_end = 0;
   while (in_name < name.size()) {
     if (in_pattern < pattern.size() && pattern[in_pattern] == '*') {

@@ -16,26 +16,25 @@ namespace runner {
 
 /// How the trials of a sweep are chosen from the values of its keys.
 struct TrialChoice {
-  std::uint64_t seed = 0;  ///< for shuffling and drawing
-  std::optional<std::uint64_t>
-      samples;  ///< number of combinations to draw, at least 1; nullopt: all of them
+  std::uint64_t seed = 0;                ///< for shuffling and drawing
+  std::optional<std::uint64_t> samples;  ///< combinations to draw, at least 1; nullopt for all
 };
 
 /// The trials of a sweep: every combination of the values of its dimensions, the last dimension
 /// varying fastest, numbered from 0. A dimension is a key with its values, in the order in which
 /// keys first appear; a key with one value is a dimension too.
 ///
-/// If a sweep draws samples, all keys with several values form one dimension, at the place of the
-/// first of them: each trial takes a value of every key, and no combination occurs twice. Only
-/// `seed` stays a dimension of its own, so that each sample is run with each seed. The first
-/// samples do not depend on their number.
+/// If a sweep draws samples, all keys with several values form one dimension, at the position of
+/// the first of them: each trial uses one value of every key, and no combination occurs twice. Only
+/// `seed` remains a separate dimension, so each sample is run with each seed. The first samples do
+/// not depend on how many are drawn.
 class TrialList {
  public:
   static constexpr std::uint64_t kMaxTrials = 10'000;
 
   /// glob() chooses from the options of a group in `configs`; shuffling depends only on `seed`. If
-  /// a key is given twice, the last value counts, at the place of the first. Errors: a repeated key
-  /// where one of the two is a sweep, a sweep without values, interval() if nothing is drawn, more
+  /// a key appears twice, the last value counts, at the position of the first. Fails for a repeated
+  /// key if one of the two is a sweep, a sweep without values, interval() if nothing is drawn, more
   /// samples than combinations, a sweep over Hydra's own settings, and more than kMaxTrials trials.
   static Result<TrialList> make(std::span<const Override> overrides, const ConfigFiles& configs,
                                 const TrialChoice& choice);
@@ -46,11 +45,11 @@ class TrialList {
 
  private:
   struct Dimension {
-    std::vector<std::vector<Override>> values;  // the overrides of each value; for a drawn
-                                                // dimension, of each sample
+    // The overrides of each value, or of each sample in a drawn dimension.
+    std::vector<std::vector<Override>> values;
     bool is_sweep;
     Location where;
-    std::optional<Override> interval = {};  // to be drawn from
+    std::optional<Override> interval = {};  // the interval to draw from
     bool is_drawn = false;
   };
 
@@ -69,11 +68,11 @@ class TrialList {
 ///   [!a-z_]  one that is none of these
 ///
 /// Everything else matches itself, including a '[' without a closing ']'. The worst-case time is
-/// proportional to the product of their lengths.
+/// proportional to the product of the two lengths.
 bool matches_wildcard(std::string_view name, std::string_view pattern);
 
-/// zip(a=[1,2],b.c=[3,4]): a sweep in which every trial sets all columns' keys: the first trial to
-/// the first values and so on. The lists have the same length. Throws OverrideError.
+/// Evaluates zip(a=[1,2],b.c=[3,4]), a sweep in which each trial sets all keys: the first trial to
+/// the first values, and so on. The lists must have the same length. Throws OverrideError.
 Element zip(FunctionCall call);
 
 }  // namespace runner

@@ -9,7 +9,8 @@ namespace {
 
 bool is_big(const Value& value) { return value.form == ScalarForm::kBigInteger; }
 
-/// The value of a number or boolean; long double holds every 64-bit integer.
+/// The value of a number or boolean; nullopt for other values. A long double represents every
+/// 64-bit integer exactly.
 std::optional<long double> number(const Value& value) {
   if (const auto* flag = std::get_if<bool>(&value.data)) return *flag;
   if (const auto* integer = std::get_if<std::int64_t>(&value.data)) return *integer;
@@ -20,7 +21,7 @@ std::optional<long double> number(const Value& value) {
 
 int sign(bool before, bool after) { return static_cast<int>(after) - static_cast<int>(before); }
 
-/// For two integers beyond 64 bits.
+/// Compares two integers beyond 64 bits.
 int compare_digits(std::string_view a, std::string_view b) {
   const bool negative = a.starts_with('-');
   if (negative != b.starts_with('-')) return negative ? -1 : 1;

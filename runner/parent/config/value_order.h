@@ -10,14 +10,14 @@
 
 namespace runner {
 
-/// Negative, 0 or positive if `a` comes before, with or after `b`: numbers and booleans by size,
-/// texts by their bytes, lists item by item. Nullopt if there is no order: null, mappings, quoted
-/// texts, values of different types.
+/// Returns a negative number, 0 or a positive number if `a` comes before, with or after `b`.
+/// Numbers and booleans are compared by value, texts by their bytes, and lists item by item.
+/// Nullopt if there is no order: null, mappings, quoted texts, values of different types.
 std::optional<int> compare(const Value& a, const Value& b);
 
-/// Random orders that depend only on a seed, and are the same on every machine. A 64-bit Mersenne
-/// Twister drives the Fisher-Yates shuffle from the last place to the second. A number below n is
-/// the first draw not among the 2^64 modulo n smallest, modulo n.
+/// Random orders that depend only on a seed and are the same on every machine. A 64-bit Mersenne
+/// Twister drives a Fisher-Yates shuffle from the last position to the second. A number below n is
+/// a draw modulo n; draws below 2^64 modulo n are rejected.
 class SeededOrder {
  public:
   explicit SeededOrder(std::uint64_t seed) : random_(seed) {}
@@ -28,7 +28,7 @@ class SeededOrder {
   }
 
   std::uint64_t draw() { return random_(); }
-  /// At least 1.
+  /// Returns a number below `bound`, which must be at least 1.
   std::uint64_t below(std::uint64_t bound) {
     const std::uint64_t beyond = -bound % bound;  // 2^64 modulo bound
     std::uint64_t draw = random_();

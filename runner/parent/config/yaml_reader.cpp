@@ -20,8 +20,8 @@ Location place(const SourceText& source, std::size_t offset) {
   return {&source, static_cast<int>(line), static_cast<int>(offset - line_start) + 1};
 }
 
-/// yaml-cpp reads the escapes \N and \_, U+0085 and U+00A0, as single bytes; the source itself is
-/// UTF-8.
+/// Converts a scalar from yaml-cpp to UTF-8. yaml-cpp reads the escapes \N and \_, U+0085 and
+/// U+00A0, as single bytes; the source itself is UTF-8.
 std::string in_utf8(std::string_view text) {
   std::string result;
   while (const auto byte = invalid_utf8(text)) {
@@ -68,7 +68,8 @@ class Events : public YAML::EventHandler {
   DocumentBuilder& builder_;
 };
 
-/// yaml-cpp would take byte 4 for the end of the file, and misparses others.
+/// The offset of the first control character; nullopt if there is none. yaml-cpp would treat byte 4
+/// as the end of the file, and misparses others.
 std::optional<std::size_t> control_character(std::string_view text) {
   const auto is_control = [](unsigned char c) {
     return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f;
@@ -78,8 +79,9 @@ std::optional<std::size_t> control_character(std::string_view text) {
   return found - text.begin();
 }
 
-/// Brackets nested far deeper than we accept, found before yaml-cpp's scanner has to store them
-/// all. Brackets in comments and strings count as well, so the limit is generous.
+/// The offset of a bracket that is nested far deeper than we accept; nullopt if there is none.
+/// Found before yaml-cpp's scanner has to store all brackets. Brackets in comments and strings
+/// count as well, so the limit is generous.
 std::optional<std::size_t> hopeless_nesting(std::string_view text) {
   int depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -121,7 +123,8 @@ Result<Value> read_yaml(const SourceText& source, Diagnostics* warnings) {
                       "save the file as UTF-8"};
   }
   if (const auto offset = control_character(text)) {
-    return Diagnostic{ErrorCode::kYamlSyntax, place(source, *offset), "", "a control character",
+    return Diagnostic{ErrorCode::kYamlSyntax, place(source, *offset), "",
+                      "the file contains a control character",
                       "remove it, or write it as an escape in double quotes"};
   }
   if (const auto offset = hopeless_nesting(text)) {

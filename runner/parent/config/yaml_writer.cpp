@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMaxSimpleKey = 1000;  // YAML requires "? key" beyond 1024 characters
 
-/// True if the character at the start of `text` is one of U+0080 to U+009F, two-byte controls.
+/// True if `text` starts with a control character from U+0080 to U+009F, which has two bytes.
 bool is_wide_control(std::string_view text) {
   return text.size() > 1 && text[0] == '\xc2' && static_cast<unsigned char>(text[1]) < 0xa0;
 }
@@ -57,7 +57,7 @@ std::string string_text(std::string_view text) {
   return is_plain(text) ? std::string(text) : single_quoted(text);
 }
 
-/// The result of float_text() in YAML's notation.
+/// Converts a result of float_text() to the notation of YAML.
 std::string yaml_float(std::string text) {
   if (text == "nan" || text == "inf") return "." + text;
   if (text == "-inf") return "-.inf";
@@ -80,8 +80,7 @@ std::string key_as_yaml(const Entry& entry) {
   return entry.key;
 }
 
-/// Everything that fits after "key:" or "-" on the same line; nullopt for a container with
-/// contents.
+/// The text of `value` after "key:" or "-" on the same line; nullopt for a container with contents.
 std::optional<std::string> inline_text(const Value& value) {
   if (!value.secret_as.empty()) return string_text(value.secret_as);
   if (value.form == ScalarForm::kBigInteger) return scalar_text(value);

@@ -8,15 +8,15 @@
 
 namespace runner {
 
-/// `value` as YAML in block style, keys in their order; strings that would parse as another type
-/// are quoted, so read_yaml(write_yaml(v)) has the same data. Secrets are written as their
-/// interpolation.
+/// Writes `value` as YAML in block style, with keys in their order. Strings that would parse as
+/// another type are quoted, so read_yaml(write_yaml(v)) has the same data. Secrets are written as
+/// their Value::secret_as.
 std::string write_yaml(const Value& value);
 
-/// `text` in double quotes, on one line: a string in any position.
+/// Returns `text` in double quotes on one line, a string that is valid in any position.
 std::string quoted_yaml(std::string_view text);
 
-/// The same as lines without their ends, each with the value that begins on it.
+/// A line of write_yaml() without its newline, and the value that begins on it.
 struct YamlLine {
   std::string text;
   const Value* value;

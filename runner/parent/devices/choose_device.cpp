@@ -72,7 +72,8 @@ Diagnostic no_such_gpu(const std::string& select, const std::string& why, std::s
           std::move(help)};
 }
 
-/// True if `entry` of device.exclude means the device at `place` of those that CUDA sees.
+/// True if `entry` of device.exclude names the device, which is number `place` among the visible
+/// ones.
 bool means(const std::string& entry, const DeviceFacts& device, std::size_t place) {
   return entry == std::to_string(place) || entry == device.uuid || entry == device.gpu_uuid;
 }
@@ -193,7 +194,7 @@ namespace {
 
 constexpr std::int64_t gib(double size) {
   return static_cast<std::int64_t>(size * (1 << 30));
-}  // as reported
+}  // bytes as reported
 constexpr std::int64_t gb(std::int64_t size) { return size * 1'000'000'000; }  // of a data sheet
 
 constexpr std::string_view kGeForce =
@@ -287,7 +288,7 @@ constexpr std::array kModels = {
     DeviceModel{"NVIDIA RTX PRO 6000 Blackwell", gb(96), "Blackwell", 120, kMig},
 };
 
-/// The words of a name in lower case, separated by blanks, '-' and '_'.
+/// Splits a name into lower-case words, separated by blanks, '-' and '_'.
 std::vector<std::string> words(std::string_view name) {
   std::vector<std::string> result(1);
   for (const unsigned char letter : name) {
@@ -298,7 +299,7 @@ std::vector<std::string> words(std::string_view name) {
   return result;
 }
 
-/// The words of a name that distinguish models: "Tesla V100" and "V100" are the same model.
+/// Returns the words that distinguish models: "Tesla V100" and "V100" are the same model.
 std::vector<std::string> known_words(std::string_view name) {
   std::vector<std::string> result = words(name);
   std::erase_if(result, [](const std::string& word) {
@@ -307,8 +308,8 @@ std::vector<std::string> known_words(std::string_view name) {
   return result;
 }
 
-/// The model with that name, or those whose names have every word of `name`; if none does, those
-/// that end with it when blanks are removed.
+/// Returns the model with that name, or the models with names that contain every word of `name`; if
+/// there are none, the models with names that end in `name` when blanks are removed.
 std::vector<const DeviceModel*> meant(std::string_view name) {
   std::vector<std::string> wanted = words(name);
   if (wanted.size() > 1) std::erase(wanted, "tesla");
@@ -336,8 +337,8 @@ std::vector<const DeviceModel*> meant(std::string_view name) {
   return found;
 }
 
-/// The model that `name` is a variant of: it has every word of the model's short name, and more.
-/// Empty: none.
+/// Returns the model that `name` is a variant of: `name` contains every word of the model's short
+/// name, and more. Empty: none.
 std::string model_of_variant(std::string_view name) {
   const std::vector<std::string> wanted = words(name);
   std::string model_name;
@@ -396,7 +397,7 @@ Result<const DeviceModel*> device_model(std::string_view name) {
                     {},
                     "",
                     "'" + std::string(name) + "' names several GPUs",
-                    "say which: " + join(names, ", ")};
+                    "name one of them: " + join(names, ", ")};
 }
 
 }  // namespace runner

@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kPrefix[] = "waiting-";
 
-/// Names that sort in the order in which they are made, by this process or another.
+/// Returns a name that sorts after all names created before, by this process or another.
 std::string next_ticket_name() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   std::array<char, 64> text{};
@@ -44,7 +44,7 @@ std::string contents_of(const Descriptor& file) {
   return contents;
 }
 
-/// False if it could not be written completely.
+/// Returns false if the want could not be written completely.
 bool write_want(const Descriptor& file, const DeviceWant& want) {
   const std::string text = Json{{"bytes", want.bytes}, {"devices", want.devices}}.dump();
   return ::pwrite(*file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
@@ -57,7 +57,7 @@ std::optional<DeviceWant> want_from(const std::string& text) {
     const JsonFields fields(json, "a ticket");
     return DeviceWant{fields.count("bytes"), fields.texts("devices")};
   } catch (const std::exception&) {
-    return std::nullopt;  // from another version, or edited
+    return std::nullopt;  // written by another version, or edited
   }
 }
 
@@ -66,7 +66,7 @@ std::optional<DeviceWant> want_from(const std::string& text) {
 DeviceTicket::DeviceTicket(const LockFolder& folder, const DeviceWant& want) : folder_(folder) {
   const std::string name = next_ticket_name(), draft = "new-" + name;
   file_ = folder.file(draft);
-  // Others see it once it is locked and complete.
+  // Other processes see the ticket only when it is locked and complete.
   const bool is_whole = try_lock(file_) && write_want(file_, want);
   if (is_whole && folder.rename(draft, kPrefix + name)) name_ = kPrefix + name;
   else folder.remove(draft);
@@ -87,7 +87,7 @@ std::vector<DeviceWant> DeviceTicket::wants_before(const LockFolder& folder,
     if (!name.starts_with(kPrefix)) continue;
     if (ticket && name == ticket->name_) break;
     const Descriptor file = folder.file(name);
-    if (try_lock(file, /*is_shared=*/true)) {  // the process that held it is gone
+    if (try_lock(file, /*is_shared=*/true)) {  // the process that held the ticket is gone
       folder.remove(name);
       continue;
     }
@@ -101,11 +101,11 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kTurnPatience =
-    5s;  // a choice takes milliseconds, unless the process was stopped during it
+// A choice takes milliseconds, unless the process is stopped during it.
+constexpr auto kTurnPatience = 5s;
 constexpr auto kTurnPause = 5ms;
 
-/// The right to choose, which one run has at a time: trying a lock holds it for a moment, and
+/// The right to choose, which only one run has at a time. Trying a lock holds it for a moment, and
 /// another run must not mistake that for a device in use.
 class QueueTurn {
  public:
@@ -133,7 +133,8 @@ Result<TakenDevice> DeviceSearch::run(const MeantDevices& first_look) {
   return wait();
 }
 
-/// The best device that is left after the runs that have waited longer have had their choice.
+/// Returns the best device that remains after runs that have waited longer have chosen; nullopt:
+/// none.
 std::optional<DeviceSearch::Held> DeviceSearch::pick() {
   const QueueTurn turn(folder_);
   taken_.clear();
@@ -161,7 +162,7 @@ std::optional<DeviceSearch::Held> DeviceSearch::pick() {
   return std::move(*mine);
 }
 
-/// nullopt: no device is available now.
+/// Takes a device if one is available now; nullopt: none is.
 std::optional<Result<TakenDevice>> DeviceSearch::attempt() {
   auto held = pick();
   if (!held) return std::nullopt;
@@ -170,7 +171,7 @@ std::optional<Result<TakenDevice>> DeviceSearch::attempt() {
   return found || was_known ? std::move(found) : attempt();  // another device may have room
 }
 
-/// Determines what is needed if that is not known. nullopt: `held` has no room for it.
+/// Determines the need if it is unknown. nullopt: `held` does not have enough room.
 std::optional<Result<TakenDevice>> DeviceSearch::check_need(Held held) {
   if (!need_) {
     const auto need = need_of_(held.device);
@@ -220,7 +221,7 @@ Result<TakenDevice> DeviceSearch::wait() {
   return in_vain(/*has_waited=*/!is_hopeless());
 }
 
-/// Errors if there is no device left to wait for.
+/// Reads the devices again. Returns errors if there is no device left to wait for.
 Diagnostics DeviceSearch::look_again() {
   const DeviceReading reading = world_.source.read();
   problems_ = reading.problems;
@@ -243,7 +244,7 @@ Diagnostics DeviceSearch::look_again() {
 }
 
 void DeviceSearch::say_who_holds() {
-  std::string who;  // without numbers of bytes, which change all the time
+  std::string who;  // without byte counts, which change all the time
   for (const DeviceFacts& device : candidates_.devices) {
     who += device.uuid + (std::ranges::count(taken_, device.uuid) ? "*" : "");
     for (const DeviceHolder& holder : device.holders) who += ' ' + std::to_string(holder.pid);
@@ -257,7 +258,7 @@ void DeviceSearch::say_who_holds() {
   }
 }
 
-/// True if none of them could ever have room.
+/// True if no candidate could ever have enough room.
 bool DeviceSearch::is_hopeless() const {
   return need_ && std::ranges::none_of(candidates_.devices, [&](const DeviceFacts& device) {
            return could_have_room(device, need_->bytes);

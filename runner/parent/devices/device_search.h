@@ -11,7 +11,7 @@
 
 namespace runner {
 
-/// What a run waits for: any of `devices` once it has `bytes` free.
+/// What a run waits for: any of `devices` with `bytes` free.
 struct DeviceWant {
   std::int64_t bytes = 0;
   std::vector<std::string> devices = {};  ///< UUIDs
@@ -19,40 +19,40 @@ struct DeviceWant {
 };
 
 /// A place in the queue for a device, kept for the object's lifetime. Later runs leave the wanted
-/// device to it, so that no run waits for ever while others come and go. It is a locked file in the
-/// LockFolder. The file of a killed process no longer counts, and the next process that reads the
-/// queue removes it.
+/// device to it, so that no run waits forever while others come and go. The place is a locked file
+/// in the LockFolder. The file of a killed process does not count, and the next process that reads
+/// the queue removes it.
 class DeviceTicket {
  public:
-  /// Joins the end of the queue. If the folder cannot hold the file, there is no place, and no
-  /// other run waits for it.
+  /// Joins the end of the queue. If the file cannot be created, the run has no place in the queue,
+  /// and other runs do not wait for it.
   DeviceTicket(const LockFolder& folder, const DeviceWant& want);
   DeviceTicket(const DeviceTicket&) = delete;
   DeviceTicket& operator=(const DeviceTicket&) = delete;
   ~DeviceTicket();
 
-  /// Changes what it wants, and keeps its place.
+  /// Changes what the run wants; it keeps its place.
   void change(const DeviceWant& want);
 
-  /// What the runs before `ticket` in the queue want, first come first; null: what all in the queue
-  /// want.
+  /// Returns what the runs before `ticket` in the queue want, in order; null: what all runs in the
+  /// queue want.
   static std::vector<DeviceWant> wants_before(const LockFolder& folder, const DeviceTicket* ticket);
 
  private:
   const LockFolder& folder_;
-  std::string name_;  // empty: it has no place
+  std::string name_;  // empty: no place in the queue
   Descriptor file_;
 };
 
-/// Searches for a free device, and may wait: the part of take_device() that has a choice to make.
-/// Everything is borrowed.
+/// Searches for a free device and may wait for one: the part of take_device() that has a choice to
+/// make. All arguments are borrowed.
 class DeviceSearch {
  public:
   DeviceSearch(const DeviceWish& wish, const NeedOf& need_of, const DeviceWorld& world,
                const LockFolder& folder);
 
-  /// Checks once and then waits, if the wish says so. kDeviceUnavailable if it fails, with what
-  /// each device lacks.
+  /// Checks once, then waits if the wish allows it. kDeviceUnavailable, with a note on each device,
+  /// if no device could be taken.
   Result<TakenDevice> run(const MeantDevices& first_look);
 
  private:
@@ -77,13 +77,13 @@ class DeviceSearch {
   const NeedOf& need_of_;
   const DeviceWorld& world_;
   const LockFolder& folder_;
-  std::optional<DeviceNeed> need_;       // nullopt: not known yet
-  MeantDevices candidates_;              // as of the last check
-  std::vector<std::string> taken_ = {};  // UUIDs of devices that other runs held at the last
-                                         // attempt
+  std::optional<DeviceNeed> need_;  // nullopt: unknown so far
+  MeantDevices candidates_;         // as of the last check
+  // UUIDs of devices that other runs held at the last attempt.
+  std::vector<std::string> taken_ = {};
   std::vector<std::string> problems_ = {};
   std::optional<DeviceTicket> ticket_;
-  std::string said_ = {};  // which processes hold the devices, as last reported to the user
+  std::string said_ = {};  // device holders as last reported to the user
 };
 
 }  // namespace runner

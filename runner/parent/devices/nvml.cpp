@@ -51,7 +51,7 @@ Result<NvmlLibrary> NvmlLibrary::load(const std::string& name) {
 
 std::string NvmlLibrary::words(nvml::Return answer) const {
   const char* const text = error_text ? error_text(answer) : nullptr;
-  return text ? text : "NVML's error " + std::to_string(answer);
+  return text ? text : "NVML error " + std::to_string(answer);
 }
 
 namespace {
@@ -75,7 +75,7 @@ class NvmlSession {
   const nvml::Return begun_;
 };
 
-/// Why the driver cannot be queried, and how to fix it.
+/// Returns why the driver cannot be queried, and how to fix it.
 std::pair<std::string, std::string> why_not_begun(const NvmlLibrary& library, nvml::Return answer) {
   if (answer == nvml::kFunctionNotFound)
     return {"the NVIDIA driver is too old to be queried", kTooOld};
@@ -141,7 +141,7 @@ class NvmlReader {
     else reading.devices.push_back(std::move(gpu));
   }
 
-  /// On a partitioned GPU, CUDA computes only on the instances.
+  /// Reads the instances of a partitioned GPU, on which alone CUDA computes.
   void read_instances(nvml::Device gpu_handle, const DeviceFacts& gpu, DeviceReading& reading) {
     unsigned most = 0;
     NvmlLibrary::call(library_.mig_count, gpu_handle, &most);
@@ -162,8 +162,8 @@ class NvmlReader {
           ": MIG is on, but it has no instance: `nvidia-smi mig -cgi` creates them");
   }
 
-  /// Reads name, memory, utilisation and processes. A result other than kSuccess: the device is
-  /// gone.
+  /// Reads name, memory, utilization and processes. Any result other than kSuccess means that the
+  /// device is gone.
   nvml::Return read_rest(nvml::Device handle, DeviceFacts& device) {
     read_text(library_.name, handle, device.name);
     const nvml::Return answer = read_memory(handle, device);
@@ -204,7 +204,7 @@ class NvmlReader {
                                                                   nvml::ProcessInfo*),
                                                   nvml::Device handle) {
     std::vector<nvml::ProcessInfo> found(64);
-    for (int attempt = 0; attempt < 3; ++attempt) {  // the list may have grown each time
+    for (int attempt = 0; attempt < 3; ++attempt) {  // the list may have grown between calls
       auto count = static_cast<unsigned>(found.size());
       const nvml::Return answer = NvmlLibrary::call(function, handle, &count, found.data());
       if (answer == nvml::kSuccess) {

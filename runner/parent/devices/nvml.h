@@ -10,9 +10,9 @@
 
 namespace runner {
 
-/// The part of NVML's interface that is used, from its documentation
+/// The part of NVML's interface that Retort uses, from its documentation
 /// (docs.nvidia.com/deploy/nvml-api). The library comes with the driver, so its ABI is fixed, and
-/// building needs no header of the CUDA Toolkit.
+/// building Retort needs no header of the CUDA Toolkit.
 namespace nvml {
 
 using Device = struct DeviceHandle*;
@@ -57,11 +57,11 @@ inline constexpr unsigned int kTextSize = 96;
 
 }  // namespace nvml
 
-/// libnvidia-ml.so.1, loaded at run time, so that the program starts without a driver. A function
-/// that an older library lacks returns kFunctionNotFound.
+/// libnvidia-ml.so.1, loaded at run time, so that Retort starts without a driver. Calling a
+/// function that an older library lacks returns kFunctionNotFound.
 class NvmlLibrary {
  public:
-  /// kDeviceUnavailable if it cannot be loaded, with the loader's message.
+  /// Loads the library; kDeviceUnavailable with the loader's message if that fails.
   static Result<NvmlLibrary> load(const std::string& name);
 
   // Function pointers default to null; call() returns kFunctionNotFound for those.
@@ -89,20 +89,20 @@ class NvmlLibrary {
   static nvml::Return call(int (*function)(Parameters...), Arguments... arguments) {
     return function ? static_cast<nvml::Return>(function(arguments...)) : nvml::kFunctionNotFound;
   }
-  /// NVML's text for a return code: "Insufficient Permissions".
+  /// Returns NVML's text for a return code: "Insufficient Permissions".
   std::string words(nvml::Return answer) const;
 
  private:
   std::shared_ptr<void> handle_;
 };
 
-/// The devices of this machine as NVIDIA's driver reports them through NVML. This needs no CUDA
-/// context and no GPU memory. Whatever the driver does not report, for lack of permission or
-/// because it is too old, is left out. A GPU that it cannot report at all is a problem of the
-/// reading; the others stay valid.
+/// Reads this machine's devices from NVIDIA's driver through NVML, which needs no CUDA context and
+/// no GPU memory. What the driver does not report, for lack of permission or because it is too old,
+/// is left out. A GPU that it cannot report at all becomes a problem of the reading; the other GPUs
+/// stay valid.
 class Nvml : public DeviceSource {
  public:
-  /// `library` is looked up as by dlopen(3); `driver` exists if the machine has a driver.
+  /// `library` is looked up as by dlopen(3). The file `driver` exists if the machine has a driver.
   explicit Nvml(std::string library = "libnvidia-ml.so.1",
                 std::filesystem::path driver = "/proc/driver/nvidia/version");
   DeviceReading read() override;

@@ -22,7 +22,7 @@ std::optional<DeviceLock> DeviceLock::share(const LockFolder& folder, const std:
 
 namespace {
 
-/// The 13 of "13.0"; 0: no number.
+/// Returns 13 for "13.0"; 0 if there is no number.
 int major_version(const std::string& version) {
   int major = 0;
   std::from_chars(version.data(), version.data() + version.size(), major);
@@ -42,7 +42,7 @@ TakenDevice the_cpu(const DeviceWorld& world, const std::string& why) {
   return {.why = why};
 }
 
-/// The result of a wish for a GPU if no GPU can be used.
+/// Returns the result for a wish for a GPU if no GPU can be used.
 Result<TakenDevice> without_gpu(const DeviceWish& wish, const std::string& why,
                                 const std::string& help, const DeviceWorld& world) {
   if (wish.select == "auto") return the_cpu(world, why);
@@ -50,7 +50,7 @@ Result<TakenDevice> without_gpu(const DeviceWish& wish, const std::string& why,
   return unusable(wish, why, help);
 }
 
-/// What CUDA sees, and a report of what it does not see.
+/// What CUDA sees, and why there is no device if there is none.
 struct MachineLook {
   DeviceReading reading;
   VisibleDevices visible;
@@ -78,8 +78,8 @@ Result<MachineLook> look_at_devices(const DeviceWorld& world) {
   return look;
 }
 
-/// A GPU that at most CUDA knows: it is passed on as written, and the worker reports what is wrong
-/// with it. Some of NVIDIA's small computers have CUDA but no NVML.
+/// True for a GPU that only CUDA may know. It is passed on as written, and the worker reports what
+/// is wrong with it. Some of NVIDIA's small computers have CUDA but no NVML.
 bool is_unknown_to_us(const DeviceWish& wish, const MachineLook& look) {
   const bool cannot_be_asked =
       !look.reading.why_none.empty() && look.why_none == look.reading.why_none;
@@ -87,12 +87,12 @@ bool is_unknown_to_us(const DeviceWish& wish, const MachineLook& look) {
          (look.reading.has_driver || !wish.may_fall_back_to("cpu"));
 }
 
-/// True if anything other than the device's name matters.
+/// True if the wish consists of more than the device's name.
 bool needs_check(const DeviceWish& wish) {
   return !wish.index() || wish.need || wish.wait || !wish.fallback.empty();
 }
 
-/// cuda:K, which is used even if other runs compute there.
+/// Takes cuda:K, even if other runs compute there.
 TakenDevice as_named(const DeviceWish& wish, const MachineLook& look, const DeviceWorld& world) {
   TakenDevice taken{
       .select = wish.select, .driver = look.reading.driver, .why = "the recipe names it"};
@@ -103,7 +103,7 @@ TakenDevice as_named(const DeviceWish& wish, const MachineLook& look, const Devi
   const auto folder = LockFolder::open(world.lock_folder);
   if (folder) taken.lock = DeviceLock::share(*folder, taken.device->uuid);
   if (folder && !taken.lock)
-    world.say("device: another run of yours has " + device_text(*taken.device) + " as well");
+    world.say("device: another run of yours is using " + device_text(*taken.device) + " too");
   return taken;
 }
 
@@ -123,7 +123,7 @@ std::string why_no_gpu(const DeviceReading& reading, const std::string& cuda) {
   if (!reading.why_none.empty()) return reading.why_none;
   if (reading.cuda == 0 || reading.cuda / 1000 >= built) return "";
   return "the NVIDIA driver" + (reading.driver.empty() ? "" : " " + reading.driver) +
-         " is too old: it runs CUDA up to " + std::to_string(reading.cuda / 1000) + "." +
+         " is too old: it supports CUDA up to " + std::to_string(reading.cuda / 1000) + "." +
          std::to_string(reading.cuda % 1000 / 10) + ", and LibTorch here needs " + cuda;
 }
 
@@ -136,7 +136,7 @@ Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of,
   if (!look) return look.errors();
   if (is_unknown_to_us(wish, *look)) {
     if (look->reading.has_driver)
-      world.say("device: " + wish.select + " as CUDA finds it, unchecked: " + look->why_none);
+      world.say("device: " + wish.select + ", which could not be checked: " + look->why_none);
     return TakenDevice{.select = wish.select, .why = look->why_none};
   }
   if (!look->why_none.empty()) return without_gpu(wish, look->why_none, look->help, world);

@@ -14,14 +14,14 @@
 
 namespace runner {
 
-/// Keeps this user's other runs off a device for the object's lifetime. If the process dies, the
-/// kernel releases it. It holds the file DEVICE.lock of a LockFolder by flock(2).
+/// Keeps this user's other runs off a device for the object's lifetime, with flock(2) on the file
+/// DEVICE.lock of a LockFolder. If the process dies, the kernel releases the lock.
 class DeviceLock {
  public:
   /// Does not wait; nullopt if another run holds the device `uuid`, exclusively or shared.
   static std::optional<DeviceLock> take(const LockFolder& folder, const std::string& uuid);
-  /// Shares the device with other runs that share it: for a device that the recipe names, which is
-  /// used even if other runs use it. nullopt if a run holds it exclusively.
+  /// Shares the device with other runs, for a device that the recipe names and that is used even if
+  /// other runs use it. nullopt if a run holds it exclusively.
   static std::optional<DeviceLock> share(const LockFolder& folder, const std::string& uuid);
 
  private:
@@ -29,58 +29,60 @@ class DeviceLock {
   Descriptor file_;
 };
 
-/// The parts of the environment that choosing a device needs.
+/// The parts of the environment that are needed to choose a device.
 struct DeviceWorld {
   DeviceSource& source;
   CudaVariables variables = cuda_variables();
   std::filesystem::path lock_folder = LockFolder::standard_path();
-  std::string cuda = {};  ///< the CUDA version LibTorch was built with, "13.0"; without a leading
-                          ///< digit: it has no CUDA part
-  std::function<void(const std::string&)> say;  ///< prints a line for the user
+  /// The CUDA version that LibTorch was built with, "13.0"; without a leading digit: none.
+  std::string cuda = {};
+  std::function<void(const std::string&)> say;  ///< prints a line to the user
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
-  /// Waits that long; returns early with the signal if one asks the program to stop.
+  /// Waits for a duration; returns early with the signal if one asks the program to stop.
   std::function<std::optional<int>(std::chrono::steady_clock::duration)> sleep;
 };
 
 /// The device that a run computes on, held for the object's lifetime.
 struct TakenDevice {
-  std::string select = "cpu";              ///< as passed to the worker: "cpu", "cuda:0"
+  std::string select = "cpu";              ///< the worker's name for it: "cpu", "cuda:0"
   std::optional<DeviceFacts> device = {};  ///< nullopt: the CPU, or a device that only CUDA knows
-  std::string driver = {};                 ///< its version
+  std::string driver = {};                 ///< driver version
   std::string why = {};                    ///< "it has the most free memory"
-  bool is_only_visible =
-      false;  ///< the worker sees no other device: CUDA_VISIBLE_DEVICES is its UUID
+  /// The worker sees no other device: CUDA_VISIBLE_DEVICES is set to its UUID.
+  bool is_only_visible = false;
   std::optional<DeviceLock> lock = {};
 };
 
-/// What a run needs on a device that it might get, given what is free there. Errors end the search.
+/// Returns what a run needs on a candidate device, given the memory that is free there. Errors end
+/// the search.
 using NeedOf = std::function<Result<DeviceNeed>(const DeviceFacts& device)>;
 
-/// Finds the device that `wish` asks for and takes it: the best one that has enough room and that
-/// no other run of this user holds. Waits for one if the wish says so: memory that others use must
-/// be free at two checks in a row, and runs are served in the order in which they came. Prints what
-/// was chosen and which processes it waits for.
+/// Takes the best device that `wish` allows: one that has enough room and that no other run of this
+/// user holds. Waits for one if the wish says so: memory that others use must be free at two checks
+/// in a row, and runs are served in order of arrival. Prints what was chosen and which processes it
+/// waits for.
 ///
-/// "auto" is the CPU on a machine without a usable GPU. kDeviceUnavailable if no device can be had
-/// and the wish allows no fallback; kCannotCreate if locks cannot be trusted. `need_of` is called
-/// at most once, and not if the wish sets the memory itself. A wait that a signal ends is
-/// stopped_by() (diagnostic.h).
+/// "auto" means the CPU on a machine without a usable GPU. kDeviceUnavailable if no device is
+/// available and the wish allows no fallback; kCannotCreate if locks cannot be relied on. Calls
+/// `need_of` at most once, and never if the wish sets the memory itself. If a signal ends the wait,
+/// returns stopped_by() (diagnostic.h).
 Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of,
                                 const DeviceWorld& world);
 
-/// Takes a GPU for each of the ranks 1, 2, ... of a run, the first rank of which has `first`. None
-/// if they compute where the first does: on the CPU, or on a GPU that the recipe names. Does not
-/// wait: two runs could wait for each other's GPUs. kDeviceUnavailable at /device/count if there
-/// are too few.
+/// Takes a GPU for each of the ranks 1, 2, ... of a run in which rank 0 has `first`. Returns an
+/// empty list if they compute where rank 0 does: on the CPU, or on a GPU that the recipe names.
+/// Does not wait, because two runs could wait for each other's GPUs. Returns kDeviceUnavailable at
+/// /device/count if there are too few.
 Result<std::vector<TakenDevice>> take_for_other_ranks(const DeviceWish& wish,
                                                       const TakenDevice& first, int ranks,
                                                       const NeedOf& need_of,
                                                       const DeviceWorld& world);
 
-/// For plans: the device that a run would get if none were in use, without taking it.
+/// Returns the device that a run would get if no device were in use, without taking it; for plans.
 Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& world);
 
-/// Why CUDA cannot compute on any device of `reading`; empty: it can. `cuda`: as in DeviceWorld.
+/// Returns why CUDA cannot compute on any device of `reading`; empty if it can. `cuda` is as in
+/// DeviceWorld.
 std::string why_no_gpu(const DeviceReading& reading, const std::string& cuda);
 
 }  // namespace runner

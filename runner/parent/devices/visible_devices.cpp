@@ -58,7 +58,7 @@ std::optional<int> index_from(std::string_view text) {
   return index;
 }
 
-/// The GPUs by number; a partitioned one is represented by its first instance.
+/// Returns the GPUs by number; a partitioned GPU is represented by its first instance.
 std::vector<const DeviceFacts*> whole_gpus(const DeviceReading& reading) {
   std::vector<const DeviceFacts*> gpus;
   for (const DeviceFacts& device : reading.devices) {
@@ -67,8 +67,8 @@ std::vector<const DeviceFacts*> whole_gpus(const DeviceReading& reading) {
   return gpus;
 }
 
-/// True if fastest first, CUDA's own order, equals that of the buses: no GPU is faster than
-/// another.
+/// True if CUDA's own order, fastest first, equals the order of the PCI buses, since no GPU is
+/// faster than another.
 bool are_alike(const std::vector<const DeviceFacts*>& gpus) {
   return std::ranges::all_of(gpus, [&](const DeviceFacts* gpu) {
     return !gpu->name.empty() && gpu->name == gpus.front()->name &&
@@ -76,8 +76,8 @@ bool are_alike(const std::vector<const DeviceFacts*>& gpus) {
   });
 }
 
-/// The only device whose UUID, or whose GPU's UUID, begins with `text`; null: none, or more than
-/// one.
+/// Returns the only device with a UUID, or a UUID of its GPU, that begins with `text`; null: none,
+/// or more than one.
 const DeviceFacts* with_uuid(const std::vector<DeviceFacts>& devices, std::string_view text) {
   const bool is_instance = text.starts_with("MIG-");
   if (!is_instance && !text.starts_with("GPU-")) return nullptr;
@@ -86,12 +86,12 @@ const DeviceFacts* with_uuid(const std::vector<DeviceFacts>& devices, std::strin
     const std::string& uuid = is_instance ? device.uuid : device.gpu_uuid;
     if (!uuid.starts_with(text)) continue;
     if (found && (is_instance || found->index != device.index)) return nullptr;
-    if (!found) found = &device;  // on a partitioned GPU CUDA takes the first instance
+    if (!found) found = &device;  // on a partitioned GPU, CUDA uses the first instance
   }
   return found;
 }
 
-/// A remark about the list: why CUDA sees only a part of it.
+/// Returns a remark on why CUDA sees only a part of the list.
 std::string cut_short(std::string_view list, const std::string& why, bool is_first) {
   return "CUDA_VISIBLE_DEVICES='" + printable(list) + "': " + why + ", so CUDA sees " +
          (is_first ? "no GPU" : "only those before it");
@@ -135,7 +135,7 @@ Result<VisibleDevices> visible_devices(const DeviceReading& reading,
     const bool is_first = visible.devices.empty();
     const auto index = index_from(entry);
     has_indices = has_indices || index;
-    // A GPU that has been lost keeps its number.
+    // A lost GPU keeps its number.
     const auto found =
         std::ranges::find_if(gpus, [&](const DeviceFacts* gpu) { return gpu->index == index; });
     const DeviceFacts* device =
@@ -155,7 +155,7 @@ Result<VisibleDevices> visible_devices(const DeviceReading& reading,
   }
   if (!has_indices || by_bus) return visible;
   visible.in_cuda_order = false;
-  if (visible.devices.size() == gpus.size()) return visible;  // all of them, in any order
+  if (visible.devices.size() == gpus.size()) return visible;  // all GPUs, in any order
   return unknown_order(list);
 }
 

@@ -10,15 +10,15 @@
 
 namespace runner {
 
-/// A name that other programs have for a key of a recipe, in files as on the command line.
+/// Another program's name for a key of a recipe, accepted in files and on the command line.
 struct OtherName {
-  std::string mapping;  ///< the key at the top of a recipe that holds it: "device"
+  std::string mapping;  ///< the top-level key of the recipe that contains it: "device"
   std::string other;    ///< "gpu_wait_timeout_minutes"
   std::string own;      ///< its name here: "wait_timeout_minutes"
 };
 
-/// What composing a recipe asks the schemas: SchemaSet answers. Composing (config/) knows no schema
-/// and the schemas (schema/) know no composition; both know this.
+/// What composing a recipe needs to know from the schemas; SchemaSet implements it. Composing
+/// (config/) does not depend on the schemas (schema/), nor they on composing; both depend on this.
 class RecipeKeys {
  public:
   /// A key, part by part: {"train", "optimizer", "learning_rate"}.
@@ -26,22 +26,22 @@ class RecipeKeys {
 
   virtual ~RecipeKeys() = default;
 
-  /// If there is a key at `path` of `recipe`, whose stages name their kinds: its default (a null
-  /// Value if it has none); else nullopt. A plain key=value may set such a key, and an
-  /// interpolation may read its default.
+  /// Returns the default of the key at `path` of `recipe`, in which stages name their kinds: a null
+  /// Value if the key has no default, nullopt if there is no such key. A plain key=value may set
+  /// such a key, and an interpolation may read its default.
   virtual std::optional<Value> declared(const Value& recipe, Path path) const = 0;
 
-  /// The keys of the mapping at `path`, for "did you mean".
+  /// Returns the keys of the mapping at `path`, for "did you mean".
   virtual std::vector<std::string> declared_keys(const Value& recipe, Path path) const = 0;
 
-  /// True if a single value may be added at `path`, where there is none: +path=value. For advice.
+  /// True if +path=value may add a single value at `path`, where there is none. For help texts.
   virtual bool may_add(const Value& recipe, Path path) const = 0;
 
-  /// The kinds that have the key at `path`, if the mapping around it is of another kind, which
-  /// lacks it: {"sgd"} for train.optimizer.momentum of adamw. For advice.
+  /// Returns the kinds that have the key at `path` if the mapping around it has a kind that lacks
+  /// the key: {"sgd"} for train.optimizer.momentum of adamw. For help texts.
   virtual std::vector<std::string> other_kinds(const Value& recipe, Path path) const = 0;
 
-  /// The keys that have further names.
+  /// Returns all other names of keys.
   virtual std::vector<OtherName> other_names() const = 0;
 
   /// Checks a resolved recipe and, if it is valid, fills in every default. Returns all errors at
@@ -49,7 +49,7 @@ class RecipeKeys {
   virtual Diagnostics validate(Value& recipe) const = 0;
 };
 
-/// For documents that no schema describes: none of their keys is declared, and any is accepted.
+/// For documents that no schema describes: no key is declared, and any key is accepted.
 class NoSchema : public RecipeKeys {
  public:
   std::optional<Value> declared(const Value&, Path) const override { return std::nullopt; }

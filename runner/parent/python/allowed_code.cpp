@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using State = TrustedCode::State;
 
-/// Relative to the current folder, if it lies below that.
+/// Returns the path relative to the current folder if it is below that folder.
 std::string shown_code(const fs::path& path) {
   const fs::path whole = fs::absolute(path).lexically_normal();
   const fs::path below = whole.lexically_relative(fs::current_path());
@@ -31,14 +31,14 @@ std::string as_word(const std::string& path) {
   return "'" + word + "'";
 }
 
-/// True for a file that Python would import as the module `name`: name.py, name.pyc, and compiled
-/// ones such as name.cpython-312-x86_64-linux-gnu.so.
+/// True for a file that Python would import as the module `name`: name.py, name.pyc, or a compiled
+/// module such as name.cpython-312-x86_64-linux-gnu.so.
 bool is_file_of_module(const std::string& file, const std::string& name) {
   if (!file.starts_with(name + ".")) return false;
   return file == name + ".py" || file == name + ".pyc" || file.ends_with(".so");
 }
 
-/// Files and packages in `folder` that would be imported as the module `name`.
+/// Returns files and packages in `folder` that would be imported as the module `name`.
 std::vector<fs::path> code_named(const fs::path& folder, const std::string& name) {
   std::vector<fs::path> found;
   std::error_code error;
@@ -60,13 +60,13 @@ bool is_below(const fs::path& path, const fs::path& folder) {
   return !below.empty() && *below.begin() != "..";
 }
 
-/// Checks entries one by one and gathers what they may run.
+/// Checks entries one by one and collects the code that they may run.
 class CodeCheck {
  public:
   CodeCheck(const CodeFolders& folders, const TrustedCode& trusted)
       : folders_(folders), trusted_(trusted) {}
 
-  /// Checks the entry. Returns one SHA-256 of all files that it names; empty if it names none.
+  /// Checks an entry. Returns a SHA-256 over all files that it names; empty if it names none.
   std::string digest_of(const PlacedEntry& placed) {
     placed_ = &placed;
     const std::size_t before = code_.entries.size();
@@ -92,7 +92,7 @@ class CodeCheck {
     for (const fs::path& folder : both_folders())
       std::ranges::copy(code_named(folder, top), std::back_inserter(local));
     if (!local.empty())
-      return check_code(local, "'" + top + "' lies here, so it is not the installed module");
+      return check_code(local, "this '" + top + "' would be imported instead of the installed one");
     if (!trusted_.trusts_module(top))
       fail({ErrorCode::kUntrustedCode,
             {},
@@ -101,7 +101,7 @@ class CodeCheck {
             "read it, then allow it: retort trust " + top});
   }
 
-  /// Where modules are looked for, each once.
+  /// Returns the folders that are searched for modules, without duplicates.
   std::vector<fs::path> both_folders() const {
     std::vector<fs::path> folders;
     for (const fs::path& folder : {folders_.working, folders_.recipe}) {
@@ -119,7 +119,7 @@ class CodeCheck {
     errors_.push_back(std::move(error));
   }
 
-  /// Files, and folders that are packages; `why` says why they count, if that is not plain.
+  /// Checks files and packages (folders). `why` explains why they are used, if that is not obvious.
   void check_code(const std::vector<fs::path>& paths, const std::string& why) {
     std::vector<std::pair<fs::path, std::string>> refused;  // file; what is wrong with it
     std::vector<PythonFile> files;
@@ -159,7 +159,7 @@ class CodeCheck {
     }
   }
 
-  /// What to do about a file that does not exist.
+  /// Returns what to do about a file that does not exist.
   std::string advice_on_path() const {
     const std::string text = python_entry(placed_->text)->file;
     if (fs::path(with_home(text)).is_absolute()) return "correct the path";
@@ -190,7 +190,7 @@ class CodeCheck {
     fail(std::move(error));
   }
 
-  /// What the user has trusted below the folders from which the code may import.
+  /// Adds the trusted files below the folders from which the code may import.
   void add_what_may_be_imported() {
     if (code_.entries.empty()) return;
     for (const fs::path& folder : both_folders()) code_.folders.push_back(folder);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kEntryEnding = ".py";
 
-/// Names of Python between dots. Letters beyond ASCII are letters to Python too.
+/// True for Python names separated by dots. Python also accepts letters beyond ASCII.
 bool are_dotted_names(std::string_view text) {
   bool begins = true;
   for (const char c : text) {
@@ -31,7 +31,7 @@ bool is_module_name(std::string_view text) { return are_dotted_names(text); }
 Result<PythonEntry> python_entry(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   if (colon == text.npos || colon == 0 || colon + 1 == text.size())
-    return no_entry(text, "it is not a module or file, a colon and a name in it",
+    return no_entry(text, "it does not have the form module:name or file.py:name",
                     "write timm:create_model, or my_net.py:make for a file");
   const std::string code = text.substr(0, colon);
   PythonEntry entry{.module = "", .file = "", .attribute = text.substr(colon + 1)};

@@ -26,7 +26,7 @@ constexpr std::array<const char*, 3> kShippedModules = {"timm", "torchvision", "
 constexpr std::size_t kLargestCode = std::size_t{64} << 20;
 constexpr std::size_t kLargestList = std::size_t{64} << 20;
 
-/// While it lives, new files and folders belong to this user alone.
+/// While it exists, new files and folders are accessible only to this user.
 class OwnFilesOnly {
  public:
   OwnFilesOnly() : before_(umask(077)) {}
@@ -47,7 +47,7 @@ Diagnostic damaged_list(const fs::path& file, const std::string& why) {
           {},
           "",
           "the list of trusted code '" + file.string() + "' is damaged: " + why,
-          "nothing is trusted by it; remove it, and trust again what you have read"};
+          "until then no code is trusted: remove the list, and trust your code again"};
 }
 
 bool lies_below(const std::string& path, const std::string& folder) {
@@ -71,7 +71,8 @@ Result<TrustedCode> TrustedCode::read(fs::path file) {
   if (json.is_discarded()) return damaged_list(file, "it is not JSON");
   try {
     const JsonFields<Json> fields(json, "it");
-    if (fields.integer("schema") != 1) return damaged_list(file, "another version has written it");
+    if (fields.integer("schema") != 1)
+      return damaged_list(file, "it was written by another version");
     const Json &files = fields.object("files"), &modules = fields.object("modules");
     const JsonFields<Json> digests(files, "'files'"), names(modules, "'modules'");
     for (const auto& [path, digest] : files.items()) {

@@ -23,14 +23,14 @@ class TrustedCode {
  public:
   enum class State {
     kNever,    ///< the user has not allowed it
-    kChanged,  ///< the user has allowed a file of that name with other bytes
+    kChanged,  ///< the user has allowed a file of that name with different content
     kTrusted,
   };
 
-  /// Only what is trusted as shipped; `file` is where save() writes.
+  /// Starts with only the modules that are trusted by default; save() writes to `file`.
   explicit TrustedCode(std::filesystem::path file);
-  /// Reads `file`, which need not exist. A damaged file is an error, since nothing may be trusted
-  /// by accident.
+  /// Reads `file`, which need not exist. A damaged file is an error, so that no code is trusted by
+  /// accident.
   static Result<TrustedCode> read(std::filesystem::path file = standard_file());
 
   State state(const std::filesystem::path& real, std::string_view sha256) const;
@@ -38,20 +38,20 @@ class TrustedCode {
 
   void trust(const std::filesystem::path& real, std::string sha256);
   void trust_module(const std::string& name);
-  /// Forgets the file, or the files in that folder; returns them.
+  /// Removes the file, or all files in that folder; returns the removed paths.
   std::vector<std::string> forget(const std::filesystem::path& real);
-  /// False if it was not trusted.
+  /// Returns false if the module was not trusted.
   bool forget_module(const std::string& name);
 
-  /// SHA-256 by real path, sorted.
+  /// Returns the SHA-256 of each file by real path, sorted.
   const std::map<std::string, std::string>& files() const { return files_; }
   std::vector<std::string> modules() const;
 
   /// Replaces the file, which only its user may read. Throws WriteError.
   void save() const;
 
-  /// retort/trusted.json in $XDG_CONFIG_HOME, else in .config in $HOME; empty if neither is set to
-  /// an absolute path.
+  /// Returns retort/trusted.json in $XDG_CONFIG_HOME, else in $HOME/.config; empty if neither
+  /// variable is set to an absolute path.
   static std::filesystem::path standard_file();
 
  private:
@@ -60,17 +60,17 @@ class TrustedCode {
   std::map<std::string, bool> modules_;  // false: removed by the user
 };
 
-/// A file as it was when it was read, at once: these bytes have that digest.
+/// A file that was read in one go, so `sha256` is the digest of `text`.
 struct CodeFile {
   std::filesystem::path real;  ///< without links
   std::string sha256, text;
 };
 
-/// Nullopt if there is no regular file of that name, or it cannot be read or is larger than 64 MiB.
+/// Reads a file; nullopt if it is not a regular file, cannot be read or is larger than 64 MiB.
 std::optional<CodeFile> read_code(const std::filesystem::path& file);
 
-/// The Python files in `folder` and below it, sorted; none of hidden folders, and no links to
-/// folders are followed.
+/// Returns the Python files in and below `folder`, sorted. Skips hidden folders and does not follow
+/// links to folders.
 std::vector<std::filesystem::path> python_files_below(const std::filesystem::path& folder);
 
 }  // namespace runner

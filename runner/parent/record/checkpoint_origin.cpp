@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kAccepted = "accepted";
 
-/// The training that saved a checkpoint.
+/// Identifies the training run that saved a checkpoint.
 struct CheckpointOrigin {
   std::string recipe_hash;
   std::uint64_t seed = 0;  // of the node; differs between the nodes of a recipe
@@ -31,7 +31,7 @@ struct CheckpointOrigin {
 };
 using Origins = std::map<std::string, std::set<CheckpointOrigin>>;  // by node
 
-/// null if the file is not a JSON object.
+/// Returns the JSON object in a file; null if the file does not contain one.
 Json object_in(const fs::path& file) {
   const auto text = real_file_system().read(file, 64 << 20);
   Json json = text ? parse_json<Json>(*text) : Json();
@@ -47,7 +47,7 @@ std::optional<CheckpointOrigin> origin_of(const Json& recipe_hash, const Json& s
   return CheckpointOrigin{recipe_hash.get<std::string>(), seed.get<std::uint64_t>()};
 }
 
-/// Adds the origins that a graph.json names, or has accepted.
+/// Adds the origins that a graph.json names or has accepted.
 void add_origins_in(const Json& graph, Origins& known) {
   for (const Json& node : member_of(graph, "nodes")) {
     const Json id = member_of(node, "id");
@@ -66,7 +66,7 @@ void add_origins_in(const Json& graph, Origins& known) {
   }
 }
 
-/// Those in all records of a run, complete or not.
+/// Returns the origins in all records of a run, complete or not.
 Origins known_origins(const RunLayout& run) {
   Origins known;
   add_origins_in(object_in(run.records() / RunRecord::kGraph), known);
@@ -75,7 +75,7 @@ Origins known_origins(const RunLayout& run) {
   return known;
 }
 
-/// Calls `see` with the checkpoints of all trainings whose state.json can be read.
+/// Calls `see` with each checkpoint of a training stage that has a readable state.json.
 void look_at_checkpoints(
     const RunLayout& run, const Graph& graph,
     const std::function<void(const Node&, const fs::path& folder, const CheckpointOrigin&)>& see) {
@@ -103,11 +103,12 @@ Diagnostics foreign_checkpoints(const fs::path& folder, const Graph& graph) {
         const auto own = known.find(node.id);
         if (own == known.end() || own->second.contains(origin)) return;
         if (real_file_system().is_file(run.node(node.id).reused())) return;
-        found.push_back({ErrorCode::kChangedRun,
-                         {},
-                         node.pointer,
-                         "the checkpoint '" + checkpoint.string() + "' belongs to another training",
-                         ""});
+        found.push_back(
+            {ErrorCode::kChangedRun,
+             {},
+             node.pointer,
+             "the checkpoint '" + checkpoint.string() + "' belongs to another training run",
+             ""});
       });
   return found;
 }

@@ -24,14 +24,14 @@ constexpr std::array<std::string_view, 3> kPrefixes = {"OMP_", "MKL_", "PYTORCH_
 constexpr std::array<std::string_view, 6> kPackageVariables = {
     "ATEN_CPU_CAPABILITY",  "CUBLAS_WORKSPACE_CONFIG", "CUDA_DEVICE_ORDER",
     "CUDA_VISIBLE_DEVICES", "ONEDNN_MAX_CPU_ISA",      "SLURM_JOB_ID"};
-/// The x86 and Arm instruction sets by which LibTorch and oneDNN choose their kernels, as
-/// /proc/cpuinfo names them.
+/// The x86 and Arm instruction sets that affect which kernels LibTorch and oneDNN choose, named as
+/// in /proc/cpuinfo.
 constexpr std::array<std::string_view, 16> kInstructionSets = {
     "avx",      "avx2",     "fma",         "f16c",     "avx512f",     "avx512bw",
     "avx512vl", "avx512dq", "avx512_vnni", "avx_vnni", "avx512_bf16", "avx512_fp16",
     "amx_tile", "amx_int8", "amx_bf16",    "sve"};
 
-/// The text after "key:" on the first line of `file` that starts so; empty if there is none.
+/// Returns the text after "key:" on the first such line of `file`; empty if there is none.
 std::string field(const std::filesystem::path& file, std::string_view key, char separator) {
   std::ifstream in = open_regular(file);
   for (std::string line; std::getline(in, line);) {
@@ -45,7 +45,7 @@ std::string field(const std::filesystem::path& file, std::string_view key, char 
   return "";
 }
 
-/// The members of kInstructionSets that the processor has.
+/// Returns the members of kInstructionSets that the processor supports.
 Json instruction_sets(const std::filesystem::path& proc) {
   std::string flags = field(proc / "cpuinfo", "flags", ':');
   if (flags.empty()) flags = field(proc / "cpuinfo", "Features", ':');  // on Arm

@@ -24,10 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kSweepMark = "sweep.jsonl";  // SweepLayout's journal, which is in a later
-                                                   // layer
+constexpr const char* kSweepMark = "sweep.jsonl";  // SweepLayout's journal, which is defined in a
+                                                   // later room
 
-/// The absolute path of an option's text; nullopt for weights that do not exist.
+/// Returns the absolute path of an option's text; nullopt for weights that do not exist.
 std::optional<fs::path> whole_path(const std::string& text, const fs::path& folder) {
   if (!text.starts_with("hf:")) return fs::absolute(folder / text).lexically_normal();
   try {
@@ -48,7 +48,7 @@ void gather_inputs(const Value& value, std::vector<std::string>& path, const std
   if (const auto* map = value.map())
     for (const Entry& entry : *map)
       if (entry.key != "kind")
-        below(entry.key, entry.value);  // its choices are the schemas of all kinds
+        below(entry.key, entry.value);  // the options of a kind are in the schema of that kind
   if (const auto* list = value.list())
     for (std::size_t i = 0; i < list->size(); ++i) below(std::to_string(i), (*list)[i]);
   const std::string* text = value.reveal();
@@ -56,7 +56,7 @@ void gather_inputs(const Value& value, std::vector<std::string>& path, const std
   if (auto whole = whole_path(*text, folder)) found.push_back({pointer, *std::move(whole)});
 }
 
-/// A file below an input, as it is now.
+/// The current state of a file below an input.
 struct InputFile {
   std::string name;
   FileState state;
@@ -67,7 +67,7 @@ std::optional<InputFile> look_at_file(const fs::path& path, std::string name) {
   return state ? std::optional(InputFile{std::move(name), *state}) : std::nullopt;
 }
 
-/// A folder that runs have created is not an input of a recipe.
+/// True if a folder was created by runs; it is then not an input of a recipe.
 bool is_made_by_runs(const fs::path& folder) {
   std::error_code error;
   return fs::exists(RunLayout(folder).mark(), error) || fs::exists(folder / kSweepMark, error);
@@ -96,7 +96,7 @@ std::vector<InputFile> input_files(const fs::path& input) {
   return files;
 }
 
-/// nullopt if a file cannot be read.
+/// Returns a digest of the contents of all files; nullopt if a file cannot be read.
 std::optional<std::string> digest_of_contents(const fs::path& input,
                                               const std::vector<InputFile>& files) {
   FileDigests digests;
@@ -109,7 +109,7 @@ std::optional<std::string> digest_of_contents(const fs::path& input,
   return all.finish();
 }
 
-/// A member that may be missing, or be anything.
+/// Returns a member that may be missing or have any type; null if it is missing.
 Json input_member(const Json& object, const char* key) {
   return object.is_object() ? object.value(key, Json()) : Json();
 }
@@ -145,7 +145,7 @@ InputLook look_at_input(const fs::path& input, std::uintmax_t largest) {
   for (const auto& [name, state] : files) {
     bytes += state.size;
     const std::string name_and_size =
-        name + '\0' + std::to_string(state.size) + '\n';  // no name holds a NUL
+        name + '\0' + std::to_string(state.size) + '\n';  // names contain no NUL
     names.update(name_and_size);
     times.update(name + '\0' + std::to_string(state.modified) + '\n');
     look.files.push_back(std::hash<std::string>()(name_and_size + std::to_string(state.modified)));
@@ -171,17 +171,17 @@ std::string change_of_input(const Json& before, const Json& now) {
   if (!now.is_object()) return "no longer exists: it was " + input_amount(before);
   if (input_member(before, "names") != input_member(now, "names")) {
     const std::string was = input_amount(before), is = input_amount(now);
-    return was == is ? "has other files: " + was + " as before, with other names or sizes"
+    return was == is ? "has other files: " + was + " as before, with different names or sizes"
                      : "was " + was + " and is now " + is;
   }
   const Json old_contents = input_member(before, "contents"),
              contents = input_member(now, "contents");
   if (old_contents.is_string() && contents.is_string())
-    return old_contents == contents ? "" : "has the same files with other contents";
+    return old_contents == contents ? "" : "has the same files with different contents";
   return input_member(before, "modified") == input_member(now, "modified")
              ? ""
-             : "may have changed: its files have other times, and the record does not hold their "
-               "contents";
+             : "may have changed: its files have different times, and the record has no digest of "
+               "their contents";
 }
 
 std::vector<InputChange> input_changes(const Json& before, const Json& now) {
@@ -203,9 +203,9 @@ using Json = nlohmann::ordered_json;
 using Weight = RecordChange::Weight;
 
 constexpr std::size_t kNamedPackages = 5;
-constexpr const char* kJobVariable = "SLURM_JOB_ID";  // differs every time
+constexpr const char* kJobVariable = "SLURM_JOB_ID";  // differs between jobs
 
-/// Null if there is nothing at that path.
+/// Returns the member at that path; null if there is none.
 Json record_at(const Json& record, std::initializer_list<const char*> path) {
   const Json* at = &record;
   for (const char* key : path) {
@@ -255,8 +255,8 @@ class Changes {
     std::string text = "the processor";
     if (!lost.empty()) text += " lacks " + lost;
     if (!lost.empty() && !gained.empty()) text += " and";
-    if (!gained.empty()) text += " has in addition " + gained;
-    add("instruction sets", text + ": kernels may round otherwise");
+    if (!gained.empty()) text += " also has " + gained;
+    add("instruction sets", text + ": kernels may round differently");
   }
 
   void compare_variables() {
@@ -274,7 +274,7 @@ class Changes {
     }
   }
 
-  /// At most kNamedPackages of them; those that were replaced before those that are gone or new.
+  /// Reports at most kNamedPackages packages by name, replaced ones before removed or new ones.
   void compare_packages() {
     const Json was = record_at(before_, {"python", "packages"}),
                is = record_at(now_, {"python", "packages"});
@@ -360,7 +360,7 @@ std::vector<RecordChange> kind_changes(const Json& before, const Graph& graph) {
     changes.push_back({Weight::kWhole, "kind " + known->kind,
                        "'" + known->kind + "' had version " + version.dump() +
                            " and now has version " + std::to_string(known->version) +
-                           ", which gives the same options another meaning",
+                           ", which changes the meaning of the same options",
                        known->pointer});
   }
   return changes;

@@ -15,34 +15,34 @@
 
 namespace runner {
 
-/// A file or a folder that an option of a stage names.
+/// A file or folder that an option of a stage names.
 struct InputPath {
-  std::string pointer;         ///< of the option in the recipe: "/data/root"
-  std::filesystem::path path;  ///< complete; for weights in the Hugging Face cache, their path
-                               ///< there
+  std::string pointer;  ///< of the option in the recipe: "/data/root"
+  /// Complete; for weights in the Hugging Face cache, their path there.
+  std::filesystem::path path;
 };
 
-/// The options of a resolved recipe that its schema declares as paths, in the recipe's order.
-/// Relative paths are resolved in `folder`; empty: the current one.
+/// Returns the options of a resolved recipe that its schema declares as paths, in the recipe's
+/// order. Relative paths are resolved in `folder`; empty: the current folder.
 std::vector<InputPath> input_paths(const Value& recipe, const SchemaSet& schemas,
                                    const std::filesystem::path& folder = {});
 
 /// The state of an input at one moment.
 struct InputLook {
   /// {"files", "bytes", "names", "contents", "modified"}; null if the input does not exist. `names`
-  /// is a SHA-256 of the names and sizes. `contents` is one of the SHA-256 of the files, or null
-  /// for an input that is larger than kLargestContents or cannot be read. `modified` is one of
-  /// names and times. It contains no path.
+  /// is a SHA-256 of the files' names and sizes. `contents` is a SHA-256 of the files' digests, or
+  /// null for an input that is larger than kLargestContents or cannot be read. `modified` is a
+  /// SHA-256 of names and times. The record contains no path.
   nlohmann::ordered_json record;
   std::vector<std::uint64_t> files;  ///< a hash of each file's name, size and time; sorted
 };
 
-/// Inspects an input. Skips hidden files and folders, and the folders of runs and of sweeps; does
-/// not follow links to folders. The contents are not read if there are more than `largest` bytes.
+/// Inspects an input. Skips hidden files and folders, and the folders of runs and sweeps; does not
+/// follow links to folders. Does not read the contents if there are more than `largest` bytes.
 InputLook look_at_input(const std::filesystem::path& input,
                         std::uintmax_t largest = kLargestContents);
 
-/// The state of the inputs now: {"/data/root": InputLook::record}.
+/// Returns the current state of the inputs: {"/data/root": InputLook::record}.
 nlohmann::ordered_json input_record(const std::vector<InputPath>& inputs,
                                     std::uintmax_t largest = kLargestContents);
 
@@ -52,24 +52,24 @@ struct InputChange {
   std::string text;  ///< "was 24 files with 1.20 MiB and is now 25 files with 1.21 MiB"
 };
 
-/// Returns empty if the input of the record `before` was the same when `now` was written.
+/// Returns how an input has changed between its records `before` and `now`; empty if it has not.
 std::string change_of_input(const nlohmann::ordered_json& before,
                             const nlohmann::ordered_json& now);
 
-/// The changes of inputs that both records name and that existed in `before`. An input without
-/// contents in both records counts as changed if its files have other times. An input that its run
-/// has made ("made": true) may be missing. An input that changed during the run ("changed": true)
-/// always counts as changed. Records may come from a file with arbitrary content.
+/// Returns the changes of inputs that both records name and that existed in `before`. An input
+/// without contents in both records counts as changed if its files have different times. An input
+/// that the run created ("made": true) may be missing. An input that changed during the run
+/// ("changed": true) always counts as changed. Records may come from a file with arbitrary content.
 std::vector<InputChange> input_changes(const nlohmann::ordered_json& before,
                                        const nlohmann::ordered_json& now);
 
 /// A difference between the record of a run and the environment in which it is to be repeated.
 struct RecordChange {
-  /// The inputs and the code decide what is computed, the rest only how it is rounded; of a package
-  /// of Python it is not known which of these.
+  /// Inputs and code determine what is computed, and most of the rest only how it is rounded. For a
+  /// Python package, it is unknown which of the two applies.
   enum class Weight {
-    kBits,     ///< the result may have other bits
-    kUnknown,  ///< the result may be different, or the package may not matter to it
+    kBits,     ///< the bits of the result may differ
+    kUnknown,  ///< the result may differ, or the package may not affect it
     kWhole,    ///< the result may be entirely different
   };
   Weight weight = Weight::kBits;
@@ -78,19 +78,19 @@ struct RecordChange {
   std::string pointer;  ///< into the recipe; empty: not about an option
 };
 
-/// Where the environment.json `now` differs from `before` in what affects a result: the build, the
-/// worker's versions, Python and its packages, the processor's model and instruction sets, device
-/// and threads, determinism, the recorded variables except that of a Slurm job, and the inputs.
-/// Except for variables, whatever only one of them has is ignored. Records may come from a file
-/// with arbitrary content.
+/// Returns the differences between `before` and the environment.json `now` that affect a result:
+/// the build, the worker's versions, Python and its packages, the processor's model and instruction
+/// sets, device and threads, determinism, the recorded variables except that of a Slurm job, and
+/// the inputs. Except for variables, ignores what only one of the two has. Records may come from a
+/// file with arbitrary content.
 std::vector<RecordChange> environment_changes(const nlohmann::ordered_json& before,
                                               const nlohmann::ordered_json& now);
 
-/// The nodes of `graph` whose kinds had another version when the graph.json `before` was written,
-/// so that the same options now mean something else.
+/// Returns the nodes of `graph` with kinds that had another version when the graph.json `before`
+/// was written, so that the same options now mean something else.
 std::vector<RecordChange> kind_changes(const nlohmann::ordered_json& before, const Graph& graph);
 
-/// [{"what", "text", "weight": "bits" | "unknown" | "whole"}]
+/// Returns [{"what", "text", "weight": "bits" | "unknown" | "whole"}].
 nlohmann::ordered_json to_json(const std::vector<RecordChange>& changes);
 
 }  // namespace runner

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The state of the checkpoint that the file `pointer` names; null if no such state can be read.
+/// Returns the state of the checkpoint that the file `pointer` names; null if it cannot be read.
 nlohmann::json pointed_state(const fs::path& checkpoints, const char* pointer) {
   constexpr std::size_t kLargest = 64 << 20;
   const auto name = pointed_to(checkpoints / pointer);
@@ -35,7 +35,7 @@ std::optional<std::int64_t> epoch_in(const nlohmann::json& state) {
   return found->get<std::int64_t>();
 }
 
-/// Does nothing if the path does not exist.
+/// Removes a file or folder; does nothing if it does not exist.
 void remove_whole(const fs::path& path) {
   std::error_code error;
   fs::remove_all(path, error);
@@ -95,7 +95,7 @@ std::vector<std::string> nodes_after(const Graph& graph, const std::string& id) 
 }
 
 void reset_node(const fs::path& run, const Graph& graph, const std::string& id) {
-  // Dependent nodes first: at no moment is one of them done while this node is not.
+  // Dependent nodes first, so that none of them is ever done while this node is not.
   const RunLayout layout(run);
   for (const std::string& dependent : nodes_after(graph, id))
     remove_whole(layout.node(dependent).finished());

@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// A file that is copied when a run is resumed must be its own: neither a link nor a pipe.
+/// Throws unless `path` is a regular file of the run, not a link or a pipe, or does not exist.
 void require_own_file(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(path, error);
@@ -64,13 +64,13 @@ RunFolder::RunFolder(fs::path folder, Storage& storage, LogOptions log, Records 
   record_json(RunRecord::kMark,
               Json{{"schema", 1}, {"id", path().filename().string()}, {"build", build_id()}});
   if (!uncommitted_)
-    sync_folder(path(), storage);  // so that what is appended to the two is not lost together with
-                                   // their names
+    sync_folder(path(), storage);  // so that the names of log and metrics are on disk, not only
+                                   // what is appended later
 }
 
 Log continued_log(const fs::path& path, Storage& storage, LogOptions options) {
-  // Copied, so that a line that was cut off by a kill is completed, and a full disk is noticed
-  // before the work begins.
+  // The old log is copied, so that a line that was cut off by a kill gets its newline, and a full
+  // disk is noticed before the work begins.
   AtomicFile file(path, storage);
   std::ifstream old = open_regular(path);
   std::size_t size = 0;
@@ -100,8 +100,8 @@ RunFolder RunFolder::reopen(fs::path folder, Storage& storage, LogOptions log) {
 void RunFolder::commit() {
   if (!uncommitted_) return;
   AtomicFiles files = *std::exchange(uncommitted_, std::nullopt);
-  files.commit({path()});  // so that what is appended to log and metrics is not lost together with
-                           // their names
+  files.commit({path()});  // so that the names of log and metrics are on disk, not only what is
+                           // appended later
 }
 
 void RunFolder::write(const fs::path& path, std::string_view text) {
@@ -132,7 +132,7 @@ void RunFolder::record_history(const std::string& node, const Json& json) {
 double RunFolder::beginning_of(const std::string& node, std::span<const MetricLine> kept) const {
   const auto text = real_file_system().read(layout_.node(node).training_metrics(), 64 << 20);
   const Json json = text ? parse_json<Json>(*text) : Json();
-  TrainingHistory history(0);  // so that the `seconds` of the first epoch are its end time
+  TrainingHistory history(0);  // begins at 0, so the `seconds` of the first epoch are its end time
   for (const auto& [metric, time] : kept) history.see(metric, time);
   const Json times = json.is_object() ? json.value("epoch_times", Json()) : Json();
   const bool is_known =
@@ -156,7 +156,7 @@ std::string local_time(std::chrono::system_clock::time_point now, const char* fo
   return {text, std::strftime(text, sizeof text, format, &parts)};
 }
 
-/// Creates and claims one folder.
+/// Creates and claims a folder.
 class DatedFolder {
  public:
   DatedFolder(const FolderWish& wish, Storage& storage) : wish_(wish), storage_(storage) {}
@@ -171,7 +171,7 @@ class DatedFolder {
     return is_empty ? claim(path) : taken(path);
   }
 
-  /// A folder in `day` named `time`, or time-1, time-2 … if that is taken.
+  /// Creates a folder in `day` named `time`, or time-1, time-2 … if that is taken.
   Result<fs::path> dated(const fs::path& day, const std::string& time) const {
     for (int suffix = 0;; ++suffix) {
       const fs::path path = day / (suffix == 0 ? time : time + "-" + std::to_string(suffix));
@@ -193,12 +193,12 @@ class DatedFolder {
   }
 
  private:
-  /// Claims the empty folder `path`: if two processes find it empty, only one can create the mark.
+  /// Claims the empty folder `path`. If two processes find it empty, only one can create the mark.
   Result<fs::path> claim(const fs::path& path) const {
     const fs::path mark = path / wish_.mark;
     if (storage_.make_folder(mark) != 0)
       return errno == EEXIST ? taken(path) : cannot_create(mark, errno);
-    // The names of the folder and of its mark survive a power cut.
+    // Makes the names of the folder and its mark survive a power failure.
     sync_folder(path.parent_path(), storage_);
     sync_folder(path, storage_);
     return path;
@@ -244,7 +244,7 @@ bool TrainingHistory::see(const NodeMetric& metric, double seconds) {
   if (metric.name == "train/epoch_loss") {
     epochs_.push_back({metric.step, metric.value});
   } else {
-    // Validations of single steps do not belong to an epoch.
+    // Validations at single steps do not belong to an epoch.
     if (epochs_.empty() || epochs_.back().step != metric.step) return false;
     if (metric.name == "validation/loss") epochs_.back().validation_loss = metric.value;
     else if (metric.name == "validation/accuracy")

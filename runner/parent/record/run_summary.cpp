@@ -91,7 +91,7 @@ std::vector<Recovered> recorded_recoveries(const std::filesystem::path& path) {
     try {
       all.push_back(std::get<Recovered>(event_from_line(one.dump())));
     } catch (const std::runtime_error&) {
-      continue;  // the file was edited
+      continue;  // skip a recovery in an edited file
     }
   }
   return all;
@@ -117,7 +117,7 @@ void RunSummary::see(const Event& event) {
     if (NodeState* state = node(started->node)) {
       state->status = "running";
       if (state->began)
-        state->seconds += seconds - *state->began;  // its worker was replaced by another
+        state->seconds += seconds - *state->began;  // another worker has replaced the node's worker
       state->began = seconds;
     }
   }
@@ -125,8 +125,8 @@ void RunSummary::see(const Event& event) {
     if (NodeState* state = node(finished->node)) {
       state->status = "finished";
       state->peak_memory_bytes = finished->peak_memory_bytes;
-      // A node that had finished before this attempt is reported again, with the seconds of the
-      // attempt in which it finished.
+      // A node that finished before this attempt is reported again, with the seconds of the attempt
+      // in which it finished.
       state->seconds = state->began ? state->seconds + finished->seconds
                                     : std::max(state->seconds, finished->seconds);
       state->began.reset();
@@ -177,7 +177,8 @@ std::string RunSummary::recovered_text() const {
   return text + " (recoveries in summary.json)";
 }
 
-/// For each training: the metric by which its weights are kept, and the metrics of those weights.
+/// Returns, for each training node, the metric by which its weights are kept and the metrics of
+/// those weights.
 Json RunSummary::kept_json() const {
   Json kept = Json::object();
   for (const Training& training : trainings_) {

@@ -11,33 +11,33 @@
 
 namespace runner {
 
-/// The inputs of a run in progress: their state when it began, for its record, and how they
+/// The inputs of a run in progress: records their state when the run begins, and finds how they
 /// have changed since.
 class WatchedInputs {
  public:
-  /// Inspects none of them yet.
+  /// Does not inspect the inputs; see look().
   explicit WatchedInputs(std::vector<InputPath> paths) : paths_(std::move(paths)) {}
 
-  /// Inspects all of them, as the run begins.
+  /// Inspects all inputs; call it when the run begins.
   void look();
-  /// Inspects those that did not exist, and marks new ones as made by the run ("made": true), so
-  /// that they may be missing when the run is repeated. True if any is new.
+  /// Inspects the inputs that did not exist, and marks new ones as created by the run ("made":
+  /// true), so that they may be missing when the run is repeated. Returns true if any is new.
   bool look_for_made();
-  /// {"/data/root": …}, as input_record() returns it; null before look(), and if there are no
+  /// Returns {"/data/root": …} in the form of input_record(); null before look(), or without
   /// inputs.
   const nlohmann::ordered_json& record() const { return record_; }
-  /// Copies the marks "made by the run" from `before`, an earlier record of the same run.
+  /// Copies the "made" marks from `before`, an earlier record of the same run.
   void copy_marks(const nlohmann::ordered_json& before);
 
-  /// Marks an input as changed during the run ("changed": true); a later inspection cannot undo
+  /// Marks an input as changed during the run ("changed": true); later inspections do not undo
   /// this.
   void mark_changed(const std::string& pointer) { record_[pointer]["changed"] = true; }
 
   struct Change {
     InputChange change;
-    bool has_only_more = false;  ///< files were added, and the earlier ones are unchanged
+    bool has_only_more = false;  ///< files were added, but the earlier ones are unchanged
   };
-  /// The changes of the inputs in `wanted`; empty: of all.
+  /// Returns the changes of the inputs for which `wanted` is true; empty: of all inputs.
   std::vector<Change> changes(
       const std::function<bool(const std::string& pointer)>& wanted = {}) const;
 

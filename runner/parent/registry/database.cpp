@@ -20,7 +20,8 @@ struct FreeBytes {
 };
 using DatabaseBytes = std::unique_ptr<unsigned char, FreeBytes>;
 
-/// Declares that the file does not change, so that SQLite looks for no lock and no journal.
+/// The URI of `file`. It declares that the file does not change, so SQLite uses no locks and no
+/// journal.
 std::string uri_of(const std::filesystem::path& file) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string uri = "file:";
@@ -32,7 +33,7 @@ std::string uri_of(const std::filesystem::path& file) {
   return uri + "?immutable=1";
 }
 
-/// The `size` bytes of an open file, in memory that SQLite can own; null if they cannot be read.
+/// Reads `size` bytes of an open file into memory that SQLite can own; null if they cannot be read.
 DatabaseBytes bytes_of(const Descriptor& file, std::size_t size) {
   DatabaseBytes bytes(static_cast<unsigned char*>(sqlite3_malloc64(size)));
   for (std::size_t done = 0; bytes && done < size;) {
@@ -149,7 +150,7 @@ std::string_view Database::bytes() {
   sqlite3_int64 size = 0;
   unsigned char* bytes = sqlite3_serialize(database_.get(), "main", &size, SQLITE_SERIALIZE_NOCOPY);
   if (bytes) return {reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size)};
-  // A database that was created here is stored in pages.
+  // A database that was created in memory is stored in pages and must be copied.
   const DatabaseBytes copy(sqlite3_serialize(database_.get(), "main", &size, 0));
   if (!copy && size > 0) throw DatabaseError("out of memory");
   copy_.assign(reinterpret_cast<const char*>(copy.get()), static_cast<std::size_t>(size));

@@ -21,12 +21,12 @@ struct DatabaseError : std::runtime_error {
 /// A prepared statement of a Database, which must outlive it. Parameters and columns count from 0.
 class Statement {
  public:
-  Statement(sqlite3* database, const std::string& sql);  ///< as Database::prepare()
+  Statement(sqlite3* database, const std::string& sql);  ///< see Database::prepare()
 
   Statement& bind(int parameter, std::int64_t value);
   Statement& bind(int parameter, double value);  ///< NaN becomes NULL
   Statement& bind(int parameter, std::string_view text);
-  /// Advances to the next row; false if there is none. Then the statement may be bound and run
+  /// Advances to the next row; false if there is none. The statement may then be bound and run
   /// again.
   bool step();
   /// Runs the statement to its end.
@@ -49,21 +49,21 @@ class Statement {
 };
 
 /// An SQLite database that is changed only in memory and stored as the bytes of a file. A file is
-/// written whole and never changed, so it needs no locks and no journal next to it, on any file
-/// system. All functions throw DatabaseError.
+/// always written whole and never changed, so it needs no locks and no journal, on any file system.
+/// All functions throw DatabaseError.
 class Database {
  public:
   /// An empty database.
   Database();
-  /// Opens the database in `file` read-only; only what is queried is read. nullopt if there is no
-  /// such file. Damage shows only when a query reads it.
+  /// Opens the database in `file` read-only; only what is queried is read. Returns nullopt if there
+  /// is no such file. Damage is found only when a query reads it.
   static std::optional<Database> open(const std::filesystem::path& file);
-  /// A copy of the database in `file`; nullopt if it cannot be read.
+  /// Reads the database in `file` into memory; nullopt if it cannot be read.
   static std::optional<Database> read(const std::filesystem::path& file);
 
   Statement prepare(const std::string& sql) { return Statement(database_.get(), sql); }
   void run(const std::string& sql);
-  /// The content for a file; valid until the database is used again.
+  /// The bytes to write to a file; valid until the database is used again.
   std::string_view bytes();
 
  private:

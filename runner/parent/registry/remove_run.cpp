@@ -47,7 +47,7 @@ bool has_mark(const fs::path& folder) {
   return json.is_object() && json.value("schema", nlohmann::json()) == 1;
 }
 
-/// True if the only things left of a run are those that remove_run() removes last.
+/// True if the folder contains at most what remove_run() removes last.
 bool is_rest_of_run(const fs::path& folder) {
   const fs::path records = RunLayout(folder).records();
   const std::vector<std::string> names = real_file_system().list(folder);
@@ -55,7 +55,8 @@ bool is_rest_of_run(const fs::path& folder) {
                            is_own_folder(records) && real_file_system().list(records).empty());
 }
 
-/// True for what retort writes into a run's folder, except its record.
+/// True if Retort writes a file or folder with this name into a run's folder, except for the
+/// record.
 bool is_written_by_us(std::string name) {
   if (name.ends_with(".part")) name.resize(name.size() - 5);  // a file left by a kill
   const RunLayout layout("");
@@ -88,9 +89,9 @@ Diagnostic cannot_remove(const fs::path& path, Storage& storage) {
        entry.increment(error))
     if (!is_own_folder(entry->path())) stuck = entry->path();
   storage.remove(stuck);
-  return refused(ErrorCode::kCannotWrite,
-                 "cannot remove '" + stuck.string() + "': " + std::strerror(errno),
-                 "the rest of the run still counts as a run: fix that, then remove it again");
+  return refused(
+      ErrorCode::kCannotWrite, "cannot remove '" + stuck.string() + "': " + std::strerror(errno),
+      "the remaining files still count as a run; fix the problem and remove the run again");
 }
 
 }  // namespace
@@ -98,7 +99,7 @@ Diagnostic cannot_remove(const fs::path& path, Storage& storage) {
 Result<RemovableRun> removable_run(const fs::path& folder, Lease::Options options) {
   const std::string shown = "'" + folder.string() + "'";
   if (std::ranges::find(folder, fs::path("..")) != folder.end()) {
-    return refused(ErrorCode::kUsage, shown + " has '..' in it",
+    return refused(ErrorCode::kUsage, shown + " contains '..'",
                    "name the folder of the run without it");
   }
   const fs::path path = whole_path(folder);
@@ -114,7 +115,7 @@ Result<RemovableRun> removable_run(const fs::path& folder, Lease::Options option
   }
   std::error_code ignored;
   fs::create_directory(RunLayout(path).records(),
-                       ignored);  // a removal that was killed has left no folder to lock
+                       ignored);  // a killed removal may have left no folder to lock
   auto lock = RunLock::take(path, std::move(options));
   if (!lock) return lock.errors();
   return RemovableRun{folder, bytes_below(path), *std::move(lock)};

@@ -25,7 +25,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLargestDetail = 16 << 20;
 
-/// A JSON object in a file of the record; warns if it cannot be read.
+/// Reads a JSON object from a file of the record. Empty if the file does not exist or, with a
+/// warning, if it cannot be read.
 Json detail(const fs::path& path, Diagnostics& warnings) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return Json::object();
@@ -216,7 +217,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kWidestValue = 40;  // characters of a value in the table
 
-/// NaN equals NaN here: two runs that failed in the same way do not differ.
+/// NaN equals NaN here, since two runs that failed in the same way do not differ.
 bool is_unchanged(double a, double b) { return a == b || (a != a && b != b); }
 
 std::string shown_value(const std::optional<Value>& value) {

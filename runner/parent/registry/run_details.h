@@ -19,7 +19,7 @@ namespace runner {
 /// Everything in the record of a run, for text or JSON output.
 struct RunDetails {
   struct Node {
-    std::string id, status;  ///< from summary.json: waiting, running, finished; empty: unknown
+    std::string id, status;  ///< from summary.json: waiting, running, finished; empty if unknown
     NodeState state;         ///< from its files
     double seconds = 0;
     std::int64_t peak_memory_bytes = 0;
@@ -33,17 +33,18 @@ struct RunDetails {
   nlohmann::ordered_json summary, environment;  ///< objects; empty if they cannot be read
   Value recipe;
   std::vector<Node> nodes;
-  std::vector<Metric>
-      metrics;  ///< by node and name; validation metrics are those of the weights that are kept
+  std::vector<Metric> metrics;  ///< sorted by node and name; validation metrics are those of the
+                                ///< weights that are kept
   std::vector<std::string> tags;
 };
 
-/// kNoRun, or every kDamagedRecord, if there is nothing to show. Other damage is a warning and left
-/// out.
+/// Reads the record of the run in `folder`. Fails with kNoRun or kDamagedRecord if there is nothing
+/// to show. Other damage is left out and reported as warnings.
 Result<RunDetails> read_details(const std::filesystem::path& folder, Sources& sources,
                                 Diagnostics& warnings);
 
-/// For the user: what the run is, its nodes, metrics and environment, and the resolved recipe.
+/// Formats the run for the user: what it is, its nodes, metrics and environment, and the resolved
+/// recipe.
 std::string details_text(const RunDetails& details);
 nlohmann::ordered_json to_json(const RunDetails& details);
 
@@ -59,7 +60,8 @@ struct RunDifference {
 };
 
 RunDifference difference_of(const RunDetails& before, const RunDetails& after);
-/// Three tables; says so if something does not differ.
+/// Formats tables of the recipe, the environment and the metrics, or a sentence for each that does
+/// not differ.
 std::string difference_text(const RunDifference& difference);
 nlohmann::ordered_json to_json(const RunDifference& difference);
 

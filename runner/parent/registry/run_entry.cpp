@@ -64,7 +64,7 @@ std::string unreadable(const fs::path& file) { return "'" + file.string() + "' c
 
 void read_summary(const fs::path& path, RunEntry& entry) {
   const auto text = real_file_system().read(path, kLargestRunFile);
-  if (!text) return;  // it was killed before it began
+  if (!text) return;  // the run was killed before it started
   const Json json = parse_json<Json>(*text);
   const auto at = [&](const char* key) {
     return json.is_object() ? json.value(key, Json()) : Json();
@@ -99,7 +99,7 @@ std::string run_value_text(const RunValue& value) {
 }
 
 std::string shown_number(double value) {
-  constexpr double kExact = 1e15;  // below it every whole number is exact
+  constexpr double kExact = 1e15;  // below this every whole number is exact
   if (std::trunc(value) == value && std::abs(value) < kExact) return decimal(value, 0);
   std::array<char, 32> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value,
@@ -124,7 +124,7 @@ RunEntry read_entry(const fs::path& folder) {
   }
   entry.device = run->device;
   entry.source = run->source;
-  Sources sources;  // for a text whose errors are not reported
+  Sources sources;  // for a text with errors that are not reported
   const auto text = real_file_system().read(run->recipe, kLargestRunFile);
   const auto recipe = text ? read_yaml(sources.add("", *text)) : Result<Value>(Diagnostic{});
   if (recipe) collect_settings(*recipe, "", entry.settings);
@@ -148,12 +148,13 @@ bool is_tag(const std::string& text) {
          std::ranges::all_of(text, is_part);
 }
 
-/// Locks the folder itself: its record has another lock, which a run holds while it is running.
+/// Locks the folder itself, since a run keeps the lock in its record while it is running. False if
+/// another process keeps the folder locked.
 bool wait_for_lock(const Descriptor& folder) {
   using namespace std::chrono_literals;
   for (int tries = 0; tries < 100; ++tries) {
     if (try_lock(folder) || errno != EWOULDBLOCK)
-      return true;  // a file system without locks has no process that could hold one
+      return true;  // on a file system without locks, no process can hold one
     std::this_thread::sleep_for(20ms);
   }
   return false;

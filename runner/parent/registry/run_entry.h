@@ -17,32 +17,32 @@ namespace runner {
 /// null and lists are texts in JSON syntax.
 using RunValue = std::variant<double, std::string>;
 
-/// "0.975", "model.lora".
+/// Formats a value: "0.975", "model.lora".
 std::string run_value_text(const RunValue& value);
 
-/// A number as a table shows it: whole numbers with all digits, others with six: "29954048",
-/// "0.975", "4e-09".
+/// Formats a number for a table: whole numbers with all digits, others with six significant digits:
+/// "29954048", "0.975", "4e-09".
 std::string shown_number(double value);
 
 /// What the registry knows about a run, read from its folder.
 struct RunEntry {
-  std::string recipe;   ///< its name
-  std::string status;   ///< from summary.json; "incomplete": the record is; "damaged": something
-                        ///< cannot be read
+  std::string recipe;   ///< the name of the recipe
+  std::string status;   ///< from summary.json; "incomplete" if the record is incomplete, "damaged"
+                        ///< if a part cannot be read
   std::string started;  ///< as in summary.json
-  double seconds = 0;   ///< of work, all attempts together; 0: unknown
+  double seconds = 0;   ///< worked in all attempts together; 0 if unknown
   std::string device = {};
   bool smoke = false;
   std::vector<std::string> tags = {};
-  std::string problem = {};  ///< what in the record is damaged, in a sentence; empty: nothing
-  std::vector<std::pair<std::string, RunValue>> settings =
-      {};  ///< from the resolved recipe, by dotted key
-  std::vector<std::pair<std::string, double>> metrics =
-      {};  ///< by name, sorted; RunMetrics::values()
-  std::string headline =
-      {};  ///< its most important metric, "evaluate/top1"; empty: nothing was measured
-  std::string source =
-      {};  ///< for an evaluation, which has no weights: the folder of the evaluated run
+  std::string problem = {};  ///< a sentence on damage in the record; empty if there is none
+  /// From the resolved recipe, by dotted key.
+  std::vector<std::pair<std::string, RunValue>> settings = {};
+  /// By name, sorted; RunMetrics::values().
+  std::vector<std::pair<std::string, double>> metrics = {};
+  /// The most important metric, "evaluate/top1"; empty if nothing was measured.
+  std::string headline = {};
+  /// For an evaluation, which has no weights: the folder of the evaluated run.
+  std::string source = {};
   std::string trained_by = {};  ///< as in RunMetrics
   std::string monitor = {};     ///< as in RunMetrics; also empty if it has no value
 };
@@ -51,12 +51,12 @@ struct RunEntry {
 /// left out, and `problem` says so.
 RunEntry read_entry(const std::filesystem::path& folder);
 
-/// The tags of the run in `folder`, sorted: tags.json, {"schema": 1, "tags": ["best"]}.
-/// kDamagedRecord if the file cannot be read; none if it does not exist.
+/// Reads the tags of the run in `folder`, sorted, from tags.json: {"schema": 1, "tags": ["best"]}.
+/// There are none if the file does not exist. kDamagedRecord if it cannot be read.
 Result<std::vector<std::string>> read_tags(const std::filesystem::path& folder);
 
 /// Adds tags to a run and removes others; returns the run's tags afterwards. kUsage for an invalid
-/// tag name, such as "../x"; kRunBusy if another process changes them at the same time. Throws
+/// tag name, such as "../x"; kRunBusy if another process changes the tags at the same time. Throws
 /// WriteError. Touches no other file of the run, so the run may be running.
 Result<std::vector<std::string>> change_tags(const std::filesystem::path& folder,
                                              std::span<const std::string> added,

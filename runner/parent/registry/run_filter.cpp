@@ -38,7 +38,7 @@ bool fits(int sign, const T& a, const T& b) {
 
 }  // namespace
 
-/// Parses a filter from the left. After an error the rest is not read.
+/// Parses a filter from left to right and stops at the first error.
 class FilterReader {
  public:
   FilterReader(const SourceText& source, RunFilter& filter)
@@ -163,7 +163,7 @@ class FilterReader {
                             {&source_, 1, static_cast<int>(at_) + 1},
                             "",
                             message,
-                            "a filter is written as in 'accuracy>0.7 & model.kind=lora'"};
+                            "write a filter such as 'accuracy>0.7 & model.kind=lora'"};
     }
     return {};
   }

@@ -18,20 +18,21 @@ namespace runner {
 ///   (status=failed | seconds>=3600) & !tag=old
 ///   name='two words'
 ///
-/// A comparison is a key, then = (or ==), !=, <, <=, > or >=, and a value, in quotes if it holds
-/// blanks or operators. & (or &&) binds closer than | (or ||); ! and parentheses work as usual. Two
-/// numbers are compared as numbers, anything else as texts. For a key that ends in "kind" the value
-/// may leave out the family: lora is model.lora. A comparison with something that a run does not
-/// have is false, and so is every comparison with NaN except !=.
+/// A comparison is a key, then = (or ==), !=, <, <=, > or >=, and a value, in quotes if it contains
+/// blanks or operators. & (or &&) binds tighter than | (or ||); ! and parentheses work as usual.
+/// Two numbers are compared as numbers, anything else as texts. For a key that ends in "kind", the
+/// value may leave out the family: lora matches model.lora. A comparison with a key that a run does
+/// not have is false, and so is every comparison with NaN except !=.
 class RunFilter {
  public:
-  /// kUsage at the place in the filter where parsing fails. An empty text matches every run.
+  /// Parses a filter; an empty text matches every run. Fails with kUsage at the place in the filter
+  /// where parsing fails.
   static Result<RunFilter> parse(const std::string& text, Sources& sources);
 
   /// The keys that the filter reads, each once.
   const std::vector<std::string>& keys() const { return keys_; }
-  /// True if the filter matches. `values` has the run's values for each of keys(): none, one, or
-  /// several, any of which may match (tags).
+  /// True if the filter matches a run. `values` contains the run's values for each of keys(): none,
+  /// one, or several, such as tags, of which any may match.
   bool takes(std::span<const std::vector<RunValue>> values) const;
 
  private:
@@ -44,7 +45,7 @@ class RunFilter {
     std::size_t key = 0;           ///< for a comparison: the index in keys_
     Sign sign = Sign::kEqual;
     std::string text = {};
-    std::optional<double> number = {};  ///< the text as a number
+    std::optional<double> number = {};  ///< the number in `text`, if it is one and not quoted
   };
   bool holds(const Term& term, std::span<const std::vector<RunValue>> values) const;
   bool compares(const Term& term, const RunValue& value) const;

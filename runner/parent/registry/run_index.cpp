@@ -27,8 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kIndexVersion = 2;  // increased with every change of the tables or of what entries
-                                  // hold
+constexpr int kIndexVersion = 2;  // incremented when the tables or the contents of entries change
 constexpr std::size_t kReadTogether = 512;
 constexpr std::size_t kRunsOfThread = 16;  // worth one thread
 
@@ -46,7 +45,7 @@ std::vector<RunEntry> read_entries(const fs::path& root, const std::vector<Found
   try {
     for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
   } catch (const std::system_error&) {
-    // the system starts no more threads; the existing ones do the work
+    // no more threads can be started; the existing ones do the work
   }
   work();
   return entries;
@@ -68,7 +67,7 @@ std::vector<std::string> tags_from(const std::string& text) {
   return tags;
 }
 
-/// The statements that insert a run.
+/// Inserts runs and their values into the index.
 class RunWriter {
  public:
   explicit RunWriter(Database& database)
@@ -125,7 +124,7 @@ class RunWriter {
   std::unordered_map<std::string, std::int64_t> ids_[2];
 };
 
-/// For each run, by its folder, one number: the value of `column`.
+/// Returns the number in `column` for each run, by its folder.
 std::unordered_map<std::string, std::int64_t> known_numbers(Database& database,
                                                             const std::string& column) {
   std::unordered_map<std::string, std::int64_t> known;
@@ -140,7 +139,7 @@ Diagnostic unusable(const fs::path& root, const fs::path& file, const std::strin
           .pointer = "",
           .message = "the index of the runs in '" + root.string() + "' " + why +
                      ", and will be rebuilt: '" + file.string() + "'",
-          .help = "nothing is lost: the folders of the runs hold all of it",
+          .help = "nothing is lost: the run folders contain all data",
           .severity = Severity::kWarning};
 }
 
@@ -161,7 +160,7 @@ RunIndex::RunIndex(const fs::path& root, const fs::path& folder, Diagnostics& wa
       if (is_stored_) return;
       warnings.push_back(unusable(
           root_, file_,
-          "is of version " + std::to_string(number) + ", not " + std::to_string(kIndexVersion)));
+          "has version " + std::to_string(number) + ", not " + std::to_string(kIndexVersion)));
     }
   } catch (const DatabaseError& error) {
     warnings.push_back(unusable(root_, file_, std::string("is damaged (") + error.what() + ")"));
@@ -186,7 +185,7 @@ void RunIndex::clear() {
       std::to_string(kIndexVersion));
 }
 
-/// From here on database_ may be changed.
+/// Replaces the stored database by a copy in memory, so that database_ can be changed.
 void RunIndex::own() {
   auto copy = Database::read(file_);
   if (!copy) clear();
@@ -207,7 +206,7 @@ RunIndex::Changes RunIndex::refresh(const std::function<void(std::size_t)>& befo
   if (is_stored_) {
     if (found.size() == stamps.size() && std::ranges::all_of(found, &FoundRun::is_unchanged))
       return {};
-    own();  // may have been replaced by another process, and be newer
+    own();  // another process may have replaced the file by a newer one
     return refresh(before_reading);
   }
   auto ids = known_numbers(database_, "id");
@@ -243,7 +242,7 @@ RunIndex::Changes RunIndex::refresh(const std::function<void(std::size_t)>& befo
 void RunIndex::save(Storage& storage) {
   if (file_.empty()) return;
   fs::create_directories(file_.parent_path());
-  // Another process may write the same file, so each writes under its own name.
+  // Another process may write the same file, so each writes a file of its own and renames it.
   const std::string hidden = "." + file_.filename().string() + ".";
   remove_leftovers(file_.parent_path(), hidden, storage);
   const fs::path own = file_.parent_path() / (hidden + std::to_string(getpid()));
@@ -306,8 +305,8 @@ fs::path run_index_folder() {
 namespace {
 
 constexpr int kLevels = 3;  // multirun/<date>/<time>/<number>
-/// Something that changed within this time may change again without a new stamp, on file systems
-/// with coarse clocks.
+/// In nanoseconds. On file systems with coarse clocks, a folder that changed this recently may
+/// change again without a new stamp.
 constexpr std::int64_t kUnresolved = 2'000'000'000;
 
 struct CloseListing {
@@ -328,7 +327,7 @@ class Scan {
   }
 
  private:
-  /// Finds the run or the runs in an open folder, which is `prefix` below the root.
+  /// Finds the runs in an open folder at the path `prefix` below the root.
   void below(Descriptor folder, const std::string& prefix, int level) {
     const int number = ::dup(*folder);
     const std::unique_ptr<DIR, CloseListing> listing(number < 0 ? nullptr : ::fdopendir(number));
@@ -362,8 +361,9 @@ class Scan {
            S_ISREG(status.st_mode);
   }
 
-  /// The stamp of the run `name`, whose folder has `status`: from the last change of its names, and
-  /// from the state of the files that an entry is read from, which may have been edited in place.
+  /// Returns the stamp of the run `name`; `status` is the status of its folder. The stamp depends
+  /// on the last change of the names in the folder, and on the state of the files that an entry is
+  /// read from, which may have been edited in place.
   std::int64_t stamp_of(int folder, const std::string& name, const struct stat& status) const {
     const std::int64_t time = time_of(status.st_mtim);
     if (time >= now_ - kUnresolved) return 0;

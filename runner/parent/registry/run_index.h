@@ -14,15 +14,15 @@
 
 namespace runner {
 
-/// A run as a listing shows it.
+/// A run as shown in a listing.
 struct IndexedRun {
-  std::int64_t id = 0;  ///< in the index
+  std::int64_t id = 0;  ///< its row in the index
   std::string folder;   ///< below the root; "." for the root itself
   RunEntry entry;       ///< without settings and metrics
   double headline = 0;  ///< the value of entry.headline
 };
 
-/// Which key a value belongs to.
+/// A key of the index: an option of recipes or a metric.
 struct IndexedKey {
   bool is_metric = false;
   std::string name;
@@ -30,39 +30,39 @@ struct IndexedKey {
 
 /// A cache of the runs below one folder, the root, so that they can be listed without reading each
 /// run. The folders are authoritative: if the index is wrong, the only cost is reading them again.
-/// The index is a file in the user's cache, read and written whole; any number of processes may use
-/// it, on any file system.
+/// The index is a file in the user's cache that is always written whole; any number of processes
+/// may use it, on any file system.
 ///
-///   runs      a row a run: folder, when its names last changed, status, tags, …
-///   keys      "train.epochs" of recipes, "evaluate/top1" of metrics
-///   settings  by key and run: what the run has
+///   runs      one row per run: folder, stamp, status, tags, …
+///   keys      names of options, "train.epochs", and of metrics, "evaluate/top1"
+///   settings  one row per key and run: the run's value
 class RunIndex {
  public:
-  /// Loads the index of the runs below `root`, an absolute path, from its file below `folder`,
-  /// run_index_folder(). If `folder` is empty, or there is no file, or the file cannot be used,
-  /// which is a warning, the index is empty and refresh() fills it.
+  /// Loads the index of the runs below `root`, an absolute path, from its file in `folder`,
+  /// run_index_folder(). The index is empty, and refresh() fills it, if `folder` is empty, if there
+  /// is no file, or, with a warning, if the file cannot be used.
   RunIndex(const std::filesystem::path& root, const std::filesystem::path& folder,
            Diagnostics& warnings);
 
   struct Changes {
-    std::size_t read = 0;                ///< runs whose folders were read
-    std::vector<std::string> gone = {};  ///< folders of runs that are no longer there
+    std::size_t read = 0;                ///< run folders that were read
+    std::vector<std::string> gone = {};  ///< folders of runs that no longer exist
     bool any() const { return read > 0 || !gone.empty(); }
   };
-  /// Reads the runs that are new or have changed, and drops those that are gone. `before_reading`
-  /// gets the number of runs to read. Throws DatabaseError.
+  /// Reads the runs that are new or have changed, and drops those that no longer exist.
+  /// `before_reading` gets the number of runs to read. Throws DatabaseError.
   Changes refresh(const std::function<void(std::size_t)>& before_reading = {});
-  /// Drops everything.
+  /// Removes all runs from the index.
   void clear();
-  /// Throws WriteError or std::filesystem::filesystem_error. Does nothing without a folder for
-  /// indexes.
+  /// Writes the index to its file; does nothing if it has none. Throws WriteError or
+  /// std::filesystem::filesystem_error.
   void save(Storage& storage = disk());
 
-  /// All runs, by folder. Throws DatabaseError, as do the other functions.
+  /// Returns all runs, sorted by folder. Throws DatabaseError, as do keys() and values().
   std::vector<IndexedRun> runs();
-  /// Keys of recipes first, then of metrics, by name.
+  /// Returns the keys of recipes, then those of metrics, each sorted by name.
   std::vector<IndexedKey> keys();
-  /// Sorted by the ids of the runs that have the key.
+  /// Returns the id and the value of each run that has the key, sorted by id.
   std::vector<std::pair<std::int64_t, RunValue>> values(const IndexedKey& key);
   /// The index file; empty if it is not stored.
   const std::filesystem::path& file() const { return file_; }
@@ -73,24 +73,24 @@ class RunIndex {
 
   std::filesystem::path root_, file_;
   Database database_;
-  bool is_stored_ = false;  // database_ is the file, and cannot be changed
+  bool is_stored_ = false;  // database_ is the file itself and cannot be changed
 };
 
-/// The folder of this user's run indexes: runs/ next to the index of finished nodes (node_index.h);
-/// empty if there is no such place.
+/// The folder of this user's run indexes: runs/ next to the index of finished nodes (node_index.h).
+/// Empty if there is none.
 std::filesystem::path run_index_folder();
 
 /// A run's folder found by a scan.
 struct FoundRun {
-  std::string folder;         ///< below the root: "2026-01-31/12-00-00"; "." for the root itself
-  std::int64_t stamp = 0;     ///< a stamp of its names and files; 0: its names changed so recently
-                              ///< that another change might go unnoticed
+  std::string folder;      ///< below the root: "2026-01-31/12-00-00"; "." for the root itself
+  std::int64_t stamp = 0;  ///< a stamp of its names and files; 0 if its names changed so recently
+                           ///< that another change might go unnoticed
   bool is_unchanged = false;  ///< its stamp equals the known one
 };
 
-/// The runs in `root`: `root` itself if it is a run, else those up to three levels below it,
-/// sorted; none if `root` cannot be read. `known` has stamps of runs: a run with a known stamp
-/// costs only a few system calls. Links are not followed.
+/// Returns the runs in `root`: `root` itself if it is a run, else those up to three levels below
+/// it, sorted; none if `root` cannot be read. `known` has the stamps of known runs by folder: a run
+/// with an unchanged stamp costs only a few system calls. Links are not followed.
 ///
 /// A file of a run is replaced by a rename, which changes the times of the run's folder; a file
 /// that is edited in place changes its own times.

@@ -24,10 +24,10 @@ using Values = std::vector<RunValue>;
 
 constexpr std::array<std::string_view, 9> kFacts = {
     "run", "recipe", "status", "started", "seconds", "device", "smoke", "tag", "source"};
-constexpr std::size_t kNamedGone = 3;   // runs that a warning names
-constexpr std::size_t kNamedMeant = 4;  // metrics that an error names
+constexpr std::size_t kNamedGone = 3;   // the number of runs that a warning names
+constexpr std::size_t kNamedMeant = 4;  // the number of metrics that an error names
 
-/// The path that identifies the index of a root, however the root was named.
+/// The path that identifies the index of a root, however the user named the root.
 fs::path whole_root(const fs::path& root) { return fs::absolute(root).lexically_normal() / ""; }
 
 bool is_fact(const std::string& key) { return std::ranges::find(kFacts, key) != kFacts.end(); }
@@ -45,7 +45,7 @@ Values fact(const ListedRun& run, const std::string& key) {
   return {entry.tags.begin(), entry.tags.end()};
 }
 
-/// Adds to the runs of one index their values of each key that is not a fact.
+/// Adds the values of each key that is not a fact to the runs of one index.
 void fill_values(RunIndex& index, const std::vector<IndexedRun>& rows, std::span<ListedRun> runs,
                  const std::vector<IndexedKey>& keys) {
   std::unordered_map<std::int64_t, std::size_t> places;
@@ -80,7 +80,7 @@ Diagnostic ambiguous_key(const std::string& key, const std::vector<std::string>&
           "write the full name of the one you mean"};
 }
 
-/// What `name` means among the keys of all indexes: a fact, a recipe's key, or one metric.
+/// Finds what `name` means among the keys of all indexes: a fact, a key of recipes, or one metric.
 Result<IndexedKey> key_meant(const std::string& name, const std::vector<IndexedKey>& known) {
   if (is_fact(name)) return IndexedKey{false, name};
   std::vector<std::string> metrics, all;
@@ -108,11 +108,11 @@ Diagnostic gone_runs(const fs::path& root, const std::vector<std::string>& gone)
   for (std::size_t i = 0; i < std::min(gone.size(), kNamedGone); ++i)
     names += (i == 0 ? "'" : ", '") + (root / gone[i]).lexically_normal().string() + "'";
   const bool is_one = gone.size() == 1;
-  return warning(ErrorCode::kNoRun,
-                 (is_one ? "a run is" : std::to_string(gone.size()) + " runs are") +
-                     std::string(" no longer there: ") + names +
-                     (gone.size() > kNamedGone ? " …" : ""),
-                 is_one ? "it was dropped from the index" : "they were dropped from the index");
+  return warning(
+      ErrorCode::kNoRun,
+      (is_one ? "a run no longer exists" : std::to_string(gone.size()) + " runs no longer exist") +
+          std::string(": ") + names + (gone.size() > kNamedGone ? " …" : ""),
+      is_one ? "it was dropped from the index" : "they were dropped from the index");
 }
 
 /// The runs of one root, from its updated index.
@@ -144,18 +144,18 @@ class RootListing {
   }
 
  private:
-  /// The result of `read`; if a part of the index is damaged, the index is recreated and `read` is
-  /// called again.
+  /// Returns the result of `read`. If a part of the index is damaged, rebuilds the index and calls
+  /// `read` again.
   template <typename Read>
   auto whole(const Read& read) -> decltype(read()) {
     try {
       return read();
-    } catch (const DatabaseError& error) {  // in a part that had not been read before
+    } catch (const DatabaseError& error) {  // in a part of the index that was not read before
       warnings_.push_back(warning(ErrorCode::kDamagedRecord,
                                   "the index of the runs in '" + root_.string() + "' is damaged (" +
                                       error.what() + ") and will be rebuilt: '" +
                                       index_.file().string() + "'",
-                                  "nothing is lost: the folders of the runs hold all of it"));
+                                  "nothing is lost: the run folders contain all data"));
       index_.clear();
       refreshed_keys();
       return read();
@@ -178,8 +178,8 @@ class RootListing {
     runs.reserve(rows.size());
     for (IndexedRun& row : rows) {
       const std::string folder = (root_ / row.folder).lexically_normal().string();
-      row.entry.status =
-          status_now(folder, std::move(row.entry.status));  // changes without a trace in the folder
+      row.entry.status = status_now(
+          folder, std::move(row.entry.status));  // may change while nothing in the folder changes
       runs.push_back({folder, std::move(row.entry), row.headline});
     }
     fill_values(index_, rows, runs, keys);
@@ -207,7 +207,7 @@ class RootListing {
   RunIndex index_;
 };
 
-/// Names the runs that were evaluated the way the listing names them.
+/// Sets the source of each evaluation to the name that the listing uses for that run.
 void name_sources(std::vector<ListedRun>& runs) {
   std::map<fs::path, std::string> shown;
   for (const ListedRun& run : runs)
@@ -248,7 +248,7 @@ Result<RunListing> list_runs(const ListingWish& wish, const fs::path& indexes,
                         {},
                         "",
                         "there is no folder '" + root.string() + "'",
-                        "name a folder that holds runs"});
+                        "name a folder that contains runs"});
   }
   if (!errors.empty()) return errors;
   RunListing listing;
@@ -312,7 +312,7 @@ void sort_runs(RunListing& listing, std::size_t at, bool is_reversed) {
 void group_evaluations(RunListing& listing) {
   std::set<std::string> folders;
   for (const ListedRun& run : listing.runs) folders.insert(run.folder);
-  std::map<std::string, std::vector<ListedRun>> evaluations;  // by the run that they have evaluated
+  std::map<std::string, std::vector<ListedRun>> evaluations;  // by the run that they evaluated
   std::vector<ListedRun> others;
   for (ListedRun& run : listing.runs) {
     const bool is_grouped = folders.contains(run.entry.source) && run.entry.source != run.folder;

@@ -13,9 +13,10 @@ namespace runner {
 
 /// A run in a listing.
 struct ListedRun {
-  std::string folder;  ///< below its root as the root was named: "outputs/2026-01-31/12-00-00"
+  std::string folder;  ///< its path, beginning with its root as the user named it:
+                       ///< "outputs/2026-01-31/12-00-00"
   /// Without settings and metrics. Its status is the current one (status_now()). If its source run
-  /// is in one of the roots, the source is named the way that root was.
+  /// is in one of the roots, the source begins with that root as the user named it.
   RunEntry entry;
   double headline = 0;
   std::vector<std::vector<RunValue>> values =
@@ -25,16 +26,16 @@ struct ListedRun {
 struct RunListing {
   std::vector<IndexedKey> keys;  ///< the requested keys; metrics by their full names
   std::vector<ListedRun> runs;   ///< by folder
-  std::size_t all = 0;           ///< number of runs, including those that the filter leaves out
+  std::size_t all = 0;           ///< the number of runs, including those that the filter excludes
 };
 
 /// Which runs to list, and which values.
 struct ListingWish {
   std::vector<std::filesystem::path>
-      folders;  ///< folders that hold runs; empty: outputs/ and multirun/, if they exist
+      folders;  ///< folders that contain runs; if empty, outputs/ and multirun/, where they exist
   RunFilter filter = {};
-  std::vector<std::string> keys = {};  ///< additional keys to list values of
-  /// Called with the folder that is being read again, and the number of runs.
+  std::vector<std::string> keys = {};  ///< more keys to list values of
+  /// Called before runs are read, with their root and their number.
   std::function<void(const std::string& folder, std::size_t runs)> before_reading = {};
   bool anew = false;  ///< read every run again, ignoring the index
 };
@@ -42,21 +43,22 @@ struct ListingWish {
 /// Lists runs from the indexes of their folders, which are updated and stored. A key is a fact
 /// about the run (run, recipe, status, started, seconds, device, smoke, tag, source), a dotted key
 /// of its resolved recipe, or a metric by its full name or by a part that matches only one metric
-/// (metrics_meant()). Warns about indexes that cannot be used or stored, and about runs that are
-/// gone or damaged. kNoRun if a folder does not exist, kUsage for a key that no run has, or that
-/// matches several metrics.
+/// (metrics_meant()). Warns about indexes that cannot be used or stored, and about runs that no
+/// longer exist or are damaged. Fails with kNoRun if a folder does not exist, and with kUsage for a
+/// key that no run has or that matches several metrics.
 Result<RunListing> list_runs(const ListingWish& wish, const std::filesystem::path& indexes,
                              Diagnostics& warnings);
 
-/// The keys by which runs in outputs/ and multirun/ can be sorted, from their stored indexes,
-/// sorted: for completion.
+/// Returns the keys by which runs in outputs/ and multirun/ can be sorted, in order; for
+/// completion. Reads only the stored indexes.
 std::vector<std::string> listed_keys(const std::filesystem::path& indexes);
 
-/// Sorts the runs by the key `at` in listing.keys: for a metric the best first, else ascending.
-/// Runs without a value come last; equal ones keep their order. `is_reversed` reverses the order.
+/// Sorts the runs by the key `at` in listing.keys: the best first for a metric, otherwise
+/// ascending. Runs without a value come last, and equal runs keep their order. `is_reversed`
+/// reverses the order.
 void sort_runs(RunListing& listing, std::size_t at, bool is_reversed);
 
-/// Puts evaluations after the runs that they have evaluated, if those are listed; all others keep
+/// Moves each evaluation behind the run that it evaluated, if that run is listed. All others keep
 /// their order.
 void group_evaluations(RunListing& listing);
 

@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kLargestRecipe = 16 << 20;
 constexpr std::size_t kLongestCell = 40;  // characters of a recipe's value in the table
 
-/// The recipe as the run recorded it.
+/// Reads the recipe that the run recorded.
 Result<Value> read_recipe(const RecordedRun& run, Sources& sources) {
   const auto text = real_file_system().read(run.recipe, kLargestRecipe);
   if (!text) {
@@ -85,7 +85,7 @@ std::vector<Comparison::Field> recipe_differences(const std::vector<Value>& reci
   return fields;
 }
 
-/// For the folder of each evaluation among `runs`, the run that it has evaluated, named as here if
+/// Maps the folder of each evaluation in `runs` to the run that it evaluated, named as in `runs` if
 /// it is one of them.
 std::map<std::string, std::string> evaluated_runs(std::span<const RecordedRun> runs) {
   const auto whole = [](const std::filesystem::path& folder) {
@@ -123,13 +123,13 @@ std::string cell(const std::optional<Value>& value) {
                    kLongestCell);
 }
 
-/// The name that an evaluation's accuracy is recorded under: accuracy over episodes differs from
-/// accuracy over samples.
+/// Returns the name under which an evaluation's accuracy is recorded, since accuracy over episodes
+/// differs from accuracy over samples.
 std::string accuracy_of(const RecordedEvaluation& evaluation) {
   return evaluation.episodes.empty() ? "evaluate/top1" : "evaluate/episode_accuracy";
 }
 
-/// The names of all rows, each once.
+/// Returns the accuracy names of all rows without duplicates.
 std::vector<std::string> accuracies_of(const Comparison& comparison) {
   std::vector<std::string> names;
   for (const Comparison::Row& row : comparison.rows)
@@ -139,7 +139,7 @@ std::vector<std::string> accuracies_of(const Comparison& comparison) {
   return names;
 }
 
-/// Adds the measures of the run that is next in `comparison`.
+/// Adds the measures of the next run in `comparison`.
 void add_measures(const RunReport& report, Comparison& comparison) {
   const std::size_t run = comparison.folders.size();
   for (const RecordedMeasures& measures : report.measures) {

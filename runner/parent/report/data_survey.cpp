@@ -25,7 +25,7 @@ std::string file_text(const Json& picture) {
   return "'" + printable(picture["file"].get<std::string>()) + "'";
 }
 
-/// "'a.png' (train) = 'b.png' (test)".
+/// Returns "'a.png' (train) = 'b.png' (test)".
 std::string group_text(const Json& group, const char* relation) {
   std::vector<std::string> files;
   for (const Json& picture : group)
@@ -33,7 +33,7 @@ std::string group_text(const Json& group, const char* relation) {
   return join(files, relation);
 }
 
-/// The first items of `list`, and how many more there are.
+/// Returns the first items of `list` and the number of the others.
 template <typename Show>
 std::string named(const Json& list, std::int64_t count, const Show& show) {
   std::vector<std::string> names;
@@ -45,7 +45,7 @@ std::string named(const Json& list, std::int64_t count, const Show& show) {
   return join(names, ", ") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
 }
 
-/// The groups whose images do not all have one class.
+/// Returns the groups that contain images of different classes.
 Json of_several_classes(const Json& groups) {
   Json found = {{"shown", Json::array()}};
   for (const Json& group : groups["shown"])
@@ -68,7 +68,7 @@ class Findings {
     list.push_back(std::move(finding));
   }
 
-  /// Adds copies, or images that look the same.
+  /// Adds findings about groups of copies, or of images that look the same.
   void add_groups(const Json& groups, Severity across_severity, const char* relation,
                   const std::string& same) {
     const auto count = groups["count"].get<std::int64_t>(),
@@ -78,11 +78,11 @@ class Findings {
       add(across_severity, ErrorCode::kBadAnnotations,
           counted_word(across, "image is", "images are") + " in more than one part, " + same +
               ": " + named(groups, across, text),
-          "the model would be tested on images that it learned: keep one of each, or all of them "
+          "the model would be tested on images it was trained on: keep one of each, or all of them "
           "in one part");
     if (count > across) {
       const bool is_divided = survey_["divided"].get<bool>();
-      Json within = groups;  // those across splits come first
+      Json within = groups;  // groups in more than one part come first
       within["shown"].erase(
           within["shown"].begin(),
           within["shown"].begin() + std::min<std::ptrdiff_t>(across, std::ssize(within["shown"])));
@@ -102,7 +102,7 @@ class Findings {
           counted_word(several, "image that appears more than once, " + same + ", has",
                        "images that appear more than once, " + same + ", have") +
               " more than one class: " + named(of_several_classes(groups), several, text),
-          "one of the classes is wrong: keep the right one");
+          "one of the classes is wrong: keep the correct one");
   }
 
   Diagnostics list;
@@ -117,7 +117,7 @@ std::string side_text(const Json& sides) {
          ", median " + std::to_string(sides[1].get<int>());
 }
 
-/// A row for each class, a column for each split.
+/// Returns a table with a row for each class and a column for each part.
 std::string classes_text(const Json& survey) {
   std::vector<std::vector<std::string>> rows = {{"class"}};
   for (const Json& part : survey["parts"]) rows.front().push_back(part["part"]);
@@ -146,7 +146,7 @@ std::string data_survey_text(const Json& survey) {
   const auto patients = survey["patients"].get<std::int64_t>(),
              untold = survey["without_patient"].get<std::int64_t>();
   if (patients > 0) text += "; " + counted_word(patients, "patient", "patients");
-  if (untold > 0) text += "; " + counted_word(untold, "name gives", "names give") + " no patient";
+  if (untold > 0) text += "; " + counted_word(untold, "name", "names") + " without a patient";
   if (survey["divided"].get<bool>()) return text + "\n\n" + classes_text(survey);
   return text + "; their classes and parts are unknown\n";
 }
@@ -171,9 +171,9 @@ Diagnostics data_survey_findings(const Json& survey, const SurveyTolerance& tole
                                return "'" + printable(one["folder"].get<std::string>()) + "' (" +
                                       std::to_string(one["images"].get<std::int64_t>()) + ")";
                              }),
-                   "folders of parts are called train (training), validation (val, valid, dev) and "
-                   "test (testing), and hold a folder for each class, which holds the images of "
-                   "that class directly");
+                   "name the folders of parts train (training), validation (val, valid, dev) and "
+                   "test (testing); each must contain a folder for each class, with the images of "
+                   "that class directly in it");
   }
   const Json& unreadable = survey["unreadable"];
   if (const auto count = unreadable["count"].get<std::int64_t>(); count > 0)
@@ -192,7 +192,7 @@ Diagnostics data_survey_findings(const Json& survey, const SurveyTolerance& tole
         Severity::kWarning, ErrorCode::kBadAnnotations,
         "images of " + counted_word(count, "patient", "patients") + " are in more than one part: " +
             named(shared, count, [](const Json& one) { return printable(one.get<std::string>()); }),
-        "results may be too good: divide by patient");
+        "results may be too optimistic: divide by patient");
   const Json& unlike = survey["strangers"];
   if (const auto count = unlike["count"].get<std::int64_t>(); count > 0)
     findings.add(Severity::kWarning, ErrorCode::kBadAnnotations,

@@ -13,18 +13,18 @@ namespace {
 
 constexpr int kMostBars = 40;
 
-/// A histogram of values that are multiples of one share, such as one query of an episode. Bars are
-/// whole multiples wide; otherwise some bars would have more of these values than their neighbours,
-/// and the drawing would look jagged.
+/// A histogram of values that are multiples of one share, such as one query of an episode. The
+/// width of a bar is a whole multiple of that share; otherwise some bars would contain more of
+/// these values than their neighbors, and the histogram would look jagged.
 struct Bars {
   double width = 1;
-  std::map<std::int64_t, std::int64_t>
-      counts;  ///< by the index of a bar, whose middle is index x width
+  /// Numbers of values by the index of a bar, which is centered at index x width.
+  std::map<std::int64_t, std::int64_t> counts;
 
   explicit Bars(const std::vector<double>& values) {
     std::vector<double> sorted = values;
     std::ranges::sort(sorted);
-    double smallest = 1;  // an episode's accuracy is a share
+    double smallest = 1;  // an episode's accuracy is at most 1
     for (std::size_t i = 1; i < sorted.size(); ++i) {
       if (const double gap = sorted[i] - sorted[i - 1]; gap > 1e-6)
         smallest = std::min(smallest, gap);
@@ -45,7 +45,7 @@ std::string bar_tip(std::int64_t episodes, double middle) {
          percent(middle) + " %";
 }
 
-/// The content of one drawing: values of episodes, their mean and its 95 % interval.
+/// The content of one drawing: a value for each episode, the mean and its 95 % interval.
 struct Distribution {
   const std::vector<double>& values;
   double mean, low, high;

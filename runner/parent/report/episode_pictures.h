@@ -7,12 +7,12 @@
 
 namespace runner {
 
-/// episodes.svg: a histogram of the accuracies of a few-shot model's episodes, with their mean and
-/// its interval. `evaluation` has episodes.
+/// Draws episodes.svg: a histogram of the accuracies of a few-shot model's episodes, with their
+/// mean and its interval. `evaluation` must have episodes.
 std::string draw_episodes(const RecordedEvaluation& evaluation, const std::string& name);
 
-/// paired_differences.svg: a histogram over episodes of how much better one model was than the
-/// other, with the mean and its interval. A difference of 0 has its own bar.
+/// Draws paired_differences.svg: a histogram over episodes of how much better one model was than
+/// the other, with the mean and its interval. A difference of 0 has its own bar.
 std::string draw_difference(const PairedDifference& difference);
 
 }  // namespace runner

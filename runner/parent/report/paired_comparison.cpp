@@ -58,7 +58,7 @@ Diagnostics problems(const Comparison& comparison) {
           {ErrorCode::kOptionConflict,
            {},
            "",
-           "'" + row.title + "' was evaluated over other episodes than '" +
+           "'" + row.title + "' was evaluated over different episodes than '" +
                comparison.rows.front().title + "'",
            "evaluate both on the same data with the same seed, number of episodes, ways, shots and "
            "queries"});

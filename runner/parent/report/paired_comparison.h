@@ -10,29 +10,31 @@
 
 namespace runner {
 
-/// How much better one few-shot model is than another over the same episodes. A hard episode is
-/// hard for both, so the differences vary less than the accuracies.
+/// How much better one few-shot model is than another on the same episodes. A hard episode is hard
+/// for both models, so the differences vary less than the accuracies.
 struct PairedDifference {
   std::string run, base;     ///< the labels of the rows of the comparison
-  double mean = 0;           ///< of run - base, over episodes
-  double low = 0, high = 0;  ///< its 95 % interval, mean +- 1.96 standard errors
-  double p_value = 1;        ///< probability of a mean that far from 0 if both were equally good;
-                             ///< two-sided, normal
-  std::int64_t better = 0, worse = 0, equal = 0;  ///< episodes
-  std::vector<double> of_episodes = {};           ///< run - base in each
+  double mean = 0;           ///< of run - base over the episodes
+  double low = 0, high = 0;  ///< 95 % interval of the mean, +- 1.96 standard errors
+  /// Two-sided probability of a mean at least that far from 0 if both models were equally good, by
+  /// the normal distribution.
+  double p_value = 1;
+  std::int64_t better = 0, worse = 0, equal = 0;  ///< numbers of episodes
+  std::vector<double> of_episodes = {};           ///< run - base for each episode
 };
 
-/// From this many episodes on, the mean is taken to be normally distributed.
+/// The number of episodes from which the mean is assumed to be normally distributed.
 inline constexpr std::size_t kLeastEpisodes = 30;
 
-/// Compares every evaluation with the first. kNoResults if one was not measured over episodes or
-/// over fewer than kLeastEpisodes, kOptionConflict if two were measured over different episodes.
+/// Compares every evaluation with the first. kNoResults if one was not measured over episodes, or
+/// over fewer than kLeastEpisodes; kOptionConflict if the episodes differ.
 Result<std::vector<PairedDifference>> paired_differences(const Comparison& comparison);
 
-/// A table.
+/// Returns the differences as a table.
 std::string paired_text(const std::vector<PairedDifference>& differences);
 
-/// A list of {"run", "base", "difference", "interval", "p_value", "better", "worse", "equal"}.
+/// Returns a list of {"run", "base", "difference", "interval", "p_value", "better", "worse",
+/// "equal"}.
 nlohmann::ordered_json to_json(const std::vector<PairedDifference>& differences);
 
 }  // namespace runner

@@ -26,7 +26,7 @@ namespace {
 constexpr std::size_t kLargestPredictions = std::size_t{1} << 30;
 constexpr const char* kPredictions = "predictions.csv";
 
-/// The index of the column with one of these names.
+/// Returns the index of the column that has one of these names.
 std::size_t column(const std::vector<std::string>& head, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const auto found = std::ranges::find(head, name);
@@ -35,7 +35,7 @@ std::size_t column(const std::vector<std::string>& head, std::initializer_list<c
   throw std::runtime_error("it has no column '" + std::string(*names.begin()) + "'");
 }
 
-/// Throws std::runtime_error.
+/// Parses predictions.csv. Throws std::runtime_error if it is not valid.
 std::vector<RecordedPrediction> predictions_from(std::string_view text) {
   std::vector<RecordedPrediction> all;
   auto row = take_csv_line(text);
@@ -64,7 +64,7 @@ Result<std::vector<RecordedPrediction>> read_predictions(const std::filesystem::
     return Diagnostic{ErrorCode::kNoResults,
                       {},
                       "",
-                      "there is no '" + path.string() + "', so that run cannot be paired",
+                      "there is no '" + path.string() + "', so the run cannot be paired",
                       "evaluate it with csv: true, the default for evaluations with classes"};
   }
   try {
@@ -81,15 +81,15 @@ Result<std::vector<RecordedPrediction>> read_predictions(const std::filesystem::
 namespace {
 
 constexpr std::int64_t kDraws = 10'000, kLeastDraws = 1'000;
-constexpr std::int64_t kMostDrawnSamples = 500'000'000;  // in all; takes seconds
+constexpr std::int64_t kMostDrawnSamples = 500'000'000;  // in total; takes seconds
 
 /// A sample in the form the bootstrap needs.
 struct PairedSample {
-  std::uint32_t label;  ///< the label as a number
-  std::int8_t gain;     ///< 1: only `run` has it right; -1: only `base`
+  std::uint32_t label;  ///< the label's number
+  std::int8_t gain;     ///< 1: only `run` is right; -1: only `base`
 };
 
-/// The probability of at most `heads` heads in `count` tosses, and of exactly that many.
+/// The probability of at most `heads` heads in `count` tosses, and of exactly `heads`.
 struct Tosses {
   double at_most, exactly;
 };
@@ -98,8 +98,8 @@ Tosses tosses(std::int64_t count, std::int64_t heads) {
   const auto n = static_cast<double>(count), k = static_cast<double>(heads);
   const double exactly = std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) -
                                   n * std::log(2.0));
-  // Going down, each term is smaller than the one before, by a growing factor, since heads are at
-  // most half.
+  // `heads` is at most half of `count`, so each term is smaller than the one before, by a growing
+  // factor.
   double term = exactly, sum = exactly;
   for (double i = k; i > 0 && term > sum * 1e-17; --i) {
     term *= i / (n - i + 1);
@@ -112,7 +112,7 @@ Tosses tosses(std::int64_t count, std::int64_t heads) {
 class DrawnNumbers {
  public:
   explicit DrawnNumbers(std::uint64_t seed) : state_(split_mix(seed + kSplitMixStep)) {}
-  /// Less than `limit`, which is at most 2^32: the high bits of a product.
+  /// Returns a number below `limit`, which is at most 2^32: the high bits of a product.
   std::size_t below(std::uint64_t limit) {
     state_ += kSplitMixStep;
     return static_cast<std::size_t>((split_mix(state_) >> 32) * limit >> 32);
@@ -122,7 +122,7 @@ class DrawnNumbers {
   std::uint64_t state_;
 };
 
-/// The gains of a set of samples, by class.
+/// Sums the gains of a set of samples by class.
 class Gains {
  public:
   explicit Gains(std::size_t classes) : counts_(classes), sums_(classes) {}
@@ -142,7 +142,7 @@ class Gains {
     }
     return static_cast<double>(sum) / static_cast<double>(count);
   }
-  /// Over the classes that have a sample.
+  /// Returns the mean over the classes that have samples.
   double mean_per_class() const {
     double sum = 0;
     std::int64_t classes = 0;
@@ -158,7 +158,7 @@ class Gains {
   std::vector<std::int64_t> counts_, sums_;
 };
 
-/// The 2.5th and 97.5th percentile, interpolated linearly between neighbours.
+/// Stores the 2.5th and 97.5th percentiles of `draws`, interpolated linearly, as the interval.
 void take_interval(std::vector<double>& draws, MetricGain& gain) {
   std::ranges::sort(draws);
   const auto percentile = [&](double share) {
@@ -175,7 +175,7 @@ Diagnostic other_samples(const std::string& run, const std::string& base, const 
   return {ErrorCode::kOptionConflict,
           {},
           "",
-          "'" + run + "' was evaluated on other samples than '" + base + "': " + how,
+          "'" + run + "' was evaluated on different samples than '" + base + "': " + how,
           "evaluate both on the same data with the same split; `retort evaluate RUN data.root=…` "
           "does that with the trained weights"};
 }

@@ -15,53 +15,53 @@ namespace runner {
 
 /// The prediction of an evaluation with classes for one sample.
 struct RecordedPrediction {
-  std::string name;  ///< of the sample, such as its file
+  std::string name;  ///< of the sample, such as its file name
   std::string label;
   bool is_right = false;
 };
 
-/// Reads predictions.csv in nodes/<node>/ of a run's `folder`, written by an evaluation with the
-/// columns `name`, `label` or `grade`, and `predicted` or `prediction`. Sorted by name; samples
-/// with the same name keep their order. kNoResults if there is no such file, kDamagedRecord if it
-/// has another format.
+/// Reads nodes/<node>/predictions.csv of a run's `folder`, written by an evaluation with the
+/// columns `name`, `label` or `grade`, and `predicted` or `prediction`. Returns the predictions
+/// sorted by name; samples with the same name keep their order. kNoResults if there is no such
+/// file, kDamagedRecord if it has another format.
 Result<std::vector<RecordedPrediction>> read_predictions(const std::filesystem::path& folder,
                                                          const std::string& node);
 
 /// The difference of a metric between two classifiers on the same samples.
 struct MetricGain {
   double value = 0;          ///< run - base, a share
-  double low = 0, high = 0;  ///< its 95 % interval
+  double low = 0, high = 0;  ///< 95 % interval
 };
 
 /// How much better one classifier is than another on the same samples. A hard sample is hard for
 /// both, so only samples that exactly one of them gets right count.
 struct PairedClassifiers {
   std::string run, base;  ///< the labels of the rows of the comparison
-  std::int64_t better = 0, worse = 0,
-               equal = 0;  ///< samples that only `run`, only `base`, both or neither get right
-  /// McNemar's test of equal error rates, two-sided: exact, by the binomial distribution of
-  /// `better` among those that differ, and its mid-p, which is less conservative (Fagerland,
-  /// Lydersen and Laake, 2013).
+  /// Numbers of samples that only `run`, only `base`, both or neither get right.
+  std::int64_t better = 0, worse = 0, equal = 0;
+  /// McNemar's test of equal error rates, two-sided and exact, by the binomial distribution of
+  /// `better` among the samples where they differ; and its mid-p, which is less conservative
+  /// (Fagerland, Lydersen and Laake, 2013).
   double p_value = 1, mid_p = 1;
-  MetricGain accuracy, mean_per_class;  ///< intervals by a paired bootstrap, percentiles
+  MetricGain accuracy, mean_per_class;  ///< with percentile intervals from a paired bootstrap
   std::int64_t draws = 0;               ///< number of bootstrap samples
   std::uint64_t seed = 0;
 };
 
-/// Compares `run` with `base`: the same samples in the same order, at least one. The same seed
-/// gives the same intervals.
+/// Compares `run` with `base`, which must contain the same samples in the same order, at least one.
+/// The same seed yields the same intervals.
 PairedClassifiers compare_classifiers(std::span<const RecordedPrediction> run,
                                       std::span<const RecordedPrediction> base, std::uint64_t seed);
 
-/// Compares the predictions of every evaluation with those of the first. kOptionConflict if two
-/// were measured on other samples or with other labels; also the errors of read_predictions().
+/// Compares the predictions of every evaluation with those of the first. kOptionConflict if their
+/// samples or labels differ; also returns the errors of read_predictions().
 Result<std::vector<PairedClassifiers>> paired_classifiers(const Comparison& comparison,
                                                           std::uint64_t seed);
 
-/// A table.
+/// Returns the comparisons as a table.
 std::string paired_text(const std::vector<PairedClassifiers>& pairs);
 
-/// A list of {"run", "base", "better", "worse", "equal", "p_value", "mid_p", "accuracy",
+/// Returns a list of {"run", "base", "better", "worse", "equal", "p_value", "mid_p", "accuracy",
 /// "mean_per_class", "draws", "seed"}, where the metrics are {"difference", "interval"}.
 nlohmann::ordered_json to_json(const std::vector<PairedClassifiers>& pairs);
 

@@ -37,7 +37,7 @@ bool is_utf8_locale() {
   return false;
 }
 
-/// The number of columns for that many points.
+/// Returns the number of columns for `points` values.
 std::size_t columns_for(std::size_t points, const TextStyle& style) {
   return std::min(points, style.width);
 }
@@ -104,7 +104,7 @@ constexpr std::size_t kLongestOverride = 60;  // columns
 
 using Rows = std::vector<std::vector<std::string>>;
 
-/// "2.28 TFLOP".
+/// Returns "2.28 TFLOP".
 std::string flops_text(double flops) {
   constexpr std::array kUnits = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
   std::size_t unit = 0;
@@ -115,7 +115,7 @@ std::string flops_text(double flops) {
          " " + kUnits[unit];
 }
 
-/// "micro_batch 8", "two_pass off".
+/// Returns "micro_batch 8" or "two_pass off".
 std::string setting_text(const std::string& name, const nlohmann::ordered_json& value) {
   if (name == "micro_batch" && value == 0) return "the whole batch";
   if (value.is_boolean()) return name + (value.get<bool>() ? " on" : " off");
@@ -132,7 +132,7 @@ std::string step_text(const MemoryPlan& plan) {
   return text;
 }
 
-/// A table, indented, with a title line before it; nothing for a table without rows.
+/// Returns an indented table below a title line; empty if the table has no rows.
 std::string section(const std::string& title, const Rows& rows) {
   if (rows.size() < 2) return "";
   std::string text = "\n  " + title + "\n", line;
@@ -194,7 +194,7 @@ std::string options_text(const MemoryPlan& plan) {
   return section("saved at the peak by the recipe's memory options", rows);
 }
 
-/// The number of bytes over or under the budget.
+/// Returns by how many bytes the alternative is below or above the budget.
 std::string margin_text(const PlanAlternative& other, const MemoryPlan& plan) {
   if (!other.refused.empty()) return "refused: " + other.refused;
   if (!plan.budget) return "";
@@ -202,7 +202,8 @@ std::string margin_text(const PlanAlternative& other, const MemoryPlan& plan) {
   return spare >= 0 ? "fits, " + size_text(spare) + " to spare" : size_text(-spare) + " too much";
 }
 
-/// The overrides as text; of a long list of modules, the first and how many follow.
+/// Returns the overrides as text, with a long list of modules shortened to the first one and the
+/// number of the others.
 std::string brief_text(std::vector<std::string> overrides) {
   for (std::string& one : overrides) {
     const std::size_t list = one.find("=["), first = one.find(',', list);
@@ -225,7 +226,7 @@ std::string alternatives_text(const MemoryPlan& plan) {
       "alternatives, cheapest first; launches: operations started, each with a fixed cost", rows);
 }
 
-/// "3.1e-16", "0", "inf".
+/// Returns "3.1e-16", "0" or "inf".
 std::string scientific(double value) {
   if (value == 0) return "0";
   if (!std::isfinite(value)) return std::isnan(value) ? "nan" : "inf";
@@ -247,7 +248,7 @@ std::string verdict(const Certificate& certificate) {
     return "FAIL  " + node + ": " + errors + ", not below " + limit;
   if (!certificate.changed.empty())
     return "FAIL  " + node + ": " + errors +
-           ", but not only the gradient counts: " + printable(certificate.changed.front());
+           ", but not only gradients differ: " + printable(certificate.changed.front());
   return "PASS  " + node + ": " + errors + ", below " + limit;
 }
 
@@ -306,14 +307,14 @@ struct Unit {
   double bytes;
 };
 
-/// The unit that gives the axis handy numbers.
+/// Returns the unit that yields convenient numbers on the axis.
 Unit unit_for(std::int64_t most) {
   if (most >= std::int64_t{1} << 30) return {"GiB", 1 << 30};
   if (most >= 1 << 20) return {"MiB", 1 << 20};
   return {"KiB", 1 << 10};
 }
 
-/// A step curve: each value lasts until the next.
+/// Returns the points of a step curve, where each value lasts until the next.
 std::vector<Point> steps(const std::vector<std::int64_t>& curve, double unit) {
   std::vector<Point> points;
   for (std::size_t i = 0; i < curve.size(); ++i) {
@@ -324,7 +325,7 @@ std::vector<Point> steps(const std::vector<std::int64_t>& curve, double unit) {
   return points;
 }
 
-/// Draws the phases as bands, alternately light and lighter, with their names if there is room.
+/// Draws the phases as bands of alternating shades, with their names where there is room.
 void draw_phases(Drawing& drawing, const MemoryPlan& plan) {
   const double bottom = kFrame.top + kFrame.height,
                per_point = kFrame.width / static_cast<double>(plan.curve.size());

@@ -11,36 +11,36 @@
 
 namespace runner {
 
-/// What the terminal, or another reader, can show.
+/// What the output, such as a terminal, can show.
 struct TextStyle {
   std::size_t width = 80;   ///< columns
-  bool has_blocks = false;  ///< it shows Unicode block characters; else plain ASCII
+  bool has_blocks = false;  ///< it can show Unicode block characters; otherwise plain ASCII
 };
 
-/// The style of standard output: blocks on a terminal whose locale is UTF-8, 80 columns if it is
+/// Returns the style of standard output: block characters with a UTF-8 locale; 80 columns if it is
 /// not a terminal.
 TextStyle standard_output_style();
 
-/// `values` as one line of at most `width` columns. Each column shows the largest of its values,
-/// relative to the largest of all. A column with a value above 0 is never blank. Empty for no
-/// values.
+/// Returns `values` as one line of at most `width` columns. Each column shows the largest of its
+/// values, relative to the overall maximum. A column with a value above 0 is never blank. Empty if
+/// there are no values.
 std::string sparkline(std::span<const std::int64_t> values, const TextStyle& style);
 
-/// The names of phases, each where it begins under the sparkline of `points` values. The longest
-/// phases are placed first; a name that then has no room is left out.
+/// Returns the names of phases, each placed where its phase begins under the sparkline of `points`
+/// values. The longest phases are placed first; names without room are left out.
 std::string phase_line(std::span<const PhaseMark> phases, std::size_t points,
                        const TextStyle& style);
 
-/// A plan as text: what a node needs and its budget, when, for what, the effect of the recipe's
-/// options and what else could be done. Every line ends with a newline.
+/// Returns a plan as text: the needed bytes and the budget, when the peak occurs, what uses the
+/// memory, the effect of the recipe's options, and alternatives. Every line ends with a newline.
 std::string plan_text(const MemoryPlan& plan, const TextStyle& style);
 
-/// A certificate as text: the relative error of each parameter's gradient, other differences, and a
-/// line that begins with PASS or FAIL.
+/// Returns a certificate as text: the relative error of each parameter's gradient, other
+/// differences, and a last line that begins with PASS or FAIL.
 std::string certificate_text(const Certificate& certificate);
 
-/// memory_plan.svg: the live bytes over a step as a line, the phases below it, and the budget as a
-/// dashed line. `name` is the recipe's. The curve has at least one point.
+/// Draws memory_plan.svg: the live bytes over a step as a line, with the phases as bands and the
+/// budget as a dashed line. `name` is the recipe's name. The curve must have at least one point.
 std::string draw_plan(const MemoryPlan& plan, const std::string& name);
 
 }  // namespace runner

@@ -25,7 +25,7 @@ constexpr std::size_t kLargestResults = 256 << 20;
 
 using Damage = std::runtime_error;  // what is wrong with a file
 
-/// Access to an object in a file.
+/// Returns the fields of an object in a file.
 Fields fields_of(const Json& json) { return {json, "it"}; }
 Fields fields_of(const Fields& fields, const std::string& key) {
   return {fields.at(key), "its '" + key + "'"};
@@ -39,7 +39,7 @@ double share(const Fields& fields, std::string_view key) {
 }
 
 std::int64_t whole(const Json& value, const std::string& what) {
-  constexpr double kMost = 1e12;  // so that sums of them are still exact counts
+  constexpr double kMost = 1e12;  // small enough that sums of counts are exact
   if (!value.is_number_integer() || value < 0 || value.get<double>() > kMost)
     throw Damage(what + " is not a count");
   return value;
@@ -190,11 +190,11 @@ std::vector<std::string> evaluated_nodes(const fs::path& folder) {
 
 namespace {
 
-constexpr std::size_t kMostNames = 20;   // largest matrix with class names
-constexpr std::size_t kMostCounts = 12;  // largest matrix with counts
+constexpr std::size_t kMostNames = 20;   // size of the largest matrix with class names
+constexpr std::size_t kMostCounts = 12;  // size of the largest matrix with counts
 constexpr std::size_t kNameLength = 24;
 
-/// The legend of a matrix's colours, from `corner` down.
+/// Draws the legend of a matrix's colors, from `corner` down.
 void draw_scale(Drawing& drawing, Point corner, double height) {
   constexpr int kParts = 20;
   for (int i = 0; i < kParts; ++i) {
@@ -236,7 +236,7 @@ std::string draw_confusion(const RecordedEvaluation& evaluation, const std::stri
                          top + cell * static_cast<double>(row)};
       const double share = static_cast<double>(counts[column]) / static_cast<double>(support);
       drawing.rectangle(corner, cell, cell, "heat", std::max(0.06, share),
-                        evaluation.classes[row].name + " taken for " +
+                        evaluation.classes[row].name + " predicted as " +
                             evaluation.classes[column].name + ": " + times(counts[column]));
       if (classes > kMostCounts) continue;
       drawing.text({corner.x + cell / 2, corner.y + cell / 2 + 4}, std::to_string(counts[column]),

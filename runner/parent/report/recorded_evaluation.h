@@ -11,60 +11,60 @@
 
 namespace runner {
 
-/// A ROC curve of an evaluation: the share of negatives, and of positives, at or above each
-/// threshold.
+/// A ROC curve of an evaluation: at each threshold, the share of negatives and of positives with
+/// scores at or above it.
 struct RecordedCurve {
-  std::string name;  ///< of the class; empty for a mean
+  std::string name;  ///< of the class; empty for a mean over classes
   double area = 0;
-  std::vector<std::pair<double, double>> points;  ///< rates of false and true positives, both from
-                                                  ///< 0 to 1
+  /// Rates of false and true positives, both from 0 to 1.
+  std::vector<std::pair<double, double>> points;
 };
 
-/// A calibration bin: the predictions whose probability lies in (low, high].
+/// A calibration bin: the predictions with a probability in (low, high].
 struct RecordedBin {
   double low = 0, high = 0;
   std::int64_t count = 0;
-  double confidence = 0, accuracy = 0;  ///< their mean probability; the share that is correct
+  double confidence = 0, accuracy = 0;  ///< mean probability; share of correct predictions
 };
 
-/// The validated content of the files of an evaluation with classes: shares lie between 0 and 1,
-/// the matrix is square.
+/// The validated content of the files of an evaluation with classes: shares are between 0 and 1,
+/// and the matrix is square.
 struct RecordedEvaluation {
   struct Class {
     std::string name;
     double precision = 0, recall = 0;
     std::int64_t support = 0;
   };
-  std::string node, title;                 ///< its id; its display name, "evaluate[rate=0.001]"
-  double accuracy = 0, low = 0, high = 0;  ///< of all samples, with its 95 % interval
+  std::string node, title;                 ///< node id; display name, "evaluate[rate=0.001]"
+  double accuracy = 0, low = 0, high = 0;  ///< over all samples, with its 95 % interval
   double mean_per_class = 0, loss = 0;
   std::int64_t samples = 0;
   bool is_smoke = false;
-  std::vector<double> episodes;  ///< for a few-shot model, the accuracy of each episode; the
-                                 ///< interval is then that of their mean
-  std::string drawn;             ///< identifies the episodes; equal for the same ones
+  /// For a few-shot model, the accuracy of each episode; the interval is then that of their mean.
+  std::vector<double> episodes;
+  std::string drawn;  ///< identifies the episodes; equal for equal episodes
   std::vector<Class> classes;
-  std::vector<std::vector<std::int64_t>>
-      confusion;  ///< rows: true classes; empty if there are too many
+  /// Rows are true classes; empty if there are too many classes.
+  std::vector<std::vector<std::int64_t>> confusion;
 
-  /// For networks that each tell two classes apart: how well one does on the samples of its two
-  /// classes.
+  /// For networks that each distinguish two classes: how well one network does on the samples of
+  /// its class pair.
   struct Pair {
-    std::size_t first = 0, second = 0;  ///< numbers of classes
+    std::size_t first = 0, second = 0;  ///< class numbers
     std::int64_t samples = 0;
     std::optional<double> accuracy;
   };
   std::vector<Pair> pairs;
 
-  /// For an ensemble of several models' networks: how well the networks of one model do alone.
+  /// For an ensemble with several base models: how well the networks of one model do alone.
   struct BaseModel {
     std::string name;
-    std::optional<double> accuracy,
-        kappa;  ///< absent if they abstain from every sample; kappa is quadratic, from -1 to 1
+    /// nullopt if the networks abstain from every sample; kappa is quadratic, from -1 to 1.
+    std::optional<double> accuracy, kappa;
   };
   std::vector<BaseModel> models;
 
-  bool has_curves = false;  ///< curves.json exists; the rest comes from it
+  bool has_curves = false;  ///< curves.json exists; it contains the following members
   std::vector<RecordedCurve> class_curves;
   std::optional<RecordedCurve> macro, micro;
   std::optional<double> calibration_error;
@@ -73,36 +73,36 @@ struct RecordedEvaluation {
 
 /// The metrics of an evaluation without classes, such as a retrieval.
 struct RecordedMeasures {
-  std::string node, title;  ///< its id; its display name
+  std::string node, title;  ///< node id; display name
   bool is_smoke = false;
-  std::vector<std::pair<std::string, double>> values =
-      {};  ///< "evaluate/…", in the order in which they were recorded
+  /// "evaluate/…", in the order in which they were recorded.
+  std::vector<std::pair<std::string, double>> values = {};
 };
 
 /// Reads metrics.json and, if it exists, curves.json in nodes/<node>/ of a run's `folder`.
-/// kDamagedRecord, with the file and what is wrong in it.
+/// kDamagedRecord names the file and what is wrong with it.
 Result<RecordedEvaluation> read_evaluation(const std::filesystem::path& folder,
                                            const std::string& node);
 
-/// Reads an evaluation whose metrics.json is valid and has no classes: everything except its
-/// values, which metrics.jsonl has. nullopt if read_evaluation() must read it.
+/// Reads an evaluation that has a valid metrics.json without classes. Leaves `values` empty, since
+/// they are in metrics.jsonl. nullopt if read_evaluation() must read the evaluation.
 std::optional<RecordedMeasures> read_measures(const std::filesystem::path& folder,
                                               const std::string& node);
 
-/// The nodes of the run in `folder` that have been evaluated, sorted.
+/// Returns the evaluated nodes of the run in `folder`, sorted.
 std::vector<std::string> evaluated_nodes(const std::filesystem::path& folder);
 
-/// confusion_matrix.svg: rows are true classes, columns predicted ones, a cell's colour the share
-/// of its row. Shows class names for up to 20 classes, counts for up to 12. `evaluation` has a
-/// matrix.
+/// Draws confusion_matrix.svg: rows are true classes, columns are predicted classes, and a cell's
+/// color is its share of the row. Shows class names for up to 20 classes and counts for up to 12.
+/// `evaluation` must have a matrix.
 std::string draw_confusion(const RecordedEvaluation& evaluation, const std::string& name);
 
-/// roc.svg: mean curves over classes and over all pairs, and those of single classes if they are
-/// recorded.
+/// Draws roc.svg: mean curves over the classes and over all pairs of sample and class, and the
+/// curves of single classes if they are recorded.
 std::string draw_roc(const RecordedEvaluation& evaluation, const std::string& name);
 
-/// calibration.svg: how often predictions of each probability are correct, above how many there
-/// are. `evaluation` has bins.
+/// Draws calibration.svg: how often predictions of each probability are correct, above the number
+/// of these predictions. `evaluation` must have bins.
 std::string draw_calibration(const RecordedEvaluation& evaluation, const std::string& name);
 
 }  // namespace runner

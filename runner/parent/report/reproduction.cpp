@@ -29,7 +29,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kShownFiles = 5;
 constexpr std::array<const char*, 2> kPointers = {kBestCheckpoint, kLatestCheckpoint};
 
-/// The metrics of each node in the order in which it measured them, with their places in the file.
+/// The metrics of each node in the order of measurement, with their positions in the file.
 struct Measured {
   std::size_t place = 0;
   NodeMetric metric;
@@ -40,7 +40,7 @@ std::map<std::string, std::vector<Measured>> measured_by_node(const fs::path& ru
   std::size_t place = 0;
   for (MetricLine& line : read_metrics(RunLayout(run).metrics()).lines) {
     ++place;
-    // A process's memory depends on what else it has done.
+    // The memory of a process depends on what else the process has done.
     if (line.metric.name.starts_with("memory/")) continue;
     nodes[line.metric.node].push_back({place, std::move(line.metric)});
   }
@@ -55,8 +55,8 @@ double relative_difference(double a, double b) {
   return std::abs(a - b) / std::max(std::abs(a), std::abs(b));
 }
 
-/// The differences between two nodes' metrics, with their places; nothing after a metric that only
-/// one of them has.
+/// Returns the differences between two nodes' metrics, with their positions. Stops after a metric
+/// that only one of the nodes has.
 std::vector<std::pair<std::size_t, MetricDifference>> differences_of(
     const std::vector<Measured>& before, const std::vector<Measured>& now) {
   std::vector<std::pair<std::size_t, MetricDifference>> found;
@@ -100,8 +100,8 @@ void compare_metrics(const fs::path& before, const fs::path& now, Reproduction& 
                    })->second;
 }
 
-/// The result files of a run: display name and path. For checkpoints, the weights of those that are
-/// pointed to.
+/// Returns the result files of a run, by display name. For checkpoints, only the weights that a
+/// pointer such as "best" names.
 std::map<std::string, fs::path> results_of(const fs::path& run) {
   std::map<std::string, fs::path> files;
   std::error_code error;
@@ -129,7 +129,7 @@ std::map<std::string, fs::path> results_of(const fs::path& run) {
   return files;
 }
 
-/// Empty if it cannot be read.
+/// Returns the digest of a file; empty if it cannot be read.
 std::string digest_of_result(const fs::path& file) {
   Digest digest;
   return digest.update_from(file) == 0 ? digest.finish() : "";
@@ -150,7 +150,7 @@ void compare_results(const fs::path& before, const fs::path& now, Reproduction& 
   }
 }
 
-/// How a node's steps were computed; null if that is not recorded.
+/// Returns how a node's steps were computed; null if that is not recorded.
 Json step_of_plan(const fs::path& run, const std::string& node) {
   const auto text = real_file_system().read(RunLayout(run).node(node).plan(), 16 << 20);
   const Json plan = text ? parse_json<Json>(*text) : Json();
@@ -209,7 +209,7 @@ Reproduction compare_reproduction(const fs::path& before, const fs::path& now, d
   if (result.largest && result.largest->relative > tolerance) result.verdict = Verdict::kDifferent;
   else if (result.largest || !result.other_files.empty())
     result.verdict = Verdict::kWithinTolerance;
-  // Without a number there is nothing to compare within a tolerance.
+  // Without metrics, there is nothing that could be within a tolerance.
   if (result.metrics == 0 && !result.other_files.empty()) result.verdict = Verdict::kDifferent;
   return result;
 }
@@ -235,10 +235,10 @@ std::string reproduction_text(const Reproduction& found) {
   if (found.largest && found.largest->relative > found.first->relative)
     text += "largest difference: " + difference_text(*found.largest) + "\n";
   if (!found.other_files.empty())
-    text += "files with other bytes: " + listed(found.other_files, kShownFiles) + "\n";
+    text += "files that differ: " + listed(found.other_files, kShownFiles) + "\n";
   if (!found.other_plans.empty())
-    text += "steps computed in another way (plan.json): " + listed(found.other_plans, kShownFiles) +
-            "\n";
+    text +=
+        "steps computed differently (plan.json): " + listed(found.other_plans, kShownFiles) + "\n";
   return text;
 }
 

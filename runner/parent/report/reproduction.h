@@ -14,43 +14,46 @@ namespace runner {
 /// How a run compares with the run that it should reproduce.
 enum class Verdict {
   kIdentical,        ///< every metric, weight and result has the same bits
-  kWithinTolerance,  ///< every metric is that close to the record's; some bits differ
+  kWithinTolerance,  ///< every metric is within the tolerance of the record's; some bits differ
   kDifferent,
 };
 
-/// "identical", "within_tolerance", "different".
+/// Returns "identical", "within_tolerance" or "different".
 std::string_view name(Verdict verdict);
 
-/// A metric that differs; nullopt if one of the runs has not measured it.
+/// A metric that differs; the value of a run that has not measured it is nullopt.
 struct MetricDifference {
   std::string node, metric;
   std::int64_t step = 0;
   std::optional<double> before, now;
-  double relative = 0;  ///< difference relative to the larger of both; infinite if only one exists
-                        ///< or is finite
+  /// Difference relative to the larger of both values; infinite if only one exists or is finite.
+  double relative = 0;
 };
 
-/// A run compared with the one whose record it was started from.
+/// The comparison of a run with the run that it was started from.
 struct Reproduction {
   Verdict verdict = Verdict::kIdentical;
   double tolerance = 0;                     ///< allowed relative difference of a metric
-  std::size_t metrics = 0, files = 0;       ///< compared
-  std::optional<MetricDifference> first;    ///< in the order in which they were measured
-  std::optional<MetricDifference> largest;  ///< by its relative size; the first of equals
-  std::vector<std::string> other_files;     ///< with other bytes, or missing in one:
-                                            ///< "train/checkpoints/best/model.safetensors"
-  std::vector<std::string> other_plans;     ///< nodes whose steps were computed in another way
+  std::size_t metrics = 0, files = 0;       ///< number of compared metrics and files
+  std::optional<MetricDifference> first;    ///< in the order of measurement
+  std::optional<MetricDifference> largest;  ///< by its relative size; the first if several are
+                                            ///< equal
+  /// Files that differ, or that only one run has: "train/checkpoints/best/model.safetensors".
+  std::vector<std::string> other_files;
+  std::vector<std::string> other_plans;  ///< nodes with steps that were computed differently
 };
 
-/// Compares the run in `now` with that in `before`: the metrics of every step except those of
-/// memory, the weights of the best and of the latest checkpoint of each training, and the files of
-/// every other node, except plans and times.
+/// Compares the run in `now` with the run in `before`: the metrics of every step except memory, the
+/// weights of the best and latest checkpoints of each training stage, and the files of every other
+/// node except plans and times.
 Reproduction compare_reproduction(const std::filesystem::path& before,
                                   const std::filesystem::path& now, double tolerance);
 
-/// A few lines: the verdict, the first difference and the largest one, the files that differ.
+/// Returns a few lines: the verdict, the first and the largest difference, and the files that
+/// differ.
 std::string reproduction_text(const Reproduction& found);
-/// {"verdict", "tolerance", "metrics", "files", "first", "largest", "other_files", "other_plans"}
+/// Returns {"verdict", "tolerance", "metrics", "files", "first", "largest", "other_files",
+/// "other_plans"}.
 nlohmann::ordered_json to_json(const Reproduction& found);
 
 }  // namespace runner

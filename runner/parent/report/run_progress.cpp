@@ -22,14 +22,15 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kTail = 64 << 10;  // bytes of metrics.jsonl: some hundred measurements
+constexpr std::int64_t kTail = 64 << 10;  // bytes at the end of metrics.jsonl: a few hundred
+                                          // measurements
 
 Json json_in(const fs::path& path) {
   std::ifstream file = open_regular(path, std::ios::binary);
   return parse_json<Json>(file);
 }
 
-/// The number at `pointer`; 0 if there is none.
+/// Returns the number at `pointer`; 0 if there is none.
 double number_at(const Json& json, const char* pointer) {
   const Json::json_pointer place(pointer);
   return json.is_object() && json.contains(place) && json[place].is_number()
@@ -37,13 +38,12 @@ double number_at(const Json& json, const char* pointer) {
              : 0;
 }
 
-/// The content of the end of metrics.jsonl.
+/// The content of the last part of metrics.jsonl.
 struct Tail {
   std::string node;
   std::int64_t step = 0;
-  double time = 0,
-         epoch_time = 0;  // seconds after the start: of the last metric, and of the last end of an
-                          // epoch
+  // Seconds after the start of the last metric, and of the last end of an epoch.
+  double time = 0, epoch_time = 0;
   std::map<std::string, double> values;  // by name
 };
 
@@ -54,7 +54,7 @@ Tail tail_of(const fs::path& path) {
   const std::int64_t size = file.tellg();
   file.seekg(std::max<std::int64_t>(0, size - kTail));
   std::string line;
-  if (size > kTail) std::getline(file, line);  // an incomplete line
+  if (size > kTail) std::getline(file, line);  // skip an incomplete line
   while (std::getline(file, line) && !file.eof()) {
     const Json json = parse_json<Json>(line);
     if (!json.is_object() || !json.contains("node") || !json["node"].is_string() ||
@@ -72,7 +72,7 @@ Tail tail_of(const fs::path& path) {
   return tail;
 }
 
-/// The planned epochs of a node's training; 0 if it has none.
+/// Returns the planned epochs of a training node; 0 for other nodes.
 std::int64_t planned_epochs(const fs::path& run, const std::string& node) {
   const Json graph = json_in(RunLayout(run).records() / RunRecord::kGraph);
   if (!graph.is_object() || !graph.contains("nodes") || !graph["nodes"].is_array()) return 0;
@@ -144,7 +144,7 @@ void LiveText::draw(const std::string& text, int width) {
   std::string all;
   int count = 0;
   std::istringstream lines(text);
-  // One column stays free: a full line makes some terminals wrap.
+  // One column stays free, because a full line makes some terminals wrap.
   const auto most = static_cast<std::size_t>(std::max(width - 1, 1));
   for (std::string line; std::getline(lines, line); ++count) all += cut_to_width(line, most) + "\n";
   clear();

@@ -20,9 +20,9 @@ using Json = nlohmann::ordered_json;
 using Class = RecordedEvaluation::Class;
 
 constexpr std::size_t kLargestSummary = 64 << 20;
-constexpr std::size_t kShown = 5;  // number of classes, and of pairs
+constexpr std::size_t kShown = 5;  // number of classes and class pairs
 
-/// The monitored metric of each training of the run, by node.
+/// Returns the monitored metric of each training stage of the run, by node.
 std::map<std::string, BestValidation> monitored_trainings(const RecordedRun& run) {
   std::map<std::string, BestValidation> trainings;
   const auto text =
@@ -66,7 +66,7 @@ std::vector<Confusion> most_confused(const RecordedEvaluation& evaluation) {
   return pairs;
 }
 
-/// The classes that have samples, the one with the lowest accuracy first.
+/// Returns the classes that have samples, sorted by increasing accuracy.
 std::vector<Class> worst_classes(const RecordedEvaluation& evaluation) {
   std::vector<Class> classes;
   std::ranges::copy_if(evaluation.classes, std::back_inserter(classes),
@@ -76,12 +76,12 @@ std::vector<Class> worst_classes(const RecordedEvaluation& evaluation) {
   return classes;
 }
 
-/// "loss" of "validation/loss".
+/// Returns "loss" for "validation/loss".
 std::string without_family(const std::string& metric) {
   return metric.substr(metric.find('/') + 1);
 }
 
-/// The validation metrics of an epoch, and the monitored one if it is another.
+/// Returns the validation metrics of an epoch, including the monitored metric.
 std::string validation_in_words(const TrainingHistory::Epoch& epoch, const BestValidation& best) {
   std::string text;
   if (epoch.validation_loss) text += "loss " + decimal(*epoch.validation_loss, 4);
@@ -96,8 +96,8 @@ std::string validation_in_words(const TrainingHistory::Epoch& epoch, const BestV
   return text;
 }
 
-/// The best epoch by the monitored metric; empty if nothing was validated, or if the record names
-/// no metric.
+/// Returns the best epoch by the monitored metric; empty if nothing was validated, or if the record
+/// names no metric.
 std::string best_epoch_text(const TrainingHistory& history, const BestValidation* best) {
   if (!best || !best->best_step()) return "";
   const auto& epochs = history.epochs();
@@ -129,7 +129,7 @@ std::string evaluation_text(const RecordedEvaluation& evaluation) {
                      percent(evaluation.mean_per_class) + " %, loss " +
                      decimal(evaluation.loss, 4) + ", " + std::to_string(evaluation.samples) +
                      " samples of " + std::to_string(evaluation.classes.size()) + " classes\n";
-  if (evaluation.is_smoke) text += "  a smoke run: not all of the samples\n";
+  if (evaluation.is_smoke) text += "  a smoke run: only some of the samples\n";
   if (evaluation.macro || evaluation.micro) {
     text += "  area under ROC: ";
     if (evaluation.macro) text += decimal(evaluation.macro->area, 4) + " mean of the classes";
@@ -157,15 +157,15 @@ std::string evaluation_text(const RecordedEvaluation& evaluation) {
   const auto confused = most_confused(evaluation);
   for (const Confusion& pair : confused) {
     text += (&pair == confused.data() ? "  most confused: " : ", ") + printable(pair.truth) +
-            " taken for " + printable(pair.predicted) + " (" + std::to_string(pair.count) + ")";
+            " predicted as " + printable(pair.predicted) + " (" + std::to_string(pair.count) + ")";
   }
   return text + (confused.empty() ? "" : "\n");
 }
 
-/// One line for each number.
+/// Returns one line for each metric.
 std::string measures_text(const RecordedMeasures& measures) {
   std::string text = printable(measures.title) +
-                     (measures.is_smoke ? ": a smoke run: not all of the samples\n" : ":\n");
+                     (measures.is_smoke ? ": a smoke run: only some of the samples\n" : ":\n");
   for (const auto& [name, value] : measures.values)
     text += "  " + printable(without_family(name)) + " " + decimal(value, 4) + "\n";
   return text;
@@ -176,7 +176,7 @@ std::string title_of_node(const RunReport& report, const std::string& node) {
   return found == report.titles.end() ? node : found->second;
 }
 
-/// The metrics that evaluations record for `node`, the latest value of each name.
+/// Returns the metrics that evaluations recorded for `node`, with the latest value of each.
 std::vector<std::pair<std::string, double>> values_of(const std::string& node,
                                                       const std::vector<MetricLine>& lines) {
   std::vector<std::pair<std::string, double>> values;
@@ -247,7 +247,7 @@ Result<RunReport> read_report(const RecordedRun& run) {
   const RecordedMetrics metrics = read_metrics(RunLayout(run.folder).metrics());
   report.damaged_metrics = metrics.damaged;
   report.bests = monitored_trainings(run);
-  double latest = 0;  // the end of what came before a training's first metric
+  double latest = 0;  // time of the last metric before a training stage's first one
   for (const auto& [metric, time] : metrics.lines) {
     auto found = std::ranges::find(report.trainings, metric.node,
                                    &std::pair<std::string, TrainingHistory>::first);

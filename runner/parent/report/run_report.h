@@ -15,27 +15,29 @@
 
 namespace runner {
 
-/// What a run has measured, from the files of its record.
+/// The measurements of a run, from the files of its record.
 struct RunReport {
   std::string folder, recipe, status;  ///< as given; the recipe's name; as in summary.json
-  double seconds = 0;                  ///< of work; 0: unknown
-  std::vector<std::pair<std::string, TrainingHistory>>
-      trainings;                                ///< by node, those that finished an epoch
+  double seconds = 0;                  ///< working time; 0: unknown
+  /// The training stages that finished an epoch, by node.
+  std::vector<std::pair<std::string, TrainingHistory>> trainings;
   std::vector<RecordedEvaluation> evaluations;  ///< with classes
   std::vector<RecordedMeasures> measures;       ///< of evaluations without classes
-  std::map<std::string, BestValidation>
-      bests;  ///< of the trainings that name a monitored metric, by node
+  /// The training stages with a monitored metric, by node.
+  std::map<std::string, BestValidation> bests;
   std::map<std::string, std::string> titles;  ///< display names of nodes by id
   std::size_t damaged_metrics = 0;            ///< number of unreadable lines of metrics.jsonl
 };
 
-/// Every kDamagedRecord; a run that has measured nothing gives an empty report.
+/// Reads the results of a run. Returns every kDamagedRecord; the report of a run that has measured
+/// nothing is empty.
 Result<RunReport> read_report(const RecordedRun& run);
 
-/// One or a few lines of text for each training and evaluation.
+/// Returns one or a few lines of text for each training stage and evaluation.
 std::string report_text(const RunReport& report);
 
-/// {"run", "recipe", "status", "seconds", "trainings": […], "evaluations": […], "measures": […]}.
+/// Returns {"run", "recipe", "status", "seconds", "trainings": […], "evaluations": […], "measures":
+/// […]}.
 nlohmann::ordered_json to_json(const RunReport& report);
 
 }  // namespace runner

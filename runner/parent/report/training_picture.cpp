@@ -57,9 +57,9 @@ std::string draw_training(const TrainingHistory& history, const std::string& nam
                                      : std::nullopt;
   });
   std::string description = std::to_string(history.epochs().size()) +
-                            " epochs; loss of training from " + ends(train, 3) +
-                            ", of validation " + ends(validation, 3);
-  if (!accuracy.empty()) description += ", accuracy of validation " + ends(accuracy, 1, " %");
+                            " epochs; training loss from " + ends(train, 3) + ", validation loss " +
+                            ends(validation, 3);
+  if (!accuracy.empty()) description += ", validation accuracy " + ends(accuracy, 1, " %");
   Drawing drawing(accuracy.empty() ? 480 : 940, 380, "Training of " + name, description);
 
   const auto last = static_cast<double>(history.epochs().size());
@@ -72,7 +72,7 @@ std::string draw_training(const TrainingHistory& history, const std::string& nam
   draw_legend(drawing, {360, 68}, lines);
   if (!accuracy.empty()) {
     Plot(drawing, {530, 56, 380, 260}, epochs, {"accuracy, %", nice_ticks(0, 100, 12)},
-         "Accuracy of validation")
+         "Validation accuracy")
         .line(accuracy, 2);
   }
   drawing.text({10, 370}, shortened(name, 100), Align::kStart, "small");
@@ -103,14 +103,14 @@ std::string draw_pairs(const RecordedEvaluation& evaluation, const std::string& 
   const double side = cell * static_cast<double>(classes), left = 190, top = 50;
   Drawing drawing(
       left + side + 30, top + side + 160, "Class-pair matrix of " + name,
-      "How often the network of each class pair is right, on the test samples of the two classes");
+      "How often the network of each class pair is right on the test samples of its two classes");
   drawing.text({left + side / 2, 28}, "Accuracy of the network of each class pair", Align::kMiddle,
                "title");
   for (const auto& [pair, mean] : cells) {
     const auto& [first, second] = pair;
     const Point corner{left + cell * static_cast<double>(second),
                        top + cell * static_cast<double>(first)};
-    // From chance, which is invisible, to always correct.
+    // From chance, which is almost invisible, to always correct.
     const double strength = std::clamp(2 * mean.value() - 1, 0.06, 1.0);
     drawing.rectangle(corner, cell, cell, "heat", strength,
                       evaluation.classes[first].name + " or " + evaluation.classes[second].name +
@@ -132,7 +132,7 @@ std::string draw_pairs(const RecordedEvaluation& evaluation, const std::string& 
 
 namespace {
 
-/// Replaces the advice for runs by advice for drawings.
+/// Throws WriteError, with --out instead of run.dir in the advice.
 [[noreturn]] void cannot_draw(Diagnostic error) {
   constexpr std::string_view kOfRuns = "run.dir";
   const std::size_t at = error.help.find(kOfRuns);

@@ -11,24 +11,24 @@
 
 namespace runner {
 
-/// training_curves.svg: on the left the loss of training and validation by epoch, on the right the
-/// accuracy of validation in %; without accuracies, the loss alone. `name` is the run's. Numbers
-/// that are not finite are left out. There must be at least one epoch.
+/// Draws training_curves.svg: on the left the training and validation loss by epoch, on the right
+/// the validation accuracy in %. Without accuracies, draws only the loss. `name` is the run's name.
+/// Skips numbers that are not finite. There must be at least one epoch.
 std::string draw_training(const TrainingHistory& history, const std::string& name);
 
-/// An SVG document: a matrix of colours that shows how well the network of each pair of classes
-/// tells the two apart. `name` is the run's. There is at least one pair; several networks for one
-/// pair show their mean.
+/// Returns an SVG document with a color matrix that shows how well the network of each class pair
+/// distinguishes its two classes. `name` is the run's name. There must be at least one pair;
+/// several networks for one pair are averaged.
 std::string draw_pairs(const RecordedEvaluation& evaluation, const std::string& name);
 
-/// The folder that drawings are written to; created if it does not exist. A drawing replaces an
-/// older one of the same name.
+/// The folder that drawings are written to, created if it does not exist. A drawing replaces an
+/// older drawing of the same name.
 class DrawingFolder {
  public:
   /// Throws WriteError.
   explicit DrawingFolder(std::filesystem::path folder);
   void write(const std::string& name, std::string_view svg);
-  /// The paths of all written files, in order.
+  /// Returns the paths of all written files, in order.
   const std::vector<std::string>& written() const { return written_; }
 
  private:

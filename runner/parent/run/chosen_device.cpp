@@ -62,7 +62,7 @@ DeviceWish wish_again(DeviceWish wish, const RecordedRun& run) {
 
 namespace {
 
-/// The model name for a worker that sees no GPU.
+/// Returns the GPU model to plan for; the worker cannot look it up, because it sees no GPU.
 std::string model_of(const DeviceFacts& device) {
   return device.name.empty() ? gpu_place(device) : device.name;
 }
@@ -99,8 +99,8 @@ NeedOf needed_by_run(const RunToPlan& run, ProgressDisplay& display) {
     if (most) request.budget = {"the free memory of " + gpu_place(device), *most};
     const auto answer = ask_for_plan(without_gpus(run.worker), request, display);
     if (!answer) return answer.errors();
-    // The search handles a plan that does not fit, and one that needs the GPU itself is made there;
-    // other errors would also end the run.
+    // A plan that does not fit is left to the search, and one that needs the GPU itself is made
+    // there; other errors would also end the run.
     Diagnostics errors = answer->diagnostics;
     std::erase_if(errors, [](const Diagnostic& one) {
       return one.severity != Severity::kError || one.code == ErrorCode::kOutOfMemory ||

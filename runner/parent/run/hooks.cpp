@@ -17,10 +17,10 @@ using Json = nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
 constexpr std::string_view kAfterValidation = "after_validation";
-constexpr auto kHookPoll = 20ms;           // between two looks at a running command
-constexpr std::size_t kMostOutput = 4096;  // bytes kept of what a command prints
+constexpr auto kHookPoll = 20ms;           // interval between checks of a running command
+constexpr std::size_t kMostOutput = 4096;  // bytes kept of a command's output
 
-/// The commands of `moment`.
+/// Returns the commands for `moment`.
 std::vector<std::vector<std::string>> commands_of(const Value* hooks, std::string_view moment) {
   std::vector<std::vector<std::string>> commands;
   const Value* const all = hooks ? hooks->find(moment) : nullptr;
@@ -91,7 +91,7 @@ void Hooks::start_next() {
     waiting_.pop_front();
     last_output_.clear();
     deadline_ = clock_() + limit_;
-    std::vector<std::string> words = {"--"};  // no word is an option of env
+    std::vector<std::string> words = {"--"};  // ends the options of env
     words.insert(words.end(), running_->words.begin(), running_->words.end());
     auto started = WorkerProcess::start({.program = "/usr/bin/env", .arguments = std::move(words)});
     if (!started) {
@@ -129,7 +129,7 @@ void Hooks::hear(const WorkerNews& news) {
   else end("");
 }
 
-/// Ends the running command; `why`: what was wrong with it, empty if nothing.
+/// Ends the running command. `why` says what went wrong; empty if nothing did.
 void Hooks::end(const std::string& why) {
   process_.reset();
   const Call call = *std::exchange(running_, std::nullopt);
@@ -149,7 +149,8 @@ void Hooks::end(const std::string& why) {
 
 void Hooks::finish(std::string_view moment, const std::filesystem::path& run, const Json& summary) {
   if (!hooks_) return;
-  SignalSource signals;  // commands are only started while one lives; a signal ends them, not us
+  SignalSource signals;  // commands run only while `signals` exists; a signal ends them, but not
+                         // this process
   if (validation_) end_validation(run);
   Json event = {{"event", moment}, {"run", run.string()}};
   event.update(summary);
@@ -168,7 +169,7 @@ void Hooks::finish(std::string_view moment, const std::filesystem::path& run, co
            {},
            "/hooks/after_validation",
            std::to_string(skipped_) + (skipped_ == 1 ? " validation was" : " validations were") +
-               " not reported to hooks.after_validation: its commands were still at work",
+               " not reported to hooks.after_validation: its commands were still running",
            "use faster commands, or validate less often",
            {},
            Severity::kWarning});

@@ -20,27 +20,27 @@
 
 namespace runner {
 
-/// The commands of a recipe's `hooks`, each a program and its words, without a shell. Each gets the
-/// event as a line of JSON on its standard input. They run one after the other while the worker
-/// goes on; one that fails or takes too long is a kHookFailed, a warning. A validation that comes
-/// while earlier commands run takes the place of one that still waits.
+/// Runs the commands of a recipe's `hooks`. Each is a program and its arguments, run without a
+/// shell, and gets the event as a line of JSON on its standard input. Commands run one after
+/// another while the worker continues. If one fails or takes too long, a kHookFailed warning is
+/// reported. A new validation replaces one that is still waiting for earlier commands.
 class Hooks {
  public:
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
   using Warn = std::function<void(const Diagnostic& warning)>;
 
-  /// `recipe`, resolved, is borrowed.
+  /// `recipe` must be resolved; it is borrowed.
   Hooks(const Value& recipe, Clock clock, Warn warn);
 
-  /// Notes what is measured on validation data. When a validation is complete, starts the commands
-  /// of after_validation, which are told {"event", "run", "node", "step", "metrics"}.
+  /// Collects validation metrics. When a validation is complete, starts the commands of
+  /// after_validation with {"event", "run", "node", "step", "metrics"} as their input.
   void see(const Event& event, const std::filesystem::path& run);
-  /// Follows the running command and starts the next, without waiting. Returns when to call again;
-  /// nullopt if no command runs.
+  /// Checks the running command and starts the next one, without waiting. Returns the time until
+  /// the next call; nullopt if no command is running.
   std::optional<std::chrono::milliseconds> tick();
 
-  /// At the end of a run: waits for the running commands, then runs those of `moment`, "after_run"
-  /// or "on_failure", with the run's summary. SIGINT, SIGTERM and SIGHUP end the wait.
+  /// At the end of a run: waits for the running commands, then runs the commands of `moment`,
+  /// "after_run" or "on_failure", with the run's summary. SIGINT, SIGTERM and SIGHUP end the wait.
   void finish(std::string_view moment, const std::filesystem::path& run,
               const nlohmann::ordered_json& summary);
 
@@ -65,10 +65,10 @@ class Hooks {
   const Clock clock_;
   const Warn warn_;
   std::chrono::seconds limit_{60};
-  std::set<std::string> reused_;          // nodes whose metrics an earlier run has measured
+  std::set<std::string> reused_;          // nodes with metrics from an earlier run
   std::optional<Validation> validation_;  // not complete yet
   std::deque<Call> waiting_;
-  std::int64_t skipped_ = 0;  // validations
+  std::int64_t skipped_ = 0;  // number of validations that were not reported
   std::optional<Call> running_;
   std::optional<WorkerProcess> process_;
   std::chrono::steady_clock::time_point deadline_;

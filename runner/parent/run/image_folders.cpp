@@ -34,8 +34,7 @@ ImageFolders look_at_image_folders(const Value& recipe,
     const std::string *kind = text_option(stage, "kind"), *root = text_option(stage, "root");
     if (!kind || *kind != "data.image_folder" || !root) continue;
     if (root->find("${item.") != root->npos)
-      continue;  // in a foreach: each item has its own
-                 // folder
+      continue;  // in a foreach: each item has its own folder
     const auto refuse = [&, &name = key](Diagnostic error, const Value& root_option) {
       error.pointer = pointer_to(pointer_to("", name), "root");
       error.where = root_option.where;
@@ -54,7 +53,7 @@ ImageFolders look_at_image_folders(const Value& recipe,
           key + ": " + text +
           (leftovers.complete
                ? ""
-               : " (of the first " + std::to_string(kMostEntries) + " files alone)"));
+               : " (only the first " + std::to_string(kMostEntries) + " files counted)"));
     }
   }
   return result;
@@ -85,7 +84,8 @@ std::vector<NamedClass> classes_named_by(const Node& node) {
   return result;
 }
 
-/// The node whose images, or their features, are trained on; null if they are not in folders.
+/// Returns the data node with the images that `training` uses, directly or as features; null if
+/// they are not in folders.
 const Node* images_of(const Graph& graph, const Node& training) {
   const Node* node = &training;
   do {
@@ -96,7 +96,8 @@ const Node* images_of(const Graph& graph, const Node& training) {
   return node->kind == "data.image_folder" ? node : nullptr;
 }
 
-/// Names of the folders in `root` and of their subfolders, since the former may be its splits.
+/// Returns the names of the folders in `root` and of their subfolders, since the folders in `root`
+/// may be splits.
 std::vector<std::string> folders_in(const fs::path& root) {
   constexpr int kMost = 100'000;
   std::set<std::string> names;

@@ -16,14 +16,14 @@ struct ImageFolders {
   Diagnostics errors;
 };
 
-/// Inspects the folder of each stage data.image_folder of a resolved recipe, if it exists. In a
-/// large folder only the first entries are counted, so that this takes no noticeable time. Relative
-/// paths are resolved against `working_folder`.
+/// Inspects the folder of each data.image_folder stage of a resolved recipe, if the folder exists.
+/// Counts only the first entries of a large folder, to stay fast. Relative paths are resolved
+/// against `working_folder`.
 ImageFolders look_at_image_folders(const Value& recipe,
                                    const std::filesystem::path& working_folder = {});
 
-/// An error at the option for each class that a training names and that no folder of its
-/// data.image_folder has. A folder that does not exist is skipped; no file is opened.
+/// Returns an error, at the option, for each class that a training stage names but that has no
+/// folder in its data.image_folder. Skips folders that do not exist; opens no file.
 Diagnostics unknown_classes(const Graph& graph);
 
 }  // namespace runner

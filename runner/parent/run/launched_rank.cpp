@@ -10,14 +10,14 @@ namespace {
 
 constexpr int kMostRanks = 4096;  // as in the schema of device.count
 
-/// Ports that a job's number chooses from: below those that systems give out by themselves.
+/// Range of ports to choose from by job number, below the ports that systems assign automatically.
 constexpr int kFirstPort = 12000, kPorts = 20000;
 
 Diagnostic launcher_error(std::string message, std::string help) {
   return {ErrorCode::kNoMeeting, {}, "", std::move(message), std::move(help)};
 }
 
-/// Reads a launcher's variables, and collects what is wrong with them.
+/// Reads a launcher's variables and collects the errors in them.
 class Variables {
  public:
   explicit Variables(const LauncherVariable& variable) : variable_(variable) {}
@@ -25,7 +25,7 @@ class Variables {
   bool has(const char* name) const { return variable_(name).has_value(); }
   std::string text(const char* name) const { return variable_(name).value_or(""); }
 
-  /// A whole number in [least, most]; `otherwise` if the variable is not set.
+  /// Returns a whole number in [least, most], or `otherwise` if the variable is not set.
   int number(const char* name, int least, int most, int otherwise) {
     const auto value = variable_(name);
     if (!value) return otherwise;
@@ -57,7 +57,7 @@ struct Names {
   const char* launcher;
   const char* rank;
   const char* size;
-  const char* ranks_here;  // "": none says it
+  const char* ranks_here;  // "": the launcher does not set one
 };
 
 constexpr Names kLaunchersOfRanks[] = {
@@ -67,7 +67,8 @@ constexpr Names kLaunchersOfRanks[] = {
     {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
 };
 
-/// The tasks of this node, from Slurm's list for all nodes of the step: "4(x2),3".
+/// Returns the number of tasks on this node, from Slurm's list for all nodes of the step:
+/// "4(x2),3".
 int tasks_of_node(const std::string& list, int node) {
   const char* at = list.data();
   const char* const end = at + list.size();
@@ -87,7 +88,7 @@ int port_of_job(int job, int step) {
   return kFirstPort + static_cast<int>((std::int64_t{job} * 7 + step) % kPorts);
 }
 
-/// Completes what Slurm's variables say of the meeting.
+/// Completes the meeting from Slurm's variables.
 void complete_by_slurm(Variables& variables, LaunchedRank& own) {
   constexpr int kAny = 2'000'000'000;
   const int job = variables.number("SLURM_JOB_ID", 0, kAny, 0);
@@ -108,7 +109,7 @@ void complete_by_slurm(Variables& variables, LaunchedRank& own) {
   meeting.cores = variables.number("SLURM_CPUS_PER_TASK", 1, 1 << 20, 0);
 }
 
-/// mpirun says nothing of other machines.
+/// Completes the meeting for mpirun, which sets no variable that names other machines.
 void complete_by_mpi(Variables& variables, LaunchedRank& own) {
   Meeting& meeting = own.meeting;
   if (meeting.ranks_here == own.size && meeting.host.empty()) meeting.host = "127.0.0.1";
@@ -130,11 +131,11 @@ void require_address(Variables& variables, const LaunchedRank& own) {
   if (own.meeting.host.empty())
     variables.fail(own.launcher + " has started " + std::to_string(own.size) +
                        " ranks, but MASTER_ADDR, the machine of rank 0, is not set",
-                   "set MASTER_ADDR to its name or address for all ranks");
+                   "set MASTER_ADDR to its name or address on all ranks");
   if (own.meeting.port == 0)
     variables.fail(own.launcher + " has started " + std::to_string(own.size) +
-                       " ranks, but MASTER_PORT, where rank 0 is met, is not set",
-                   "set MASTER_PORT to a free port of rank 0's machine, for all ranks");
+                       " ranks, but MASTER_PORT, the port of rank 0, is not set",
+                   "set MASTER_PORT on all ranks to a free port of rank 0's machine");
 }
 
 }  // namespace
@@ -148,7 +149,7 @@ std::string first_of_nodes(const std::string& nodes) {
   const std::size_t end = nodes.find_first_of(",[");
   std::string first = nodes.substr(0, end);
   if (end == nodes.npos || nodes[end] == ',') return first;
-  // The first of the numbers in brackets, with its zeros.
+  // The first number in the brackets, with its leading zeros.
   const std::size_t after = nodes.find_first_of(",-]", end);
   first += nodes.substr(end + 1, after == nodes.npos ? after : after - end - 1);
   const std::size_t closed = nodes.find(']', end);

@@ -9,8 +9,8 @@
 
 namespace runner {
 
-/// This process as one of several that a launcher has started with the same command, on one
-/// machine or on many: each is a rank of one run.
+/// One of several processes that a launcher has started with the same command, on one or more
+/// machines. Each process is a rank of the same run.
 ///
 ///   torchrun --nproc-per-node 2 --no-python retort run classify
 ///   srun --ntasks 4 retort run classify
@@ -21,25 +21,25 @@ struct LaunchedRank {
   Meeting meeting;
 };
 
-/// The value of an environment variable; nullopt if it is not set or empty.
+/// Returns the value of an environment variable; nullopt if it is unset or empty.
 using LauncherVariable = std::function<std::optional<std::string>(const char* name)>;
 std::optional<std::string> launcher_variable(const char* name);
 
-/// What the launcher's variables say; nullopt if there is one process alone. The first of these
-/// that says that there are several counts:
+/// Reads the variables that a launcher sets; nullopt if this is the only process. Uses the first of
+/// these launchers that reports more than one process:
 ///
-///   RANK, WORLD_SIZE               torchrun, and scripts that set them as PyTorch asks
+///   RANK, WORLD_SIZE               torchrun, and scripts that follow PyTorch's convention
 ///   SLURM_PROCID, SLURM_STEP_NUM_TASKS           srun
 ///   OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE   mpirun of Open MPI
 ///   PMI_RANK, PMI_SIZE                           mpirun of MPICH and Intel MPI
 ///
-/// MASTER_ADDR and MASTER_PORT say where rank 0 is met; RETORT_MEETING_SECONDS how long a rank
-/// waits for the others (600). kNoMeeting for what is missing, and for values that are not numbers
-/// or contradict each other.
+/// MASTER_ADDR and MASTER_PORT are the address and port of rank 0; RETORT_MEETING_SECONDS is how
+/// long a rank waits for the others (600). kNoMeeting if variables are missing, are not numbers, or
+/// contradict each other.
 Result<std::optional<LaunchedRank>> launched_rank(
     const LauncherVariable& variable = launcher_variable);
 
-/// The first machine of a list as Slurm writes it: "node[08-11,14],gpu3" begins with "node08".
+/// Returns the first machine in a Slurm node list: "node08" for "node[08-11,14],gpu3".
 std::string first_of_nodes(const std::string& nodes);
 
 }  // namespace runner

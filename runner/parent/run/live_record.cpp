@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxKeptLog = 1 << 20;  // bytes of the log before there is a folder
+constexpr std::size_t kMaxKeptLog = 1 << 20;  // bytes of the log kept until there is a folder
 
 std::string yaml_list(const std::vector<std::string>& texts) {
   Value::List list;
@@ -28,7 +28,7 @@ std::string yaml_list(const std::vector<std::string>& texts) {
   return write_yaml({std::move(list), {}});
 }
 
-/// The inputs of the request, and the files of its Python code.
+/// Returns the inputs of the request, including the files of its Python code.
 std::vector<InputPath> inputs_of(const RunRequest& request) {
   std::vector<InputPath> inputs = request.inputs;
   for (const PythonFile& file : request.graph.python.entries)
@@ -36,7 +36,7 @@ std::vector<InputPath> inputs_of(const RunRequest& request) {
   return inputs;
 }
 
-/// What the copy of each Python file that an entry names is called, by the file's path.
+/// Maps the path of each Python file that an entry names to the name of its copy in the record.
 std::map<std::string, std::string> copy_names(const PythonCode& code) {
   std::map<std::string, std::string> names;
   std::set<std::string> taken;
@@ -51,8 +51,8 @@ std::map<std::string, std::string> copy_names(const PythonCode& code) {
   return names;
 }
 
-/// {"interpreter", "version", "packages": {name: version}, "entries": {"/model/entry": {"file",
-/// "sha256", "copy"}}, "trusted": {file: sha256}, "folders": where modules are looked for}.
+/// Returns {"interpreter", "version", "packages": {name: version}, "entries": {"/model/entry":
+/// {"file", "sha256", "copy"}}, "trusted": {file: sha256}, "folders": module search path}.
 Json python_record(const PythonCode& code, const WorkerCommand& worker, const Json& installed) {
   const auto names = copy_names(code);
   Json entries = Json::object();
@@ -86,7 +86,7 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
     throw CannotOpenRecord{{{ErrorCode::kProtocol,
                              {},
                              "",
-                             "the worker reported that it is ready twice",
+                             "the worker reported twice that it is ready",
                              "this is a bug in Retort"}}};
   if (folder_) check_restart();
   else inputs_.look();
@@ -130,7 +130,8 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
          {"checkpoints", to_json(request_.trained)}});
   }
   describe(ready);
-  summary_.seconds = seconds_before_;  // another attempt continues from this if this one is killed
+  summary_.seconds = seconds_before_;  // the next attempt continues from this value if this attempt
+                                       // is killed
   folder_->summary(summary_.to_json());
   folder_->commit();
   for (const KeptLine& line : kept_lines_) {
@@ -139,8 +140,8 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
   kept_lines_.clear();
 }
 
-/// Loads the metrics of a resumed run, and how long its nodes have been at work. If a kill has left
-/// no summary of that attempt, a node's time runs from its beginning to its last metric.
+/// Loads the metrics of a resumed run and the working times of its nodes. If the previous attempt
+/// was killed and left no summary, counts a node's time from its start to its last metric.
 void LiveRecord::take_up_metrics(WorkedTime before) {
   std::map<std::string, std::vector<MetricLine>> by_node;
   for (MetricLine& line : folder_->metrics().read()) {
@@ -155,7 +156,7 @@ void LiveRecord::take_up_metrics(WorkedTime before) {
   for (const auto& [node, seconds] : before.nodes) summary_.add_earlier(node, seconds);
 }
 
-/// Inputs that an earlier attempt has made may be missing when the run is repeated.
+/// Marks the inputs that an earlier attempt created: they may be missing when the run is repeated.
 void LiveRecord::copy_marks() {
   const auto run = read_run(path());
   if (!run || inputs_.record().is_null()) return;
@@ -178,7 +179,8 @@ void LiveRecord::check(const Json& environment,
   if (!errors.empty()) throw CannotOpenRecord{std::move(errors)};
 }
 
-/// The next worker lists the inputs again, and loads what is in the folder.
+/// Throws CannotOpenRecord if data or checkpoints have changed: the next worker lists the inputs
+/// again and loads the checkpoints in the folder.
 void LiveRecord::check_restart() const {
   Diagnostics errors = foreign_checkpoints(path(), request_.graph);
   for (const auto& [change, has_only_more] : changed_data())
@@ -189,11 +191,11 @@ void LiveRecord::check_restart() const {
                       ""});
   for (Diagnostic& error : errors)
     error.help =
-        "restore it and continue with `retort resume`; --force continues with what is there now";
+        "restore it and continue with `retort resume`; --force continues with the current files";
   if (!errors.empty()) throw CannotOpenRecord{std::move(errors)};
 }
 
-/// Weights and code are read only when the run begins, data all the time.
+/// Weights and code are read only when the run begins; data are read throughout the run.
 std::vector<WatchedInputs::Change> LiveRecord::changed_data() const {
   return inputs_.changes([&](const std::string& pointer) {
     if (request_.graph.python.has_entry(pointer)) return false;
@@ -203,7 +205,7 @@ std::vector<WatchedInputs::Change> LiveRecord::changed_data() const {
   });
 }
 
-/// Records what a worker runs on.
+/// Records the environment that a worker runs in.
 void LiveRecord::describe(const Ready& ready) {
   folder_->record_json(RunRecord::kGraph, graph_record(ready));
   folder_->record_json(RunRecord::kEnvironment, environment_);
@@ -254,8 +256,8 @@ std::filesystem::path LiveRecord::folder_to_write() const {
   return *path;
 }
 
-/// The graph as recorded, with the resolved values of `auto`: to_json(Graph) is for the worker and
-/// has secrets.
+/// Returns the graph for the record, with the resolved values of `auto`. to_json(Graph) is meant
+/// for the worker and contains secrets.
 Json LiveRecord::graph_record(const Ready& ready) const {
   Json json = to_json(request_.graph);
   json["threads"] = ready.threads;
@@ -269,7 +271,7 @@ Json LiveRecord::graph_record(const Ready& ready) const {
 }
 
 void LiveRecord::see(const Event& event) {
-  // The metrics of one epoch come together.
+  // The metrics of one epoch arrive together.
   if (!std::holds_alternative<NodeMetric>(event)) write_histories();
   take_back_metrics(event);
   summary_.seconds = seconds();
@@ -315,7 +317,7 @@ void LiveRecord::see_metric(const NodeMetric& metric, double time) {
     unwritten_.insert(metric.node);
 }
 
-/// Writes the histories that have grown.
+/// Writes the training histories that have new values.
 void LiveRecord::write_histories() {
   for (const std::string& node : unwritten_) {
     folder_->record_history(node, histories_.at(node).to_json());
@@ -323,7 +325,7 @@ void LiveRecord::write_histories() {
   unwritten_.clear();
 }
 
-/// Continues the history of `node` after the metrics `kept` from before the run was resumed.
+/// Continues the history of `node` after `kept`, the metrics from before the run was resumed.
 void LiveRecord::take_up_history(const std::string& node, const std::vector<MetricLine>& kept) {
   if (!is_of(Family::kTrain, node)) return;
   const double began = kept.empty() ? seconds() : folder_->beginning_of(node, kept);
@@ -331,8 +333,8 @@ void LiveRecord::take_up_history(const std::string& node, const std::vector<Metr
   for (const auto& [metric, time] : kept) see_metric(metric, time);
 }
 
-/// A node that runs again measures again: drops its metrics from the record, except those after
-/// which it continues.
+/// Drops the metrics of a node that runs again from the record, because it measures them again.
+/// Keeps those up to the point from which the node continues.
 void LiveRecord::take_back_metrics(const Event& event) {
   if (!folder_) return;
   const auto take_back = [&](const std::string& node, std::int64_t count) {
@@ -388,11 +390,11 @@ Diagnostics LiveRecord::look_at_inputs_again() {
         {ErrorCode::kChangedRun,
          {},
          change.pointer,
-         what + ": it was changed during the run, so no single state of it explains the result",
+         what + ": it was changed during the run, so the result belongs to no single version of it",
          is_evaluation
-             ? "restore it, and evaluate again"
-             : "restore it, and run again; the trained weights are kept: `retort resume " +
-                   folder() + " --force` accepts it"});
+             ? "restore it and evaluate again"
+             : "restore it and run again; the trained weights are kept, and `retort resume " +
+                   folder() + " --force` accepts the change"});
   }
   if (std::ranges::any_of(found,
                           [](const Diagnostic& one) { return one.severity == Severity::kError; }))
@@ -410,7 +412,7 @@ void LiveRecord::close() {
   log(LogLevel::kInfo, "", std::string(name(summary_.status)));
   folder_->log().flush();
   folder_->summary(summary_.to_json());
-  folder_->commit();  // if it could not be opened
+  folder_->commit();  // in case open() failed before its own commit()
 }
 
 double LiveRecord::seconds() const {

@@ -23,65 +23,65 @@
 
 namespace runner {
 
-/// The folder of a run could not be created or locked: the run ends before it began.
+/// Thrown if the folder of a run cannot be created or locked; the run then does not begin.
 struct CannotOpenRecord {
   Diagnostics errors;
 };
 
-/// The record of a run in progress: writes what its worker reports into the folder and into the
-/// summary. Writing throws WriteError.
+/// The record of a run in progress: writes the events of its worker into the folder and the
+/// summary. Functions that write throw WriteError.
 class LiveRecord {
  public:
-  /// Everything is borrowed.
+  /// All arguments are borrowed.
   LiveRecord(const RunRequest& request, const RunSurroundings& surroundings, RunSummary& summary);
 
-  /// Creates the folder, or opens that of a resumed run, and records the request. `versions` are
-  /// the worker's. Warnings about the environment (RunRequest::check_environment) go to `report`.
-  /// After restart(), call it again for the next worker. Throws CannotOpenRecord; after restart()
-  /// also if inputs have changed since, or if another training's checkpoints were put into the
-  /// folder.
+  /// Creates the folder, or opens the folder of a resumed run, and records the request. `versions`
+  /// are the worker's. Warnings about the environment (RunRequest::check_environment) go to
+  /// `report`. After restart(), call open() again for the next worker. Throws CannotOpenRecord;
+  /// after restart() also if inputs have changed, or if checkpoints of another training run were
+  /// put into the folder.
   void open(const Ready& ready, const nlohmann::ordered_json& versions,
             const std::function<void(const Diagnostic&)>& report);
   bool is_open() const { return folder_.has_value(); }
   /// The run's folder; empty if the run is new and not open yet.
   std::filesystem::path path() const;
-  /// The same path as it is shown.
+  /// Returns path() as it is shown to the user.
   std::string folder() const { return shown_folder(path()); }
 
-  /// Another worker continues from what was saved. What the previous worker measured after that is
-  /// dropped, as for a resumed run.
+  /// Call before another worker continues from the last save. Metrics that the previous worker
+  /// measured after that save are dropped, as for a resumed run.
   void restart() { is_restarted_ = is_ready_again_allowed_ = true; }
-  /// The next worker continues on another device, recorded as its OwnDevice::record, with these
-  /// environment variables.
+  /// Call before the next worker continues on another device. Records `device_choice`
+  /// (OwnDevice::record) and the worker's environment `variables`.
   void move(nlohmann::ordered_json device_choice, std::vector<std::string> variables) {
     device_choice_ = std::move(device_choice);
     variables_ = std::move(variables);
   }
 
-  /// Records an event; metrics of nodes are written only once the folder is open.
+  /// Records an event; node metrics are written only once the folder is open.
   void see(const Event& event);
-  /// `text` without the recipe's secrets, which the worker knows.
+  /// Returns `text` with the recipe's secrets hidden, since the worker knows them.
   std::string without_secrets(std::string text) const {
     return secrets_.hidden_in(std::move(text));
   }
   Diagnostic without_secrets(Diagnostic diagnostic) const {
     return secrets_.hidden_in(std::move(diagnostic));
   }
-  /// Adds a line to log.txt, without secrets; kept in memory until the folder is open. `node`:
-  /// empty for the run as a whole.
+  /// Adds a line to log.txt with secrets hidden; the line is kept in memory until the folder is
+  /// open. An empty `node` means the run as a whole.
   void log(LogLevel level, const std::string& node, const std::string& text);
   /// Flushes all metrics so far to the disk.
   void sync_metrics();
-  /// How the data have changed since the run began, checked at its end: an error for each changed
-  /// input, which the record then also says, and a warning for each to which files were added.
+  /// Checks at the end of a run how its data have changed. Returns an error for each changed input,
+  /// which is also recorded, and a warning for each input with added files.
   Diagnostics look_at_inputs_again();
   /// Records how the run ended.
   void close();
 
-  /// Since the start; for a resumed run, the sum of all its working times.
+  /// Returns the seconds since the start; for a resumed run, the sum over all attempts.
   double seconds() const;
 
-  /// Relative to the working directory, if it lies below that.
+  /// Returns `folder`, as a path relative to the working directory if it is below that directory.
   static std::string shown_folder(const std::filesystem::path& folder);
 
  private:
@@ -119,7 +119,7 @@ class LiveRecord {
   const SecretTexts secrets_;
   const std::chrono::steady_clock::time_point start_;
   std::vector<std::string> variables_;    // of the running worker
-  nlohmann::ordered_json device_choice_;  // null: its device was not chosen
+  nlohmann::ordered_json device_choice_;  // null: the device was not chosen
   WatchedInputs inputs_;
   nlohmann::ordered_json environment_;  // as recorded
   nlohmann::ordered_json accepted_;     // checkpoints that a resumed run accepts
@@ -127,10 +127,11 @@ class LiveRecord {
   std::optional<RunLock> lock_;
   std::optional<RunFolder> folder_;
   bool is_restarted_ = false, is_ready_again_allowed_ = false;
-  double seconds_before_ = 0;                         // for a resumed run: its earlier working time
+  double seconds_before_ = 0;  // of a resumed run: the working time of earlier attempts
   std::map<std::string, TrainingHistory> histories_;  // by node
   std::set<std::string> unwritten_;                   // nodes with unwritten history
-  std::optional<std::string> running_anew_;  // a resumed run's node that has measured nothing yet
+  std::optional<std::string> running_anew_;  // node of a resumed run that has measured nothing
+                                             // since
   std::vector<KeptLine> kept_lines_;         // of the log
   std::size_t kept_bytes_ = 0;
 };

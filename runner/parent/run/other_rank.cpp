@@ -44,7 +44,7 @@ class OtherRank {
     try {
       supervision_.run();
       output_.take_rest();
-    } catch (const WriteError& error) {  // of the log
+    } catch (const WriteError& error) {  // from writing the log
       return fail({error.diagnostic()});
     }
     return conclude();
@@ -117,7 +117,7 @@ class OtherRank {
   }
 
   ExitCode conclude() {
-    // Rank 0 knows what is saved. A launcher takes the worst exit code of all ranks.
+    // Rank 0 knows what was saved. Launchers report the worst exit code of all ranks.
     if (stop_signal_) return ExitCode::kStoppedAfterSave;
     Diagnostics all = errors_;
     all.insert(all.end(), ending_.errors.begin(), ending_.errors.end());
@@ -141,7 +141,7 @@ class OtherRank {
   const Clock::time_point began_ = Clock::now();
   WorkerOutput output_;
   Supervision supervision_;
-  std::optional<Log> log_;  // once it is known where
+  std::optional<Log> log_;  // nullopt: its folder is not known so far
   Diagnostics errors_;
   Ending ending_;
   std::optional<int> stop_signal_;

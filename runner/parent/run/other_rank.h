@@ -4,11 +4,11 @@
 
 namespace runner {
 
-/// run() for a rank other than the first that a launcher has started (RunRequest::launched): has a
-/// worker compute its share. The rank 0 shows the progress and writes the record; this one writes
-/// its log to ranks/K/log.txt of the run's folder. Signals are left to rank 0, which saves; when it
-/// ends, so does this rank, after a signal with kStoppedAfterSave. A second SIGINT, or the end of
-/// WorkerCommand::grace, kills the worker.
+/// Like run(), for a rank other than 0 that a launcher has started (RunRequest::launched): a worker
+/// computes the rank's share. Rank 0 shows the progress and writes the record; this rank writes its
+/// log to ranks/K/log.txt in the run's folder. It leaves signals to rank 0, which saves, and ends
+/// when rank 0 ends; after a signal it returns kStoppedAfterSave. A second SIGINT kills the worker,
+/// and so does exceeding WorkerCommand::grace.
 ExitCode run_other_rank(const RunRequest& request, const RunSurroundings& surroundings);
 
 }  // namespace runner

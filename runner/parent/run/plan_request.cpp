@@ -19,7 +19,7 @@ Diagnostic misused_plan(std::string message,
   return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
 }
 
-/// The error that `budget` is not a size.
+/// Returns the error for a `budget` that is not a size.
 Diagnostic no_size(const std::string& budget) {
   if (bytes_from(budget + "GiB"))
     return misused_plan("--budget " + budget + " has no unit", "did you mean '" + budget + "GiB'?");

@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Fields = JsonFields<Json>;
 
-/// Adds the columns of an ensemble.
+/// Adds the columns of an ensemble's prediction.
 void add_votes(const Fields& fields, std::vector<std::string>& header,
                std::vector<std::string>& line) {
   header.insert(header.end(), {"prediction", "tied", "margin"});
@@ -73,7 +73,7 @@ void PredictionOutput::write_csv(const Json& item) {
     const Json& outputs = fields.list("outputs");
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (!outputs[i].is_number())
-        throw std::runtime_error("a prediction with an output that is no number");
+        throw std::runtime_error("a prediction has an output that is not a number");
       header.push_back(outputs.size() == 1 ? "output" : "output_" + std::to_string(i));
       line.push_back(csv_number(outputs[i].get<double>()));
     }

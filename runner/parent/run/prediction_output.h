@@ -13,26 +13,27 @@
 
 namespace runner {
 
-/// kShownCsv: for a terminal, with escaped names; a file has the names as they are.
+/// The output formats of predictions. kShownCsv escapes names for a terminal; kCsv writes them as
+/// they are.
 enum class PredictionFormat { kCsv, kShownCsv, kJsonLines };
 
-/// Writes the items of the request "predict" as they come, one line per image:
+/// Writes the answer items of a "predict" request as they arrive, one line per image:
 ///
 ///   file,class_1,probability_1,class_2,probability_2
 ///   a.jpg,circle,0.93,ring,0.04
 ///
 ///   {"file": "a.jpg", "classes": [{"class", "probability"}, …]}
 ///
-/// For a network with outputs that are no scores of classes: file,output or file,output_0,output_1
-/// …, and {"file", "outputs": [number, …]}. For an ensemble: file,prediction,tied,margin,
-/// votes_NAME for each class and p_NAME for each pair. Unreadable images are collected; with CSV
-/// they are also reported at once on `err`.
+/// For a network with outputs that are not class scores: file,output or file,output_0,output_1 …,
+/// and {"file", "outputs": [number, …]}. For an ensemble: file,prediction,tied,margin, votes_NAME
+/// for each class and p_NAME for each class pair. Unreadable images are collected; with CSV they
+/// are also reported immediately on `err`.
 class PredictionOutput {
  public:
   using Append = std::function<void(std::string_view)>;
   PredictionOutput(PredictionFormat format, Append append, std::ostream& err, bool color);
 
-  /// Throws std::runtime_error for an invalid item.
+  /// Writes one item. Throws std::runtime_error if it is invalid.
   void take(const nlohmann::ordered_json& item);
 
   std::int64_t images() const { return images_; }

@@ -16,40 +16,42 @@ namespace runner {
 /// Where and how the display writes.
 struct DisplayOptions {
   bool is_terminal = false;
-  bool color = false;  ///< only if NO_COLOR allows it
+  bool color = false;  ///< never set if NO_COLOR is set
   Verbosity verbosity = Verbosity::kNormal;
   std::function<int()> width = [] { return 80; };  ///< columns of the terminal
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
-/// Options for standard error: whether it is a terminal (not with TERM=dumb), its width, NO_COLOR.
+/// Returns the options for standard error: whether it is a terminal (not with TERM=dumb), its
+/// width, and color unless NO_COLOR is set.
 DisplayOptions standard_error_display(Verbosity verbosity);
 
-/// Shows the running stage: one live line on a terminal, elsewhere a plain line every ten seconds.
-/// Never hides the cursor, and leaves only whole lines once cleared.
+/// Shows the running stage: as one live line on a terminal, elsewhere as a plain line every ten
+/// seconds. Never hides the cursor; clear() leaves only whole lines.
 class ProgressDisplay {
  public:
-  /// No line shows `secrets`.
+  /// Hides `secrets` in every line.
   ProgressDisplay(std::ostream& out, DisplayOptions options, SecretTexts secrets = {});
   ~ProgressDisplay();
 
   void progress(const std::string& node, const Progress& progress);
-  /// Prints one line of a stage above the live line.
+  /// Prints a line about a stage above the live line.
   void say(std::string_view node, std::string_view line);
-  /// Prints one line of a requested log.
+  /// Prints a line of a requested log.
   void log(LogLevel level, std::string_view node, std::string_view line);
-  /// Prints one line that only kVerbose shows.
+  /// Prints a line only if the verbosity is kVerbose.
   void detail(std::string_view line);
   void node_finished();
-  /// Erases the live line so that something else can be written; the next tick brings it back.
+  /// Erases the live line so that other output can be written; the next tick() draws it again.
   void clear();
   /// Call when the terminal's width has changed.
   void resize();
-  /// Draws what is due. Returns when to call again; nullopt if there is nothing to show.
+  /// Draws the progress if it is due. Returns the time until the next call; nullopt if there is
+  /// nothing to show.
   std::optional<std::chrono::milliseconds> tick();
 
  private:
-  /// `text` as it is shown.
+  /// Returns `text` with secrets hidden and control characters escaped.
   std::string shown(std::string_view text) const;
   void write_line(std::string_view text);
 
@@ -63,8 +65,8 @@ class ProgressDisplay {
   std::chrono::steady_clock::time_point last_draw_;
 };
 
-/// "train  epoch 2/10  step 40/200  812 images/s  loss 0.6931  ETA 0:01:23  tensors 512 MiB of 2.0
-/// GiB": the parts that are known.
+/// Returns the known parts of "train  epoch 2/10  step 40/200  812 images/s  loss 0.6931  ETA
+/// 0:01:23  tensors 512 MiB of 2.0 GiB".
 std::string progress_line(const std::string& node, const Progress& progress);
 
 }  // namespace runner

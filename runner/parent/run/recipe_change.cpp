@@ -34,8 +34,8 @@ bool has_stage(const Value& recipe, const std::string& key, Family family) {
   return kind && kind->text() && family_of(*kind->text()) == family;
 }
 
-/// The kind of the schedule of the training whose `epochs` are at `path`, if its learning rates
-/// depend on the number of epochs; else empty.
+/// Returns the schedule kind of the training stage with its `epochs` at `path`, if its learning
+/// rates depend on the number of epochs; otherwise "".
 std::string schedule_over(const Value& recipe, const std::vector<std::string>& path,
                           const SchemaSet& schemas) {
   if (path.size() != 2 || path[1] != "epochs" || !has_stage(recipe, path[0], Family::kTrain))
@@ -47,7 +47,8 @@ std::string schedule_over(const Value& recipe, const std::vector<std::string>& p
   return document && document->value("x-spans-training", false) ? *kind->text() : "";
 }
 
-/// A secret that the record does not hold was given again; it is unknown whether it has changed.
+/// True if a secret was given again that the record does not contain; whether it has changed is
+/// unknown.
 bool is_given_again(const Difference& change) {
   return change.before && is_lost_secret(*change.before) && change.after && change.after->text();
 }
@@ -59,7 +60,7 @@ Diagnostics check_change(const Value& before, const Value& after, bool force,
   Diagnostics errors;
   for (const Difference& change : differences(before, after)) {
     if (is_given_again(change)) continue;
-    // Either recipe may name the kind that has the option.
+    // Either recipe may contain the kind that defines the option.
     const ResumeClass resume = std::max(schemas.resume_class(before, change.path),
                                         schemas.resume_class(after, change.path));
     const std::string schedule = schedule_over(after, change.path, schemas);
@@ -69,7 +70,7 @@ Diagnostics check_change(const Value& before, const Value& after, bool force,
     errors.push_back(
         {ErrorCode::kChangedRun, change.after ? change.after->where : Location{},
          pointer_of(change.path),
-         change_in_words(change) + (refused ? ": the saved state does not fit that"
+         change_in_words(change) + (refused ? ": the saved state is incompatible with this change"
                                     : !schedule.empty()
                                         ? ": the schedule '" + schedule +
                                               "' spans all epochs, so the epochs done so far would "
@@ -95,8 +96,8 @@ Diagnostics check_change_of_trained(const Value& before, const Value& after) {
     errors.push_back({ErrorCode::kTrainedOption, change.after ? change.after->where : Location{},
                       pointer_of(change.path),
                       change_in_words(change) +
-                          (is_model ? ": the trained weights do not fit that"
-                                    : ": the training is done, so that has no effect on it"),
+                          (is_model ? ": the trained weights are incompatible with this change"
+                                    : ": the training is done, so this change has no effect"),
                       "leave it unchanged, or train again with `retort run`"});
   }
   return errors;

@@ -6,16 +6,16 @@
 
 namespace runner {
 
-/// Reasons not to continue a run that began with the recipe `before` with the recipe `after`, both
-/// resolved: an error for every changed option whose change is refused, or needs `force` and does
-/// not have it (x-resume in the schemas). A secret that the record does not hold may be given
-/// again.
+/// Checks whether a run that began with the recipe `before` can continue with `after`, both
+/// resolved. Returns an error for every changed option that may not change, or that needs `force`
+/// if `force` is false (x-resume in the schemas). A secret that the record does not contain may be
+/// given again.
 Diagnostics check_change(const Value& before, const Value& after, bool force,
                          const SchemaSet& schemas);
 
-/// Reasons not to use the recipe `after` to evaluate what a run has trained with `before`, both
-/// resolved: an error for every changed option of a model or a training, and for a changed seed. A
-/// secret that the record does not hold may be given again.
+/// Checks whether the recipe `after` can evaluate what a run has trained with `before`, both
+/// resolved. Returns an error for every changed option of a model or training stage, and for a
+/// changed seed. A secret that the record does not contain may be given again.
 Diagnostics check_change_of_trained(const Value& before, const Value& after);
 
 }  // namespace runner

@@ -32,7 +32,7 @@ void RestartRule::see(const Event& event) {
     if (known == resumed_.end() || resumed->metrics > known->second) stalled_ = 0;
     resumed_[resumed->node] = resumed->metrics;
   }
-  // A worker that saves again has completed a save.
+  // A second save by the same worker means that its first save is complete.
   if (const auto* flush = std::get_if<Flush>(&event);
       flush && !flush->node.empty() && ++saves_ > 1) {
     stalled_ = -1;
@@ -58,7 +58,7 @@ Diagnostics RestartRule::errors_of(const Ending& ending) const {
   return {error};
 }
 
-/// Moves to the first device that the recipe allows and that is available.
+/// Moves the run to the first available device that the recipe allows.
 std::optional<Restart> RestartRule::move(Stranded stranded) {
   std::string in_vain;  // why there is no other GPU
   for (const std::string& to : stranded.to) {

@@ -33,7 +33,7 @@ std::string date_and_time(std::chrono::system_clock::time_point now) {
 
 const Value kNoRecipe;  // for a run without hooks
 
-/// One run from the worker's hello to the summary.
+/// One run, from the worker's hello to the summary.
 class Run {
  public:
   Run(const RunRequest& request, const RunSurroundings& surroundings)
@@ -70,8 +70,8 @@ class Run {
       lost.insert(lost.end(), of_node.begin(), of_node.end());
     }
     if (!lost.empty()) return fail(lost);
-    const SignalSource
-        between_workers;  // receives signals while no worker runs, until the next wait
+    // Receives signals while no worker runs; the next wait handles them.
+    const SignalSource between_workers;
     for (std::optional<Restart> restart;;) {
       if (ranks() > 1) meeting_ = new_meeting();
       const auto ending =
@@ -79,7 +79,7 @@ class Run {
       if (!meeting_.empty()) ::unlink(meeting_.c_str());
       if (!ending) return fail(ending.errors());
       output_.take_rest();
-      // The other ranks of a launcher end with this one.
+      // With a launcher, the other ranks end with this one, so the run cannot be restarted here.
       std::optional<Restart> next =
           record_.is_open() && !request_.launched ? restarts_.after(*ending) : std::nullopt;
       if (const auto stopped = restarts_.stopped()) return judge(stopped_between_workers(*stopped));
@@ -93,15 +93,15 @@ class Run {
     return {.exit = has_saved_ ? ExitCode::kStoppedAfterSave : exit, .errors = {}};
   }
 
-  /// Releases the GPU that the run is on and takes another; empty if no other can be taken. The
-  /// ranks of a run keep their GPUs.
+  /// Returns a function that releases the run's GPU and takes another; empty if there is no way to
+  /// take another. A run of several ranks keeps its GPUs.
   TakeOtherGpu other_gpu() {
     if (!surroundings_.next_gpu || request_.graph.ranks > 1) return {};
     return [this]() -> Result<OwnDevice> {
       OwnDevice* const own = own_device();
       if (!own || !own->taken.device)
         return Diagnostic{
-            ErrorCode::kDeviceUnavailable, {}, "", "only CUDA knows which one it is on", ""};
+            ErrorCode::kDeviceUnavailable, {}, "", "it is unknown which GPU the run is on", ""};
       left_.push_back(own->taken.device->uuid);
       own->taken.lock.reset();
       return surroundings_.next_gpu(left_);
@@ -122,7 +122,8 @@ class Run {
     return conversation;
   }
 
-  /// The ranks of which this process starts the workers. An evaluation has nothing to train.
+  /// Returns the number of ranks with workers that this process starts. An evaluation trains
+  /// nothing, so it has one.
   int ranks() const { return is_evaluation() || request_.launched ? 1 : request_.graph.ranks; }
 
   OtherRanks other_ranks() {
@@ -144,7 +145,7 @@ class Run {
                 }};
   }
 
-  /// A file of this machine that no worker of any run has used, in memory where that is possible.
+  /// Returns a path on this machine that no worker of any run has used, in memory if possible.
   static std::filesystem::path new_meeting() {
     constexpr const char* kInMemory = "/dev/shm";
     std::error_code none;
@@ -176,7 +177,7 @@ class Run {
     return request;
   }
 
-  /// Continues with another worker.
+  /// Prepares the run to continue with another worker.
   void go_on(Restart& restart) {
     if (restart.device) move(*std::move(restart.device));
     display_.node_finished();
@@ -219,7 +220,7 @@ class Run {
     if (summary_.status == RunStatus::kFinished) look_at_inputs_again();
   }
 
-  /// Handles a worker that did not stop. What it saved before it was asked to stop is valid,
+  /// Handles a worker that was killed because it did not stop. What it saved before is valid,
   /// although it did not report that.
   void report_unheeded_stop() {
     if (has_saved_) exit_ = ExitCode::kStoppedAfterSave;
@@ -247,7 +248,7 @@ class Run {
     }
   }
 
-  /// Passes an event to the record, to the display, and to the worker if it waits for an answer.
+  /// Passes an event to the record and the display, and to the worker if it waits for an answer.
   void see(const Event& event, WorkerProcess& worker) {
     if (const auto* reported = std::get_if<Reported>(&event))
       return report(placed(reported->diagnostic));
@@ -291,14 +292,14 @@ class Run {
     record_.log(is_error ? LogLevel::kError : LogLevel::kWarn, "",
                 std::string(is_error ? "error[" : "warning[") + name(diagnostic.code) +
                     "]: " + diagnostic.message);
-    // A warning is shown at once; errors are shown together when all are known.
+    // Warnings are shown immediately; errors are shown together when all are known.
     if (!is_error && surroundings_.display.verbosity != Verbosity::kQuiet) {
       display_.clear();
       print(surroundings_.err, diagnostic, surroundings_.display.color);
     }
   }
 
-  /// `diagnostic` without secrets, and with the place in the recipe that its pointer names.
+  /// Returns `diagnostic` without secrets, and with the place in the recipe that its pointer names.
   Diagnostic placed(Diagnostic diagnostic) const {
     diagnostic = record_.without_secrets(std::move(diagnostic));
     if (!diagnostic.where.source && !diagnostic.pointer.empty()) {
@@ -347,7 +348,7 @@ class Run {
     return *summary_.exit;
   }
 
-  /// Those of the end, which find a complete record.
+  /// Runs the hooks for the end of a run, when the record is complete.
   void run_last_hooks() {
     if (summary_.status == RunStatus::kInterrupted) return;
     const bool is_finished = summary_.status == RunStatus::kFinished;
@@ -358,8 +359,8 @@ class Run {
     try {
       record_.close();
     } catch (const WriteError& error) {
-      // A full disk has already been reported once; only a run that went well needs to hear about
-      // it.
+      // A full disk has already been reported; only a run that succeeded otherwise must report it
+      // here.
       if (exit_ == ExitCode::kDone) {
         fail({error.diagnostic()});
         summary_.exit = exit_;
@@ -367,7 +368,7 @@ class Run {
     }
   }
 
-  /// The command to continue with, if something was saved.
+  /// Returns a hint with the command to continue with; empty if nothing was saved.
   std::string way_to_go_on() const {
     const bool can_go_on = is_resumed() || (has_saved_ && record_.is_open());
     return can_go_on ? ": continue with `retort resume " + record_.folder() + "`" : "";
@@ -382,8 +383,8 @@ class Run {
   RunSummary summary_;
   LiveRecord record_;
   WorkerCommand worker_;                // for the device that the run is on
-  std::optional<OwnDevice> moved_to_;   // nullopt: it is on its first device
-  std::vector<std::string> left_ = {};  // UUIDs of GPUs
+  std::optional<OwnDevice> moved_to_;   // nullopt: still on its first device
+  std::vector<std::string> left_ = {};  // UUIDs of the GPUs used before
   RestartRule restarts_;
   WorkerOutput output_;
   Hooks hooks_;

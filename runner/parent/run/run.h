@@ -25,68 +25,69 @@
 
 namespace runner {
 
-/// What to run. All of it is borrowed and must outlive the call.
+/// What to run. Everything is borrowed and must outlive the call.
 struct RunRequest {
   const Composition& composition;
   const Recipe& recipe;
   const Graph& graph;
-  const Sources& sources;  ///< for sorting diagnostics
+  const Sources& sources;  ///< to sort diagnostics by place
   bool smoke = false;
-  bool strict = false;                ///< refuse what cannot be planned without running it
+  bool strict = false;                ///< refuse stages that cannot be planned without running them
   std::filesystem::path resume = {};  ///< the folder of a run to resume; empty: a new run
-  CheckpointSources trained =
-      {};  ///< trainings that the run in `source` has done; empty: the run does all of them
+  /// Training runs that the run in `source` has done; empty: this run does all training.
+  CheckpointSources trained = {};
   std::filesystem::path source = {};
-  ReuseOptions::Which reuse =
-      ReuseOptions::Which::kCacheable;  ///< the nodes whose results may be reused from other runs
-  OwnDevice* device = nullptr;  ///< the device that the graph names; released when the run leaves
-                                ///< it. Null: it was not chosen
-  std::vector<InputPath> inputs = {};  ///< recorded in their state when the run begins
-  /// For a new run: the folder of another run, whose plans the trainings use; empty: each makes its
-  /// own.
+  /// The nodes that may reuse results of other runs.
+  ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;
+  /// The device that the graph names, released when the run leaves it; null: it was not chosen.
+  OwnDevice* device = nullptr;
+  std::vector<InputPath> inputs = {};  ///< their state is recorded when the run begins
+  /// For a new run: the folder of a run with plans to use again. Empty: each training stage makes
+  /// its own plan.
   std::filesystem::path plans = {};
-  /// For a new run: the folder of another run, whose data splits this run uses; empty: it makes its
+  /// For a new run: the folder of a run with data divisions to use again. Empty: this run makes its
   /// own.
   std::filesystem::path divisions = {};
-  bool accepts_changes = false;  ///< continue although the data have changed since
-  /// Set if a launcher has started this process as one of the graph's ranks, and the others too.
+  bool accepts_changes = false;  ///< continue even if the data have changed since
+  /// Set if a launcher has started this process as one of the graph's ranks.
   std::optional<LaunchedRank> launched = {};
-  /// Checks the environment.json of this run, or of this resumption, before anything is written.
-  /// Errors end the run, warnings are shown. Empty: no check.
+  /// Checks the environment.json of this run or resumption before anything is written. Errors end
+  /// the run; warnings are shown. Empty: no check.
   std::function<Diagnostics(const nlohmann::ordered_json& environment)> check_environment = {};
 };
 
-/// Where and how a run happens: everything outside the process that it uses.
+/// Where and how a run happens: everything outside the process that a run uses.
 struct RunSurroundings {
   WorkerCommand worker;   ///< its log level also applies to log.txt
-  std::ostream& results;  ///< stdout: gets the folder of a usable run
+  std::ostream& results;  ///< stdout: receives the folder of a usable run
   std::ostream& err;      ///< stderr
   DisplayOptions display = {};
-  /// Takes the summary (run_summary.h), with "folder", null if there is none, instead of `results`.
+  /// Receives the summary (run_summary.h), with "folder" (null if there is none); if set, nothing
+  /// is written to `results`.
   std::function<void(const nlohmann::ordered_json& summary, const Diagnostics& found)> on_end = {};
-  std::filesystem::path node_index =
-      {};  ///< results that this user's runs have finished (node_index.h); empty: none
-  std::filesystem::path working_folder =
-      {};                 ///< base of outputs/ and of a relative run.dir; empty: the current folder
-  NextGpu next_gpu = {};  ///< takes the GPU on which a run continues after the first runs out of
-                          ///< memory; empty: none
+  /// The index of results from this user's earlier runs (node_index.h); empty: none.
+  std::filesystem::path node_index = {};
+  /// Base of outputs/ and of a relative run.dir; empty: the current folder.
+  std::filesystem::path working_folder = {};
+  /// Takes a GPU for the run to continue on after the first runs out of memory; empty: none.
+  NextGpu next_gpu = {};
   Storage& storage = disk();
-  std::function<void()> before_flush =
-      {};  ///< called when the worker wants its files flushed to the disk
+  /// Called when the worker wants its files flushed to disk.
+  std::function<void()> before_flush = {};
   std::function<std::chrono::system_clock::time_point()> wall_clock =
       std::chrono::system_clock::now;
 };
 
-/// `retort run` and `retort resume`: has a worker run the graph, shows the progress, writes the
-/// record, and reports how the run ended. Nothing is written before the worker has validated every
+/// `retort run` and `retort resume`: lets a worker run the graph, shows the progress, writes the
+/// record, and reports how the run ended. Writes nothing until the worker has validated every
 /// stage.
 ExitCode run(const RunRequest& request, const RunSurroundings& surroundings);
 
-/// Splits a worker's output, which comes in pieces, into lines. The last few are kept: they explain
-/// why it died.
+/// Splits a worker's output, which arrives in pieces, into lines. Keeps the last few lines, which
+/// explain why a worker died.
 class WorkerOutput {
  public:
-  /// `on_line` is called with each line, without its end; empty lines are left out.
+  /// Calls `on_line` with each line, without its newline; skips empty lines.
   explicit WorkerOutput(std::function<void(const std::string&)> on_line)
       : on_line_(std::move(on_line)) {}
 
@@ -99,7 +100,7 @@ class WorkerOutput {
   void report(const std::string& line);
 
   std::function<void(const std::string&)> on_line_;
-  std::string text_;  // not yet a line
+  std::string text_;  // an unfinished line
   std::deque<std::string> last_lines_;
 };
 

@@ -8,8 +8,8 @@
 
 namespace runner {
 
-/// The request by which a worker runs the graph of `request` (protocol.md). Without a rank, and
-/// without what is known only once a run has begun.
+/// Returns the request for a worker to run the graph of `request` (protocol.md), without its rank
+/// and without what is known only once a run has begun.
 nlohmann::ordered_json run_request(const RunRequest& request);
 
 }  // namespace runner

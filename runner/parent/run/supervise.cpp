@@ -27,7 +27,7 @@ struct Overloaded : Ts... {
 template <typename... Ts>
 Overloaded(Ts...) -> Overloaded<Ts...>;
 
-/// Advice for signals that a program causes itself; the others come from outside.
+/// Returns advice for signals that a program causes itself; empty for signals from outside.
 std::string advice_on(int number) {
   switch (number) {
     case SIGKILL:
@@ -108,9 +108,8 @@ class Supervision::Dialogue {
     if (number == SIGWINCH) {
       if (conversation_.on_resize) conversation_.on_resize();
     } else if (number == SIGUSR1 || number == SIGUSR2) {
-      if (greeted_)
-        worker_.signal(SIGUSR2);  // before that, there is nothing to save, and the worker would not
-                                  // understand the signal
+      // Before its greeting, a worker has nothing to save and would not understand the signal.
+      if (greeted_) worker_.signal(SIGUSR2);
     } else if (stop_signal_ == 0) {
       stop_signal_ = number;
       worker_.signal(number);
@@ -120,7 +119,7 @@ class Supervision::Dialogue {
     }
   }
 
-  /// The longest time until the next call.
+  /// Kills a worker that is past its deadline. Returns the longest time until the next call.
   std::optional<Milliseconds> tick() {
     const auto wanted = conversation_.tick ? conversation_.tick() : std::nullopt;
     if (!deadline_) return wanted;
@@ -187,7 +186,7 @@ class Supervision::Dialogue {
                              finished_ == static_cast<int>(ExitCode::kDeviceLost);
     if (finished_ && !(would_go_on && stop_signal_))
       return {.exit = static_cast<ExitCode>(*finished_)};
-    if (stop_signal_)  // it did not report what it has saved
+    if (stop_signal_)  // the worker did not report what it has saved
       return {.exit = exit_code_of_stop(stop_signal_, /*has_saved=*/false), .was_deaf = was_deaf_};
     Ending result{.errors = {death()}};
     result.exit = exit_code(result.errors);
@@ -201,8 +200,8 @@ class Supervision::Dialogue {
     if (first_words_.size() > kMost) first_words_.erase(0, first_words_.size() - kMost);
   }
 
-  /// What the interpreter printed before it ended: the host's own error or, without one, the last
-  /// line, which in a traceback is the exception.
+  /// Returns why the interpreter ended: the host's own error or, without one, the last line that
+  /// was printed, which in a traceback is the exception.
   std::string reason_of_host() const {
     constexpr std::string_view kMark = "retort_host: error: ";
     std::string last;
@@ -225,7 +224,7 @@ class Supervision::Dialogue {
               "",
               "'" + interpreter_ + "' cannot host the worker: " + printable(reason_of_host()),
               "the worker needs torch " RETORT_LIBTORCH_VERSION
-              " there; python=PATH names another interpreter"};
+              " there; python=PATH selects another interpreter"};
     Diagnostic error{ErrorCode::kWorkerDied, {}, "", "", ""};
     if (end_->signal == 0) {
       error.message =
@@ -243,7 +242,7 @@ class Supervision::Dialogue {
   }
 
   WorkerProcess& worker_;
-  const std::string interpreter_;  // empty: the worker is a program of its own
+  const std::string interpreter_;  // empty: the worker is a separate program
   const Milliseconds grace_;
   const Json request_;
   const Conversation conversation_;
@@ -251,11 +250,11 @@ class Supervision::Dialogue {
   bool greeted_ = false;
   bool gave_up_ = false;
   bool was_deaf_ = false;
-  std::string first_words_;  // of an interpreter, before its greeting
+  std::string first_words_;  // output of an interpreter before its greeting
   int stop_signal_ = 0;
   std::optional<int> finished_;
-  std::optional<Clock::time_point>
-      deadline_;  // for the exit of a worker that has finished, or was asked to stop
+  // Limit for the exit of a worker that has finished, or was asked to stop.
+  std::optional<Clock::time_point> deadline_;
   std::optional<WorkerExit> end_;
   Diagnostics errors_;
 };
@@ -296,7 +295,8 @@ void Supervision::take(const NewsOf& one) {
   Dialogue* const dialogue = found->get();
   dialogue->take(one.news);
   if (!dialogue->has_ended()) return;
-  // The callback may have started other workers, and may do so now.
+  // `found` may be invalid, because callbacks may have started workers. report_end() may start
+  // more.
   const auto ended = std::ranges::find(dialogues_, dialogue, &std::unique_ptr<Dialogue>::get);
   const std::unique_ptr<Dialogue> last = std::move(*ended);
   dialogues_.erase(ended);

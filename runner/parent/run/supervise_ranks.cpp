@@ -20,8 +20,8 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
-/// The time that all ranks have to end after one has failed. They see it at once, unless they wait
-/// for it to begin.
+/// The time for all ranks to end after one has failed. Ranks notice a failure at once, unless they
+/// are still waiting for the others to join.
 constexpr auto kNotice = std::chrono::seconds(10);
 
 class RanksOfRun {
@@ -42,16 +42,16 @@ class RanksOfRun {
   struct Rank {
     explicit Rank(std::function<void(const std::string&)> on_line) : output(std::move(on_line)) {}
     WorkerOutput output;
-    WorkerProcess* ready = nullptr;  // waits for the message that sends it to work
-    Diagnostics errors;              // that it has reported
+    WorkerProcess* ready = nullptr;  // set while it waits for the go message
+    Diagnostics errors;              // that the rank has reported
     std::optional<Ending> ending;
-    bool was_killed = false;  // by us
+    bool was_killed = false;  // by this process
   };
 
   Json request_of(int rank) const {
     Json request = request_;
     if (others_.count > 1) request["rank"] = rank;
-    if (rank > 0) request.erase("index");  // what it computes is not looked up
+    if (rank > 0) request.erase("index");  // the results of other ranks are not looked up
     return request;
   }
 
@@ -74,7 +74,7 @@ class RanksOfRun {
                                 first_end_ = end;
                                 was_first_killed_ = has_killed_;
                                 if (lost_.empty()) kill_all();
-                                else wait_for_others();  // their ends say why
+                                else wait_for_others();  // their ends explain the error
                               });
   }
 
@@ -130,7 +130,7 @@ class RanksOfRun {
     supervision_.kill_others();
   }
 
-  /// The longest time until the next call.
+  /// Kills the ranks at the deadline. Returns the longest time until the next call.
   std::optional<Milliseconds> tick() {
     if (!deadline_) return {};
     const auto left = std::chrono::ceil<Milliseconds>(*deadline_ - Clock::now());
@@ -143,7 +143,7 @@ class RanksOfRun {
     return rank.ending && !rank.was_killed && rank.ending->exit != ExitCode::kDone;
   }
 
-  /// Of the run: why the first rank to end did so.
+  /// Returns how the run ended: the end of the first rank that failed.
   Ending ending() const {
     if (lost_.empty() && !was_first_killed_) return *first_end_;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
@@ -166,13 +166,14 @@ class RanksOfRun {
   const Conversation first_;
   const OtherRanks& others_;
   Supervision supervision_;
-  std::vector<std::unique_ptr<Rank>> ranks_;  // from the second on
+  std::vector<std::unique_ptr<Rank>> ranks_;  // ranks 1 and higher
   bool is_at_work_ = false;
   std::optional<Ending> first_end_;
-  Diagnostics lost_;  // what the first rank says about another one that it lost
-  std::optional<Clock::time_point> deadline_;  // by which all end
-  bool has_killed_ = false;                    // the ranks that still ran
-  bool was_first_killed_ = false;              // by that
+  // The errors that rank 0 reports about losing another rank.
+  Diagnostics lost_;
+  std::optional<Clock::time_point> deadline_;  // for all ranks to end
+  bool has_killed_ = false;                    // has killed the remaining ranks
+  bool was_first_killed_ = false;              // rank 0 was among the killed ranks
 };
 
 }  // namespace

@@ -9,20 +9,20 @@
 
 namespace runner {
 
-/// What the ranks of a run do apart from the first, which is spoken with as a single worker is.
+/// How to run the ranks other than rank 0, which is handled like a single worker.
 struct OtherRanks {
-  int count = 1;  ///< of all ranks
-  /// Makes `command` compute on the device of `rank`; empty: all ranks use the first one's.
+  int count = 1;  ///< number of all ranks, including rank 0
+  /// Makes `command` compute on the device of `rank`; empty: all ranks use the device of rank 0.
   std::function<void(int rank, WorkerCommand& command)> hand_over = {};
-  /// The message that sends a rank to work, once the first has been sent.
+  /// Returns the message that starts a rank, sent once rank 0 has got its own.
   std::function<nlohmann::ordered_json()> go;
-  /// A line that a rank, 1 or higher, has said or printed.
+  /// Called for each line that a rank, 1 or higher, has sent or printed.
   std::function<void(int rank, std::string_view line)> on_line;
 };
 
-/// supervise() for a graph with several ranks: starts a worker for each. Signals go to the
-/// first alone, since it saves; when it ends, the others end. If another rank ends with an error or
-/// is killed, that is how the conversation has ended: the first then only lost it.
+/// supervise() for a graph with several ranks: starts a worker for each rank. Signals go only to
+/// rank 0, since it saves; when rank 0 ends, the others end too. If another rank fails or is
+/// killed, the returned ending is its own, because rank 0 only reports that it lost that rank.
 Result<Ending> supervise_ranks(const WorkerCommand& command, const nlohmann::ordered_json& request,
                                Conversation first, const OtherRanks& others);
 

@@ -26,8 +26,8 @@ struct Pipe {
   Descriptor read, write;
 };
 
-/// Both ends are above the numbers that the child uses for its own descriptors, and are closed by
-/// exec.
+/// Creates a pipe. Both ends are above the numbers that the child uses for its own descriptors, and
+/// are closed by exec.
 Pipe make_pipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
@@ -44,12 +44,12 @@ void make_nonblocking(const Descriptor& descriptor) {
   fcntl(*descriptor, F_SETFL, fcntl(*descriptor, F_GETFL) | O_NONBLOCK);
 }
 
-/// Runs in the child after fork, for a program or a body: system calls only. Returns an error
-/// number, or 0.
+/// Runs in the child after fork, whether it executes a program or a body; makes system calls only.
+/// Returns an error number, or 0.
 int prepare_child(pid_t parent, int requests, int output, int events) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) return ESRCH;  // the parent died before it could be watched
+  if (getppid() != parent) return ESRCH;  // the parent died before PR_SET_PDEATHSIG was set
   if (dup2(requests, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
       dup2(output, STDERR_FILENO) < 0 || dup2(events, kEventsDescriptor) < 0) {
     return errno;
@@ -63,21 +63,22 @@ int prepare_child(pid_t parent, int requests, int output, int events) {
   return 0;
 }
 
-/// Closes other inherited descriptors; old kernels without this call leave them open for a program.
+/// Closes the other inherited descriptors. On old kernels without close_range, a program inherits
+/// them.
 void close_inherited(unsigned flags) {
   constexpr int kFirst = kEventsDescriptor + 1, kUsual = 1024;
   if (close_range(kFirst, ~0U, flags) == 0 || flags != 0) return;
   for (int descriptor = kFirst; descriptor < kUsual; ++descriptor) close(descriptor);
 }
 
-/// How long a worker's thread spins before it sleeps when it waits for the others. With libgomp's
-/// own 300,000 rounds it keeps the core from the very thread that it waits for as soon as another
-/// process wants the core too: next to two such processes a training ran at a tenth of its speed.
-/// With 1,000 it keeps its share, and alone it loses a few per cent.
+/// How long a worker's thread spins before it sleeps while it waits for the others. With libgomp's
+/// default of 300,000 rounds, spinning threads take cores from the very threads that they wait for
+/// as soon as other processes compete: next to two such processes, training ran at a tenth of its
+/// speed. With 1,000 rounds it keeps its share, and alone it loses a few percent.
 constexpr char kSpin[] = "GOMP_SPINCOUNT=1000";
 
-/// This process's environment with `changes`, and the waiting policy of threads unless the user has
-/// set it.
+/// Returns this process's environment with `changes`, and a waiting policy for threads unless the
+/// user has set one.
 std::vector<char*> worker_environment(const std::vector<std::string>& changes) {
   std::vector<char*> all;
   for (char** variable = environ; *variable; ++variable) {
@@ -93,8 +94,9 @@ std::vector<char*> worker_environment(const std::vector<std::string>& changes) {
   return all;
 }
 
-/// True if fork without exec is safe. The copy has only the thread that calls fork; locks that
-/// other threads hold then, such as the heap's, are never released. Parked threads hold no locks.
+/// True if fork without exec is safe. The child has only the thread that calls fork, so locks that
+/// other threads hold at that moment, such as the heap's, are never released. Parked threads hold
+/// no locks.
 bool may_be_copied() {
   std::error_code error;
   const std::filesystem::directory_iterator threads("/proc/self/task", error);
@@ -132,14 +134,14 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
 
   const pid_t parent = getpid();
   const bool is_copied = command.body && may_be_copied();
-  // A program needs no copy of this process's memory, which would take longer than everything else
-  // here.
+  // Executing a program does not need a copy of this process's memory, which would take longer than
+  // everything else here.
   const pid_t child = is_copied ? fork() : vfork();
   if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (child == 0) {
     int error = prepare_child(parent, *requests.read, *output.write, *events.write);
     if (error == 0 && is_copied) {
-      close_inherited(0);  // tells the parent that the child has started
+      close_inherited(0);  // the closed pipe tells the parent that the child has started
       environ = const_cast<char**>(environment.data());
       _exit(command.body(command.arguments));
     }
@@ -152,13 +154,13 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
     _exit(127);
   }
   worker.pid_.value = child;
-  setpgid(child, child);  // by both processes, so that it is done whichever comes first
+  setpgid(child, child);  // both processes do this, so it is done whichever runs first
   requests.read.close();
   events.write.close();
   output.write.close();
   failure.write.close();
 
-  int error = 0;  // exec closes the pipe: nothing to read means success
+  int error = 0;  // exec closes the pipe, so reading nothing means success
   ssize_t size;
   while ((size = ::read(*failure.read, &error, sizeof error)) < 0 && errno == EINTR) {
   }
@@ -166,7 +168,7 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
     const std::string message = "cannot start '" + program + "': " + std::strerror(error);
     if (command.is_hosted)
       return Diagnostic{
-          ErrorCode::kNoPython, {}, "", message, "python=PATH names another interpreter"};
+          ErrorCode::kNoPython, {}, "", message, "python=PATH selects another interpreter"};
     return Diagnostic{ErrorCode::kWorkerMissing, {}, "", message, "install both programs together"};
   }
   for (Descriptor* end : {&requests.write, &events.read, &output.read}) make_nonblocking(*end);
@@ -218,7 +220,9 @@ void WorkerProcess::write_requests() {
     const ssize_t size = ::write(*requests_, unsent_.data() + sent_, unsent_.size() - sent_);
     if (size > 0) sent_ += size;
     else if (errno == EAGAIN) return;
-    else if (errno != EINTR) requests_.close();  // it reads no more; its end will say why
+    else if (errno != EINTR)
+      requests_.close();  // the worker has stopped reading; its exit will
+                          // say why
   }
   unsent_.clear();
   sent_ = 0;
@@ -252,7 +256,7 @@ void WorkerProcess::read_output(std::vector<WorkerNews>& news) {
 
 void WorkerProcess::collect(std::vector<WorkerNews>& news) {
   siginfo_t info{};
-  // It stays a zombie meanwhile, so that its group id cannot be reused.
+  // The worker stays a zombie until collected, so its group id cannot be reused.
   if (pid_.value == 0 || waitid(P_PID, pid_.value, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
       info.si_pid == 0)
     return;
@@ -260,8 +264,8 @@ void WorkerProcess::collect(std::vector<WorkerNews>& news) {
   waitpid(pid_.value, nullptr, 0);
   pid_.value = 0;
 
-  // Its last output is still in the pipes. A descendant may hold them open, so do not wait for
-  // their end.
+  // The worker's last output is still in the pipes. A descendant may keep them open, so do not wait
+  // for end of file.
   const auto has_more = [](const Descriptor& descriptor) {
     pollfd watched{*descriptor, POLLIN, 0};
     return descriptor.is_open() && poll(&watched, 1, 0) == 1 &&
@@ -286,7 +290,7 @@ bool is_ignored(int number) {
 
 SignalSource::SignalSource() {
   struct sigaction action {};
-  // The end of a child must be seen even if our parent ignores SIGCHLD.
+  // The exit of a child must be seen even if our parent ignores SIGCHLD.
   action.sa_handler = SIG_DFL;
   sigaction(SIGCHLD, &action, &old_child_);
   action.sa_handler = SIG_IGN;
@@ -377,7 +381,7 @@ void WorkerSet::take(WorkerProcess& worker, std::vector<WorkerNews> news) {
 
 void WorkerSet::read_signals() {
   while (const auto number = signals_.next()) {
-    if (*number == SIGCHLD) {  // of one child or of several
+    if (*number == SIGCHLD) {  // for one child or several
       for (const auto& worker : workers_) {
         std::vector<WorkerNews> news;
         worker->collect(news);

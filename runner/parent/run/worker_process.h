@@ -24,25 +24,25 @@
 
 namespace runner {
 
-/// The worker next to the program at `own_executable`, or in ../libexec; never searched on PATH.
+/// Finds the worker next to the program at `own_executable`, or in ../libexec; never on PATH.
 Result<std::filesystem::path> find_worker(const std::filesystem::path& own_executable);
 
-/// How to start a worker; its events come on descriptor 3.
+/// How to start a worker, which sends its events on descriptor 3.
 struct WorkerCommand {
   std::filesystem::path program;
   std::vector<std::string> arguments = {"--events-fd", "3"};
-  /// `program` is a Python interpreter, which has to load the worker before it greets: if it ends
-  /// before that, the environment is to blame (kNoPython).
+  /// True if `program` is a Python interpreter, which has to load the worker before the worker's
+  /// greeting. If it ends before the greeting, the environment is to blame (kNoPython).
   bool is_hosted = false;
-  LogLevel log = LogLevel::kInfo;  ///< of the lines that it sends
-  /// "NAME=value" of its environment, replacing those of this process.
+  LogLevel log = LogLevel::kInfo;  ///< level of the log lines that the worker sends
+  /// "NAME=value" environment variables of the worker, which replace those of this process.
   std::vector<std::string> variables = {};
   /// Runs in the child with `arguments` instead of executing `program`; returns the exit code and
-  /// must not throw. The child has a copy of this process's memory, and only its descriptors 0 to
-  /// 3. Data that are already loaded, such as the schemas, need not be read again. If this process
-  /// has another thread, `program` is executed anyway.
+  /// must not throw. The child has a copy of this process's memory, so data such as the schemas are
+  /// already loaded, and inherits only descriptors 0 to 3. If this process has another thread,
+  /// `program` is executed anyway.
   std::function<int(const std::vector<std::string>& arguments)> body = {};
-  /// How long it may take to obey a signal that asks it to stop, before it is killed; 0: no limit.
+  /// How long the worker may take to stop after a signal before it is killed; 0: no limit.
   std::chrono::milliseconds grace = std::chrono::seconds(60);
 };
 
@@ -56,7 +56,7 @@ struct OverlongLine {};
 struct OutputText {
   std::string text;
 };
-/// The last news of a worker; `signal` is 0 unless a signal killed it.
+/// The last news of a worker. `signal` is 0 unless a signal killed the worker.
 struct WorkerExit {
   int exit;
   int signal;
@@ -65,36 +65,36 @@ using WorkerNews = std::variant<EventLine, OverlongLine, OutputText, WorkerExit>
 
 inline constexpr std::size_t kMaxLine = 16 << 20;
 
-/// A running worker and the pipes to it. It is in its own process group and dies with this process.
-/// The destructor kills the group and waits for it.
+/// A running worker and the pipes to it. The worker is in its own process group and dies with this
+/// process. The destructor kills the group and waits for the worker.
 ///
-/// Passive: it never waits. A WorkerSet polls what watched() returns, passes the result to serve(),
-/// and calls collect() when a child has ended.
+/// Never waits: a WorkerSet polls the descriptors that watched() returns, passes the result to
+/// serve(), and calls collect() when a child has ended.
 class WorkerProcess {
  public:
   /// Starts the worker; kWorkerMissing if that fails, kNoPython if it is hosted. SIGPIPE must be
-  /// ignored meanwhile (SignalSource).
+  /// ignored (SignalSource) while the worker runs.
   static Result<WorkerProcess> start(const WorkerCommand& command);
   WorkerProcess(WorkerProcess&&) noexcept = default;
   WorkerProcess& operator=(WorkerProcess&&) = delete;
   ~WorkerProcess();
 
-  /// Queues one line for its stdin and adds the newline; serve() writes it as fast as the worker
-  /// reads.
+  /// Queues one line for the worker's stdin and adds a newline; serve() writes it as fast as the
+  /// worker reads.
   void send(std::string_view line);
-  /// Closes its stdin once everything queued is written.
+  /// Closes the worker's stdin once everything queued is written.
   void end_input();
-  /// Sends a signal to the worker alone; SIGKILL goes to its whole group.
+  /// Sends a signal to the worker only; SIGKILL goes to its whole group.
   void signal(int number);
-  /// Sends a signal to the worker and everything that it has started.
+  /// Sends a signal to the worker and all processes that it has started.
   void signal_group(int number);
 
-  /// Its requests, events and output; a descriptor of -1 if there is nothing to wait for.
+  /// Descriptors for requests, events and output; -1 where there is nothing to wait for.
   using Watched = std::array<pollfd, 3>;
   Watched watched() const;
-  /// Writes and reads what poll() found ready, one piece each. Appends what was received to `news`.
+  /// Writes and reads what poll() found ready, one piece each. Appends received data to `news`.
   void serve(const Watched& ready, std::vector<WorkerNews>& news);
-  /// If it has ended, appends its last output and then its WorkerExit.
+  /// If the worker has ended, appends its last output and then its WorkerExit.
   void collect(std::vector<WorkerNews>& news);
 
  private:
@@ -114,11 +114,11 @@ class WorkerProcess {
   bool input_ends_ = false;
 };
 
-/// Turns signals into something that poll() can wait for. While one lives, SIGINT, SIGTERM, SIGHUP,
-/// SIGUSR1, SIGUSR2, SIGTSTP, SIGWINCH and SIGCHLD have no other effect and SIGPIPE is ignored; its
-/// destructor restores the previous state. A signal that was already ignored stays ignored (nohup,
-/// background jobs). No thread other than the creating one may be older: such a thread would
-/// receive the signals itself.
+/// Turns signals into something that poll() can wait for. While a SignalSource exists, SIGINT,
+/// SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGWINCH and SIGCHLD have no other effect and
+/// SIGPIPE is ignored; the destructor restores the previous state. A signal that was already
+/// ignored stays ignored (nohup, background jobs). Create it before any other thread: an older
+/// thread would receive the signals itself.
 class SignalSource {
  public:
   SignalSource();
@@ -128,7 +128,7 @@ class SignalSource {
 
   /// Readable when next() has a signal to return.
   int descriptor() const { return *descriptor_; }
-  /// The next signal received, without waiting.
+  /// Returns the next signal received, without waiting; nullopt if there is none.
   std::optional<int> next();
 
  private:
@@ -138,20 +138,20 @@ class SignalSource {
   struct sigaction old_child_ {};
 };
 
-/// An event from a worker of a set. `worker` is valid until it is removed.
+/// An event from a worker of a WorkerSet. `worker` is valid until it is removed.
 struct NewsOf {
   WorkerProcess* worker;
   WorkerNews news;
 };
-/// A signal sent to us: INT, TERM, HUP, USR1, USR2 or WINCH.
+/// A signal sent to this process: INT, TERM, HUP, USR1, USR2 or WINCH.
 struct SignalToUs {
   int number;
 };
 struct Timeout {};
 
-/// The running workers of this process, and its only place to wait: for any of them, for signals
-/// and for a timeout. While it lives, signals arrive only through next(), so there may be only one
-/// at a time.
+/// The running workers of this process, and its only place to wait: for workers, signals and
+/// timeouts. While a WorkerSet exists, signals arrive only through next(), so there may be only one
+/// WorkerSet at a time.
 ///
 ///   WorkerSet workers;
 ///   auto worker = workers.start(command);
@@ -160,18 +160,18 @@ class WorkerSet {
  public:
   using Occurrence = std::variant<NewsOf, SignalToUs, Timeout>;
 
-  /// Starts a worker; kWorkerMissing if that fails. It runs until it ends or is removed.
+  /// Starts a worker; kWorkerMissing if that fails. The worker runs until it ends or is removed.
   Result<WorkerProcess*> start(const WorkerCommand& command);
-  /// Stops the worker if it still runs. Its news that next() has not returned yet are dropped.
+  /// Stops the worker if it is still running. Drops its news that next() has not returned so far.
   void remove(const WorkerProcess& worker);
 
   /// Waits for the next event, at most `timeout`. What a worker wrote before it died comes before
-  /// its WorkerExit; no worker's news delay another's. Ctrl-Z stops the workers and this process,
-  /// `fg` continues them all.
+  /// its WorkerExit; a busy worker does not delay the news of others. Ctrl-Z stops the workers and
+  /// this process; `fg` continues them all.
   Occurrence next(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
  private:
-  /// False if nothing has arrived within that time; -1: no limit.
+  /// Waits for an event; -1: no limit. Returns false if nothing has arrived in that time.
   bool wait(int milliseconds);
   void take(WorkerProcess& worker, std::vector<WorkerNews> news);
   void read_signals();
@@ -181,11 +181,12 @@ class WorkerSet {
   std::deque<Occurrence> occurred_;
 };
 
-/// Waits while no worker runs. While it lives, a signal that asks to stop only ends the wait;
+/// Waits while no worker is running. While a SignalWait exists, a stop signal only ends the wait;
 /// Ctrl-Z stops this process.
 class SignalWait {
  public:
-  /// Waits that long, or until SIGINT, SIGTERM or SIGHUP arrives, which it returns.
+  /// Waits for `time`, or until SIGINT, SIGTERM or SIGHUP arrives. Returns that signal; nullopt if
+  /// none arrived.
   std::optional<int> operator()(std::chrono::steady_clock::duration time);
 
  private:

@@ -35,7 +35,7 @@ std::vector<Port> read_ports(const std::string& path, const std::string& keyword
         const bool flag = value.is_boolean() && value.get<bool>();
         if (key == "optional" && value.is_boolean() && keyword == "x-inputs") port.optional = flag;
         else if (key == "many" && value.is_boolean() && keyword == "x-inputs") port.many = flag;
-        else if (key != "type") fail("a port does not take '" + key + "' like this");
+        else if (key != "type") fail("a port does not accept '" + key + "' here");
       }
     }
     ports.push_back(std::move(port));
@@ -43,7 +43,7 @@ std::vector<Port> read_ports(const std::string& path, const std::string& keyword
   return ports;
 }
 
-/// "validation/auc?" is conditional.
+/// Reads x-metrics. A metric with a trailing '?', such as "validation/auc?", is conditional.
 std::vector<DeclaredMetric> read_metrics_of(const Json& document) {
   std::vector<DeclaredMetric> metrics;
   for (const Json& one : document.value("x-metrics", Json::array())) {
@@ -57,7 +57,7 @@ std::vector<DeclaredMetric> read_metrics_of(const Json& document) {
 
 }  // namespace
 
-/// A * matches any non-empty text, a # a number.
+/// A * matches any non-empty text, and a # matches a number.
 bool DeclaredMetric::covers(std::string_view metric) const {
   const std::size_t open = name.find_first_of("*#");
   if (open == name.npos) return metric == name;
@@ -92,7 +92,7 @@ Kind read_kind(const std::string& path, const Json& document, Diagnostics& error
   if (kind.summary.empty() || kind.summary.find('\n') != std::string::npos)
     fail("/description", "the description of a kind must be one line");
   if (document.value("type", Json()) != "object")
-    fail("/type", "a kind's options are of type 'object'");
+    fail("/type", "the type of a kind's schema must be 'object'");
   const Json::json_pointer named("/properties/kind/const");
   if (!document.contains(named) || document[named] != kind.name) {
     fail("/properties/kind", "the property 'kind' must be {\"const\": \"" + kind.name + "\"}");
@@ -105,7 +105,7 @@ Kind read_kind(const std::string& path, const Json& document, Diagnostics& error
   kind.runs_python = document.value("x-python", false);
   const Json::json_pointer entry("/properties/entry/type");
   if (kind.runs_python && (!document.contains(entry) || document[entry] != "string"))
-    fail("/x-python", "a kind with x-python has an option 'entry' of type 'string'");
+    fail("/x-python", "a kind with x-python needs an option 'entry' of type 'string'");
   kind.file = path;
   return kind;
 }

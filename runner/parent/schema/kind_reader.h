@@ -9,7 +9,7 @@
 
 namespace runner {
 
-/// The Kind of stage that the schema `document` at `path` ("train/supervised.schema.json")
+/// Reads the Kind of stage that the schema `document` at `path` ("train/supervised.schema.json")
 /// declares. Errors are added to `errors`; the Kind is then unusable.
 Kind read_kind(const std::string& path, const nlohmann::ordered_json& document,
                Diagnostics& errors);
@@ -17,7 +17,8 @@ Kind read_kind(const std::string& path, const nlohmann::ordered_json& document,
 /// The title required for a schema at `path`: "train.supervised", "train/optimizer/adam", "recipe".
 std::string title_of(const std::string& path);
 
-/// True if the schema at `path` is a stage's kind: it is in a single folder, its family.
+/// True if the schema at `path` declares a kind of stage: it is directly in a top-level folder, its
+/// family.
 bool is_stage_kind(std::string_view path);
 
 }  // namespace runner

@@ -42,8 +42,8 @@ class Listing {
  public:
   std::vector<Option> options;
 
-  /// Adds the options of a mapping at `key`. `given` is what the mapping's own default says about
-  /// them.
+  /// Adds the options of the mapping at `key`. `given` is the default of the mapping itself, which
+  /// takes precedence over the defaults of its options; null if there is none.
   void visit(const SchemaNode& node, const std::string& key, const std::string& stage,
              const std::string& owner, const Value* given, int depth = 0) {
     if (depth > kDeepestListing) return;
@@ -133,7 +133,7 @@ std::vector<Option> options_of(const SchemaSet& schemas, std::string_view kind) 
   const SchemaNode* node = schemas.node(stage ? stage->file : name + ".schema.json");
   Listing listing;
   if (node) listing.visit(*node, "", stage ? name : "", name, nullptr);
-  // The options that the kind of a nested mapping declares are shown where that kind is explained.
+  // Options declared by the kind of a nested mapping are listed where that kind is explained.
   std::erase_if(listing.options, [&](const Option& option) { return option.owner != name; });
   return std::move(listing.options);
 }
@@ -202,7 +202,7 @@ Json stages_json(const SchemaSet& schemas) {
 
 namespace {
 
-/// A text as a table cell.
+/// Escapes `text` for a cell of a Markdown table.
 std::string cell(std::string_view text) {
   std::string shown;
   for (const char c : text) {

@@ -78,7 +78,7 @@ Json Publication::published(const Json& schema, const std::string& file) {
     result["description"] = schema["description"].get<std::string>() + " In " +
                             schema["x-unit"].get<std::string>() + ".";
   }
-  // Editors ignore keywords next to a $ref, hence the list of one.
+  // Editors ignore keywords next to a $ref, so the $ref is put into an allOf.
   if (schema.contains("$ref"))
     result["allOf"] = Json::array({{{"$ref", local(schema["$ref"], file)}}});
   if (schema.contains("x-kinds"))
@@ -114,7 +114,8 @@ Json Publication::choice(const std::string& folder, const std::string& preferred
   return result;
 }
 
-/// Only retort checks rules: for other programs such a part is empty.
+/// True if `part` contains nothing but x-rules. Only Retort checks these, so other programs need no
+/// such part.
 bool Publication::holds_rules_alone(const Json& part, const std::string& file) const {
   if (!part.is_object()) return false;
   if (part.contains("$ref")) {
@@ -124,7 +125,7 @@ bool Publication::holds_rules_alone(const Json& part, const std::string& file) c
   return part.contains("x-rules") && part.size() == 1 + part.count("description");
 }
 
-/// "#/definitions/name" for a reference in `file`; publishes its target there.
+/// Publishes the target of a reference in `file` as a definition. Returns "#/definitions/name".
 std::string Publication::local(const std::string& reference, const std::string& file) {
   const auto [target, pointer] = referred_to(reference, file);
   std::string name =

@@ -11,16 +11,16 @@
 
 namespace runner {
 
-/// Builds one plain draft-07 document from our schemas. The schema of one file may refer to others;
-/// these are collected in `definitions`, under names without slashes. Our own keywords are replaced
+/// Builds one plain draft-07 document from our schemas. The schema of one file may refer to others,
+/// which are collected in `definitions` under names without slashes. Our own keywords are replaced
 /// or omitted.
 class Publication {
  public:
   using Json = nlohmann::ordered_json;
 
-  /// In a whole document a mapping names its kind, or has the default one. In a file, written
-  /// before composition, another file may name the kind: the mapping then has to fit one of the
-  /// kinds.
+  /// kWhole describes a whole document, in which a mapping names its kind or has the default kind.
+  /// kAsWritten describes a file before composition: another file may name the kind, so a mapping
+  /// without one must fit one of the kinds.
   enum class Mappings { kWhole, kAsWritten };
 
   Publication(const SchemaSet& schemas, Mappings mappings)
@@ -32,9 +32,9 @@ class Publication {
   /// A stage's options together with the keys common to all stages.
   Json stage(const std::string& path);
 
-  /// The schema of a mapping whose `kind` is one of `folder`'s ("*": any stage's, "train": that
-  /// family's). `of_file` makes the definition of one kind from the path of its file; empty: as in
-  /// the file.
+  /// The schema of a mapping with a `kind` from `folder` ("*": of any stage, "train": of that
+  /// family). `of_file` makes the definition of one kind from the path of its file; by default that
+  /// is stage() or file().
   Json choice(const std::string& folder, const std::string& preferred,
               const std::function<Json(const std::string& path)>& of_file = {});
 

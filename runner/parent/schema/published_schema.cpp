@@ -55,7 +55,8 @@ void loosen_parts(Json& schema) {
   schema.erase("not");
 }
 
-/// True if any string is valid that is not longer than the longest interpolation.
+/// True if `schema` accepts every string of three or more bytes, and so every interpolation and
+/// ???.
 bool takes_any_string(const Json& schema) {
   return !schema.contains("pattern") && !schema.contains("maxLength") &&
          schema.value("minLength", 0) <= 3;
@@ -110,7 +111,7 @@ Json defaults_list() {
           "propertyNames": {"pattern": "^((optional|override) +)*[^ ]+$"},
           "additionalProperties": {
             "anyOf": [
-              {"type": ["string", "null"], "minLength": 1, "description": "The option's name; null: none; ???: it must be given."},
+              {"type": ["string", "null"], "minLength": 1, "description": "The option's name; null for none; ??? if another file must choose it."},
               {"type": "array", "items": {"type": "string", "minLength": 1}, "description": "Several options, in order."}
             ]
           }
@@ -128,7 +129,7 @@ Json recipe_form(Publication& publication, const SchemaSet& schemas) {
   for (const std::string& family : families) {
     if (!properties.contains(family)) properties[family] = publication.choice(family, "");
   }
-  if (properties.contains("device")) {  // has a short form
+  if (properties.contains("device")) {  // device has a short form
     Json device = std::move(properties["device"]);
     const std::string about = device.value("description", "Where the run computes.");
     properties["device"] = {
@@ -140,10 +141,10 @@ Json recipe_form(Publication& publication, const SchemaSet& schemas) {
   return form;
 }
 
-/// What a file of the group contains: a mapping with one of its kinds.
+/// The schema of a file of `group`: a mapping with one of its kinds.
 Json group_form(Publication& publication, const std::string& group) {
   Json form = {{"title", group},
-               {"description", "The keys that a file of recipes/" + group + " may say."}};
+               {"description", "The keys that a file of recipes/" + group + " may contain."}};
   form.update(publication.choice(group, "", [&](const std::string& path) {
     const bool is_stage = std::ranges::count(path, '/') == 1;
     Json kind = is_stage ? publication.stage(path) : publication.file(path);
@@ -167,7 +168,7 @@ Result<Json> published_schema(const SchemaSet& schemas, std::string_view name) {
                       {},
                       "",
                       "unknown kind " + in_quotes(name),
-                      near.empty() ? "there are " + joined(names, names.size()) : near};
+                      near.empty() ? "available: " + joined(names, names.size()) : near};
   }
   Publication publication(schemas, Publication::Mappings::kWhole);
   const Kind* kind = schemas.kind(name);
@@ -195,7 +196,7 @@ Result<Json> editor_schema(const SchemaSet& schemas, std::string_view group) {
                       {},
                       "",
                       "there is no editor schema " + in_quotes(group),
-                      near.empty() ? "there are " + joined(groups, groups.size()) : near};
+                      near.empty() ? "available: " + joined(groups, groups.size()) : near};
   }
   Publication publication(schemas, Publication::Mappings::kAsWritten);
   Json form = group == "recipe" ? recipe_form(publication, schemas)
@@ -207,7 +208,8 @@ Result<Json> editor_schema(const SchemaSet& schemas, std::string_view group) {
   definitions["interpolation"] = {
       {"type", "string"},
       {"pattern", kInterpolated},
-      {"description", "An interpolation such as ${model.name}, or ???: it must be given."}};
+      {"description",
+       "An interpolation such as ${model.name}, or ??? for a value that must be set."}};
   Json result = {{"$schema", "http://json-schema.org/draft-07/schema#"}};
   result.update(form);
   result["definitions"] = std::move(definitions);
@@ -304,7 +306,7 @@ std::string range_phrase(const SchemaNode& schema, std::string_view unit) {
 
 std::string found_phrase(const Value& value) {
   if (value.form == ScalarForm::kBigInteger && value.text() && value.secret_as.empty())
-    return cut(*value.text()) + ", which needs more than the 64 bits of an integer with a sign";
+    return cut(*value.text()) + ", which does not fit in a signed 64-bit integer";
   return value.text() && value.secret_as.empty() ? "the string " + describe(value)
                                                  : describe(value);
 }

@@ -13,44 +13,46 @@
 namespace runner {
 
 /// The output of `retort schema [KIND]`: one draft-07 document that needs no other file and none of
-/// our keywords. For a kind of stage: its options and the keys common to all stages. For a kind of
-/// a sub-mapping ("train/optimizer/adam"): its options. For "recipe": a composed recipe, with every
-/// kind in it. Any other name is a kUnknownKind with the nearest name, or all names.
+/// our keywords. For a kind of stage, it describes its options and the keys common to all stages;
+/// for a kind of a sub-mapping ("train/optimizer/adam"), its options; for "recipe", a composed
+/// recipe with every kind in it. Any other name is a kUnknownKind error with the nearest name, or
+/// all names.
 Result<nlohmann::ordered_json> published_schema(const SchemaSet& schemas, std::string_view name);
 
-/// The output of `retort schema --editor [GROUP]`: what one file may contain, as written. For
-/// "recipe", recipes; for a group ("train", "model/backbone"), its options. Editors check a file
-/// before it is composed, so anything may be an interpolation or ???, nothing is required, and a
-/// mapping whose kind is set elsewhere must fit one of the kinds.
+/// The output of `retort schema --editor [GROUP]`: what one file may contain, as written. "recipe"
+/// describes recipes; a group ("train", "model/backbone") describes its options. Editors check a
+/// file before it is composed, so anything may be an interpolation or ???, nothing is required, and
+/// a mapping with its kind set elsewhere must fit one of the kinds.
 Result<nlohmann::ordered_json> editor_schema(const SchemaSet& schemas, std::string_view group);
 
-/// The names that editor_schema() accepts: "recipe", the families, the folders of kinds of
-/// sub-mappings.
+/// Returns the names that editor_schema() accepts: "recipe", the families, and the folders of kinds
+/// of sub-mappings.
 std::vector<std::string> editor_groups(const SchemaSet& schemas);
 
-/// What a schema expects, in words: "an integer of at least 1", "auto", "a list", "auto, or a
-/// number above 0". `unit` is that of the enclosing option; the schema's own takes precedence.
+/// Describes what a schema expects: "an integer of at least 1", "auto", "a list", "auto, or a
+/// number above 0". `unit` is the unit of the enclosing option; the schema's own unit takes
+/// precedence.
 std::string expected(const SchemaNode& schema, std::string_view unit = "");
 
-/// "an integer, or null" for types 4 + 1.
+/// Describes a set of types: "an integer, or null" for kIntegerType | kNullType.
 std::string type_phrase(unsigned types);
 
-/// "from 1 to 1024 (samples)"; empty if the number is not bounded.
+/// Describes the range of a number: "from 1 to 1024 (samples)"; empty if it has no bounds.
 std::string range_phrase(const SchemaNode& schema, std::string_view unit);
 
-/// A value as found: "the string "ten"", else the text of describe().
+/// Describes a value that was found: "the string "ten"", or else the text of describe().
 std::string found_phrase(const Value& value);
 
-/// A value as an item of a list of allowed ones: strings bare.
+/// Formats a value for a list of allowed values, with strings unquoted.
 std::string bare(const Value& value);
 
-/// A key or word in single quotes, truncated if long.
+/// Puts a key or word in single quotes, truncated if it is long.
 std::string in_quotes(std::string_view word);
 
-/// "a, b, c", at most `limit` of them, then "…".
+/// Joins words as "a, b, c"; after `limit` of them comes "…".
 std::string joined(std::span<const std::string> words, std::size_t limit = 10);
 
-/// "1 item", "2 items".
+/// Formats a count: "1 item", "2 items".
 std::string counted(std::size_t number, std::string_view noun);
 
 }  // namespace runner

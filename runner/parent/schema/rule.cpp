@@ -11,11 +11,11 @@
 namespace runner {
 namespace {
 
-struct Container {  ///< a list or a mapping, of which nothing else is known
+struct Container {  ///< a list or a mapping; conditions cannot see its contents
   bool operator==(const Container&) const = default;
 };
 
-/// The value of a part of a condition; nullopt: unknown.
+/// The value of a part of a condition; nullopt if it is unknown.
 using Operand = std::optional<std::variant<std::nullptr_t, bool, double, std::string, Container>>;
 using Truth = std::optional<bool>;
 
@@ -63,7 +63,7 @@ class Condition {
   Truth value() {
     const Truth result = truth(disjunction());
     skip_blanks();
-    if (at_ != text_.size()) fail("'" + std::string(text_.substr(at_)) + "' is left over");
+    if (at_ != text_.size()) fail("'" + std::string(text_.substr(at_)) + "' is unexpected");
     return result;
   }
 
@@ -170,7 +170,7 @@ class Condition {
     if (word == "null") return nullptr;
     if (word == "true" || word == "false") return word == "true";
     if (word == "and" || word == "or" || word == "not")
-      fail("'" + std::string(word) + "' stands for a value");
+      fail("'" + std::string(word) + "' cannot be a value");
     if (std::isdigit(static_cast<unsigned char>(word[0])))
       return std::strtod(std::string(word).c_str(), nullptr);
     if (word != "size" && word != "is_text" && word != "differ" && word != "least")
@@ -199,7 +199,7 @@ class Condition {
     return true;
   }
 
-  /// Whether an operand counts as true where a boolean is expected.
+  /// The truth of an operand; unknown if it is not a boolean.
   Truth truth(const Operand& operand) const {
     if (!operand) return std::nullopt;
     if (const auto* flag = std::get_if<bool>(&*operand)) return *flag;

@@ -31,14 +31,14 @@ struct FileRule {
     kWeights,  ///< as accepted by find_weights()
   };
   Is is = Is::kFile;
-  std::string below;   ///< the option with the folder that the path is relative to; empty: the
-                       ///< working directory
-  std::string unless;  ///< a condition under which it need not exist, since it will be created;
-                       ///< empty: never
-  std::string help;    ///< advice if it is missing
+  /// The option with the folder that the path is relative to; empty for the working directory.
+  std::string below;
+  /// A condition under which the file need not exist, since it will be created; empty for none.
+  std::string unless;
+  std::string help;  ///< advice if it is missing
 };
 
-/// The value of an option, named by a dotted path; null: it is absent.
+/// Returns the value of the option at a dotted path; null if it is absent.
 using OptionLookup = std::function<const Value*(std::string_view path)>;
 
 /// Evaluates a condition. It consists of options, numbers, 'texts', true, false and null with
@@ -46,12 +46,12 @@ using OptionLookup = std::function<const Value*(std::string_view path)>;
 ///   differ(list.key)
 /// as in Python. An absent option is null. least() is the smallest number of a list, and differ()
 /// is true if no two items of the list have the same text under the key. Comparing or adding values
-/// that are not numbers gives "unknown", and an unknown condition counts as true, like CHECK in
+/// that are not numbers yields "unknown", and an unknown condition counts as true, like CHECK in
 /// SQL: "width % heads == 0" holds if width is "auto". Throws std::invalid_argument if the text is
 /// not a condition.
 bool holds(std::string_view condition, const OptionLookup& look);
 
-/// `message` with each option name in braces replaced by its value.
+/// Returns `message` with each option name in braces replaced by its value.
 std::string filled_in(std::string_view message, const OptionLookup& look);
 
 }  // namespace runner

@@ -26,8 +26,8 @@ Diagnostic bad(std::string_view path, const std::string& pointer, const std::str
   return {ErrorCode::kBadSchema, {}, pointer, "schemas/" + std::string(path) + ": " + message, ""};
 }
 
-/// A default stands for what a recipe could have said, so it must be equally valid, including what
-/// is filled into it.
+/// Checks all defaults. A default stands for a value that a recipe could contain, so it must be
+/// just as valid, also after nested defaults are filled in.
 void check_defaults(const SchemaReader& schemas, Diagnostics& errors) {
   for (const SchemaNode& node : schemas.nodes) {
     if (!node.default_value) continue;
@@ -56,8 +56,8 @@ std::optional<decltype(Value::data)> number_in(const std::string& text) {
   return real;
 }
 
-/// Environment variables are texts: converts those at the places of `errors` that parse as numbers.
-/// Returns whether there were any.
+/// Values from environment variables are texts. Converts those at the places of `errors` that parse
+/// as numbers; returns true if there were any.
 bool read_environment_numbers(Value& root, const Diagnostics& errors) {
   bool is_changed = false;
   for (const Diagnostic& error : errors) {
@@ -80,7 +80,7 @@ struct SchemaSet::Store {
   std::map<std::string, Kind, std::less<>> kinds_by_name;  // those requested so far
   std::vector<Kind> kinds;                                 // all, once requested
 
-  /// What a file says about its kind of stage; errors are added to the reader's.
+  /// Returns the kind of stage that a file declares; errors are added to those of the reader.
   Kind& kind_in(std::string_view path) {
     const std::string name = title_of(std::string(path));
     const auto found = kinds_by_name.find(name);
@@ -107,7 +107,7 @@ Result<SchemaSet> SchemaSet::load(std::span<const SchemaFile> files) {
   Diagnostics& errors = store->schemas.errors;
   for (const SchemaFile& file : files) {
     if (file.path.ends_with(kSchemaEnding)) store->schemas.add_file(file);
-    else errors.push_back(bad(file.path, "", "a schema's file is named '<name>.schema.json'"));
+    else errors.push_back(bad(file.path, "", "a schema file must be named '<name>.schema.json'"));
   }
   store->schemas.read_all();
   if (!errors.empty()) return std::move(errors);
@@ -131,7 +131,7 @@ Result<SchemaSet> SchemaSet::load(std::span<const SchemaFile> files) {
     for (const std::string& name : node.other_names) {
       if (std::ranges::find(names, name, &OtherName::other) == names.end())
         errors.push_back(bad(node.file, pointer_to(node.pointer, "x-other-names"),
-                             "only keys of a recipe's own mappings have other names"));
+                             "only keys of a recipe's own mappings can have other names"));
     }
   }
   if (!errors.empty()) return std::move(errors);

@@ -27,7 +27,7 @@ struct Port {
 };
 
 struct KeyChoices;
-/// Called for a mapping whose schema has x-config; `weights` is the option named there.
+/// Called for a mapping with x-config in its schema; `weights` is the option that x-config names.
 using VisitConfigured =
     std::function<void(Value& mapping, const std::string& weights, const std::string& pointer)>;
 
@@ -36,20 +36,21 @@ enum class ResumeClass;
 
 /// A metric that a kind records, or a pattern for several, from x-metrics.
 struct DeclaredMetric {
-  std::string name;             ///< "validation/loss"; a * stands for any text, "evaluate/auc/*"
-  bool is_conditional = false;  ///< only with some options or some data
+  /// "validation/loss"; a * stands for any text, as in "evaluate/auc/*", and a # for a number.
+  std::string name;
+  bool is_conditional = false;  ///< recorded only with some options or some data
 
   bool covers(std::string_view metric) const;
 };
 
-/// What a schema says about one kind of stage.
+/// A kind of stage, as declared by its schema.
 struct Kind {
   std::string name;     ///< "train.supervised"
   std::string family;   ///< "train"
   std::string summary;  ///< one line
   int version = 1;      ///< incremented when results change
   std::vector<Port> inputs, outputs;
-  bool cacheable = false;                    ///< x-cacheable: reused by default
+  bool cacheable = false;                    ///< x-cacheable: results are reused by default
   bool runs_python = false;                  ///< x-python: its option `entry` names Python code
   std::vector<DeclaredMetric> metrics = {};  ///< x-metrics
   std::string file;                          ///< "train/supervised.schema.json"
@@ -69,26 +70,26 @@ std::span<const SchemaFile> embedded_schemas();
 /// schema_keyword.cpp lists the supported subset of draft-07; schemas with any other keyword are
 /// rejected. Our own keywords: x-version, x-inputs, x-outputs, x-metrics, x-unit, x-cacheable,
 /// x-python, x-coupling, x-mixes-samples, x-spans-training, x-resume, x-rules, x-config (of a
-/// mapping: the option that names weights, whose config.json affects the others), x-file (of an
-/// option: what must exist at its path), x-effective-when (of an option: the conditions under which
-/// it has an effect), x-other-names (of a key of one of the recipe's own mappings, such as device:
-/// OtherName), and x-kinds, which validates a mapping by the schema that its `kind` names:
+/// mapping: the option that names weights; their config.json affects the other options), x-file (of
+/// an option: what must exist at its path), x-effective-when (of an option: the conditions under
+/// which it has an effect), x-other-names (of a key in one of the recipe's own mappings, such as
+/// device: OtherName), and x-kinds, which validates a mapping by the schema that its `kind` names:
 /// `x-kinds: "*"` accepts stages (kind: train.supervised is the file train/supervised.schema.json),
 /// `x-kinds: "train/optimizer"` the files of that folder (kind: adamw is
-/// train/optimizer/adamw.schema.json). `x-default-kind` next to it is the kind of a mapping that
-/// names none.
+/// train/optimizer/adamw.schema.json). `x-default-kind` next to x-kinds is the kind of a mapping
+/// that names none.
 class SchemaSet final : public RecipeKeys {
  public:
   /// Reads all files and checks them and their defaults.
   static Result<SchemaSet> load(std::span<const SchemaFile> files);
-  /// The same for files that load() accepts and whose texts stay alive: each is read when first
-  /// needed, so a short command reads few. Not thread-safe.
+  /// Opens files that load() accepts. Their texts must stay alive: each file is read when it is
+  /// first needed, so a short command reads few. Not thread-safe.
   static SchemaSet open(std::span<const SchemaFile> files);
   SchemaSet(SchemaSet&&) noexcept;
   SchemaSet& operator=(SchemaSet&&) noexcept;
   ~SchemaSet() override;
 
-  // The answers of recipe.schema.json.
+  // RecipeKeys, answered from recipe.schema.json.
   std::optional<Value> declared(const Value& recipe, Path path) const override;
   std::vector<std::string> declared_keys(const Value& recipe, Path path) const override;
   bool may_add(const Value& recipe, Path path) const override;
@@ -96,13 +97,13 @@ class SchemaSet final : public RecipeKeys {
   std::vector<OtherName> other_names() const override;
   Diagnostics validate(Value& recipe) const override;
 
-  /// validate() against any file, or a definition in it: "common.schema.json#/definitions/device".
+  /// Validates against any file, or a definition in it: "common.schema.json#/definitions/device".
   Diagnostics validate(Value& value, std::string_view file) const;
 
-  /// Calls `visit` for each mapping in `recipe`, validated, whose schema has x-config.
+  /// Calls `visit` for each mapping with x-config in its schema. `recipe` must be validated.
   void visit_configured(Value& recipe, const VisitConfigured& visit) const;
 
-  /// All kinds of stages, sorted by name. Excludes kinds of sub-mappings (a backbone, say).
+  /// All kinds of stages, sorted by name. Excludes kinds of sub-mappings, such as a backbone.
   std::span<const Kind> kinds() const;
   const Kind* kind(std::string_view name) const;
   /// The kind's name nearest to `name`, for "did you mean"; empty if none is near.
@@ -110,21 +111,22 @@ class SchemaSet final : public RecipeKeys {
 
   /// The kinds of sub-mappings in a folder: {"adam", "adamw", "sgd"} for "train/optimizer".
   std::vector<std::string> sub_kinds(std::string_view folder) const;
-  /// The folders that hold such kinds: {"model/backbone", "train/optimizer"}.
+  /// The folders with kinds of sub-mappings: {"model/backbone", "train/optimizer"}.
   std::vector<std::string> sub_kind_folders() const;
 
-  /// Whether a run of `recipe` may continue with another value at `path`, by the x-resume there or
-  /// at its nearest ancestor.
+  /// Whether a run of `recipe` may continue with another value at `path`, according to the x-resume
+  /// there or at its nearest ancestor.
   ResumeClass resume_class(const Value& recipe, Path path) const;
 
   /// The possible values at `path` of `recipe`, if they can be listed; for completion.
   KeyChoices choices(const Value& recipe, Path path) const;
 
-  /// The schema file of a kind, or by its path without the ending: "recipe",
-  /// "train/optimizer/adam". Null: none.
+  /// Returns the schema of a kind, or of a file by its path without the ending: "recipe",
+  /// "train/optimizer/adam". Null if there is none.
   const nlohmann::ordered_json* document(std::string_view kind) const;
 
-  /// The schema in `file` ("train/supervised.schema.json"), for code that walks it. Null: none.
+  /// Returns the schema in `file` ("train/supervised.schema.json"), for code that walks it. Null if
+  /// there is none.
   const SchemaNode* node(std::string_view file) const;
 
  private:
@@ -133,8 +135,8 @@ class SchemaSet final : public RecipeKeys {
   std::unique_ptr<Store> store_;
 };
 
-/// Calls `visit` for each such mapping in `value`, which is valid by `schema` and has its defaults
-/// filled in.
+/// Calls `visit` for each mapping in `value` with x-config in its schema. `value` must be valid by
+/// `schema` and have its defaults filled in.
 void visit_configured(Value& value, const SchemaNode& schema, const VisitConfigured& visit);
 
 }  // namespace runner

@@ -15,7 +15,7 @@ namespace {
 
 using Json = SchemaReader::Json;
 
-/// Parses JSON (RFC 8259) by recursive descent, like nlohmann's parser, in a fifth of its time.
+/// Parses JSON (RFC 8259) by recursive descent, like nlohmann's parser but five times as fast.
 class JsonText {
  public:
   explicit JsonText(std::string_view text) : text_(text) {}
@@ -100,7 +100,7 @@ class JsonText {
     return Json(std::move(items));
   }
 
-  /// The text between quotes; the first quote has been read.
+  /// Reads a string up to its closing quote; the opening quote has been read.
   std::string string() {
     std::string text;
     for (;;) {
@@ -125,7 +125,8 @@ class JsonText {
     ++at_;
   }
 
-  /// Appends it as UTF-8; for half of a surrogate pair, reads the other half from the text.
+  /// Appends the character `code` as UTF-8. For half of a surrogate pair, reads the other half from
+  /// the text.
   void add_character(std::uint32_t code, std::string& text) {
     if (code >= 0xD800 && code < 0xE000) {
       const bool is_pair = code < 0xDC00 && take('\\') && take('u');

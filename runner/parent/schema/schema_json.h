@@ -7,14 +7,14 @@
 
 namespace runner {
 
-/// The text of a schema parsed as JSON.
+/// A schema parsed as JSON.
 struct SchemaJson {
   SchemaReader::Json root;
-  std::string problem;  ///< why it is invalid; empty: it is valid
+  std::string problem;  ///< why the text is invalid; empty if it is valid
 };
 
-/// Rejects duplicate keys. Optimized, since short commands spend most of their time reading
-/// schemas.
+/// Parses the text of a schema; rejects duplicate keys. Optimized, since short commands spend most
+/// of their time reading schemas.
 SchemaJson read_schema_json(std::string_view text);
 
 }  // namespace runner

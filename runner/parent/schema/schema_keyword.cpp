@@ -84,7 +84,7 @@ bool are_types(const Json& json) {
   return !json.empty() && are_unique_texts(json) && std::ranges::all_of(json, are_types);
 }
 
-/// One of the three, or one for each value of an option.
+/// True for one of the three couplings, or a mapping from values of an option to couplings.
 bool is_coupling(const Json& json) {
   if (json.is_object())
     return !json.empty() && std::ranges::all_of(json, [](const Json& one) {
@@ -199,8 +199,8 @@ std::string_view phrase(Needs needs) {
     case Needs::kEffects:
       return "a list of mappings with when and why";
     case Needs::kFileRule:
-      return "a mapping with is (file, folder, file_or_folder or weights), and perhaps help, below "
-             "and unless";
+      return "a mapping with is (file, folder, file_or_folder or weights), and optionally help, "
+             "below and unless";
     case Needs::kFlag:
       return "true or false";
     case Needs::kCount:

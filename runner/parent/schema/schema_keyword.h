@@ -102,10 +102,10 @@ const KeywordRule* keyword_rule(std::string_view name);
 /// readers.
 bool fits(Needs needs, const nlohmann::ordered_json& json);
 
-/// For example "a list of different texts".
+/// Describes the required form: "a list of different strings".
 std::string_view phrase(Needs needs);
 
-/// The JsonType of "integer" and so on; 0 if `name` is not a type.
+/// The JsonType with the name `name`, such as "integer"; 0 if there is none.
 unsigned type_bit(std::string_view name);
 
 }  // namespace runner

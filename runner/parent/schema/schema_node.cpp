@@ -6,10 +6,10 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMaxExpression = 1000;  // bytes: the compiler of expressions is recursive
+constexpr std::size_t kMaxExpression = 1000;  // in bytes; the compiler of expressions is recursive
 
-/// The length in bytes that the first byte of a character implies; 1 for a byte that starts no
-/// character.
+/// The length in bytes that the first byte of a character announces; 1 for a byte that cannot start
+/// a character.
 std::size_t announced_length(unsigned char first) {
   if (first >= 0xF0 && first < 0xF8) return 4;
   if (first >= 0xE0 && first < 0xF0) return 3;
@@ -122,7 +122,7 @@ class Gathering {
  public:
   explicit Gathering(KeyChoices& result) : result_(result) {}
 
-  /// Follows `path` to what the schemas say about its end.
+  /// Follows `path` and gathers what the schemas declare at its end.
   void follow(const SchemaNode& node, const Value* value, std::span<const std::string> path) {
     if (path.empty()) {
       if (result_.description.empty()) result_.description = description_of(node);
@@ -161,7 +161,7 @@ class Gathering {
       result_.choices.push_back({value, description});
   }
 
-  /// Adds what `node` allows.
+  /// Adds the values that `node` allows.
   void take(const SchemaNode& node) {
     const SchemaNode& schema = followed(node);
     for (const Value& example : schema.examples) add(example, "");

@@ -14,7 +14,7 @@
 namespace runner {
 
 /// A regular expression of a schema: ECMAScript's syntax without back-references, over UTF-8
-/// characters. Matching never backtracks: its time is bounded by the square of kMaxText for any
+/// characters. Matching never backtracks, so its time is bounded by the square of kMaxText for any
 /// pattern.
 class Pattern {
  public:
@@ -22,7 +22,7 @@ class Pattern {
   /// length.
   static constexpr std::size_t kMaxText = 1000;  // characters
 
-  /// nullopt if `expression` is invalid.
+  /// Returns nullopt if `expression` is invalid.
   static std::optional<Pattern> compile(std::string_view expression);
 
   /// True if the pattern matches anywhere in `text`.
@@ -40,7 +40,7 @@ class Pattern {
 /// The number of characters in UTF-8 text; a byte that belongs to no character counts as one.
 std::size_t character_count(std::string_view text);
 
-/// The types of draft-07; a set of them is their sum. Every integer is a number too.
+/// The types of draft-07; a set of types is their sum. Every integer is also a number.
 enum JsonType : unsigned {
   kNullType = 1,
   kBooleanType = 2,
@@ -81,13 +81,14 @@ enum class ResumeClass {
 /// A schema or subschema, read and checked: one member per keyword, empty if the keyword is absent.
 /// Nodes point to each other; the SchemaSet owns all of them, and they do not move.
 struct SchemaNode {
-  std::string_view file;  ///< "train/supervised.schema.json"; the SchemaSet's
+  std::string_view file;  ///< "train/supervised.schema.json"; borrowed from the SchemaSet
   std::string pointer;    ///< its place in the file, "/properties/epochs"
 
   std::optional<bool> verdict;  ///< for a schema that is just true or false
   std::optional<std::string> reference;
-  const SchemaNode* target = nullptr;  ///< of $ref; next to it only these count: description,
-                                       ///< default, unit, resume, effective, file_rule
+  /// The target of $ref. Of the keywords next to $ref, only description, default, unit, resume,
+  /// effective and file_rule count.
+  const SchemaNode* target = nullptr;
 
   std::string description, unit;
   std::unique_ptr<const Value> default_value;
@@ -95,11 +96,11 @@ struct SchemaNode {
   std::optional<ResumeClass> resume;     ///< x-resume
   std::vector<Rule> rules;               ///< x-rules
   std::optional<std::string> config;     ///< x-config
-  std::vector<Effect> effective;         ///< x-effective-when; empty: always
+  std::vector<Effect> effective;         ///< x-effective-when; empty for always
   std::optional<FileRule> file_rule;     ///< x-file
   std::vector<std::string> other_names;  ///< x-other-names
 
-  unsigned types = 0;                         ///< 0: any
+  unsigned types = 0;                         ///< 0 for any type
   std::optional<std::vector<Value>> allowed;  ///< enum, or the one value of const
 
   std::unique_ptr<const Value> minimum, maximum, exclusive_minimum, exclusive_maximum, multiple_of;
@@ -122,10 +123,10 @@ struct SchemaNode {
   const SchemaNode* not_this = nullptr;
 
   std::optional<std::string> kinds_in;  ///< x-kinds: "*" or a folder
-  std::vector<KindSchema> kinds;        ///< what x-kinds found, by kind
+  std::vector<KindSchema> kinds;        ///< the kinds that x-kinds refers to
   std::string default_kind;
-  const SchemaNode* common =
-      nullptr;  ///< the keys that a stage's kind accepts in addition to its own options
+  /// The keys that a kind of stage accepts in addition to its own options.
+  const SchemaNode* common = nullptr;
 
   const SchemaNode* property(std::string_view key) const;
   const SchemaNode* kind(std::string_view name) const;
@@ -156,15 +157,15 @@ struct KeyChoices {
     Value value;
     std::string description;
   };
-  std::string description;  ///< of the key
+  std::string description;  ///< the description of the key
   std::vector<Choice>
       choices;  ///< enum values, booleans, null, kinds and examples; other values may be valid too
-  bool takes_scalar = false;  ///< false: it takes a list or a mapping
-  bool is_path = false;       ///< a file or a folder
+  bool takes_scalar = false;  ///< false if the key takes a list or a mapping
+  bool is_path = false;       ///< the value is a file or a folder
 };
 
-/// What `schema` says about the key at `path` below `value`; an index selects an item of a list.
-/// Empty if it says nothing.
+/// Returns what `schema` declares for the key at `path` below `value`; an index in `path` selects
+/// an item of a list. Empty if it declares nothing.
 KeyChoices key_choices(const SchemaNode& schema, const Value& value,
                        std::span<const std::string> path);
 

@@ -11,8 +11,8 @@ namespace {
 
 const Value kNoSchema{};
 
-/// The default of `key` in mappings of `schema`; `nested` is what the default of the whole mapping
-/// says about it.
+/// The default of a key with `schema`. `nested` is its value in the default of a mapping around it,
+/// which takes precedence; null if there is none.
 std::optional<Value> default_at(const SchemaNode& schema, const Value* nested) {
   const Value* given = nested ? nested : default_of(schema);
   if (!given) return Value{};
@@ -48,8 +48,7 @@ std::optional<Value> follow(const SchemaNode& node, const Value* value, const Va
       if (auto found = follow(*part, value, nested, path)) return found;
     }
   }
-  // A key that is only allowed by a rule for any key is not declared, but there may be declared
-  // ones below it.
+  // additionalProperties allows a key without declaring it, but keys below it may be declared.
   if (!rest.empty() && below && schema.additional_properties)
     return follow(*schema.additional_properties, below, nullptr, rest);
   return std::nullopt;
@@ -211,8 +210,8 @@ void place(Value& value, const Location& where) {
   }
 }
 
-/// The Value as written decides which alternative fits, so that a default of one cannot make
-/// another fit.
+/// Fills in defaults. The value as written decides which alternative fits, so a default of one
+/// alternative cannot make another fit.
 class Filling {
  public:
   void fill(const Value& written, Value& filled, const SchemaNode& schema, bool items) {

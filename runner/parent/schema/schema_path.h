@@ -20,12 +20,12 @@ std::optional<Value> declared_default(const SchemaNode& schema, const Value& val
 std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& value,
                                        std::span<const std::string> path);
 
-/// True if `schema` accepts a single value at `path` below `value`, where there is none. `value`
-/// may be null: there is no value either.
+/// True if `schema` accepts a single value at `path` below `value`, where there is none yet.
+/// `value` is null if the value around it is missing too.
 bool may_add(const SchemaNode& schema, const Value* value, std::span<const std::string> path);
 
-/// The kinds that have the key at the end of `path`, if the mapping around it is of another kind,
-/// which lacks it: {"sgd"} for train.optimizer.momentum of adamw. For stages, those of the same
+/// Returns the kinds that have the key at the end of `path`, if the kind of the mapping around it
+/// lacks the key: {"sgd"} for train.optimizer.momentum of adamw. For stages, only kinds of the same
 /// family.
 std::vector<std::string> other_kinds_with(const SchemaNode& schema, const Value& value,
                                           std::span<const std::string> path);
@@ -35,9 +35,10 @@ std::vector<std::string> other_kinds_with(const SchemaNode& schema, const Value&
 ResumeClass resume_class(const SchemaNode& schema, const Value& value,
                          std::span<const std::string> path);
 
-/// Fills in every default in `value`, which is valid by `schema`: missing keys come after those
-/// written, in the order of the schema, at the Location of their mapping. Of alternatives only the
-/// matching one gives defaults. If an integer is expected, 1.0 becomes 1. `items` as for check().
+/// Fills in every default in `value`, which must be valid by `schema`. Added keys come after the
+/// written ones, in the order of the schema, with the Location of their mapping. Among
+/// alternatives, only the one that matches supplies defaults. If an integer is expected, 1.0
+/// becomes 1. `items` is as in check().
 void fill_in_defaults(Value& value, const SchemaNode& schema, bool items = false);
 
 }  // namespace runner

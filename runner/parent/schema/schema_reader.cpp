@@ -24,7 +24,7 @@ const Json::object_t& members(const Json& json) { return json.get_ref<const Json
 
 std::size_t count(const Json& json) { return static_cast<std::size_t>(json.get<double>()); }
 
-/// "%25" as '%'; nullopt for a '%' that is not followed by two hexadecimal digits.
+/// Decodes "%25" to '%'; nullopt if a '%' is not followed by two hexadecimal digits.
 std::optional<std::string> percent_decoded(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   const auto digit = [&](char c) {
@@ -334,7 +334,7 @@ void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std:
     case Keyword::kInputs:
     case Keyword::kOutputs:
     case Keyword::kMetrics:
-    case Keyword::kCacheable:  // in a kind's file: read there
+    case Keyword::kCacheable:  // read by read_kind()
     case Keyword::kPython:
     case Keyword::kCoupling:  // checked together with a graph: compile/legality.cpp
     case Keyword::kMixesSamples:
@@ -381,7 +381,8 @@ void SchemaReader::connect_reference(SchemaNode& node) {
   const auto pointer = percent_decoded(reference.substr(std::min(hash + 1, reference.size())));
   node.target = pointer ? find(file, *pointer) : nullptr;
   if (!node.target)
-    fail(node.file, pointer_to(node.pointer, "$ref"), "no schema is at '" + *node.reference + "'");
+    fail(node.file, pointer_to(node.pointer, "$ref"),
+         "there is no schema at '" + *node.reference + "'");
 }
 
 void SchemaReader::connect_kinds(SchemaNode& node) {
@@ -402,10 +403,10 @@ void SchemaReader::connect_kinds(SchemaNode& node) {
     if (!stages && stem.substr(0, slash) == *node.kinds_in)
       node.kinds.push_back({stem.substr(slash + 1), schema});
   }
-  // A set of schemas without any stage is useless, but not wrong: a test may need none.
+  // Schemas without any stage are useless but not wrong; a test may need none.
   if (!stages && node.kinds.empty()) {
     fail(node.file, pointer_to(node.pointer, "x-kinds"),
-         "no schema is in the folder '" + *node.kinds_in + "'");
+         "there is no schema in the folder '" + *node.kinds_in + "'");
   } else if (!node.default_kind.empty() &&
              std::ranges::find(node.kinds, node.default_kind, &KindSchema::name) ==
                  node.kinds.end()) {
@@ -414,8 +415,8 @@ void SchemaReader::connect_kinds(SchemaNode& node) {
   }
 }
 
-/// A value is finite, so only edges that stay at the same value can form a cycle, and defaults that
-/// are mappings, which would be filled in inside each other.
+/// Rejects cycles. Values are finite, so a cycle can only consist of references that stay at the
+/// same value, or of defaults that are mappings or lists and would be filled in inside each other.
 void SchemaReader::refuse_circles() {
   for (const SchemaNode& node : nodes) {
     std::size_t steps = 0;

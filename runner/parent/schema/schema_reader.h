@@ -16,10 +16,10 @@
 namespace runner {
 
 /// Reads schema files into nodes. Every error in a schema is a kBadSchema with the file's name and
-/// the pointer; reading continues after it, so that all are found.
+/// the pointer; reading continues after an error to find all of them.
 ///
 /// Files are registered first and read later: all at once, to be checked, or each when it is first
-/// requested, or referred to by one that is. Texts that are not read yet must stay alive.
+/// requested or referred to. Texts that have not been read must stay alive.
 class SchemaReader {
  public:
   using Json = nlohmann::ordered_json;
@@ -29,31 +29,33 @@ class SchemaReader {
 
   /// Registers a file; `path` is its name below schemas/.
   void add_file(const SchemaFile& file);
-  /// Reads all files, makes $ref and x-kinds point to their nodes, and rejects cycles.
+  /// Reads all files, resolves $ref and x-kinds, and rejects cycles.
   void read_all();
 
   /// The paths of all files, sorted.
   std::vector<std::string_view> paths() const;
-  /// The contents of a file. Null: there is no such file. Throws std::logic_error if the file is
-  /// only read now and is invalid.
+  /// Returns the contents of a file; null if there is no such file. Throws std::logic_error if the
+  /// file is read only now and is invalid.
   const Json* document(std::string_view path);
-  /// The node at "file" or "file#pointer"; null and throws in the same way.
+  /// Returns the node at "file" or "file#pointer"; null if there is none. Throws as document()
+  /// does.
   SchemaNode* at(std::string_view address);
 
-  std::deque<SchemaNode> nodes;  ///< of the files read so far; a deque: addresses are stable
+  std::deque<SchemaNode> nodes;  ///< of the files read so far; a deque keeps addresses stable
   Diagnostics errors;
 
  private:
   struct Document {
     std::string_view path;
     Json json;
-    std::unordered_map<std::string_view, SchemaNode*> nodes;  // by pointer, which is the node's
+    std::unordered_map<std::string_view, SchemaNode*> nodes;  // by SchemaNode::pointer
   };
 
-  /// Reads a file that is not read yet. Null: it does not exist, or is not JSON.
+  /// Returns a file, and reads it if that is still to be done. Null if it does not exist or is not
+  /// JSON.
   Document* need(std::string_view path);
   void read_file(std::string_view path, std::string_view text);
-  /// Makes all new nodes point to others, reading the files of those.
+  /// Resolves the references of all new nodes and reads the files that they refer to.
   void connect();
   SchemaNode* find(std::string_view file, std::string_view pointer);
   SchemaNode* read(const Json& json, Document& document, std::string pointer, int depth);
@@ -71,7 +73,7 @@ class SchemaReader {
   std::map<std::string, std::string_view, std::less<>> texts_;  // of all files, by path
   std::map<std::string_view, Document, std::less<>>
       documents_;              // of the files read so far, by the path in texts_
-  std::size_t connected_ = 0;  // of the nodes
+  std::size_t connected_ = 0;  // the number of nodes that connect() has finished
 };
 
 }  // namespace runner

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kDeepestInstance = 100;  // of nested values; YAML stops at 64
 
-/// Sorts by text, in order of appearance, then by line and column; errors without a place come
-/// last.
+/// Sorts by source text, in order of appearance, then by line and column. Errors without a place
+/// come last.
 void sort_as_found(Diagnostics& errors) {
   std::vector<const SourceText*> sources;
   for (const Diagnostic& error : errors) {
@@ -27,7 +27,7 @@ void sort_as_found(Diagnostics& errors) {
   });
 }
 
-/// The alternatives that expect the type of `value`; a fixed word is not a type.
+/// The alternatives that expect the type of `value`, except those that list their allowed values.
 std::vector<const SchemaNode*> of_same_type(const std::vector<const SchemaNode*>& alternatives,
                                             const Value& value) {
   std::vector<const SchemaNode*> result;
@@ -177,8 +177,8 @@ std::vector<std::string> kind_names(const SchemaNode& schema, std::string_view p
   return names;
 }
 
-/// The kinds of the family that `word` names or begins with, "train" or "train.supervisd"; all
-/// kinds if there is no such family.
+/// Lists the kinds of the family that `word` names or begins with, "train" or "train.supervisd", or
+/// all kinds if there is no such family.
 std::string listed_kinds(const SchemaNode& schema, std::string_view word) {
   auto names = kind_names(schema, std::string(word.substr(0, word.find('.'))) + ".");
   if (names.empty()) names = kind_names(schema);
@@ -187,7 +187,8 @@ std::string listed_kinds(const SchemaNode& schema, std::string_view word) {
 
 }  // namespace
 
-/// True if this entry of a recipe, whose key is not reserved, is meant as a stage.
+/// True if `entry`, a top-level entry of a recipe with a key that is not reserved, is a stage.
+/// Otherwise reports an error.
 bool ValidatorPass::check_top_level(const Entry& entry, const SchemaNode& recipe,
                                     const ValidatorPlace& place) {
   if (entry.value.map() && entry.value.find("kind")) return true;
@@ -197,7 +198,7 @@ bool ValidatorPass::check_top_level(const Entry& entry, const SchemaNode& recipe
   const std::string rule = "every other top-level mapping is a stage and has a 'kind'";
   const std::string pointer = place.below(entry).pointer();
   const bool is_family = !kind_names(stages, entry.key + ".").empty();
-  // Composition has put another value in the place of a group's mapping, or of a stage's.
+  // Composition has replaced the mapping of a group or a stage by another value.
   const bool is_elsewhere = entry.value.where.source != entry.key_where.source;
   if (!entry.value.map() && (is_family || (is_elsewhere && near.empty()))) {
     fail(ErrorCode::kWrongType, entry.value.where, pointer,

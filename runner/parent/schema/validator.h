@@ -10,25 +10,25 @@
 
 namespace runner {
 
-/// All errors in `value` by `schema`, in the order of the text. Does not modify it; defaults are
-/// not filled in. Inside a stage with `foreach`, a text with ${item.…} is valid everywhere: it is
-/// checked again once it is filled in. `items`: `value` itself is inside such a stage.
+/// Returns all errors in `value` by `schema`, in the order of the text. Does not fill in defaults.
+/// Inside a stage with `foreach`, a text with ${item.…} is valid everywhere, since it is checked
+/// again once it is filled in. `items` is true if `value` itself is inside such a stage.
 Diagnostics check(const Value& value, const SchemaNode& schema, bool items = false);
 
 /// True if `value` is a text that foreach fills in.
 bool names_item(const Value& value);
 
-/// True if the mapping is a stage with `foreach`.
+/// True if `mapping` is a stage with `foreach`.
 bool has_items(const SchemaNode& schema, const Value& mapping);
 
-/// The place of a validation: a chain of these on the stack leads up to the root, and becomes a
-/// pointer only when an error is reported.
+/// The place that is being validated. Places form a chain on the stack up to the root, which
+/// becomes a JSON pointer only when an error is reported.
 struct ValidatorPlace {
   const ValidatorPlace* above = nullptr;
-  std::string_view key = {};              ///< in a mapping
-  std::optional<std::size_t> index = {};  ///< in a list
+  std::string_view key = {};              ///< for an entry of a mapping
+  std::optional<std::size_t> index = {};  ///< for an item of a list
   const Location* key_where = nullptr;
-  bool items = false;  ///< inside a stage with foreach
+  bool items = false;  ///< true inside a stage with foreach
   int depth = 0;
 
   std::string pointer() const;
@@ -41,7 +41,7 @@ class ValidatorPass {
  public:
   explicit ValidatorPass(Diagnostics& errors) : errors_(errors) {}
 
-  /// `unit`: that of the option that the schema is part of.
+  /// `unit` is the unit of the option that the schema is part of.
   void check(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
              std::string_view unit = "");
 
@@ -76,8 +76,8 @@ class ValidatorPass {
             std::string help = "");
 
   Diagnostics& errors_;
-  const SchemaNode* chosen_ =
-      nullptr;  ///< for a mapping whose kind is being checked: the schema that has all kinds
+  /// The schema with all kinds, while a mapping is checked by the schema of its kind.
+  const SchemaNode* chosen_ = nullptr;
 };
 
 /// The JsonTypes of `value`: an integer is also a number, and 1.0 is also an integer.
@@ -86,7 +86,7 @@ unsigned types_of(const Value& value);
 /// The strings among the allowed values, for "did you mean".
 std::vector<std::string> allowed_texts(const SchemaNode& schema);
 
-/// The keys that a mapping may have by name.
+/// The keys that `schema` declares by name.
 std::vector<std::string> known_keys(const SchemaNode& schema);
 
 }  // namespace runner

@@ -10,12 +10,13 @@
 namespace runner {
 namespace {
 
-/// Prefixed with its length, so that the concatenation is unambiguous.
+/// `text` prefixed with its length, so that concatenated texts are unambiguous.
 std::string with_length(const std::string& text) {
   return std::to_string(text.size()) + '"' + text;
 }
 
-/// A text that equal data share: 1 and 1.0, and mappings with any order of keys.
+/// Returns a text that is the same for equal data, such as 1 and 1.0, or mappings with any order of
+/// keys.
 std::string fingerprint(const Value& value) {
   if (const auto* number = std::get_if<double>(&value.data)) {
     const bool integral = *number >= -0x1p63 && *number < 0x1p63 &&
@@ -145,8 +146,8 @@ void ValidatorPass::check_key(const Entry& entry, const SchemaNode& schema,
   check(entry.value, *schema.additional_properties, below);
 }
 
-/// If the mapping has a kind: the other kinds that have the key. For stages, those of the same
-/// family.
+/// Returns the other kinds that have the key, if the mapping has a kind. For stages, only kinds of
+/// the same family.
 std::vector<std::string> ValidatorPass::other_kinds_with(const SchemaNode& schema,
                                                          std::string_view key) const {
   std::vector<std::string> names;

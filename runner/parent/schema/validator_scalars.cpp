@@ -21,7 +21,7 @@ double as_double(const Value& value) {
   return std::get<double>(value.data);
 }
 
-/// By value, integers exactly; unordered if either is not a number.
+/// Compares two numbers by value, integers exactly; unordered if one is NaN.
 std::partial_ordering order(const Value& a, const Value& b) {
   const auto* left = std::get_if<std::int64_t>(&a.data);
   const auto* right = std::get_if<std::int64_t>(&b.data);
@@ -48,7 +48,7 @@ std::string retyped(const Value& value, unsigned types) {
         !text.empty() && text.size() < 20 &&
         std::ranges::all_of(text, [](unsigned char c) { return c >= '0' && c <= '9'; });
     if (digits && (types & (kIntegerType | kNumberType))) {
-      // With a leading zero some readers take it for a text, others for octal.
+      // Some readers read a number with a leading zero as text, others as octal.
       const std::size_t first = std::min(text.find_first_not_of('0'), text.size() - 1);
       return (first > 0 ? "write it without leading zeros: " : "write it without quotes: ") +
              text.substr(first);

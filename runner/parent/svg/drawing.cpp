@@ -10,7 +10,7 @@
 namespace runner {
 namespace {
 
-/// Colours that colour-blind users can distinguish too (Okabe and Ito, 2008), lighter on a dark
+/// Colours that colour-blind users can tell apart too (Okabe and Ito, 2008), lighter on a dark
 /// background.
 constexpr std::array<std::array<const char*, 2>, 8> kColors = {{{"#0072b2", "#5cb8f0"},
                                                                 {"#d55e00", "#ff9147"},

@@ -13,7 +13,7 @@ struct Point {
 
 enum class Align { kStart, kMiddle, kEnd };
 
-/// An SVG drawing; later elements cover earlier ones. The same calls give the same bytes. It is
+/// An SVG drawing; later elements cover earlier ones. The same calls write the same bytes. It is
 /// self-contained, without external fonts, scripts or files, and is dark if the viewer uses a dark
 /// theme.
 ///
@@ -22,35 +22,35 @@ enum class Align { kStart, kMiddle, kEnd };
 ///   picture.text({150, 20}, "Loss", Align::kMiddle, "title");
 ///
 /// Styles are the names in the style sheet: "line", "thin", "dashed", "grid", "axis", "mark",
-/// "small", "title", "inverse", "color-1" … "color-8" of lines, "fill-1" … "fill-8" of areas,
-/// "heat" of cells, "band", "paper", "ink".
+/// "small", "title", "inverse", "color-1" … "color-8" for lines, "fill-1" … "fill-8" for areas,
+/// "heat" for cells, "band", "paper", "ink".
 class Drawing {
  public:
   /// `title` and `description` are for screen readers.
   Drawing(double width, double height, std::string_view title, std::string_view description);
 
-  /// A line through the points in order.
+  /// Draws a line through the points in order.
   void line(std::span<const Point> points, std::string_view style);
   void line(Point from, Point to, std::string_view style);
   void circle(Point center, double radius, std::string_view style);
-  /// `opacity` from 0 to 1; `tip`: the tooltip, may be empty.
+  /// `opacity` is from 0 to 1; `tip` is the tooltip and may be empty.
   void rectangle(Point corner, double width, double height, std::string_view style,
                  double opacity = 1, std::string_view tip = "");
   /// `degrees`: clockwise rotation about `at`.
   void text(Point at, std::string_view text, Align align, std::string_view style,
             double degrees = 0);
 
-  /// The whole document.
+  /// Returns the whole document.
   std::string svg() const;
 
  private:
   std::string head_, body_;
 };
 
-/// `text` escaped for an SVG document; characters that XML does not allow become '?'.
+/// Returns `text` escaped for an SVG document; characters that XML does not allow become '?'.
 std::string svg_text(std::string_view text);
 
-/// With at most two decimals and no trailing zeros: "12.5".
+/// Returns `number` with at most two decimals and no trailing zeros: "12.5".
 std::string svg_number(double number);
 
 }  // namespace runner

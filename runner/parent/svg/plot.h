@@ -12,14 +12,15 @@ namespace runner {
 struct Ticks {
   double low = 0, high = 1;  ///< the axis: the requested range, extended to the outermost ticks
   std::vector<double> values;
-  std::vector<std::string> labels;  ///< by value, all with the same number of decimals
+  std::vector<std::string> labels;  ///< one for each value, all with the same number of decimals
 };
 
-/// Ticks for the range between `low` and `high`, which are finite and in any order: at least two,
-/// at most `most` (from 3). If they are equal, the axis extends to both sides.
+/// Returns at least two and at most `most` ticks (`most` is 3 or more) for the range between `low`
+/// and `high`, which are finite and in any order. If they are equal, the axis extends to both
+/// sides.
 Ticks nice_ticks(double low, double high, int most);
 
-/// The same for whole numbers, such as epochs: all ticks are whole numbers.
+/// Like nice_ticks(), for whole numbers such as epochs: all ticks are whole numbers.
 Ticks whole_ticks(double low, double high, int most);
 
 /// One axis of a plot.
@@ -28,7 +29,7 @@ struct Axis {
   Ticks ticks;
 };
 
-/// The rectangle between the axes of a plot; their labels stand outside.
+/// The rectangle between the axes of a plot; the labels of the axes are outside it.
 struct Frame {
   double left = 0, top = 0, width = 0, height = 0;
 };
@@ -38,24 +39,24 @@ enum class Stroke {
   kMarked,
   kPlain,
   kThin
-};  ///< kMarked: with a dot at each point, if there are few
+};  ///< kMarked: with a dot at each point if there are few points
 
-/// A plane with two axes in a drawing, in the units of its data. The constructor draws frame,
+/// A plot with two axes in a drawing, in the units of its data. The constructor draws the frame,
 /// ticks, grid and titles; later elements cover them. `drawing` is borrowed and must outlive it.
 class Plot {
  public:
   Plot(Drawing& drawing, const Frame& frame, Axis x, Axis y, std::string_view title);
 
-  /// The position of the data's (x, y) in the drawing. Values beyond the axes are clamped to their
-  /// ends.
+  /// Returns the position of the data's (x, y) in the drawing. Values beyond the axes are clamped
+  /// to their ends.
   Point at(double x, double y) const;
 
-  /// A line through the points in order, in colour `color` (from 1; the ninth is the first again).
+  /// Draws a line through the points in order. `color` counts from 1; the ninth is the first again.
   void line(std::span<const Point> data, int color, Stroke stroke = Stroke::kMarked);
   void dashed(Point from, Point to);
-  /// A bar that stands on the lower end of the y axis.
+  /// Draws a bar from the lower end of the y axis up to `height`.
   void bar(double left, double right, double height, int color, std::string_view tip);
-  /// A vertical interval with a cap at each end.
+  /// Draws a vertical interval with a cap at each end.
   void interval(double x, double low, double high);
 
  private:
@@ -64,17 +65,17 @@ class Plot {
   const Axis x_, y_;
 };
 
-/// The name of a line in a plot.
+/// An entry of a legend: the name of a line in a plot.
 struct LegendEntry {
   std::string name;
   int color = 1;
   bool is_dashed = false;
 };
 
-/// The lines and their names below each other, from `at` down.
+/// Draws the lines and their names below each other, starting at `at`.
 void draw_legend(Drawing& drawing, Point at, std::span<const LegendEntry> entries);
 
-/// `text` with at most `most` characters; a longer one ends in "…".
+/// Returns `text` with at most `most` characters; a longer one is cut and ends in "…".
 std::string shortened(std::string_view text, std::size_t most);
 
 }  // namespace runner

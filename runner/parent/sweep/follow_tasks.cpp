@@ -15,21 +15,21 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kLargestArray = 1000;  // Slurm's MaxArraySize is 1001 by default
-/// How many queries must miss a task before it counts as gone: a new task appears late in the
-/// queue, the last line of an account arrives late over a network.
+/// How many queries in a row must miss a task before it counts as gone. A new task appears in the
+/// queue with a delay, and the last line of its account may arrive late over a network.
 constexpr int kMissesOfGone = 3;
 
 bool is_end(const TaskEvent& event) {
   return event.state == TrialState::kFinished || event.state == TrialState::kFailed;
 }
 
-/// A trial and the task that it was last given to.
+/// A trial and the last task that it was assigned to.
 struct FollowedTrial {
   std::size_t submission = 0, index = 0;
-  bool is_active = false;      ///< the task may still do something
-  bool is_given_up = false;    ///< this process does not submit it again
+  bool is_active = false;      ///< its task may still report something
+  bool is_given_up = false;    ///< it will not be submitted again by this process
   bool is_of_earlier = false;  ///< another process has submitted it
-  std::size_t lines = 0;       ///< of the account that are in the journal
+  std::size_t lines = 0;       ///< number of lines of its account that are in the journal
   int misses = 0, losses = 0, failures = 0;
 };
 
@@ -67,7 +67,8 @@ class Following {
   }
 
  private:
-  /// Waits until the next query of the queue; shows what tasks report meanwhile.
+  /// Shows what tasks report until the next query of the queue is due. Returns a signal that ended
+  /// the wait.
   std::optional<int> pass_time(
       const std::function<std::optional<int>(std::chrono::milliseconds)>& wait) {
     auto left = options_.look;
@@ -80,7 +81,7 @@ class Following {
     return wait(left);
   }
 
-  /// Ends without waiting for the tasks.
+  /// Returns without waiting for the tasks.
   ExitCode leave() {
     journal_.flush();
     if (has_handed_over_) return ExitCode::kDone;
@@ -96,13 +97,13 @@ class Following {
     return exit_code(errors);
   }
 
-  /// Loads what earlier processes have submitted.
+  /// Loads the submissions of earlier processes.
   Diagnostics take_up() {
     auto read = read_submissions(journal_.folder());
     if (!read) return read.errors();
     submissions_ = *std::move(read);
-    const auto written = SweepJournal::read(journal_.folder());  // read() does not mark running
-                                                                 // trials as interrupted
+    const auto written = SweepJournal::read(journal_.folder());  // unlike reopen(), does not mark
+                                                                 // running trials as interrupted
     if (!written) return written.errors();
     for (std::size_t s = 0; s < submissions_.size(); ++s) {
       if (submissions_[s].is_refused) continue;
@@ -137,7 +138,7 @@ class Following {
     });
   }
 
-  /// "Slurm job 12".
+  /// Returns "Slurm job 12".
   std::string text_of(const Submission& one) const {
     return queue_.name() + (one.job.empty() ? " job '" + one.name + "'" : " job " + one.job);
   }
@@ -146,7 +147,8 @@ class Following {
     return TaskAccount::read(launch_.account(submissions_[trial.submission].number, trial.index));
   }
 
-  /// How many of `events` the journal already has, by the number of starts that it has seen.
+  /// Returns how many of `events` are already in the journal, judged by the starts that it
+  /// contains.
   std::size_t known_lines(const FollowedTrial& trial, const Trial& written,
                           const std::vector<TaskEvent>& events) const {
     int begun = written.attempts - submissions_[trial.submission].attempts_before[trial.index];
@@ -167,7 +169,7 @@ class Following {
            run_status(layout_.run(trial.number)) == "finished";
   }
 
-  /// Writes what tasks have reported since into the journal.
+  /// Writes new events of the tasks into the journal.
   void collect() {
     for (std::uint64_t number = 0; number < trials_.size(); ++number) {
       FollowedTrial& trial = trials_[number];
@@ -214,7 +216,7 @@ class Following {
     for (const Diagnostic& error : queue_.cancel(submissions_)) report(error);
   }
 
-  /// Submits trials that have not finished and that no task has, as new arrays.
+  /// Submits, as new arrays, the unfinished trials that no task is running.
   Diagnostics hand_over() {
     std::vector<std::uint64_t> waiting;
     for (const Trial& trial : journal_.trials()) {
@@ -266,7 +268,7 @@ class Following {
     return {};
   }
 
-  /// Compares the queue with the expected tasks.
+  /// Compares the scheduler's queue with the expected tasks.
   Diagnostics look() {
     std::vector<Submission> asked;
     for (const Submission& one : submissions_)
@@ -277,7 +279,7 @@ class Following {
     silent_since_.reset();
     std::map<std::pair<std::string, std::size_t>, const QueuedTask*> known;
     for (const QueuedTask& task : *queued) known[{task.submission, task.index}] = &task;
-    collect();  // what a task wrote before it left the queue
+    collect();  // events that a task wrote before it left the queue
     for (std::uint64_t number = 0; number < trials_.size(); ++number) {
       FollowedTrial& trial = trials_[number];
       if (!trial.is_active) continue;
@@ -294,12 +296,12 @@ class Following {
     if (!silent_since_) {
       silent_since_ = now;
       report(queue_.name() + " does not answer (" + errors.front().message +
-             "); the trials' own files are followed");
+             "); following the trials' own files");
     }
     return now - *silent_since_ >= options_.patience ? errors : Diagnostics();
   }
 
-  /// Handles a task that has not ended its trial and is no longer in the queue.
+  /// Handles a task that has left the queue before its trial ended.
   void lose(std::uint64_t number, std::string state) {
     FollowedTrial& trial = trials_[number];
     const std::vector<TaskEvent> events = account_of(trial);
@@ -315,9 +317,9 @@ class Following {
     const bool is_cancelled = state.starts_with("CANCELLED") && !trial.is_of_earlier;
     trial.is_given_up = is_stopping_ || is_cancelled || trial.losses > options_.resubmissions;
     trial.is_of_earlier = false;
-    report(
-        "trial " + std::to_string(number) + ": " + why +
-        (trial.is_given_up ? "" : "; it is resubmitted, and continues from its last checkpoint"));
+    report("trial " + std::to_string(number) + ": " + why +
+           (trial.is_given_up ? ""
+                              : "; it will be resubmitted and continue from its last checkpoint"));
   }
 
   void say(const std::string& line) {

@@ -14,12 +14,12 @@
 
 namespace runner {
 
-/// A task as a scheduler knows it.
+/// A task as the scheduler reports it.
 struct QueuedTask {
-  std::string submission;  ///< its name
+  std::string submission;  ///< the submission's name
   std::size_t index = 0;   ///< in the submission
   bool has_ended = false;  ///< it is neither running nor waiting to run
-  std::string state;       ///< the scheduler's word for its state, "PENDING"
+  std::string state;       ///< the scheduler's name for the state, "PENDING"
 };
 
 /// A cluster scheduler that supports job arrays. Task N of an array runs `retort sweep task <sweep
@@ -27,38 +27,37 @@ struct QueuedTask {
 class TaskQueue {
  public:
   virtual ~TaskQueue() = default;
-  /// "Slurm".
+  /// Returns the scheduler's name, "Slurm".
   virtual std::string name() const = 0;
-  /// Submits a submission whose record is written; returns the scheduler's number for it.
-  /// kClusterRefused if the scheduler rejected it, kClusterSilent if that is unknown.
+  /// Submits a submission that is already recorded; returns the scheduler's number for it.
+  /// kClusterRefused if the scheduler rejected it, kClusterSilent if the outcome is unknown.
   virtual Result<std::string> submit(const Submission& submission) = 0;
-  /// The tasks of these submissions that the scheduler knows; forgotten tasks are missing.
-  /// kClusterSilent.
+  /// Returns the tasks of `submissions` that the scheduler still knows. kClusterSilent.
   virtual Result<std::vector<QueuedTask>> look(std::span<const Submission> submissions) = 0;
-  /// What happened to a task that look() no longer reports, in a word; empty: unknown.
+  /// Returns in one word what happened to a task that look() no longer returns; empty: unknown.
   virtual std::string fate(const Submission& submission, std::size_t index) = 0;
-  /// Makes all tasks save and end. kClusterSilent.
+  /// Makes all tasks of `submissions` save and end. kClusterSilent.
   virtual Diagnostics cancel(std::span<const Submission> submissions) = 0;
 };
 
 /// How to follow the tasks of a cluster.
 struct FollowOptions {
-  std::string prefix;  ///< of the submissions' names; no other sweep has the same
+  std::string prefix;                         ///< of the submissions' names; unique to this sweep
   std::chrono::milliseconds look{10000};      ///< interval between queries of the queue
-  std::chrono::milliseconds patience{60000};  ///< how long the scheduler may give no answer
-  int resubmissions = 3;                      ///< of a trial whose tasks are gone without a save
-  bool waits = true;                          ///< false: only read what the tasks have reported so
-                                              ///< far
-  TrialOptions trials = {};                   ///< except `slots`: the cluster has its own
+  std::chrono::milliseconds patience{60000};  ///< how long the scheduler may be silent
+  int resubmissions = 3;                      ///< limit for a trial that loses tasks without a save
+  /// False: only read what the tasks have reported so far.
+  bool waits = true;
+  TrialOptions trials = {};  ///< except `slots`: the cluster decides how many run
 };
 
-/// Has a cluster run the unfinished trials of the journal that it does not have already, as arrays
-/// of tasks. This process alone reads the tasks' accounts and writes them into the journal. A task
-/// that is gone before its end is submitted again. The records in launch/ (submission.h) say what
-/// the cluster has, so another process can continue after this one was killed, and submits nothing
-/// twice. `wait` lets time pass; if it returns a signal, this function ends and the tasks continue
-/// on their own. Otherwise as run_trials(); kDeviceUnavailable if the cluster has not answered for
-/// too long, or rejected a submission.
+/// Lets a cluster run the unfinished trials of the journal that it does not have already, as arrays
+/// of tasks. Only this process reads the tasks' accounts and writes them into the journal. A task
+/// that is gone before its trial ended is submitted again. The records in launch/ (submission.h)
+/// list what the cluster has, so if this process is killed, another can continue without submitting
+/// anything twice. `wait` lets time pass; if it returns a signal, this function returns and the
+/// tasks continue on their own. Otherwise like run_trials(); kDeviceUnavailable if the cluster was
+/// silent for too long, or rejected a submission.
 ExitCode follow_tasks(SweepJournal& journal, TaskQueue& queue, const FollowOptions& options,
                       const std::function<std::optional<int>(std::chrono::milliseconds)>& wait,
                       const TrialSurroundings& surroundings);

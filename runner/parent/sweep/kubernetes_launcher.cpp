@@ -12,11 +12,12 @@ namespace {
 bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
   const auto [end_of_folder, rest] =
       std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
-  return end_of_folder == folder.end() || end_of_folder->empty();  // "a/" ends with an empty name
+  return end_of_folder == folder.end() || end_of_folder->empty();  // the path "a/" ends with an
+                                                                   // empty name
 }
 
-/// Queries no scheduler: Jobs are printed, and their results are read from the accounts of their
-/// pods.
+/// Uses no scheduler: prints the Jobs for the user to apply, and reads their results from the
+/// accounts of their pods.
 class KubernetesQueue : public TaskQueue {
  public:
   KubernetesQueue(const nlohmann::ordered_json& settings, SweepJournal& journal,
@@ -32,20 +33,21 @@ class KubernetesQueue : public TaskQueue {
                            ? journal_.plan().folder
                            : std::filesystem::absolute(given.get<std::string>()).lexically_normal();
     const char* const mounted =
-        given.is_null() ? "the folder in which it was begun" : "sweep.launcher.mount";
+        given.is_null() ? "the folder in which the sweep was started" : "sweep.launcher.mount";
     for (const auto& [path, what] :
          {std::pair(journal_.folder(), "the sweep's folder"), std::pair(mount, mounted)})
       if (auto unfit = unfit_for_script(path, what, ScriptKind::kKubernetes))
         return *std::move(unfit);
     for (const auto& folder : {journal_.folder(), journal_.plan().folder}) {
       if (lies_in(folder, mount)) continue;
-      return Diagnostic{ErrorCode::kClusterRefused,
-                        {},
-                        "",
-                        "'" + folder.string() + "' is not on the volume that pods mount at '" +
-                            mount.string() + "'",
-                        "set sweep.launcher.mount to a folder that holds both the sweep's folder "
-                        "and the one in which it was started"};
+      return Diagnostic{
+          ErrorCode::kClusterRefused,
+          {},
+          "",
+          "'" + folder.string() + "' is not on the volume that pods mount at '" + mount.string() +
+              "'",
+          "set sweep.launcher.mount to a folder that contains both the sweep's folder "
+          "and the folder in which the sweep was started"};
     }
     ClusterCommands commands;
     if (!needs_) needs_ = task_needs(settings_, journal_, surroundings_, commands);

@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kAttemptsOfTask = 3;
-constexpr std::size_t kReportedLines = 12;  // of a failed trial's output
+constexpr std::size_t kReportedLines = 12;  // of the output of a failed trial
 
 /// One trial running in a task.
 class TaskAtWork {
@@ -56,7 +56,7 @@ class TaskAtWork {
   }
 
  private:
-  /// Runs an attempt from its start to its end; passes signals on.
+  /// Runs one attempt to its end and passes signals on.
   WorkerExit attempt_it(std::chrono::steady_clock::time_point began) {
     std::vector<std::string> arguments = submission_.arguments;
     // The cluster itself kills a task that does not stop in time.
@@ -95,14 +95,14 @@ class TaskAtWork {
     }
   }
 
-  /// The command, started once for each rank.
+  /// Returns the command that starts `command` once for each rank.
   WorkerCommand by_launcher(WorkerCommand command) const {
     if (place_.ranks.empty()) return command;
     std::istringstream words(place_.ranks);
     std::vector<std::string> all{std::istream_iterator<std::string>(words), {}};
     all.push_back(command.program.string());
     all.insert(all.end(), command.arguments.begin(), command.arguments.end());
-    command.program = "/usr/bin/env";  // which looks for it on PATH
+    command.program = "/usr/bin/env";  // env finds the program on PATH
     command.arguments = std::move(all);
     return command;
   }
@@ -113,7 +113,7 @@ class TaskAtWork {
       if (!stopped_by_) trial.signal(SIGTERM);
     } else if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
       if (!stopped_by_ && !is_to_be_queued_)
-        trial.signal(SIGTERM);  // a second one would end it without a save
+        trial.signal(SIGTERM);  // a second SIGTERM would end the trial without a save
     } else {
       return;
     }
@@ -154,7 +154,7 @@ class TaskAtWork {
   const std::uint64_t trial_;
   const TaskPlace& place_;
   TaskAccount& account_;
-  WorkerSet workers_;  // while this lives, signals arrive only through it
+  WorkerSet workers_;  // while it exists, signals arrive only through it
   LastLines said_;
   std::optional<int> stopped_by_;
   bool is_to_be_queued_ = false, is_out_of_time_ = false;
@@ -197,7 +197,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kKeptLines = 40;
 
-/// Sets aside a run that was begun and cannot be continued.
+/// Moves a run that was begun and cannot be continued out of the way.
 void set_aside(const SweepLayout& sweep, std::uint64_t number) {
   const fs::path run = sweep.run(number);
   std::error_code error;
@@ -206,7 +206,7 @@ void set_aside(const SweepLayout& sweep, std::uint64_t number) {
     const fs::path aside = sweep.set_aside(number, attempt);
     if (fs::exists(aside, error)) continue;
     fs::rename(run, aside, error);
-    return;  // if that fails, `retort run` reports that the folder is taken
+    return;  // if this fails, `retort run` reports that the folder exists
   }
 }
 

@@ -39,9 +39,9 @@ struct RunningTrial {
   Clock::time_point began;
   LastLines said = {};
   bool is_out_of_time = false;
-  std::optional<MetricTail> tail = {};  // of the metric that compares trials
-  std::size_t seen = 0;                 // number of its values so far
-  bool is_cut = false;                  // stopped because others were better
+  std::optional<MetricTail> tail = {};  // reads the metric that compares trials
+  std::size_t seen = 0;                 // number of values compared so far
+  bool is_cut = false;                  // stopped early because other trials were better
 
   double seconds() const { return std::chrono::duration<double>(Clock::now() - began).count(); }
 };
@@ -107,7 +107,7 @@ class TrialPool {
       ++uses_[setting];
   }
 
-  /// Flushing trials one by one would take longer than many trials run.
+  /// Flushes trials in groups: one by one, that would take longer than many trials run.
   void flush_sometimes() {
     if (unflushed_ == 0 ||
         (unflushed_ < kFlushedTogether && Clock::now() - flushed_ < kFlushedWithin))
@@ -119,7 +119,7 @@ class TrialPool {
 
   bool is_stopping() const { return stopped_by_ || (options_.fail_fast && has_failed_); }
 
-  /// Applies comparisons that earlier processes have recorded but not acted on.
+  /// Applies comparisons that earlier processes recorded but did not act on.
   void catch_up(const AshaOptions& options) {
     asha_.emplace(options, is_smaller_better(options.metric));
     for (const RungValue& reached : std::vector(journal_.plan().rungs)) {
@@ -131,21 +131,21 @@ class TrialPool {
     }
   }
 
-  /// Compares a trial at each rung that it has reached; the best continue.
+  /// Compares a trial at each rung that it has reached, and stops it unless it is among the best.
   void compare(RunningTrial& trial, WorkerProcess* worker) {
     if (!trial.tail || trial.is_cut) return;
     const std::vector<double>& values = trial.tail->values();
     for (; !trial.is_cut && trial.seen < values.size(); ++trial.seen) {
       const auto rung = asha_->rung_at(static_cast<std::int64_t>(trial.seen) + 1);
       if (!rung || *rung < journal_.trials()[trial.number].rungs.size())
-        continue;  // compared before it was resumed
+        continue;  // it was compared before it was resumed
       journal_.reached(trial.number, values[trial.seen]);
       trial.is_cut = asha_->stops(journal_.plan().rungs.back());
     }
     if (trial.is_cut && worker) worker->signal(SIGTERM);
   }
 
-  /// Warns about a trial that has finished without ever being compared.
+  /// Warns that a finished trial has never measured the metric to compare.
   void warn_of_silence(std::uint64_t number) {
     const std::vector<std::string> given = metric_names(RunLayout(layout_.run(number)).metrics());
     const std::string& wanted = journal_.plan().asha->metric;
@@ -156,8 +156,8 @@ class TrialPool {
            (near.empty() ? "" : "; " + near));
   }
 
-  /// True if any finished trial has a value of the metric that compares trials, or none has
-  /// finished yet; otherwise reports an error.
+  /// True if a finished trial has a value of the metric that compares trials, or if no trial has
+  /// finished so far; otherwise reports an error.
   bool is_compared() {
     const std::string& wanted = journal_.plan().asha->metric;
     bool has_finished_any = false;
@@ -229,7 +229,7 @@ class TrialPool {
   void judge(RunningTrial& trial, int exit) {
     const double seconds = trial.seconds();
     compare(trial, nullptr);  // its last metrics
-    if (trial.is_cut) {       // however it ended: it is done
+    if (trial.is_cut) {       // it is done, however it ended
       journal_.ended(trial.number, TrialState::kStopped, exit, seconds);
       ++done_;
       return say("trial " + std::to_string(trial.number) + " stopped early: others are better" +
@@ -273,7 +273,7 @@ class TrialPool {
 
   void handle_signal(int number) {
     if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
-      ask_to_stop(number);  // a second SIGINT ends them at once
+      ask_to_stop(number);  // a second SIGINT kills the trials
       if (!stopped_by_) report("stopping: running trials save first");
       if (!stopped_by_) stopped_by_ = number;
     } else if (number == SIGUSR1 || number == SIGUSR2) {
@@ -307,7 +307,7 @@ class TrialPool {
   }
 
   std::string settings_of(std::uint64_t number) const {
-    std::vector<std::string> own;  // the settings that all trials share are left out
+    std::vector<std::string> own;  // without the settings that all trials share
     for (const std::string& setting : journal_.trials()[number].settings)
       if (uses_.at(setting) < journal_.trials().size()) own.push_back(setting);
     return own.empty() ? "" : " (" + join(own, " ") + ")";
@@ -337,7 +337,7 @@ class TrialPool {
   std::size_t done_ = 0;
   bool has_failed_ = false;
   std::optional<int> stopped_by_;
-  std::size_t unflushed_ = 0;  // trials that have ended since the last flush
+  std::size_t unflushed_ = 0;  // number of trials that have ended since the last flush
   Clock::time_point flushed_ = Clock::now();
 };
 
@@ -345,7 +345,7 @@ class TrialPool {
 
 bool is_over(const SweepLayout& layout, const Trial& trial) {
   if (trial.state == TrialState::kStopped) return true;
-  // If its run folder was removed, the trial runs again.
+  // A trial with a removed run folder runs again.
   return trial.state == TrialState::kFinished && run_status(layout.run(trial.number)) == "finished";
 }
 

@@ -20,7 +20,7 @@ bool is_positive(const Value& value) {
   return number && *number > 0;
 }
 
-/// A step with another learning rate computes the same; with 0 it may skip something.
+/// Removes learning rates other than 0, which do not change the plan. With 0, a step may skip work.
 void erase_learning_rates(Value& value) {
   if (auto* list = value.list()) std::ranges::for_each(*list, erase_learning_rates);
   auto* map = value.map();
@@ -31,7 +31,7 @@ void erase_learning_rates(Value& value) {
   for (Entry& entry : *map) erase_learning_rates(entry.value);
 }
 
-/// A key that is equal for recipes with the same plan.
+/// Returns a key that is equal for recipes with the same plan.
 std::string planned_inputs(Value recipe) {
   if (recipe.map()) {
     std::erase_if(*recipe.map(), [](const Entry& entry) {
@@ -115,10 +115,8 @@ Diagnostics SlotMemory::check(std::int64_t slots) const {
                       at_a_time(load.trials.size()) + " may need " + size_text(load.bytes) +
                           " of " + memory_with_size(load.memory) + where + ": the plans of " +
                           trials_named(load.trials) + " together",
-                      fewer +
-                          "; smaller batches need less, and so do plans that may choose within " +
-                          "memory.budget=" + std::to_string((load.memory.bytes / slots) >> 20) +
-                          "MiB (memory=auto)"});
+                      fewer + "; use smaller batches, or " + "memory=auto with memory.budget=" +
+                          std::to_string((load.memory.bytes / slots) >> 20) + "MiB"});
   }
   return errors;
 }
@@ -144,7 +142,7 @@ std::string SlotMemory::text(std::int64_t slots) const {
 }
 
 std::vector<std::string> SlotMemory::uncounted() const {
-  std::map<std::string, std::vector<std::uint64_t>> trials;  // by why
+  std::map<std::string, std::vector<std::uint64_t>> trials;  // by reason
   for (const auto& [trial, key] : keys_) {
     const Result<TrialPeak>& plan = plans_.at(key);
     if (!plan) trials["cannot be planned: " + plan.errors().front().message].push_back(trial);
@@ -154,7 +152,7 @@ std::vector<std::string> SlotMemory::uncounted() const {
   std::vector<std::string> lines;
   for (const auto& [why, numbers] : trials) {
     std::string line = trials_named({numbers.front()}) + " " + why;
-    if (numbers.size() > 1) line += ", and " + std::to_string(numbers.size() - 1) + " more alike";
+    if (numbers.size() > 1) line += ", and " + std::to_string(numbers.size() - 1) + " more like it";
     lines.push_back(line + "; that memory is not counted");
   }
   return lines;

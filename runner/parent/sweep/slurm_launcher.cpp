@@ -37,7 +37,7 @@ using Make = std::unique_ptr<Launcher> (*)(nlohmann::ordered_json settings);
 constexpr std::array<std::pair<std::string_view, Make>, 2> kLaunchers = {
     {{"slurm", slurm_launcher}, {"kubernetes", kubernetes_launcher}}};
 
-/// A prefix that distinguishes this sweep's jobs from all others on a cluster.
+/// Returns a prefix that distinguishes this sweep's jobs from all others on a cluster.
 std::string unique_prefix() {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::random_device random;
@@ -46,7 +46,8 @@ std::string unique_prefix() {
   return text;
 }
 
-/// True if unique_prefix() could have made it. It names jobs in scripts and in lists.
+/// True if `text` looks like the result of unique_prefix(). The prefix names jobs in scripts and
+/// lists.
 bool is_prefix(std::string_view text) {
   return !text.empty() && text.size() <= 40 && std::ranges::all_of(text, [](char letter) {
     return is_digit(letter) || (letter >= 'a' && letter <= 'z') || letter == '-';
@@ -95,7 +96,7 @@ Result<std::unique_ptr<Launcher>> launcher_of(const std::filesystem::path& sweep
     settings["prefix"] = kept["prefix"];
     return make(std::move(settings));
   }
-  return damaged_launcher(path, "there is no launcher of its kind");
+  return damaged_launcher(path, "there is no launcher of that kind");
 }
 
 namespace {
@@ -107,7 +108,7 @@ std::chrono::milliseconds milliseconds_of(const Settings& settings, const char* 
   return std::chrono::milliseconds(std::llround(settings.at(key).get<double>() * factor));
 }
 
-/// The last line of a command's output that is worth showing.
+/// Returns the last line of a command's output that is worth showing.
 std::string last_line(const std::string& said) {
   std::string last;
   std::istringstream lines(said);
@@ -116,7 +117,7 @@ std::string last_line(const std::string& said) {
   return last;
 }
 
-/// True if a job has ended that squeue shows in this state.
+/// True if squeue shows this state for a job that has ended.
 bool is_ended(const std::string& state) {
   constexpr std::array<std::string_view, 10> kEnded = {
       "BOOT_FAIL", "CANCELLED",     "COMPLETED", "DEADLINE",     "FAILED",
@@ -150,7 +151,7 @@ class SlurmQueue : public TaskQueue {
       return silence("sbatch", outcome);
     const std::string line = last_line(outcome.said);
     if (outcome.exit != 0) {
-      // If its controller is unreachable, it is unknown whether it has got the job.
+      // If sbatch could not reach the controller, it is unknown whether the job was accepted.
       if (outcome.said.find("ontact slurm controller") != std::string::npos ||
           outcome.said.find("imed out") != std::string::npos)
         return silence("sbatch", outcome);
@@ -158,13 +159,14 @@ class SlurmQueue : public TaskQueue {
                         {},
                         "",
                         "sbatch refused the trials: " + line,
-                        "correct '" + LaunchLayout(journal_.folder()).launcher().string() +
-                            "', where sweep.launcher is kept (`gpus: 0` for a cluster without "
+                        "edit sweep.launcher in '" +
+                            LaunchLayout(journal_.folder()).launcher().string() +
+                            "' (`gpus: 0` for a cluster without "
                             "GPUs), and continue with "
                             "`retort sweep resume " +
                             journal_.folder().string() + "`"};
     }
-    const std::string job = line.substr(0, line.find(';'));  // "12;cluster"
+    const std::string job = line.substr(0, line.find(';'));  // "12;cluster" with several clusters
     if (!job.empty() &&
         std::ranges::all_of(job, [](char letter) { return letter >= '0' && letter <= '9'; }))
       return job;
@@ -190,7 +192,7 @@ class SlurmQueue : public TaskQueue {
       if (index.empty() ||
           !std::ranges::all_of(index, [](char letter) { return letter >= '0' && letter <= '9'; }) ||
           index.size() > 9)
-        continue;  // it is a warning
+        continue;  // the line is a warning
       task.index = std::stoul(index);
       task.has_ended = is_ended(task.state);
       tasks.push_back(std::move(task));
@@ -204,7 +206,7 @@ class SlurmQueue : public TaskQueue {
         commands_.run({"sacct", "-n", "-P", "-X", "-j",
                        submission.job + "_" + std::to_string(index), "-o", "State"},
                       patience_);
-    if (outcome.is_silent || outcome.exit != 0) return "";  // many clusters keep no accounting
+    if (outcome.is_silent || outcome.exit != 0) return "";  // many clusters have no accounting
     return last_line(outcome.said);
   }
 
@@ -368,7 +370,7 @@ std::optional<Diagnostic> unfit_for_script(const std::filesystem::path& path,
   const std::string text = path.string();
   std::string why;
   if (std::ranges::any_of(text, is_control_letter)) why = "a control character, such as a newline";
-  // A backslash keeps sbatch from expanding the task's number in the name of a log.
+  // A backslash would keep sbatch from expanding the task number in the name of the log.
   else if (kind == ScriptKind::kSlurm && text.find('\\') != text.npos) why = "a backslash";
   else if (kind == ScriptKind::kKubernetes && invalid_utf8(text)) why = "bytes that are not UTF-8";
   if (why.empty()) return std::nullopt;

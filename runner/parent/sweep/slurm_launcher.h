@@ -19,50 +19,51 @@ namespace runner {
 class Launcher {
  public:
   virtual ~Launcher() = default;
-  /// Runs the unfinished trials of the journal, as run_trials() does on this machine; all launchers
-  /// share its contract and exit codes. Throws WriteError.
+  /// Runs the unfinished trials of the journal. All launchers follow the contract of run_trials(),
+  /// which runs them on this machine, and return the same exit codes. Throws WriteError.
   virtual ExitCode run(SweepJournal& journal, const TrialOptions& options,
                        const TrialSurroundings& surroundings) = 0;
-  /// True if there are results to show after run(). Otherwise it has printed something for the user
-  /// to apply.
+  /// True if there are results to show after run(). False if it has only printed something for the
+  /// user to apply.
   virtual bool has_results() const { return true; }
 };
 
-/// Stores the validated `sweep.launcher` of a recipe in the folder of a sweep that is about to
-/// begin; null means this machine. Throws WriteError.
+/// Stores a recipe's validated `sweep.launcher` in the folder of a new sweep; null means this
+/// machine. Throws WriteError.
 void keep_launcher(const nlohmann::ordered_json& settings, const std::filesystem::path& sweep);
-/// The launcher that the sweep in that folder was begun with, or this machine. The stored settings
-/// may have been edited since: errors are those of the schema, or kDamagedRecord.
+/// Returns the launcher that the sweep in that folder was begun with, which runs trials on this
+/// machine if none is stored. The stored settings may have been edited since: returns the schema's
+/// errors, or kDamagedRecord.
 Result<std::unique_ptr<Launcher>> launcher_of(const std::filesystem::path& sweep);
 
-/// Slurm: the trials are arrays of tasks, by sbatch, squeue, sacct and scancel. `settings` are
-/// those of schemas/sweep/launcher/slurm.schema.json, and "prefix", the prefix of the names of its
-/// jobs.
+/// Returns a launcher for Slurm, which runs the trials as arrays of tasks with sbatch, squeue,
+/// sacct and scancel. `settings` follow schemas/sweep/launcher/slurm.schema.json, plus "prefix",
+/// the prefix of the jobs' names.
 std::unique_ptr<Launcher> slurm_launcher(nlohmann::ordered_json settings);
 
-/// The sbatch script for a submission whose folder is `folder`. Each task is retort itself, at
-/// `program`, so signals reach it. USR1 comes before the time limit.
+/// Returns the sbatch script for the submission in `folder`. Each task executes retort at `program`
+/// directly, so signals reach it. USR1 is sent before the time limit.
 std::string slurm_script(const nlohmann::ordered_json& settings, const TaskNeeds& needs,
                          const Submission& submission, const std::filesystem::path& folder,
                          const std::filesystem::path& program);
 
-/// Our values in the scripts of a cluster pass through these functions, one for each language of a
-/// script. Each result is on one line, provided that the text has no control characters
-/// (unfit_for_script()).
+/// Functions for values in cluster scripts, one for each language. Each returns a single line,
+/// provided that `text` has no control characters (unfit_for_script()).
 
-/// `text` as one shell word.
+/// Returns `text` as one shell word.
 std::string shell_word(const std::string& text);
-/// `text` as the value of an option on a line `#SBATCH --option=`, as sbatch parses it: unchanged,
-/// or in quotes.
+/// Returns `text` as the value of an option on a line `#SBATCH --option=`, as sbatch parses it:
+/// unchanged, or in quotes.
 std::string sbatch_word(const std::string& text);
-/// `text` as a YAML scalar, in quotes.
+/// Returns `text` as a quoted YAML scalar.
 std::string yaml_word(const std::string& text);
-/// `text` for a `command` of Kubernetes, which expands variables in `$(NAME)`.
+/// Returns `text` for a Kubernetes `command`, escaped because Kubernetes expands `$(NAME)`.
 std::string unexpanded(const std::string& text);
 
 enum class ScriptKind { kSlurm, kKubernetes };
-/// An error if the path of `what` ("the sweep's folder") has something that cannot be written into
-/// a script: control characters, or what the scheduler would interpret. kClusterRefused.
+/// Returns an error (kClusterRefused) if the path of `what` ("the sweep's folder") contains
+/// something that cannot be written into a script: control characters, or what the scheduler would
+/// interpret.
 std::optional<Diagnostic> unfit_for_script(const std::filesystem::path& path,
                                            const std::string& what, ScriptKind kind);
 

@@ -16,7 +16,7 @@ std::filesystem::path record_of(const std::filesystem::path& folder) {
   return folder / "submission.json";
 }
 
-/// Throws std::runtime_error.
+/// Reads a submission from JSON. Throws std::runtime_error if it is not valid.
 Submission submission_from(const nlohmann::json& json) {
   const JsonFields<nlohmann::json> fields(json, "a submission");
   Submission result{.number = static_cast<int>(fields.count("submission")),

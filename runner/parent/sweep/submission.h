@@ -11,7 +11,7 @@
 
 namespace runner {
 
-/// The layout of launch/ in a sweep's folder, for trials that a cluster runs.
+/// The layout of launch/ in a sweep's folder, for trials that run on a cluster.
 ///
 ///   launcher.json        the launcher's settings, as requested (slurm_launcher.h)
 ///   1/                   the first submission: one array of tasks
@@ -33,26 +33,26 @@ class LaunchLayout {
   std::filesystem::path folder_;
 };
 
-/// Trials that are submitted to a cluster together: task N runs trials[N]. Its record is written
-/// before it is submitted, so that it can always be found again.
+/// Trials that are submitted to a cluster together: task N runs trials[N]. It is recorded before it
+/// is submitted, so that it can always be found again.
 struct Submission {
-  int number = 0;                               ///< from 1
-  std::string name;                             ///< unique among jobs; used to query the scheduler
-  std::string job = {};                         ///< the scheduler's number for it; empty: not known
-  bool is_refused = false;                      ///< the scheduler rejected it
-  std::vector<std::uint64_t> trials;            ///< their numbers
-  std::vector<int> attempts_before;             ///< of each trial, as the journal counts them
-  std::int64_t time_out_minutes = 0;            ///< limit per attempt; 0: none
-  std::vector<std::string> arguments;           ///< additional arguments of each trial
-  std::vector<std::string> run_arguments = {};  ///< additional arguments of new trials
+  int number = 0;                      ///< from 1
+  std::string name;                    ///< unique among jobs; identifies it to the scheduler
+  std::string job = {};                ///< the scheduler's number for it; empty: unknown
+  bool is_refused = false;             ///< the scheduler rejected it
+  std::vector<std::uint64_t> trials;   ///< trial numbers
+  std::vector<int> attempts_before;    ///< of each trial, according to the journal
+  std::int64_t time_out_minutes = 0;   ///< limit per attempt; 0: none
+  std::vector<std::string> arguments;  ///< additional arguments of each trial
+  std::vector<std::string> run_arguments = {};     ///< additional arguments of new trials
   std::vector<std::string> resume_arguments = {};  ///< additional arguments of resumed trials
 };
 
-/// Writes the record of a submission of `sweep`, or replaces it. Throws WriteError.
+/// Writes or replaces the record of a submission of `sweep`. Throws WriteError.
 void write_submission(const Submission& submission, const std::filesystem::path& sweep);
-/// Reads the submission in the folder launch/N of a sweep; kNoRun, kDamagedRecord.
+/// Reads the submission in `folder`, launch/N of a sweep. kNoRun, kDamagedRecord.
 Result<Submission> read_submission(const std::filesystem::path& folder);
-/// Reads the submissions of `sweep`, in order. kDamagedRecord.
+/// Reads all submissions of `sweep`, in order. kDamagedRecord.
 Result<std::vector<Submission>> read_submissions(const std::filesystem::path& sweep);
 
 }  // namespace runner

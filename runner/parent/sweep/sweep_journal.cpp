@@ -102,7 +102,7 @@ Json to_json(const SweepPlan& plan) {
   return json;
 }
 
-/// Changes with every start of the system; empty if the system does not report it.
+/// Returns an id that changes with every boot; empty if the system does not provide one.
 std::string boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
@@ -110,7 +110,7 @@ std::string boot_id() {
   return id;
 }
 
-/// After a restart of the system, what was not flushed before may be partly lost.
+/// Handles a boot id: after a reboot, files that were not flushed before may be incomplete.
 void see_boot(SweepPlan& plan, const std::string& boot) {
   if (!plan.boot.empty() && !boot.empty() && boot != plan.boot) {
     for (const std::uint64_t number : plan.unflushed) {
@@ -122,7 +122,7 @@ void see_boot(SweepPlan& plan, const std::string& boot) {
   plan.unflushed.clear();
 }
 
-/// Throws std::runtime_error.
+/// Reads AshaOptions from JSON. Throws std::runtime_error if they are not valid.
 AshaOptions asha_from(const Json& json) {
   const Fields fields(json, "the 'asha' of its first line");
   AshaOptions asha{.metric = fields.text("metric"),
@@ -141,11 +141,11 @@ void add_rung(SweepPlan& plan, std::uint64_t trial, double value) {
   rungs.push_back(value);
 }
 
-/// Throws std::runtime_error.
+/// Reads the first line of a journal. Throws std::runtime_error if it is not valid.
 SweepPlan plan_from(const std::string& line) {
   const Json json = parse_json<Json>(line);
   const Fields fields(json, "its first line");
-  if (fields.count("sweep") != 1) throw std::runtime_error("its first line is of another version");
+  if (fields.count("sweep") != 1) throw std::runtime_error("its first line has another version");
   SweepPlan plan{.recipe = fields.text("recipe"),
                  .overrides = fields.texts("overrides"),
                  .folder = fields.text("folder"),
@@ -165,7 +165,7 @@ SweepPlan plan_from(const std::string& line) {
   return plan;
 }
 
-/// Throws std::runtime_error for a line that is not an event.
+/// Applies a line of the journal to `plan`. Throws std::runtime_error if it is not an event.
 void see_event(const std::string& line, SweepPlan& plan) {
   const Json json = parse_json<Json>(line);
   const Fields fields(json, "a line");
@@ -201,7 +201,7 @@ void see_event(const std::string& line, SweepPlan& plan) {
 
 struct ReadJournal {
   SweepPlan plan;
-  std::string text;  // its complete lines
+  std::string text;  // the complete lines
 };
 
 Result<ReadJournal> read_journal(const fs::path& folder) {
@@ -212,7 +212,7 @@ Result<ReadJournal> read_journal(const fs::path& folder) {
                       {},
                       "",
                       "'" + folder.string() + "' contains no sweep",
-                      "name the folder that `retort sweep` printed; it holds sweep.jsonl"};
+                      "name the folder that `retort sweep` printed; it contains sweep.jsonl"};
   }
   ReadJournal journal;
   std::size_t number = 0;
@@ -227,7 +227,7 @@ Result<ReadJournal> read_journal(const fs::path& folder) {
           {},
           "",
           "'" + path.string() + "', line " + std::to_string(number) + ": " + error.what(),
-          "remove the line if the file was edited; the runs next to it do not depend on it"};
+          "remove the line if the file was edited; the run folders do not depend on it"};
     }
     journal.text += line + "\n";
   }
@@ -268,7 +268,7 @@ Result<SweepJournal> SweepJournal::reopen(const fs::path& folder, Storage& stora
   if (!before) return before.errors();
   auto lock = lock_sweep(folder, std::move(options));
   if (!lock) return lock.errors();
-  auto read = read_journal(folder);  // again: the process that held the lock may have written
+  auto read = read_journal(folder);  // again, since the previous owner of the lock may have written
                                      // meanwhile
   if (!read) return read.errors();
   SweepJournal journal(folder, std::move(read->plan), *std::move(lock));

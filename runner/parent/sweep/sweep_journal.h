@@ -16,19 +16,19 @@
 
 namespace runner {
 
-/// `sweep.asha`: when to compare trials while they run.
+/// `sweep.asha`: when to compare trials while they are running.
 struct AshaOptions {
-  std::string metric;       ///< its name or "node:name"; for a loss or error, smaller is better
-  std::int64_t first = 1;   ///< number of its values at the first rung
-  std::int64_t factor = 3;  ///< ratio of values from one rung to the next; one of this many trials
-                            ///< continues
-  std::optional<std::int64_t> last;  ///< number of values at the last possible rung; nullopt: no
-                                     ///< limit
+  std::string metric;      ///< "name" or "node:name"; for a loss or error, smaller is better
+  std::int64_t first = 1;  ///< number of metric values at the first rung
+  /// Ratio of values from one rung to the next; one in `factor` trials continues.
+  std::int64_t factor = 3;
+  /// Number of values at the last rung; nullopt: no limit.
+  std::optional<std::int64_t> last;
 
   friend bool operator==(const AshaOptions&, const AshaOptions&) = default;
 };
 
-/// A value of the metric at a rung; rungs count from 0.
+/// A trial's metric value at a rung; rungs are numbered from 0.
 struct RungValue {
   std::uint64_t trial;
   std::size_t rung;
@@ -37,17 +37,16 @@ struct RungValue {
 
 /// Asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter
 /// Tuning", 2020), the variant that stops trials: of all trials that have reached a rung so far,
-/// the best 1/`factor` continue, at least one. It waits for no trial, so its decisions depend only
-/// on the values in the order in which they arrive.
+/// the best 1/`factor` continue, but at least one. It never waits for a trial, so its decisions
+/// depend only on the values and the order in which they arrive.
 class Asha {
  public:
   Asha(const AshaOptions& options, bool is_smaller_better)
       : options_(options), is_smaller_better_(is_smaller_better) {}
 
-  /// The rung of a trial with that many values of the metric; nullopt: it is between two rungs.
+  /// Returns the rung of a trial with `values` metric values; nullopt: it is between two rungs.
   std::optional<std::size_t> rung_at(std::int64_t values) const;
-  /// True if the trial that has reached that rung with that value should stop. NaN is worse than
-  /// anything.
+  /// True if the trial should stop after `reached`. NaN is worse than any other value.
   bool stops(const RungValue& reached);
 
  private:
@@ -59,69 +58,71 @@ class Asha {
 /// The state of a trial of a sweep.
 enum class TrialState { kWaiting, kRunning, kFinished, kFailed, kInterrupted, kStopped };
 
-/// "waiting", "running", "finished", "failed", "interrupted", and "stopped" (early, because others
-/// were better).
+/// Returns "waiting", "running", "finished", "failed", "interrupted", or "stopped" (early, because
+/// other trials were better).
 std::string_view name(TrialState state);
-/// nullopt if no state has that name.
+/// Returns the state with that name; nullopt if there is none.
 std::optional<TrialState> trial_state_named(std::string_view name);
 
-/// One trial of a sweep, and how it went so far.
+/// A trial of a sweep and its state so far.
 struct Trial {
-  std::uint64_t number = 0;  ///< from 0, in the order of the whole sweep; also the name of its
-                             ///< folder
-  std::string hash;          ///< of its resolved recipe
+  /// Counts from 0, in the order of the whole sweep; also the name of the trial's folder.
+  std::uint64_t number = 0;
+  std::string hash;                   ///< hash of its resolved recipe
   std::vector<std::string> settings;  ///< its overrides, "train.epochs=5", without secrets
   TrialState state = TrialState::kWaiting;
   int attempts = 0;       ///< number of times it was started
-  int exit = 0;           ///< of its last attempt
-  double seconds = 0;     ///< of all attempts that have ended
+  int exit = 0;           ///< exit code of its last attempt
+  double seconds = 0;     ///< total of all attempts that have ended
   bool is_open = false;   ///< it is unknown how its last attempt ended
   double ran_before = 0;  ///< seconds of work in its run's record when the open attempt began
-  double lost = 0;        ///< the part of `seconds` from an open attempt that is no longer followed
-  std::string reason;     ///< why it failed, a line; may be empty
-  bool is_doubtful = false;  ///< it has ended, but the machine went down before its files were
-                             ///< known to be on the disk
-  std::vector<double> rungs = {};         ///< values at which it was compared with others (Asha)
-  std::optional<std::uint64_t> ask = {};  ///< for a sampler's trial: which ask it answered
-                                          ///< (ask_tell.h)
+  /// The part of `seconds` from an open attempt that is no longer followed.
+  double lost = 0;
+  std::string reason;  ///< why it failed, in one line; may be empty
+  /// It has ended, but the machine went down before its files were known to be on disk.
+  bool is_doubtful = false;
+  std::vector<double> rungs = {};  ///< values at which it was compared with others (Asha)
+  /// For a sampler's trial: the number of the ask that led to it (ask_tell.h).
+  std::optional<std::uint64_t> ask = {};
 };
 
-/// The settings of trial `number` that not all trials share, for a message: " (seed=1
+/// Returns the settings of trial `number` that not all trials share, for messages: " (seed=1
 /// train.epochs=5)"; empty if there are none.
 std::string own_settings(const std::vector<Trial>& trials, std::uint64_t number);
 
-/// The definition of a sweep as it was begun.
+/// The definition of a sweep at its start, and the state of its trials.
 struct SweepPlan {
   std::string recipe;                  ///< as the command line named it
   std::vector<std::string> overrides;  ///< as typed, without secrets
   std::filesystem::path folder;        ///< base of the recipe's relative paths
   std::vector<Trial> trials;           ///< all of them, numbered from 0
   std::optional<AshaOptions> asha = {};
-  bool is_asked = false;  ///< a sampler chooses its trials, and there are none at first
-                          ///< (ask_tell.h)
-  std::string boot = {};  ///< the system's boot_id when the last line was written; empty: not known
+  /// A sampler chooses the trials, so there are none at first (ask_tell.h).
+  bool is_asked = false;
+  /// The system's boot_id when the last line was written; empty: unknown.
+  std::string boot = {};
   std::vector<std::uint64_t> unflushed = {};  ///< trials that have ended since the last flush
-  std::vector<RungValue> rungs =
-      {};  ///< values that trials reached, in the order in which they were compared
-  std::filesystem::path recipe_folder = {};  ///< of the recipe's own file; empty: not known
+  /// Values at which trials were compared, in the order of the comparisons.
+  std::vector<RungValue> rungs = {};
+  std::filesystem::path recipe_folder = {};  ///< of the recipe's own file; empty: unknown
 };
 
-/// The journal of a sweep, sweep.jsonl: a line that defines the sweep, then one for each event of a
-/// trial. It only grows, and decides what is still to be done. The writing process holds the lock
-/// on the sweep's folder (folder_lock.h), so no other process can continue the sweep meanwhile, on
-/// any machine.
+/// The journal of a sweep, sweep.jsonl: a line that defines the sweep, then a line for each event
+/// of a trial. It only grows, and determines what remains to be done. The writing process holds the
+/// lock on the sweep's folder (folder_lock.h), so no other process, on any machine, can continue
+/// the sweep meanwhile.
 class SweepJournal {
  public:
-  /// The journal of a new sweep in `folder`, which was made for it (SweepLayout) and has no
-  /// journal. Throws WriteError.
+  /// Creates the journal of a new sweep in `folder`, which was created for it (SweepLayout) and has
+  /// no journal. Throws WriteError.
   static SweepJournal make(std::filesystem::path folder, SweepPlan plan, Storage& storage = disk());
   /// Opens the sweep in `folder` to continue it; trials that were running become interrupted.
-  /// kNoRun if there is none, kDamagedRecord if its first line cannot be read, kRunBusy if a
-  /// process works on it. A last line that was cut off is dropped.
+  /// kNoRun if there is none, kDamagedRecord if its first line cannot be read, kRunBusy if another
+  /// process is working on it. Drops a last line that was cut off.
   static Result<SweepJournal> reopen(const std::filesystem::path& folder, Storage& storage = disk(),
                                      Lease::Options options = {});
-  /// Reads the journal in `folder`, even if a process works on it. Errors as for reopen(), except
-  /// kRunBusy.
+  /// Reads the journal in `folder`, even if a process is working on it. Errors as for reopen(),
+  /// except kRunBusy.
   static Result<SweepPlan> read(const std::filesystem::path& folder);
 
   const std::filesystem::path& folder() const { return folder_; }
@@ -129,20 +130,20 @@ class SweepJournal {
   const std::vector<Trial>& trials() const { return plan_.trials; }
 
   /// The following functions throw WriteError. add() assigns the next trial number and returns it;
-  /// `ask` is the number of the sampler's request that led to the trial, if any.
+  /// `ask` is the number of the sampler's ask that led to the trial, if any.
   std::uint64_t add(std::string hash, std::vector<std::string> settings,
                     std::optional<std::uint64_t> ask = {});
   void started(std::uint64_t trial);
-  /// How long an attempt without a known end has been at work, by the record of its run; 0: there
-  /// is no record.
+  /// Returns how long an attempt without a known end has worked, according to the record of its
+  /// run; 0: there is no record.
   double seconds_of_open_attempt(const Trial& trial) const;
-  /// A trial has reached its next rung with that value.
+  /// Records that a trial has reached its next rung with `value`.
   void reached(std::uint64_t trial, double value);
   void ended(std::uint64_t trial, TrialState state, int exit, double seconds,
              const std::string& reason = "");
-  /// Makes everything written so far here and in the sweep's folder survive a power cut. If the
-  /// machine goes down before that, trials that have ended since the last flush are doubtful, and
-  /// interrupted.
+  /// Makes everything written so far, here and in the sweep's folder, survive a power failure. If
+  /// the machine goes down before that, trials that have ended since the last flush are doubtful
+  /// and become interrupted.
   void flush();
 
  private:
@@ -183,7 +184,7 @@ class SweepLayout {
   std::filesystem::path folder_;
 };
 
-/// The recipe that a trial was begun with; nullopt if its file is missing or is not YAML.
+/// Returns the recipe that a trial was begun with; nullopt if its file is missing or is not YAML.
 std::optional<Value> trial_recipe(const SweepLayout& layout, std::uint64_t trial, Sources& sources);
 
 }  // namespace runner

@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Splits "+train.epochs=5"; "~memory" sets nothing: its value is "~".
+/// Splits "+train.epochs=5" into key and value; "~memory" removes a key, so its value is "~".
 std::pair<std::string, std::string> key_and_value(const std::string& setting) {
   const std::size_t begin = setting.find_first_not_of("+~");
   if (begin == setting.npos) return {setting, ""};
@@ -34,7 +34,7 @@ std::pair<std::string, std::string> key_and_value(const std::string& setting) {
   return {setting.substr(begin, equals - begin), setting.substr(equals + 1)};
 }
 
-/// The metrics in the summary.json of a run.
+/// Returns the metrics in the summary.json of a run.
 RunMetrics metrics_of_run(const std::filesystem::path& run) {
   std::ifstream file = open_regular(RunLayout(run).summary());
   return run_metrics(parse_json<Json>(file));
@@ -42,8 +42,8 @@ RunMetrics metrics_of_run(const std::filesystem::path& run) {
 
 bool is_of_evaluation(const std::string& metric) { return metric.find("evaluate/") != metric.npos; }
 
-/// The metric that most trainings of trials monitor, the first of equals; empty if none names or
-/// has measured one.
+/// Returns the metric that most trials monitor, the first if several are equally common; empty if
+/// no trial has measured the metric that it monitors.
 std::string monitored_by_most(const std::vector<std::string>& monitors) {
   std::string most;
   for (const std::string& one : monitors)
@@ -66,8 +66,8 @@ Objective chosen_objective(const std::vector<std::string>& metrics,
   return objective;
 }
 
-/// The factor of the standard error in a 95 % interval: Student's t with that many degrees of
-/// freedom.
+/// Returns the factor of the standard error for a 95 % interval: Student's t for that many degrees
+/// of freedom.
 double student_t(std::size_t freedom) {
   constexpr std::array<double, 30> kTable = {
       12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
@@ -92,8 +92,8 @@ TrialMean mean_of(std::string what, const std::vector<double>& values) {
   return result;
 }
 
-/// Means of the objective over finished trials, grouped by the text that `label` returns for a
-/// trial, in order of first appearance.
+/// Returns the mean of the objective over finished trials for each group that has the same `label`,
+/// in order of first appearance.
 std::vector<TrialMean> means_by(const SweepResults& results, const auto& label) {
   std::vector<std::pair<std::string, std::vector<double>>> groups;
   for (const TrialResult& one : results.trials) {
@@ -165,7 +165,7 @@ SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& p
   std::map<std::string, std::set<std::string>> values;
   std::vector<std::string> keys;
   std::set<std::string> measured;
-  std::vector<std::string> monitors;  // the measured ones, of each trial
+  std::vector<std::string> monitors;  // the monitored metric of each trial that has measured it
   for (const Trial& trial : trials) {
     TrialResult one{.trial = trial, .settings = {}, .metrics = {}};
     if (trial.state != TrialState::kStopped) {
@@ -237,7 +237,7 @@ namespace {
 
 constexpr std::size_t kShownMetrics = 4, kShownTrials = 200;
 
-/// With four significant digits.
+/// Returns `value` with four significant digits.
 std::string four_digits(double value) {
   if (!std::isfinite(value)) return decimal(value, 0);
   const double size = std::abs(value);
@@ -245,7 +245,8 @@ std::string four_digits(double value) {
                                                    : decimal(value, size < 10 ? 4 : 2);
 }
 
-/// The objective, then the most important metrics, those of an evaluation before a validation's.
+/// Returns the objective, then the most important metrics, with evaluation metrics before
+/// validation metrics.
 std::vector<std::string> shown_metrics(const SweepResults& results) {
   std::vector<std::string> shown;
   if (results.objective) shown.push_back(results.objective->metric);

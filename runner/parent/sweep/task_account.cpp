@@ -24,7 +24,7 @@ std::string account_line(const TaskEvent& event) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-/// Throws std::runtime_error.
+/// Reads an event from a line. Throws std::runtime_error if it is not valid.
 TaskEvent event_from(const std::string& line) {
   const auto json = parse_json<nlohmann::ordered_json>(line);
   const JsonFields<nlohmann::ordered_json> fields(json, "a line of a task");
@@ -52,7 +52,7 @@ ReadAccount read_account(const std::filesystem::path& path) {
       account.events.push_back(event_from(line));
       account.text += line + "\n";
     } catch (const std::runtime_error&) {
-      // From a machine that lost power: its run has the rest.
+      // The machine lost power; the record of the run has the rest.
     }
   }
   return account;

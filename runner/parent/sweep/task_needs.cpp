@@ -69,8 +69,8 @@ namespace {
 
 constexpr std::int64_t kAssumedCores = 4;
 constexpr std::size_t kPlannedTrials = 8;
-constexpr std::int64_t kBesideTensors = std::int64_t{1}
-                                        << 30;  // programs, libraries, images in flight
+// Memory for programs, libraries and images in flight.
+constexpr std::int64_t kBesideTensors = std::int64_t{1} << 30;
 constexpr std::chrono::minutes kPlanTime(10);
 
 const std::int64_t* integer_at(const Value& recipe, const char* key) {
@@ -78,13 +78,14 @@ const std::int64_t* integer_at(const Value& recipe, const char* key) {
   return value ? std::get_if<std::int64_t>(&value->data) : nullptr;
 }
 
-/// `auto` uses a GPU if there is one, and a cluster shows only GPUs that were requested.
+/// True if the trial may use a GPU. With `auto`, a GPU is used if there is one, and a cluster shows
+/// only the GPUs that were requested.
 bool wants_gpu(const Value& recipe) {
   const Value* const select = at_key(recipe, "device.select");
   return select && select->text() && (select->says("auto") || select->text()->starts_with("cuda"));
 }
 
-/// The peak of a trial by its plan; nullopt if it has none.
+/// Returns the planned peak of a trial; nullopt if it cannot be planned.
 std::optional<std::int64_t> planned_bytes(const std::filesystem::path& recipe,
                                           const std::filesystem::path& program,
                                           ClusterCommands& commands) {
@@ -99,13 +100,13 @@ std::optional<std::int64_t> planned_bytes(const std::filesystem::path& recipe,
   return json[bytes].get<std::int64_t>();
 }
 
-/// The cores that a recipe's threads take on each of `nodes` machines.
+/// Returns the cores that a recipe's threads use on each of `nodes` machines.
 std::int64_t cores_by_threads(const Value& recipe, std::int64_t nodes) {
   const auto* const threads = integer_at(recipe, "threads");
   return threads ? *threads * std::max<std::int64_t>(1, ranks_of(recipe) / nodes) : kAssumedCores;
 }
 
-/// Indices from the first trial to the last, evenly spaced.
+/// Returns evenly spaced indices, from the first trial to the last.
 std::vector<std::uint64_t> spread(std::size_t trials) {
   std::vector<std::uint64_t> numbers;
   const std::size_t count = std::min(trials, kPlannedTrials);
@@ -167,8 +168,8 @@ TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal&
                      const TrialSurroundings& surroundings, ClusterCommands& commands) {
   const SweepLayout layout(journal.folder());
   TaskNeeds needs;
-  const auto number = [&](const char* key,
-                          std::int64_t otherwise) {  // "auto": the file was edited since
+  // Returns the number at `key`, or `otherwise` for "auto", which an edited file may contain.
+  const auto number = [&](const char* key, std::int64_t otherwise) {
     return settings.at(key).is_number() ? settings.at(key).get<std::int64_t>() : otherwise;
   };
   needs.cores = number("cores", kAssumedCores);
@@ -197,7 +198,7 @@ TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal&
     needs.memory_bytes = (most + kBesideTensors) * needs.ranks_on_node;
     if (surroundings.verbosity != Verbosity::kQuiet) {
       surroundings.err << "memory of a task: " << size_text(*needs.memory_bytes)
-                       << ", by the plans of " << planned.size() << " of "
+                       << ", from the plans of " << planned.size() << " of "
                        << journal.trials().size() << " trials" << std::endl;
     }
   }

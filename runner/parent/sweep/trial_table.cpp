@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kSilence = 120;
 constexpr std::chrono::seconds kRedraw(1);
-constexpr std::size_t kDrawnTrials = 16;  // shown below the messages, however high the terminal is
+constexpr std::size_t kDrawnTrials = 16;  // maximum below the messages, even on a tall terminal
 
 std::string silence_text(const RunProgress& run) {
   return run.silent_seconds >= kSilence ? ", silent for " + duration_text(run.silent_seconds) : "";
@@ -40,13 +40,13 @@ std::string time_left(const RunProgress& run) {
   return run.seconds_left ? duration_text(*run.seconds_left) : "";
 }
 
-/// By the journal, unless something newer is known.
+/// True if the trial has ended according to the journal; its run may have newer information.
 bool is_ended(const Trial& trial) {
   return trial.state == TrialState::kFinished || trial.state == TrialState::kFailed ||
          trial.state == TrialState::kStopped;
 }
 
-/// Sort order: running, failed, interrupted, waiting, finished.
+/// Returns the sort order: running, failed, interrupted, waiting, finished.
 int urgency(const TrialProgress& one) {
   if (one.is_over()) return one.trial.state == TrialState::kFailed ? 1 : 4;
   if (one.is_at_work()) return 0;
@@ -66,7 +66,7 @@ std::string counts_text(const std::vector<TrialProgress>& trials) {
   return text + "\n";
 }
 
-/// Indices in `trials` of those that are shown if there is room for `most`, ascending.
+/// Returns the indices of the trials to show if there is room for `most`, ascending.
 std::vector<std::size_t> shown_trials(const std::vector<TrialProgress>& trials, std::size_t most) {
   std::vector<std::size_t> shown(trials.size());
   std::iota(shown.begin(), shown.end(), std::size_t{0});
@@ -143,7 +143,7 @@ std::string trials_text(const std::vector<TrialProgress>& trials, std::size_t mo
       settings = printable(settings.substr(2, settings.size() - 3));  // " (seed=1)"
     rows.push_back({std::to_string(one.trial.number), one.state(), epoch_text(one.run),
                     metric_of(one.run), memory_text(one.run), time_left(one.run),
-                    settings});  // the longest column comes last: it may be cut
+                    settings});  // the longest column comes last because it may be cut
     for (std::string& cell : rows.back())
       if (cell.empty()) cell = "–";
   }
@@ -155,7 +155,7 @@ std::string trial_line(const TrialProgress& trial) {
 }
 
 std::string run_line(const RunProgress& run) {
-  return (run.status.empty() ? "not begun" : printable(run.status)) + silence_text(run) +
+  return (run.status.empty() ? "not started" : printable(run.status)) + silence_text(run) +
          words_of(run);
 }
 

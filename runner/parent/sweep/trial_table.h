@@ -17,42 +17,44 @@
 
 namespace runner {
 
-/// A trial and how far its run is.
+/// A trial and the progress of its run.
 struct TrialProgress {
   Trial trial;
   RunProgress run;
 
-  /// The state to show: the journal's, or "finished" if the run already says so. "silent" is added
-  /// if a running trial has not measured anything for two minutes.
+  /// Returns the state to show: the journal's, or "finished" if the run's record already says so.
+  /// Adds "silent" if a running trial has measured nothing for two minutes.
   std::string state() const;
   bool is_over() const;
   bool is_at_work() const;
-  /// True if the journal says so, or if its run does, which was killed together with the sweep.
+  /// True if the trial is interrupted according to the journal, or according to its run, which was
+  /// killed together with the sweep.
   bool is_interrupted() const;
 };
 
-/// The trials of the sweep in `folder`, read from their folders. With `most`, reads only the runs
-/// that trials_text() with that limit shows; the others keep the journal's state.
+/// Reads the progress of `trials` of the sweep in `folder`. With `most`, reads only the runs that
+/// trials_text() with that limit shows; the other trials keep the journal's state.
 std::vector<TrialProgress> trials_progress(const std::filesystem::path& folder,
                                            const std::vector<Trial>& trials,
                                            std::optional<std::size_t> most = {});
 
-/// A table with trial, state, settings, epoch, metric, memory and ETA, and a last line with the
-/// counts of all trials. If there are more than `most`, it shows running and failed ones first.
-/// With 0 it is only the last line.
+/// Returns a table with trial, state, settings, epoch, metric, memory and ETA, and a last line with
+/// the counts of all trials. If there are more than `most`, shows running and failed trials first.
+/// With 0, returns only the last line.
 std::string trials_text(const std::vector<TrialProgress>& trials, std::size_t most);
-/// How many trials the table may show on a terminal with that many rows without scrolling: below a
-/// head, above the counts and the cursor.
+/// Returns how many trials the table can show on a terminal with that many rows without scrolling,
+/// leaving room for the heading, the counts and the cursor.
 std::size_t trials_on_terminal(int rows);
 
-/// One trial in a line, for output that is not a terminal: "trial 3  running  epoch 2/10
+/// Returns one trial as a line, for output that is not a terminal: "trial 3  running  epoch 2/10
 /// validation/accuracy 0.8125".
 std::string trial_line(const TrialProgress& trial);
-/// A run alone: "running  train  epoch 2/10  validation/accuracy 0.8125  29 MiB  ETA 0:01:02".
+/// Returns a run as a line: "running  train  epoch 2/10  validation/accuracy 0.8125  29 MiB  ETA
+/// 0:01:02".
 std::string run_line(const RunProgress& run);
 
-/// The table of the trials below a sweep's messages, redrawn every second. Draws nothing if stderr
-/// is not a terminal, or if quiet. Everything is borrowed.
+/// The table of trials below a sweep's messages, redrawn every second. Draws nothing if stderr is
+/// not a terminal, or with quiet verbosity. All arguments are borrowed.
 class LiveTrials {
  public:
   LiveTrials(
@@ -62,7 +64,8 @@ class LiveTrials {
   ~LiveTrials() { text_.clear(); }
   /// Prints a line above the table.
   void say(const std::string& line);
-  /// Draws the table if it is due. Returns when to call again; nullopt if it is never drawn.
+  /// Draws the table if it is due. Returns the time until the next call; nullopt if it is never
+  /// drawn.
   std::optional<std::chrono::milliseconds> tick();
 
  private:

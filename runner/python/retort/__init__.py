@@ -1,6 +1,6 @@
 """Retort from Python: `retort.run("classify", {"data.root": "photos"})`. docs/python.md describes it.
 
-Everything is done by the program `retort`, of which this package reads the JSON. It needs nothing but Python.
+The program `retort` does all the work; this package reads its JSON output. It needs only Python.
 """
 from .errors import (
     DataError,

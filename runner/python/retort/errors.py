@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions that hold the program's diagnostics."""
+"""Exceptions that contain the program's diagnostics."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One error or warning and its place. `retort explain CODE` says more about it."""
+    """An error or warning and its place. `retort explain CODE` explains it."""
 
     severity: str  # error or warning
     code: str  # such as E0203
@@ -44,7 +44,7 @@ class Diagnostic:
     notes: tuple[Note, ...] = ()
 
     def __str__(self) -> str:
-        """As the program prints it, without the quoted line."""
+        """The text that the program prints, without the quoted line."""
         head = f"{_place(self.file, self.line, self.column)}{self.severity}[{self.code}]: {self.message}"
         lines = [head + (f" [{self.pointer}]" if self.pointer else "")]
         if self.help:
@@ -53,7 +53,7 @@ class Diagnostic:
 
 
 def diagnostic_of(json: dict[str, Any], temporary: str | None = None) -> Diagnostic:
-    """`temporary`: a file that the caller has never seen, so that its lines say nothing."""
+    """Converts the JSON of a diagnostic. Omits places in the file `temporary`, which the caller has never seen."""
 
     def place(item: dict[str, Any]) -> tuple[str | None, int, int]:
         return (None, 0, 0) if item["file"] == temporary else (item["file"], item["line"], item["column"])
@@ -65,11 +65,11 @@ def diagnostic_of(json: dict[str, Any], temporary: str | None = None) -> Diagnos
 
 
 class RetortWarning(UserWarning):
-    """A warning of the program."""
+    """A warning from the program."""
 
 
 class RetortError(Exception):
-    """The program ended with an error; the class says with which exit code."""
+    """The program ended with an error. Each exit code has its own class."""
 
     def __init__(
         self,
@@ -80,14 +80,14 @@ class RetortError(Exception):
         sweep: Sweep | None = None,
     ):
         super().__init__(message)
-        self.exit_code = exit_code  # 0: the error is of this package
-        self.diagnostics = tuple(diagnostics)  # the errors, in the order of the program
-        self.run = run  # what the record holds, if a run has left one
+        self.exit_code = exit_code  # 0: an error of this package
+        self.diagnostics = tuple(diagnostics)  # the errors, in the order in which the program reports them
+        self.run = run  # the run, if it has left a record
         self.sweep = sweep
 
 
 class ProgramError(RetortError):
-    """The program cannot be found or started, was killed, or is of another version."""
+    """The program cannot be found or started, was killed, or has another version."""
 
 
 class RunFailed(RetortError):
@@ -99,11 +99,11 @@ class TrialsFailed(RetortError):
 
 
 class UsageError(RetortError):
-    """64: the command line cannot be read, a filter for example."""
+    """64: the command line is invalid, for example a filter."""
 
 
 class DataError(RetortError):
-    """65: the data, or a record, are damaged or do not fit."""
+    """65: the data or a record are damaged or unsuitable."""
 
 
 class MissingError(RetortError):
@@ -123,7 +123,7 @@ class OutputError(RetortError):
 
 
 class RunStopped(RetortError):
-    """75, 130, 143: a signal from elsewhere stopped the run; after a save if `exit_code` is 75."""
+    """75, 130, 143: a signal from outside stopped the run; it was saved if `exit_code` is 75."""
 
 
 class RecipeError(RetortError):
@@ -131,7 +131,7 @@ class RecipeError(RetortError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """KeyboardInterrupt after the run or sweep has been stopped. `run.resume()` continues it."""
+    """Raised when KeyboardInterrupt has stopped a run or sweep. `run.resume()` continues it."""
 
     def __init__(self, message: str, run: Run | None = None, sweep: Sweep | None = None):
         super().__init__(message)

@@ -9,13 +9,13 @@ from .errors import Diagnostic
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another way of computing the same, with the overrides that ask for it."""
+    """Another way to compute the same result, with the overrides that select it."""
 
     overrides: tuple[str, ...]
-    exactness: str  # bit: the same bits; exact: the same in exact arithmetic
+    exactness: str  # bit: the same bit for bit; exact: the same in exact arithmetic
     needed: int
     relative_flops: float
-    refused: str | None  # why it is not offered
+    refused: str | None  # why it cannot be used; None: it can
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class NodePlan:
     device: str
     threads: int
     needed: int  # at the peak
-    live: int  # of these, in tensors
+    live: int  # of these, in live tensors
     reserved: int  # of these, by the allocator
     budget: int | None  # None: no limit is known
     budget_from: str
     fits: bool
     must_fit: bool  # False: it runs even if it does not fit
     alternatives: tuple[Alternative, ...]
-    details: dict[str, Any] = field(repr=False)  # all that `retort plan --json` says: plan.json in schemas/output
+    details: dict[str, Any] = field(repr=False)  # the output of `retort plan --json`: schemas/output/plan.json
 
     def __str__(self) -> str:
         budget = "no limit is known" if self.budget is None else f"of {bytes_text(self.budget)} ({self.budget_from})"
@@ -42,10 +42,10 @@ class NodePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plans of a run's nodes. `plan["train"]` is the one of a node."""
+    """The plans of a run's nodes. `plan["train"]` is the plan of the node train."""
 
     nodes: tuple[NodePlan, ...]
-    diagnostics: tuple[Diagnostic, ...]  # why it does not fit
+    diagnostics: tuple[Diagnostic, ...]  # why the plan does not fit
 
     @property
     def fits(self) -> bool:
@@ -53,14 +53,14 @@ class Plan:
 
     @property
     def peak(self) -> NodePlan | None:
-        """The plan of the node that needs the most; None: nothing was planned."""
+        """The plan of the node that needs the most memory; None: nothing was planned."""
         return max(self.nodes, key=lambda plan: plan.needed, default=None)
 
     def __getitem__(self, node: str) -> NodePlan:
         for plan in self.nodes:
             if plan.node == node:
                 return plan
-        raise KeyError(f"no plan is of {node!r}; there are: {', '.join(plan.node for plan in self.nodes)}")
+        raise KeyError(f"there is no plan of {node!r}, only of: {', '.join(plan.node for plan in self.nodes)}")
 
     def __str__(self) -> str:
         return "\n".join(map(str, [*self.nodes, *self.diagnostics]))

@@ -1,4 +1,4 @@
-"""Python values as overrides of a recipe: `{"train.epochs": 5}` is `train.epochs=5`."""
+"""Converts Python values to overrides of a recipe: `{"train.epochs": 5}` becomes `train.epochs=5`."""
 from __future__ import annotations
 
 import os
@@ -8,14 +8,14 @@ from typing import Any, Union
 
 Override = Union[str, Mapping[str, Any]]
 
-# Texts that mean themselves without quotes.
+# Strings that need no quotes.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*", re.ASCII)
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 _WORDS = {"true", "false", "null", "nan", "inf"}
 
 
 class Choice:
-    """Values for one key of a sweep, made by `choice(a, b)`."""
+    """Values for one key of a sweep, created by `choice(a, b)`."""
 
     def __init__(self, values: Iterable[Any]):
         self.values = tuple(values)
@@ -32,7 +32,7 @@ def choice(*values: Any) -> Choice:
 
 
 def rendered(overrides: Iterable[Override], values: Mapping[str, Any]) -> list[str]:
-    """Overrides as the command line takes them: texts as they are, then the values of mappings and keywords."""
+    """Overrides in command-line form: strings unchanged, then the values of mappings and keywords."""
     words = []
     for override in overrides:
         if isinstance(override, str):
@@ -40,7 +40,7 @@ def rendered(overrides: Iterable[Override], values: Mapping[str, Any]) -> list[s
         elif isinstance(override, Mapping):
             words += [_override(key, value) for key, value in override.items()]
         else:
-            raise TypeError(f"an override is a text such as 'train.epochs=5' or a mapping, not {override!r}")
+            raise TypeError(f"an override must be a string such as 'train.epochs=5' or a mapping, not {override!r}")
     return words + [_override(key, value) for key, value in values.items()]
 
 
@@ -59,14 +59,14 @@ def _swept(key: str, value: Any) -> str:
 
 
 def plain_value(key: str, value: Any) -> Any:
-    """`value` as None, bool, int, float, str, list or dict, which recipes hold."""
+    """Converts `value` to a type that recipes can contain: None, bool, int, float, str, list or dict."""
     if value is None or isinstance(value, (bool, int, float, str, list, tuple, Mapping)):
         return value
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
-    if hasattr(value, "tolist"):  # an array, a tensor or a number of numpy or torch
+    if hasattr(value, "tolist"):  # an array, a tensor or a number from numpy or torch
         return value.tolist()
-    raise TypeError(f"{key}: a recipe cannot hold a {type(value).__name__}")
+    raise TypeError(f"{key}: a recipe cannot contain a {type(value).__name__}")
 
 
 def _value(key: str, value: Any) -> str:
@@ -88,14 +88,14 @@ def _value(key: str, value: Any) -> str:
 
 def _key(key: str, name: Any) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"{key}: the keys of a mapping are texts, not {name!r}")
+        raise TypeError(f"{key}: the keys of a mapping must be strings, not {name!r}")
     return _text(name, _PLAIN_KEY)
 
 
 def _text(text: str, plain: re.Pattern[str]) -> str:
     if "\0" in text:
-        raise ValueError("a text in an override cannot hold a null character")
+        raise ValueError("a string in an override cannot contain a null character")
     if plain.fullmatch(text) and text.lower() not in _WORDS:
         return text
-    # Backslashes before a quote, or at the end, count twice; elsewhere they are themselves.
+    # Backslashes are doubled before a quote and at the end; elsewhere they stay as they are.
     return "'" + re.sub(r"(\\*)('|\Z)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), text) + "'"

@@ -1,4 +1,4 @@
-"""The program `retort`: where it is, and what it answers."""
+"""Finds and calls the program `retort`, and reads its output."""
 from __future__ import annotations
 
 import collections
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from .run_folder import Run
     from .sweep_folder import Sweep
 
-# The documents of --json that this package reads. A higher number would be misunderstood.
+# The --json documents that this package can read, with their versions.
 KNOWN_SCHEMAS = frozenset(
     ["errors/1", "export/1", "plan/1", "predict/1", "run/1", "runs_ls/1", "runs_show/1", "sweep_results/1", "validate/1"]
 )
 
 
 def find_program() -> str:
-    """The path of `retort`: the variable RETORT, else the one installed with this package, else from PATH."""
+    """Returns the path of `retort`: from the variable RETORT, else installed with this package, else from PATH."""
     if chosen := os.environ.get("RETORT"):
         if found := shutil.which(chosen):
             return found
-        raise ProgramError(f"the variable RETORT is {chosen!r}, which is no program")
-    # Of lib/python3.x/site-packages/retort or share/retort/python/retort, the folder that has bin/; and pip's --target.
+        raise ProgramError(f"the variable RETORT is {chosen!r}, which is not a program")
+    # The folder with bin/ above lib/python3.x/site-packages/retort or share/retort/python/retort, or that of pip --target.
     above = pathlib.Path(__file__).parents
     for prefix in (above[min(4, len(above) - 1)], above[1], pathlib.Path(sys.prefix)):
         if os.access(prefix / "bin/retort", os.X_OK):
@@ -47,40 +47,40 @@ def find_program() -> str:
     )
 
 
-# Endings that the program does not count as errors.
+# Exit codes that come without errors in the output.
 _WITHOUT_ERRORS = {
-    3: "some trials failed; the `reason` of each says why",
-    75: "a signal stopped it after a save; `resume()` continues",
+    3: "some trials failed; see the `reason` of each",
+    75: "a signal stopped it after a save; `resume()` continues it",
 }
 
 
 @dataclass
 class Answer:
-    """What the program printed, and how it ended."""
+    """The program's output and exit code."""
 
     exit_code: int
-    result: Any = None  # None: there are only errors
+    result: Any = None  # None: only errors
     errors: list[Diagnostic] = field(default_factory=list)
-    rows: list[dict[str, Any]] = field(default_factory=list)  # the lines before the document, of `predict`
+    rows: list[dict[str, Any]] = field(default_factory=list)  # for `predict`: the lines before the document
     is_interrupted: bool = False  # by KeyboardInterrupt
 
     def check(self, run: Run | None = None, sweep: Sweep | None = None) -> Any:
-        """The result, if all went well. Raises the error of the exit code otherwise."""
+        """Returns the result of a successful call. Otherwise raises the error for the exit code."""
         if self.is_interrupted:
             raise KeyboardInterrupt
         if self.exit_code == 0:
             return self.result
         kind = BY_EXIT_CODE.get(self.exit_code, RetortError)
         message = "\n".join(map(str, self.errors)) or _WITHOUT_ERRORS.get(self.exit_code)
-        raise kind(message or f"retort ended with {self.exit_code}", self.exit_code, self.errors, run, sweep)
+        raise kind(message or f"retort ended with exit code {self.exit_code}", self.exit_code, self.errors, run, sweep)
 
     def check_result(self) -> Any:
-        """The result, whatever errors come with it."""
+        """Returns the result even if there are errors; raises only if there is no result."""
         return self.check() if self.result is None or self.is_interrupted else self.result
 
 
 def flags(**named: Any) -> list[str]:
-    """`only="train", smoke=True, gpu=None` as --only=train --smoke."""
+    """Converts `only="train", smoke=True, gpu=None` to --only=train --smoke."""
     words = []
     for name, value in named.items():
         flag = "--" + name.replace("_", "-")
@@ -100,7 +100,7 @@ def reuse_flag(reuse: bool | None) -> list[str]:
 def call(
     verb: str, options: Sequence[str], words: Sequence[str], progress: Progress | None = None, temporary: str | None = None
 ) -> Answer:
-    """Runs `retort VERB`. `words` are never taken for flags. Warnings become Python's."""
+    """Runs `retort VERB`. `words` are never parsed as flags. Warnings become Python warnings."""
     command = [find_program(), verb, "--json", *options, "--", *words]
     shown = progress or Progress()
     with tempfile.TemporaryFile() as output:
@@ -123,10 +123,10 @@ def call(
 
 
 def _follow(process: subprocess.Popen[bytes], shown: Progress, said: collections.deque[str]) -> bool:
-    """Waits for the end, and says whether the user has interrupted it.
+    """Waits until the program ends. Returns True if the user has interrupted it.
 
-    The first interrupt asks for a save by TERM. A terminal has sent its own INT to both, and a second INT would end the
-    run at once: that is for the second interrupt.
+    On the first interrupt, sends SIGTERM to make the program save: the terminal has sent SIGINT to both processes, and
+    another SIGINT would end the run at once. The second interrupt sends SIGINT.
     """
     interrupts = 0
     try:
@@ -156,7 +156,7 @@ def _read(text: str, code: int, said: str, temporary: str | None) -> Answer:
         document, rows = _documents(text)
         schema = document["schema"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ProgramError(f"retort ended with {code}, and its answer cannot be read: {error}\n{said}") from error
+        raise ProgramError(f"retort ended with exit code {code}, and its output cannot be read: {error}\n{said}") from error
     if schema not in KNOWN_SCHEMAS:
         raise ProgramError(
             f"{find_program()} is retort {document.get('retort')}, which prints {schema}; "
@@ -169,7 +169,7 @@ def _read(text: str, code: int, said: str, temporary: str | None) -> Answer:
 
 
 def _frames_of_package() -> int:
-    """How many frames on the stack, before the user's, are of this package; the first is the caller's."""
+    """Returns the number of stack frames of this package, from the caller up to the user's code."""
     count = 0
     frame: types.FrameType | None = sys._getframe(1)
     while frame and frame.f_globals.get("__name__", "").split(".")[0] == __name__.split(".")[0]:
@@ -178,7 +178,7 @@ def _frames_of_package() -> int:
 
 
 def _documents(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The document, and the objects in lines before it."""
+    """Returns the JSON document and the objects on the lines before it."""
     if text.startswith("{\n"):
         return json.loads(text), []
     lines = [json.loads(line) for line in text.split("\n") if line]
@@ -188,5 +188,5 @@ def _documents(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def number(value: Any) -> Any:
-    """A number, of which JSON knows nan and the infinities as texts."""
+    """Converts a JSON value to a number; nan and infinities are strings in JSON."""
     return float(value) if value in ("nan", "inf", "-inf") else value

@@ -1,16 +1,16 @@
-"""Where the progress of a run is shown."""
+"""Shows the progress of a run."""
 from __future__ import annotations
 
 import sys
 from typing import IO, Any
 
-COLUMNS = 120  # of a notebook's line
+COLUMNS = 120  # width of a line in a notebook
 
 
 class Progress:
-    """Takes the lines that the program prints while it works. This one shows nothing."""
+    """Receives the lines that the program prints while it runs. This class shows nothing."""
 
-    inherits: IO[Any] | None = None  # a stream that the program writes to itself
+    inherits: IO[Any] | None = None  # a stream that the program writes to directly
 
     def show(self, line: str) -> None:
         pass
@@ -20,7 +20,7 @@ class Progress:
 
 
 class Terminal(Progress):
-    """The program draws its own line, with the seconds left."""
+    """Lets the program draw its own progress line."""
 
     def __init__(self) -> None:
         self.inherits = sys.stderr
@@ -32,7 +32,7 @@ class Lines(Progress):
 
 
 class OneLine(Progress):
-    """Each line in the place of the one before, as a notebook does after a carriage return."""
+    """Replaces each line with the next one, using a carriage return, which works in notebooks."""
 
     def __init__(self) -> None:
         self._shown = 0
@@ -48,7 +48,7 @@ class OneLine(Progress):
 
 
 def progress_for(wanted: bool | None) -> Progress:
-    """True: shown; False: not; None: shown in a terminal and in a notebook."""
+    """True: shows progress; False: does not; None: shows it in a terminal or a notebook."""
     if wanted is False or sys.stderr is None:
         return Progress()
     if type(sys.stderr).__module__.startswith("ipykernel."):

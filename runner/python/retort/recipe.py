@@ -1,4 +1,4 @@
-"""A recipe as the program takes it: a name, a file, or a mapping that becomes one."""
+"""Passes a recipe to the program: a name, a file, or a mapping, which is written to a file."""
 from __future__ import annotations
 
 import contextlib
@@ -15,13 +15,13 @@ from .overrides import plain_value
 
 Recipe = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 
-# What YAML takes for the end of a line, and what it refuses as it is.
+# Characters that YAML reads as the end of a line, or does not allow without an escape.
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
 
 
 @contextlib.contextmanager
 def recipe_word(recipe: Recipe) -> Iterator[tuple[str, str | None]]:
-    """The recipe's name or file, and that file again if it is a temporary one, which exists inside `with`."""
+    """Yields the recipe's name or file, and the file's path if it is temporary, in which case it exists inside `with`."""
     if not isinstance(recipe, Mapping):
         yield os.fspath(recipe), None
         return
@@ -32,7 +32,7 @@ def recipe_word(recipe: Recipe) -> Iterator[tuple[str, str | None]]:
 
 
 def yaml_text(key: str, value: Any) -> str:
-    """JSON, which is YAML, but for numbers that JSON does not know."""
+    """Converts `value` to JSON, which is valid YAML, except for numbers that JSON does not have."""
     value = plain_value(key, value)
     if isinstance(value, float) and not math.isfinite(value):
         return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
@@ -41,7 +41,7 @@ def yaml_text(key: str, value: Any) -> str:
     if isinstance(value, Mapping):
         for name in value:
             if not isinstance(name, str):
-                raise TypeError(f"{key}: the keys of a mapping are texts, not {name!r}")
+                raise TypeError(f"{key}: the keys of a mapping must be strings, not {name!r}")
         return "{" + ", ".join(f"{yaml_text(name, name)}: {yaml_text(name, one)}" for name, one in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(yaml_text(key, one) for one in value) + "]"

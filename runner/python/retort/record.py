@@ -1,4 +1,4 @@
-"""Files in the folder of a run that hold results."""
+"""Reads the files with results in the folder of a run."""
 from __future__ import annotations
 
 import csv
@@ -11,13 +11,13 @@ from typing import Any, TypedDict
 from .errors import DataError, Diagnostic, MissingError
 from .table import Table, import_pandas
 
-# Columns of predictions.csv that hold texts, whatever they look like. The other ones are numbers, or true and false.
+# Columns of predictions.csv that are always strings. Other columns contain numbers, or true and false.
 _TEXTS = {"name", "label", "predicted", "grade", "prediction"}
 _BOOLS = {"true": True, "false": False}
 
 
 class MetricPoint(TypedDict):
-    """A metric after a step of a node."""
+    """The value of a metric after a step of a node."""
 
     node: str
     name: str
@@ -28,13 +28,13 @@ class MetricPoint(TypedDict):
 
 @dataclass(frozen=True)
 class Confusion:
-    """Numbers of samples: a row for each true class, a column for each predicted one."""
+    """Numbers of samples, with a row for each true class and a column for each predicted class."""
 
     classes: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
 
     def to_pandas(self) -> Any:
-        """A pandas.DataFrame. Raises ModuleNotFoundError without pandas."""
+        """Returns a pandas.DataFrame. Raises ModuleNotFoundError without pandas."""
         pandas = import_pandas()
         return pandas.DataFrame(
             [list(row) for row in self.counts],
@@ -61,9 +61,9 @@ def read_history(file: pathlib.Path) -> Table[MetricPoint]:
                 }
             )
         except (ValueError, KeyError, TypeError):
-            if at == len(lines):  # a run that was killed while it wrote the line
+            if at == len(lines):  # the run was killed while writing the line
                 continue
-            raise damaged(file, f"line {at} is no metric") from None
+            raise damaged(file, f"line {at} is not a metric") from None
     return Table(rows, MetricPoint.__annotations__)
 
 
@@ -79,7 +79,7 @@ def read_confusion(file: pathlib.Path) -> Confusion:
     head, *lines = _csv_lines(file)
     classes = tuple(head[1:])
     if tuple(line[0] for line in lines) != classes:
-        raise damaged(file, "its rows are not its columns")
+        raise damaged(file, "its rows and columns have different classes")
     try:
         return Confusion(classes, tuple(tuple(int(cell) for cell in line[1:]) for line in lines))
     except ValueError:
@@ -98,7 +98,7 @@ def damaged(file: pathlib.Path, why: str) -> DataError:
 
 def _read(file: pathlib.Path) -> str:
     try:
-        return file.read_bytes().decode("utf-8", "surrogateescape")  # names of files need not be UTF-8
+        return file.read_bytes().decode("utf-8", "surrogateescape")  # file names need not be UTF-8
     except FileNotFoundError:
         raise missing(f"there is no '{file}'", "run or resume it first") from None
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A run's folder: its record, and what can be done with its weights."""
+"""Reads the record in a run's folder, and uses its weights."""
 from __future__ import annotations
 
 import importlib
@@ -31,12 +31,12 @@ class Node:
     epoch: int | None  # epochs done in the latest checkpoint
     best: float | None  # the monitored metric of the best checkpoint
     best_epoch: int | None
-    missing: str | None  # what keeps a node that has finished from being done
+    missing: str | None  # why a finished node is not done
 
 
 @dataclass(frozen=True)
 class Summary:
-    """How a run went."""
+    """The status, settings and nodes of a run."""
 
     recipe: str | None  # its name
     status: str  # finished, failed, interrupted, running, worker died; empty without summary.json
@@ -46,7 +46,7 @@ class Summary:
     smoke: bool
     device: str
     threads: int
-    source: str | None  # of an evaluation: the folder of the run that trained the weights
+    source: str | None  # for an evaluation: the folder of the run that trained the weights
     tags: tuple[str, ...]
     nodes: tuple[Node, ...]
     environment: dict[str, Any]  # versions, processor, input files
@@ -54,25 +54,25 @@ class Summary:
 
 @dataclass(frozen=True)
 class Export:
-    """What `Run.export()` has written."""
+    """The result of `Run.export()`."""
 
     folder: pathlib.Path
     files: tuple[str, ...]
-    weights: str | None  # averaged or trained, for a training with train.ema
+    weights: str | None  # "averaged" or "trained" for training with train.ema
 
 
 class ImagePrediction(TypedDict):
-    """The prediction for one image; of an ensemble also the program's `tied`, `margin`, `votes` and `pairs`, and of a network
-    whose outputs are no scores of classes its `outputs`."""
+    """The prediction for an image. Ensembles add the program's `tied`, `margin`, `votes` and `pairs`; networks with outputs
+    that are not class scores add `outputs`."""
 
     file: str
-    predicted: str | None  # None: an ensemble abstains, or there are no classes
+    predicted: str | None  # None: the ensemble abstains, or there are no classes
     probability: float | None
     classes: dict[str, float]  # the most likely classes with their probabilities
 
 
 class Run:
-    """A run, by its folder. Everything is read when it is asked for, so that it is what the folder holds then."""
+    """A run in a folder. Files are read on each access, so results are always current."""
 
     def __init__(self, folder: Path):
         self.folder = pathlib.Path(os.path.abspath(folder))
@@ -104,9 +104,9 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The last value of each metric by its name, such as validation/loss; node:name if several nodes have it.
+        """The last value of each metric, by name such as validation/loss, or by node:name if several nodes have it.
 
-        Those of a validation are of the weights that are kept.
+        Validation metrics are those of the weights that were kept.
         """
         points = self._shown()["metrics"]
         names = [point["metric"] for point in points]
@@ -118,22 +118,22 @@ class Run:
         }
 
     def history(self, *names: str) -> Table[MetricPoint]:
-        """Every value of every metric in the order of measurement, or of the metrics that are named."""
+        """Returns all values of the named metrics, or of all metrics, in the order of measurement."""
         if not (self.folder / "metrics.jsonl").exists():
             self._shown()  # says so if this is no run
         points = read_history(self.folder / "metrics.jsonl")
         return Table((point for point in points if not names or point["name"] in names), points.columns)
 
     def predictions(self, node: str | None = None) -> Table[dict[str, Any]]:
-        """What an evaluation predicted for each sample. `node`: which evaluation, if the run has several."""
+        """Returns the predictions of an evaluation for each sample. `node` selects the evaluation if the run has several."""
         return read_predictions(self._result("predictions.csv", node))
 
     def confusion(self, node: str | None = None) -> Confusion:
-        """The confusion matrix of an evaluation."""
+        """Returns the confusion matrix of an evaluation."""
         return read_confusion(self._result("confusion_matrix.csv", node))
 
     def resume(self, *overrides: Override, force: bool = False, progress: bool | None = None, **values: Any) -> Run:
-        """Continues the run, with the result that it would have had without the stop."""
+        """Continues the run. The result is the same as without the interruption."""
         words = [str(self.folder), *rendered(overrides, values)]
         return run_of(call("resume", flags(force=force), words, progress_for(progress)))
 
@@ -147,7 +147,7 @@ class Run:
         progress: bool | None = None,
         **values: Any,
     ) -> Run:
-        """Evaluates the weights on other data or with other metrics. The results are a run of their own, in `folder`."""
+        """Evaluates the weights on other data or with other metrics. Returns the evaluation as a new run in `folder`."""
         options = flags(checkpoint=checkpoint, weights=weights, force=force)
         words = [str(self.folder), *rendered(overrides, values), *folder_word(folder)]
         return run_of(call("evaluate", options, words, progress_for(progress)))
@@ -168,7 +168,7 @@ class Run:
         node: str | None = None,
         progress: bool | None = None,
     ) -> Table[ImagePrediction]:
-        """Predicts the classes of images and of folders of images; the options are those of `retort predict`."""
+        """Predicts the classes of images and folders of images. Takes the options of `retort predict`."""
         files = [images] if isinstance(images, (str, os.PathLike)) else list(images)
         options = flags(
             top=top, skip_corrupt=skip_corrupt, checkpoint=checkpoint, weights=weights, flip=flip, batch_size=batch_size,
@@ -180,7 +180,7 @@ class Run:
             answer.check()
         except DataError:
             if answer.result is None:
-                raise  # else images that cannot be read have been skipped
+                raise  # otherwise, unreadable images were skipped
         return Table(map(_image_prediction, answer.rows), ImagePrediction.__annotations__)
 
     def export(
@@ -194,9 +194,9 @@ class Run:
         head_inside: bool = False,
         node: str | None = None,
     ) -> Export:
-        """Writes the network for transformers or timm (`merged`), peft (`adapter`) or as a program (`torchscript`)."""
+        """Exports the network for transformers or timm (`merged`), for peft (`adapter`), or as TorchScript (`torchscript`)."""
         if format not in ("merged", "adapter", "torchscript"):
-            raise ValueError(f"the format is merged, adapter or torchscript, not {format!r}")
+            raise ValueError(f"the format must be merged, adapter or torchscript, not {format!r}")
         options = flags(out=out, checkpoint=checkpoint, weights=weights, names=names, head_inside=head_inside, node=node)
         words = [str(self.folder), *rendered(overrides, {})]
         result = call("export", ["--" + format, *options], words).check()
@@ -205,10 +205,10 @@ class Run:
     def model(
         self, device: str = "cpu", *, checkpoint: Path | None = None, weights: str | None = None, node: str | None = None
     ) -> Any:
-        """The network as a torch.nn.Module, from normalised pixels to logits: `export("torchscript")`, loaded.
+        """Exports the network with `export("torchscript")` and loads it as a torch.nn.Module, from normalized pixels to logits.
 
-        Raises ModuleNotFoundError without torch. For layers to train further, export("merged") is what transformers and
-        timm load.
+        Raises ModuleNotFoundError without torch. To train the layers further, load export("merged") with transformers or
+        timm.
         """
         try:
             torch = importlib.import_module("torch")
@@ -223,7 +223,7 @@ class Run:
         return shown
 
     def _result(self, name: str, node: str | None) -> pathlib.Path:
-        """The file `name` of an evaluation."""
+        """Returns the path of the file `name` of an evaluation."""
         if node is not None:
             return self.folder / "nodes" / node / name
         found = sorted(self.folder.glob(f"nodes/*/{name}"))
@@ -236,11 +236,11 @@ class Run:
 
 
 def run_of(answer: Answer) -> Run:
-    """The run that `run`, `resume` or `evaluate` has left, if it finished."""
+    """Returns the run after a successful `run`, `resume` or `evaluate`. Otherwise raises, with the run if there is one."""
     folder = (answer.result or {}).get("folder")
     run = Run(folder) if folder else None
     if answer.is_interrupted:
-        raise Interrupted(f"stopped; {run!r}.resume() continues" if run else "stopped", run)
+        raise Interrupted(f"stopped; {run!r}.resume() continues it" if run else "stopped", run)
     answer.check(run)
     assert run is not None
     return run
@@ -251,7 +251,7 @@ def folder_word(folder: Path | None) -> list[str]:
 
 
 def _image_word(file: Path) -> str:
-    """A path that is not taken for an override, even if nothing is there."""
+    """Returns a path that is not parsed as an override, even if it does not exist."""
     path = os.fspath(file)
     return os.path.abspath(path) if "=" in path else path
 

@@ -1,4 +1,4 @@
-"""A sweep's folder: its trials and what they show."""
+"""Reads a sweep's folder: its trials and their results."""
 from __future__ import annotations
 
 import os
@@ -24,14 +24,14 @@ class Trial:
     overrides: tuple[str, ...]
     attempts: int
     seconds: float
-    metrics: dict[str, float]  # those of validations are of the weights that are kept
+    metrics: dict[str, float]  # validation metrics are those of the weights that were kept
     reason: str | None  # why the last attempt failed
     run: Run
 
 
 @dataclass(frozen=True)
 class Objective:
-    """The metric by which trials are compared."""
+    """The metric that compares trials."""
 
     metric: str
     best: str  # largest or smallest
@@ -40,7 +40,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Means:
-    """The mean of the objective over trials that share settings; the interval is 95 %."""
+    """The mean of the objective over trials that share settings, with a 95 % interval."""
 
     settings: str
     trials: int
@@ -49,7 +49,7 @@ class Means:
 
 
 class Sweep:
-    """A sweep, by its folder; everything is read when it is asked for."""
+    """A sweep in a folder. Files are read on each access, so results are always current."""
 
     def __init__(self, folder: Path):
         self.folder = pathlib.Path(os.path.abspath(folder))
@@ -74,7 +74,7 @@ class Sweep:
 
     @property
     def effects(self) -> tuple[Means, ...]:
-        """For each value of each key with several values, the mean over its trials."""
+        """The mean over trials for each value of each key with several values."""
         return self._means("effects")
 
     @property
@@ -83,7 +83,7 @@ class Sweep:
         return self._means("over_seeds")
 
     def table(self) -> Table[dict[str, Any]]:
-        """A row for each trial: number, state, overrides, seconds and every metric."""
+        """Returns a row for each trial, with number, state, overrides, seconds and all metrics."""
         trials = self.trials
         metrics = sorted({name for trial in trials for name in trial.metrics})
         return Table(
@@ -98,7 +98,7 @@ class Sweep:
         )
 
     def resume(self, *, slots: int | str | None = None, force: bool = False, progress: bool | None = None) -> Sweep:
-        """Continues interrupted trials and runs those that are missing."""
+        """Continues interrupted trials and runs the remaining ones."""
         options = flags(slots=slots, force=force)
         return sweep_of(call("sweep", options, ["resume", str(self.folder)], progress_for(progress)))
 
@@ -126,10 +126,10 @@ class Sweep:
 
 
 def sweep_of(answer: Answer) -> Sweep:
-    """The sweep that has run, if all of its trials finished."""
+    """Returns the sweep if all its trials finished. Otherwise raises, with the sweep if there is one."""
     sweep = Sweep(answer.result["folder"]) if answer.result else None
     if answer.is_interrupted:
-        raise Interrupted(f"stopped; {sweep!r}.resume() continues" if sweep else "stopped", sweep=sweep)
+        raise Interrupted(f"stopped; {sweep!r}.resume() continues it" if sweep else "stopped", sweep=sweep)
     answer.check(sweep=sweep)
     assert sweep is not None
     return sweep

@@ -1,4 +1,4 @@
-"""Rows that a method returns."""
+"""A list of rows that converts to a pandas DataFrame."""
 from __future__ import annotations
 
 import importlib
@@ -10,14 +10,14 @@ Row = TypeVar("Row")
 
 
 class Table(list[Row], Generic[Row]):
-    """A list of rows, each a dict with the same keys. `to_pandas()` makes a DataFrame of it, as which notebooks show it."""
+    """A list of rows, each a dict with the same keys. Notebooks show it as a DataFrame if pandas is installed."""
 
     def __init__(self, rows: Iterable[Row] = (), columns: Iterable[str] = ()):
         super().__init__(rows)
         self.columns = tuple(columns) or tuple(self[0] if self else ())  # type: ignore[arg-type]
 
     def to_pandas(self) -> Any:
-        """A pandas.DataFrame. Raises ModuleNotFoundError without pandas."""
+        """Returns a pandas.DataFrame. Raises ModuleNotFoundError without pandas."""
         return import_pandas().DataFrame(list(self), columns=list(self.columns))
 
     def _repr_html_(self) -> str | None:

@@ -1,4 +1,4 @@
-"""What can be done with a recipe, and with a folder of runs."""
+"""Functions for recipes and for folders of runs."""
 from __future__ import annotations
 
 import os
@@ -23,27 +23,27 @@ class Validation:
     """A valid recipe."""
 
     name: str
-    file: str | None  # None: it was a mapping
+    file: str | None  # None: the recipe was a mapping
     stages: int
-    nodes: int  # with those of foreach
+    nodes: int  # including those of foreach
 
 
 class RunRow(TypedDict):
-    """A run as `runs()` lists it."""
+    """A run in the list that `runs()` returns."""
 
     run: str  # its folder
     recipe: str
-    status: str  # also incomplete or damaged, if the record is
+    status: str  # "incomplete" or "damaged" if the record is
     started: str
     seconds: float
     device: str
     smoke: bool
     tags: list[str]
-    source: str | None  # of an evaluation: the folder of its run
+    source: str | None  # for an evaluation: the folder of the evaluated run
     metric: str | None  # the most informative metric
     value: float | None
     problem: str | None  # which part of its record is damaged
-    values: dict[str, Any]  # of each key in the filter and in sort
+    values: dict[str, Any]  # by key: the settings in the filter and in sort
 
 
 def run(
@@ -109,7 +109,7 @@ def plan(
 def validate(
     recipe: Recipe, /, *overrides: Override, strict: bool = False, config_dir: Folders = (), **values: Any
 ) -> Validation:
-    """Checks what the text of a recipe says. Raises RecipeError, or MissingError, with everything that is wrong."""
+    """Checks a recipe without running it. Raises RecipeError or MissingError with all errors."""
     options = flags(strict=strict, config_dir=_folders(config_dir))
     result = _call_with_recipe("validate", options, recipe, rendered(overrides, values), False).check()
     file = None if isinstance(recipe, Mapping) else result["file"]
@@ -119,7 +119,7 @@ def validate(
 def runs(
     filter: str | None = None, *, folders: Folders = (), sort: str | None = None, reverse: bool = False
 ) -> Table[RunRow]:
-    """Lists runs, those in outputs and multirun without `folders`: `runs("accuracy>0.7 & model.kind=lora")`."""
+    """Lists the runs in `folders`, by default outputs and multirun: `runs("accuracy>0.7 & model.kind=lora")`."""
     words = ["ls", *_folders(folders), *([filter] if filter else [])]
     listed: list[RunRow] = call("runs", flags(sort=sort, reverse=reverse), words).check()["runs"]
     for row in listed:

@@ -22,7 +22,8 @@ int lock_turn(const Descriptor& file) {
   return 0;
 }
 
-/// False if the previous holder has removed the file, so that others lock another one of that name.
+/// False if the previous holder has removed the file, in which case other processes would lock a
+/// new file of that name.
 bool is_still_there(const Descriptor& file, const std::filesystem::path& path) {
   struct stat ours {
   }, named{};
@@ -53,7 +54,7 @@ std::optional<Turn> Turn::take(const std::filesystem::path& path,
 
 Turn::~Turn() {
   std::error_code ignored;
-  if (file_.is_open()) std::filesystem::remove(path_, ignored);  // while it is still ours
+  if (file_.is_open()) std::filesystem::remove(path_, ignored);  // while the lock is still ours
 }
 
 std::ifstream open_regular(const std::filesystem::path& path, std::ios::openmode mode) {

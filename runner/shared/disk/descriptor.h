@@ -32,14 +32,16 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// A turn at making something that other processes may also be about to make: a lock (flock(2)) on
-/// a file next to it. The lock ends with the process, however the process ends. A caller that had
-/// to wait checks, once it has its turn, whether the thing now exists.
+/// The exclusive turn of this process to create something that other processes may create too. It
+/// is a lock (flock(2)) on a file next to the thing. The lock ends with the process, however the
+/// process ends. A caller that had to wait checks, once it has its turn, whether the thing now
+/// exists.
 class Turn {
  public:
-  /// Creates `file` and waits for the turn. Calls `on_wait` once if another process has it. Returns
-  /// nullopt if `is_cancelled`, called several times a second, returns true, or if the file cannot
-  /// be created or its file system has no locks; then each process does the work itself.
+  /// Creates `file` and waits for the turn. Calls `on_wait` once if another process has the turn.
+  /// Returns nullopt if `is_cancelled`, which is called several times a second, returns true. Also
+  /// returns nullopt if the file cannot be created or its file system has no locks; each process
+  /// then does the work itself.
   static std::optional<Turn> take(const std::filesystem::path& file,
                                   const std::function<bool()>& is_cancelled,
                                   const std::function<void()>& on_wait);
@@ -55,8 +57,8 @@ class Turn {
   Descriptor file_;
 };
 
-/// Opens a file for reading. The stream has failed if there is no file or it is a folder, a pipe or
-/// a device: reading these could block or never end.
+/// Opens a file for reading. The stream is in a failed state if there is no file, or if it is a
+/// folder, a pipe or a device, because reading those could block or never end.
 std::ifstream open_regular(const std::filesystem::path& path,
                            std::ios::openmode mode = std::ios::in);
 

@@ -1,7 +1,7 @@
 #include "runner/shared/disk/digest.h"
 
 #include <fcntl.h>
-#define OPENSSL_SUPPRESS_DEPRECATED  // the plain functions are deprecated
+#define OPENSSL_SUPPRESS_DEPRECATED  // the low-level functions are deprecated
 #include <openssl/md5.h>
 #include <openssl/sha.h>
 #include <sys/stat.h>
@@ -26,10 +26,10 @@ std::string hexadecimal(std::span<const unsigned char> bytes) {
 }
 
 void check(int result) {
-  if (result != 1) throw std::runtime_error("OpenSSL refuses a digest");
+  if (result != 1) throw std::runtime_error("OpenSSL failed to compute a digest");
 }
 
-/// One of OpenSSL's digests, through its plain functions: the EVP functions pull in all of OpenSSL
+/// A digest of OpenSSL, through its low-level functions: the EVP functions pull in all of OpenSSL
 /// and load its providers.
 template <typename Context, std::size_t kSize, int (*kStart)(Context*),
           int (*kUpdate)(Context*, const void*, std::size_t),
@@ -93,7 +93,7 @@ void Digest::update(std::string_view bytes) {
 
 int Digest::update_from(const std::filesystem::path& file,
                         const std::function<void(std::int64_t bytes)>& step) {
-  // Does not block, so that a pipe of that name cannot stall it.
+  // O_NONBLOCK, because opening a pipe of that name would otherwise block.
   const Descriptor opened(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
   if (!opened.is_open() || ::fstat(*opened, &status) != 0) return errno;

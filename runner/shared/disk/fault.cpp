@@ -31,7 +31,7 @@ constexpr std::pair<std::string_view, Action> kFaultActions[] = {{"kill", Action
   throw std::invalid_argument("RETORT_FAULT '" + std::string(text) + "': " + why);
 }
 
-/// Returns the text before the next colon; leaves the text after it in `rest`.
+/// Returns the text before the next colon, and leaves the text after the colon in `rest`.
 std::string_view word(std::string_view& rest) {
   const std::size_t colon = rest.find(':');
   const std::string_view found = rest.substr(0, colon);
@@ -66,7 +66,7 @@ Fault fault_from(std::string_view text) {
   const std::string_view count = word(rest);
   const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), fault.count);
   if (error != std::errc() || end != count.data() + count.size() || fault.count < 1)
-    refuse(text, "the number of the call, from 1, must follow the first colon");
+    refuse(text, "a call number of at least 1 must follow the first colon");
   if (!rest.empty()) fault.action = named(kFaultActions, rest, text);
   if (fault.action == Action::kLose && fault.point != FaultPoint::kStep)
     refuse(text, "only a step can lose its GPU");

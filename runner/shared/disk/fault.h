@@ -10,8 +10,8 @@ namespace runner {
 
 /// One injected fault, written as "point:n" or "point:n:action", e.g. "rename:2:kill".
 struct Fault {
-  /// What is counted. Calls of a Storage (free_bytes() is not counted); training steps, before they
-  /// are computed; worker events, before they are sent; kAny counts all of these. kAllocation:
+  /// What is counted: calls of a Storage, except free_bytes(); training steps, before they are
+  /// computed; worker events, before they are sent. kAny counts all of these. kAllocation counts
   /// memory blocks of CPU tensors, which can only fail.
   enum class Point {
     kCreate,
@@ -27,25 +27,25 @@ struct Fault {
   };
   enum class Action {
     kKill,      ///< kills the program just before the call; a write is half done by then
-    kKillBoth,  ///< also kills its parent first: retort and its worker
-    kFail,      ///< only this call fails, with EIO; a step throws, an event finds no listener
+    kKillBoth,  ///< kills its parent first, then the program: retort and its worker
+    kFail,      ///< only this call fails, with EIO; a step throws, an event cannot be sent
     kLose,      ///< the step fails as if its GPU were lost
-    kFull,      ///< from this call on the disk is full: half a write is done, then nothing more is
+    kFull,      ///< the disk is full from this call on: a write is half done, then nothing more is
                 ///< written
   };
   Point point = Point::kAny;
-  std::int64_t count = 1;  ///< the call at which it happens, from 1
+  std::int64_t count = 1;  ///< the call at which the fault happens, from 1
   Action action = Action::kKill;
 };
 
 /// Parses a fault. Points: create, write, sync, rename, folder, remove, step, event, alloc, any.
-/// Actions: kill (the default), kill_both, fail, lose, full. Throws std::invalid_argument saying
-/// what is wrong with `text`.
+/// Actions: kill (the default), kill_both, fail, lose, full. Throws std::invalid_argument with the
+/// reason if `text` is not valid.
 Fault fault_from(std::string_view text);
 
-/// The same, but `text` may begin with the name of the program it applies to:
-/// "retort-worker/step:3", or "retort-worker-1/step:3" for the worker of rank 1. nullopt if that
-/// program is not `program`.
+/// Parses a fault that may begin with the name of the program to which it applies:
+/// "retort-worker/step:3", or "retort-worker-1/step:3" for the worker of rank 1. Returns nullopt if
+/// that program is not `program`.
 std::optional<Fault> fault_for(std::string_view program, std::string_view text);
 
 /// A storage that injects one fault.
@@ -62,8 +62,8 @@ class FaultyStorage final : public Storage {
   int remove(const std::filesystem::path& path) override;
   std::optional<std::uint64_t> free_bytes(const std::filesystem::path& path) override;
 
-  /// Counts a point that is not a call of a storage. Returns what must happen there: kFail or
-  /// kLose.
+  /// Counts a point that is not a call of a Storage. Returns what must happen there, kFail or
+  /// kLose; nullopt if nothing.
   std::optional<Fault::Action> reach(Fault::Point point);
 
  private:
@@ -76,15 +76,15 @@ class FaultyStorage final : public Storage {
   bool is_full_ = false;
 };
 
-/// A point that is not a call of a storage but where a fault can be injected.
+/// A point outside a Storage at which a fault can be injected.
 enum class Milestone { kStep, kEvent };
 
-/// Announces that a step or an event comes next. Returns what RETORT_FAULT wants to happen to it,
-/// kFail or kLose; may end the program. This function and the next are defined in storage.cpp, the
-/// only file that knows whether faults are enabled.
+/// Announces that a step or an event comes next. Returns the fault that RETORT_FAULT injects there,
+/// kFail or kLose, or nullopt; may end the program. This function and the next are defined in
+/// storage.cpp, the only file that knows whether faults are enabled.
 std::optional<Fault::Action> reach(Milestone milestone);
 
-/// The tensor memory block that RETORT_FAULT wants to be refused, counted from 1; 0: none.
+/// Returns which memory block of a CPU tensor RETORT_FAULT refuses, counted from 1; 0 if none.
 std::int64_t allocation_to_refuse();
 
 }  // namespace runner

@@ -21,13 +21,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Format of a file in the folder: records, the oldest first, each the start of a SHA-256 of path
-// and state (whose first byte selects the file) and the digest; then a digest of all records.
+// A file in the folder has records, oldest first, and then a digest of all records. A record is a
+// digest and its key, the start of a SHA-256 of path and state. The first byte of the key selects
+// the file.
 constexpr std::size_t kKeyBytes = 16, kDigestBytes = 32, kRecordBytes = kKeyBytes + kDigestBytes;
-constexpr std::size_t kMostRecords = 4096;  // of one file
+constexpr std::size_t kMostRecords = 4096;  // in one file
 constexpr std::string_view kFormat = "digests of files, 1\n";
 constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kYoung = 2 * kSecond;  // the coarsest clock that a file system has
+constexpr std::int64_t kYoung = 2 * kSecond;  // the coarsest timestamps of any file system
 
 std::int64_t nanoseconds_of(const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; }
 
@@ -88,7 +89,7 @@ FileDigests::~FileDigests() {
     try {
       keep(number, shard.fresh);
     } catch (const std::exception&) {
-      return;  // the cost is reading them again
+      return;  // the files will have to be read again
     }
   }
 }
@@ -157,7 +158,7 @@ std::string digest_below(const fs::path& path) {
   return all.finish();
 }
 
-/// The records in a file of the folder; empty if it is missing or damaged.
+/// Returns the records in a file of the folder; empty if it is missing or damaged.
 std::string FileDigests::records_of(std::uint8_t number) const {
   if (folder_.empty()) return "";
   const auto text =
@@ -182,8 +183,9 @@ FileDigests::Shard& FileDigests::shard(const Key& key) {
   return shard;
 }
 
-/// Does not flush: the checksum detects what a power cut damages. Records that others have added
-/// meanwhile are kept, except between reading and renaming.
+/// Adds the `fresh` records to their file. Does not flush, because the checksum detects what a
+/// power cut damages. Records added by other processes are kept, except those added between reading
+/// and renaming.
 void FileDigests::keep(std::uint8_t number, const std::string& fresh) const {
   if (folder_.empty()) return;
   std::error_code error;

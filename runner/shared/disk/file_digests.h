@@ -28,9 +28,9 @@ struct FileState {
   bool operator==(const FileState&) const = default;
 };
 
-/// Follows links. nullopt if there is no regular file of that name.
+/// Returns the state of `file`, following links; nullopt if it is not a regular file.
 std::optional<FileState> file_state(const std::filesystem::path& file);
-/// The state as one word, without blanks.
+/// Returns the state as one word, without spaces.
 std::string to_text(const FileState& state);
 
 /// The SHA-256 of files, each read only once: the digests are kept in a folder of this user, by
@@ -42,19 +42,19 @@ class FileDigests {
   /// Nanoseconds since 1970.
   using Clock = std::function<std::int64_t()>;
 
-  /// `folder` need not exist; empty: nothing is kept.
+  /// `folder` need not exist; if it is empty, no digests are kept.
   explicit FileDigests(std::filesystem::path folder = standard_folder(), Clock now = {});
   FileDigests(const FileDigests&) = delete;
   FileDigests& operator=(const FileDigests&) = delete;
   /// Saves new digests if possible.
   ~FileDigests();
 
-  /// In hexadecimal; nullopt if `file` is not a regular file or cannot be read.
+  /// Returns the digest in hexadecimal; nullopt if `file` is not a regular file or cannot be read.
   std::optional<std::string> of(const std::filesystem::path& file);
-  /// The number of files read.
+  /// Returns the number of files read.
   std::int64_t count_read() const { return read_; }
 
-  /// digests/ in cache_folder(); empty if there is none.
+  /// Returns digests/ in cache_folder(); empty if there is no cache folder.
   static std::filesystem::path standard_folder();
 
  private:
@@ -78,28 +78,28 @@ class FileDigests {
   std::int64_t read_ = 0;
 };
 
-/// A SHA-256 of the names and contents of the file at `path`, or of all files in the folder there
-/// except hidden ones; empty if there is nothing.
+/// Returns a SHA-256 of the names and contents of the file at `path`, or of all files in the folder
+/// there except hidden ones; empty if nothing exists there.
 std::string digest_below(const std::filesystem::path& path);
 
-/// Reads the files that recipes are composed from. An interface, so that composition can be tested
-/// without a disk.
+/// Reads the files from which recipes are composed. It is an interface so that composition can be
+/// tested without a disk.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  /// The whole file; nullopt if there is none or it is larger than `limit` bytes.
+  /// Returns the whole file; nullopt if there is none or it is larger than `limit` bytes.
   virtual std::optional<std::string> read(const std::filesystem::path& path,
                                           std::size_t limit) const = 0;
   virtual bool is_file(const std::filesystem::path& path) const = 0;
   virtual bool is_folder(const std::filesystem::path& path) const = 0;
-  /// Names of the entries of a folder, sorted; empty if there is none.
+  /// Returns the names of the entries of `folder`, sorted; empty if there is no such folder.
   virtual std::vector<std::string> list(const std::filesystem::path& folder) const = 0;
 };
 
-/// The disk.
+/// Returns the file system of this machine.
 const FileSystem& real_file_system();
 
-/// The cache folder of this user: $RETORT_CACHE, else retort/ in $XDG_CACHE_HOME, else
+/// Returns the cache folder of this user: $RETORT_CACHE, else retort/ in $XDG_CACHE_HOME, else
 /// .cache/retort in $HOME; empty if none of them is set to an absolute path.
 std::filesystem::path cache_folder();
 

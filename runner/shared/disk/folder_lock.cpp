@@ -37,8 +37,8 @@ Result<Descriptor> open_folder(const std::filesystem::path& path) {
                     ""};
 }
 
-/// kNo if another process holds a conflicting lock; kHasNone, with errno set, if the file system
-/// has no locks.
+/// Tries to lock without waiting. Returns kNo if another process has a conflicting lock; kHasNone,
+/// with errno set, if the file system has no locks.
 Locked lock(const Descriptor& file, int operation) {
   while (::flock(*file, operation | LOCK_NB) != 0) {
     if (errno != EINTR) return errno == EWOULDBLOCK ? Locked::kNo : Locked::kHasNone;
@@ -53,12 +53,14 @@ Diagnostic busy_with(Diagnostic busy, const std::string& holder) {
   return busy;
 }
 
-/// `no_lock`: errno of flock, 0 if the file system has locks.
+/// Returns the error for a lease that cannot be created. `no_lock` is the errno of flock, or 0 if
+/// the file system has locks.
 Diagnostic no_lease(const std::filesystem::path& folder, int error, int no_lock) {
   const std::error_code code(error, std::generic_category());
   if (auto limit = limit_reached(code, "a lease in '" + folder.string() + "'"))
     return *std::move(limit);
-  std::string message = "cannot make a lease in '" + folder.string() + "': " + std::strerror(error);
+  std::string message =
+      "cannot create a lease in '" + folder.string() + "': " + std::strerror(error);
   if (no_lock != 0)
     message +=
         "; its file system has no locks either (flock: " + std::string(std::strerror(no_lock)) +
@@ -80,8 +82,8 @@ Result<FolderLock> FolderLock::take(const std::filesystem::path& folder, const D
   if (!file) return file.errors();
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   int no_lock = 0;
-  // First exclusive, then shared so that others may join. In between, another process that checks
-  // whether the folder is taken may hold the lock.
+  // Lock exclusively first, then switch to a shared lock so that others may join. In between,
+  // another process that checks whether the folder is taken may have the lock.
   for (;;) {
     const Locked alone = lock(*file, LOCK_EX);
     const Locked shared = alone == Locked::kYes ? lock(*file, LOCK_SH) : alone;
@@ -112,7 +114,7 @@ Result<FolderLock> FolderLock::join(const std::filesystem::path& folder, const D
 std::optional<bool> FolderLock::is_taken(const std::filesystem::path& folder) {
   const auto file = open_folder(folder);
   if (!file) return std::nullopt;
-  const Locked locked = lock(*file, LOCK_EX);  // briefly: it ends with `file`
+  const Locked locked = lock(*file, LOCK_EX);  // held only briefly, until `file` is closed
   if (locked == Locked::kNo) return true;
   const bool is_free_here = locked == Locked::kYes;
   const auto is_at_work = Lease::is_at_work(folder, is_free_here);
@@ -137,7 +139,7 @@ constexpr char kOwnFolder[] = "set XDG_RUNTIME_DIR to a folder of your own";
 
 std::filesystem::path LockFolder::standard_path() {
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
-  std::error_code ignored;  // it may have been removed with the user's session
+  std::error_code ignored;  // the folder may have been removed with the user's session
   if (runtime && *runtime == '/' && std::filesystem::is_directory(runtime, ignored))
     return std::filesystem::path(runtime) / "retort";
   return "/tmp/retort-" + std::to_string(geteuid());
@@ -145,7 +147,8 @@ std::filesystem::path LockFolder::standard_path() {
 
 Result<LockFolder> LockFolder::open(std::filesystem::path path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-    return no_lock_folder(path, std::string("cannot be made: ") + std::strerror(errno), kOwnFolder);
+    return no_lock_folder(path, std::string("cannot be created: ") + std::strerror(errno),
+                          kOwnFolder);
   Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
   if (!folder.is_open() || ::fstat(*folder, &status) != 0) {

@@ -16,19 +16,20 @@ namespace runner {
 /// lease. Other processes may join the holder.
 class FolderLock {
  public:
-  /// `busy` is the error if another process holds it; {} in its texts is replaced by the holder, if
-  /// known. Waits a moment for a killed holder that is still exiting, and longer for signs of life
-  /// of a holder on another machine. kCannotWrite if neither a lock nor a lease is possible.
+  /// Takes the lock of `folder`. If another process has it, returns the error `busy`, with {} in
+  /// its texts replaced by the holder, if known. Waits a moment for a killed holder that is still
+  /// exiting, and longer for signs of life of a holder on another machine. kCannotWrite if neither
+  /// a lock nor a lease is possible.
   static Result<FolderLock> take(const std::filesystem::path& folder, const Diagnostic& busy,
                                  Lease::Options options = {});
-  /// For processes that work for the holder: until they have ended, no other process gets the
-  /// folder. `busy` if there is no holder.
+  /// Joins the holder, for processes that work for it: no other process gets the folder until they
+  /// have ended. Returns `busy` if there is no holder.
   static Result<FolderLock> join(const std::filesystem::path& folder, const Diagnostic& busy);
 
   /// Checks once whether a process is using `folder`; nullopt if that cannot be determined.
   static std::optional<bool> is_taken(const std::filesystem::path& folder);
 
-  /// The opened folder.
+  /// Returns the opened folder.
   const Descriptor& folder() const { return file_; }
 
  private:
@@ -43,17 +44,18 @@ class FolderLock {
 /// other's locks.
 class LockFolder {
  public:
-  /// Opens it, and creates it if it is missing. kCannotCreate if it cannot be created, is a link,
-  /// belongs to another user or gives others access; a lock in it would then prove nothing.
+  /// Opens the folder, and creates it if it is missing. kCannotCreate if it cannot be created, is a
+  /// link, belongs to another user or gives others access, since a lock in it would then prove
+  /// nothing.
   static Result<LockFolder> open(std::filesystem::path path = standard_path());
   static std::filesystem::path standard_path();
 
-  /// Opens the file `name` in it, and creates it if it is missing; does not follow links. The
-  /// descriptor is not open on failure: errno says why.
+  /// Opens the file `name` in the folder, and creates it if it is missing; does not follow links.
+  /// On failure the descriptor is not open and errno has the reason.
   Descriptor file(const std::string& name) const;
-  /// The names of all files in it, sorted.
+  /// Returns the names of all files in the folder, sorted.
   std::vector<std::string> names() const;
-  /// False on failure: errno says why.
+  /// Renames a file in the folder. Returns false on failure; errno has the reason.
   bool rename(const std::string& from, const std::string& to) const;
   void remove(const std::string& name) const;
   const std::filesystem::path& path() const { return path_; }
@@ -65,8 +67,8 @@ class LockFolder {
   Descriptor folder_;
 };
 
-/// Locks an open file, exclusively or, with `is_shared`, together with other shared holders. Does
-/// not wait. False if another process holds a conflicting lock, or the file system has no locks.
+/// Locks an open file without waiting: exclusively, or shared if `is_shared`. Returns false if
+/// another process has a conflicting lock or the file system has no locks.
 bool try_lock(const Descriptor& file, bool is_shared = false);
 
 }  // namespace runner

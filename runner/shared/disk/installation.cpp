@@ -10,7 +10,7 @@ std::filesystem::path own_executable() {
   std::error_code error;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) return path;
-  // Without /proc: as it was called.
+  // Without /proc, use the path by which the program was called.
   const auto* const called = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   return std::filesystem::absolute(called ? called : "retort", error).lexically_normal();
 }

@@ -4,11 +4,11 @@
 
 namespace runner {
 
-/// The path of this program. The build tree is laid out like an installation.
+/// Returns the path of this program. The build tree has the layout of an installation.
 std::filesystem::path own_executable();
 
-/// The folder with schemas/, recipes/ and experiments/ as shipped: ../share/retort next to the
-/// program's folder.
+/// Returns the folder with the schemas/, recipes/ and experiments/ of this version: ../share/retort
+/// next to the program's folder.
 std::filesystem::path share_folder();
 
 }  // namespace runner

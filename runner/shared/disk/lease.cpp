@@ -33,7 +33,7 @@ constexpr milliseconds kShortLook(20);
 constexpr milliseconds kWorkersPatience(
     3000);  // the kernel ends the worker of a killed retort within milliseconds
 constexpr std::chrono::seconds kSilentMachine(
-    120);  // after which a holder on another machine no longer counts as alive
+    120);  // after this, a holder on another machine no longer counts as alive
 constexpr std::size_t kLongestLease = 4096;
 
 std::string first_line_of(const fs::path& path) {
@@ -43,7 +43,7 @@ std::string first_line_of(const fs::path& path) {
   return line;
 }
 
-/// The start time of a process, from /proc/N/stat; empty if it has ended or the time is not
+/// Returns the start time of a process, from /proc/N/stat; empty if it has ended or the time is not
 /// available.
 std::string start_of(std::int64_t process) {
   const std::string line = first_line_of("/proc/" + std::to_string(process) + "/stat");
@@ -76,8 +76,8 @@ Holder ourselves() {
           .process = getpid()};
 }
 
-/// The text of a lease. Its length is the same for a given holder, so that it can be overwritten in
-/// place.
+/// Returns the text of a lease. For a given holder it always has the same length, so it can be
+/// overwritten in place.
 std::string text_of_lease(const Holder& holder, std::uint64_t beats) {
   std::string beat = std::to_string(beats);
   beat.insert(0, 20 - std::min<std::size_t>(20, beat.size()), '0');
@@ -86,7 +86,7 @@ std::string text_of_lease(const Holder& holder, std::uint64_t beats) {
          "\nboot " + holder.boot + "\nspace " + holder.space + "\nhost " + holder.host + "\n";
 }
 
-/// nullopt if it is incomplete.
+/// Parses the text of a lease; nullopt if it is incomplete.
 std::optional<Holder> holder_in(const std::string& text) {
   std::istringstream lines(text);
   std::string line;
@@ -114,7 +114,7 @@ std::string shown_holder(const std::optional<Holder>& holder) {
 }
 
 struct Numbered {
-  std::uint64_t number = 0;  // 0: there is none
+  std::uint64_t number = 0;  // 0: no lease
   fs::path path;
 };
 
@@ -143,7 +143,8 @@ Numbered newest_lease(const fs::path& folder) {
   return found == all.end() ? Numbered{} : *found;
 }
 
-/// Opened again each time: a file system shared by machines shows others' writes only on open.
+/// Returns the text of a lease. Opens the file each time, because a file system shared by machines
+/// shows the writes of others only on open.
 std::string lease_text(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   std::string text(kLongestLease, '\0');
@@ -152,7 +153,7 @@ std::string lease_text(const fs::path& path) {
   return text;
 }
 
-/// nullopt if this process cannot know.
+/// True if the holder's process is alive; nullopt if this process cannot know.
 std::optional<bool> is_alive(const Holder& holder) {
   if (!holder.is_held) return false;
   static const Holder us = ourselves();
@@ -162,7 +163,7 @@ std::optional<bool> is_alive(const Holder& holder) {
   if (error == ESRCH) return false;
   const std::string start = start_of(holder.process);
   if (start.empty() && error == EPERM)
-    return std::nullopt;  // of another user, whose processes may be hidden
+    return std::nullopt;  // the process of another user may be hidden
   return !start.empty() && (holder.started.empty() || start == holder.started);
 }
 
@@ -179,8 +180,8 @@ void wait_to_look(const Lease::Options& options, milliseconds time) {
     std::this_thread::sleep_for(std::min(time, kShortLook));
 }
 
-/// True if the holder of a lease gives no sign of life; for holders whose process cannot be
-/// checked.
+/// True if the holder of a lease gives no sign of life. Used if this process cannot check the
+/// holder's process.
 bool is_silent(const fs::path& folder, const Numbered& lease, const Lease::Options& options) {
   const std::string before = lease_text(lease.path);
   if (options.on_wait)
@@ -199,7 +200,7 @@ bool is_silent(const fs::path& folder, const Numbered& lease, const Lease::Optio
   return true;
 }
 
-/// True if every process that joined the holder, which has ended, has ended too.
+/// True if the processes that joined an ended holder have ended too.
 bool is_left(const Numbered& lease, const Lease::Options& options) {
   const auto worker = holder_in(lease_text(lease.path.string() + std::string(kOfWorker)));
   for (milliseconds waited(0); worker && is_alive(*worker).value_or(false); waited += kShortLook) {
@@ -217,14 +218,14 @@ bool may_be_taken(const fs::path& folder, const Numbered& lease, const Lease::Op
   return is_gone && is_left(lease, options);
 }
 
-/// 0, or errno.
+/// Writes `text` at the start of the file. Returns 0, or errno.
 int write_whole(int file, const std::string& text) {
   const ssize_t size = ::pwrite(file, text.data(), text.size(), 0);
   return size == static_cast<ssize_t>(text.size()) ? 0 : size < 0 ? errno : ENOSPC;
 }
 
-/// Creates a file that must not exist. It has its contents `text` from the start if the file system
-/// supports hard links. Returns 0, or errno.
+/// Creates a file that must not exist. If the file system supports hard links, the file has its
+/// contents from the start. Returns 0, or errno.
 int make_file(const fs::path& path, const std::string& text) {
   const fs::path draft =
       path.string() + "." + own_host() + "." + std::to_string(getpid()) + std::string(kDraft);
@@ -235,8 +236,7 @@ int make_file(const fs::path& path, const std::string& text) {
   int error = write_whole(*file, text);
   file.close();
   if (error == 0 && ::link(draft.c_str(), path.c_str()) != 0) error = errno;
-  struct stat facts {
-  };  // a server that answers twice may correctly report that the file already exists
+  struct stat facts {};  // a server may repeat the call and report that the file already exists
   if (error == EEXIST && ::stat(draft.c_str(), &facts) == 0 && facts.st_nlink == 2) error = 0;
   ::unlink(draft.c_str());
   if (error != EPERM && error != ENOSYS && error != EOPNOTSUPP && error != EMLINK) return error;
@@ -248,8 +248,8 @@ int make_file(const fs::path& path, const std::string& text) {
   return error;
 }
 
-/// Removes leases before the last two, and drafts: a process that is creating one now will notice
-/// that it is too late.
+/// Removes all leases but the last two, and all drafts. A process that is creating one of them will
+/// notice that it is too late.
 void clear_up(const fs::path& folder, std::uint64_t number) {
   for (const Numbered& one : leases_in(folder)) {
     if (one.number + 1 >= number) continue;
@@ -272,7 +272,7 @@ void end_without_lease(const std::string& text) {
 
 }  // namespace
 
-/// Gives the signs of life of a held lease.
+/// Writes the signs of life of a held lease.
 class Lease::Beating {
  public:
   Beating(fs::path folder, std::uint64_t number, Holder holder, Options options)
@@ -291,7 +291,7 @@ class Lease::Beating {
   Beating& operator=(const Beating&) = delete;
 
  private:
-  /// False if the lease is lost.
+  /// Returns false if the lease is lost.
   bool beat() {
     std::error_code ignored;
     const bool is_ours = fs::exists(path_of_lease(folder_, number_), ignored) &&
@@ -306,7 +306,7 @@ class Lease::Beating {
                         ", since this process gave no sign of life; it ends now\n");
     return false;
   }
-  /// If this fails, others see that the signs of life have stopped.
+  /// Writes a sign of life. If this fails, others see that the signs of life have stopped.
   void write() {
     const Descriptor file(::open(path_of_lease(folder_, number_).c_str(),
                                  O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -340,7 +340,7 @@ Lease::Taken Lease::take(const fs::path& folder, Options options) {
     if (is_beaten) continue;  // another process was faster
     if (error != 0) return {.error = error};
     if (newest_lease(folder).number !=
-        number) {  // this long after the check, even the next number may be gone
+        number) {  // meanwhile, even the lease with the next number may be gone
       ::unlink(path_of_lease(folder, number).c_str());
       continue;
     }
@@ -373,7 +373,7 @@ bool Lease::join(const fs::path& folder) {
   const auto holder = lease.number == 0 ? std::nullopt : holder_in(lease_text(lease.path));
   if (!holder || !holder->is_held) return false;
   const fs::path path = lease.path.string() + std::string(kOfWorker);
-  ::unlink(path.c_str());  // of a worker that this process replaces
+  ::unlink(path.c_str());  // left by a worker that this process replaces
   return make_file(path, text_of_lease(ourselves(), 0)) == 0;
 }
 

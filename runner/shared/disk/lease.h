@@ -10,22 +10,22 @@
 
 namespace runner {
 
-/// A file in a folder that machines may share. It says which process works there. The file
-/// `lease.7` is the seventh lease taken. The one with the largest number counts and is never
-/// removed, so the process that creates the next number, which only one process can, holds the
-/// lease. The holder gives a sign of life in it every few seconds.
+/// A file, in a folder that machines may share, that names the process working there. The file
+/// `lease.7` is the seventh lease taken. The lease with the largest number counts and is never
+/// removed. Only one process can create the file with the next number; it then holds the lease, and
+/// writes a sign of life to it every few seconds.
 ///
-/// If we can see the holder's processes, on the same boot of the system, we check its process
-/// directly. Any other holder is presumed gone when it has given no sign of life at `looks` checks
-/// in a row. Clocks are not compared.
+/// If the holder runs on the same boot of the same system, and its processes are visible here, its
+/// process is checked directly. Any other holder is presumed gone when it has given no sign of life
+/// at `looks` checks in a row. Clocks are not compared.
 class Lease {
  public:
-  /// The prefix of its file names.
+  /// The prefix of the names of lease files.
   static constexpr std::string_view kName = "lease.";
 
   /// The process that holds a lease.
   struct Holder {
-    bool is_held = true;  ///< false: it was released
+    bool is_held = true;  ///< false: the lease was released
     std::string host;
     std::string boot;     ///< boot_id of the system
     std::string space;    ///< the PID namespace of its process (containers have their own)
@@ -36,35 +36,36 @@ class Lease {
   struct Options {
     std::chrono::milliseconds beat{
         5000};      ///< between two signs of life, and between two checks for them
-    int looks = 6;  ///< without a sign of life, until a holder is presumed gone
+    int looks = 6;  ///< checks without a sign of life until a holder is presumed gone
     std::function<void(std::chrono::milliseconds)> wait =
         {};  ///< empty: sleeps, until a signal asks the process to end
     std::function<void(const std::string& line)> on_wait =
         {};  ///< called once with the reason for waiting
-    /// Called in a thread when another process has taken the lease over because this one gave no
-    /// sign of life. Empty: the program ends.
+    /// Called in a thread when another process has taken over the lease because this process gave
+    /// no sign of life. If empty, the program ends.
     std::function<void(const std::string& holder)> on_lost = {};
   };
 
-  /// The result of take(): a lease, or its current holder, or why there can be none.
+  /// The result of take(): a lease, or its current holder, or an error.
   struct Taken;
-  /// Takes the lease of `folder`, which exists. Waits for signs of life if necessary.
+  /// Takes the lease of `folder`, which must exist. Waits for signs of life if necessary.
   static Taken take(const std::filesystem::path& folder, Options options);
 
-  /// Whether the holder of the lease on `folder` is alive, by a single and so less reliable check;
-  /// nullopt if there is no holder. A holder on another machine counts as alive if its file was
-  /// written within the last two minutes. `is_free_here`: no process holds the lock of this machine
-  /// (folder_lock.h).
+  /// Returns whether the holder of the lease on `folder` is alive, by a single and so less reliable
+  /// check; nullopt if there is no holder. A holder on another machine counts as alive if its file
+  /// was written within the last two minutes. `is_free_here` is true if no process on this machine
+  /// has the lock (folder_lock.h).
   static std::optional<bool> is_at_work(const std::filesystem::path& folder, bool is_free_here);
-  /// "process 12 on 'node7'"; empty if there is no holder.
+  /// Returns "process 12 on 'node7'"; empty if there is no holder.
   static std::string holder_of(const std::filesystem::path& folder);
-  /// Notes that this process works for the holder: while it lives the lease is not taken over, even
-  /// if the holder has ended. False if there is no holder, or the note cannot be written.
+  /// Records that this process works for the holder. The lease is not taken over while this process
+  /// lives, even if the holder has ended. Returns false if there is no holder or the record cannot
+  /// be written.
   static bool join(const std::filesystem::path& folder);
 
   Lease(Lease&&) noexcept;
   Lease& operator=(Lease&&) noexcept;
-  /// Releases it.
+  /// Releases the lease.
   ~Lease();
 
  private:
@@ -75,7 +76,7 @@ class Lease {
 
 struct Lease::Taken {
   std::optional<Lease> lease;
-  std::string holder;  ///< if another process has it
+  std::string holder;  ///< the holder, if another process has the lease
   int error = 0;       ///< errno, if the file could not be created
 };
 

@@ -18,7 +18,8 @@ namespace {
 
 std::filesystem::path part_of(const std::filesystem::path& path) { return path.string() + ".part"; }
 
-/// A rename would replace a device, such as /dev/null, or a pipe by a file.
+/// Throws if `path` is a device such as /dev/null, a pipe or a socket, which a rename would replace
+/// by a file. Otherwise returns `path`.
 std::filesystem::path no_device(std::filesystem::path path) {
   using Type = std::filesystem::file_type;
   std::error_code error;
@@ -33,7 +34,7 @@ std::filesystem::path no_device(std::filesystem::path path) {
                            : type == Type::fifo ? "pipe"
                                                 : "socket") +
                           ", not a file",
-                      "give the name of a file; standard output can be redirected"});
+                      "name a file, or redirect standard output"});
   return path;
 }
 
@@ -158,12 +159,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A trailing slash would leave it without a name.
+/// Removes a trailing slash, which would leave the folder without a name.
 fs::path without_slash(const fs::path& folder) {
   return folder.has_filename() ? folder : folder.parent_path();
 }
 
-/// The prefix of the names of drafts of `folder`, before the process number.
+/// Returns the start of the names of drafts of `folder`, up to the process number.
 std::string hidden_name(const fs::path& folder) { return "." + folder.filename().string() + "."; }
 
 fs::path draft_beside(const fs::path& folder) {
@@ -171,8 +172,8 @@ fs::path draft_beside(const fs::path& folder) {
          (hidden_name(folder) + std::to_string(::getpid()) + ".part");
 }
 
-/// True if `rest`, the text after the hidden part of a name, is the number of an ended process,
-/// with an optional ".part".
+/// True if `rest`, the name without its hidden start, is the number of an ended process, with an
+/// optional ".part".
 bool is_of_the_dead(std::string_view rest) {
   if (rest.ends_with(".part")) rest.remove_suffix(5);
   pid_t process = 0;
@@ -181,14 +182,14 @@ bool is_of_the_dead(std::string_view rest) {
   return ::kill(process, 0) != 0 && errno == ESRCH;
 }
 
-/// Open and exclusively locked; closed if another process has the lock.
+/// Opens `path` and locks it exclusively. The descriptor is closed if another process has the lock.
 Descriptor locked(const fs::path& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (file.is_open() && ::flock(*file, LOCK_EX | LOCK_NB) != 0) file.close();
   return file;
 }
 
-/// The files and the folders of a tree; a folder comes before its contents.
+/// The files and folders of a tree. A folder comes before its contents.
 struct MadeTree {
   std::vector<fs::path> files, folders;
 };
@@ -210,11 +211,11 @@ Descriptor opened(const fs::path& path) {
   return Descriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-/// Everything in it survives a power cut once this returns.
+/// Flushes the tree to the disk: everything in it survives a power cut once this returns.
 void sync_tree(const fs::path& root, Storage& storage) {
   const MadeTree tree = tree_of(root);
-  // Starts writing thousands of small files before waiting for the first, which takes a tenth of
-  // the time.
+  // Start writing all files before waiting for the first one. For thousands of small files this
+  // needs a tenth of the time.
   for (const fs::path& path : tree.files)
     ::sync_file_range(*opened(path), 0, 0, SYNC_FILE_RANGE_WRITE);
   for (const fs::path& path : tree.files) {
@@ -292,7 +293,7 @@ void NewFolder::publish() {
   } catch (const WriteError& error) {
     fail(error.diagnostic());
   }
-  if (storage_.rename(draft_, folder_) != 0)  // over an empty folder too
+  if (storage_.rename(draft_, folder_) != 0)  // this also replaces an empty folder
     fail(write_diagnostic(folder_, errno, ErrorCode::kCannotWrite));
   draft_.clear();
   try {

@@ -14,15 +14,16 @@
 
 namespace runner {
 
-/// A new file that only grows. Each append is handed to the system at once, so a kill loses
+/// A new file that only grows. Each append is passed to the system at once, so a kill loses
 /// nothing.
 class NewFile {
  public:
-  /// Creates `path`; it must not exist. Throws WriteError. `storage` is borrowed.
+  /// Creates `path`, which must not exist. Throws WriteError. `storage` is borrowed.
   explicit NewFile(std::filesystem::path path, Storage& storage = disk());
-  /// Throws WriteError.
+  /// Appends `bytes`. Throws WriteError.
   void append(std::string_view bytes);
-  /// Everything appended so far survives a power cut once this returns. Throws WriteError.
+  /// Flushes to the disk: everything appended so far survives a power cut once this returns. Throws
+  /// WriteError.
   void sync();
   const std::filesystem::path& path() const { return path_; }
 
@@ -31,13 +32,14 @@ class NewFile {
   friend class AtomicFiles;
   NewFile(std::filesystem::path path, std::filesystem::path shown, Storage& storage);
 
-  std::filesystem::path path_, shown_;  // where it is; how messages name it
+  std::filesystem::path path_, shown_;  // the actual path, and the path in messages
   Storage* storage_;
   Descriptor file_;
 };
 
-/// A file that appears whole or not at all, also after a power cut. It is written next to its final
-/// place, as <path>.part, and renamed over what was there. Without commit() nothing is left behind.
+/// A file that appears whole or not at all, even after a power cut. It is written as <path>.part
+/// next to its final place, then renamed over any existing file. Without commit() nothing is left
+/// behind.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path, Storage& storage = disk());
@@ -45,7 +47,7 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// Throws WriteError, as do the other functions here.
+  /// The functions of this class throw WriteError.
   void append(std::string_view bytes) { file_.append(bytes); }
   void commit();
   /// Commits the file and returns it for further appends. Call it once, last.
@@ -62,9 +64,9 @@ class AtomicFile {
 void write_atomically(const std::filesystem::path& path, std::string_view text,
                       Storage& storage = disk());
 
-/// Several files that each appear whole or not at all, as an AtomicFile does, but reach the disk
-/// together: this takes half the flushes of writing them one by one. Before commit() none of them
-/// is visible, and without it nothing is left behind.
+/// Several files that each appear whole or not at all, like an AtomicFile, but are flushed
+/// together, which needs half the flushes. No file is visible before commit(). Without commit()
+/// nothing is left behind.
 class AtomicFiles {
  public:
   explicit AtomicFiles(Storage& storage = disk()) : storage_(&storage) {}
@@ -73,7 +75,7 @@ class AtomicFiles {
       : storage_(other.storage_), files_(std::exchange(other.files_, {})) {}
   AtomicFiles& operator=(AtomicFiles&&) = delete;
 
-  /// Writes `text` next to `path`; each path may be added only once. Throws WriteError, as does
+  /// Writes `text` next to `path`. Each path may be added only once. Throws WriteError, as does
   /// commit().
   void add(std::filesystem::path path, std::string_view text);
   /// Renames the files in the order in which they were added. The names in `folders` then also
@@ -90,8 +92,8 @@ class AtomicFiles {
   std::vector<Written> files_;
 };
 
-/// The names in `folder` survive a power cut once this returns. Throws WriteError. Does nothing if
-/// folders cannot be flushed.
+/// Flushes the names in `folder`: they survive a power cut once this returns. Throws WriteError.
+/// Does nothing if the file system cannot flush folders.
 void sync_folder(const std::filesystem::path& folder, Storage& storage = disk());
 
 /// Creates `folder` and its missing parents. Their names survive a power cut once this returns.
@@ -99,24 +101,24 @@ void sync_folder(const std::filesystem::path& folder, Storage& storage = disk())
 /// flushed.
 void make_folders(const std::filesystem::path& folder, Storage& storage = disk());
 
-/// A folder that appears with all its contents or not at all, also after a power cut. It is filled
-/// under another name, flushed to the disk, and renamed. It is removed again unless published.
+/// A folder that appears with all its contents or not at all, even after a power cut. It is filled
+/// under another name, flushed to the disk, and renamed. Without publish() it is removed again.
 ///
 ///   NewFolder folder("shapes");
 ///   folder.create("disc");
 ///   folder.write("disc/00000.jpg", bytes);
 ///   folder.publish();
 ///
-/// Its functions throw WriteError: kFolderExists if anything but an empty folder is in its place,
-/// kCannotCreate, kCannotWrite or kDiskFull. `storage` is borrowed.
+/// All functions throw WriteError: kFolderExists if something other than an empty folder is in its
+/// place, or kCannotCreate, kCannotWrite or kDiskFull. `storage` is borrowed.
 class NewFolder {
  public:
-  /// Fills it next to its final place; parent folders need not exist yet. Errors name `option`, the
-  /// option of the stage that sets the folder; empty: no option does.
+  /// Fills the folder next to its final place; parent folders need not exist yet. Errors name
+  /// `option`, the option of the stage that sets the folder; empty if there is no such option.
   explicit NewFolder(const std::filesystem::path& folder, Storage& storage = disk(),
                      std::string option = "");
-  /// Fills it in `draft`, on the same disk: a name by which a later process finds what a killed one
-  /// has left. The parent folders of both must exist.
+  /// Fills the folder in `draft`, on the same disk. The name of the draft lets a later process find
+  /// what a killed one has left. The parent folders of both must exist.
   NewFolder(std::filesystem::path folder, std::filesystem::path draft, Storage& storage = disk());
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
@@ -129,7 +131,7 @@ class NewFolder {
   /// name.
   void publish();
 
-  /// The folder in which it is filled.
+  /// Returns the folder that is being filled.
   const std::filesystem::path& draft() const { return draft_; }
 
  private:
@@ -139,18 +141,18 @@ class NewFolder {
   const std::string option_,
       help_;  // help_: advice for any error; empty: that of WriteError
   const std::filesystem::path folder_;
-  std::filesystem::path draft_;  // empty: it is published
+  std::filesystem::path draft_;  // empty once published
   Storage& storage_;
-  Descriptor held_;  // locked while it is filled
+  Descriptor held_;  // locked while the folder is filled
 };
 
-/// Removes what ended processes have left in `folder`. Their names consist of `hidden`, a process
-/// number, and possibly more: ".photos.4711.part". Keeps what a process of another machine or
-/// container holds open as a NewFolder.
+/// Removes what ended processes have left in `folder`: names that consist of `hidden`, a process
+/// number, and possibly more, such as ".photos.4711.part". Keeps what a process on another machine
+/// or in another container has open as a NewFolder.
 void remove_leftovers(const std::filesystem::path& folder, const std::string& hidden,
                       Storage& storage);
 
-/// Removes as much as possible of `path` and everything below it; links are removed, not followed.
+/// Removes as much as possible of `path` and everything below it. Links are removed, not followed.
 void remove_all(const std::filesystem::path& path, Storage& storage);
 
 }  // namespace runner

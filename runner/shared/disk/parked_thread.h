@@ -6,19 +6,19 @@
 
 namespace runner {
 
-/// A thread that does a little work now and then, but never while the process forks (fork(2)). The
+/// A thread that does a little work at intervals, but never while the process forks (fork(2)). The
 /// child, which has only the thread that called fork, therefore finds no lock held by this thread.
-/// Signals go to the other threads.
+/// The thread blocks all signals, so other threads receive them.
 class ParkedThread {
  public:
   /// Calls `work` after each `interval` until it returns false or this is destroyed.
   ParkedThread(std::chrono::milliseconds interval, std::function<bool()> work);
-  /// Waits for work in progress.
+  /// Waits for any work in progress.
   ~ParkedThread();
   ParkedThread(const ParkedThread&) = delete;
   ParkedThread& operator=(const ParkedThread&) = delete;
 
-  /// How many of them this process has; a forked child has none.
+  /// Returns how many such threads this process has. A forked child has none.
   static int count();
 
  private:

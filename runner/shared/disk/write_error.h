@@ -9,15 +9,16 @@
 
 namespace runner {
 
-/// A storage that defers its flushes until write_kept(). It is for the start of a run, which can be
-/// restarted until it has saved something, so a power cut may lose all of it. If write_kept() is
-/// never called, the caller that waits for the run flushes, or the files may be lost.
+/// A storage that defers its flushes until write_kept(). For the start of a run: until the run has
+/// saved something, it can be restarted, so a power cut may lose all its files. If write_kept() is
+/// never called, the files may be lost unless the caller that waits for the run flushes them.
 class LateStorage final : public Storage {
  public:
   /// `storage` is borrowed.
   explicit LateStorage(Storage& storage) : storage_(storage) {}
 
-  /// Flushes everything written so far, and from now on each write at once. Throws WriteError.
+  /// Flushes everything written so far. From then on, each write is flushed at once. Throws
+  /// WriteError.
   void write_kept();
 
   int create(const std::filesystem::path& path) override;
@@ -35,12 +36,12 @@ class LateStorage final : public Storage {
  private:
   Storage& storage_;
   bool is_resolved_ = false;
-  std::set<std::filesystem::path> files_, folders_;  // still to be flushed; for folders: the names
+  std::set<std::filesystem::path> files_, folders_;  // to be flushed; for folders, the names
                                                      // in them
 };
 
-/// A file or folder that could not be written: kDiskFull, kCannotCreate or kCannotWrite. If a stage
-/// throws it, it is reported against that stage.
+/// A file or folder could not be written: kDiskFull, kCannotCreate or kCannotWrite. If a stage
+/// throws this error, it is reported against that stage.
 struct WriteError : StageError {
   explicit WriteError(const Diagnostic& diagnostic)
       : StageError(StageError(diagnostic.code, diagnostic.message)
@@ -49,7 +50,7 @@ struct WriteError : StageError {
   Diagnostic diagnostic() const { return {code, {}, option, what(), help}; }
 };
 
-/// The error for `path`, from errno: kDiskFull for a full disk or quota, else `otherwise`.
+/// Returns the error for `path`, from errno: kDiskFull for a full disk or quota, else `otherwise`.
 Diagnostic write_diagnostic(const std::filesystem::path& path, int error, ErrorCode otherwise);
 
 }  // namespace runner

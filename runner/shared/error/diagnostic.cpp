@@ -27,14 +27,14 @@ std::string_view nth_line(std::string_view text, int line) {
   return text.substr(0, text.find_first_of("\r\n"));
 }
 
-/// `text` without anything a terminal could interpret, one column per character.
+/// Returns `text` without anything a terminal could interpret, one column per character.
 std::string shown(std::string_view text) {
   std::string result = printable(text);
   std::ranges::replace(result, '\t', ' ');
   return result;
 }
 
-/// A composed text, which may quote what was typed.
+/// Masks secrets in a composed text, which may quote what the user typed, and makes it printable.
 std::string told(std::string_view text) { return shown(without_quoted_secrets(text)); }
 
 void print_place(std::ostream& out, const Location& where, const Style& style) {

@@ -15,7 +15,7 @@
 
 namespace runner {
 
-/// A text the user wrote: a recipe file or one command-line override.
+/// A text that the user wrote: a recipe file or one command-line override.
 struct SourceText {
   std::string name;  ///< as shown in messages: "recipes/classify.yaml" or "override 2"
   std::string contents;
@@ -28,7 +28,7 @@ struct Location {
   int column = 0;
 };
 
-/// Owns every text of one invocation. Must outlive all Locations and Values that point into it.
+/// Owns all texts of one invocation. Must outlive all Locations and Values that point into them.
 class Sources {
  public:
   const SourceText& add(std::string name, std::string contents) {
@@ -48,7 +48,7 @@ struct Note {
 
 enum class Severity { kError, kWarning };
 
-/// One error in the user's input, and its place.
+/// One error or warning about the user's input, with its place.
 struct Diagnostic {
   ErrorCode code{};
   Location where;
@@ -60,36 +60,37 @@ struct Diagnostic {
   Severity severity = Severity::kError;
 };
 
-/// Every problem found in one pass, in source order. Empty means success.
+/// Every problem found in one pass, in source order; empty if there is none.
 using Diagnostics = std::vector<Diagnostic>;
 
-/// Sorts by source, line and column; diagnostics without a place come last. Stable.
+/// Sorts by source, line and column; diagnostics without a place come last. The sort is stable.
 void sort_by_place(Diagnostics& diagnostics, const Sources& sources);
 
-/// The exit code of the first error; kDone if there is none.
+/// Returns the exit code of the first error; kDone if there is none.
 ExitCode exit_code(const Diagnostics& diagnostics);
 
 /// Prints "file:line:column: error[E0123]: message [/json/pointer]", the source line with a caret
-/// under the column, then the help and the notes. Removes control characters of the source.
+/// under the column, then the help and the notes. Removes control characters from the source.
 void print(std::ostream& out, const Diagnostic& diagnostic, bool color = false);
 
-/// {"severity", "code", "message", "pointer", "file", "line", "column", "help", "notes": [...]}.
+/// Returns {"severity", "code", "message", "pointer", "file", "line", "column", "help", "notes":
+/// [...]}.
 nlohmann::ordered_json to_json(const Diagnostic& diagnostic);
 
-/// The exit code of a program that `signal` stopped before its work was done. `has_saved`: a
-/// resumed run continues from there. SIGHUP counts as SIGTERM.
+/// Returns the exit code of a program that `signal` stopped before its work was done. `has_saved`
+/// is true if a resumed run can continue from a saved state. SIGHUP counts as SIGTERM.
 ExitCode exit_code_of_stop(int signal, bool has_saved);
 
-/// The error for a command that `signal` stopped and that leaves no record. `doing` says what it
-/// did, e.g. "after waiting 2 min for a GPU". kInterrupted for SIGINT, kTerminated for other
-/// signals.
+/// Returns the error for a command that `signal` stopped and that leaves no record: kInterrupted
+/// for SIGINT, kTerminated for other signals. `doing` describes what it did until then, such as
+/// "after waiting 2 min for a GPU".
 Diagnostic stopped_by(int signal, const std::string& doing = "");
 
 /// True if exit_code_of_stop() can return `code`.
 bool says_stopped(ExitCode code);
 
-/// A value, or all errors in the input it was made from. Has the interface of C++23's
-/// std::expected<T, Diagnostics>, which C++20 lacks.
+/// A value, or all errors in the input from which it was to be created. Has the interface of
+/// C++23's std::expected<T, Diagnostics>, which C++20 lacks.
 template <typename T>
 class [[nodiscard]] Result {
  public:

@@ -17,7 +17,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kDuplicateKey, kRecipe, "a mapping has the same key twice",
      "A mapping has a key twice. YAML forbids this, and the first value would be silently lost.",
      "train: {epochs: 3, epochs: 5}", "Keep one of them; the note shows the other."},
-    {kSecondDocument, kRecipe, "the file holds a second YAML document",
+    {kSecondDocument, kRecipe, "the file contains a second YAML document",
      "A line '---' starts another YAML document, but a recipe is one document.",
      "seed: 1\n---\nseed: 2", "Remove the line, or move what follows it into its own file."},
     {kUnknownTag, kRecipe, "a YAML tag that recipes do not use",
@@ -31,7 +31,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "becomes huge.",
      "b: [*a, *a, *a, *a], c: [*b, *b, *b, *b], and so on", "Write fewer aliases of aliases."},
     {kInvalidUtf8, kRecipe, "the text is not UTF-8",
-     "The file holds bytes that are not UTF-8 text.", "a file saved as Latin-1",
+     "The file contains bytes that are not UTF-8 text.", "a file saved as Latin-1",
      "Save it as UTF-8."},
     {kNestingTooDeep, kRecipe, "values are nested too deeply",
      "Lists, mappings or interpolations are nested more than 64 levels deep.", "[[[[[[[[ and so on",
@@ -40,12 +40,12 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "An integer has more than 4,300 digits.", "seed: 1000… (5,000 zeros)",
      "Write it in quotes if it is a name."},
     {kFileTooLarge, kRecipe, "a recipe file is too large",
-     "A recipe file is larger, or holds more values, than any recipe needs.",
+     "A recipe file is larger, or contains more values, than any recipe needs.",
      "a list of a million numbers",
      "Put the data into a data file, and name that file in the recipe."},
     {kYamlTrap, kRecipe, "text without quotes that YAML 1.1 reads as something else",
-     "Recipes follow YAML 1.1, which reads this text without quotes as another value than it "
-     "seems. A warning; an error with --strict.",
+     "Recipes follow YAML 1.1, which reads this unquoted text as a different value than it seems "
+     "to be. A warning; an error with --strict.",
      "answer: yes    (true)\nmode: 010    (8)\ntime: 1:30    (90)",
      "Write what you mean: text in quotes, a value plainly (true, 8, 90)."},
 
@@ -148,7 +148,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "A value has the wrong type for its option: text for a number, a single value for a list.",
      "train: {epochs: many}", "Write what is expected; \"5\" in quotes is text, 5 is a number."},
     {kOutOfRange, kRecipe, "a number is outside its range",
-     "A number is smaller or larger than the option takes.", "train: {epochs: 0}",
+     "A number is smaller or larger than the option allows.", "train: {epochs: 0}",
      "Stay within the range; retort explain train.epochs shows it."},
     {kNotAllowedValue, kRecipe, "a value is not one of those allowed",
      "The option accepts only certain values, and this is not one of them.",
@@ -165,7 +165,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kBadLength, kRecipe, "a string, list or mapping is too short or too long",
      "A string, list or mapping has too few or too many characters, items or keys.",
      "train: {optimizer: {betas: [0.9]}}", "Write as many as the message says."},
-    {kDuplicateItem, kRecipe, "a list holds the same item twice",
+    {kDuplicateItem, kRecipe, "a list contains the same item twice",
      "The items of this list must differ, but one appears twice.", "device: {fallback: [cpu, cpu]}",
      "Remove one of them."},
     {kNoAlternative, kRecipe, "a value matches none of the allowed forms",
@@ -189,7 +189,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "recipe.",
      "a kind under development", "Leave the option out."},
 
-    {kUnwiredPort, kRecipe, "an input port has no output to take",
+    {kUnwiredPort, kRecipe, "no output matches an input port",
      "A stage needs an input that no stage has as an output.",
      "a recipe with `train` and without `model`",
      "Add a stage with that output; retort stages shows the ports of all kinds."},
@@ -227,7 +227,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "A folder that the data stage reads does not exist.", "data.root=no/such/folder",
      "Correct the path: it is relative to the working directory."},
     {kEmptyClass, ExitCode::kBadData, "a class has no images",
-     "The folder of a class holds no images, so the class could not be learned.",
+     "The folder of a class contains no images, so the class could not be learned.",
      "photos/cats without a file", "Fill the folder, or remove it."},
     {kMissingImage, ExitCode::kMissingInput, "an image file does not exist",
      "An image cannot be opened.", "a link to a file that is gone",
@@ -295,7 +295,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kBadArchive, ExitCode::kBadData, "an archive is damaged, or has unexpected contents",
      "An archive cannot be unpacked, or it contains a link, a device, a path out of its folder, or "
      "far more than the data set.",
-     "an archive that holds ../../.bashrc", "Fetch it again from where it is published."},
+     "an archive that contains ../../.bashrc", "Fetch it again from where it is published."},
     {kMissingFile, ExitCode::kMissingInput, "a file does not exist or cannot be read",
      "A file named on the command line, or by the entry of Python code, does not exist or cannot "
      "be "
@@ -338,14 +338,14 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kWorkerMissing, ExitCode::kInternalError, "the worker program is not installed",
      "retort-worker is neither next to retort nor in its libexec folder.", "only retort was copied",
      "Install both; retort doctor shows where retort looks for it."},
-    {kNotDeterministic, ExitCode::kRunFailed, "an operation may give different bits the next time",
+    {kNotDeterministic, ExitCode::kRunFailed, "an operation is not guaranteed to be deterministic",
      "LibTorch or cuBLAS does not guarantee that this operation gives the same bits every time. "
      "'determinism: strict', the default, refuses it; 'determinism: warn' warns.",
      "a cumulative sum of floats on a GPU",
      "Set determinism: warn to continue with a warning, or determinism: off; or run on the CPU, "
      "where most operations are deterministic."},
     {kNothingCompared, ExitCode::kRunFailed, "a check found nothing to compare",
-     "retort doctor determinism compares the tensors of trainings, and retort certify their "
+     "retort doctor determinism compares the tensors of training runs, and retort certify their "
      "gradients, but the recipe trains nothing.",
      "retort doctor determinism on a recipe that only evaluates",
      "Use a recipe with a train stage."},
@@ -366,8 +366,8 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "model.entry=my_net.py:make    (a file that was just downloaded)",
      "Read it, then allow it: retort trust my_net.py. retort trust --list shows what is allowed."},
     {kNoPython, ExitCode::kDeviceUnavailable, "Python cannot host the worker",
-     "A recipe names Python code, but there is no Python interpreter, or it has no torch, or "
-     "another version of it than Retort is built for.",
+     "A recipe names Python code, but there is no Python interpreter, or it has no torch, or a "
+     "version of torch other than the one that Retort was built for.",
      "python=venv/bin/python    (an environment without torch)",
      "Install torch into that environment, or name another interpreter with python=…."},
     {kHookFailed, ExitCode::kRunFailed, "a command of hooks failed",
@@ -376,24 +376,21 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "hooks: {after_run: [[./notify.sh]]}    (a script that is not executable)",
      "Run the command yourself; it gets the event as JSON on its standard input."},
     {kMeasuredPlan, ExitCode::kRunFailed, "a plan needs a real step",
-     "Python code needs the values of tensors, as .item() or a boolean mask do, or an operator "
-     "that "
-     "has no dry run. A plan of it is an upper bound from steps that are run on the device. Other "
-     "values may need other memory. A warning; an error with --strict, and where the device is not "
-     "in this machine.",
+     "Python code needs the values of tensors, as .item() and boolean masks do, or an operator "
+     "without a dry run. Its plan is an upper bound, measured by running steps on the device. "
+     "Other values may need a different amount of memory. A warning; an error with --strict, or if "
+     "this machine does not have the device.",
      "model.arguments.model_name=gemma4_vit_167m",
-     "Compute without values, as torch.where does in place of a boolean mask; or plan on the "
-     "device "
-     "itself, without --strict."},
+     "Avoid the values, for example with torch.where instead of a boolean mask; or plan on a "
+     "machine with the device, without --strict."},
     {kRankLost, ExitCode::kRunFailed, "a rank of the run has ended",
      "The processes that train together (device.count) need each other: when one ends, the others "
-     "end too. That one's own error, or the signal that killed it, says why.",
+     "end too. The first one's error, or the signal that killed it, shows why.",
      "one of two workers was killed", "Continue from the last checkpoint with retort resume."},
     {kNoMeeting, ExitCode::kDeviceUnavailable, "the ranks of a run cannot meet",
      "The processes that a launcher has started (torchrun, srun, mpirun) find each other at "
-     "MASTER_ADDR and MASTER_PORT. One of them did not come, came twice, belongs to another job, "
-     "or "
-     "would run another recipe or other programs.",
+     "MASTER_ADDR and MASTER_PORT. One of them did not connect, connected twice, belongs to "
+     "another job, or would run a different recipe or different programs.",
      "WORLD_SIZE=2 RANK=1 MASTER_ADDR=node1 MASTER_PORT=29500 retort run classify    (without "
      "rank 0)",
      "Start the same command for all ranks at the same time, by one launcher."},
@@ -404,7 +401,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "Try the command yourself; then continue with retort sweep resume DIR, which submits nothing "
      "twice."},
     {kClusterRefused, ExitCode::kDeviceUnavailable, "the cluster's scheduler refused a job",
-     "The scheduler did not accept the trials of a sweep; the message is its own.",
+     "The scheduler did not accept the trials of a sweep; the message comes from the scheduler.",
      "sweep.launcher.partition=none-of-that-name",
      "Correct launch/launcher.json in the sweep's folder, and continue with retort sweep resume "
      "DIR."},
@@ -425,7 +422,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "retort resume outputs/a    (while it runs)",
      "Wait until it ends, or stop it: on TERM and INT it saves first."},
     {kNoRun, ExitCode::kMissingInput, "the folder does not contain a run",
-     "The folder is not one that `retort run` made: it has no .retort/run.json, or its record "
+     "The folder was not created by `retort run`: it has no .retort/run.json, or its record "
      "cannot be read.",
      "retort resume photos", "Name the folder that `retort run` printed."},
     {kChangedRun, kRecipe, "a run cannot continue or be repeated as another one",

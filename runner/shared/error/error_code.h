@@ -9,9 +9,9 @@
 
 namespace runner {
 
-/// Every kind of error has a number that never changes its meaning; messages print it as
-/// error[E0123]. 01xx reading, 02xx composing, 03xx validating, 04xx compiling, 05xx usage, 06xx
-/// data, 07xx running, 08xx writing, 09xx bugs in Retort.
+/// Every kind of error has a number that never changes its meaning. Messages print the number as
+/// error[E0123]. The first two digits are 01 for reading, 02 composing, 03 validating, 04
+/// compiling, 05 usage, 06 data, 07 running, 08 writing, and 09 bugs in Retort.
 enum class ErrorCode : int {
   kYamlSyntax = 101,
   kDuplicateKey = 102,
@@ -139,21 +139,21 @@ enum class ErrorCode : int {
   kBadSchema = 902,
 };
 
-/// One row of the error table: the exit code, and what `retort explain E0123` prints.
+/// A row of the error table: the exit code, and what `retort explain E0123` prints.
 struct ErrorInfo {
   ErrorCode code;
   ExitCode exit;
   std::string_view title;
-  std::string_view cause;    ///< when it is reported
-  std::string_view example;  ///< something that causes it: a line of a file, a command, a situation
+  std::string_view cause;    ///< when the error is reported
+  std::string_view example;  ///< a line of a file, a command or a situation that causes it
   std::string_view remedy;
 };
 
-/// The whole table, sorted by number.
+/// Returns the whole table, sorted by number.
 std::span<const ErrorInfo> all_errors();
 const ErrorInfo& info(ErrorCode code);
 
-/// "E0123".
+/// Returns the name of the error in messages, such as "E0123".
 std::string name(ErrorCode code);
 std::optional<ErrorCode> error_code_named(std::string_view name);
 

@@ -2,7 +2,7 @@
 
 namespace runner {
 
-/// The exit codes of `retort` and `retort-worker`; those of sysexits where they fit.
+/// The exit codes of `retort` and `retort-worker`. Those of sysexits.h are used where they fit.
 enum class ExitCode : int {
   kDone = 0,
   kRunFailed = 1,
@@ -17,8 +17,8 @@ enum class ExitCode : int {
   kCannotWrite = 74,
   kStoppedAfterSave = 75,  ///< run `retort resume`
   kBadRecipe = 78,
-  kNeedsAnotherDevice = 80,  ///< worker only: it has sent `stranded`
-  kDeviceLost = 81,          ///< worker only: its device failed, and nothing was saved after that
+  kNeedsAnotherDevice = 80,  ///< worker only: the worker has sent `stranded`
+  kDeviceLost = 81,          ///< worker only: the device failed, and nothing was saved since
   kInterrupted = 130,        ///< SIGINT without a save
   kTerminated = 143,         ///< SIGTERM without a save
 };

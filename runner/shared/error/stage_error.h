@@ -11,7 +11,7 @@
 
 namespace runner {
 
-/// A recovery: the run continued after it ran out of memory or its worker died.
+/// A recovery: the run continued after it ran out of memory, or after its device or worker failed.
 struct Recovery {
   std::string cause;      ///< "out of memory", "memory is free again", "device lost", "killed"
   std::string phase;      ///< the phase of the step, "backward"; empty: unknown
@@ -19,41 +19,41 @@ struct Recovery {
   std::int64_t tried = 0, taken = 0;  ///< bytes: of the failed allocation, and allocated at that
                                       ///< time; 0: unknown
   std::int64_t limit = 0;             ///< bytes that may be allocated; 0: no limit was reached
-  std::string from, to;  ///< equivalent ways of computing the step, or devices; equal: it was
-                         ///< simply retried
+  std::string from, to;  ///< the ways of computing the step, or the devices; equal if the step
+                         ///< was simply retried
   bool operator==(const Recovery&) const = default;
 };
 
-/// A failure while running that the user can fix.
+/// An error during a run that the user can fix.
 ///
 ///   throw StageError(ErrorCode::kMissingFolder, "no folder '" + root +
 ///   "'").at("/root").with_help("create it");
 ///
-/// Without at() it is reported against the stage itself, without in_stage() against the running
-/// stage.
+/// Without at(), the error is reported against the stage itself; without in_stage(), against the
+/// stage that is running.
 struct StageError : std::runtime_error {
   StageError(ErrorCode code, const std::string& message)
       : std::runtime_error(message), code(code) {}
 
-  /// Reports it against the option with this pointer below the stage, e.g. "/root".
+  /// Reports the error against the option with this pointer below the stage, such as "/root".
   StageError at(std::string pointer) && {
     option = std::move(pointer);
     return std::move(*this);
   }
-  /// Adds advice, in one line.
+  /// Adds advice on one line.
   StageError with_help(std::string advice) && {
     help = std::move(advice);
     return std::move(*this);
   }
-  /// Says on which devices to try the same next, "gpu" for another one or "cpu", after the incident
-  /// `what` and this many retries. The node has saved its state for that.
+  /// Names the devices to try next, "gpu" for another GPU or "cpu", after the incident `what` and
+  /// `times` retries. The node has saved its state so that it can continue there.
   StageError elsewhere(std::vector<std::string> devices, Recovery what, std::int64_t times = 0) && {
     other_devices = std::move(devices);
     incident = std::move(what);
     retries = times;
     return std::move(*this);
   }
-  /// Reports it against the stage with this pointer, e.g. "/model".
+  /// Reports the error against the stage with this pointer, such as "/model".
   StageError in_stage(std::string pointer) && {
     stage = std::move(pointer);
     return std::move(*this);
@@ -64,7 +64,7 @@ struct StageError : std::runtime_error {
   std::string help;
   std::string stage;
   std::vector<std::string> other_devices;
-  Recovery incident;  ///< without from and to
+  Recovery incident;  ///< its `from` and `to` are empty
   std::int64_t retries = 0;
 };
 
@@ -75,7 +75,7 @@ struct StageErrors : StageError {
   std::vector<StageError> all;
 };
 
-/// Makes several checks, each of which may throw a StageError, and throws everything found at once:
+/// Runs several checks, each of which may throw a StageError, and throws all errors at once:
 ///
 ///   FoundErrors found;
 ///   for (const Group& group : groups) found.during([&] { check(group); });
@@ -93,7 +93,7 @@ class FoundErrors {
     }
   }
 
-  /// Ignores an error that was already found.
+  /// Ignores an error that has already been found.
   void add(const StageError& error) {
     const auto is_same = [&](const StageError& known) {
       return known.option == error.option && std::string_view(known.what()) == error.what();

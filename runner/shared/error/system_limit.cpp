@@ -23,7 +23,7 @@ std::optional<Diagnostic> limit_reached(const std::error_code& code, const std::
     return Diagnostic{ErrorCode::kCannotCreate,
                       {},
                       "",
-                      "no more files can be open at a time" + where,
+                      "too many files are open" + where,
                       "raise the limit of open files: `ulimit -n 1024`"};
   if (code == std::errc::resource_unavailable_try_again)
     return Diagnostic{ErrorCode::kDeviceUnavailable,
@@ -36,8 +36,8 @@ std::optional<Diagnostic> limit_reached(const std::error_code& code, const std::
         ErrorCode::kOutOfMemory,
         {},
         "",
-        "the system has no more memory to give" + where,
-        "end other programs, or raise the limit: `ulimit -v`, or that of the container"};
+        "the system is out of memory" + where,
+        "end other programs, or raise the limit: `ulimit -v`, or the container's limit"};
   if (code == std::errc::no_space_on_device || code.value() == EDQUOT)
     return Diagnostic{ErrorCode::kDiskFull,
                       {},

@@ -8,13 +8,13 @@
 
 namespace runner {
 
-/// Explains to the user why the system refused with `code` while `doing` something, e.g. "fork":
-/// which limit of this process or its container was reached, and how to raise it. nullopt if `code`
-/// is not such a limit.
+/// Explains a system call that failed with `code` because of a limit of this process or its
+/// container: which limit was reached, and how to raise it. `doing` names what was attempted, such
+/// as "fork". Returns nullopt if `code` does not mean that a limit was reached.
 std::optional<Diagnostic> limit_reached(const std::error_code& code, const std::string& doing);
 
-/// The error for an unexpected exception that ended a command: a file that could not be written, a
-/// limit of the system, a missing folder; else a bug in Retort (kInternal).
+/// Returns the error for an unexpected exception that ended a command: a file that could not be
+/// written, a system limit, a missing folder, or else a bug in Retort (kInternal).
 Diagnostic unexpected(const std::exception& error);
 
 }  // namespace runner

@@ -121,7 +121,7 @@ Graph graph_from_json(const Json& json) {
     for (const auto& [path, sha256] : files.items())
       graph.python.files[path] = Fields(files, "python.files").text(path.c_str());
     for (const Json& folder : Fields(python, "python").list("folders")) {
-      if (!folder.is_string()) refuse("a folder of its Python code is no text");
+      if (!folder.is_string()) refuse("a folder of its Python code is not a string");
       graph.python.folders.push_back(folder);
     }
   }
@@ -136,7 +136,7 @@ Graph graph_from_json(const Json& json) {
 
 namespace {
 
-/// The `chosen` nodes and all that they need.
+/// Returns the part of `graph` with the `chosen` nodes and all nodes that they need.
 Graph part_with(const Graph& graph, std::vector<bool> chosen) {
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     if (!chosen[i]) continue;

@@ -17,11 +17,11 @@ namespace runner {
 
 /// An edge from one output to one input.
 struct Edge {
-  std::string input;   ///< port of the node that holds this edge
-  std::size_t from;    ///< index of the producing node; always smaller than the holder's
+  std::string input;   ///< port of the node that has this edge
+  std::size_t from;    ///< index of the producing node; always smaller than the consumer's
   std::string output;  ///< port of the producing node
   ArtifactType type;
-  bool optional = false;  ///< the input is optional: the producer need not output it
+  bool optional = false;  ///< the input is optional, so the producer may omit the output
 };
 
 /// A stage, or one item of a stage with `foreach`.
@@ -35,15 +35,16 @@ struct Node {
   std::uint64_t seed = 0;
   int version = 1;         ///< version of the kind
   bool cacheable = false;  ///< the kind's results are reused by default
-  std::string title = {};  ///< for people: "train", or "train[pair=0-1]"
-  /// The options that affect the result, as records have them (node_document.h); nullopt: all of
-  /// `options`.
+  std::string title = {};  ///< for messages: "train", or "train[pair=0-1]"
+  /// The options that affect the result, as records store them (node_document.h); nullopt if that
+  /// is all of `options`.
   std::optional<Value> key_options = {};
   std::string code = {};  ///< SHA-256 of the Python files that its entry names; empty: none
 };
 
-/// A compiled recipe (compile.h): nodes in an order in which they can run (as written, if the edges
-/// allow it). A run uses another order, which takes less memory (run_order.h).
+/// A compiled recipe (compile.h). Its nodes are in an order in which they can run, which is the
+/// written order if the edges allow it. A run uses another order, which needs less memory
+/// (run_order.h).
 struct Graph {
   std::string recipe;  ///< the recipe's name
   std::uint64_t seed = 0;
@@ -55,26 +56,29 @@ struct Graph {
   Determinism determinism = Determinism::kStrict;
   std::string working_folder =
       {};                  ///< base of relative paths in options; empty: the current folder
-  PythonCode python = {};  ///< the worker receives no `entries`
+  PythonCode python = {};  ///< the worker does not receive `entries`
 };
 
-/// The JSON that the worker receives; graph_from_json throws std::runtime_error on anything else.
+/// Converts to and from the JSON that the worker receives. graph_from_json() throws
+/// std::runtime_error for any other JSON.
 nlohmann::ordered_json to_json(const Graph& graph);
 Graph graph_from_json(const nlohmann::ordered_json& json);
 
-/// The part of `graph` needed to run its trainings: what a rank other than the first runs.
+/// Returns the part of `graph` needed to run its training nodes, which is what ranks other than
+/// rank 0 run.
 Graph only_trainings(const Graph& graph);
 
-/// The part of `graph` needed to run the node or stage `name`; an error if there is no such name.
+/// Returns the part of `graph` needed to run the node or stage `name`; an error if there is no such
+/// name.
 Result<Graph> only(const Graph& graph, const std::string& name);
 
-/// The same for a node that is already trained: without its data inputs, and the nodes that only
-/// those need.
+/// Returns the part needed to run the node or stage `name` when it is already trained: without its
+/// data inputs and the nodes that only they need.
 Result<Graph> only_without_data(Graph graph, const std::string& name);
 
-/// For each node a SHA-256, in hexadecimal, of everything its result depends on: kind, options,
-/// seed and the keys of its inputs. Two nodes with the same key have the same result if data and
-/// program are the same.
+/// Returns for each node a SHA-256, in hexadecimal, of everything its result depends on: kind,
+/// options, seed and the keys of its inputs. Two nodes with the same key have the same result if
+/// the data and the program are the same.
 std::vector<std::string> node_keys(const Graph& graph);
 
 }  // namespace runner

@@ -22,7 +22,7 @@ json part_of(const json& object, const std::string& key) {
   return object.is_object() && object.contains(key) ? object[key] : json();
 }
 
-/// The keys of both, sorted.
+/// Returns the keys of both objects, sorted.
 std::set<std::string> keys_of(const json& a, const json& b) {
   std::set<std::string> keys;
   for (const json* object : {&a, &b}) {

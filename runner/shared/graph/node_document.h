@@ -17,18 +17,19 @@ struct StageFacts {
   bool uses_seed = true;
 };
 
-/// Everything the result of node `index` depends on, given the same program: {"world", "nodes":
-/// {id: {"kind", "version", "options", "inputs", "fingerprint", "seed"}}}. "nodes" has a member for
-/// the node itself and for each node that it depends on. `facts` is indexed by node. Contains no
-/// secrets.
+/// Returns everything the result of node `index` depends on, given the same program: {"world",
+/// "nodes": {id: {"kind", "version", "options", "inputs", "fingerprint", "seed"}}}. "nodes" has a
+/// member for the node itself and for each node that it depends on. `facts` is indexed by node. The
+/// document contains no secrets.
 nlohmann::json node_document(const Graph& graph, std::span<const StageFacts> facts,
                              std::size_t index, const nlohmann::json& world);
 
-/// A SHA-256 of the document, in hexadecimal: nodes with the same key have the same result.
+/// Returns the SHA-256 of the document, in hexadecimal. Nodes with the same key have the same
+/// result.
 std::string document_key(const nlohmann::json& document);
 
-/// How two documents of a node differ, in words: "data.image_size was 224 and is now 336", "the
-/// files of 'data' have changed". The documents may come from a file with arbitrary contents.
+/// Describes in words how two documents of a node differ: "data.image_size was 224 and is now 336",
+/// "the files of 'data' have changed". The documents may come from a file with arbitrary contents.
 std::vector<std::string> differences(const nlohmann::json& before, const nlohmann::json& now);
 
 }  // namespace runner

@@ -11,8 +11,8 @@
 namespace runner {
 namespace {
 
-/// The relative amount of memory that such an artifact holds: a network, samples in memory, rows of
-/// scores.
+/// The relative amount of memory that an artifact of this type needs: most for a checkpoint (a
+/// network), less for samples in memory, least for rows of scores.
 int weight_in_memory(ArtifactType type) {
   switch (type) {
     case ArtifactType::kCheckpoint:
@@ -36,11 +36,11 @@ struct WantedOutput {
   std::size_t waiting = 0;  // consumers that have not run yet
 };
 
-/// The effect on memory of running some nodes. The smaller one comes first; for equal growth, the
-/// one that makes less.
+/// The effect of running some nodes on memory use. Less growth sorts first; for equal growth,
+/// smaller outputs sort first.
 struct MemoryChange {
-  int growth = 0;  ///< of the weight of what is in memory afterwards
-  int made = 0;    ///< the weight of their outputs
+  int growth = 0;  ///< the change in the total weight in memory afterwards
+  int made = 0;    ///< the total weight of the nodes' outputs
   auto operator<=>(const MemoryChange&) const = default;
 };
 
@@ -87,15 +87,16 @@ class RunOrdering {
   }
 
  private:
-  /// A node that is run for its own sake: it consumes something that has weight, or its output has
-  /// no consumer. The other nodes make data, models and policies, and run when needed.
+  /// True if `node` is run for its own sake, because it consumes something that has weight or
+  /// because no node consumes its output. Other nodes create data, models and policies, and run
+  /// only when needed.
   bool is_goal(std::size_t node) const {
     const auto is_heavy = [&](std::size_t output) { return outputs_[output].weight > 0; };
     return made_[node].empty() || std::ranges::any_of(taken_[node], is_heavy);
   }
 
-  /// Adds `node` and everything that must run before it; false if that includes a goal other than
-  /// `goal`.
+  /// Adds `node` and everything that must run before it to `needed`; returns false if that includes
+  /// a goal other than `goal`.
   bool add_what_is_needed(std::size_t node, std::size_t goal,
                           std::vector<std::size_t>& needed) const {
     if (is_done_[node] || std::ranges::count(needed, node) > 0) return true;
@@ -129,10 +130,10 @@ class RunOrdering {
 
   const Graph& graph_;
   std::vector<WantedOutput> outputs_;
-  std::vector<std::vector<std::size_t>> made_, taken_;  // outputs, by node
+  std::vector<std::vector<std::size_t>> made_, taken_;  // output indices, by node
   std::vector<bool> is_goal_, is_done_;                 // by node
   std::vector<std::size_t>
-      seen_;  // by output: its consumers among the nodes being considered; 0 in between
+      seen_;  // by output: its consumers among the nodes considered; otherwise 0
   std::vector<std::size_t> order_;
 };
 

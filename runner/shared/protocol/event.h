@@ -15,9 +15,9 @@
 
 namespace runner {
 
-/// The protocol between `retort` and `retort-worker`: one JSON object per line, each with "event".
-/// Version, fields and order are documented in runner/shared/protocol/protocol.md; a change of
-/// meaning increments kProtocolVersion.
+/// The protocol between `retort` and `retort-worker`: one JSON object per line, each with a member
+/// "event". Version, fields and order are documented in runner/shared/protocol/protocol.md. Any
+/// change of meaning increments kProtocolVersion.
 ///
 ///   worker: hello
 ///   parent: request
@@ -29,7 +29,7 @@ namespace runner {
 ///   parent: flushed
 inline constexpr int kProtocolVersion = 1;
 
-/// Identifies the sources both programs were built from.
+/// Identifies the sources from which both programs were built.
 std::string_view build_id();
 
 struct Hello {
@@ -42,13 +42,13 @@ struct Ready {
   int threads = 0;
   nlohmann::ordered_json variables =
       nlohmann::ordered_json::object();  // environment variables that the worker set itself
-};                                       // every stage was created; waits for `go`
+};                                       // all stages are created; the worker waits for `go`
 struct Joined {
   std::string folder;
-};  // of a rank other than the first: it has met rank 0 and writes to this folder
+};  // sent by ranks other than 0: the rank has met rank 0 and writes to this folder
 struct Reported {
   Diagnostic diagnostic;
-};  // without Location: the parent finds the place by the pointer
+};  // has no Location; the parent finds the place from the pointer
 struct NodeStarted {
   std::string node;
 };
@@ -79,7 +79,7 @@ struct NodeFinished {
 struct Reused {
   std::string node;
   std::string run;  // the folder of the run that computed it
-};                  // the node's results, and the metrics that follow, come from an earlier run
+};                  // the node's results and the metrics that follow come from an earlier run
 struct Resumed {
   std::string node;
   std::int64_t metrics = 0;
@@ -87,20 +87,20 @@ struct Resumed {
 struct Recovered {
   std::string node;
   Recovery recovery;
-};  // it continued after running out of memory
+};  // the node continued after an incident such as running out of memory
 struct Stranded {
   std::string node;
-  std::vector<std::string> to;  // "gpu" for another one, "cpu"
-  std::int64_t retries = 0;     // of a batch so far
+  std::vector<std::string> to;  // "gpu" for another GPU, or "cpu"
+  std::int64_t retries = 0;     // retries of a batch so far
   Diagnostic error;             // reported if none of these devices is available
-  Recovery incident;            // without from and to
-};                              // it cannot continue on this device, and has saved its state
+  Recovery incident;            // its `from` and `to` are empty
+};                              // the node cannot continue on this device and has saved its state
 struct Flush {
-  std::string node;  // the node that saves next; empty: a node has finished
-};                   // waits for `flushed`: every metric before it is on the disk
+  std::string node;  // the node that is about to save; empty if a node has finished
+};                   // the worker waits for `flushed`: all earlier metrics are on disk
 struct Item {
   nlohmann::ordered_json json;
-};  // one of many results of a request, sent as it becomes available
+};  // one of many results of a request, sent as soon as it is available
 struct Answer {
   nlohmann::ordered_json json;
 };  // the result of a request that is not a run
@@ -112,13 +112,13 @@ using Event = std::variant<Hello, Ready, Joined, Reported, NodeStarted, Resumed,
                            NodeProgress, NodeMetric, Said, Logged, Recovered, Stranded, Flush,
                            NodeFinished, Item, Answer, Finished>;
 
-/// {"cause", "phase", "step", "tried", "taken", "limit", "from", "to"}
+/// Returns {"cause", "phase", "step", "tried", "taken", "limit", "from", "to"}.
 nlohmann::ordered_json to_json(const Recovery& recovery);
 
-/// One line without the newline. NaN and infinities are sent as strings.
+/// Returns the event as one line, without the newline. NaN and infinities are sent as strings.
 std::string to_line(const Event& event);
 
-/// Throws std::runtime_error on a line that is not an event.
+/// Parses a line; throws std::runtime_error if it is not an event.
 Event event_from_line(std::string_view line);
 
 }  // namespace runner

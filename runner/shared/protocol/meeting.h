@@ -7,21 +7,24 @@
 
 namespace runner {
 
-/// Where the ranks of a run find each other.
+/// How the ranks of a run find each other.
 struct Meeting {
-  /// Of ranks that one retort has started: a file that nothing has used before. Empty: at `host`.
+  /// For ranks started by one retort process: a file that nothing has used before. If empty, the
+  /// ranks meet at `host`.
   std::filesystem::path file = {};
-  std::string host = {};   ///< where rank 0 runs, as the others call it
-  int port = 0;            ///< on which it is met there
-  bool is_served = false;  ///< the launcher serves a store at that address; else rank 0 does
-  std::string job = {};    ///< names this start of the job: ranks of another one are refused
-  int ranks_here = 1;      ///< those on this machine, which share its memory and cores
-  /// The cores of this rank alone, as the launcher says; 0: it has its part of the machine's.
+  std::string host = {};   ///< the host of rank 0, as the other ranks address it
+  int port = 0;            ///< the port on that host
+  bool is_served = false;  ///< true if the launcher serves a store there; otherwise rank 0 does
+  std::string job = {};    ///< identifies this start of the job; ranks of other jobs are refused
+  int ranks_here = 1;      ///< ranks on this machine, which share its memory and cores
+  /// The number of cores that the launcher gives this rank alone; 0: a share of the machine's
+  /// cores.
   int cores = 0;
-  int seconds = 600;  ///< how long it waits for the others
+  int seconds = 600;  ///< how long to wait for the other ranks
 };
 
-/// The format of protocol.md. meeting_from_json throws std::runtime_error on anything else.
+/// Converts to and from the format in protocol.md. meeting_from_json() throws std::runtime_error
+/// for anything else.
 nlohmann::ordered_json to_json(const Meeting& meeting);
 Meeting meeting_from_json(const nlohmann::ordered_json& json);
 

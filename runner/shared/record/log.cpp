@@ -53,13 +53,14 @@ LogLevel from_spdlog(spdlog::level::level_enum level) {
 
 std::string_view view(spdlog::string_view_t text) { return {text.data(), text.size()}; }
 
-/// A message's time is relative to the start of the run, and its logger is the node.
+/// Converts a message of spdlog: its time is relative to the start of the run, and its logger name
+/// is the node.
 LogLine to_line(const log_msg& message) {
   return {from_spdlog(message.level), view(message.logger_name), view(message.payload),
           Seconds(message.time.time_since_epoch()).count()};
 }
 
-/// "     1.500  info   train: epoch 1".
+/// Formats lines such as "     1.500  info   train: epoch 1".
 class LineFormatter final : public spdlog::formatter {
  public:
   void format(const log_msg& message, spdlog::memory_buf_t& out) override {
@@ -73,7 +74,7 @@ class LineFormatter final : public spdlog::formatter {
   }
 };
 
-/// A file with a size limit. Lines that do not fit are counted.
+/// A file with a size limit. Lines that do not fit are only counted.
 class BoundedFileSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   BoundedFileSink(NewFile file, std::size_t limit, std::size_t size)
@@ -92,7 +93,7 @@ class BoundedFileSink final : public spdlog::sinks::base_sink<spdlog::details::n
       count(message);
       return file_.append("… the log has reached its limit of " +
                           bytes_text(static_cast<std::int64_t>(limit_)) +
-                          ": what follows is dropped\n");
+                          ": later lines are dropped\n");
     }
     left_ -= text.size();
     file_.append({text.data(), text.size()});
@@ -134,13 +135,13 @@ class ReceiverSink final : public spdlog::sinks::base_sink<spdlog::details::null
 
 }  // namespace
 
-/// spdlog's logger, except that each line has its own logger name and time, and errors of the sink
+/// A logger of spdlog in which each line has its own logger name and time, and errors of the sink
 /// are thrown to the caller.
 class Log::Logger final : public spdlog::logger {
  public:
   Logger(LogLevel level, spdlog::sink_ptr sink) : logger("", std::move(sink)) {
     set_level(to_spdlog(level));
-    set_error_handler([](const std::string&) { throw; });  // called while the error is being
+    set_error_handler([](const std::string&) { throw; });  // called while the error is
                                                            // handled
   }
 

@@ -16,26 +16,26 @@ namespace runner {
 /// A line of metrics.jsonl.
 struct MetricLine {
   NodeMetric metric;
-  double time = 0;  ///< seconds after the run's start
+  double time = 0;  ///< seconds since the start of the run
 };
 
-/// metrics.jsonl: one metric per line, {"node", "name", "value", "step", "time"}. Throws
-/// WriteError.
+/// The file metrics.jsonl: one metric per line, {"node", "name", "value", "step", "time"}. Its
+/// functions throw WriteError.
 class MetricsFile {
  public:
-  /// Creates an empty file; it must not exist.
+  /// Creates an empty file, which must not exist.
   static MetricsFile make(std::filesystem::path path, Storage& storage);
-  /// Continues the file of an earlier run. Drops lines that are not metrics, such as a last line
-  /// that was cut off.
+  /// Continues the file of an earlier run. Drops lines that are not metrics, such as an incomplete
+  /// last line.
   static MetricsFile reopen(std::filesystem::path path, Storage& storage);
 
   void append(const NodeMetric& metric, double seconds);
-  /// Everything appended is on the disk when this returns.
+  /// Flushes to the disk: everything appended so far survives a power cut once this returns.
   void sync() { file_->sync(); }
-  /// Drops all but the first `count` metrics of `node`, and returns those. The file is replaced
-  /// atomically.
+  /// Drops all but the first `count` metrics of `node`, and returns the metrics that are left of
+  /// it. The file is replaced atomically.
   std::vector<MetricLine> rewind(std::string_view node, std::int64_t count);
-  /// All metrics in the file.
+  /// Returns all metrics in the file.
   std::vector<MetricLine> read() const;
 
  private:
@@ -49,16 +49,16 @@ class MetricsFile {
   std::optional<NewFile> file_;
 };
 
-/// The metrics of a run, read from its metrics.jsonl at `path`.
+/// The metrics of a run, as read_metrics() reads them from its metrics.jsonl at `path`.
 struct RecordedMetrics {
   std::vector<MetricLine> lines;
-  std::size_t damaged = 0;  ///< lines that are not metrics and were skipped; a last line that was
-                            ///< cut off is not counted
+  std::size_t damaged = 0;  ///< skipped lines that are not metrics, except for an incomplete
+                            ///< last line
 };
 RecordedMetrics read_metrics(const std::filesystem::path& path);
 
-/// The time of the last complete line of such a file; 0 if there is none. Reads only the end of the
-/// file.
+/// Returns the time of the last complete line of a metrics.jsonl; 0 if there is none. Reads only
+/// the end of the file.
 double last_measured(const std::filesystem::path& path);
 
 }  // namespace runner

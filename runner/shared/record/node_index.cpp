@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// The current state of the file `name`; nullopt if there is no regular file of that name.
+/// Returns the current state of the file `name`; nullopt if there is no regular file of that name.
 std::optional<NodeFile> look_at(const fs::path& folder, const std::string& name) {
   std::error_code error;
   const fs::path path = folder / name;
@@ -38,7 +38,7 @@ std::optional<NodeFile> look_at(const fs::path& folder, const std::string& name)
   return file;
 }
 
-/// The contents of the file survive a power cut once this returns.
+/// Flushes the file: its contents survive a power cut once this returns.
 void sync_file(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open() || disk().sync(*file) != 0)
@@ -46,10 +46,10 @@ void sync_file(const fs::path& path) {
 }
 
 constexpr std::size_t kLargestEntry = 16 << 20;
-constexpr std::size_t kKept = 256;     // of one kind and id
-constexpr std::size_t kCompared = 32;  // when searching the nearest
+constexpr std::size_t kKept = 256;     // entries of one kind and id
+constexpr std::size_t kCompared = 32;  // entries compared to find the nearest
 
-/// True for a name that stays below the folder it is appended to.
+/// True if `name`, appended to a folder, names something inside that folder.
 bool is_inside(const std::string& name) {
   const fs::path path(name);
   return !path.empty() && path.is_relative() &&
@@ -64,7 +64,7 @@ json to_json(const IndexedNode& node) {
           {"files", files}, {"metrics", node.metrics},  {"document", node.document}};
 }
 
-/// nullopt for anything that to_json() has not made.
+/// Parses an entry; nullopt if to_json() did not create it.
 std::optional<IndexedNode> from_text(const std::string& text) {
   const json object = parse_json<json>(text);
   try {
@@ -173,7 +173,7 @@ void NodeIndex::put(const std::string& kind, const std::string& id, const std::s
                     const IndexedNode& node) const {
   const fs::path path = file(kind, id, key);
   fs::create_directories(path.parent_path());
-  // Another run may be writing the same entry: each writes under its own name.
+  // Another run may be writing the same entry, so each run writes under its own name.
   const fs::path own = path.parent_path() / ("." + key + "." + std::to_string(getpid()));
   write_atomically(own, to_json(node).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
   fs::rename(own, path);
@@ -190,7 +190,7 @@ void NodeIndex::remove(const std::string& kind, const std::string& id,
   fs::remove(file(kind, id, key), ignored);
 }
 
-/// The entries of one folder, newest first.
+/// Returns the entries in one folder, newest first.
 std::vector<fs::path> NodeIndex::newest(const fs::path& below) const {
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
   std::error_code error;
@@ -217,7 +217,7 @@ constexpr std::string_view kCheckpoints = "checkpoints/";
 
 using File = FinishedNode::File;
 
-/// Empty if the file is too large for a digest, or cannot be read.
+/// Returns the digest of a file; empty if the file is too large or cannot be read.
 std::string digest_of(const std::filesystem::path& path, std::uintmax_t size) {
   Digest digest;
   return size <= kLargestDigested && digest.update_from(path) == 0 ? digest.finish() : "";
@@ -229,7 +229,7 @@ std::map<std::string, File> files_in(const std::filesystem::path& folder) {
     const bool is_in_checkpoint = file.name.starts_with(kCheckpoints) &&
                                   file.name.find('/', kCheckpoints.size()) != std::string::npos;
     if (is_in_checkpoint) continue;
-    const bool is_pointer = file.name.starts_with(kCheckpoints);  // which is followed
+    const bool is_pointer = file.name.starts_with(kCheckpoints);  // names a checkpoint
     files[file.name] = {file.size, is_pointer ? "" : digest_of(folder / file.name, file.size)};
   }
   return files;
@@ -244,7 +244,7 @@ nlohmann::ordered_json to_json(const std::map<std::string, File>& files) {
   return json;
 }
 
-/// Older records contain only the size.
+/// Reads a list of files. Older records contain only the sizes.
 std::map<std::string, File> files_from(const nlohmann::json& json) {
   const JsonFields sizes(json, "its list of files");
   std::map<std::string, File> files;
@@ -303,7 +303,7 @@ std::optional<std::string> what_is_missing(const std::filesystem::path& folder,
       return "'" + path.string() + "' has " + std::to_string(now) + " bytes, not " +
              std::to_string(file.size);
     if (!file.sha256.empty() && digest_of(path, now) != file.sha256)
-      return "'" + path.string() + "' is not what was written: its SHA-256 differs";
+      return "'" + path.string() + "' does not match its recorded SHA-256";
   }
   if (!node.files.contains(std::string(kCheckpoints) + kLatestCheckpoint)) return std::nullopt;
   std::vector<std::string> damaged = damaged_checkpoints(NodeLayout(folder).checkpoints());

@@ -22,52 +22,54 @@ struct NodeFile {
   bool operator==(const NodeFile&) const = default;
 };
 
-/// The regular files in a node's folder and below, sorted by name, except those that the runner
-/// itself writes there (finished.json, reused.json). Links are neither listed nor followed. Throws
-/// std::filesystem::filesystem_error.
+/// Returns the regular files in a node's folder and below, sorted by name, except those that the
+/// runner itself writes there (finished.json, reused.json). Links are neither listed nor followed.
+/// Throws std::filesystem::filesystem_error.
 std::vector<NodeFile> node_files(const std::filesystem::path& folder);
 
-/// True if all `files` are in `folder` and unchanged; there may be others.
+/// True if all `files` are in `folder` and unchanged. The folder may contain other files.
 bool are_unchanged(const std::filesystem::path& folder, const std::vector<NodeFile>& files);
 
-/// Gives `to` the files of `from`, replacing files of the same names. Weights and features, which
-/// are never modified, are hard-linked if the file system supports it; other files are copied.
-/// Throws std::filesystem::filesystem_error.
+/// Copies `files` from folder `from` to folder `to`, replacing files with the same names. Weights
+/// and features, which are never modified, are hard-linked if the file system supports it. Throws
+/// std::filesystem::filesystem_error.
 void give_files(const std::filesystem::path& from, const std::vector<NodeFile>& files,
                 const std::filesystem::path& to);
 
-/// A node that some run has finished, and where its results are.
+/// A node that some run has finished, and the place of its results.
 struct IndexedNode {
   nlohmann::json document;      ///< everything the results depend on (node_document.h)
   std::filesystem::path run;    ///< the run's folder
   std::vector<NodeFile> files;  ///< below run/nodes/<id>
-  std::int64_t metrics = 0;     ///< the number that it logged to run/metrics.jsonl
-  std::string date;             ///< when it finished, for human readers of the index
+  std::int64_t metrics = 0;     ///< number of metrics that the node logged to run/metrics.jsonl
+  std::string date;             ///< when the node finished, for human readers of the index
 };
 
-/// The nodes that this user's runs have finished: files <kind>/<id>/<key>.json below one folder.
-/// Each is written atomically, so any number of runs may use the index at once. It only points to
-/// runs: an entry that disagrees with the run it points to is worthless and is removed.
+/// An index of the nodes that this user's runs have finished: files <kind>/<id>/<key>.json below
+/// one folder. Each file is written atomically, so any number of runs may use the index at once.
+/// The entries only point to runs. An entry that no longer matches its run is useless and is
+/// removed.
 class NodeIndex {
  public:
   /// `folder` need not exist.
   explicit NodeIndex(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  /// True if there is an entry, even a stale one.
+  /// True if there is an entry, even an outdated one.
   bool has(const std::string& kind, const std::string& id, const std::string& key) const;
-  /// The node of that kind, id and key whose files are unchanged; nullopt if there is none.
+  /// Returns the node of this kind, id and key if its files are unchanged; else nullopt.
   std::optional<IndexedNode> find(const std::string& kind, const std::string& id,
                                   const std::string& key) const;
-  /// The document closest to `document` among the newest nodes of that kind and id; nullopt if
-  /// there are none.
+  /// Returns the document closest to `document` among the newest nodes of this kind and id; nullopt
+  /// if there are none.
   std::optional<nlohmann::json> nearest(const std::string& kind, const std::string& id,
                                         const nlohmann::json& document) const;
-  /// Adds a node, replacing one with the same key. For each kind and id, the oldest entries beyond
-  /// a few hundred are removed. Throws WriteError or std::filesystem::filesystem_error.
+  /// Adds a node, replacing an entry with the same key. For each kind and id, only the newest few
+  /// hundred entries are kept. Throws WriteError or std::filesystem::filesystem_error.
   void put(const std::string& kind, const std::string& id, const std::string& key,
            const IndexedNode& node) const;
   void remove(const std::string& kind, const std::string& id, const std::string& key) const;
-  /// The lock file by which runs that compute such a node take turns (Turn in descriptor.h).
+  /// Returns the lock file with which runs that compute this node take turns (Turn in
+  /// descriptor.h).
   std::filesystem::path turn(const std::string& kind, const std::string& id,
                              const std::string& key) const;
 
@@ -79,41 +81,41 @@ class NodeIndex {
   std::filesystem::path folder_;
 };
 
-/// The index folder of this user: nodes/ in cache_folder(); empty if there is none.
+/// Returns the index folder of this user: nodes/ in cache_folder(); empty if there is none.
 std::filesystem::path node_index_folder();
 
 /// The contents of finished.json, which a node writes to its folder once all its metrics are on the
-/// disk: a resumed run need not run the node again.
+/// disk. A resumed run need not run such a node again.
 struct FinishedNode {
   std::string key;  ///< from node_keys() of the node's graph
   double seconds = 0;
   std::int64_t peak_memory_bytes = 0;  ///< 0: unknown
-  std::string reused_from = {};  ///< the folder of the run that these results come from; empty:
-                                 ///< this one
-  std::string reuse_key = {};    ///< the key by which other runs find it (reuse.h); empty: they
-                                 ///< cannot
+  std::string reused_from = {};  ///< the run folder from which these results come; empty: this run
+                                 ///< itself
+  std::string reuse_key = {};    ///< the key by which other runs find the node (reuse.h); empty if
+                                 ///< they cannot
   struct File {
     std::uintmax_t size = 0;
     std::string sha256 =
-        {};  ///< empty: the file is larger than kLargestDigested, or the record predates digests
+        {};  ///< empty if the file is larger than kLargestDigested or the record predates digests
   };
-  std::map<std::string, File> files = {};  ///< in its folder; set by write_finished()
+  std::map<std::string, File> files = {};  ///< the node's files; set by write_finished()
 };
 
-/// Larger files of a finished node are only compared by size. Does not apply to checkpoints, which
+/// Larger files of a finished node are compared only by size. Does not apply to checkpoints, which
 /// have their own digests.
-inline constexpr std::uintmax_t kLargestDigested = 16 << 20;  // a hundredth of a second
+inline constexpr std::uintmax_t kLargestDigested = 16 << 20;  // read in a hundredth of a second
 
-/// `folder` is the node's. Lists its files except the checkpoints themselves: the training decides
-/// which of those to keep. Throws WriteError.
+/// Writes finished.json to the node's `folder`. Lists the node's files except those of checkpoints,
+/// since the training stage decides which checkpoints to keep. Throws WriteError.
 void write_finished(const std::filesystem::path& folder, const FinishedNode& node,
                     Storage& storage = disk());
 
-/// nullopt if there is none or it cannot be read.
+/// Reads finished.json; nullopt if there is none or it cannot be read.
 std::optional<FinishedNode> read_finished(const std::filesystem::path& folder);
 
-/// Why a finished node does not count as done, in a sentence: a file is missing or has changed, or
-/// a checkpoint is damaged. nullopt if it does.
+/// Explains in a sentence why a finished node does not count as done: a file is missing or has
+/// changed, or a checkpoint is damaged. Returns nullopt if the node counts as done.
 std::optional<std::string> what_is_missing(const std::filesystem::path& folder,
                                            const FinishedNode& node);
 

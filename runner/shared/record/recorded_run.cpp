@@ -21,14 +21,14 @@ using WeightsChoice = CheckpointSource::Choice;
 
 constexpr std::size_t kLargestRecord = 64 << 20;
 
-/// A JSON object; empty if there is none that can be read.
+/// Reads a JSON object; returns an empty object if the file is missing or cannot be read.
 json read_object(const fs::path& path) {
   const auto text = real_file_system().read(path, kLargestRecord);
   json object = text ? parse_json<json>(*text) : json();
   return object.is_object() ? object : json::object();
 }
 
-/// The folders with a complete record, the latest first: after a kill the last one may be
+/// Returns the folders with a complete record, latest first. After a kill, the last record may be
 /// incomplete.
 std::vector<fs::path> whole_records(const RunLayout& run) {
   std::vector<fs::path> records;
@@ -45,7 +45,7 @@ std::vector<fs::path> whole_records(const RunLayout& run) {
   }
 }
 
-/// The newest run below outputs/, for advice; empty if there is none.
+/// Returns the newest run below outputs/, for advice; empty if there is none.
 std::string newest_run() {
   const FileSystem& files = real_file_system();
   const fs::path outputs = default_runs_folder("");
@@ -66,7 +66,7 @@ Diagnostic no_run(const std::string& what) {
           {},
           "",
           what,
-          newest.empty() ? "name a folder that `retort run` made"
+          newest.empty() ? "name a folder created by `retort run`"
                          : "the newest run here is '" + newest + "'"};
 }
 
@@ -242,7 +242,8 @@ Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const 
         ErrorCode::kUsage,
         {},
         "",
-        "--checkpoint names one checkpoint, and the run has several trainings: " + ids_of(trained),
+        "--checkpoint names one checkpoint, and the run has several training nodes: " +
+            ids_of(trained),
         "--checkpoint best and --checkpoint latest apply to all of them"};
   }
   CheckpointSource& weights = trained.begin()->second;
@@ -279,7 +280,7 @@ Result<std::string> choose_training(const CheckpointSources& trained, const std:
     return Diagnostic{ErrorCode::kUsage,
                       {},
                       "",
-                      "the run has several trainings: " + ids_of(trained),
+                      "the run has several training nodes: " + ids_of(trained),
                       "name one: --node " + trained.begin()->first};
   }
   std::vector<std::string> names;
@@ -288,7 +289,7 @@ Result<std::string> choose_training(const CheckpointSources& trained, const std:
   return Diagnostic{ErrorCode::kUsage,
                     {},
                     "",
-                    "the run has no training '" + wanted + "'",
+                    "the run has no training node '" + wanted + "'",
                     help.empty() ? "it has " + ids_of(trained) : help};
 }
 

@@ -14,74 +14,75 @@
 
 namespace runner {
 
-/// What the record of a run says about how to reproduce it.
+/// What the record of a run contains about how to reproduce it.
 struct RecordedRun {
   std::filesystem::path folder;
   std::filesystem::path
-      recipe;          ///< the resolved recipe, as it was when the run was last started or resumed
-  std::string device;  ///< the device that it ran on, "cpu" or "cuda:0"
-  std::string device_uuid =
-      {};                   ///< its UUID, if it was the only GPU visible to the worker; else empty
-  int threads = 0;          ///< number of threads for tensor operations
-  std::string source = {};  ///< for an evaluation: the folder of the run that the weights came from
+      recipe;          ///< the recipe as resolved when the run was last started or resumed
+  std::string device;  ///< the device that the run used, "cpu" or "cuda:0"
+  std::string device_uuid = {};  ///< the GPU's UUID, if no other GPU was visible to the worker
+  int threads = 0;               ///< number of threads for tensor operations
+  std::string source = {};       ///< for an evaluation: the folder of the run with the weights
   std::string
       status;  ///< from summary.json: "running" if the run was killed; empty if there is none
-  bool smoke = false;                      ///< it was a smoke run
-  std::vector<std::string> finished = {};  ///< the nodes that had finished when summary.json was
+  bool smoke = false;                      ///< true for a smoke run
+  std::vector<std::string> finished = {};  ///< nodes that had finished when summary.json was
                                            ///< written
 };
 
-/// The folders of the runs in `folder`, such as outputs/, sorted: `folder` itself if it is a run,
-/// else those up to three levels below it. Links are not followed.
+/// Returns the folders of the runs in `folder`, such as outputs/, sorted: `folder` itself if it is
+/// a run, otherwise the runs up to three levels below it. Does not follow links.
 std::vector<std::filesystem::path> runs_in(const std::filesystem::path& folder);
 
-/// The title of each node of the run in `folder`, by id: "train[rate=0.001]". Omits nodes for which
-/// the record has no title.
+/// Returns the title of each node of the run in `folder`, by id, such as "train[rate=0.001]". Omits
+/// nodes without a title in the record.
 std::map<std::string, std::string> node_titles(const std::filesystem::path& folder);
 
-/// The base of relative paths in `recipe`, if that is the recipe in the record of a run: the folder
-/// that the run was started in. nullopt if it is another file, or that folder no longer exists.
+/// Returns the base of relative paths in `recipe` if that is the recipe in the record of a run: the
+/// folder in which the run was started. Returns nullopt if it is another file or that folder no
+/// longer exists.
 std::optional<std::filesystem::path> working_folder_of(const std::filesystem::path& recipe);
 
-/// Where the code of a run of `recipe` found its modules besides the working folder, if that is the
-/// recipe in the record of a run: the folder of the recipe that the run was started with. nullopt
-/// if it is another file, or the record does not say.
+/// Returns the folder where the Python code of a run found its modules in addition to the working
+/// folder, if `recipe` is the recipe in the record of that run: the folder of the recipe from which
+/// the run was started. Returns nullopt if it is another file or the record does not contain the
+/// folder.
 std::optional<std::filesystem::path> code_folder_of(const std::filesystem::path& recipe);
 
-/// Reads the record in `folder`. kNoRun if it is not a run's folder or the run was killed before
-/// its record was complete.
+/// Reads the record in `folder`. kNoRun if it is not the folder of a run, or if the run was killed
+/// before its record was complete.
 Result<RecordedRun> read_run(const std::filesystem::path& folder);
 
-/// Sets the threads of `graph` to those of `run`, unless an override has changed them since
-/// `before`, the graph of its record. True if the requested device is unchanged, so that the run's
-/// device must be used again. Results depend on both bit for bit, so `auto` must resolve to the
-/// same values as then.
+/// Sets the threads of `graph` to those of `run`, unless an override has changed them compared with
+/// `before`, the graph in the run's record. Returns true if the requested device is unchanged, so
+/// that the device of the run must be used again. The bits of the results depend on both, so `auto`
+/// must resolve to the same values as in the run.
 bool keep_machine(Graph& graph, const Graph& before, const RecordedRun& run);
 
-/// The trainings among the nodes of `graph`, and where their weights are in the folder of `run`,
-/// which ran it. `which`: "best", "latest", a checkpoint's folder, or empty for the checkpoint that
-/// each training keeps. kNoCheckpoint if there is no training or one has saved nothing, kUsage if a
-/// folder is given for several trainings.
+/// Returns where the weights of each training node of `graph` are in the folder of `run`, which ran
+/// it. `which` is "best", "latest", a checkpoint's folder, or empty for the checkpoint that each
+/// node keeps. kNoCheckpoint if there is no training node or one has saved nothing; kUsage if a
+/// folder is given but there are several training nodes.
 Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const Graph& graph,
                                                   const std::string& which);
 
-/// True if the run in `folder` has trained something and each of its trainings has saved its own
-/// weights.
+/// True if the run in `folder` has training nodes and each of them has saved weights.
 bool has_weights(const std::filesystem::path& folder);
 
-/// The node to predict with: `wanted`, or if that is empty the only one of `trained`; else kUsage.
+/// Returns the training node to predict with: `wanted` or, if that is empty, the only one in
+/// `trained`. Otherwise kUsage.
 Result<std::string> choose_training(const CheckpointSources& trained, const std::string& wanted);
 
-/// The lock on a run's folder: on .retort, across machines (folder_lock.h). The process that works
-/// on a run holds it. retort and its worker hold it together, so the run cannot be resumed before
-/// both have ended.
+/// The lock on a run: on its folder .retort, across machines (folder_lock.h). The process that
+/// works on the run has the lock. retort shares it with its worker, so the run cannot be resumed
+/// before both have ended.
 class RunLock {
  public:
-  /// For the retort that starts or resumes the run. Waits a moment for a worker whose retort was
-  /// killed, and for signs of life of a retort on another machine, which it reports by
-  /// Lease::Options::on_wait. kRunBusy if the run is in progress.
+  /// Takes the lock for the retort process that starts or resumes the run. Waits a moment for a
+  /// worker left by a killed retort, and longer for signs of life of a retort on another machine,
+  /// which it reports through Lease::Options::on_wait. kRunBusy if the run is in progress.
   static Result<RunLock> take(const std::filesystem::path& run_folder, Lease::Options options = {});
-  /// For the worker of the retort that took it.
+  /// Joins the lock, in the worker of the retort process that took it.
   static Result<RunLock> join(const std::filesystem::path& run_folder);
 
  private:
@@ -89,9 +90,9 @@ class RunLock {
   FolderLock lock_;
 };
 
-/// The status of a run whose summary says `recorded`: "interrupted" if that is "running" but the
-/// lock is free, since the run was then killed; else `recorded`. Also `recorded` if the file system
-/// cannot say whether the lock is held.
+/// Returns the current status of a run that has the status `recorded` in its summary: "interrupted"
+/// instead of "running" if the lock is free, because the run was then killed. If the file system
+/// cannot tell whether the lock is free, returns `recorded`.
 std::string status_now(const std::filesystem::path& run_folder, std::string recorded);
 
 }  // namespace runner

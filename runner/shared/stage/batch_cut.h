@@ -2,15 +2,16 @@
 
 namespace runner {
 
-/// Which samples a loss combines; decides which ways of splitting a batch keep the gradient.
+/// Which samples a loss combines. This determines which ways of splitting a batch keep the
+/// gradient.
 enum class LossCoupling {
   kPerSample,   ///< a sum over samples: any split is exact
   kPerGroup,    ///< a sum over groups (episodes): splits between groups are exact
   kWholeBatch,  ///< any function of all embeddings (contrastive): only two passes are exact
 };
 
-// The rules by which a batch may be split into micro-batches. They are checked before a recipe
-// runs, against what the schemas declare, and in training, against what the training step declares.
+// The rules for splitting a batch into micro-batches. They are checked before a recipe runs,
+// against the declarations in the schemas, and during training, against those of the training step.
 
 /// True if a split would change a loss of this coupling.
 constexpr bool is_cut_loss(LossCoupling coupling, bool two_pass) {
@@ -18,14 +19,14 @@ constexpr bool is_cut_loss(LossCoupling coupling, bool two_pass) {
 }
 
 /// True if a split would change the output of layers that mix the samples of a batch (BatchNorm in
-/// training mode). With a loss over groups such layers run on one group after another, so they
-/// never see another group, even in the whole batch.
+/// training mode). With a loss over groups, these layers run on one group at a time, so a split
+/// between groups changes nothing.
 constexpr bool are_cut_layers(LossCoupling coupling, bool mixes_samples) {
   return mixes_samples && coupling != LossCoupling::kPerGroup;
 }
 
-/// The minimum number of samples in a batch or a part of one: layers that mix samples cannot
-/// normalise a single one.
+/// Returns the minimum number of samples in a batch or a part of a batch. Layers that mix samples
+/// cannot normalise a single sample.
 constexpr int least_samples(LossCoupling coupling, bool mixes_samples) {
   return are_cut_layers(coupling, mixes_samples) ? 2 : 1;
 }

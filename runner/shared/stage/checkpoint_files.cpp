@@ -24,7 +24,7 @@ using nlohmann::json;
 constexpr std::array kFiles = {kCheckpointModel, kCheckpointOptimizer, kCheckpointState};
 constexpr std::uintmax_t kLargestManifest = 64 << 10;
 
-/// Reads a file piece by piece. False if it cannot be read to its end.
+/// Reads a file piece by piece. Returns false if it cannot be read to its end.
 bool read_pieces(const fs::path& path, const std::function<void(std::string_view)>& append) {
   std::error_code error;
   if (!fs::is_regular_file(path, error))
@@ -71,7 +71,7 @@ json read_manifest(const fs::path& folder) {
     if (!file.is_object() || file.size() != 2 || !file.contains("size") ||
         !file["size"].is_number_unsigned() || !file.contains("sha256") ||
         !file["sha256"].is_string()) {
-      damaged_checkpoint(folder, std::string("manifest.json does not say what ") + name + " holds");
+      damaged_checkpoint(folder, std::string("manifest.json has an invalid ") + name + " entry");
     }
   }
   return *files;
@@ -94,7 +94,7 @@ void check_digest(const fs::path& folder, const char* name, const json& files) {
     damaged_checkpoint(folder, std::string(name) + " cannot be read");
   }
   if (sha256.finish() != files[name]["sha256"]) {
-    damaged_checkpoint(folder, std::string(name) + " is not what was written: its SHA-256 differs");
+    damaged_checkpoint(folder, std::string(name) + " does not match its recorded SHA-256");
   }
 }
 
@@ -153,7 +153,7 @@ std::optional<CheckpointName> checkpoint_name_from(std::string_view text) {
     at = again.ptr;
     error = again.ec;
   }
-  // A number can be written in several ways; we accept only ours.
+  // A number can be written in several ways; accept only the format of to_text().
   return error == std::errc() && at == end && to_text(name) == text ? std::optional(name)
                                                                     : std::nullopt;
 }

@@ -10,29 +10,31 @@
 namespace runner {
 
 /// The files in a checkpoint's folder. The manifest, {"schema": 1, "files": {name: {"size",
-/// "sha256"}}}, lists the others with their digests, and is written last.
+/// "sha256"}}}, lists the others with their digests and is written last.
 inline constexpr const char* kCheckpointModel = "model.safetensors";
 inline constexpr const char* kCheckpointOptimizer = "optimizer.safetensors";
 inline constexpr const char* kCheckpointState = "state.json";
 inline constexpr const char* kCheckpointManifest = "manifest.json";
 inline constexpr int kCheckpointSchema = 1;
 
-/// The files whose bytes are compared with the manifest; of the others only the sizes are.
+/// Which files' contents are compared with the manifest. For the others, only the sizes are
+/// compared.
 enum class CheckedFiles { kState, kAll };
 
 /// Throws StageError (kDamagedWeights) if a file of the checkpoint in `folder` is missing or does
 /// not match the manifest.
 void check_checkpoint(const std::filesystem::path& folder, CheckedFiles files = CheckedFiles::kAll);
 
-/// Throws the error of check_checkpoint().
+/// Throws the error for a damaged checkpoint, with the reason `why`.
 [[noreturn]] void damaged_checkpoint(const std::filesystem::path& folder, const std::string& why);
 
-/// What is damaged in a training's checkpoints in `folder`, one line each: `latest` must name an
-/// intact one, and so must `best` if it exists.
+/// Returns what is damaged among the checkpoints in `folder`, one line each. The file `latest` must
+/// name an intact checkpoint, and so must `best` if it exists.
 std::vector<std::string> damaged_checkpoints(const std::filesystem::path& folder);
 
-/// The name of a checkpoint's folder: "step-00001234", or "step-00001234-1" if that step has been
-/// saved before, as after a resume. Names compare by age: the later of two is greater.
+/// The name of a checkpoint's folder: "step-00001234", or "step-00001234-1" if that step was saved
+/// before, for example after a resume. Names are ordered by age: a later checkpoint compares
+/// greater.
 struct CheckpointName {
   std::int64_t step = 0;
   std::int64_t again = 0;
@@ -40,20 +42,20 @@ struct CheckpointName {
 };
 
 std::string to_text(const CheckpointName& name);
-/// nullopt if to_text() never returns `text`.
+/// Returns the name that to_text() writes as `text`; nullopt if there is none.
 std::optional<CheckpointName> checkpoint_name_from(std::string_view text);
 
-/// The checkpoints in `folder`, complete or not, newest first.
+/// Returns the checkpoints in `folder`, complete or not, newest first.
 std::vector<CheckpointName> list_checkpoints(const std::filesystem::path& folder);
 
-/// The files next to the checkpoints that hold the name of one, on one line.
+/// Files next to the checkpoints that contain the name of a checkpoint, on one line.
 inline constexpr const char* kLatestCheckpoint = "latest";
 inline constexpr const char* kBestCheckpoint = "best";
 
-/// The checkpoint named in the file `pointer`; nullopt if the file is missing or was not written by
-/// Retort.
+/// Returns the checkpoint named in the file `pointer`; nullopt if the file is missing or was not
+/// written by Retort.
 std::optional<CheckpointName> pointed_to(const std::filesystem::path& pointer);
-/// The message that `pointer` names no checkpoint.
+/// Returns the message for a file `pointer` that names no checkpoint.
 std::string no_checkpoint_named(const std::filesystem::path& pointer);
 
 }  // namespace runner

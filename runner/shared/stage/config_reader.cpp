@@ -29,7 +29,7 @@ constexpr std::string_view kExpected<std::vector<double>> = "a list of numbers";
 template <>
 constexpr std::string_view kExpected<std::vector<std::string>> = "a list of strings";
 
-// One overload per type; each returns whether `value` is a T and writes `field` only if it is.
+// Each overload returns whether `value` is a T, and writes `field` only if it is.
 bool store(const Value& value, Value& field) {
   field = value;
   return true;
@@ -46,7 +46,7 @@ bool store(const Value& value, std::int64_t& field) {
     field = *integer;
     return true;
   }
-  // JSON Schema treats 3.0 as an integer, so it may get here.
+  // JSON Schema treats 3.0 as an integer, so a double may arrive here.
   const auto* number = std::get_if<double>(&value.data);
   constexpr double kLimit = 9223372036854775808.0;  // 2^63
   if (!number || std::trunc(*number) != *number || *number < -kLimit || *number >= kLimit)

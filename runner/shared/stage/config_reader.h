@@ -25,38 +25,39 @@ namespace runner {
 ///   optimizer.read("learning_rate", config.learning_rate);
 ///   if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
 ///
-/// The schema has checked names, types and ranges and filled in every default, so a missing key is
-/// a bug in Retort. finish() is a second check: it reports keys that were never read, so a schema
-/// cannot promise an option that the code ignores.
+/// The schema has already checked names, types and ranges and filled in all defaults, so a missing
+/// key is a bug in Retort. finish() also reports keys that were never read, so that a schema cannot
+/// offer an option that the code ignores.
 class ConfigReader {
  public:
-  /// `config` and every reader made by section() must outlive this; `pointer` is the place of
-  /// `config`, "/train".
+  /// `config` must outlive this reader and its sections. `pointer` is the place of `config`, such
+  /// as "/train".
   ConfigReader(const Value& config, std::string pointer);
 
   /// Stores the value of `key` in `field`. If it is missing or not a T, adds an error and leaves
-  /// `field` unchanged. T: bool, int64, double (accepts integers too), string, Value, vectors of
-  /// int64, double and string, and optionals of all these (null is nullopt). The common keys kind,
-  /// name, inputs and foreach of a stage need not be read.
+  /// `field` unchanged. T is bool, int64, double (which accepts integers too), string, Value, a
+  /// vector of int64, double or string, or an optional of these (null becomes nullopt). A stage's
+  /// common keys kind, name, inputs and foreach need not be read.
   template <typename T>
   void read(std::string_view key, T& field);
 
-  /// A reader of the nested mapping `key`. Its errors are returned by this reader's finish(). It
-  /// lives as long as this.
+  /// Returns a reader of the nested mapping `key`, owned by this reader. Its errors are returned by
+  /// this reader's finish().
   ConfigReader& section(std::string_view key);
 
-  /// The same for a list of mappings: one reader for each, at "/train/groups/0" and so on.
+  /// Returns a reader for each mapping in the list `key`, at "/train/groups/0" and so on, owned by
+  /// this reader.
   std::vector<ConfigReader*> sections(std::string_view key);
 
-  /// The untyped value of `key`, marked as read entirely; null if absent.
+  /// Returns the untyped value of `key`, or null if absent. Everything in it counts as read.
   const Value* raw(std::string_view key);
 
-  /// Adds an error of the caller at `key`.
+  /// Adds an error at `key`, found by the caller.
   void fail(std::string_view key, ErrorCode code, std::string message, std::string help = "");
 
   const std::string& pointer() const { return pointer_; }
 
-  /// All errors so far, plus one for each key that was never read.
+  /// Returns all errors so far, plus one for each key that was never read.
   Diagnostics finish();
 
  private:
@@ -74,9 +75,9 @@ class ConfigReader {
 ///
 ///   options.keep = choice<Keep>(reader, "keep", {{"best", Keep::kBest}, {"last", Keep::kLast}});
 ///
-/// If the schema allows a word that the table lacks, that is a bug in Retort: `reader` gets an
-/// error kInternal, and T{} is returned, which is never used since finish() rejects the options. A
-/// T may be a function that reads the options belonging to the word; after an error it is null.
+/// A word that the schema allows but the table lacks is a bug in Retort: `reader` gets a kInternal
+/// error and T{} is returned, but never used, since finish() rejects the options. T may be a
+/// pointer to a function that reads the options of the chosen word; after an error it is null.
 template <typename T>
 T choice(ConfigReader& reader, std::string_view key,
          std::span<const std::pair<std::string_view, T>> table) {
@@ -100,7 +101,7 @@ T choice(ConfigReader& reader, std::string_view key,
   return choice<T>(reader, key, std::span(table.begin(), table.size()));
 }
 
-/// Reads the value of `key` into `field`; the word "auto" becomes nullopt.
+/// Reads the value of `key` into `field`. The word "auto" becomes nullopt.
 template <typename T>
 void read_or_auto(ConfigReader& reader, std::string_view key, std::optional<T>& field) {
   const Value* const value = reader.raw(key);

@@ -28,7 +28,7 @@ std::optional<std::string> nondeterministic_operation(std::string_view text) {
 }
 
 std::string nondeterminism_text(const std::string& operation) {
-  return "the operation '" + operation + "' has no deterministic form";
+  return "the operation '" + operation + "' has no deterministic implementation";
 }
 
 }  // namespace runner

@@ -6,22 +6,22 @@
 
 namespace runner {
 
-/// How to treat a tensor operation that may give different bits when repeated.
+/// How to treat a tensor operation that may return different bits when repeated.
 enum class Determinism {
-  kStrict,  ///< it fails
-  kWarn,    ///< it runs, with one warning
-  kOff,     ///< it runs, and faster nondeterministic operations are allowed
+  kStrict,  ///< the operation fails
+  kWarn,    ///< the operation runs, with one warning
+  kOff,     ///< the operation runs, and faster nondeterministic ones are allowed
 };
 
-/// "strict", "warn" or "off", as in recipes.
+/// Converts to and from "strict", "warn" or "off", as in recipes.
 std::string_view name(Determinism determinism);
 std::optional<Determinism> determinism_named(std::string_view name);
 
-/// The operation that LibTorch rejects or warns about in `text` because it has no deterministic
-/// implementation; nullopt if `text` is about something else.
+/// Returns the operation that LibTorch rejects or warns about in `text` because it has no
+/// deterministic implementation; nullopt if `text` is about something else.
 std::optional<std::string> nondeterministic_operation(std::string_view text);
 
-/// "the operation 'put_' has no deterministic form".
+/// Returns "the operation 'put_' has no deterministic implementation".
 std::string nondeterminism_text(const std::string& operation);
 
 }  // namespace runner

@@ -30,7 +30,7 @@ class LeftoverCount {
  private:
   enum class Holds { kFolders, kImages };
 
-  /// Counts unexpected entries; returns the folders that are expected.
+  /// Counts unexpected entries, and returns the expected folders.
   std::vector<std::filesystem::path> look_into(const std::filesystem::path& folder, Holds holds) {
     std::vector<std::filesystem::path> expected;
     std::error_code error;
@@ -52,7 +52,8 @@ class LeftoverCount {
     return expected;
   }
 
-  /// Excludes pipes and sockets. A broken link has its own error.
+  /// True unless the entry is a pipe, a socket or another special file. Accepts links, since a
+  /// broken link has its own error.
   static bool is_regular(const std::filesystem::directory_entry& entry) {
     std::error_code ignored;
     return entry.is_symlink(ignored) || entry.is_regular_file(ignored);
@@ -62,8 +63,7 @@ class LeftoverCount {
   std::int64_t left_;
 };
 
-/// Next to images there are files of other kinds, and folders are found early: a few entries
-/// suffice.
+/// Looking at a few entries suffices, because folders are found early among files.
 constexpr int kLookedAt = 1000;
 
 }  // namespace
@@ -114,8 +114,8 @@ Diagnostic missing_images_error(const std::filesystem::path& root) {
           {},
           "",
           "there is no folder '" + root.string() + "'",
-          "it must hold one folder of images for each class; `retort data make image_folder --out "
-          "DIR` makes one"};
+          "it must contain one folder of images per class; `retort data make image_folder --out "
+          "DIR` creates one"};
 }
 
 Diagnostic other_images_error(const std::filesystem::path& root, const NotTaken& counts) {
@@ -123,7 +123,7 @@ Diagnostic other_images_error(const std::filesystem::path& root, const NotTaken&
   return {ErrorCode::kUnsupportedImage,
           {},
           "",
-          "'" + root.string() + "' holds " + std::to_string(count) +
+          "'" + root.string() + "' contains " + std::to_string(count) +
               (count == 1 ? " image" : " images") +
               " in an unsupported format: " + counts.other_images(),
           "convert them to " + std::string(kImageFormats) +

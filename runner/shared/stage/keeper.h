@@ -6,24 +6,24 @@
 
 namespace runner {
 
-/// What an artifact may cache to work faster. No result depends on it.
+/// What an artifact may cache to work faster. Results never depend on it.
 struct Allowance {
   std::int64_t memory = 0;  ///< bytes of host memory
   std::filesystem::path cache =
-      {};                  ///< a folder of this user for data that can be recreated; empty: none
-  std::string build = {};  ///< identifies these programs: data cached by another build may have
-                           ///< been made differently
+      {};                  ///< the user's folder for data that can be recreated; empty: none
+  std::string build = {};  ///< identifies this build; another build may have created cached
+                           ///< data differently
 };
 
-/// A further base class for artifacts that cache what they make, within an allowance.
+/// A second base class for artifacts that cache what they compute, within an allowance.
 class Keeper {
  public:
   virtual ~Keeper() = default;
-  /// Bytes of host memory that it could use.
+  /// Returns the bytes of host memory that the artifact could use for caching.
   virtual std::int64_t could_keep() const = 0;
   /// Replaces the previous allowance. Thread-safe, like every function of an artifact.
   virtual void allow(const Allowance& allowance) const = 0;
-  /// What it caches outside that memory, for display; empty: nothing.
+  /// Describes, for display, what is cached outside that memory; empty if nothing is.
   virtual std::string kept_elsewhere() const { return ""; }
 };
 

@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Fields = JsonFields<Json>;
 
-/// A text that to_json() omits if it is empty.
+/// Returns a text that to_json() omits if it is empty.
 std::string text_or_none(const Fields& fields, std::string_view key) {
   return fields.has(key) ? fields.text(key) : "";
 }
@@ -67,7 +67,7 @@ Json to_json(const PlanAlternative& alternative) {
   return json;
 }
 
-/// Earlier records call these "predicted".
+/// Returns the needed bytes, which earlier records call "predicted".
 std::int64_t needed_bytes(const Fields& fields) {
   return fields.integer(fields.has("predicted") ? "predicted" : "needed");
 }

@@ -23,7 +23,7 @@ struct AliveTensor {
   std::string owner;  ///< as in MemoryPlan::owners
   std::string name;   ///< for a parameter, gradient or input: its own name; for an activation: the
                       ///< module's path
-  std::string operation;  ///< that created it, "aten::linear"; may be empty
+  std::string operation;  ///< that created the tensor, such as "aten::linear"; may be empty
   std::vector<std::int64_t> shape;
   std::string dtype;  ///< "float32"
   std::int64_t bytes = 0;
@@ -32,8 +32,7 @@ struct AliveTensor {
 
 /// The start of a phase on the curve of live bytes.
 struct PhaseMark {
-  std::string
-      phase;  ///< "forward", "loss", "backward", "unscale", "clip", "optimizer", "evaluate", …
+  std::string phase;  ///< such as "forward", "loss", "backward", "clip", "optimizer" or "evaluate"
   std::size_t point = 0;  ///< index into MemoryPlan::curve
   bool operator==(const PhaseMark&) const = default;
 };
@@ -42,9 +41,9 @@ struct PhaseMark {
 struct PlanAlternative {
   std::vector<std::string> overrides;  ///< overrides that select it, "memory.micro_batch=8"
   std::string exactness;               ///< "bit", "exact" or "declared"
-  std::int64_t needed = 0;             ///< bytes, as MemoryPlan::needed
-  double relative_flops = 1;           ///< of a step, relative to the plan
-  std::string refused = {};            ///< why it is not possible; empty: it is
+  std::int64_t needed = 0;             ///< in bytes, like MemoryPlan::needed
+  double relative_flops = 1;           ///< FLOPs of a step, relative to the plan
+  std::string refused = {};            ///< why this is not possible; empty if it is
   double relative_operations =
       1;  ///< operations started in a step, relative to the plan: each has launch overhead
   bool operator==(const PlanAlternative&) const = default;
@@ -52,14 +51,14 @@ struct PlanAlternative {
 
 /// What a plan has chosen automatically, if the recipe allows that.
 struct PlanChoice {
-  std::vector<std::string> overrides;  ///< overrides that select it explicitly; empty: the whole
+  std::vector<std::string> overrides;  ///< overrides that select it explicitly; empty for the whole
                                        ///< batch at once, nothing recomputed
   std::string exactness;               ///< "bit" or "exact"
   std::string summary;                 ///< "micro_batch 26 (5 parts), 3 of 12 blocks recomputed"
   std::int64_t whole = 0;              ///< bytes that the whole batch at once would need
-  double relative_time = 1;  ///< of a step, by the time model, relative to the whole batch at once
-  std::string time_model;    ///< its version
-  bool is_replayed = false;  ///< it was chosen when the run first started
+  double relative_time = 1;  ///< estimated time of a step, relative to the whole batch at once
+  std::string time_model;    ///< version of the time model
+  bool is_replayed = false;  ///< true if it was chosen when the run first started
   bool operator==(const PlanChoice&) const = default;
 };
 
@@ -67,16 +66,16 @@ struct PlanChoice {
 struct OptionEffect {
   std::string option;      ///< as in the recipe, "memory.empty_cache_every"
   std::string value;       ///< "50"
-  std::int64_t bytes = 0;  ///< by which the option lowers the peak; negative: raises it
+  std::int64_t bytes = 0;  ///< by which the option lowers the peak; negative if it raises it
   std::string note = {};   ///< "it returns unused blocks, and lowers no peak"
   bool operator==(const OptionEffect&) const = default;
 };
 
-/// The name of the term for what artifacts may cache in the memory that plans leave free.
+/// The name of the term for what artifacts may cache in memory that the plans leave free.
 inline constexpr std::string_view kCacheTerm = "cache";
 
-/// The result of a node's dry run: the memory that it needs at its peak, its owners, and the
-/// alternatives. All sizes are bytes. Recorded as nodes/<id>/plan.json.
+/// The result of the dry run of a node: the memory that the node needs at its peak, what needs it,
+/// and the alternatives. All sizes are in bytes. Recorded as nodes/<id>/plan.json.
 struct MemoryPlan {
   std::string node;
   std::string device;         ///< "cpu", "cuda:0", or the name of a device that is not present
@@ -85,16 +84,16 @@ struct MemoryPlan {
   std::int64_t live = 0;      ///< peak of the bytes live in tensors
   std::int64_t reserved = 0;  ///< peak of the bytes that the allocator reserves for them
   std::int64_t needed =
-      0;  ///< reserved bytes, what kernels and loaders take, a margin, and held bytes
+      0;  ///< reserved bytes, memory of kernels and loaders, a margin, and held bytes
   std::optional<std::int64_t> budget;  ///< the limit for `needed`; nullopt: unknown
   std::string budget_from;             ///< "memory.budget", "--budget", "the machine's memory", …
-  bool must_fit = true;  ///< false: it runs even if it does not fit, as with memory.on_oom_policy:
+  bool must_fit = true;  ///< false if the node runs even if it does not fit, as with on_oom_policy:
                          ///< legacy
   std::string peak_phase, peak_operation;
   std::vector<NamedBytes>
-      owners;  ///< of the live bytes at the peak: parameter, gradient, optimizer_state, …
+      owners;  ///< live bytes at the peak, by owner: parameter, gradient, optimizer_state, …
   std::vector<NamedBytes>
-      terms;  ///< of `needed`, by name; a note says which are part of `live` or `reserved`
+      terms;  ///< terms of `needed`, by name; notes mark parts of `live` or `reserved`
   std::string terms_version;  ///< version of the terms
   std::vector<NamedBytes>
       held;  ///< outputs of earlier nodes kept during this node: "train.1.checkpoint"
@@ -104,17 +103,17 @@ struct MemoryPlan {
   std::vector<PhaseMark> phases;
   std::vector<OptionEffect> options;
   std::vector<PlanAlternative> alternatives;  ///< alternatives considered, cheapest first
-  double flops = 0;                           ///< of one step
+  double flops = 0;                           ///< FLOPs of one step
   std::int64_t operations = 0;                ///< operations started in one step; 0: unknown
   double traffic = 0;                         ///< bytes written in one step; 0: unknown
   double moved = 0;                           ///< bytes copied between host and GPU in one step
   nlohmann::ordered_json
       step;  ///< how a batch is computed: {"micro_batch", "two_pass", "precision", …}
-  std::optional<PlanChoice> choice;  ///< nullopt: the recipe sets everything
-  std::string measured;  ///< why it was measured by real steps: the error of the dry run; empty: it
-                         ///< was not
-  std::string reuse;     ///< "hit", "miss: data.image_size was 56 and is now 70"; empty: nothing is
-                         ///< reused
+  std::optional<PlanChoice> choice;  ///< nullopt if the recipe sets everything
+  std::string measured;  ///< the error of the dry run, if real steps were measured instead;
+                         ///< empty if not
+  std::string reuse;     ///< "hit", "miss: data.image_size was 56 and is now 70"; empty if
+                         ///< nothing is reused
 
   std::int64_t held_bytes() const;
   bool fits() const { return !budget || needed <= *budget; }
@@ -123,29 +122,31 @@ struct MemoryPlan {
 };
 
 nlohmann::ordered_json to_json(const MemoryPlan& plan);
-/// The inverse. Throws std::runtime_error for anything that to_json() has not made.
+/// Parses the result of to_json(). Throws std::runtime_error for any other JSON.
 MemoryPlan memory_plan_from_json(const nlohmann::ordered_json& json);
 
-/// {"node", "needed", "held"}: for the node at which the run needs the most memory, and how much
-/// of that is held for other nodes.
+/// Returns {"node", "needed", "held"} for the node at which the run needs the most memory. "held"
+/// is the part of that memory that holds results for other nodes.
 nlohmann::ordered_json run_peak(const MemoryPlan& plan);
 
-/// "chosen: micro_batch 26 (5 parts): 1.9 GiB instead of 6.4 GiB, in about 2 % more time (exact)".
+/// Returns "chosen: micro_batch 26 (5 parts): 1.9 GiB instead of 6.4 GiB, in about 2 % more time;
+/// equal in exact arithmetic".
 std::string choice_text(const MemoryPlan& plan);
 
-/// "measured by real steps, since a dry run fails: RuntimeError: … (my_net.py:12)".
+/// Returns "measured by real steps, since a dry run fails: RuntimeError: … (my_net.py:12)".
 std::string measured_text(const MemoryPlan& plan);
 
-/// "12.0 MiB of it held by earlier nodes".
+/// Returns "12.0 MiB of it held by earlier nodes".
 std::string held_text(const MemoryPlan& plan);
 
-/// "memory.micro_batch=8 memory.two_pass=on"; "as it is" for none.
+/// Returns "memory.micro_batch=8 memory.two_pass=on"; "as it is" if there are no overrides.
 std::string override_text(const std::vector<std::string>& overrides);
 
-/// "(105, 64, 112, 112)".
+/// Returns "(105, 64, 112, 112)".
 std::string shape_text(const std::vector<std::int64_t>& shape);
 
-/// "layer1.0.conv1 (105, 64, 112, 112) float32, 321.6 MiB"; the owner if the tensor has no name.
+/// Returns "layer1.0.conv1 (105, 64, 112, 112) float32, 321.6 MiB", with the owner in place of the
+/// name if the tensor has none.
 std::string tensor_text(const AliveTensor& tensor);
 
 }  // namespace runner

@@ -18,11 +18,11 @@
 
 namespace runner {
 
-/// How far the gradient of one way of computing a step is from that of the whole batch at once, in
-/// float64 on small shapes.
+/// A comparison of gradients, in float64 on small shapes: those of one way of computing a step, and
+/// those of the whole batch at once.
 struct Certificate {
-  /// Below this error two gradients are equal in exact arithmetic: equal ones stay under 1e-14,
-  /// different ones are above 1e-3.
+  /// Gradients with an error below this are equal in exact arithmetic. Equal gradients stay under
+  /// 1e-14; different ones are above 1e-3.
   static constexpr double kLimit = 1e-12;
 
   struct Parameter {
@@ -36,11 +36,11 @@ struct Certificate {
   std::string
       compared;  ///< "micro_batch 3, activation_checkpointing block against the whole batch of 8"
   std::vector<Parameter> parameters;  ///< all trained parameters, in the network's order
-  std::vector<std::string> changed;   ///< what differs other than the gradient: "buffer
-                                      ///< running_mean"; none is good
-  std::string refused;                ///< why nothing was computed; empty: it was
+  std::vector<std::string> changed;   ///< what differs other than the gradient, such as "buffer
+                                      ///< running_mean"; must be empty
+  std::string refused;                ///< why nothing was computed; empty if it was
 
-  /// The largest error; NaN if an error is NaN.
+  /// Returns the largest error; NaN if any error is NaN.
   double worst() const {
     double worst = 0;
     for (const auto& [name, error] : parameters) {
@@ -56,11 +56,11 @@ struct Certificate {
 };
 
 nlohmann::ordered_json to_json(const Certificate& certificate);
-/// The inverse. Throws std::runtime_error for anything that to_json() has not made.
+/// Parses the result of to_json(). Throws std::runtime_error for any other JSON.
 Certificate certificate_from_json(const nlohmann::ordered_json& json);
 
 /// What the plans of one graph's nodes share, such as dry runs that another node would repeat.
-/// Holds one object of each type, created on first use:
+/// Contains one object of each type, created on first use:
 ///
 ///   SharedTraces& traces = context.shelf().of<SharedTraces>();
 class PlanShelf {
@@ -78,26 +78,26 @@ class PlanShelf {
 
 /// What a dry run computes.
 struct DryRunOptions {
-  /// The name of a device to plan for that is not present, "NVIDIA L4"; its kind is
-  /// NodeFacts::device. Empty: that device itself.
+  /// The name of an absent device to plan for, such as "NVIDIA L4"; NodeFacts::device is then its
+  /// kind. If empty, the plan is for that device itself.
   std::string device_model = {};
-  /// The memory budget in bytes if the recipe sets none, and its source; nullopt: the device's
-  /// memory.
+  /// The memory budget in bytes and its source, used if the recipe sets no budget; nullopt for the
+  /// memory of the device.
   std::optional<NamedBytes> budget = {};
-  /// Also evaluate alternatives. A plan that does not fit always names them.
+  /// Also evaluate alternatives. A plan that does not fit always lists them.
   bool wants_alternatives = false;
-  /// Also compare the ways of computing that the recipe asks for with the whole batch, whether they
-  /// fit or not.
+  /// Also compare the ways of computing a step that the recipe requests with the whole batch,
+  /// whether they fit or not.
   bool wants_certificate = false;
   /// Refuse code that cannot be planned without running it on the device.
   bool is_strict = false;
 };
 
-/// What a stage can access in its dry run. It has no folder; lines that it says are shown if the
-/// node then runs.
+/// What a stage can access in its dry run. There is no folder. Lines passed to say() are shown if
+/// the node runs afterwards.
 class PlanContext : public RunContext {
  public:
-  /// `shelf` is shared by all nodes of the graph; null: this node is planned alone.
+  /// `shelf` is shared by all nodes of the graph; null if this node is planned alone.
   PlanContext(NodeFacts facts, DryRunOptions dry, std::vector<NamedBytes> held = {},
               std::shared_ptr<PlanShelf> shelf = {})
       : RunContext(std::move(facts)),
@@ -107,14 +107,14 @@ class PlanContext : public RunContext {
 
   const DryRunOptions& dry() const { return dry_; }
   /// Outputs of other nodes that stay on the node's device while it runs, such as
-  /// "train.1.checkpoint". Excludes its own inputs, about which it knows more.
+  /// "train.1.checkpoint". Does not include the node's own inputs, which the node knows better.
   const std::vector<NamedBytes>& held() const { return held_; }
 
-  /// How this node computed a step when its run first started, as in MemoryPlan::step; null: it has
-  /// not started.
+  /// How this node computed a step when its run first started, as in MemoryPlan::step; null if it
+  /// has not started.
   const nlohmann::ordered_json& earlier_step() const { return earlier_step_; }
 
-  /// What the plans of the graph's nodes share.
+  /// Returns what the plans of the graph's nodes share.
   PlanShelf& shelf() const { return *shelf_; }
 
   /// Reports what this node needs. Fills in `plan.node`.

@@ -9,13 +9,13 @@ namespace runner {
 
 /// The layout of a node's folder, nodes/<id>/ of a run.
 ///
-///   finished.json          it has run to its end (node_index.h)
-///   reused.json            the run that its results come from, if another one
-///   plan.json              its memory plan
-///   division.gz            of images: which of them are in which part (stages/artifact/division.h)
-///   training_metrics.json  of a training: the metrics of its epochs; by retort
-///   checkpoints/           of a training: step-00001234/ and so on (checkpoint_files.h)
-///   metrics.json           of an evaluation, and its curves.json, or its episodes.csv
+///   finished.json          the node has finished (node_index.h)
+///   reused.json            the run from which the results come, if another one
+///   plan.json              the memory plan
+///   division.gz            for images: the part of each image (stages/artifact/division.h)
+///   training_metrics.json  for training: the metrics of the epochs; by retort
+///   checkpoints/           for training: step-00001234/ and so on (checkpoint_files.h)
+///   metrics.json           for evaluation, with curves.json or episodes.csv
 class NodeLayout {
  public:
   explicit NodeLayout(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -31,8 +31,8 @@ class NodeLayout {
   std::filesystem::path curves() const;
   std::filesystem::path episodes() const;
 
-  /// True if the file `name`, below such a folder, is the executor's bookkeeping and not a result
-  /// of the stage.
+  /// True if `name`, a path relative to a node's folder, is bookkeeping of the executor and not a
+  /// result of the stage.
   static bool is_account(std::string_view name);
 
  private:
@@ -42,32 +42,32 @@ class NodeLayout {
 /// The files in which retort records what was requested, in .retort/ or .retort/resume-N/.
 struct RunRecord {
   static constexpr std::string_view kMark =
-      "run.json";  ///< marks the folder as a run's; not of a resume
+      "run.json";  ///< marks the folder of a run; not for a resume
   static constexpr std::string_view kSource =
-      "source.json";  ///< for an evaluation: the run that its weights come from
-  static constexpr std::string_view kConfig = "config.yaml";  ///< as composed; not of a resume
+      "source.json";  ///< for an evaluation: the run with the weights
+  static constexpr std::string_view kConfig = "config.yaml";  ///< as composed; not for a resume
   static constexpr std::string_view kOverrides = "overrides.yaml";  ///< as typed
   static constexpr std::string_view kRecipe = "recipe.yaml";        ///< resolved
   static constexpr std::string_view kGraph = "graph.json";          ///< compiled
   static constexpr std::string_view kPython =
-      "python";  ///< a folder: copies of the Python files that its entries name
+      "python";  ///< a folder with copies of the Python files that the entries name
   static constexpr std::string_view kEnvironment =
-      "environment.json";  ///< written last: it makes the record complete
+      "environment.json";  ///< written last, which completes the record
 };
 
-/// The layout of a run's folder, for all code that reads or writes there. File names in it are
-/// defined nowhere else.
+/// The layout of a run's folder, used by all code that reads or writes there. No other code defines
+/// file names in it.
 ///
 ///   .retort/            what was requested, by retort: RunRecord; for the first resume in
-///                       .retort/resume-1/, and so on
+///                       .retort/resume-1/and so on
 ///   metrics.jsonl       one metric per line
-///   log.txt             what was said, and what the worker printed
-///   summary.json        how it went
-///   tags.json           its tags, by `retort runs tag` (run_tags.h); absent before the first tag
-///   nodes/<id>/         one node's files, by the worker: NodeLayout
+///   log.txt             messages, and what the worker printed
+///   summary.json        the outcome
+///   tags.json           the tags, by `retort runs tag` (run_tags.h); absent before the first tag
+///   nodes/<id>/         the files of one node, by the worker: NodeLayout
 ///   analysis/           the output of `retort analyze`
 ///   export/<name>/      the output of `retort export`
-///   ranks/<K>/          of a run with several ranks: what the K-th writes, except the first
+///   ranks/<K>/          with several ranks: the files of rank K, except rank 0
 ///
 ///   RunLayout(folder).node("train").checkpoints()
 class RunLayout {
@@ -94,10 +94,10 @@ class RunLayout {
   std::filesystem::path folder_;
 };
 
-/// The folder of the run that contains `path`; nullopt if there is none.
+/// Returns the folder of the run that contains `path`; nullopt if there is none.
 std::optional<std::filesystem::path> run_of(const std::filesystem::path& path);
 
-/// The default folder for new runs: outputs/<date>/<time>.
+/// Returns the default folder for new runs: outputs/<date>/<time>.
 std::filesystem::path default_runs_folder(const std::filesystem::path& working_folder);
 
 }  // namespace runner

@@ -15,26 +15,27 @@
 
 namespace runner {
 
-/// What can travel along an edge of the graph. Schemas name these in x-inputs and x-outputs.
+/// What can travel along an edge of the graph. Schemas list these types in x-inputs and x-outputs.
 enum class ArtifactType { kDataset, kModel, kMemoryPolicy, kCheckpoint, kPredictions, kMetrics };
 
-/// "dataset", "model", "memory_policy", "checkpoint", "predictions", "metrics".
+/// Converts to and from "dataset", "model", "memory_policy", "checkpoint", "predictions" or
+/// "metrics".
 std::string_view name(ArtifactType type);
 std::optional<ArtifactType> artifact_type(std::string_view name);
 
-/// Bytes that an artifact holds while it lives.
+/// The bytes that an artifact occupies while it exists.
 struct HeldMemory {
   std::int64_t on_device = 0;  ///< in the memory of the run's device
-  std::int64_t on_host = 0;    ///< in host memory, which on a CPU is the device's
+  std::int64_t on_host = 0;    ///< in host memory; with device "cpu" that is the device's memory
 };
 
-/// What a stage outputs for the next. Immutable once produced; freed when the last consumer has
-/// run.
+/// The output of a stage for other stages. Immutable once produced; freed when the last consumer
+/// has run.
 class Artifact {
  public:
   virtual ~Artifact() = default;
   virtual ArtifactType type() const = 0;
-  /// For a stand-in: what the real artifact will hold.
+  /// For a stand-in: returns what the real artifact will occupy.
   virtual HeldMemory held() const { return {}; }
 };
 using ArtifactPtr = std::shared_ptr<const Artifact>;
@@ -43,16 +44,16 @@ class ConfigReader;
 class PlanContext;
 class RunContext;
 
-/// The artifacts on a stage's input ports, keyed by port name. A `many` port holds several.
+/// The artifacts on a stage's input ports, keyed by port name. A `many` port has several.
 class Inputs {
  public:
   using ByPort = std::map<std::string, std::vector<ArtifactPtr>, std::less<>>;
   using Sources = std::map<std::string, std::string, std::less<>>;
-  /// `sources` gives the stage that is wired to each port.
+  /// `sources` maps each port to the stage that is wired to it.
   explicit Inputs(ByPort by_port, Sources sources = {})
       : by_port_(std::move(by_port)), sources_(std::move(sources)) {}
 
-  /// The artifact on `port`. The graph compiler has checked that it is there and is a T.
+  /// Returns the artifact on `port`. The graph compiler has checked that it exists and is a T.
   template <typename T>
   std::shared_ptr<const T> get(std::string_view port) const {
     const auto artifact = find<T>(port);
@@ -60,7 +61,7 @@ class Inputs {
     return artifact;
   }
 
-  /// The same for an optional port: null if nothing is wired to it.
+  /// Returns the artifact on an optional port; null if nothing is wired to it.
   template <typename T>
   std::shared_ptr<const T> find(std::string_view port) const {
     const auto found = by_port_.find(port);
@@ -69,7 +70,7 @@ class Inputs {
     return std::static_pointer_cast<const T>(found->second.front());
   }
 
-  /// All artifacts on a `many` port, in the order of the graph's nodes.
+  /// Returns all artifacts on a `many` port, in the order of the graph's nodes.
   template <typename T>
   std::vector<std::shared_ptr<const T>> all(std::string_view port) const {
     std::vector<std::shared_ptr<const T>> result;
@@ -87,7 +88,7 @@ class Inputs {
     });
   }
 
-  /// The stage that the artifact on `port` comes from, by its name in the recipe; the port's own
+  /// Returns the name in the recipe of the stage that produced the artifact on `port`; the port's
   /// name if unknown.
   std::string source(std::string_view port) const {
     const auto found = sources_.find(port);
@@ -102,34 +103,36 @@ class Inputs {
 /// One artifact for each output port of the kind.
 using Outputs = std::map<std::string, ArtifactPtr, std::less<>>;
 
-/// One configured step of a run.
+/// One configured stage of a run.
 class Stage {
  public:
   virtual ~Stage() = default;
-  /// Does the work. Throws StageError for errors that the user can fix, anything else for those
-  /// they cannot; the executor reports both at the stage's place in the recipe.
+  /// Does the work. Throws StageError for errors that the user can fix, and other exceptions for
+  /// the rest. The executor reports both at the stage's place in the recipe.
   virtual Outputs run(const Inputs& inputs, RunContext& context) = 0;
-  /// Plans what run() would need on such inputs, without running: from descriptions only, on the
-  /// Meta device. Returns stand-ins for its outputs, good enough to plan later stages. nullopt: the
-  /// stage is too cheap to plan; it is run instead, and its outputs are kept for the run.
+  /// Plans what run() would need for such inputs, without running: from descriptions only, on the
+  /// Meta device. Returns stand-ins for the outputs, which suffice to plan later stages. Returns
+  /// nullopt if the stage is too cheap to plan; it is then run, and its outputs are kept for the
+  /// run.
   virtual std::optional<Outputs> plan(const Inputs& /*inputs*/, PlanContext& /*context*/) {
     return std::nullopt;
   }
-  /// A short text that identifies what the stage found outside its options when it was created: the
-  /// files of a data set, the bytes of weights. Two stages with the same options and fingerprint do
-  /// the same. Empty: nothing. Called again after run(), which may have created those files.
+  /// Returns a short text that identifies what the stage found outside its options when it was
+  /// created: the files of a data set, the bytes of weights. Two stages with the same options and
+  /// fingerprint do the same. Empty if there is nothing. Called again after run(), which may have
+  /// created those files.
   virtual std::string fingerprint() const { return {}; }
-  /// False if neither the outputs nor the files depend on RunContext::seed().
+  /// False if neither the outputs nor the files depend on NodeFacts::seed.
   virtual bool uses_seed() const { return true; }
 };
 
-/// The code of one kind. Its ports, options, defaults and help are in schemas/, so that a graph can
-/// be checked and drawn by programs that do not link this code. One constant per file in stages/.
+/// The code of one kind. Its ports, options, defaults and help are in schemas/, so that programs
+/// without this code can check and draw a graph. Each file in stages/ defines one constant.
 struct StageKind {
   std::string_view name;  ///< as written after `kind:` in a recipe, e.g. "train.supervised"
-  /// Reads and checks the options. May inspect the environment (does the folder exist?) but changes
-  /// nothing in it, loads no data and allocates no tensor. Every stage is created before the first
-  /// one runs.
+  /// Reads and checks the options. May inspect the environment, for example whether a folder
+  /// exists, but changes nothing in it, loads no data and allocates no tensors. All stages are
+  /// created before the first one runs.
   Result<std::unique_ptr<Stage>> (*create)(ConfigReader& config);
 };
 

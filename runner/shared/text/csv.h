@@ -7,14 +7,14 @@
 
 namespace runner {
 
-/// `text` as one field: quoted, with its quotes doubled, if it holds a comma, a quote or a line
-/// break (RFC 4180).
+/// Returns `text` as one CSV field. Quotes it and doubles its quotes if it contains a comma, a
+/// quote or a line break (RFC 4180).
 std::string csv_field(std::string_view text);
 
-/// The fields (at least one) as a line that ends with a line feed.
+/// Joins the fields, of which there must be at least one, into a line that ends with a line feed.
 std::string csv_line(const std::vector<std::string>& fields);
 
-/// The shortest text that parses to the same number.
+/// Returns the shortest text that parses back to `value`.
 std::string csv_number(double value);
 
 /// Removes the first line from `text`, including line breaks inside quotes, and returns its

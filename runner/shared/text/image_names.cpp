@@ -15,7 +15,8 @@ constexpr std::array<std::string_view, 19> kOtherImageEndings = {
     ".avif", ".bmp", ".dcm", ".dng", ".exr", ".gif", ".heic", ".heif", ".jfif", ".jp2",
     ".jxl",  ".nef", ".pbm", ".pgm", ".ppm", ".psd", ".tga",  ".tif",  ".tiff"};
 
-/// In lower case, with its dot; empty if there is none, and for a hidden file.
+/// Returns the file extension in lower case, with its dot; empty if there is none or the file is
+/// hidden.
 std::string ending_of(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || name.starts_with('.')) return "";
@@ -31,7 +32,7 @@ std::int64_t sum_of(const std::map<std::string, std::int64_t>& counts) {
   return sum;
 }
 
-/// "10 .txt, 2 .svg and 3 more".
+/// Formats counts by extension: "10 .txt, 2 .svg and 3 more".
 std::string counts_text(const std::map<std::string, std::int64_t>& counts) {
   constexpr std::size_t kMostEndings = 10, kLongestEnding = 20;
   std::vector<std::pair<std::string, std::int64_t>> sorted(counts.begin(), counts.end());
@@ -39,7 +40,7 @@ std::string counts_text(const std::map<std::string, std::int64_t>& counts) {
   std::vector<std::string> texts;
   for (const auto& [ending, count] : sorted) {
     const std::string shown = printable(ending), start(first_columns(shown, kLongestEnding));
-    texts.push_back(std::to_string(count) + " " + (shown.empty() ? "without an ending" : start) +
+    texts.push_back(std::to_string(count) + " " + (shown.empty() ? "without an extension" : start) +
                     (start.size() < shown.size() ? "…" : ""));
   }
   return listed(texts, kMostEndings);

@@ -6,15 +6,15 @@
 
 namespace runner {
 
-/// The parts in order, with `separator` between them.
+/// Concatenates the parts in order, with `separator` between them.
 std::string join(std::span<const std::string> parts, std::string_view separator);
 
-/// "a, b and 3 more": the first `most` names, and the number of the others. If `quote` is ', each
-/// is quoted.
+/// Returns "a, b and 3 more": the first `most` names, each between `quote` characters, and the
+/// number of the remaining ones.
 std::string listed(std::span<const std::string> names, std::size_t most,
                    std::string_view quote = "");
 
-/// "a or b", "a, b or 3 more": alternatives, of which the first `most` are written out.
+/// Returns "a or b", or "a, b or 3 more" if there are more than `most` alternatives.
 std::string either(std::span<const std::string> names, std::size_t most);
 
 }  // namespace runner

@@ -7,7 +7,8 @@ namespace {
 
 bool continues(unsigned char c) { return (c & 0xC0) == 0x80; }
 
-/// The number of bytes of the well-formed character at the start of `text`; 0 if there is none.
+/// Returns the number of bytes of the well-formed UTF-8 character at the start of `text`; 0 if
+/// there is none.
 std::size_t character_size(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -27,7 +28,7 @@ std::size_t character_size(std::string_view text) {
   return size;
 }
 
-/// The code point of a well-formed character.
+/// Returns the code point of a well-formed UTF-8 character.
 unsigned code_point(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return first;
@@ -37,7 +38,8 @@ unsigned code_point(std::string_view character) {
   return code;
 }
 
-/// True if a terminal interprets it, or shows the text after it in another order or line.
+/// True if a terminal interprets `code`, or displays the text after it in another order or on
+/// another line.
 bool is_control(unsigned code) {
   const bool turns = code == 0x061C || code == 0x200E || code == 0x200F ||
                      (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
@@ -102,7 +104,7 @@ std::string_view first_columns(std::string_view text, std::size_t count) {
 std::string cut_to_width(std::string_view line, std::size_t most) {
   if (columns(line) <= most) return std::string(line);
   if (most < 3) return std::string(first_columns(line, most));
-  std::string_view start = first_columns(line, most - 1);  // a blank may come after the last word
+  std::string_view start = first_columns(line, most - 1);  // a space may follow the last word
   const std::size_t end = start.find_last_of(' ');
   if (end == start.npos) return std::string(first_columns(line, most - 1)) + "…";
   start = start.substr(0, start.find_last_not_of(' ', end) + 1);

@@ -35,7 +35,7 @@ bool is_pass(std::string_view name) {
   return name.ends_with("PASS") && !ends_with_any(name, {"BYPASS", "COMPASS", "TWO_PASS"});
 }
 
-/// True if a word other than token or key marks it as a secret.
+/// True if `name` contains a word other than TOKEN and KEY that marks a secret.
 bool names_password(const std::string& name) {
   const std::string rest = without(name, "AUTHORI");  // AUTHORIZATION is a secret, AUTHOR is not
   return rest.size() < name.size() || is_pass(name) ||
@@ -47,15 +47,15 @@ bool is_name_letter(char letter) {
   return is_letter(letter) || is_digit(letter) || letter == '_' || letter == '-' || letter == '.';
 }
 
-/// True if `value`, as written, cannot be a secret: nothing, an interpolation, a container, a
-/// boolean.
+/// True if `value`, as written, cannot be a secret because it is empty, an interpolation, a
+/// container, a boolean or null.
 bool is_no_secret(std::string_view value) {
   while (!value.empty() && is_blank(value.back())) value.remove_suffix(1);
   return value.empty() || value.front() == '{' || value.front() == '[' || value.front() == '#' ||
          value.starts_with("${") || value == "true" || value == "false" || value == "null";
 }
 
-/// True if `value` under a secret `key` is a number that may be a count.
+/// True if `value`, under a secret `key`, is a number that may be a count.
 bool is_count(std::string_view key, std::string_view value) {
   constexpr std::size_t kMostDigits = 17;
   if (value.empty() || value.size() > kMostDigits || !std::ranges::all_of(value, is_digit))
@@ -70,7 +70,7 @@ struct Span {
   std::size_t begin, end;
 };
 
-/// The secrets of URLs in `text`, in order.
+/// Returns the positions of the secrets in the URLs of `text`, in order.
 std::vector<Span> url_secrets(std::string_view text) {
   std::vector<Span> found;
   constexpr std::string_view kStart = "://", kStops = " \t\r\n'\"<>`", kMask = "***";
@@ -124,7 +124,7 @@ bool is_secret_key(std::string_view key) {
 
 bool is_secret_key_of(std::string_view key, std::int64_t number) {
   constexpr std::int64_t kNoCount =
-      100000;  // a token or a key made of digits is longer than a size or an index
+      100000;  // a token or key of digits has more digits than a size or an index
   const std::string name = in_capitals(key);
   if (is_pass(name) ||
       ends_with_any(name, {"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "AUTH", "CREDENTIAL"}))
@@ -138,8 +138,8 @@ std::string quotable_line(std::string_view line) {
     std::fill(&result[from], result.data() + to, '*');
   };
   for (const Span& secret : url_secrets(line)) hide(secret.begin, secret.end);
-  bool has_opened = false;    // a mapping or a list
-  std::size_t next_stop = 0;  // that ends a value in one; searched once
+  bool has_opened = false;    // true after the start of a mapping or list
+  std::size_t next_stop = 0;  // the end of a value inside a mapping or list, searched only once
   for (std::size_t at = 0; at < line.size(); ++at) {
     has_opened = has_opened || line[at] == '{' || line[at] == '[';
     if (line[at] != ':' && line[at] != '=') continue;
@@ -151,7 +151,7 @@ std::string quotable_line(std::string_view line) {
       ++value;
     const std::string_view key = line.substr(begin, at - begin);
     if (key.empty() || !is_secret_key(key)) continue;
-    // A mapping on one line continues after the value.
+    // In a mapping on one line, other entries may follow the value.
     const bool is_inside = line[at] == ':' && has_opened;
     if (next_stop < value) next_stop = std::min(line.find_first_of(",}]", value), line.size());
     const std::size_t end = is_inside ? next_stop : line.size();

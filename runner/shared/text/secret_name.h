@@ -11,28 +11,31 @@ namespace runner {
 /// case; except for `author` and `bypass`.
 bool names_a_secret(std::string_view variable);
 
-/// True if the key of a recipe or an override, "+vars.api_key", suggests that its value is a
-/// secret. Same rules as names_a_secret(), but `tokenizer` in a key is ignored.
+/// True if the key of a recipe or an override, such as "+vars.api_key", suggests that its value is
+/// a secret. The rules are those of names_a_secret(), except that `tokenizer` in a key is ignored.
 bool is_secret_key(std::string_view key);
 
-/// The same for a key whose value is a number, which may count tokens or be the size of a key: the
-/// key must end with such a word; for TOKEN or KEY the number must also have six digits.
+/// True if a key with a numeric value suggests a secret. A number may also be a count of tokens or
+/// the size of a key, so the key must end with one of the words; for TOKEN and KEY, the number must
+/// also have at least six digits.
 bool is_secret_key_of(std::string_view key, std::int64_t number);
 
-/// A line of a recipe, or an override, as a message may quote it: the value of a secret key, and
-/// the secrets of a URL, become ***, with as many characters as the original.
+/// Returns a line of a recipe, or an override, with its secrets masked, for quoting in a message.
+/// The values of secret keys and the secrets in URLs are replaced by as many '*' as they have
+/// characters.
 std::string quotable_line(std::string_view line);
 
-/// `text` with the secrets of each URL replaced by ***: "http://me:***@host/x?token=***". For HTTP,
-/// a user without a password is also a secret: GitHub's tokens are written that way.
+/// Returns `text` with the secrets in its URLs replaced by ***: "http://me:***@host/x?token=***".
+/// For HTTP, a user without a password is also a secret, since GitHub's tokens are written that
+/// way.
 std::string without_url_secrets(std::string_view text);
 
-/// True if `path` begins as an address does, "s3://": it names no file or folder that can be
-/// written.
+/// True if `path` begins with a URL scheme, such as "s3://", and so does not name a file or folder
+/// that can be written.
 bool is_address(std::string_view path);
 
-/// A message without the secrets that it quotes, "unknown key 'a' in '+vars.password=***'", and
-/// those of URLs.
+/// Masks the secrets that `message` quotes, as in "unknown key 'a' in '+vars.password=***'", and
+/// the secrets in its URLs.
 std::string without_quoted_secrets(std::string_view message);
 
 }  // namespace runner

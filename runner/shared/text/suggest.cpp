@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-/// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`.
+/// Counts the insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before_last, last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), std::size_t{0});
@@ -24,7 +24,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-/// The length of the longest common subsequence of letters.
+/// Returns the length of the longest common subsequence of `a` and `b`.
 std::size_t common_subsequence(std::string_view a, std::string_view b) {
   std::vector<std::size_t> last(b.size() + 1), row(b.size() + 1);
   for (const char c : a) {
@@ -68,7 +68,7 @@ std::string nearest_name(std::string_view word, std::span<const std::string> can
     const bool is_near = (edits <= 2 && 2 * edits <= word.size()) || similarity >= 0.6 ||
                          is_short_for(word, candidate);
     const double score =
-        1.0 / (1 + edits) + similarity / 1000;  // fewest edits; then the more similar one
+        1.0 / (1 + edits) + similarity / 1000;  // fewest edits first, then similarity
     if (is_near && score > best_score) {
       best = candidate;
       best_score = score;

@@ -9,16 +9,16 @@ namespace runner {
 /// True if `word` consists of the first letters of the words of `name`: "lr" for "learning_rate".
 bool is_short_for(std::string_view word, std::string_view name);
 
-/// The candidate closest to `word` (Damerau–Levenshtein distance at most 2 and similarity at least
-/// 0.6, or one that it abbreviates); empty if none is close. A candidate that differs only in case
-/// is closest; ties go to the first.
+/// Returns the candidate closest to `word`, or "" if none is close. Close means a
+/// Damerau–Levenshtein distance of at most 2 and a similarity of at least 0.6, or a candidate that
+/// `word` abbreviates. A candidate that differs only in case is closest; the first one wins a tie.
 std::string nearest_name(std::string_view word, std::span<const std::string> candidates);
 
-/// "did you mean 'x'?", or empty.
+/// Returns "did you mean 'x'?" for the closest candidate; empty if none is close.
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 
-/// The same for candidates written "a.b.c" or "a/b/c", if `word` may be only the last part of one,
-/// perhaps misspelt. Names up to five that end with it.
+/// Returns "did you mean 'x'?" for candidates written "a.b.c" or "a/b/c", of which `word` may be
+/// only the last part, possibly misspelt. Suggests up to five candidates with that last part.
 std::string did_you_mean_path(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace runner

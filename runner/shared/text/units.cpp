@@ -23,7 +23,7 @@ std::optional<std::int64_t> digits(std::string_view text, std::size_t most) {
   return number;
 }
 
-/// "1.21 GiB".
+/// Returns `value` with `digits` decimals and its unit: "1.21 GiB".
 std::string decimal(double value, int digits, const char* unit) {
   std::array<char, 64> text;
   const int size = std::snprintf(text.data(), text.size(), "%.*f %s", digits, value, unit);
@@ -36,7 +36,7 @@ std::string bytes_text(std::int64_t bytes) {
   constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);
   std::size_t unit = 0;
-  while (value >= 1000 && unit + 1 < kUnits.size()) {  // so that the number never has four digits
+  while (value >= 1000 && unit + 1 < kUnits.size()) {  // keeps the number below four digits
     value /= 1024;
     ++unit;
   }
@@ -49,7 +49,7 @@ std::string bytes_text(std::int64_t bytes) {
 
 std::string size_text(std::int64_t bytes) {
   const double value = static_cast<double>(bytes);
-  // The unit is chosen for the number as printed: 1023.96 MiB is 1.00 GiB.
+  // Choose the unit for the number as printed: 1023.96 MiB is printed as 1.00 GiB.
   const double size = value < 0 ? -value : value;
   if (size >= kGiB - 0.05 * kMiB) return decimal(value / kGiB, 2, "GiB");
   if (size >= kMiB - 0.05 * kKiB) return decimal(value / kMiB, 1, "MiB");

@@ -7,22 +7,24 @@
 
 namespace runner {
 
-/// A size rounded for prose, with at most three digits: "17 B", "512 MiB", "2.0 GiB".
+/// Returns a size rounded for prose, with at most three digits: "17 B", "512 MiB", "2.0 GiB".
 std::string bytes_text(std::int64_t bytes);
-/// A size for comparison with others: "17 B", "3.5 KiB", "96.0 MiB", "1.21 GiB", "-2.0 MiB".
+/// Returns a size for comparison with others: "17 B", "3.5 KiB", "96.0 MiB", "1.21 GiB", "-2.0
+/// MiB".
 std::string size_text(std::int64_t bytes);
 
 /// Parses a size in the format of memory.budget: "8GiB", "512MiB", "1.5GiB" or, in powers of ten,
-/// "8GB" and "512MB". Rounds down to whole bytes. nullopt for any other text.
+/// "8GB" and "512MB". Rounds down to whole bytes; returns nullopt for any other text.
 std::optional<std::int64_t> bytes_from(std::string_view text);
 
-/// `value` with `places` decimals: "0.50"; NaN and infinities as "nan", "inf", "-inf".
+/// Returns `value` with `places` decimals, such as "0.50"; "nan", "inf" or "-inf" if it is not
+/// finite.
 std::string decimal(double value, int places);
 
-/// A fraction as a percentage, "83.3".
+/// Returns a fraction as a percentage, such as "83.3".
 std::string percent(double share);
 
-/// "0:01:23".
+/// Returns a duration as hours, minutes and seconds, such as "0:01:23".
 std::string duration_text(double seconds);
 
 }  // namespace runner

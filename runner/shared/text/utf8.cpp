@@ -3,7 +3,8 @@
 namespace runner {
 namespace {
 
-/// The number of bytes of the non-ASCII character at the start of `text`; 0 if it is malformed.
+/// Returns the number of bytes of the non-ASCII character at the start of `text`; 0 if it is
+/// malformed.
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;

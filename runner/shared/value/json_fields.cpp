@@ -41,7 +41,7 @@ const Json& JsonFields<Json>::at(std::string_view key) const {
 template <typename Json>
 std::string JsonFields<Json>::text(std::string_view key) const {
   const Json& value = at(key);
-  return value.is_string() ? value.template get<std::string>() : (fail(key, "a text"), "");
+  return value.is_string() ? value.template get<std::string>() : (fail(key, "a string"), "");
 }
 
 template <typename Json>
@@ -143,7 +143,7 @@ void write_text(const std::string& text, std::string& json) {
   else json += nlohmann::json(text).dump();
 }
 
-/// Writes directly to the text: a tree of JSON would take four times as much memory.
+/// Writes directly to the text, because a JSON tree would need four times as much memory.
 void write_value(const Value& value, std::string& json) {
   if (!value.secret_as.empty()) return write_text(value.secret_as, json);
   if (const auto* text = value.text()) return write_text(*text, json);

@@ -13,8 +13,9 @@
 
 namespace runner {
 
-/// Reads the members of a JSON object that one of our programs has written. Each is requested by
-/// type; a wrong or missing member is a std::runtime_error, whose subject is `what`:
+/// Reads the members of a JSON object written by one of Retort's programs. Each member is requested
+/// with its type. A missing member, or one of another type, throws std::runtime_error; `what` is
+/// the subject of the message:
 ///
 ///   const JsonFields state(json, "the schedule's state");
 ///   // "the schedule's state is not a JSON object"
@@ -27,7 +28,7 @@ class JsonFields {
   /// `json` is borrowed.
   JsonFields(const Json& json, std::string what);
 
-  /// Throws if there is a member that is not in `keys`.
+  /// Throws if the object has a member that is not in `keys`.
   void only(const std::vector<std::string_view>& keys) const;
   bool has(std::string_view key) const { return json_.contains(key); }
   const Json& at(std::string_view key) const;
@@ -42,7 +43,7 @@ class JsonFields {
   std::vector<std::int64_t> integers(std::string_view key) const;
   const Json& object(std::string_view key) const;
 
-  /// Throws the error for a member that is not of `type`, e.g. "a count".
+  /// Throws the error for a member that is not of `type`, such as "a count".
   [[noreturn]] void fail(std::string_view key, const std::string& type) const;
 
  private:
@@ -53,18 +54,19 @@ class JsonFields {
 extern template class JsonFields<nlohmann::json>;
 extern template class JsonFields<nlohmann::ordered_json>;
 
-/// JSON has no NaN and no infinities: everything we write uses the strings "nan", "inf" and "-inf".
+/// Returns `value` as JSON. JSON has no NaN and no infinities, so they become "nan", "inf" and
+/// "-inf".
 nlohmann::ordered_json number_json(double value);
 
-/// The inverse of number_json(); nullopt for anything else.
+/// Converts the result of number_json() back; nullopt for any other JSON.
 std::optional<double> number_from_json(const nlohmann::ordered_json& json);
 
-/// The number written as "nan", "inf" or "-inf"; nullopt for any other text.
+/// Returns the number that "nan", "inf" or "-inf" stands for; nullopt for any other text.
 std::optional<double> non_finite(std::string_view text);
 
-/// The text of to_json(value), without blanks and with sorted mapping keys: independent of how the
-/// recipe was written. Its digest identifies recipes, so it must never change. Throws
-/// nlohmann::json::exception for a text that is not UTF-8.
+/// Serializes to_json(value) without blanks and with sorted mapping keys, so the text does not
+/// depend on how the recipe was written. Its digest identifies recipes, so the format must never
+/// change. Throws nlohmann::json::exception if a string is not UTF-8.
 std::string sorted_json(const Value& value);
 
 }  // namespace runner

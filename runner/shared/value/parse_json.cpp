@@ -28,7 +28,7 @@ bool nests_deeper(std::string_view text, std::size_t depth) {
 
 template <typename Json>
 Json parse_json(std::string_view text) {
-  // JSON contains no NUL, which the library takes for the end.
+  // JSON contains no NUL, which the library treats as the end of the text.
   if (nests_deeper(text, kDeepestJson) || text.find('\0') != text.npos)
     return Json(Json::value_t::discarded);
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -37,7 +37,7 @@ Json parse_json(std::string_view text) {
 template <typename Json>
 Json parse_json(std::istream& file) {
   std::ostringstream text;
-  text << file.rdbuf();  // empty for a folder
+  text << file.rdbuf();  // the text stays empty for a folder
   return parse_json<Json>(std::string_view(text.view()));
 }
 

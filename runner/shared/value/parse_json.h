@@ -8,17 +8,17 @@
 
 namespace runner {
 
-/// Parses JSON from a file or another program, which may have been edited. Discarded
-/// (is_discarded()) if the text is invalid or nested deeper than anything we write; copying or
-/// writing that could overflow the stack. The library's own parse() has no such limit, and is
-/// called nowhere else.
+/// Parses JSON from a file or another program, which may have been edited. The result is discarded
+/// (is_discarded()) if the text is invalid, or nested more deeply than anything Retort writes,
+/// since copying or writing such a value could overflow the stack. Use this instead of the
+/// library's own parse(), which has no such limit.
 template <typename Json = nlohmann::ordered_json>
 Json parse_json(std::string_view text);
-/// The same for a whole file; an unreadable file is discarded too.
+/// Parses a whole file. The result is discarded if the file is unreadable, too.
 template <typename Json = nlohmann::ordered_json>
 Json parse_json(std::istream& file);
 
-/// True if the brackets of a text that may be JSON nest deeper than `depth`.
+/// True if brackets in `text`, which may be JSON, nest more than `depth` deep.
 bool nests_deeper(std::string_view text, std::size_t depth);
 
 extern template nlohmann::json parse_json(std::string_view);

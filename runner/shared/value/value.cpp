@@ -162,7 +162,7 @@ nlohmann::ordered_json to_json(const Value& value, bool hide_secrets) {
   }
   if (const auto* map = value.map()) {
     Json::object_t object;
-    object.reserve(map->size());  // it would copy its contents as it grows
+    object.reserve(map->size());  // without this, growing would copy the contents
     for (const Entry& entry : *map)
       object.emplace_back(entry.key, to_json(entry.value, hide_secrets));
     return Json(std::move(object));

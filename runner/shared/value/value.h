@@ -14,26 +14,26 @@ namespace runner {
 
 struct Entry;
 
-/// How a scalar was written, if that matters for writing it again.
+/// How a scalar was written, where it matters for writing it again.
 enum class ScalarForm {
   kPlain,
   kSingleQuoted,  ///< on a command line
   kDoubleQuoted,  ///< on a command line
-  kBigInteger,    ///< data holds the digits of an integer that needs more than 64 bits
-  kEnvironment,   ///< the text of an environment variable, treated as a number if the schema wants
+  kBigInteger,    ///< `data` has the digits of an integer of more than 64 bits
+  kEnvironment,   ///< the text of an environment variable; a number if the schema expects
                   ///< one
 };
 
 /// A node of a recipe that remembers where it was written. Overrides and composition move Values
-/// around together with their Location, so an error points at the text the user typed, in a file or
-/// on a command line.
+/// around together with their Location, so an error points at the text that the user typed in a
+/// file or on the command line.
 struct Value {
   using List = std::vector<Value>;
   using Map = std::vector<Entry>;  ///< in the order written; keys are unique
 
   std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, List, Map> data;
   Location where;
-  /// What records and output show instead of `data`; empty: not a secret
+  /// The text that records and output show instead of `data`; empty if the value is not a secret
   /// (runner/parent/config/secret.h).
   std::string secret_as = {};
   ScalarForm form = ScalarForm::kPlain;
@@ -44,24 +44,25 @@ struct Value {
   List* list() { return std::get_if<List>(&data); }
   const Map* map() const { return std::get_if<Map>(&data); }
   Map* map() { return std::get_if<Map>(&data); }
-  /// The text; null if it is none. That of a secret is what may be shown instead of it.
+  /// Returns the text, or null if the value is not a string. For a secret, returns `secret_as`
+  /// instead.
   const std::string* text() const {
     const std::string* const text = reveal();
     return text && !secret_as.empty() ? &secret_as : text;
   }
-  /// True if it is the text `word`, which needs no look at what it is otherwise.
+  /// True if the text is `word`. Compares the actual text of a secret, without revealing it.
   bool says(std::string_view word) const { return reveal() && *reveal() == word; }
-  /// The text itself, also of a secret: for what acts on it and neither shows nor keeps it, which
-  /// tests/layers_test.sh lists.
+  /// Returns the actual text, even of a secret; null if the value is not a string. Only for code
+  /// that uses the text without showing or storing it; tests/layers_test.sh lists the callers.
   const std::string* reveal() const { return std::get_if<std::string>(&data); }
 
-  /// The value of `key`; null if this is not a mapping or has no such key.
+  /// Returns the value of `key`; null if this is not a mapping or has no such key.
   const Value* find(std::string_view key) const;
   Value* find(std::string_view key);
 };
 
-/// What a key was before it became text. Keys are compared and looked up as text: 1 and "1" are the
-/// same key.
+/// The type of a key before it was converted to text. Keys are compared and looked up as text, so 1
+/// and "1" are the same key.
 enum class KeyType { kString, kInteger, kFloat, kBool, kNull };
 
 /// One `key: value` of a mapping.
@@ -72,33 +73,35 @@ struct Entry {
   KeyType key_type = KeyType::kString;
 };
 
-/// "null", "boolean", "integer", "number", "string", "list" or "mapping".
+/// Returns "null", "boolean", "integer", "number", "string", "list" or "mapping".
 std::string_view type_name(const Value& value);
 
-/// `value` on one line for a message: strings in double quotes, long ones truncated, containers by
-/// name and size.
+/// Describes `value` on one line for a message: strings in double quotes and truncated if long,
+/// containers by type and size.
 std::string describe(const Value& value);
 
-/// `pointer` followed by `key`, escaped as in RFC 6901.
+/// Appends `key`, escaped as in RFC 6901, to `pointer`.
 std::string pointer_to(std::string_view pointer, std::string_view key);
 
-/// The value at `pointer`, or its nearest existing ancestor (the place to show for a missing key).
+/// Returns the value at `pointer`, or its nearest existing ancestor (the place to show for a
+/// missing key).
 const Value& nearest(const Value& root, std::string_view pointer);
 
-/// The value at the dotted `key` in `root` ("train.layers.0"), root itself for ""; null if there is
-/// none.
+/// Returns the value at the dotted `key` in `root` ("train.layers.0"), or `root` itself for "";
+/// null if there is no such value.
 const Value* at_key(const Value& root, std::string_view key);
 
-/// True if the data are equal, regardless of location. 1 and 1.0 are equal, as in JSON Schema.
+/// True if the data are equal, regardless of location. As in JSON Schema, 1 and 1.0 are equal.
 bool same_data(const Value& a, const Value& b);
 
-/// Pass `hide_secrets` for records, but not for the worker. NaN and infinities become strings.
+/// Converts to JSON; NaN and infinities become strings. `hide_secrets` replaces secrets by their
+/// `secret_as`; pass false for the worker, but never for records.
 nlohmann::ordered_json to_json(const Value& value, bool hide_secrets = true);
 Value from_json(const nlohmann::ordered_json& json);
 
-/// The place to show for an error in a value as a whole. For a mapping whose kind was written
-/// elsewhere than its first keys, as by an override, that is the kind, which decides what keys are
-/// allowed.
+/// Returns the place to show for an error in the value as a whole. For a mapping with a kind from
+/// another source than the mapping itself, such as an override, this is the place of the kind,
+/// which decides what keys are allowed.
 const Location& place_of(const Value& value);
 
 }  // namespace runner

@@ -38,7 +38,7 @@ void refuse_unless(bool holds, const std::string& what) {
   if (!holds) throw std::invalid_argument(what);
 }
 
-/// Both of transformers' families use the same names for these.
+/// Both model families of transformers use these names.
 PretrainedConfig of_transformers(const json& config) {
   PretrainedConfig result;
   read(config, "hidden_size", result.hidden_size);
@@ -54,21 +54,20 @@ PretrainedConfig of_transformers(const json& config) {
       activation.empty() || activation == kGelu || activation == kQuickGelu,
       "its 'hidden_act' is '" + activation + "', but only gelu and quick_gelu are supported");
   if (!activation.empty()) result.hidden_act = activation;
-  refuse_unless(config.value("num_channels", json(3)) == 3,
-                "its images do not have three channels");
+  refuse_unless(config.value("num_channels", json(3)) == 3, "its images must have three channels");
   refuse_unless(config.value("qkv_bias", json(true)) == true,
                 "its attention has no bias ('qkv_bias')");
   return result;
 }
 
-/// Defaults of CLIPVisionConfig and ViTConfig, which their files omit if unchanged.
+/// Fills in the defaults of CLIPVisionConfig and ViTConfig, which their files omit if unchanged.
 void fill_in(PretrainedConfig& config, const char* kind, const char* activation, double epsilon) {
   config.kind = kind;
   if (!config.hidden_act) config.hidden_act = activation;
   if (!config.layer_norm_eps) config.layer_norm_eps = epsilon;
 }
 
-/// The width, depth and number of heads that a name in timm stands for.
+/// The width, depth and number of heads that a timm model name stands for.
 struct TimmSize {
   std::string_view name;
   std::int64_t width, depth, heads;
@@ -167,7 +166,7 @@ namespace {
 using nlohmann::json;
 using Json = nlohmann::ordered_json;
 
-/// A positive integer, or CLIPTextConfig's default if the file omits it.
+/// Returns a positive integer, or CLIPTextConfig's default if the file omits it.
 std::int64_t count_at(const json& config, const char* key, std::int64_t otherwise) {
   const auto found = config.find(key);
   if (found == config.end() || found->is_null()) return otherwise;
@@ -182,7 +181,7 @@ json section_of(const json& config, const char* key) {
   return found != config.end() && found->is_object() ? *found : json::object();
 }
 
-/// Both towers have the same activation here.
+/// Checks that both towers have the same activation, which model.clip requires.
 void check_activation(const json& texts, const std::string& of_images) {
   const std::string of_texts = texts.value("hidden_act", json("quick_gelu")).dump();
   if (of_texts != json(of_images).dump())
@@ -205,7 +204,7 @@ Json clip_options(const json& config) {
   const json texts = section_of(config, "text_config");
   check_activation(texts, *images.hidden_act);
   constexpr std::int64_t kHighestId =
-      2;  // in OpenAI's weights: it stands for the token with the highest id
+      2;  // in OpenAI's weights, this stands for the token with the highest id
   const bool takes_highest = count_at(texts, "eos_token_id", 49407) == kHighestId;
   return {{"hidden_act", *images.hidden_act},
           {"layer_norm_eps", *images.layer_norm_eps},

@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Scans a text and rejects what the library would accept: a duplicate name in an object, and deep
-/// nesting. Takes time linear in the text, unlike the library's own callbacks.
+/// Scans a text and rejects what the library would accept: duplicate names in an object, and deep
+/// nesting. Runs in linear time, unlike the library's own callbacks.
 class DepthWatch final : public nlohmann::json_sax<json> {
  public:
   DepthWatch(std::size_t depth, const std::string& what) : depth_(depth), what_(what) {}
@@ -59,7 +59,7 @@ class DepthWatch final : public nlohmann::json_sax<json> {
 json parse_strict_json(std::string_view text, std::size_t depth, const std::string& what) {
   const std::string not_json = what + " is not JSON";
   if (text.find('\0') != text.npos)
-    throw std::invalid_argument(not_json);  // the library takes it for the end
+    throw std::invalid_argument(not_json);  // the library treats NUL as the end
   DepthWatch watch(depth, what);
   json::sax_parse(text, &watch);
   try {

@@ -8,9 +8,8 @@
 
 namespace runner {
 
-/// Parses untrusted JSON: nested at most `depth` deep, and without duplicate names in an object.
-/// Throws std::invalid_argument that says what is wrong with `what`, in half a sentence: "its
-/// header is not JSON".
+/// Parses untrusted JSON: at most `depth` levels deep, and without duplicate names in an object.
+/// Throws std::invalid_argument with a message about `what`, such as "its header is not JSON".
 nlohmann::json parse_strict_json(std::string_view text, std::size_t depth, const std::string& what);
 
 }  // namespace runner

@@ -40,7 +40,7 @@ fs::path first_of(const std::array<const char*, N>& names, const fs::path& folde
   return name == names.end() ? fs::path() : folder / *name;
 }
 
-/// The files in a folder that look like weights under a custom name.
+/// Returns the files in a folder that look like weights with a custom name.
 std::vector<std::string> other_weights(const fs::path& folder) {
   constexpr std::array kEndings = {".safetensors", ".bin", ".pth", ".pt", ".ckpt"};
   std::vector<std::string> names;
@@ -59,20 +59,20 @@ fs::path find_in(const fs::path& folder) {
   const fs::path model = first_of(kModelFiles, folder), adapter = first_of(kAdapterFiles, folder);
   if (!model.empty() && !adapter.empty()) {
     throw StageError(ErrorCode::kMissingWeights,
-                     "'" + folder.string() + "' holds a model, '" + model.filename().string() +
+                     "'" + folder.string() + "' contains a model, '" + model.filename().string() +
                          "', and an adapter, '" + adapter.filename().string() + "'")
         .with_help("name the file that you mean");
   }
   if (!model.empty() || !adapter.empty()) return model.empty() ? adapter : model;
   const std::vector<std::string> others = other_weights(folder);
   throw StageError(ErrorCode::kMissingWeights,
-                   "'" + folder.string() + "' holds no model.safetensors")
+                   "'" + folder.string() + "' contains no model.safetensors")
       .with_help(others.empty() ? "name a folder with a saved model or adapter, or a weights file"
                                 : "name the file: " + (folder / others.front()).string());
 }
 
-/// How to download missing weights: those of a published CLIP, and of a timm network, by the name
-/// under which they are kept.
+/// Returns advice on how to download missing weights. Recognizes a published CLIP and a timm
+/// network by the name of the missing file.
 std::string how_to_get(const fs::path& missing) {
   const std::string name = missing.stem();
   const bool is_named = missing.extension() == ".safetensors";
@@ -132,7 +132,7 @@ struct HubModel {
   std::string revision = "main";
 };
 
-/// True for a valid name of a user or model on the hub, which excludes disguised paths.
+/// True if `text` is a valid user or model name on the Hub. Such names cannot disguise a path.
 bool is_name(std::string_view text) {
   constexpr std::size_t kLongest = 96;
   const auto is_allowed = [](unsigned char c) {
@@ -143,7 +143,7 @@ bool is_name(std::string_view text) {
          text.find("--") == text.npos && text.find("..") == text.npos;
 }
 
-/// Names separated by slashes: "refs/pr/1" is one.
+/// True if `text` consists of names separated by slashes, such as "refs/pr/1".
 bool is_revision(std::string_view text) {
   for (std::size_t slash; (slash = text.find('/')) != text.npos; text.remove_prefix(slash + 1)) {
     if (!is_name(text.substr(0, slash))) return false;
@@ -221,7 +221,7 @@ fs::path hub_snapshot(std::string_view reference) {
   }
   const fs::path snapshot = folder / "snapshots" / commit;
   if (is_commit(commit) && fs::is_directory(snapshot, error)) return snapshot;
-  missing(model, "'" + folder.string() + "' does not hold the revision '" + model.revision + "'");
+  missing(model, "'" + folder.string() + "' has no revision '" + model.revision + "'");
 }
 
 }  // namespace runner

@@ -9,36 +9,37 @@
 
 namespace runner {
 
-/// Finds the file that `reference` names, without reading a tensor. `reference` is one of
+/// Returns the weights file that `reference` names, without reading any tensors. `reference` is one
+/// of
 ///  - a file written by safetensors, torch.save or torch.jit.save,
 ///  - a folder of a model or adapter, as transformers, peft and open_clip save them, as one file
 ///    or as shards with an index,
 ///  - "hf:ORG/NAME" or "hf:ORG/NAME@REVISION": such a folder in the cache of huggingface_hub;
 ///    nothing is downloaded.
-/// Throws StageError (kMissingWeights) if nothing is there, or if a folder is ambiguous.
+/// Throws StageError (kMissingWeights) if nothing is found or a folder is ambiguous.
 std::filesystem::path find_weights(const std::string& reference);
 
-/// The model description next to its weights.
+/// A model description found next to the weights.
 struct ConfigBeside {
   std::filesystem::path file;  ///< config.json; adapter_config.json next to an adapter
   std::string text;
   nlohmann::json json;  ///< an object
 };
 
-/// The config next to the file `weights`; nullopt if there is none. Throws StageError
-/// (kDamagedWeights) if it is not JSON.
+/// Reads the config next to the file `weights`; returns nullopt if there is none. Throws StageError
+/// (kDamagedWeights) if the config is not a JSON object.
 std::optional<ConfigBeside> config_next_to(const std::filesystem::path& weights);
 
-/// True for the name of a model on the Hugging Face hub: "hf:ORG/NAME" or "hf:ORG/NAME@REVISION".
+/// True if `text` names a model on the Hugging Face Hub: "hf:ORG/NAME" or "hf:ORG/NAME@REVISION".
 /// The revision is a branch, a tag or a commit.
 bool is_hub_reference(std::string_view text);
 
-/// HF_HUB_CACHE, else HF_HOME/hub, else huggingface/hub in XDG_CACHE_HOME or ~/.cache.
+/// Returns HF_HUB_CACHE, else HF_HOME/hub, else huggingface/hub in XDG_CACHE_HOME or ~/.cache.
 std::filesystem::path hub_cache();
 
-/// The folder of such a model's files in the cache of huggingface_hub, below hub_cache(). Names
-/// that the hub does not allow are rejected, so the path cannot leave the cache. Throws StageError
-/// (kMissingWeights), saying how to download what is missing.
+/// Returns the folder with the model's files in the cache of huggingface_hub, below hub_cache().
+/// Rejects names that the Hub does not allow, so the path cannot leave the cache. Throws StageError
+/// (kMissingWeights) with advice on how to download what is missing.
 std::filesystem::path hub_snapshot(std::string_view reference);
 
 }  // namespace runner

@@ -1,1 +1,1 @@
-"""Serves a worker of Retort in the user's Python."""
+"""Hosts a worker of Retort in the user's Python."""

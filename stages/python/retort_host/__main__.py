@@ -1,6 +1,6 @@
-"""Serves a worker of Retort in this Python: loads its library, and makes and runs networks for it.
+"""Hosts a worker of Retort in this Python: loads the worker's library, and creates and runs networks for it.
 
-retort starts it: python3 retort_host/__main__.py --library libretort_worker.so --events-fd 3
+retort starts this program: python3 retort_host/__main__.py --library libretort_worker.so --events-fd 3
 """
 
 import ctypes
@@ -9,7 +9,7 @@ import json
 import os
 import sys
 
-# This file is run by its path; the folder of the package is searched in place of the package's own.
+# This file is run by its path, so Python would search this folder for modules; search its parent folder instead.
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[0] = os.path.dirname(HERE)
 from retort_host.entries import Entries
@@ -34,7 +34,7 @@ def options():
 
 
 def reply_to(torch, error):
-    """What the worker gets to know of an exception."""
+    """Returns what is sent to the worker about an exception."""
     said = str(error) if isinstance(error, Refusal) else last_line(error)
     return {
         "error": said.encode("utf-8", "replace").decode(),
@@ -50,16 +50,16 @@ def main():
     try:
         import torch
     except ImportError as error:
-        stop(f"{sys.executable} has no torch ({error}): install it there, pip install torch==2.11.*, or set python: "
-             "to an interpreter that has it")
+        stop(f"{sys.executable} has no torch ({error}): install it there with pip install torch==2.11.*, or set "
+             "python: to an interpreter that has it")
     try:
         library = ctypes.CDLL(chosen["--library"])
     except OSError as error:
-        stop(f"torch {torch.__version__} of {sys.executable} does not suit this worker ({error}): install torch==2.11.*")
+        stop(f"torch {torch.__version__} of {sys.executable} does not work with this worker ({error}): install torch==2.11.*")
     library.retort_worker_torch.restype = ctypes.c_char_p
     built = library.retort_worker_torch().decode()
     if torch.__version__.split("+")[0] != built:
-        stop(f"{sys.executable} has torch {torch.__version__}, and this worker needs {built}: pip install torch=={built}")
+        stop(f"{sys.executable} has torch {torch.__version__}, but this worker needs {built}: pip install torch=={built}")
 
     say_where_backward_fails(torch)
     entries = Entries()
@@ -81,18 +81,18 @@ def main():
         try:
             request = json.loads(text)
             reply, failed = actions[request["do"]](request), 0
-        except BaseException as error:  # SystemExit and KeyboardInterrupt of the user's code too
+        except BaseException as error:  # including SystemExit and KeyboardInterrupt from the user's code
             if not isinstance(error, Refusal):
                 print_traceback(error)
                 sys.stderr.flush()
             reply, failed = reply_to(torch, error), 1
         if os.getpid() != process:
-            os._exit(1)  # a process that the user's code has forked is no second worker
+            os._exit(1)  # a process forked by the user's code must not become a second worker
         refused, entries.refused = entries.refused, None
-        if refused:  # also if the user's code went on without the module
+        if refused:  # even if the user's code continued without the module
             reply, failed = reply_to(torch, refused), 1
         if failed:
-            gc.collect()  # the tensors of the frames that it came through
+            gc.collect()  # free the tensors in the frames of the exception
         library.retort_worker_reply(json.dumps(reply).encode())
         return failed
 
@@ -100,7 +100,7 @@ def main():
     exit_code = library.retort_worker_serve(int(chosen["--events-fd"]), callback)
     sys.stdout.flush()
     sys.stderr.flush()
-    # Without Python's own clearing up: tensors of the network came from the worker's allocator.
+    # Skip Python's own cleanup, since tensors of the network came from the worker's allocator.
     os._exit(exit_code)
 
 

@@ -1,9 +1,9 @@
-"""Finds the modules of a network that the worker may run: blocks to recompute, and layers for adapters."""
+"""Finds the modules of a network that the worker may run: blocks to recompute, and layers to adapt."""
 
 
 def blocks(torch, network):
-    """The paths of repeated blocks: members of one type in a Sequential or ModuleList, the innermost such. A type counts
-    that occurs twice there, or alone, and has modules with weights in it."""
+    """Returns the paths of the repeated blocks: the innermost members of a Sequential or ModuleList that contain modules
+    with weights and have a type that occurs there at least twice, or that are the only member."""
     nn = torch.nn
     found = []
     for path, module in network.named_modules():
@@ -14,7 +14,7 @@ def blocks(torch, network):
             is_repeated = kinds.count(type(one)) > 1 or len(kinds) == 1
             if is_repeated and not isinstance(one, (nn.Sequential, nn.ModuleList)) and is_made_of_layers(one):
                 found.append(f"{path}.{name}" if path else name)
-    known = {path for path, _ in network.named_modules()}  # a module that is there twice has one path
+    known = {path for path, _ in network.named_modules()}  # a module that occurs twice has one path
     return [path for path in found if path in known and not any(other.startswith(path + ".") for other in found)]
 
 
@@ -23,7 +23,7 @@ def is_made_of_layers(module):
 
 
 def adaptable_layers(torch, network):
-    """The linear layers and convolutions, by path, that compute nothing but their product; the steps of convolutions."""
+    """Returns the linear layers and plain convolutions by path, with the stride, padding and dilation of convolutions."""
     nn = torch.nn
     found = {}
     for path, module in network.named_modules():

@@ -1,4 +1,4 @@
-"""Finds what code of the user draws at random, in addition to the dropout layers of a network."""
+"""Finds random draws in the user's code outside the dropout layers of a network."""
 
 import contextlib
 import os
@@ -9,12 +9,12 @@ import traceback
 from retort_host.refusal import Refusal
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ALPHA = 1.7580993408473766  # minus what an element that is dropped becomes: where SELU saturates
-SAMPLES = 7  # divides hardly any number of pieces
+ALPHA = 1.7580993408473766  # minus the value of a dropped element, at which SELU saturates
+SAMPLES = 7  # a number that rarely divides the number of pieces of samples
 
 
 def python_generators():
-    """The states of the generators that torch does not know."""
+    """Returns the states of the generators of Python and numpy, which torch does not know."""
     numpy = sys.modules.get("numpy")
     states = [random.getstate()]
     if numpy is not None:
@@ -24,10 +24,10 @@ def python_generators():
 
 
 def draws_of(torch, made, shape, tokens, device):
-    """{"draws": what draws, and where; "own_modules": dropout layers whose input's rows are no samples, and blocks that do
-    not make one tensor from one}, or {} if the network takes no input of that shape. Without a shape, those of images are
-    tried. Of a network with towers, which gets `tokens` of each text, also {"token_rows": the number of tokens that it has
-    embeddings of, or None if that was not seen}."""
+    """Returns {"draws": what draws, and where; "own_modules": dropout layers with rows that are not samples, and blocks that
+    do not map one tensor to one; "token_rows": see below}, or {} if the network does not accept inputs of this shape. Without
+    a shape, common image shapes are tried. A network with towers gets `tokens` tokens per text; "token_rows" is then the
+    number of tokens for which it has embeddings, or None if that was not observed."""
     network, was_training = made.network, made.network.training
     network.train(True)
     try:
@@ -45,11 +45,11 @@ def draws_of(torch, made, shape, tokens, device):
                     else:
                         network(images)
             except Exception:
-                continue  # of another shape, or a network that Meta does not suit: the plan says why
+                continue  # the shape is wrong, or the network cannot run on Meta: the plan reports why
             finally:
                 made.watch = None
             if python_generators() != before:
-                raise RuntimeError("the network draws from the generator of Python or numpy, which no record can repeat; "
+                raise RuntimeError("the network draws from the generator of Python or numpy, which cannot be reproduced; "
                                    "draw with torch")
             return {"draws": watch.found, "own_modules": watch.unsuitable, "token_rows": watch.token_rows}
     finally:
@@ -76,7 +76,7 @@ def watch_of(torch):
         def __init__(self):
             super().__init__()
             self.found, self.unsuitable = [], []
-            self.tokens = []  # the tensors that hold a text tower's tokens
+            self.tokens = []  # tensors with a text tower's tokens
             self.token_rows = None
 
         def __torch_dispatch__(self, operator, types, inputs=(), named=None):
@@ -124,7 +124,7 @@ def is_of_one_tensor(torch, inputs, output):
 
 
 def draws(operator, inputs, named):
-    """False for an operator that would draw only with another probability."""
+    """False for an operator with a dropout probability of 0, which does not draw."""
     for place, argument in enumerate(operator._schema.arguments):
         if argument.name == "dropout_p":
             value = inputs[place] if place < len(inputs) else named.get("dropout_p", argument.default_value)
@@ -133,7 +133,7 @@ def draws(operator, inputs, named):
 
 
 def alpha_dropout(x, kept, probability):
-    """What torch.nn.AlphaDropout makes of `x`, of which only what is `kept` stays."""
+    """Returns the result of torch.nn.AlphaDropout for `x` when only the elements `kept` are kept."""
     a = ((1 - probability) * (1 + probability * ALPHA**2)) ** -0.5
     kept = kept.to(x.dtype)
     return x * (kept * a) + ((kept - 1) * (ALPHA * a) + ALPHA * a * probability)
@@ -141,8 +141,8 @@ def alpha_dropout(x, kept, probability):
 
 @contextlib.contextmanager
 def no_draws(torch, device, who, is_seeded):
-    """Refuses what draws from torch's generators, unless they were seeded for it. In a dry run, whose device is meta, also
-    what draws from Python's or NumPy's, whose states take longer to compare."""
+    """Raises Refusal if the code inside draws from torch's generators, unless they were seeded for it. In a dry run, on the
+    device meta, it also checks the generators of Python and numpy, which are slower to compare."""
 
     def states():
         found = [] if is_seeded else [torch.get_rng_state()]
@@ -153,10 +153,10 @@ def no_draws(torch, device, who, is_seeded):
     is_dry = device.type == "meta"
     before, slow = states(), python_generators() if is_dry else []
     yield
-    # numpy may have been imported meanwhile; its state is then not compared.
+    # If numpy has been imported in the meantime, its state is not compared.
     is_same = all(torch.equal(one, other) for one, other in zip(before, states()))
     if is_dry:
         is_same = is_same and all(one == other for one, other in zip(slow, python_generators()))
     if not is_same:
-        raise Refusal(f"{who} draws random numbers that no record can repeat",
-                      "draw in modules of type torch.nn.Dropout or DropPath of the network, or leave the draws out")
+        raise Refusal(f"{who} draws random numbers that cannot be reproduced",
+                      "draw in modules of type torch.nn.Dropout or DropPath of the network, or remove the random draws")

@@ -1,4 +1,4 @@
-"""Finds the code that recipes name, and runs only what the user has trusted of it."""
+"""Finds the code that recipes name, and runs only code that the user has trusted."""
 
 import difflib
 import hashlib
@@ -18,16 +18,16 @@ LONGEST_SIGNATURE = 200
 
 
 class Entries:
-    """What recipes name: "timm:create_model", or "my_net.py:make" relative to the working folder.
+    """Finds entries of recipes: "timm:create_model", or "my_net.py:make" relative to the working folder.
 
-    A module that lies in one of the user's folders runs from the bytes that were trusted when the
-    run began; one that was not trusted does not run. Installed modules are as in any Python.
+    A module in one of the user's folders runs from the bytes that were trusted when the run began,
+    and does not run if it was not trusted. Installed modules are imported as usual.
     """
 
     def __init__(self):
-        self.files = {}  # real path -> the hash that was allowed
-        self.folders = []  # where modules of the user are looked for
-        self.modules = {}  # of files that entries name
+        self.files = {}  # real path -> the SHA-256 that was allowed
+        self.folders = []  # where the user's modules are searched for
+        self.modules = {}  # modules of files that entries name, by path
         self.refused = None  # the first UntrustedCode
         sys.meta_path.insert(sys.meta_path.index(importlib.machinery.PathFinder), TrustedFinder(self))
 
@@ -38,7 +38,7 @@ class Entries:
         return {}
 
     def allowed(self):
-        """What a reading process gets, for its allow()."""
+        """Returns the request for allow() in a process that reads samples."""
         return {"files": self.files, "folders": self.folders}
 
     def find(self, entry):
@@ -52,17 +52,17 @@ class Entries:
                 raise Refusal(f"{path} has no '{name}'", f"did you mean '{near[0]}'?" if near else "correct the name") from None
             path += (":" if path == place else ".") + name
         if not callable(found):
-            raise Refusal(f"{entry} is of the type {type(found).__name__}, not a function or class",
-                          "name what makes it: a function, or a class")
+            raise Refusal(f"{entry} is of type {type(found).__name__}, not a function or class",
+                          "name the function or class that creates it")
         return found
 
     def taking(self, entry, arguments, given=(), class_argument=None, role=""):
-        """What an entry names, if it takes these arguments by name after those that are given. `role` says what it is for,
-        if it does not take them."""
+        """Returns the function or class that `entry` names. Raises Refusal if it does not accept `given` by position and
+        `arguments` by name; `role`, which describes its purpose, is then added to the advice."""
         function = self.find(entry)
         try:
             signature = inspect.signature(function)
-        except (TypeError, ValueError):  # of code that is compiled
+        except (TypeError, ValueError):  # compiled code has no signature
             return function
         try:
             signature.bind(*given, **arguments)
@@ -75,7 +75,7 @@ class Entries:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name is None or not (name + ".").startswith(error.name + "."):
-                raise  # what it imports is missing
+                raise  # a module that it imports is missing
             raise Refusal(f"this Python has no module '{error.name}'", advice_on_module(error.name)) from None
 
     def file(self, place):
@@ -100,14 +100,14 @@ class Entries:
         return self.modules[path]
 
     def search(self, folder):
-        """Modules are looked for in that folder first."""
+        """Makes imports search this folder first."""
         if folder in self.folders:
             return
         self.folders.insert(0, folder)
         sys.path.insert(0, folder)
 
     def trusted_text(self, path):
-        """The bytes of a file that may run."""
+        """Returns the bytes of a file that may run; raises UntrustedCode for other files."""
         with open(path, "rb") as file:
             text = file.read()
         allowed = self.files.get(path)
@@ -126,7 +126,7 @@ class Entries:
         return refused
 
     def is_users(self, path):
-        """True for a file below the user's folders that no folder of installed modules there holds."""
+        """True for a file in the user's folders that is not in a folder of installed modules there."""
         path = os.path.realpath(path)
         own = max((len(folder) for folder in self.folders if is_below(path, folder)), default=0)
         installed = max((len(folder) for folder in INSTALLED if is_below(path, folder)), default=0)
@@ -140,23 +140,23 @@ def advice_on_module(name):
 
 
 def advice_on(signature, arguments, class_argument):
-    """What to do about arguments that do not suit a signature."""
+    """Returns advice about arguments that do not match a signature."""
     bare = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
     taken = str(inspect.Signature(bare))
     takes = f"it takes {taken if len(taken) <= LONGEST_SIGNATURE else taken[:LONGEST_SIGNATURE] + '…'}"
     kinds = inspect.Parameter
     names = [one.name for one in signature.parameters.values() if one.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)]
     if class_argument is not None and class_argument not in names:
-        return f"{takes}; class_argument names the one that gets the number of classes, and null leaves it out"
+        return f"{takes}; class_argument names the argument for the number of classes, and null omits it"
     unknown = [name for name in arguments if name not in names]
     near = difflib.get_close_matches(unknown[0], names, 1) if unknown else []
     if near:
         return f"did you mean '{near[0]}'? {takes}"
-    return f"{takes}; the option 'arguments' gives them by name"
+    return f"{takes}; the option 'arguments' sets them by name"
 
 
 class TrustedFinder(importlib.abc.MetaPathFinder):
-    """Finds the modules that lie in the user's folders, as Python would, for TrustedLoader."""
+    """Finds modules in the user's folders, as Python would, and has TrustedLoader load them."""
 
     def __init__(self, entries):
         self.entries = entries
@@ -168,7 +168,7 @@ class TrustedFinder(importlib.abc.MetaPathFinder):
         if spec is None:
             return None
         others = [spec.origin]
-        if path is None:  # a module of one name in two folders: which is meant?
+        if path is None:  # two folders may have a module of this name, so it would be ambiguous
             for folder in self.entries.folders:
                 other = self.users(name, [folder])
                 if other and other.origin not in others:
@@ -186,7 +186,7 @@ class TrustedFinder(importlib.abc.MetaPathFinder):
 
 
 class TrustedLoader(importlib.abc.Loader):
-    """Runs a module from its trusted bytes, never from a cached compilation."""
+    """Runs a module from its trusted bytes, never from cached bytecode."""
 
     def __init__(self, entries, spec, places):
         self.entries, self.places, self.path = entries, places, spec.origin
@@ -216,11 +216,11 @@ class TrustedLoader(importlib.abc.Loader):
 
 def two_of(name, places):
     files = " and ".join(f"'{shown(place)}'" for place in places)
-    return f"there are two Python modules called '{name}': {files}", "rename one of them, and what imports it"
+    return f"there are two Python modules called '{name}': {files}", "rename one of them, and update its imports"
 
 
 def shown(path):
-    """Relative to the working folder, if it lies below that."""
+    """Returns the path relative to the working folder if it is below that folder."""
     below = os.path.relpath(path)
     return path if below.startswith("..") else below
 

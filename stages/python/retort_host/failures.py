@@ -1,4 +1,4 @@
-"""Says in a line what failed in the user's code, and where."""
+"""Describes in one line what failed in the user's code, and where."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ OUT_OF_MEMORY = "retort_host: out of memory: "
 
 
 def last_line(error):
-    """"TypeError: …", and where in the user's code it was raised, or in what that called."""
+    """Returns "TypeError: … (my_net.py:12)", with the last line outside torch and this package that was running."""
     said = traceback.format_exception_only(type(error), error)[-1].strip().splitlines()[0][:LONGEST]
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.dirname(frame.filename) != HERE]
     torch = sys.modules.get("torch")
@@ -22,14 +22,15 @@ def last_line(error):
 
 
 def advice_for(error):
-    """What to do about it, as far as is known."""
+    """Returns advice about the error; empty if there is none."""
     if isinstance(error, ModuleNotFoundError) and error.name and not hasattr(error, "retort_advice"):
-        return "if it is a file of yours, put it into the folder of the code or of the recipe; else " + advice_on_module(error.name)
+        return ("if it is your own file, put it into the folder of the code or of the recipe; otherwise "
+                + advice_on_module(error.name))
     return str(getattr(error, "retort_advice", ""))
 
 
 def print_traceback(error):
-    """To standard error, without the frames of this package."""
+    """Prints the traceback to standard error, without the first frames, which belong to this package."""
     calls = error.__traceback__
     while calls and os.path.dirname(calls.tb_frame.f_code.co_filename) == HERE:
         calls = calls.tb_next
@@ -37,9 +38,9 @@ def print_traceback(error):
 
 
 def say_where_backward_fails(torch):
-    """The backward pass of a torch.autograd.Function of the user's runs under the worker's, which gets the message of
-    an exception and nothing else. One for want of memory is let go before it is said, with all that its frames hold: the step
-    is computed again."""
+    """Adds the place to exceptions in the backward pass of the user's torch.autograd.Function, because only the message of
+    an exception reaches the worker. An out-of-memory exception is released before it is reported, together with all tensors
+    in its frames, because the step is then computed again."""
     node = torch.autograd.function.BackwardCFunction
     apply = node.apply
 
@@ -52,6 +53,6 @@ def say_where_backward_fails(torch):
             traceback.print_exc()
             sys.stderr.flush()
             raise RuntimeError(last_line(error)) from error
-        raise RuntimeError(OUT_OF_MEMORY + said)  # the worker knows it by these words
+        raise RuntimeError(OUT_OF_MEMORY + said)  # the worker recognizes this prefix
 
     node.apply = apply_or_say

@@ -2,8 +2,8 @@
 
 
 class FeatureMaps:
-    """While it is entered, keeps what the last convolutions of a network make: (samples, channels, height, width), if only
-    layers that see no place follow."""
+    """Inside its with block, keeps the output of a network's last convolutions, (samples, channels, height, width), if only
+    layers without spatial dimensions follow."""
 
     def __init__(self, torch, network):
         self.nn, self.network = torch.nn, network
@@ -24,12 +24,12 @@ class FeatureMaps:
         if is_map and output.shape[1] in self.channels(module):
             self.maps = output
         elif is_map and self.maps is not None and output.shape == self.maps.shape:
-            self.maps = output  # a normalisation or an activation of it
+            self.maps = output  # normalised or activated feature maps
         elif (is_map or output.dim() == 3) and next(module.parameters(recurse=False), None) is not None:
-            self.maps = None  # tokens, or pixels with their channels last
+            self.maps = None  # tokens, or maps with the channels last
 
     def channels(self, module):
-        """What its convolutions and their normalisations have, whose channels come first."""
+        """Returns the channel counts of the module's convolutions and BatchNorm layers, in which the channels come first."""
         nn = self.nn
         found = set()
         for part in module.modules():

@@ -1,4 +1,4 @@
-"""Measures predictions by functions of the user's."""
+"""Computes metrics of predictions with the user's functions."""
 
 import collections.abc
 import math
@@ -14,9 +14,9 @@ MOST = 1000
 
 
 class Samples(types.SimpleNamespace):
-    """What a function measures."""
+    """The argument of a user's metric function."""
 
-    def __getattr__(self, name):  # of what it does not have
+    def __getattr__(self, name):  # called for missing attributes
         raise AttributeError(f"samples has no '{name}'; it has outputs, targets, classes and names")
 
 
@@ -46,7 +46,7 @@ class Measures:
         return {"metrics": [[self.name(entry, name), self.number(entry, name, value)] for name, value in values.items()]}
 
     def seed(self, seed):
-        """What it draws is the same in each run."""
+        """Seeds all generators, so that a metric draws the same numbers in each run."""
         self.torch.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
         random.seed(seed)
         if "numpy" in sys.modules:
@@ -56,7 +56,7 @@ class Measures:
         if isinstance(name, str) and NAME.match(name):
             return name
         raise Refusal(
-            f"{entry} returned a metric named {name!r:.200}", "name metrics by letters, digits and '_', such as top_1"
+            f"{entry} returned a metric named {name!r:.200}", "use letters, digits and '_' in metric names, such as top_1"
         )
 
     def number(self, entry, name, value):
@@ -72,7 +72,7 @@ class Measures:
             )
         if not math.isfinite(number):
             raise Refusal(
-                f"the metric '{name}' of {entry} is {number}, which is no finite number",
-                "leave it out where it is not defined",
+                f"the metric '{name}' of {entry} is {number}, which is not a finite number",
+                "leave it out if it is undefined",
             )
         return number

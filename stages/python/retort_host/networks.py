@@ -1,4 +1,4 @@
-"""Makes networks for the worker, and runs them."""
+"""Creates networks for the worker, and runs them."""
 
 import difflib
 import re
@@ -14,15 +14,15 @@ SIZES = re.compile(r"\b(sizes?|shapes?|dimensions?|height|width)\b", re.IGNORECA
 
 
 class Networks:
-    """The networks that the worker has asked for, by its numbers."""
+    """The networks that the worker has requested, by the worker's numbers."""
 
     def __init__(self, torch, entries):
         self.torch, self.entries, self.made = torch, entries, {}
         self.operators = torch.ops.retort
-        self.calls, self.last_call = {}, 0  # what a block was called with besides its input
-        self.last_block = threading.local()  # of a thread; `returned`: how the block that ran last returned its output
+        self.calls, self.last_call = {}, 0  # by call: the arguments of a hosted module other than its input
+        self.last_block = threading.local()  # `returned`: how the last block of this thread wraps its output, or None
         self.allows_single_numbers = False
-        # In evaluation a fused operator would compute with a layer's weight without its forward().
+        # In evaluation, a fused operator would use a layer's weight without calling its forward().
         torch.backends.mha.set_fastpath_enabled(False)
 
     def build(self, request):
@@ -63,7 +63,7 @@ class Networks:
             "dropouts": dropouts,
             "blocks": found,
             "layers": layers,
-            # Its own names for what it saves; tied weights have several.
+            # The network's own names for what it saves. Tied weights have several.
             "state": {name: names[id(tensor)] for name, tensor in state.items() if id(tensor) in names},
             "pretrained": pretrained_of(network, request["arguments"]),
             "mixing_layer": mixing_layer(torch, network),
@@ -72,8 +72,8 @@ class Networks:
         }
 
     def make(self, make, request):
-        """What the entry returns. Code that cannot run on the Meta device, such as transformers' from_pretrained, runs on the
-        CPU, and its values are dropped."""
+        """Returns the result of the entry. Code that cannot run on the Meta device, such as transformers' from_pretrained, runs
+        on the CPU, and its values are dropped."""
         torch = self.torch
         torch.default_generator.manual_seed(request["seed"] & 0x7FFFFFFFFFFFFFFF)
         try:
@@ -86,7 +86,7 @@ class Networks:
         return network.to(request["device"]) if isinstance(network, torch.nn.Module) else network
 
     def replace_dropouts(self, made, number):
-        """Dropout and DropPath by the worker's own, whose masks a seed, a step and a sample determine."""
+        """Replaces Dropout and DropPath by the worker's own dropout, with masks that depend only on seed, step and sample."""
         nn = self.torch.nn
         found = []
         for path, module in made.network.named_modules():
@@ -129,12 +129,12 @@ class Networks:
         return forward
 
     def probe(self, request):
-        """What a training forward pass on the Meta device, or another, draws at random, for samples of a shape."""
+        """Returns what a training forward pass on the given device draws at random, for samples of the given shape."""
         made = self.made[request["network"]]
         return draws_of(self.torch, made, request.get("shape"), request.get("tokens"), request["device"])
 
     def hosted(self, made, number, path, original):
-        """The forward of a module that the worker runs if it recomputes it, or gives it a number format or an adapter."""
+        """Returns a forward() with which the worker can recompute a module, or give it a number format or an adapter."""
         made.forwards[path] = original
 
         def forward(*inputs, **named):
@@ -142,14 +142,14 @@ class Networks:
                 return made.watch.called(path, original, inputs, named)
             if path not in made.active:
                 return original(*inputs, **named)
-            if not inputs and named:  # called by keywords: the first is its input
+            if not inputs and named:  # called with keywords: the first one is the input
                 name = next(iter(named))
                 inputs, place = (named.pop(name),), name
             else:
                 place = None
             if not inputs or not isinstance(inputs[0], self.torch.Tensor):
                 raise TypeError(f"'{path}' does not get a tensor as its first argument, so it cannot be recomputed, "
-                                "adapted or given a precision of its own")
+                                "adapted or given its own precision")
             call = 0
             if inputs[1:] or named or place:
                 others = list(inputs[1:]) + list(named.values())
@@ -165,7 +165,7 @@ class Networks:
         return forward
 
     def run(self, request):
-        """The original forward of a hosted module, for the worker."""
+        """Runs the original forward of a hosted module for the worker."""
         made, path = self.made[request["network"]], request["path"]
         inputs, named, place = self.calls.get(request["call"], ((), {}, None))
         given = self.operators.give("argument")
@@ -180,7 +180,7 @@ class Networks:
             output = output[0]
         if not isinstance(output, self.torch.Tensor):
             raise TypeError(f"'{path}' returned {type(output).__name__}, not one tensor, so it cannot be recomputed, "
-                            "adapted or given a precision of its own")
+                            "adapted or given its own precision")
         self.operators.take("result", output)
         self.last_block.returned = returned
         return {}
@@ -190,7 +190,7 @@ class Networks:
         return {}
 
     def set_up_cuda(self, request):
-        """What torch does when Python first makes a tensor on a GPU: it seeds the generators there, too."""
+        """Does what torch does when Python first creates a tensor on a GPU, which also seeds the generators there."""
         self.torch.cuda.init()
         return {}
 
@@ -199,7 +199,7 @@ class Networks:
         return {}
 
     def share_batches(self):
-        """Torch refuses one number for each channel. Of several ranks that share a batch, one may have no more."""
+        """Allows batches with a single number per channel, which torch rejects, because a rank's share may have no more."""
         if self.allows_single_numbers or not self.operators.shares_batch():
             return
         functional = self.torch.nn.functional
@@ -226,12 +226,12 @@ class Networks:
                 outputs = made.network(inputs)
         except (RuntimeError, ValueError, AssertionError) as error:
             if SIZES.search(str(error)) and not isinstance(error, torch.OutOfMemoryError) and not hasattr(error, "retort_advice"):
-                error.retort_advice = (f"the network got a tensor of the shape {tuple(inputs.shape)}; of images, the data's "
-                                       "image_size decides their height and width")
+                error.retort_advice = (f"the network's input has the shape {tuple(inputs.shape)}; for images, the data's "
+                                       "image_size sets the height and width")
             raise
         if isinstance(outputs, torch.Tensor):
             outputs = {"logits": outputs}
-        elif isinstance(getattr(outputs, "logits", None), torch.Tensor):  # what transformers' networks return
+        elif isinstance(getattr(outputs, "logits", None), torch.Tensor):  # the output of networks from transformers
             outputs = {"logits": outputs.logits}
         if not isinstance(outputs, dict) or not all(isinstance(one, torch.Tensor) for one in outputs.values()):
             raise Refusal(f"the network returned {'nothing' if outputs is None else 'a ' + type(outputs).__name__}",
@@ -241,13 +241,13 @@ class Networks:
             learns = any(weight.requires_grad for weight in made.network.parameters())
             if learns and not any(one.requires_grad for one in outputs.values()):
                 raise Refusal("the network returned outputs that do not depend on its weights",
-                              "compute them by its layers, outside of torch.no_grad() and without .detach()")
+                              "compute them with its layers, outside of torch.no_grad() and without .detach()")
         if inputs._version != version:
-            raise RuntimeError("the network changes its input in place; it must make a new tensor")
+            raise RuntimeError("the network changes its input in place; it must create a new tensor")
         if made.weight_versions() != weights:
-            raise RuntimeError("the network changes its parameters in its forward pass; only the optimizer may")
+            raise RuntimeError("the network changes its parameters in its forward pass; only the optimizer may change them")
         if before is not None and python_generators() != before:
-            raise RuntimeError("the network draws from the generator of Python or numpy, which no record can repeat; "
+            raise RuntimeError("the network draws from the generator of Python or numpy, which cannot be reproduced; "
                                "draw with torch")
         for name, tensor in outputs.items():
             self.operators.take("output:" + name, tensor)
@@ -256,7 +256,7 @@ class Networks:
         return {"outputs": list(outputs), "has_maps": maps is not None}
 
     def opened(self, number, active):
-        """The network itself, for code that calls it; the worker runs the hosted modules `active`."""
+        """Returns the network itself, for code that calls it. The worker runs the hosted modules `active`."""
         made = self.made[number]
         self.share_batches()
         made.check_weights()
@@ -269,16 +269,16 @@ class Networks:
 
 
 class Made:
-    """A network, and what the worker knows of it."""
+    """A network, and what is known about it."""
 
     def __init__(self, network, request):
         self.network, self.classes = network, request.get("classes")
         self.class_argument = request.get("class_argument")
-        self.own = set(request.get("own_modules", []))  # dropout layers and blocks that Python alone runs
-        self.active, self.forwards = set(), {}  # the hosted modules that the worker runs; all of them
-        self.towers = {}  # what embeds images, and what embeds texts
+        self.own = set(request.get("own_modules", []))  # dropout layers and blocks that only Python runs
+        self.active, self.forwards = set(), {}  # the hosted modules that the worker runs; forward() of all
+        self.towers = {}  # the functions that embed images and texts
         self.watch, self.passes = None, 0
-        self.tables = []  # (a module's table of parameters or buffers, the names that are not saved, the number of others)
+        self.tables = []  # (a module's parameters or buffers, the names that are not saved, the number of saved ones)
         self.held = []  # (such a table, a name in it, the tensor, "parameter 'fc.weight'")
         for path, module in network.named_modules():
             for kind, table in (("parameter", module._parameters), ("buffer", module._buffers)):
@@ -291,8 +291,8 @@ class Made:
         self.weights = list(network.parameters())
 
     def find_towers(self, torch, wanted):
-        """Finds what embeds images and texts, and the factor's logarithm: {"image": whether it is there, "logit_scale": its
-        parameter's name, or what it is instead}."""
+        """Finds the functions that embed images and texts, and the logarithm of the scale. Returns whether "image" and "text"
+        exist, and the parameter's name as "logit_scale" or what it is "instead"."""
         found = {"network": type(self.network).__name__}
         for tower in ("image", "text"):
             method = attribute(self.network, wanted[tower])
@@ -303,37 +303,38 @@ class Made:
         if id(scale) in names and scale.numel() == 1:
             found["logit_scale"] = names[id(scale)]
         elif id(scale) in names:
-            found["instead"] = f"a parameter of the shape {tuple(scale.shape)}"
+            found["instead"] = f"a parameter of shape {tuple(scale.shape)}"
         elif isinstance(scale, torch.Tensor):
-            found["instead"] = "a tensor that is no parameter"
+            found["instead"] = "a tensor that is not a parameter"
         elif scale is not None:
-            found["instead"] = f"of the type {type(scale).__name__}"
+            found["instead"] = f"of type {type(scale).__name__}"
         return found
 
     def embeddings(self, torch, tower, inputs):
-        """{"image_embeddings": a row for each image} or {"text_embeddings": …}."""
+        """Returns {"image_embeddings": one row per image} or {"text_embeddings": …}."""
         name = tower + "_embeddings"
         try:
             output = self.towers[tower](inputs)
         except Exception as error:
             if tower == "text" and isinstance(error, (IndexError, RuntimeError)) and "meta" not in str(error):
-                error.retort_advice = (f"it got int64 tokens of the shape {tuple(inputs.shape)}, as model.towers.tokenizer says: "
-                                       "its context_length, padding and merges must be the network's; Python's traceback is "
-                                       "in log.txt")
+                error.retort_advice = (f"it got int64 tokens of shape {tuple(inputs.shape)} from model.towers.tokenizer; its "
+                                       "context_length, padding and merges must match the network; Python's traceback is in "
+                                       "log.txt")
             raise
-        pooled = getattr(output, "pooler_output", None)  # what transformers' get_image_features returns
+        pooled = getattr(output, "pooler_output", None)  # the output of get_image_features in transformers
         if isinstance(pooled, torch.Tensor):
             output = pooled
         elif isinstance(output, dict) and name in output:
             output = output[name]
         if not isinstance(output, torch.Tensor):
             names = f" with {', '.join(map(repr, output))}" if isinstance(output, dict) else ""
-            raise TypeError(f"what embeds the {tower}s returned {type(output).__name__}{names}; it must return a tensor with "
-                            f"a row for each, or a mapping with '{name}'")
+            raise TypeError(f"the {tower} tower returned {type(output).__name__}{names}; it must return a tensor with one "
+                            f"row per {tower}, or a mapping with '{name}'")
         return {name: output}
 
     def generators_to_watch(self):
-        """Their states, in the first passes and in some later ones: to take them costs as much as a tiny network."""
+        """Returns the states of Python's and numpy's generators in the first passes and in some later ones, else None: reading them
+        costs as much as running a tiny network."""
         self.passes += 1
         return python_generators() if self.passes <= 3 or self.passes % 64 == 0 else None
 
@@ -341,40 +342,40 @@ class Made:
         return [weight._version for weight in self.weights]
 
     def check(self, inputs, outputs):
-        """Refuses outputs that do not suit the inputs, and what check_weights() refuses."""
+        """Raises an exception if the outputs do not match the inputs or check_weights() fails."""
         for name, tensor in outputs.items():
             if tensor.device != inputs.device:
-                raise ValueError(f"the network returned '{name}' on {tensor.device}, and its input is on {inputs.device}")
+                raise ValueError(f"the network returned '{name}' on {tensor.device}, but its input is on {inputs.device}")
         logits = outputs.get("logits")
         if logits is not None:
             if logits.dim() == 0 or logits.shape[0] != inputs.shape[0]:
-                raise ValueError(f"the network returned logits of the shape {tuple(logits.shape)} for "
+                raise ValueError(f"the network returned logits of shape {tuple(logits.shape)} for "
                                  f"{inputs.shape[0]} samples")
             if self.classes is not None and logits.dim() == 2 and logits.shape[1] != self.classes:
-                raise Refusal(f"the network returned {logits.shape[1]} logits for each sample, and the data needs "
-                              f"{self.classes}, one for each class",
-                              f"give its last layer the number of classes, which it gets as '{self.class_argument}'; "
-                              "class_argument: null is for networks whose outputs are no classes")
+                raise Refusal(f"the network returned {logits.shape[1]} logits per sample, but the data needs "
+                              f"{self.classes}, one per class",
+                              f"set its last layer's size to the number of classes, which it gets as '{self.class_argument}'; "
+                              "class_argument: null is for networks with outputs that are not classes")
         self.check_weights()
 
     def check_weights(self):
-        """Refuses a network that has replaced its weights."""
+        """Raises an exception if the network has replaced its weights."""
         for table, name, tensor, called in self.held:
             if table.get(name) is not tensor:
-                raise RuntimeError(f"the network has replaced its {called} by another tensor, which would not be saved; "
+                raise RuntimeError(f"the network has replaced its {called} with another tensor, which would not be saved; "
                                    "change it in place")
         if any(len(table.keys() - unsaved if unsaved else table) != size for table, unsaved, size in self.tables):
             raise RuntimeError("the network has added a parameter or buffer, which would not be saved; "
-                               "make it in the constructor")
+                               "create it in the constructor")
 
 
 def advise_on_library(error, request):
-    """What to do about what the libraries say of arguments: which of their models are named nearly so, for one."""
+    """Adds advice to a library's error about arguments, such as models with similar names."""
     argument = request.get("class_argument")
     if argument and f"unexpected keyword argument '{argument}'" in str(error):
-        error.retort_advice = "class_argument names the argument that gets the number of classes, and null leaves it out"
+        error.retort_advice = "class_argument names the argument for the number of classes, and null omits it"
     elif "parameter 'num_classes' expected value" in str(error):
-        error.retort_advice = ("these weights are for other classes: name a function of your own, which makes the network with "
+        error.retort_advice = ("these weights are for other classes: name your own function, which creates the network with "
                                "them and then replaces its last layer")
     library = request["entry"].partition(":")[0]
     models = sys.modules.get({"timm": "timm", "torchvision": "torchvision.models"}.get(library.partition(".")[0]))
@@ -387,34 +388,34 @@ def advise_on_library(error, request):
 
 
 def attribute(network, path):
-    """What has this dotted name, or None."""
+    """Returns the attribute with this dotted name, or None."""
     for name in path.split("."):
         network = getattr(network, name, None)
     return network
 
 
-# Layers that take the statistics of a batch and are no BatchNorm of torch: timm's, and those of the package inplace_abn.
+# Layers of timm and of the package inplace_abn that use batch statistics but are not torch's BatchNorm.
 OTHER_MIXING_LAYERS = {"EvoNorm2dB0", "EvoNorm2dB1", "EvoNorm2dB2", "InplaceAbn", "ABN", "InPlaceABN", "InPlaceABNSync"}
-# Where the forward() is defined of layers that leave it to torch's batch_norm, which several ranks compute together.
+# The modules that define forward() of layers that call torch's batch_norm, which several ranks compute together.
 SHARED_FORWARDS = {"torch.nn.modules.batchnorm", "timm.layers.norm_act"}
 
 
 def mixing_layers(torch, network):
-    """The layers that normalise over the samples of a batch, with their paths."""
+    """Yields the layers that normalise over the samples of a batch, with their paths."""
     for path, module in network.named_modules():
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) or type(module).__name__ in OTHER_MIXING_LAYERS:
             yield path, module
 
 
 def mixing_layer(torch, network):
-    """The first layer that normalises over the samples of a batch, or None."""
+    """Returns the first layer that normalises over the samples of a batch, or None."""
     for path, module in mixing_layers(torch, network):
         return f"'{path}' ({type(module).__name__})"
     return None
 
 
 def lone_mixing_layer(torch, network):
-    """The first such layer that would see the samples of one rank alone, or None."""
+    """Returns the first such layer that would only see the samples of one rank, or None."""
     for path, module in mixing_layers(torch, network):
         is_shared = type(module).forward.__module__ in SHARED_FORWARDS and "forward" not in vars(module)
         if not is_shared or type(module).__name__ in OTHER_MIXING_LAYERS:
@@ -423,7 +424,7 @@ def lone_mixing_layer(torch, network):
 
 
 def pretrained_of(network, arguments):
-    """For which pixels timm's weights were trained, as the network says."""
+    """Returns the input for which timm's weights were trained, from the network's pretrained_cfg; None if unknown."""
     config = getattr(network, "pretrained_cfg", None)
     if not arguments.get("pretrained") or not isinstance(config, dict):
         return None

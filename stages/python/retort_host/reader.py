@@ -1,7 +1,7 @@
-"""Reads samples of the user's data sets in a process of its own, so that samples are read while the network computes.
+"""Reads samples of the user's data sets in a separate process, so that samples are read while the network computes.
 
-The worker starts it: python3 retort_host/reader.py, with requests on descriptor 3, each a line of JSON, and replies on
-descriptor 4. Descriptor 5 is a pipe that closes when the worker ends, whatever ends it.
+The worker starts this program: python3 retort_host/reader.py, with requests on descriptor 3, each a line of JSON, and replies on
+descriptor 4. Descriptor 5 is a pipe that closes when the worker ends, however it ends.
 """
 
 import fcntl
@@ -11,10 +11,10 @@ import signal
 import struct
 import sys
 
-# This file is run by its path; the folder of the package is searched in place of the package's own.
+# This file is run by its path, so Python would search this folder for modules; search its parent folder instead.
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 try:
-    import numpy  # noqa: F401: before the user's code does, so that its generator can be seeded
+    import numpy  # noqa: F401: imported before the user's code, so that its generator can be seeded
 except ImportError:
     pass
 from retort_host.entries import Entries
@@ -26,7 +26,7 @@ REQUESTS, REPLIES, WORKER = 3, 4, 5
 
 
 def die_with_worker():
-    """The kernel kills this process when the other end of the pipe closes."""
+    """Makes the kernel kill this process when the other end of the pipe closes."""
     fcntl.fcntl(WORKER, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(WORKER, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(WORKER, fcntl.F_SETFL, fcntl.fcntl(WORKER, fcntl.F_GETFL) | os.O_ASYNC)
@@ -55,14 +55,14 @@ def main():
             failed, pieces = True, [json.dumps({"kind": error.kind, "error": str(error), "help": error.help}).encode()]
         except Refusal as error:
             failed, pieces = True, [json.dumps({"kind": "data", "error": str(error), "help": error.retort_advice}).encode()]
-        except BaseException as error:  # SystemExit and KeyboardInterrupt of the user's code too
+        except BaseException as error:  # including SystemExit and KeyboardInterrupt from the user's code
             print_traceback(error)
             failed, pieces = True, [json.dumps({"kind": "raised", "error": last_line(error)}).encode()]
         refused, entries.refused = entries.refused, None
-        if refused:  # also if the user's code went on without the module
+        if refused:  # even if the user's code continued without the module
             failed, pieces = True, [json.dumps({"kind": "untrusted", "error": str(refused), "help": refused.retort_advice}).encode()]
         if os.getpid() != own:
-            os._exit(0)  # the user's code has forked, and its child has come back here
+            os._exit(0)  # a child forked by the user's code has returned here
         sys.stdout.flush()
         sys.stderr.flush()
         replies.write(struct.pack("<BQ", failed, sum(len(piece) for piece in pieces)))

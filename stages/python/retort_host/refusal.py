@@ -1,8 +1,8 @@
-"""What the host finds wrong with the user's code, in its own words."""
+"""Errors that the host reports about the user's code in its own words."""
 
 
 class Refusal(Exception):
-    """Says what is wrong, and what to do about it; needs no traceback."""
+    """An error with advice on what to do about it. It needs no traceback."""
 
     def __init__(self, message, advice):
         super().__init__(message)
@@ -10,5 +10,5 @@ class Refusal(Exception):
 
 
 class UntrustedCode(Refusal):
-    """A Python file of the user that may not run. Not an ImportError: code that does without a module if there is none is
-    not to do without this one unseen."""
+    """Raised for a Python file of the user that may not run. It is not an ImportError, so code that continues without a
+    missing module does not silently continue without this file."""

@@ -1,4 +1,4 @@
-"""Data sets that the user's code makes, and their samples as bytes."""
+"""Data sets created by the user's code, and their samples as bytes."""
 
 import ctypes
 import random
@@ -11,7 +11,7 @@ MODES_OF_8_BITS = ("1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX
 
 
 class BadSample(Exception):
-    """A sample, or a data set, that cannot be used as it is. Its kind is "sample", "label" or "data"."""
+    """Raised for a sample or a data set that cannot be used as it is. The kind is "sample", "label" or "data"."""
 
     def __init__(self, message, help, kind="sample"):
         super().__init__(message)
@@ -19,7 +19,7 @@ class BadSample(Exception):
 
 
 def seed_all(seed):
-    """Seeds what draws random numbers in this process: Python, numpy and torch, where they are loaded."""
+    """Seeds all random generators in this process: those of Python and, if they are loaded, numpy and torch."""
     random.seed(seed)
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy:
@@ -51,21 +51,21 @@ def item_of(name, value):
         return Item(name, "bool", (), struct.pack("<?", value))
     if isinstance(value, int):
         return Item(name, "int64", (), struct.pack("<q", value))
-    if isinstance(value, float):  # numpy.float64 is one
+    if isinstance(value, float):  # includes numpy.float64
         if value != value:
-            refuse_type(name, "NaN", "correct the data set: a loss of NaN would follow")
+            refuse_type(name, "NaN", "correct the data set: NaN values make the loss NaN")
         return Item(name, "float32", (), struct.pack("<f", value))
     if torch and isinstance(value, torch.Tensor):
         return of_tensor(torch, name, value)
     if numpy and isinstance(value, (numpy.ndarray, numpy.generic)):
         return of_array(numpy, name, value)
     if value is None:
-        refuse_type(name, "None", "give every sample all of its values")
+        refuse_type(name, "None", "give every sample all values")
     pillow = sys.modules.get("PIL.Image")
     if pillow and isinstance(value, pillow.Image):
         return of_picture(name, value)
     help = "make it a number, a numpy array or a tensor, or leave it out: tensors: [image, label]"
-    refuse_type(name, "of the type " + type(value).__name__, help)
+    refuse_type(name, "of type " + type(value).__name__, help)
 
 
 def check_type(name, dtype, shape):
@@ -74,12 +74,12 @@ def check_type(name, dtype, shape):
     if dtype not in TYPES:
         refuse_type(name, dtype, "convert it to one of " + ", ".join(TYPES))
     if 0 in shape or len(shape) > MOST_DIMENSIONS:
-        refuse_type(name, f"of the shape ({', '.join(map(str, shape))})", "give it elements")
+        refuse_type(name, f"of shape ({', '.join(map(str, shape))})", "give it at least one element and at most 16 dimensions")
 
 
 def check_numbers(name, has_nan):
     if has_nan:
-        raise BadSample(f"its '{name}' has a NaN", "correct the data set: a loss of NaN would follow")
+        raise BadSample(f"its '{name}' has a NaN", "correct the data set: NaN values make the loss NaN")
 
 
 def of_tensor(torch, name, value):
@@ -89,11 +89,11 @@ def of_tensor(torch, name, value):
         refuse_type(name, found, "give a dense tensor on the CPU")
     check_type(name, dtype, value.shape)
     tensor = value.detach().as_subclass(torch.Tensor).resolve_neg().contiguous()
-    # The sum is quick to get, and NaN if a number is.
+    # The sum is fast to compute, and it is NaN if any element is.
     check_numbers(name, tensor.is_floating_point() and bool(tensor.sum().isnan()) and bool(tensor.isnan().any()))
     size = tensor.numel() * tensor.element_size()
     data = (ctypes.c_char * size).from_address(tensor.data_ptr())
-    data.owner = tensor  # of that memory
+    data.owner = tensor  # keeps the memory alive
     return Item(name, dtype, tensor.shape, data)
 
 
@@ -105,13 +105,13 @@ def of_array(numpy, name, value):
 
 
 def of_picture(name, picture):
-    """What torchvision's to_tensor() makes of an image of Pillow, after convert("RGB")."""
-    found = f"a PIL image of the mode {picture.mode}"
+    """Converts an image of Pillow as torchvision's to_tensor() does after convert("RGB")."""
+    found = f"a PIL image of mode {picture.mode}"
     if name != "image":
-        refuse_type(name, found, "call it 'image' to have it as RGB numbers from 0 to 1; make any other, such as a mask, an "
-                                 "array: numpy.asarray(picture)")
+        refuse_type(name, found, "name it 'image' to get RGB values from 0 to 1; convert others, such as masks, to arrays: "
+                                 "numpy.asarray(picture)")
     if picture.mode not in MODES_OF_8_BITS:
-        refuse_type(name, found, "make it an array of the numbers that the network is to get: numpy.asarray(picture)")
+        refuse_type(name, found, "convert it to an array of the values for the network: numpy.asarray(picture)")
     try:
         import numpy
     except ImportError:
@@ -121,7 +121,7 @@ def of_picture(name, picture):
 
 
 def as_integer(value):
-    """The integer that a scalar is; None if it is something else."""
+    """Returns an integer scalar as int; None for anything else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -136,7 +136,7 @@ def as_integer(value):
 
 
 class DataSet:
-    """A map-style data set: what it holds, and its samples."""
+    """A map-style data set, its description and its samples."""
 
     def __init__(self, made, request):
         for method in ("__len__", "__getitem__"):
@@ -149,7 +149,7 @@ class DataSet:
         self.expected = request.get("expected")
 
     def found_classes(self):
-        """What torchvision's data sets and those of Hugging Face call their classes."""
+        """Returns the class names, which data sets of torchvision and Hugging Face provide; empty if there are none."""
         found = getattr(self.made, "classes", None)
         if found is None:
             try:
@@ -161,7 +161,7 @@ class DataSet:
         return list(found)
 
     def found_labels(self):
-        """The label of each sample where the data set knows them all: `targets`, `labels`, or the column of a table."""
+        """Returns the labels of all samples from `targets`, `labels` or a table's column "label"; empty if they are unknown."""
         if not self.classes:
             return []
         for name in ("targets", "labels"):
@@ -184,7 +184,7 @@ class DataSet:
         had_torch = "torch" in sys.modules
         seed_all(seed)
         sample = self.made[index]
-        if not had_torch and "torch" in sys.modules:  # its first sample has loaded torch, which was not seeded
+        if not had_torch and "torch" in sys.modules:  # the sample has imported torch, which was not seeded yet
             seed_all(seed)
             sample = self.made[index]
         return [self.label_of(value) if name == "label" and self.classes else item_of(name, value)
@@ -194,13 +194,13 @@ class DataSet:
         names = self.names
         if isinstance(sample, (tuple, list)):
             if names is None:
-                raise BadSample(f"it is a {type(sample).__name__}, whose values have no names",
+                raise BadSample(f"it is a {type(sample).__name__} of values without names",
                                 "name them in their order: tensors: [image, label], or return a dict")
             if len(sample) != len(names):
-                raise BadSample(f"it has {len(sample)} values, and 'tensors' names {len(names)}", "name each of them")
+                raise BadSample(f"it has {len(sample)} values, but 'tensors' has {len(names)} names", "name each value")
             return dict(zip(names, sample))
         if not hasattr(sample, "keys"):
-            raise BadSample(f"it is of the type {type(sample).__name__}", "return a dict of values by name")
+            raise BadSample(f"it is of type {type(sample).__name__}", "return a dict of values by name")
         if names is not None:
             for name in names:
                 if name not in sample:
@@ -209,7 +209,7 @@ class DataSet:
         named = dict(sample)
         for name in named:
             if not isinstance(name, str) or not 0 < len(name) <= 100:
-                raise BadSample(f"a value's name is {name!r:.100}", "name values by texts of at most 100 characters")
+                raise BadSample(f"a value's name is {name!r:.100}", "use strings of at most 100 characters as names")
         if not named:
             raise BadSample("it has no values", "return a dict of values by name")
         return named
@@ -218,17 +218,17 @@ class DataSet:
         label = as_integer(value)
         if isinstance(value, str):
             known = f": '{value}' is {self.classes.index(value)}" if value in self.classes else ""
-            refuse_type("label", "a text", f"give the number of its class{known}")
+            refuse_type("label", "a string", f"use the number of its class{known}")
         if label is None:
             found = item_of("label", value)
-            refuse_type("label", found.says(), "give the number of its class, one integer")
+            refuse_type("label", found.says(), "use the number of its class, one integer")
         if not 0 <= label < len(self.classes):
-            raise BadSample(f"its label is {label}, and there are {len(self.classes)} classes",
+            raise BadSample(f"its label is {label}, but there are {len(self.classes)} classes",
                             f"labels count from 0 to {len(self.classes) - 1}", "label")
         return Item("label", "int64", (), struct.pack("<q", label))
 
     def check(self, items):
-        """That they are as the first sample's."""
+        """Checks that the values have the names, types and shapes of the first sample's, and returns them in its order."""
         found = {item.name: item for item in items}
         for name in found.keys() - {spec["name"] for spec in self.expected}:
             raise BadSample(f"it has '{name}', which sample 0 lacks", "give all samples the same values")
@@ -238,8 +238,8 @@ class DataSet:
                 raise BadSample(f"it has no '{name}', which sample 0 has", "give all samples the same values")
             wanted = Item(name, spec["dtype"], spec["shape"], b"").says()
             if found[name].says() != wanted:
-                raise BadSample(f"its '{name}' is {found[name].says()}, and that of sample 0 is {wanted}",
-                                "samples are stacked into batches: give them all one shape and one type" + (
+                raise BadSample(f"its '{name}' is {found[name].says()}, but that of sample 0 is {wanted}",
+                                "samples are stacked into batches: give them all the same shape and type" + (
                                     ", such as by image.resize((224, 224))" if name == "image" else ""))
         return [found[spec["name"]] for spec in self.expected]
 
@@ -258,7 +258,7 @@ class DataSet:
 
 
 class DataSets:
-    """The data sets that the worker has asked for, by its numbers."""
+    """The data sets that the worker has requested, by the worker's numbers."""
 
     def __init__(self, entries):
         self.entries, self.opened = entries, {}
@@ -271,8 +271,8 @@ class DataSets:
         if data.expected is None:
             return data.description(request["seed"])
         if data.size != request["size"]:
-            raise BadSample(f"it has {data.size} samples in one process, and {request['size']} in another",
-                            "make the same data set each time", "data")
+            raise BadSample(f"it has {data.size} samples in one process, but {request['size']} in another",
+                            "create the same data set each time", "data")
         return {}
 
     def sample(self, request):
@@ -281,6 +281,6 @@ class DataSets:
         if data.classes and request.get("label") is not None:
             own = next((item for item in items if item.name == "label"), None)
             if own is not None and own.data != struct.pack("<q", request["label"]):
-                raise BadSample(f"its label is {struct.unpack('<q', own.data)[0]}, and the data set's own list of labels "
-                                f"says {request['label']}", "correct one of them", "label")
+                raise BadSample(f"its label is {struct.unpack('<q', own.data)[0]}, but the data set's list of labels "
+                                f"has {request['label']}", "correct one of them", "label")
         return [item.data for item in items]

@@ -1,4 +1,4 @@
-"""Makes the steps of trainings in Python, and runs them: what a network computes of a batch, its loss and its scores."""
+"""Creates training steps in Python and runs them: what a network computes from a batch, its loss and its scores."""
 
 import collections.abc
 
@@ -6,13 +6,13 @@ from retort_host.draws import no_draws
 from retort_host.refusal import Refusal
 
 DRY_ADVICE = (
-    "a plan runs it on tensors that have shapes and no values: make new tensors on the device of those it gets, and "
-    "choose by torch.where in place of values and masks"
+    "a plan runs it on tensors with shapes but without values: create new tensors on the device of its inputs, and use "
+    "torch.where instead of values and masks"
 )
 
 
 class Steps:
-    """The steps that the worker has asked for, by its numbers."""
+    """The steps that the worker has requested, by the worker's numbers."""
 
     def __init__(self, torch, entries, networks):
         self.torch, self.entries, self.networks, self.made = torch, entries, networks, {}
@@ -20,11 +20,11 @@ class Steps:
 
     def make(self, request):
         entry = request["entry"]
-        role = "; it makes the object that has the method loss(encoded, batch)"
+        role = "; it must create an object with a method loss(encoded, batch)"
         step = self.entries.taking(entry, request["arguments"], role=role)(**request["arguments"])
         if not callable(getattr(step, "loss", None)):
             raise Refusal(
-                f"{entry} made a {type(step).__name__}, which has no method loss",
+                f"{entry} created a {type(step).__name__}, which has no method loss",
                 "give it loss(self, encoded, batch); encode(self, network, batch) and score(self, encoded, batch) are "
                 "optional",
             )
@@ -41,7 +41,7 @@ class Steps:
                 if any(isinstance(tensor, torch.nn.Parameter) and tensor.requires_grad for tensor in parameters):
                     raise Refusal(
                         f"{entry} has weights in '{name}', which no optimizer would train",
-                        "put them into the network, whose weights are trained, saved and averaged",
+                        "put them into the network, where they are trained, saved and averaged",
                     )
 
     def release(self, request):
@@ -54,7 +54,8 @@ class Steps:
         versions = [weight._version for weight in weights]
         encoded = self.run(request, "encode", network, self.given("batch:", request["batch"]))
         if [weight._version for weight in weights] != versions:
-            raise Refusal(f"encode() of {self.made[request['step']][0]} changes the network's parameters", "only the optimizer may")
+            raise Refusal(f"encode() of {self.made[request['step']][0]} changes the network's parameters",
+                          "only the optimizer may change them")
         if isinstance(encoded, self.torch.Tensor):
             encoded = {"logits": encoded}
         return {"encoded": self.take(request, "encode", "encoded:", encoded)}
@@ -93,12 +94,12 @@ class Steps:
         for name, tensor in tensors.items():
             what = "" if prefix == "" else f"{name!r}: "
             if not isinstance(name, str) or not isinstance(tensor, self.torch.Tensor):
-                raise Refusal(f"{who} returned {what}{article(tensor)}, not a tensor", "return tensors of torch")
+                raise Refusal(f"{who} returned {what}{article(tensor)}, not a tensor", "return torch tensors")
             self.operators.take(prefix + name, tensor)
         return list(tensors)
 
     def built_in(self, inputs=None, **named):
-        """Runs a network that is not Python's on named tensors: network(batch), network(image=...)."""
+        """Runs a network built into Retort on named tensors: network(batch) or network(image=...)."""
         inputs = {**(inputs or {}), **named}
         names, outputs = self.operators.run_network(list(inputs), list(inputs.values()))
         return dict(zip(names, outputs))

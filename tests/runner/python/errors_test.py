@@ -76,7 +76,7 @@ class DamagedRecords(unittest.TestCase):
     def test_a_line_of_the_metrics(self):
         file = self.folder / "metrics.jsonl"
         file.write_text('{"node": 1}\n' + file.read_text())
-        self.assert_damaged(self.run_.history, "line 1 is no metric")
+        self.assert_damaged(self.run_.history, "line 1 is not a metric")
 
     def test_a_last_line_that_was_never_finished(self):
         whole = len(self.run_.history())

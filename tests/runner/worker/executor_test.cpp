@@ -612,10 +612,11 @@ TEST_F(ExecutorTest, OperationWithoutDeterministicFormIsNamed) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(run({node("train", 1, "nondeterministic")}), ExitCode::kRunFailed);
   testing::internal::GetCapturedStderr();
-  EXPECT_EQ(only_error(),
-            "E0710 /train: the operation 'put_' has no deterministic form on this device | set "
-            "determinism: warn to continue with a warning, or determinism: off; on device=cpu most "
-            "operations have one");
+  EXPECT_EQ(
+      only_error(),
+      "E0710 /train: the operation 'put_' has no deterministic implementation on this device | "
+      "set determinism: warn to continue with a warning, or determinism: off; on device=cpu "
+      "most operations have one");
 }
 
 TEST_F(ExecutorTest, StageKnowsWhoLooksOn) {

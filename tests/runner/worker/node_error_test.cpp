@@ -48,10 +48,10 @@ TEST(Refusal, SaysOfWhatChangesTheTrainingThatItDoes) {
 TEST(Refusal, ABudgetBelowTheWeightsIsSaidToBe) {
   MemoryPlan plan = memory_plan();
   plan.budget = 150 * kMiB;
-  EXPECT_EQ(
-      help(plan),
-      "weights and gradients alone take 200.0 MiB: a larger budget, another device, or a smaller "
-      "model");
+  EXPECT_EQ(help(plan),
+            "weights and gradients alone need 200.0 MiB: use a larger budget, another device or a "
+            "smaller "
+            "model");
 }
 
 TEST(Refusal, OnlyWhatIsThereIsNamed) {
@@ -59,11 +59,12 @@ TEST(Refusal, OnlyWhatIsThereIsNamed) {
   plan.budget = 1;
   plan.owners = {{"parameter", 3 << 20}};
   EXPECT_EQ(help(plan),
-            "weights alone take 3.0 MiB: a larger budget, another device, or a smaller model");
+            "weights alone need 3.0 MiB: use a larger budget, another device or a smaller model");
   plan.owners = {{"parameter", 1 << 20}, {"optimizer_state", 2 << 20}, {"gradient", 1 << 20}};
-  EXPECT_EQ(help(plan),
-            "weights, gradients and optimizer state alone take 4.0 MiB: a larger budget, another "
-            "device, or a smaller model");
+  EXPECT_EQ(
+      help(plan),
+      "weights, gradients and optimizer state alone need 4.0 MiB: use a larger budget, another "
+      "device or a smaller model");
 }
 
 TEST(Refusal, WhereNothingFitsTheNearestIsNamed) {
@@ -72,7 +73,8 @@ TEST(Refusal, WhereNothingFitsTheNearestIsNamed) {
   EXPECT_EQ(help(plan),
             "none of the alternatives fits; memory.micro_batch=8 comes closest: 700.0 MiB");
   plan.alternatives.clear();
-  EXPECT_EQ(help(plan), "a larger budget, another device, a smaller batch_size, or smaller images");
+  EXPECT_EQ(help(plan),
+            "use a larger budget, another device, a smaller batch_size or smaller images");
 }
 
 }  // namespace

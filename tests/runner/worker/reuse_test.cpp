@@ -246,7 +246,7 @@ TEST_F(ReuseTest, RunThatComesSecondWaitsForTheFirst) {
     turn.reset();
   };
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "read", "trained", "computed"));
-  EXPECT_THAT(said(), ElementsAre("features: waiting for another run that computes the same",
+  EXPECT_THAT(said(), ElementsAre("features: waiting: another run is computing this node",
                                   "features from a"));
   // Where the first has failed, the second does the work.
   fs::remove(finished);

@@ -129,7 +129,7 @@ TEST(LinearProbe, WeightsThatDoNotFitAreNamed) {
   const SavedTower saved;
   EXPECT_REFUSED(refusal(small({{"weights", saved.file()}, {"num_hidden_layers", 1}})),
                  kDamagedWeights, "/model/backbone/weights", saved.file(),
-                 "num_hidden_layers is 1, and theirs 2");
+                 "num_hidden_layers is 1, but 2 in the weights");
 }
 
 TEST(LinearProbe, EverySizeThatContradictsTheConfigIsNamed) {
@@ -150,9 +150,10 @@ TEST(LinearProbe, SizesOfWeightsWithoutAConfigAreComparedByThePlan) {
                 {"intermediate_size", 32},
                 {"num_hidden_layers", 3},
                 {"projection_dim", 4}});
-  EXPECT_REFUSED(refusal_of_plan(small(wrong)), kDamagedWeights, "/model/backbone/weights",
-                 "hidden_size is 16, and theirs 8", "intermediate_size is 32, and theirs 16",
-                 "num_hidden_layers is 3, and theirs 2", "projection_dim is 4, and theirs 6");
+  EXPECT_REFUSED(
+      refusal_of_plan(small(wrong)), kDamagedWeights, "/model/backbone/weights",
+      "hidden_size is 16, but 8 in the weights", "intermediate_size is 32, but 16 in the weights",
+      "num_hidden_layers is 3, but 2 in the weights", "projection_dim is 4, but 6 in the weights");
   EXPECT_THAT(refusal_of_plan(small(known)), testing::IsEmpty());
 }
 

@@ -80,7 +80,7 @@ TEST(DataDescription, EveryFieldIsChecked) {
   EXPECT_EQ(refusal("classes", "[\"a\""), "its 'classes' is not a list");
   EXPECT_EQ(refusal("tensors", "[1]"), "one of its 'tensors' is not a JSON object");
   EXPECT_EQ(refusal("class_words", "[\"cat\"]"),
-            "its 'class_words' names another number of classes");
+            "its 'class_words' has a different number of names than there are classes");
   EXPECT_EQ(refusal("class_words", "[1]"), "its 'class_words' has an invalid name");
   const auto tensor = [](const std::string& name, const std::string& shape,
                          const std::string& type) {
@@ -89,7 +89,7 @@ TEST(DataDescription, EveryFieldIsChecked) {
   };
   EXPECT_EQ(tensor("\"image\"", "[3]", "\"float32\""), "accepted");
   EXPECT_EQ(tensor("1", "[3]", "\"float32\""),
-            "one of its 'tensors' has a 'name' that is not a text");
+            "one of its 'tensors' has a 'name' that is not a string");
   EXPECT_EQ(tensor('"' + std::string(1001, 'a') + '"', "[3]", "\"float32\""),
             "one of its 'tensors' has a 'name' that is not a valid name");
   EXPECT_EQ(tensor("\"image\"", "[3]", "\"float31\""),
@@ -107,7 +107,7 @@ TEST(DataDescription, EveryFieldIsChecked) {
   EXPECT_EQ(refusal("transform", std::string(100'000, ' ')), "its 'transform' is too long");
   for (const char* number : {"1", "-5", "2.5", "five", "\"5\"", "18446744073709551615"}) {
     EXPECT_EQ(refusal("pair_of", number),
-              "its 'pair_of' is not a number of classes of which there are two")
+              "its 'pair_of' is not a number of classes, or there are not exactly two classes")
         << number;
   }
 }

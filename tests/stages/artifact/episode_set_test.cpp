@@ -150,7 +150,7 @@ TEST(EpisodeSet, WhatCannotBeReadIsReplaced) {
     for (std::int64_t index = 0; index < 20; ++index) set.sample(0, index);
     FAIL() << "an episode without samples";
   } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(), "of 'a' only 0 images can be read, but an episode takes 6");
+    EXPECT_STREQ(error.what(), "'a' has only 0 readable images, but an episode needs 6");
   }
 }
 
@@ -178,7 +178,7 @@ TEST(EpisodeSet, DataThatDoNotSufficeAreRefused) {
   EXPECT_THAT(refusal(data, {.ways = 6, .shots = 5, .queries = 5}), testing::IsEmpty());
   auto silent = std::make_shared<TinyDataset>(60);
   silent->tells_labels = false;
-  EXPECT_REFUSED(refusal(silent, kSmall), kTooFewSamples, "", "classes of its samples");
+  EXPECT_REFUSED(refusal(silent, kSmall), kTooFewSamples, "", "has no class labels");
 }
 
 TEST(EpisodeSet, AtMostTenSmallClassesAreNamed) {

@@ -133,7 +133,7 @@ TEST_F(CheckpointsTest, DamagedOneIsRefusedByAllButATrainingThatContinues) {
   expect_same(found.from->state, training_state(2, 0.5));
   ASSERT_EQ(found.damaged.size(), 1);
   EXPECT_THAT(found.damaged[0], AllOf(testing::HasSubstr(damaged),
-                                      EndsWith("; it is now called damaged-step-00000003")));
+                                      EndsWith("; it has been renamed to damaged-step-00000003")));
   EXPECT_EQ(entries(),
             (Names{"best", "damaged-step-00000003", "latest", "step-00000001", "step-00000002"}));
   EXPECT_EQ(pointer("latest"), "step-00000002\n");

@@ -46,7 +46,7 @@ TEST(TrainingState, NumberThatIsNotFiniteIsNotWritten) {
     FAIL();
   } catch (const std::invalid_argument& error) {
     EXPECT_STREQ(error.what(),
-                 "the training's state holds a number that is not finite: /schedule/best/1");
+                 "the training state contains a number that is not finite: /schedule/best/1");
   }
 }
 
@@ -74,7 +74,7 @@ TEST(TrainingState, WhatIsMissingOrOfAnotherKindIsRefused) {
             "its state.json has a 'epoch' that is not a count");
   EXPECT_EQ(refusal("seed", -1), "its state.json has a 'seed' that is not a seed");
   EXPECT_EQ(refusal("metric", "0.5"), "its state.json has a 'metric' that is not a number");
-  EXPECT_EQ(refusal("recipe_hash", 1), "its state.json has a 'recipe_hash' that is not a text");
+  EXPECT_EQ(refusal("recipe_hash", 1), "its state.json has a 'recipe_hash' that is not a string");
   EXPECT_EQ(refusal("schedule", 1), "its state.json has a 'schedule' that is not an object");
   EXPECT_EQ(refusal("schedule", nullptr), "it was read");
   for (const char* text : {"", "[]", "{", "null", "{\"step\":1e999}"}) {

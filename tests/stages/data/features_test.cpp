@@ -199,12 +199,12 @@ TEST_F(FeaturesTest, FileOfOtherDataIsComputedAgain) {
   context_.facts.reuses = true;
   test_ = std::make_shared<Points>(8);
   EXPECT_EQ(run("test")->describe().size, 8);
-  EXPECT_THAT(context_.said, Contains(HasSubstr("'present' is of another shape or type")));
+  EXPECT_THAT(context_.said, Contains(HasSubstr("'present' has a different shape or type")));
   context_.facts.reuses = true;
   context_.said.clear();
   test_->transform = "another";
   run_all();
-  EXPECT_THAT(context_.said, Contains(HasSubstr("its 'transform' is not the same")));
+  EXPECT_THAT(context_.said, Contains(HasSubstr("its 'transform' is different")));
 }
 
 TEST_F(FeaturesTest, ChangingTrainingDataArePassedOn) {
@@ -227,7 +227,7 @@ TEST_F(FeaturesTest, NothingIsKeptWhereThatIsNotWanted) {
   EXPECT_EQ(run("train", R"({"cache": false})"), train_);
   EXPECT_EQ(run("test", R"({"cache": false})"), test_);
   EXPECT_EQ(model_->built, 0);
-  EXPECT_THAT(context_.said, Contains("features are not kept: cache is false"));
+  EXPECT_THAT(context_.said, Contains("features are not cached: cache is false"));
 }
 
 TEST_F(FeaturesTest, ModelWithoutAFrozenPartIsRefusedByName) {

@@ -105,7 +105,7 @@ TEST_F(FetchDatasetTest, WhatIsThereIsLeftAlone) {
 
 TEST_F(FetchDatasetTest, PartOfADataSetIsNotWrittenOver) {
   folder_.write("data/toys/jpg/1.jpg", "mine");
-  EXPECT_REFUSED(fetch(), kFolderExists, "", "data/toys", "of 3 images it has 1");
+  EXPECT_REFUSED(fetch(), kFolderExists, "", "data/toys", "it should have 3 images but has 1");
   EXPECT_EQ(everything(), (std::set<std::string>{"toys", "toys/jpg", "toys/jpg/1.jpg"}));
   EXPECT_THAT(server_.seen(), IsEmpty());
 }
@@ -148,7 +148,7 @@ TEST_F(FetchDatasetTest, GivenFileOfAnotherSumIsRefused) {
 
 TEST_F(FetchDatasetTest, ArchiveOfSomethingElseLeavesNothing) {
   dataset_.images = 4;
-  EXPECT_REFUSED(fetch(), kBadArchive, "", "of 4 images it has 3");
+  EXPECT_REFUSED(fetch(), kBadArchive, "", "it should have 4 images but has 3");
   EXPECT_FALSE(fs::exists(folder_ / "data/toys"));
   EXPECT_FALSE(fs::exists(folder_ / "data/.toys.fetch/unpacked"));
 }

@@ -228,7 +228,7 @@ TEST_F(ImageFolder, MakesWhatIsNotThereOnceAndRefusesOtherNumbers) {
   const std::string options =
       R"({"image_size": 16, "make": {"classes": 2, "per_class": 5, "size": 16}})";
   EXPECT_EQ(part(run(options), "train")->describe().size, 8);
-  EXPECT_THAT(context_.said.front(), HasSubstr("making 10 images in '"));
+  EXPECT_THAT(context_.said.front(), HasSubstr("creating 10 images in '"));
   EXPECT_EQ(context_.all_progress.back().step, 10);
   context_.said.clear();
   EXPECT_EQ(part(run(options), "test")->describe().size, 2);
@@ -294,8 +294,7 @@ TEST_F(ImageFolder, FolderThatIsNotUsedIsMentioned) {
   folder_.add("data/other/a/1.jpg");
   folder_.add("data/test/a/1.jpg");
   run("{}");
-  EXPECT_THAT(context_.said,
-              testing::Contains("not used, since there are folders of parts: other"));
+  EXPECT_THAT(context_.said, testing::Contains("not used, since there are part folders: other"));
 }
 
 TEST_F(ImageFolder, CaptionsCallClassesWhatTheirFoldersAreCalled) {

@@ -47,7 +47,7 @@ TEST_F(ImageListTest, ClassesAndFilesAreSortedByByte) {
   EXPECT_THAT(names((*list)[Part::kTrain]),
               ElementsAre("0 B/x.JpEg", "1 a/1.jpg", "2 b/10.PNG", "2 b/2.jpg"));
   EXPECT_EQ(list->not_taken.text(),
-            "3 files ignored: 1 without an ending, 1 .jpg, 1 .txt; 1 hidden file; 1 folder not "
+            "3 files ignored: 1 without an extension, 1 .jpg, 1 .txt; 1 hidden file; 1 folder not "
             "searched; 1 hidden folder");
 }
 
@@ -148,9 +148,8 @@ TEST_F(ImageListTest, ClassesThatDifferInCaseAloneAreSaid) {
   touch("tulip/1.jpg");
   EXPECT_THAT(
       list_images(root(), false)->notes,
-      ElementsAre(
-          "classes whose names differ only in the case of letters or in how accents are written: "
-          "'Rose' and 'rose', '\xc3\x89toile' and '\xc3\xa9toile'"));
+      ElementsAre("class names that differ only in letter case or in how accents are written: "
+                  "'Rose' and 'rose', '\xc3\x89toile' and '\xc3\xa9toile'"));
 }
 
 TEST_F(ImageListTest, FolderWithoutClasses) {

@@ -146,11 +146,11 @@ TEST(MatFile, RefusesByCause) {
   EXPECT_EQ(problem(changed(124, std::string("\x01\x00MI", 4))),
             "it was written by a big-endian machine; save it again on this one");
   EXPECT_EQ(problem(changed(124, std::string("\x00\x02IM", 4))),
-            "it is a MAT-file of another version than 5; save it by -v7");
+            "its version is not 5; save it again with -v7");
   EXPECT_EQ(problem(file, "trnid"), "it has no variable 'trnid'");
   EXPECT_EQ(problem(mat_file({})), "it has no variable 'labels'");
   EXPECT_EQ(problem(file.substr(0, file.size() - 1)),
-            "it ends within a variable: 72 bytes are announced but only 71 are there");
+            "it ends within a variable: 72 bytes are expected, but only 71 are there");
   EXPECT_EQ(problem(changed(128, "\x0d")), "it has an element of type 13 among its variables");
   EXPECT_EQ(
       problem(written_by_matio<double>({1, 2.5}, MAT_C_DOUBLE, MAT_T_DOUBLE, MAT_COMPRESSION_ZLIB)),

@@ -160,7 +160,8 @@ TEST_F(Classification, SamplesPreparedDifferentlyFromTrainingAreReported) {
   run(flowers());
   EXPECT_THAT(
       context_.said,
-      testing::Contains("the test set is not prepared as the training data was:  now, {} then"));
+      testing::Contains(
+          "the test set is preprocessed differently from the training data:  now, {} then"));
 }
 
 TEST_F(Classification, SaysTheResultBesideChance) {

@@ -82,7 +82,7 @@ TEST_F(TrainedImagesTest, ImagesOfTrainingAndValidationAreCountedAndRefused) {
                  "/allow_trained", "2 of the 3 ", "'5.jpg', '6.jpg'");
   check_trained_images(NamedFiles(root_.path(), {"5.jpg", "9.jpg"}), /*allowed=*/true, context_);
   EXPECT_THAT(context_.said, ElementsAre("the model has been trained on 1 of the 2 tested images, "
-                                         "or was selected by them: '5.jpg'"));
+                                         "or selected by its results on them: '5.jpg'"));
 }
 
 TEST_F(TrainedImagesTest, ManyAreNotAllNamed) {

@@ -75,7 +75,7 @@ TEST(Http, OtherProtocolsAreNotFollowed) {
   });
   EXPECT_EQ(
       http_failure({.url = server.url("/a")}),
-      "lasting: " + server.url("/a") + " leads to 'file:///etc/passwd', which is not followed");
+      "lasting: " + server.url("/a") + " redirects to 'file:///etc/passwd', which is not followed");
   EXPECT_EQ(http_failure({.url = server.url("/b")}),
             "lasting: " + server.url("/b") + " redirects without end");
   EXPECT_EQ(server.seen().size(), 12u);

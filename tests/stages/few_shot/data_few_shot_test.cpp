@@ -78,8 +78,8 @@ TEST_P(FewShotDivision, ClassesStayInTheirPartsWhateverIsAdded) {
   context_.said.clear();
   EXPECT_EQ(names_of(run(options)), before);
   EXPECT_EQ(context_.said.front(),
-            "1 image is new since the run started, and in no part of its division: "
-            "'Dataset/0_first/1.jpg'; a new run divides them too");
+            "1 image is new since the run started and in none of its parts: "
+            "'Dataset/0_first/1.jpg'; a new run would divide them too");
 }
 
 TEST_F(FewShot, OtherNumbersThanThePublishedOnesAreSaid) {
@@ -89,13 +89,12 @@ TEST_F(FewShot, OtherNumbersThanThePublishedOnesAreSaid) {
       context_.said,
       ElementsAre(
           "train: 20 images of 4 classes, from base.json",
-          "train: 4 classes and 20 images in place of the 64 and 38400 that are published: results "
-          "cannot be compared with published ones",
+          "train: 4 classes and 20 images instead of the published 64 and 38400: results cannot be "
+          "compared with published ones",
           "validation: 10 images of 2 classes, from val.json",
           "test: 10 images of 2 classes, from novel.json",
-          "test: 2 classes and 10 images in place of the 2 and 12 that are published: results "
-          "cannot "
-          "be compared with published ones"));
+          "test: 2 classes and 10 images instead of the published 2 and 12: results cannot be "
+          "compared with published ones"));
 }
 
 TEST_F(FewShot, PartsDoNotGetEachOthersPicturesFromTheCache) {

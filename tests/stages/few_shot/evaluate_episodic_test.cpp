@@ -109,8 +109,8 @@ TEST_F(EpisodicEvaluation, ClassesThatWereTrainedOnAreSaid) {
   checkpoint_->classes = {"class0", "class3", "other"};
   run(R"({"episodes": 2})");
   EXPECT_EQ(context_.said.front(),
-            "2 of the 5 test classes were trained on, such as 'class0': this does not measure new "
-            "classes");
+            "2 of the 5 test classes were trained on, such as 'class0': this does not measure "
+            "accuracy on new classes");
 }
 
 TEST_F(EpisodicEvaluation, ModelThatWasNotTrainedOnEpisodesIsRefused) {

@@ -69,10 +69,10 @@ TEST_F(AllocatorConf, RecipeWinsOverBothVariablesAndSaysSo) {
                               .max_split_size_mb = {},
                               .garbage_collection_threshold = 0.5,
                               .roundup_power2_divisions = 4}),
-              ElementsAre("allocator: expandable_segments: False of the recipe takes precedence "
-                          "over PYTORCH_ALLOC_CONF, which says True",
-                          "allocator: roundup_power2_divisions: 4 of the recipe takes precedence "
-                          "over PYTORCH_ALLOC_CONF, which says [256:1,512:2]"));
+              ElementsAre("allocator: expandable_segments: False from the recipe takes precedence "
+                          "over PYTORCH_ALLOC_CONF, which sets True",
+                          "allocator: roundup_power2_divisions: 4 from the recipe takes precedence "
+                          "over PYTORCH_ALLOC_CONF, which sets [256:1,512:2]"));
   EXPECT_EQ(allocator_settings_in_force().expandable_segments, std::nullopt);
 }
 
@@ -84,8 +84,8 @@ TEST_F(AllocatorConf, OfTwoValuesOfAVariableTheLastCounts) {
   EXPECT_THAT(apply_settings(wanted), IsEmpty());
   wanted.garbage_collection_threshold = 0.5;
   EXPECT_THAT(apply_settings(wanted),
-              ElementsAre("allocator: garbage_collection_threshold: 0.5 of the recipe takes "
-                          "precedence over PYTORCH_ALLOC_CONF, which says 0.8"));
+              ElementsAre("allocator: garbage_collection_threshold: 0.5 from the recipe takes "
+                          "precedence over PYTORCH_ALLOC_CONF, which sets 0.8"));
 }
 
 TEST_F(AllocatorConf, WhatCannotBeTogetherIsRefusedWhereverItIsFrom) {

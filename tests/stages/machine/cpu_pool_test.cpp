@@ -90,8 +90,9 @@ TEST(CpuPool, LimitRefusesAndGivesAgain) {
     bytes(6 * kMiB);
     FAIL() << "given";
   } catch (const c10::OutOfMemoryError& error) {
-    EXPECT_THAT(error.what_without_backtrace(),
-                testing::HasSubstr("tried to take 6.0 MiB while 4.0 MiB of 8.0 MiB are taken"));
+    EXPECT_THAT(
+        error.what_without_backtrace(),
+        testing::HasSubstr("tried to reserve 6.0 MiB while 4.0 MiB of 8.0 MiB are reserved"));
   }
   EXPECT_EQ(pool.wanted_limit(), 10 * kMiB);
   half.reset();
@@ -107,10 +108,8 @@ TEST(CpuPool, SystemThatGivesNoMoreIsOutOfMemory) {
   } catch (const c10::OutOfMemoryError& error) {
     message = error.what_without_backtrace();
   }
-  EXPECT_THAT(
-      message,
-      testing::HasSubstr(
-          "tried to take 256 MiB while 0 B of 512 MiB are taken, and the system gives no more"));
+  EXPECT_THAT(message, testing::HasSubstr("tried to reserve 256 MiB while 0 B of 512 MiB are "
+                                          "reserved, and the system has no more memory"));
   EXPECT_EQ(pool.reserved(), 0);
   EXPECT_EQ(torch::ones({64 * kMiB}, torch::kByte).numel(), 64 * kMiB);
 }

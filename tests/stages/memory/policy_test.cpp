@@ -140,8 +140,8 @@ TEST(MemoryPolicy, WhatACpuHasNoUseForIsSaid) {
   RecordingContext context;
   (*stage)->run(runner::Inputs({}), context);
   EXPECT_THAT(context.details,
-              testing::ElementsAre("allocator: expandable_segments:True has no effect on a CPU: 0 "
-                                   "B, it divides a GPU's memory"));
+              testing::ElementsAre("allocator: expandable_segments:True has no effect on a CPU (0 "
+                                   "B): it configures the GPU allocator"));
 }
 
 TEST(MemoryPolicy, BudgetOfNothingIsRefused) {

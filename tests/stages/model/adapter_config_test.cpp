@@ -111,25 +111,22 @@ TEST(AdapterConfigTest, TheTextIsPefts) {
 }
 
 TEST(AdapterConfigTest, VariantsAreRefusedByName) {
-  const std::string only = ", but only plain LoRA can be read";
+  const std::string only = ", but only plain LoRA is supported";
   for (const std::string key : {"use_dora", "lora_bias", "use_qalora", "a_key_of_tomorrow"})
-    expect_refused_with(", \"" + key + "\": true", "it says '" + key + "': true" + only);
-  expect_refused_with(R"(, "target_parameters": ["w"])",
-                      R"(it says 'target_parameters': ["w"])" + only);
+    expect_refused_with(", \"" + key + "\": true", "'" + key + "' is true" + only);
+  expect_refused_with(R"(, "target_parameters": ["w"])", R"('target_parameters' is ["w"])" + only);
   expect_refused_with(R"(, "trainable_token_indices": [1])",
-                      "it says 'trainable_token_indices': [1]" + only);
+                      "'trainable_token_indices' is [1]" + only);
   expect_refused_with(R"(, "layer_replication": [[0, 4]])",
-                      "it says 'layer_replication': [[0,4]]" + only);
+                      "'layer_replication' is [[0,4]]" + only);
   expect_refused_with(R"(, "arrow_config": {"top_k": 3})",
-                      R"(it says 'arrow_config': {"top_k":3})" + only);
-  expect_refused_with(R"(, "megatron_config": {"x": 1})",
-                      R"(it says 'megatron_config': {"x":1})" + only);
-  expect_refused(R"({"peft_type": "IA3"})",
-                 R"(it says 'peft_type': "IA3", but only LORA can be read)");
+                      R"('arrow_config' is {"top_k":3})" + only);
+  expect_refused_with(R"(, "megatron_config": {"x": 1})", R"('megatron_config' is {"x":1})" + only);
+  expect_refused(R"({"peft_type": "IA3"})", R"('peft_type' is "IA3", but only LORA is supported)");
   expect_refused_with(
       R"(, "init_lora_weights": "pissa_niter_16")",
-      R"(it says 'init_lora_weights': "pissa_niter_16", which may have changed the weights below the )"
-      "adapter: convert it to plain LoRA first");
+      R"('init_lora_weights' is "pissa_niter_16", which may have changed the base weights: )"
+      "convert the adapter to plain LoRA first");
 }
 
 TEST(AdapterConfigTest, WhatIsNotAConfigIsRefused) {

@@ -175,7 +175,7 @@ TEST_F(AdapterFolderTest, TheTextTowersPartIsLeftOutAndSaidToBe) {
   saved.tensors.set("text_model.encoder.layers.0.self_attn.q_proj.lora_A.weight", torch::ones({1}));
   EXPECT_THAT(load_adapter(one.lora, saved, clip_names),
               ElementsAre("1 tensor of the adapter in '" + folder_.string() +
-                          "' is left out: this model has no text tower of CLIP"));
+                          "' is left out: this model has no CLIP text tower"));
 }
 
 TEST_F(AdapterFolderTest, AnAdapterForAnotherNetworkIsRefusedByAModulesName) {

@@ -344,7 +344,7 @@ TEST(ChoosePolicy, StateIsDividedAmongRanksWhereTheBudgetRequiresIt) {
   EXPECT_EQ(chosen.plan.choice->exactness, "bit");
   EXPECT_THAT(chosen.plan.choice->overrides, testing::ElementsAre("memory.shard=optimizer"));
   EXPECT_THAT(chosen.plan.choice->summary,
-              HasSubstr("the optimizer's state divided among the ranks"));
+              HasSubstr("the optimizer state sharded across the ranks"));
 
   planning.context.earlier_step_again = chosen.plan.step;
   EXPECT_TRUE(planning.under(2 * whole).policy.shards_optimizer) << "as when the run started";

@@ -107,7 +107,7 @@ TEST_F(Rendezvous, OneThatIsMissingIsNamed) {
   said[1] = come(2, 4, meeting_, traits_);
   first.join();
   for (const std::string& text : said) {
-    EXPECT_THAT(text, HasSubstr("ranks 1, 3 of 4 did not come"));
+    EXPECT_THAT(text, HasSubstr("ranks 1, 3 of 4 did not reach"));
     EXPECT_THAT(text, HasSubstr(std::to_string(meeting_.port)));
   }
 }
@@ -119,7 +119,7 @@ TEST_F(Rendezvous, ANumberIsTakenOnce) {
     group.wait_for_all();
   });
   EXPECT_EQ(others, std::vector<std::string>(2));
-  EXPECT_THAT(said, HasSubstr("rank 1 has come"));
+  EXPECT_THAT(said, HasSubstr("rank 1 has already come"));
 }
 
 TEST_F(Rendezvous, ARankOfAnotherJobIsRefused) {
@@ -149,7 +149,7 @@ TEST_F(Rendezvous, APortThatIsTakenIsNamed) {
   const ListeningSocket other;
   meeting_.port = other.port;
   EXPECT_THAT(come(0, 2, meeting_, traits_),
-              AllOf(HasSubstr("port " + std::to_string(other.port)), HasSubstr("is taken")));
+              AllOf(HasSubstr("port " + std::to_string(other.port)), HasSubstr("is in use")));
 }
 
 TEST_F(Rendezvous, AHostThatDoesNotAnswerIsNamed) {
@@ -196,8 +196,8 @@ TEST(RankTraits, AllThatDiffersIsListed) {
   const Json other = {{"a", 1}, {"b", {{"c", "y"}, {"d", {1}}}}, {"e", true}, {"host", "two"}};
   EXPECT_EQ(differences(first, other),
             (std::vector<std::string>{"b/c is \"y\", but \"x\" on rank 0",
-                                      "b/d/1 is not there, but 2 on rank 0",
-                                      "e is true, but not there on rank 0"}));
+                                      "b/d/1 is missing, but 2 on rank 0",
+                                      "e is true, but missing on rank 0"}));
   Json many = first;
   for (int i = 0; i < 100; ++i) many["key" + std::to_string(i)] = std::string(1000, 'v');
   const auto lines = differences(first, many);

@@ -68,7 +68,7 @@ TEST_F(Fundus, ACopyInAnotherPartStopsIsDroppedOrKept) {
       context_.said,
       Contains("1 image is present more than once, byte for byte: 1 in more than one part, 1 "
                "with more than one grade"));
-  EXPECT_THAT(context_.said, Contains("left out of train: 2 images that a later part has too"));
+  EXPECT_THAT(context_.said, Contains("left out of train: 2 images also found in a later part"));
   EXPECT_EQ(part(run({{"duplicates", "keep"}}), "train")->describe().size, 22);
   EXPECT_THAT(context_.said,
               Contains(HasSubstr("1 image is in more than one part, byte for byte: ")));

@@ -149,7 +149,7 @@ TEST(PairwiseEnsemble, WhatHoldsForEveryNetworkIsSaidOnce) {
   for (const auto& network : run.networks) network->transform = "resized to 8";
   run.run();
   const auto count = std::ranges::count_if(run.context.said, [](const std::string& line) {
-    return line.starts_with("the test set is not prepared as the training data was");
+    return line.starts_with("the test set is preprocessed differently from the training data");
   });
   EXPECT_EQ(count, 1);
 }
@@ -203,8 +203,8 @@ TEST(PairwiseEnsemble, RuleThatNeedsAccuraciesIsLeftOutWithoutThem) {
   EXPECT_FALSE(run.record.at("rules").contains("accuracy_weighted"));
   EXPECT_THAT(
       run.context.said,
-      Contains("accuracy_weighted weighs networks by their accuracy on validation data, and "
-               "that of 'a-c' was not measured: it is left out"));
+      Contains("accuracy_weighted weighs networks by their accuracy on validation data, but "
+               "the accuracy of 'a-c' was not measured: it is left out"));
   EXPECT_REFUSED(run.error(R"({"decide_by": "accuracy_weighted"})"), kOptionConflict, "/decide_by");
 }
 

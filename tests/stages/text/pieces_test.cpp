@@ -87,12 +87,12 @@ TEST(CleanedText, OfOpenaiIsRefusedWhereItWouldBeRepaired) {
       << "HTML reads it without a semicolon";
   EXPECT_EQ(refusal("&amp;lt;"), "U+0026 in it may begin an HTML entity") << "one in another";
   EXPECT_EQ(refusal("&amp;#38;"), "U+0026 in it may begin an HTML entity");
-  EXPECT_EQ(refusal("caf\u00c3\u00a9"), "U+00C3 in it may be one that is replaced");
+  EXPECT_EQ(refusal("caf\u00c3\u00a9"), "U+00C3 in it may be replaced");
   EXPECT_EQ(refusal("\u0439\u0439"), "U+0439 in it may be part of a character decoded wrongly");
-  EXPECT_EQ(refusal("it\u2019s"), "U+2019 in it may be one that is replaced");
-  EXPECT_EQ(refusal("\ufb01ne"), "U+FB01 in it may be one that is replaced");
-  EXPECT_EQ(refusal("\u0133s"), "U+0133 in it may be one that is replaced");
-  EXPECT_EQ(refusal("\u03a3"), "U+03A3 in it may be one that is replaced");
+  EXPECT_EQ(refusal("it\u2019s"), "U+2019 in it may be replaced");
+  EXPECT_EQ(refusal("\ufb01ne"), "U+FB01 in it may be replaced");
+  EXPECT_EQ(refusal("\u0133s"), "U+0133 in it may be replaced");
+  EXPECT_EQ(refusal("\u03a3"), "U+03A3 in it may be replaced");
 }
 
 }  // namespace

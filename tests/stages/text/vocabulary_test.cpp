@@ -62,15 +62,16 @@ TEST(VocabularyText, NumbersBytesThenMergesThenMarks) {
 
 TEST(VocabularyText, NamesTheLineThatIsWrong) {
   EXPECT_EQ(problem(""), "it is empty");
-  EXPECT_EQ(problem("a b\n"), "line 1: it is not the '#version' that a list of merges begins with");
+  EXPECT_EQ(problem("a b\n"),
+            "line 1: it is not the '#version' line with which a list of merges begins");
   for (const char* const line : {"", "ab", "a  b", " b", "a ", "a b c"}) {
     EXPECT_EQ(problem(kHead + "a b\n" + line + "\nb c\n"),
-              "line 3: it is not two tokens with a space between them");
+              "line 3: it is not two tokens separated by a space");
   }
   EXPECT_EQ(problem(kHead + "a b\nabc d\n"),
-            "line 3: 'abc' is neither a byte nor made by a line before it");
+            "line 3: 'abc' is neither a byte nor the result of an earlier line");
   EXPECT_EQ(problem(kHead + "a b\na \u2014\n"),
-            "line 3: '\u2014' is neither a byte nor made by a line before it");
+            "line 3: '\u2014' is neither a byte nor the result of an earlier line");
   EXPECT_EQ(problem(kHead + "a b\nb c\na b\n"), "line 4: 'ab' is already a token");
   EXPECT_EQ(problem(kHead + "a b\na \xff\n"), "it is not UTF-8 at byte 21");
 }
@@ -120,19 +121,19 @@ TEST(VocabularyNumbers, MustFitTheMerges) {
   EXPECT_EQ(problem(merges, json.dump()), "it lacks the token 'ab' of the merges");
   json = good;
   json["abc"] = 515;
-  EXPECT_EQ(problem(merges, json.dump()), "it has the token 'abc', which no merge makes");
+  EXPECT_EQ(problem(merges, json.dump()), "it has the token 'abc', which no merge produces");
   json = good;
   json["ab"] = 515;
   EXPECT_EQ(problem(merges, json.dump()),
-            "the number of 'ab' is 515, and the 515 tokens have those from 0");
+            "the number of 'ab' is 515, but the 515 tokens are numbered from 0");
   json["ab"] = "512";
   EXPECT_EQ(problem(merges, json.dump()),
-            "the number of 'ab' is \"512\", and the 515 tokens have those from 0");
+            "the number of 'ab' is \"512\", but the 515 tokens are numbered from 0");
   json["ab"] = -1;
   EXPECT_EQ(problem(merges, json.dump()),
-            "the number of 'ab' is -1, and the 515 tokens have those from 0");
+            "the number of 'ab' is -1, but the 515 tokens are numbered from 0");
   json["ab"] = 64;
-  EXPECT_EQ(problem(merges, json.dump()), "'ab' has the number of 'a'");
+  EXPECT_EQ(problem(merges, json.dump()), "'ab' has the same number as 'a'");
   EXPECT_EQ(problem(merges, std::string("[]")),
             "it is not a JSON object of tokens and their numbers");
   EXPECT_EQ(problem(merges, std::string("{\"a\":")), "it is not JSON");

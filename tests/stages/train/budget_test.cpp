@@ -59,7 +59,7 @@ TEST(Budget, IsEnoughAtThePeakAndTooLittleAByteBelow) {
   EXPECT_EQ(too_little.limit_after, std::nullopt);
   EXPECT_THAT(too_little.said,
               testing::Contains(testing::StartsWith("live when memory ran out in ")));
-  EXPECT_THAT(too_little.said, testing::Contains(testing::StartsWith("  made in ")));
+  EXPECT_THAT(too_little.said, testing::Contains(testing::StartsWith("  allocated in ")));
 }
 
 TEST(Budget, OnAPoolWhatIsReservedIsHeldToIt) {

@@ -39,7 +39,7 @@ TEST(CompareGradients, WaysThatAreExactHold) {
 TEST(CompareGradients, SaysWhatItHasCompared) {
   DroppingNet net(Drops::kAll), dropping_nothing(Drops::kNothing);
   EXPECT_EQ(compared(DroppingStep(), net, {}).compared,
-            "the same again against the whole batch of 10, with dropout");
+            "a repeated step against the whole batch of 10, with dropout");
   EXPECT_EQ(compared(DroppingStep(), dropping_nothing,
                      {.micro_batch = 3, .activation_checkpointing = kBlocks})
                 .compared,
@@ -164,7 +164,7 @@ TEST(Certify, MicroBatchThatCutsNoBatchIsTheWholeBatch) {
   MemoryPolicy policy;
   policy.micro_batch = 8;
   EXPECT_EQ(certified(policy).compared,
-            "the same again against the whole batch of 5; the network has no dropout");
+            "a repeated step against the whole batch of 5; the network has no dropout");
 }
 
 TEST(Certify, PolicyThatIsNoneIsRefusedWithTheReason) {

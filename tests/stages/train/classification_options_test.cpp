@@ -212,8 +212,8 @@ TEST(Patience, ThatKeepsTheLastWeightsIsSaid) {
     return found == run.context.said.end() ? "" : *found;
   };
   EXPECT_EQ(said(R"("patience": 2, "keep": "last")"),
-            "keep: last, with patience 2: a training that stops early keeps its last weights, that "
-            "many validations after the best ones; keep: best keeps the best");
+            "keep: last, with patience 2: if training stops early, it keeps its last weights, that "
+            "many validations after the best; keep: best keeps the best weights");
   EXPECT_EQ(said(R"("patience": 2, "keep": "best")"), "");
   EXPECT_EQ(said(R"("patience": 2)"), "");
   EXPECT_EQ(said(R"("keep": "last")"), "");

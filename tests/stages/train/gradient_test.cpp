@@ -162,7 +162,7 @@ TEST(Gradient, DropoutOfAGroupsRowsThatHaveNoNameIsAnError) {
     gradient_of(step, drops, four_groups());
     FAIL();
   } catch (const std::logic_error& error) {
-    EXPECT_STREQ(error.what(), "dropout: no ScopedInput says which input's rows these are");
+    EXPECT_STREQ(error.what(), "dropout: no ScopedInput sets the input of these rows");
   }
 }
 

@@ -105,7 +105,7 @@ TEST(LastBatch, OfWhichOneSampleCanBeReadIsLeftOutLikewise) {
   EXPECT_THAT(
       training.context.said,
       testing::Contains(
-          "samples left out, since the others of their batches cannot be read and layers mix the "
+          "samples left out because the rest of their batch cannot be read and layers mix the "
           "samples of a batch (BatchNorm): 1"));
 }
 

@@ -203,15 +203,16 @@ TEST(MemoryLog, TrainingThatKeepsNothingDoesNotGrow) {
 TEST(MemoryLog, LeakOfATrainingStepIsNobodysOwn) {
   // Four batches of training and two of validation in an epoch.
   EXPECT_THAT(growth_said(true, false),
-              ElementsAre("memory of owner 'other' grows by 23 KiB an epoch: something keeps what "
-                          "it should release",
-                          "memory of owner 'other' grows by 23 KiB an epoch: something keeps what "
-                          "it should release"));
+              ElementsAre("memory of owner 'other' grows by 23 KiB per epoch: something keeps "
+                          "memory that it should release",
+                          "memory of owner 'other' grows by 23 KiB per epoch: something keeps "
+                          "memory that it should release"));
 }
 
 TEST(MemoryLog, LeakIntoABufferNamesIt) {
-  EXPECT_THAT(growth_said(false, true), Contains("memory of owner 'buffer' grows by 240 B an "
-                                                 "epoch: something keeps what it should release"));
+  EXPECT_THAT(growth_said(false, true),
+              Contains("memory of owner 'buffer' grows by 240 B per epoch: "
+                       "something keeps memory that it should release"));
 }
 
 struct Net : torch::nn::Module {

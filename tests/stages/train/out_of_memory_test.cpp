@@ -37,7 +37,7 @@ TEST(OutOfMemory, TableTellsOwnersAndPhases) {
   EXPECT_THAT(live_table(example()),
               testing::ElementsAre("live when memory ran out in phase 'backward' of step 2: 61 "
                                    "MiB, and 4.0 MiB more were requested",
-                                   "  made in forward 28 MiB: 2 of 12 MiB, 1 of 4.0 MiB",
+                                   "  allocated in forward 28 MiB: 2 of 12 MiB, 1 of 4.0 MiB",
                                    "  parameter 17 MiB: head.weight 16 MiB, head.bias 1.0 MiB",
                                    "  optimizer_state 16 MiB: head.weight.momentum 16 MiB"));
 }
@@ -47,7 +47,7 @@ TEST(OutOfMemory, BetweenTwoStepsThereIsNoPhase) {
   what.refused->phase = what.refused->alive[3].phase = StepPhase::kIdle;
   EXPECT_EQ(live_table(what)[0],
             "live when memory ran out in step 2: 61 MiB, and 4.0 MiB more were requested");
-  EXPECT_EQ(live_table(what)[4], "  made between steps 12 MiB: 1 of 12 MiB");
+  EXPECT_EQ(live_table(what)[4], "  allocated between steps 12 MiB: 1 of 12 MiB");
 }
 
 TEST(OutOfMemory, WhereNobodyCountedTheTableShowsWhatIsKept) {

@@ -311,9 +311,9 @@ TEST(PlanTraining, OffloadingSavesNothingOnACpuAndIsSaidToSaveNothing) {
   const runner::MemoryPlan plan = planning.plan();
   EXPECT_EQ(plan.needed, before.needed);
   EXPECT_FALSE(plan.step.contains("offload"));
-  EXPECT_THAT(plan.options, ElementsAre(runner::OptionEffect{
-                                "memory.offload", "optimizer", 0,
-                                "the optimizer's state is in the host's memory anyway"}));
+  EXPECT_THAT(plan.options,
+              ElementsAre(runner::OptionEffect{"memory.offload", "optimizer", 0,
+                                               "the optimizer state is in host memory anyway"}));
 }
 
 TEST(PlanTraining, OtherWaysOfTheOptimizerAreAmongTheAlternatives) {

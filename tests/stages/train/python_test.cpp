@@ -183,7 +183,7 @@ TEST_F(PythonTraining, ChangedBatchIsRefused) {
     batch.at("image").add_(1);
     return entropies(encoded, batch);
   };
-  EXPECT_REFUSED(run(), kStageFailed, "/entry", "changes the tensor 'image'", "x.add_(1)");
+  EXPECT_REFUSED(run(), kStageFailed, "/entry", "changes its argument 'image'", "x.add_(1)");
 }
 
 TEST_F(PythonTraining, MonitoredScoreMustBeThere) {
@@ -303,7 +303,7 @@ TEST_F(PythonTraining, LossInFloat32CannotBeCertified) {
     return entropies(encoded, batch).to(at::kFloat);
   };
   EXPECT_THAT(certificate(R"("coupling": "per_sample")").refused,
-              HasSubstr("computes in Float where it gets float64"));
+              HasSubstr("computes in Float although its input is float64"));
 }
 
 TEST_F(PythonTraining, FailureOfPythonIsSaidAtItsEntry) {

@@ -93,7 +93,7 @@ TEST(StepRecovery, ResumedTrainingGoesOnUnderThePlanInForce) {
   run_on_after_a_shortage(resumed);
   EXPECT_TRUE(resumed.flat_weights().equal(whole.flat_weights()));
   EXPECT_THAT(resumed.context.said, Contains("continues with micro_batch 32 in place of the whole "
-                                             "batch of 64, as when memory had run out"));
+                                             "batch of 64, as chosen when memory ran out"));
   EXPECT_TRUE(resumed.context.recoveries.empty());
 }
 
@@ -101,14 +101,14 @@ TEST(StepRecovery, PlanOfAnotherDeviceIsNotTakenUp) {
   SteadyTraining resumed;
   resumed.context.facts.restarts.has_moved = true;
   run_on_after_a_shortage(resumed);
-  EXPECT_THAT(resumed.context.said, testing::Each(testing::Not(StartsWith("goes on with"))));
+  EXPECT_THAT(resumed.context.said, testing::Each(testing::Not(StartsWith("continues with"))));
 }
 
 TEST(StepRecovery, PlanOfAnotherRecipeIsNotTakenUp) {
   SteadyTraining resumed;
   resumed.policy.micro_batch = 2;
   run_on_after_a_shortage(resumed);
-  EXPECT_THAT(resumed.context.said, testing::Each(testing::Not(StartsWith("goes on with"))));
+  EXPECT_THAT(resumed.context.said, testing::Each(testing::Not(StartsWith("continues with"))));
 }
 
 /// All that comes between the last step of an epoch and the first of the next: reading, measuring,
@@ -248,7 +248,7 @@ TEST_F(Recovering, DoesNotGoBackAfterItsOwnBudgetRefused) {
   EXPECT_TRUE(recovery.retries(1));
   EXPECT_EQ(execution_.plan().micro_batch, 4);
   EXPECT_EQ(context_.said.front(),
-            "step 1: out of memory (200 B were requested while 0 B of 100 B were taken): repeated "
+            "step 1: out of memory (200 B were requested while 0 B of 100 B were in use): repeated "
             "unchanged, retry 1");
   free_ = 5000;
   EXPECT_EQ(after_steps(recovery, 100), 4);

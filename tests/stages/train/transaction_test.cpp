@@ -345,7 +345,7 @@ TEST(Transaction, WhatWasDoneBeforeMemoryRanOutIsSaved) {
   training.on_loss = [] { throw std::bad_alloc(); };
   error_in_second_step(training);
   EXPECT_THAT(training.context.said,
-              testing::Contains("saved after step 1, the last before memory ran out"));
+              testing::Contains("saved after step 1, the last step before memory ran out"));
   const auto saved = read_checkpoint(training.context.node().folder / "checkpoints/step-00000001",
                                      CheckpointPart::kAll);
   EXPECT_EQ(saved.step, 1);

@@ -208,18 +208,18 @@ TEST(Pickle, AllowedNameIsNotAFunctionOfAnythingElse) {
 TEST(Pickle, ProgramThatGoesWrongIsRefused) {
   const std::pair<std::string, const char*> programs[] = {
       {"", "its pickle ends early"},
-      {"\x80\x01.", "its pickle is of the protocol 1"},
-      {"\x80\x06.", "its pickle is of the protocol 6"},
+      {"\x80\x01.", "its pickle has the unsupported protocol 1"},
+      {"\x80\x06.", "its pickle has the unsupported protocol 6"},
       {program(""), "its pickle ends with more or less than one value"},
       {program("NN"), "its pickle ends with more or less than one value"},
       {program("(N"), "its pickle ends with more or less than one value"},
-      {program("0"), "its pickle takes a value that does not exist"},
-      {program("N(0"), "its pickle takes a value that does not exist"},
-      {program("\x86"), "its pickle takes a value that does not exist"},
-      {program("N(\x85"), "its pickle takes a value that does not exist"},
-      {program("t"), "its pickle takes a mark that does not exist"},
+      {program("0"), "its pickle pops a value that does not exist"},
+      {program("N(0"), "its pickle pops a value that does not exist"},
+      {program("\x86"), "its pickle pops a value that does not exist"},
+      {program("N(\x85"), "its pickle pops a value that does not exist"},
+      {program("t"), "its pickle pops to a mark that does not exist"},
       {program("h\1"), "its pickle recalls a value that it never stored"},
-      {program("Na"), "its pickle takes a value that does not exist"},
+      {program("Na"), "its pickle pops a value that does not exist"},
       {program("NNa"), "its pickle has something else where a list belongs"},
       {program("NNNs"), "its pickle has something else where a dictionary belongs"},
       {program("}(Nu"), "its pickle sets a key to no value"},
@@ -240,7 +240,7 @@ TEST(Pickle, StorageThatContradictsItselfIsRefused) {
     return "(U\7storagectorch\n" + type + "\nU\1kU\3cpu" + count + "tQ";
   };
   EXPECT_EQ(refusal(program(storage("float32", "K\1"))),
-            "it has a storage of the type 'torch.float32'");
+            "it has a storage of the unsupported type 'torch.float32'");
   EXPECT_EQ(refusal(program(storage("FloatStorage", "J\xff\xff\xff\xff"))),
             "the storage 'k' has an impossible size");
   EXPECT_EQ(refusal(program(storage("FloatStorage", "\x8a\x8\xff\xff\xff\xff\xff\xff\xff\x7f"))),
@@ -266,7 +266,7 @@ TEST(Pickle, TensorOfSomethingElseIsRefused) {
   EXPECT_EQ(refusal(program(start + kStorage + "tR")),
             "its pickle builds a tensor from too few or too many values");
   EXPECT_EQ(refusal(program(start + kStorage + "K\1))\x89N}U\4conj\x88stR")),
-            "it has a tensor that is to be conjugated or negated when it is read");
+            "it has a tensor that must be conjugated or negated when it is read");
   std::string many = "(";
   for (int i = 0; i < 65; ++i) many += "K\1";
   EXPECT_EQ(refusal(program(start + kStorage + "K\1" + many + "t)\x89NtR")),
@@ -274,7 +274,7 @@ TEST(Pickle, TensorOfSomethingElseIsRefused) {
 }
 
 TEST(Pickle, FewBytesDoNotMakeManyValues) {
-  const std::string why = "its pickle makes more than 2000000 values";
+  const std::string why = "its pickle creates more than 2000000 values";
   EXPECT_EQ(refusal("\x80\x02" + std::string(2'000'001, 'N')), why);
   EXPECT_EQ(refusal("\x80\x02" + std::string(2'000'001, '(')), why);
   EXPECT_EQ(refusal("\x80\x02N" + std::string(2'000'001, '2')), why);

@@ -82,7 +82,7 @@ TEST(PickledWeights, ViewMustLieInItsStorage) {
   EXPECT_EQ(bounds(0, {kLargest, kLargest}, {0, 0}), beyond);
   EXPECT_EQ(bounds(0, {-1}, {1}), "the tensor 'w' has a size or stride below 0");
   EXPECT_EQ(bounds(0, {2}, {-1}), "the tensor 'w' has a size or stride below 0");
-  EXPECT_EQ(bounds(0, {2}, {1, 1}), "the tensor 'w' has not as many strides as sizes");
+  EXPECT_EQ(bounds(0, {2}, {1, 1}), "the tensor 'w' does not have as many strides as sizes");
 }
 
 TEST(PickledWeights, EmptyViewMayLieAnywhereAfterItsStorage) {
@@ -93,9 +93,9 @@ TEST(PickledWeights, EmptyViewMayLieAnywhereAfterItsStorage) {
 TEST(PickledWeights, RepeatedNumbersAreBounded) {
   EXPECT_EQ(bounds(0, {250}, {0}), "strided 250");
   EXPECT_EQ(bounds(0, {251}, {0}),
-            "the tensor 'w' repeats numbers until they are far more than the file");
+            "the tensor 'w' repeats numbers until it is far larger than the file");
   EXPECT_EQ(names("}(U\1a" + tensor(0, {200}, {0}) + "U\1b" + tensor(0, {51}, {0}) + "u"),
-            "the tensor 'b' repeats numbers until they are far more than the file");
+            "the tensor 'b' repeats numbers until it is far larger than the file");
 }
 
 TEST(PickledWeights, NamesAreTheKeysOnTheWay) {
@@ -147,7 +147,7 @@ TEST(PickledWeights, ModelsThatNothingTellsApartAreRefused) {
   const std::string wrapped = "}U\x08module.w" + kTensor + "s", plain = "}U\1w" + kTensor + "s",
                     other = "}U\1h" + kTensor + "s";
   const std::string both = "}(U\7student" + wrapped + "U\7teacher" + plain + "U\1h" + other + "u";
-  EXPECT_EQ(names(both), "holds several models: 'student', 'teacher'");
+  EXPECT_EQ(names(both), "contains several models: 'student', 'teacher'");
   EXPECT_EQ(names(both, "teacher"), "teacher: w, not student, not h");
   EXPECT_EQ(names("}(U\10backbone" + plain + "U\4head" + other + "u"), "backbone.w head.h");
 }
@@ -167,9 +167,9 @@ TEST(PickledWeights, KeyThatIsNotANameIsRefused) {
 }
 
 TEST(PickledWeights, WithoutATensorThereIsNothing) {
-  EXPECT_EQ(names("}"), "it holds no tensor");
-  EXPECT_EQ(names("]"), "it holds no dictionary of tensors");
-  EXPECT_EQ(names(kTensor), "it holds no dictionary of tensors");
+  EXPECT_EQ(names("}"), "it contains no tensor");
+  EXPECT_EQ(names("]"), "it contains no dictionary of tensors");
+  EXPECT_EQ(names(kTensor), "it contains no dictionary of tensors");
 }
 
 TEST(PickledWeights, DictionaryThatHoldsItselfIsRefused) {

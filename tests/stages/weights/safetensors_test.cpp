@@ -299,7 +299,7 @@ TEST_F(SafetensorsTest, DataMustBelongToExactlyOneTensor) {
   put_header(two("[0,4]", "[2,6]"), 6);
   EXPECT_REFUSED(refusal(), kDamagedWeights, "", "'b' overlaps");
   put_header(two("[0,4]", "[6,10]"), 10);
-  EXPECT_REFUSED(refusal(), kDamagedWeights, "", "'b' leaves a hole");
+  EXPECT_REFUSED(refusal(), kDamagedWeights, "", "'b' leaves a gap");
   put_header(two("[0,4]", "[4,8]"), 9);
   EXPECT_REFUSED(refusal(), kDamagedWeights, "", "1 bytes at its end");
   put_header(two("[0,4]", "[4,8]"), 7);
@@ -346,9 +346,9 @@ TEST_F(SafetensorsTest, TypesOfPartsOfAByteAreCountedAndNotRead) {
     return refusal();
   };
   EXPECT_REFUSED(refused("\"F4\"", "[2,3]", 3), kDamagedWeights, "",
-                 "is of the type F4, which LibTorch has no numbers for");
+                 "has the type F4, which LibTorch does not support");
   EXPECT_REFUSED(refused("\"F6_E3M2\"", "[4]", 3), kDamagedWeights, "",
-                 "is of the type F6_E3M2, which LibTorch has no numbers for");
+                 "has the type F6_E3M2, which LibTorch does not support");
   EXPECT_REFUSED(refused("\"F4\"", "[3]", 1), kDamagedWeights, "", "does not end at a whole byte");
   EXPECT_REFUSED(refused("\"F6_E2M3\"", "[4]", 4), kDamagedWeights, "", "needs 3 bytes and has 4");
 }

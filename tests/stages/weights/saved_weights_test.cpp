@@ -209,7 +209,7 @@ TEST_F(SavedWeightsTest, ShardsOfTorchAreReadAsOne) {
 }
 
 TEST_F(SavedWeightsTest, IndexMustSayWhatItsShardsHold) {
-  const std::string start = "'@/model.safetensors.index.json' does not fit its file ",
+  const std::string start = "'@/model.safetensors.index.json' does not match its file ",
                     end = " | fetch or write the file again";
   write_shards(R"({"a": "1.safetensors", "c": "2.safetensors"})");
   EXPECT_REFUSED(refusal(at("")), kDamagedWeights, "", "'1.safetensors'", "'b'");

@@ -130,7 +130,7 @@ TEST(TorchFile, CodeIsNamedAndNotRun) {
 
 TEST(TorchFile, ArchiveThatContradictsItselfIsRefused) {
   const std::pair<const char*, const char*> files[] = {
-      {"big_endian.bad", "its numbers are of the byte order 'big', not little"},
+      {"big_endian.bad", "its numbers have the byte order 'big', not little"},
       {"compressed.bad",
        "its entry 'state/data.pkl' is compressed or encrypted, which torch.save does not do"},
       {"huge.bad", "its tensors claim more bytes than the file has"},

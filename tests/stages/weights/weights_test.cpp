@@ -36,7 +36,8 @@ TEST(Weights, SetWeightsCopiesAllOrNothing) {
   };
   const at::Tensor weight = torch::ones({3, 2}), bias = torch::ones(3);
   EXPECT_EQ(message({{"weight", weight}}), "the weight 'bias' is missing");
-  EXPECT_EQ(message({{"weight", weight}, {"bias", torch::ones(2)}}), "'bias' has another shape");
+  EXPECT_EQ(message({{"weight", weight}, {"bias", torch::ones(2)}}),
+            "'bias' has a different shape");
   EXPECT_EQ(message({{"weight", weight}, {"bias", bias}, {"x", bias}}),
             "the network has no weight 'x'");
   EXPECT_TRUE(network->weight.equal(torch::zeros({3, 2})));

@@ -62,15 +62,15 @@ TEST(MemoryChecks, BudgetThatIsNotHeldIsFound) {
                                   [&](std::optional<std::int64_t> bytes) {
                                     counter.set_limit(bytes ? std::optional(*bytes - 1) : bytes);
                                   }})),
-              testing::ElementsAre("budget: a budget of 1.0 MiB does not hold 1.0 MiB"));
+              testing::ElementsAre("budget: 1.0 MiB is refused with a budget of 1.0 MiB"));
 }
 
 TEST(MemoryChecks, PeakOfSomethingEarlierIsFound) {
   const CountingAllocator counter;
   torch::empty({10000}, torch::kByte);
-  EXPECT_THAT(
-      failed(checked({.restart_peak = [] {}})),
-      testing::Contains(testing::StartsWith("exact count: 4168 bytes were live and the peak is ")));
+  EXPECT_THAT(failed(checked({.restart_peak = [] {}})),
+              testing::Contains(
+                  testing::StartsWith("exact count: 4168 bytes were live, but the peak is ")));
 }
 
 TEST(MemoryChecks, StepThatIsNotRunAgainIsFound) {
@@ -89,10 +89,10 @@ TEST(MemoryChecks, GradientOfWrongWeightIsFound) {
                                scale, after);
   };
   EXPECT_THAT(failed(checked({.accumulate = wrong})),
-              testing::ElementsAre("micro-batches: micro-batches of 3 give another gradient than "
-                                   "the batch of 8: relative error 1.1e-01",
-                                   "two passes: micro-batches of 3 give another gradient than the "
-                                   "batch of 8: relative error 1.1e-01"));
+              testing::ElementsAre("micro-batches: micro-batches of 3 give a different gradient "
+                                   "than the batch of 8: relative error 1.1e-01",
+                                   "two passes: micro-batches of 3 give a different gradient than "
+                                   "the batch of 8: relative error 1.1e-01"));
 }
 
 TEST(MemoryChecks, SettingsThatDoNotTakeAreFound) {

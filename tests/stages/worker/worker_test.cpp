@@ -142,15 +142,17 @@ TEST_F(WorkerTest, DoesWithNondeterministicOperationsAsTheRecipeSays) {
   testing::internal::GetCapturedStderr();
   EXPECT_THAT(
       told(),
-      ElementsAre("ready", "say cpu smoke",
-                  "E0710 /a: the operation 'put_' has no deterministic form on this device"));
+      ElementsAre(
+          "ready", "say cpu smoke",
+          "E0710 /a: the operation 'put_' has no deterministic implementation on this device"));
   EXPECT_EQ(serve(run_request("cpu", "3", runner::Determinism::kWarn) + go),
             runner::ExitCode::kDone);
   EXPECT_THAT(
       told(),
-      ElementsAre("ready", "say cpu smoke",
-                  "E0710 /determinism: a: the operation 'put_' has no deterministic form on this "
-                  "device"));
+      ElementsAre(
+          "ready", "say cpu smoke",
+          "E0710 /determinism: a: the operation 'put_' has no deterministic implementation on this "
+          "device"));
   EXPECT_EQ(serve(run_request("cpu", "3", runner::Determinism::kOff) + go),
             runner::ExitCode::kDone);
   EXPECT_THAT(told(), ElementsAre("ready", "say cpu smoke"));
@@ -328,8 +330,7 @@ TEST(RealWorker, StartedByHandExplainsItself) {
     FILE* pipe = popen((program.string() + arguments + " 2>&1").c_str(), "r");
     char text[256] = {};
     EXPECT_GT(fread(text, 1, sizeof text - 1, pipe), 0u);
-    EXPECT_STREQ(
-        text, "retort starts retort-worker, which does nothing by itself: type `retort --help`\n");
+    EXPECT_STREQ(text, "retort-worker only works when started by retort: see `retort --help`\n");
     EXPECT_EQ(WEXITSTATUS(pclose(pipe)), 64);
   }
 }

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// "roc.svg", with the node's name if there are several.
+/// Returns "roc.svg", or "roc.NODE.svg" if there are several nodes.
 std::string file_name(const std::string& what, const std::string& node, std::size_t nodes) {
   return what + (nodes > 1 ? "." + node : "") + ".svg";
 }
@@ -43,7 +43,7 @@ void draw(const RunReport& report, DrawingFolder& pictures) {
   }
 }
 
-/// What is missing here but would be present in another record.
+/// Returns warnings about results that the record lacks, which leave charts out or incomplete.
 Diagnostics gaps(const RunReport& report) {
   Diagnostics warnings;
   const auto add = [&](ErrorCode code, const std::string& message, const std::string& help) {
@@ -52,10 +52,10 @@ Diagnostics gaps(const RunReport& report) {
   if (report.damaged_metrics > 0) {
     add(ErrorCode::kDamagedRecord,
         "damaged lines of metrics.jsonl are left out: " + std::to_string(report.damaged_metrics),
-        "the curves of the training may have gaps");
+        "the training curves may have gaps");
   }
   for (const RecordedEvaluation& evaluation : report.evaluations) {
-    if (evaluation.has_curves || !evaluation.episodes.empty()) continue;  // episodes have none
+    if (evaluation.has_curves || !evaluation.episodes.empty()) continue;  // episodes have no curves
     add(ErrorCode::kNoResults,
         "'" + evaluation.node + "' has no curves.json: ROC and calibration are not drawn",
         "evaluate the run again with `retort evaluate " + report.folder + "`");
@@ -121,7 +121,7 @@ Invocation declare_analyze() {
   const auto flags = std::make_shared<AnalyzeFlags>();
   Invocation verb;
   add_runs(verb, flags->runs,
-           "The run's folder, as `retort run` printed it; several, or a folder that holds runs");
+           "The run's folder, as `retort run` printed it; also several, or a folder of runs");
   verb.add({.name = "--out",
             .value = &flags->out,
             .summary = "The folder to draw into, instead of the run's analysis/",

@@ -19,10 +19,10 @@ struct CompareFlags {
   std::string sort;  ///< a column; empty: in the order named
   std::string out;   ///< empty: nothing is drawn
   bool paired = false;
-  std::int64_t seed = 0;  ///< of the bootstrap of a paired comparison
+  std::int64_t seed = 0;  ///< for the bootstrap of a paired comparison
 };
 
-/// The tests of a paired comparison: over episodes for few-shot models, else over single samples.
+/// The tests of a paired comparison: on episodes for few-shot models, else on single samples.
 struct PairedTests {
   std::vector<PairedDifference> episodes;
   std::vector<PairedClassifiers> samples;
@@ -66,7 +66,7 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
                              {},
                              "",
                              "a comparison needs two or more runs",
-                             "name their folders, or one that holds them, as in `retort compare " +
+                             "name their folders, or a folder of runs, as in `retort compare " +
                                  flags.runs.folders.front() + " outputs/…`"}});
   }
   Diagnostics warnings;
@@ -79,7 +79,7 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
                              "",
                              "none of the runs was evaluated on classes, so there is no accuracy "
                              "to sort, test or draw",
-                             "leave --sort, --paired and --out out"}});
+                             "leave out --sort, --paired and --out"}});
   }
   if (!flags.sort.empty()) sort_rows(*comparison, flags.sort);
   PairedTests tests;
@@ -118,10 +118,10 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
 Invocation declare_compare() {
   const auto flags = std::make_shared<CompareFlags>();
   Invocation verb;
-  add_runs(verb, flags->runs, "The folders of two or more runs, or folders that hold runs");
+  add_runs(verb, flags->runs, "The folders of two or more runs, or folders of runs");
   verb.add({.name = "--sort",
             .value = &flags->sort,
-            .summary = "The best first, by this column",
+            .summary = "Sort by this column, best first",
             .type = "COLUMN",
             .choices = {"accuracy", "per_class", "loss", "time"}});
   verb.add({.name = "--paired",
@@ -130,7 +130,7 @@ Invocation declare_compare() {
                        "McNemar's test; few-shot models episode by episode"});
   verb.add({.name = "--seed",
             .value = &flags->seed,
-            .summary = "--paired: the seed of the bootstrap for the intervals",
+            .summary = "With --paired: the seed for the bootstrap intervals",
             .type = "N",
             .shows_default = true});
   verb.add({.name = "--out",

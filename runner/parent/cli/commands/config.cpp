@@ -24,8 +24,8 @@ std::vector<std::string> words_of(const std::string& key) {
   return words;
 }
 
-/// The error that `recipe` has nothing at `key`: names the word that does not exist, and the
-/// nearest.
+/// Returns an error that names the first word of `key` that does not exist in `recipe`, and the
+/// nearest existing one.
 Diagnostic no_such_key(const Value& recipe, const std::string& key) {
   std::string found;
   for (const std::string& word : words_of(key)) {
@@ -93,10 +93,10 @@ ExitCode info(const std::string& view, const Composer& composer, const DefaultsL
   return ExitCode::kDone;
 }
 
-/// Shows how the recipe differs from itself without overrides or, if a second recipe is among them,
-/// from that one.
+/// Shows how the overrides change the recipe or, if a second recipe is among them, how the two
+/// recipes differ.
 ExitCode show_difference(const NamedRecipe& named, bool resolve, Console& console) {
-  // The words are: a recipe, its overrides, and perhaps another recipe with its own overrides.
+  // The words are a recipe, its overrides and, optionally, another recipe with its own overrides.
   const auto second = std::ranges::find_if_not(named.overrides, is_override);
   NamedRecipe before = named, after = named;
   if (second == named.overrides.end()) {

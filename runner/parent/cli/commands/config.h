@@ -8,13 +8,13 @@ namespace runner {
 struct ConfigView {
   std::string package;   ///< show only the part below this key
   bool resolve = false;  ///< fill in defaults and interpolations
-  std::string info;      ///< show how it was composed instead: defaults, defaults-tree or
+  std::string info;      ///< show how the recipe was composed instead: defaults, defaults-tree or
                          ///< searchpath
   bool origin = false;   ///< show the file or override that each value came from
-  std::string explain;   ///< list the writes to this key instead
+  std::string explain;   ///< list everything that set this key instead
 };
 
-/// Adds --package, --resolve and --info.
+/// Adds --package, --resolve and --info to `verb`.
 void add_views(Invocation& verb, ConfigView& view);
 
 ExitCode show_config(const NamedRecipe& named, const ConfigView& view, Console& console);

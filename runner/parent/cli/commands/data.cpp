@@ -34,11 +34,11 @@ struct DataFlags {
   std::string out;           ///< the folder to write, or to fetch into
   std::int64_t classes = 0;  ///< make; 0: usual_classes()
   std::int64_t per_class = 100, size = 64, seed = 0;  ///< make
-  std::vector<std::string> from_files;  ///< fetch: files of a data set that are already here
+  std::vector<std::string> from_files;  ///< fetch: files of a data set that need no download
   std::vector<std::string> files;       ///< fetch: which of a model's files
   std::string url;                      ///< fetch: another server's address
   std::vector<std::string> overrides;   ///< check
-  std::int64_t distance = 20;           ///< check: of hashes
+  std::int64_t distance = 20;           ///< check: bits in which copies may differ
   LogFlags log;
 };
 
@@ -46,8 +46,8 @@ Diagnostic misused(std::string message, std::string help) {
   return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
 }
 
-/// The number that the recipe for such data asks for by default: all grades, or in each split the
-/// five classes (ways) of an episode.
+/// Returns the number of classes that the recipe for such data needs by default: all grades or, in
+/// each split, the five classes (ways) of an episode.
 std::int64_t usual_classes(const std::string& what) {
   if (std::ranges::count(kGradedData, what) > 0) return 5;
   return what == "mini_imagenet" ? 20 : 8;
@@ -89,7 +89,8 @@ ExitCode make_data(const DataFlags& flags, Console& console) {
   return ExitCode::kDone;
 }
 
-/// True for "ORG/NAME" or "NAME" without a part that is empty, "." or "..".
+/// True if `text` has at most `most_parts` parts separated by '/', each of letters, digits, '.',
+/// '_' and '-' and not starting with '.'.
 bool is_path(std::string_view text, std::size_t most_parts) {
   std::size_t parts = 0;
   while (true) {
@@ -207,7 +208,7 @@ Invocation declare_data() {
             .type = "URL"});
   verb.add({.name = "--classes",
             .value = &flags->classes,
-            .summary = "make: number of classes, or of grades for fundus photographs",
+            .summary = "make: number of classes, or of grades for fundus images",
             .range = {2, 24},
             .assumed = "8, 20 for mini_imagenet, 5 grades"});
   verb.add({.name = "--per-class",
@@ -222,7 +223,7 @@ Invocation declare_data() {
             .shows_default = true});
   verb.add({.name = "--seed",
             .value = &flags->seed,
-            .summary = "make: the seed of every image",
+            .summary = "make: the random seed of the images",
             .shows_default = true});
   verb.add({.name = "--distance",
             .value = &flags->distance,
@@ -233,8 +234,8 @@ Invocation declare_data() {
   verb.run = [flags](Console& console) {
     if (flags->action == "check") return check(*flags, console);
     if (!flags->overrides.empty())
-      return report(console, {misused("'" + flags->overrides.front() + "' is too much",
-                                      "overrides are for check")});
+      return report(console, {misused("unexpected word '" + flags->overrides.front() + "'",
+                                      "only `data check` takes overrides")});
     return flags->action == "fetch" ? fetch_data(*flags, console) : make_data(*flags, console);
   };
   return verb;
@@ -258,7 +259,7 @@ bool says(const Value& options, std::string_view key, std::string_view word) {
   return value && value->says(word);
 }
 
-/// How the node's options treat a finding.
+/// Returns which findings the node's options tolerate.
 SurveyTolerance tolerance_of(const Graph& graph, const std::string& id) {
   const auto node = std::ranges::find(graph.nodes, id, &Node::id);
   if (node == graph.nodes.end()) return {};
@@ -280,7 +281,7 @@ ExitCode check_data(const NamedRecipe& recipe, std::int64_t distance, const LogF
   if (graph.nodes.empty())
     return report(
         console,
-        {{ErrorCode::kUsage, {}, "", "the recipe has no data stage", "name one that has"}});
+        {{ErrorCode::kUsage, {}, "", "the recipe has no data stage", "name another recipe"}});
   const auto worker = worker_for(graph, prepared->recipe.resolved, schemas, log);
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
@@ -303,7 +304,7 @@ ExitCode check_data(const NamedRecipe& recipe, std::int64_t distance, const LogF
       (finding.severity == Severity::kError ? errors : warnings).push_back(std::move(finding));
   }
   if (!console.json && !console.is_quiet() && errors.empty() && warnings.empty())
-    console.out << "nothing was found\n";
+    console.out << "no problems found\n";
   warn(console, placed(warnings, resolved));
   errors = placed(errors, resolved);
   if (console.json) print_result(console, "data_check/1", *answer, errors);

@@ -20,11 +20,11 @@ struct DevicesFlags {
   std::string need;  ///< a size, "12GiB"
 };
 
-/// What a user may see of this machine's devices, and which of them a run would see.
+/// This machine's devices, and which of them a run would see.
 struct DeviceList {
   DeviceReading reading;
   VisibleDevices visible;
-  std::string why_none;  ///< why no run can compute on a GPU here; empty: a run can
+  std::string why_none;  ///< why a run cannot use a GPU here; empty: it can
 };
 
 Result<DeviceList> list_devices(DeviceSource& source, const DeviceWorld& world) {
@@ -39,7 +39,8 @@ Result<DeviceList> list_devices(DeviceSource& source, const DeviceWorld& world) 
   return list;
 }
 
-/// The K of cuda:K; nullopt: hidden by CUDA_VISIBLE_DEVICES, or not known.
+/// Returns the K of cuda:K; nullopt if the device is hidden by CUDA_VISIBLE_DEVICES or K is
+/// unknown.
 std::optional<std::size_t> cuda_index(const DeviceFacts& device, const VisibleDevices& visible) {
   const auto found = std::ranges::find(visible.devices, device.uuid, &DeviceFacts::uuid);
   if (found == visible.devices.end() || (!visible.in_cuda_order && visible.devices.size() > 1))
@@ -117,7 +118,7 @@ std::string list_text(const DeviceList& list) {
   return text;
 }
 
-/// `retort devices --best`: what `device: auto` would choose now.
+/// Implements `retort devices --best`: shows what `device: auto` would choose now.
 ExitCode show_best(const DeviceWish& wish, DeviceWorld world, Console& console) {
   world.say = [](const std::string&) {};
   const auto best = take_device(
@@ -178,7 +179,7 @@ Invocation declare_devices() {
            "Print the UUID of the GPU that `device: auto` would choose now, or cpu, and say why"});
   verb.add({.name = "--need",
             .value = &flags->need,
-            .summary = "The same, among GPUs with this much free memory: 12GiB, 8000MB",
+            .summary = "Like --best, among GPUs with this much free memory: 12GiB, 8000MB",
             .type = "SIZE"});
   verb.run = [flags](Console& console) { return show_devices(*flags, console); };
   return verb;

@@ -123,7 +123,7 @@ Invocation declare_doctor() {
 
 const Command kDoctorCommand = {"doctor",
                                 "Checks this machine, the mechanisms of memory policies, the speed "
-                                "of ranks, or whether a recipe gives the same bits every time.",
+                                "of ranks, or whether a recipe produces the same bits every time.",
                                 "retort doctor determinism classify data.root=photos",
                                 declare_doctor};
 
@@ -218,9 +218,10 @@ class ScratchFolder {
 /// Runs two new workers, one after the other, for the first `steps` steps of every training of
 /// `graph`, and compares every tensor of every step.
 ///
-/// Returns what stages/worker/determinism_check.h describes for the second: {"steps", "tensors",
-/// "difference"}. Errors of the runs have pointers into the recipe but no source locations;
-/// kNothingCompared if the graph trains nothing. The runs write below `scratch`.
+/// Returns the answer of the second worker, {"steps", "tensors", "difference"}, which
+/// stages/worker/determinism_check.h describes. Errors of the runs have pointers into the recipe
+/// but no source locations; kNothingCompared if the graph trains nothing. The runs write below
+/// `scratch`.
 Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const WorkerCommand& worker,
                                const std::filesystem::path& scratch, ProgressDisplay& display) {
   Json answer;

@@ -7,14 +7,14 @@
 
 namespace runner {
 
-/// Runs the first steps of a recipe twice and compares every tensor.
+/// Runs the first `steps` steps of a recipe twice and compares every tensor.
 ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, const LogFlags& log,
                               Console& console);
 
 /// Checks the assumptions that memory policies rely on.
 ExitCode check_memory(const LogFlags& log, Console& console);
 
-/// Measures how long `ranks` processes that train together take to sum messages.
+/// Measures how fast `ranks` processes that train together sum messages.
 ExitCode check_ranks(std::int64_t ranks, const LogFlags& log, Console& console);
 
 }  // namespace runner

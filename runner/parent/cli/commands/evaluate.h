@@ -9,17 +9,18 @@
 
 namespace runner {
 
-/// What `retort evaluate` measures on data that a run was not trained on.
+/// What `retort evaluate` evaluates: as overrides, and as lines for the user.
 struct EvaluatedData {
   std::vector<std::string>
-      overrides;  ///< overrides that use all of a folder for which no split was requested
-  std::vector<std::string> lines;  ///< what is measured on each data stage, for the user
+      overrides;  ///< overrides that select all of a folder for which no split was requested
+  std::vector<std::string> lines;  ///< which images of each data stage are evaluated
 };
 
-/// Compares the data stages of two resolved recipes: `before` trained the run, `after` evaluates
-/// it. A training split makes no sense in a folder other than the training's. Such a folder is used
-/// whole, unless a word of `written`, the overrides that led to `after`, says how to split it, or
-/// it has a folder for each split. Relative paths are resolved against `working_folder`.
+/// Decides which images each data stage of `after`, the resolved recipe of the evaluation, uses.
+/// `before` is the resolved recipe of the training run. If a stage uses a folder other than the
+/// training run's, the training split does not apply, and the whole folder is evaluated.
+/// Exceptions: `written`, the overrides that led to `after`, sets the split, or the folder or its
+/// table assigns images to the parts. Relative paths are resolved against `working_folder`.
 EvaluatedData data_to_evaluate(const Value& before, const Value& after,
                                std::span<const std::string> written,
                                const std::filesystem::path& working_folder = {});

@@ -29,7 +29,7 @@ std::string default_phrase(const Option& option) {
   return option.fallback ? "; default " + default_text(option) : "";
 }
 
-/// "an integer of at least 1 (epochs); default 10".
+/// Returns what an option takes: "an integer of at least 1 (epochs); default 10".
 std::string head(const Option& option) { return takes_phrase(option) + default_phrase(option); }
 
 Json option_json(const Option& option) {
@@ -59,8 +59,8 @@ std::vector<SameOptions> grouped(const std::vector<Option>& options, std::string
   return groups;
 }
 
-/// What kinds have in common is printed once; if only their defaults differ, each default has a
-/// line.
+/// Returns what the kinds have in common once; if only their defaults differ, adds a line for each
+/// default.
 std::string groups_text(std::string_view key, const std::vector<SameOptions>& groups) {
   std::string text;
   std::vector<bool> is_reported(groups.size(), false);
@@ -171,7 +171,8 @@ Explanation explain_code(const ErrorInfo& error) {
            {"exit", exit}}};
 }
 
-/// The kinds of a family or of a folder of kinds of sub-mappings; empty when `what` is neither.
+/// Returns the kinds of a family or of a folder of kinds of sub-mappings; empty if `what` is
+/// neither.
 std::vector<std::string> kinds_in(const SchemaSet& schemas, std::string_view what) {
   std::vector<std::string> names;
   for (const Kind& kind : schemas.kinds()) {
@@ -237,7 +238,8 @@ Result<Explanation> explain(const SchemaSet& schemas, std::string_view what) {
 
 namespace {
 
-/// What the file of the recipe with that name says; nullopt if there is none.
+/// Explains the recipe called `name` by the comment at the start of its file; nullopt if there is
+/// no such recipe.
 std::optional<Explanation> explain_recipe(const std::string& name, Sources& sources) {
   NamedRecipe recipe;
   recipe.name = name;

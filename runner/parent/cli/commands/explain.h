@@ -13,20 +13,20 @@ namespace runner {
 
 /// What is known about a name, as text and as JSON.
 struct Explanation {
-  std::string text;  ///< lines
+  std::string text;  ///< complete lines, for a terminal
   nlohmann::ordered_json json;
 };
 
 /// Explains the argument of `retort explain WHAT`: an option's key ("train.epochs", for every kind
-/// that has it), a kind ("train.supervised", "train/optimizer/adamw"), a family or folder of kinds
-/// ("train", "train/optimizer") or an error code ("E0301"). Anything else is a kUsage with the
-/// nearest of these names.
+/// that has it), a common alias of a key ("lr"), a kind ("train.supervised",
+/// "train/optimizer/adamw"), a family or folder of kinds ("train", "train/optimizer") or an error
+/// code ("E0301"). Any other name is a kUsage error that suggests the nearest of these.
 ///
-/// The JSON has the name under "key", "kind", "kinds" or "code", depending on which it is.
+/// The JSON is an object with "key", "kind", "kinds" or "code", depending on what was explained.
 Result<Explanation> explain(const SchemaSet& schemas, std::string_view what);
 
-/// Everything that can be explained, for completion: keys, kinds, families and folders of kinds,
-/// codes.
+/// Returns the keys, kinds, families, folders of kinds and error codes that explain() accepts, for
+/// completion.
 std::vector<std::string> explainable(const SchemaSet& schemas);
 
 }  // namespace runner

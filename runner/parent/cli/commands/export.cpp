@@ -19,12 +19,12 @@ struct ExportFlags {
   bool merged = false, adapter = false, torchscript = false;  ///< what to export; none: merged
   std::string out;  ///< empty: export/ in the run's folder
   LogFlags log;
-  std::string names;         ///< for an adapter: the library whose names it uses; empty: that of
-                             ///< the base
-  bool head_inside = false;  ///< for an adapter: the head as one of modules_to_save
+  std::string names;         ///< for an adapter: the library with the module names to use;
+                             ///< empty: the library of the base model
+  bool head_inside = false;  ///< for an adapter: save the head in modules_to_save
 };
 
-/// The word by which the request names it.
+/// Returns the request's word for what is exported.
 std::string_view asked_for(const ExportFlags& flags) {
   if (flags.adapter) return "adapter";
   return flags.torchscript ? "torchscript" : "merged";
@@ -77,7 +77,7 @@ Invocation declare_export() {
   add_weights_source(verb, flags->weights);
   verb.add({.name = "overrides",
             .value = &flags->overrides,
-            .summary = "key=value: a secret, which the run's record does not hold"});
+            .summary = "key=value: a secret, which the run's record does not contain"});
   verb.add(
       {.name = "--merged",
        .value = &flags->merged,

@@ -29,8 +29,8 @@ std::string starting_recipe(const std::string& schema_file, const std::string& f
          "name: classify_${model.name}\n"
          "seed: 42\n"
          "device: auto                      # auto, cpu, cuda or cuda:K\n"
-         "defaults:                         # each line picks a file of recipes/; "
-         "model=clip_vit_b32 picks another\n"
+         "defaults:                         # each line selects a file of recipes/; "
+         "model=clip_vit_b32 selects another\n"
          "  - data: image_folder\n"
          "  - model: tiny\n"
          "  - memory: auto\n"
@@ -50,12 +50,12 @@ std::string starting_recipe(const std::string& schema_file, const std::string& f
          "# sweep: {params: {seed: [0, 1, 2]}}\n";
 }
 
-/// A recipe's file is recognised by its extension.
+/// Returns `file`, with .yaml appended if it has no extension of a recipe.
 std::string recipe_file(const std::string& file) {
   return file.ends_with(".yaml") || file.ends_with(".yml") ? file : file + ".yaml";
 }
 
-/// True if a command line and a comment can hold it unquoted.
+/// True if `file` can be written in a command line and in a comment without quotes.
 bool is_plain(const std::string& file) {
   constexpr std::string_view kPlain = "._/+@,:~-";
   return std::string_view("-+~").find(file.front()) == std::string_view::npos &&
@@ -86,7 +86,7 @@ ExitCode init(const std::string& named, Console& console) {
   } catch (const WriteError& error) {
     if (is_made) disk().remove(file);
     Diagnostic diagnostic = error.diagnostic();
-    if (was_there) diagnostic.help = "choose another name: nothing is overwritten";
+    if (was_there) diagnostic.help = "choose another name: existing files are not overwritten";
     else if (diagnostic.code == ErrorCode::kCannotCreate) diagnostic.help = "choose another place";
     return report(console, {diagnostic});
   }

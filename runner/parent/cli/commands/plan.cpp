@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The flags of `plan` and, without most of them, of `certify`.
+/// The flags of `plan`; `certify` has only some of them.
 struct PlanFlags {
   NamedRecipe recipe;
   std::string budget;              ///< a size to check the recipe against, "8GiB"
@@ -39,11 +39,11 @@ struct PlanFlags {
 struct PlannedRecipe {
   PreparedRecipe prepared;
   PlanAnswer answer;
-  Diagnostics errors;  ///< that came with it, such as the error for what does not fit, in the order
-                       ///< of the file
+  Diagnostics errors;  ///< errors in the answer, such as a plan that does not fit, in the order of
+                       ///< the file
 };
 
-/// A warning that no run can compute on the GPU that the plan is for.
+/// Returns a warning if no run can compute on the GPU that the plan is for.
 Diagnostics too_old(const PlanRequest& request) {
   const auto model = device_model(request.device_model);
   if (request.device_model.empty() || !model || (*model)->capability >= kOldestCapability)
@@ -51,8 +51,8 @@ Diagnostics too_old(const PlanRequest& request) {
   return {{ErrorCode::kDeviceUnavailable,
            {},
            "",
-           "the LibTorch of this build has no code for " + std::string((*model)->name) +
-               ", which is a " + std::string((*model)->architecture) + ": it begins with Turing",
+           "this build of LibTorch does not support " + std::string((*model)->name) + " (" +
+               std::string((*model)->architecture) + "): Turing is the oldest it supports",
            "the plan shows what such a GPU would need",
            {},
            Severity::kWarning}};
@@ -103,14 +103,14 @@ Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sou
   return PlannedRecipe{*std::move(prepared), *std::move(answer), std::move(errors)};
 }
 
-/// "picture.svg", with the node's name if several are drawn.
+/// Returns "picture.svg", or "picture.NODE.svg" if several nodes are drawn.
 std::string picture_name(const std::string& file, const std::string& node, std::size_t count) {
   if (count < 2) return file;
   const std::string stem = file.ends_with(".svg") ? file.substr(0, file.size() - 4) : file;
   return stem + "." + node + ".svg";
 }
 
-/// Draws every plan that has a curve; returns the written files.
+/// Draws every plan that has a curve, and returns the written files.
 std::vector<std::string> draw(const PlannedRecipe& asked, const std::string& file) {
   std::vector<std::string> written;
   if (file.empty()) return written;
@@ -290,7 +290,7 @@ const Command kPlanCommand = {
     "plan", "Shows how much memory a run would need, and whether it fits, without running it.",
     "retort plan classify data.root=photos --budget 8GiB", declare_plan};
 const Command kCertifyCommand = {
-    "certify", "Checks on small shapes that a training's gradient equals that of the whole batch.",
+    "certify", "Checks on small shapes that a step computes the gradient of the whole batch.",
     "retort certify classify data.root=photos memory.micro_batch=8", declare_certify};
 
 }  // namespace runner

@@ -40,7 +40,7 @@ struct PredictFlags {
       labels;           ///< texts to compare an image with; empty: the classes of the training
   std::string explain;  ///< a folder for images that explain the predictions; empty: none
   bool skip_corrupt = false;  ///< continue after an image that cannot be read
-  bool force = false;         ///< take examples from data that has changed since the training
+  bool force = false;         ///< use examples even if the data has changed since the training
   LogFlags log;
 };
 
@@ -63,8 +63,8 @@ Diagnostic predict_misused(std::string message, std::string help) {
   return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
 }
 
-/// With --model the first word is not a run, but a path like the others. Errors in the flags are
-/// returned.
+/// Checks the flags and returns them, or errors. With --model, the first word is moved to the
+/// paths, since it is not a run.
 Result<PredictFlags> checked_flags(PredictFlags flags) {
   WeightsSource& source = flags.weights;
   if (flags.model.empty()) {
@@ -88,14 +88,14 @@ Result<PredictFlags> checked_flags(PredictFlags flags) {
                              "leave it out");
   }
   if (flags.labels.empty()) {
-    return predict_misused("--model has no classes of its own, but --labels is not given",
+    return predict_misused("--model needs --labels, since such a model has no fixed classes",
                            "give the texts to choose from: --labels \"a red car\" \"a blue car\"");
   }
   if (!source.run.empty()) flags.paths.insert(flags.paths.begin(), std::exchange(source.run, ""));
   return flags;
 }
 
-/// The request to the worker, without the images.
+/// Returns the request to the worker, without the images.
 Result<WeightsRequest> prediction_request(const PredictFlags& flags,
                                           const std::vector<std::string>& overrides,
                                           Sources& sources) {
@@ -103,17 +103,19 @@ Result<WeightsRequest> prediction_request(const PredictFlags& flags,
                              : model_request("predict", flags.model, overrides, sources);
 }
 
-/// The errors with their places in the recipe; without places if the model is in no recipe.
+/// Returns the errors with their places in the recipe, or without places if no recipe has the
+/// model.
 Diagnostics placed_for(const PredictFlags& flags, Diagnostics errors, const Value& recipe) {
   if (flags.model.empty()) return placed(std::move(errors), recipe);
   for (Diagnostic& error : errors) error.pointer.clear();
   return errors;
 }
 
-/// Standard output cannot be written any more; the reason is reported when the program ends.
+/// Thrown if standard output can no longer be written; the reason is reported when the program
+/// ends.
 struct NobodyReads : std::exception {};
 
-/// Asks the worker for the predictions that `request` names and writes them as they come.
+/// Sends `request` to the worker and writes the predictions as they arrive.
 Result<Json> ask(const WorkerCommand& worker, const Json& request, const PredictFlags& flags,
                  Console& console, PredictionOutput& output, const Value& recipe) {
   // Results and a live line on one terminal would overwrite each other.
@@ -141,11 +143,11 @@ Result<Json> ask(const WorkerCommand& worker, const Json& request, const Predict
   display.clear();
   if (nonsense)
     return Diagnostic{
-        ErrorCode::kProtocol, {}, "", "the worker gave " + *nonsense, "this is a bug in Retort"};
+        ErrorCode::kProtocol, {}, "", "the worker sent " + *nonsense, "this is a bug in Retort"};
   return answer;
 }
 
-/// Writes the predictions to `flags.out`, completely or not at all, or else to standard output.
+/// Writes the predictions to `flags.out`, completely or not at all, or to standard output.
 ExitCode predict(const WorkerCommand& worker, const Json& request, const PredictFlags& flags,
                  Console& console, const Value& recipe) {
   std::optional<AtomicFile> file;
@@ -180,7 +182,7 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
   return failed > 0 ? ExitCode::kBadData : ExitCode::kDone;
 }
 
-/// Errors for options that an ensemble does not support.
+/// Returns errors for options that an ensemble does not support.
 Diagnostics of_no_ensemble(const Json& request) {
   Diagnostics errors;
   for (const char* flag : {"support", "labels"}) {
@@ -188,13 +190,13 @@ Diagnostics of_no_ensemble(const Json& request) {
     errors.push_back({ErrorCode::kUsage,
                       {},
                       "",
-                      "--" + std::string(flag) + " is not for networks that vote",
+                      "--" + std::string(flag) + " does not work with networks that vote",
                       "leave it out, or name one of the trainings: --node NODE"});
   }
   return errors;
 }
 
-/// Follows links.
+/// True if `path` is below `folder` when links are followed.
 bool lies_really_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
   std::error_code error;
   const auto below = std::filesystem::weakly_canonical(path, error)
@@ -202,7 +204,8 @@ bool lies_really_in(const std::filesystem::path& path, const std::filesystem::pa
   return !below.empty() && *below.begin() != "..";
 }
 
-/// How examples that lie in the training's data have changed since.
+/// Reports how the examples of --support have changed since the training, if they are part of its
+/// data.
 Diagnostics changed_support(const PredictFlags& flags, Console& console) {
   if (flags.support.empty()) return {};
   const auto run = read_run(flags.weights.run);
@@ -312,13 +315,13 @@ Invocation declare_predict() {
       {.name = "--support",
        .value = &flags->support,
        .summary =
-           "For a few-shot model: a folder that holds a folder with a few images for each class",
+           "For a few-shot model: a folder that has a subfolder of a few images for each class",
        .type = "DIR"});
   verb.add(
       {.name = "--force",
        .value = &flags->force,
        .summary =
-           "With --support: use the training's data for examples even if it has changed since"});
+           "With --support: use examples from the training data even if it has changed since"});
   verb.add({.name = "--labels",
             .value = &flags->labels,
             .summary = "For a CLIP model: texts such as \"a red car\"; the text nearest to an "

@@ -35,10 +35,10 @@ struct ResumeFlags {
   std::int64_t ranks = 0;
   ReuseFlags reuse;
   LogFlags log;
-  bool force = false;  ///< accept changes with which the result matches neither recipe
+  bool force = false;  ///< accept changes that make the result match neither recipe
 };
 
-/// The summary of a finished run, and its folder.
+/// Returns the summary of a finished run, with its folder.
 nlohmann::ordered_json summary_of(const RecordedRun& run) {
   std::ifstream file = open_regular(RunLayout(run.folder).summary());
   auto summary = parse_json(file);
@@ -56,7 +56,7 @@ bool is_whole(const RecordedRun& run) {
   });
 }
 
-/// `errors` with a note on how they can occur in a run that has begun.
+/// Adds a note to `errors` that says how a run that has already started can break a rule.
 Diagnostics broken_by_record(Diagnostics errors) {
   for (Diagnostic& error : errors)
     error.notes.push_back(
@@ -65,7 +65,8 @@ Diagnostics broken_by_record(Diagnostics errors) {
   return errors;
 }
 
-/// Errors, or with `force` warnings, for what the run itself has not put into its folder.
+/// Returns errors, or warnings with `force`, for files in the run's folder that the run did not
+/// write.
 Diagnostics put_there(const RecordedRun& run, const Graph& graph, bool force) {
   Diagnostics found = foreign_checkpoints(run.folder, graph);
   for (Diagnostic& one : found)
@@ -84,7 +85,8 @@ Diagnostics put_there(const RecordedRun& run, const Graph& graph, bool force) {
   return found;
 }
 
-/// Once every training has saved, its starting point no longer affects it, but its code does.
+/// True if `change` can no longer affect the run: it concerns the starting point of trainings that
+/// have all saved since. Changed code always affects the run.
 bool is_behind(const RecordChange& change, const Graph& graph, const RecordedRun& run) {
   if (graph.python.has_entry(change.pointer)) return false;
   const auto begins_from_it = [&](const Node& node) {
@@ -143,7 +145,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 
-  // Both are part of the bits: `auto` must resolve to the recorded values again.
+  // Device and threads affect the bits, so `auto` must resolve to the recorded values again.
   Graph& graph = prepared->graph;
   const bool is_same_device = keep_machine(graph, before->graph, *run);
   const DeviceUse use{.recipe = new_recipe,

@@ -26,9 +26,9 @@ struct RunFlags {
   ReuseFlags reuse;
   LogFlags log;
   std::string only;
-  std::string show;  ///< "job", Hydra's --cfg job: show the recipe instead
+  std::string show;  ///< "job" or "all", as in Hydra: show the recipe instead
   ConfigView view;
-  std::string launcher;  ///< of the group `launcher`: the run is one job of it
+  std::string launcher;  ///< an option of the group `launcher` that starts the run
   bool multirun = false;
   bool dry_run = false;
 };
@@ -82,7 +82,7 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
       .device = &*device,
       .inputs = input_paths(prepared->recipe.resolved, schemas, prepared->graph.working_folder),
       .launched = *launched};
-  LateStorage late(disk());  // for a trial: its sweep flushes several together
+  LateStorage late(disk());  // for a trial: the sweep flushes several trials together
   const bool is_late = std::getenv(kFlushedBySweep) != nullptr;
   RunSurroundings here = surroundings(console, *worker, next_gpu_for(use, console),
                                       is_late ? static_cast<Storage&>(late) : disk());

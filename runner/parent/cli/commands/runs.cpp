@@ -41,7 +41,7 @@ Result<KnownRun> known_run(const std::string& folder, Console& console) {
   return KnownRun{*run, prepared->graph};
 }
 
-/// The text option of a node; empty if it has none.
+/// Returns the text option of a node; empty if it has none.
 std::string text_option(const Node& node, std::string_view key) {
   const Value* value = node.options.find(key);
   return value && value->text() ? *value->text() : "";
@@ -53,7 +53,7 @@ std::optional<std::int64_t> whole_option(const Node& node, std::string_view key)
   return number ? std::optional(*number) : std::nullopt;
 }
 
-/// A line of the table: node, state, epochs, best.
+/// Returns a row of the table: node, state, epochs, best.
 std::vector<std::string> line_of(const Node& node, const NodeState& state) {
   std::string epochs, best;
   if (state.epoch) {
@@ -108,7 +108,7 @@ ExitCode reset(const RunsFlags& flags, Console& console) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
-                             "runs reset needs the node that loses its results",
+                             "`retort runs reset` needs the node to reset",
                              "name one: --node train.0-1; `retort runs status " + flags.run() +
                                  "` lists them"}});
   }
@@ -136,10 +136,11 @@ ExitCode reset(const RunsFlags& flags, Console& console) {
     print_result(console, "runs_reset/1",
                  {{"folder", known->run.folder.string()}, {"node", flags.node}, {"again", after}});
   } else if (!console.is_quiet()) {
-    std::string line = "'" + flags.node + "' is as if it had not run";
+    std::string line = "'" + flags.node + "' has been reset";
     for (const std::string& dependent : after)
-      line += (&dependent == after.data() ? "; also again: " : ", ") + dependent;
-    console.out << line << "; `retort resume " << printable(flags.run()) << "` does it\n";
+      line += (&dependent == after.data() ? "; these must run again too: " : ", ") + dependent;
+    console.out << line << "; `retort resume " << printable(flags.run())
+                << "` runs what is missing\n";
   }
   return ExitCode::kDone;
 }
@@ -163,17 +164,17 @@ struct RunsAction {
 
 constexpr std::size_t kAny = SIZE_MAX;
 constexpr RunsAction kActions[] = {
-    {"ls", 0, kAny, "folders that hold runs, and a filter", list_recorded_runs},
+    {"ls", 0, kAny, "folders of runs, and a filter", list_recorded_runs},
     {"show", 1, 1, "the folder of a run", show_run},
     {"diff", 2, 2, "the folders of two runs", show_run_difference},
-    {"best", 0, kAny, "folders that hold runs, and a filter", show_best_run},
+    {"best", 0, kAny, "folders of runs, and a filter", show_best_run},
     {"tag", 1, kAny, "the folder of a run, and tags", tag_run},
     {"rm", 1, kAny, "the folders of runs", remove_runs},
     {"status", 1, 1, "the folder of a run", show_status},
     {"reset", 1, 1, "the folder of a run", reset},
     {"rerun", 1, kAny, "the folder of a run, and overrides", rerun},
     {"reproduce", 1, kAny, "the folder of a run, and overrides", reproduce},
-    {"reindex", 0, kAny, "folders that hold runs", reindex_runs},
+    {"reindex", 0, kAny, "folders of runs", reindex_runs},
 };
 
 /// An option of `retort runs`, and the actions that accept it.
@@ -183,7 +184,7 @@ struct RunsOption {
   std::vector<std::string_view> actions;
 };
 
-/// Errors for options that the action does not accept.
+/// Returns errors for options that the action does not accept.
 Diagnostics misplaced(const RunsFlags& flags) {
   const RunsOption options[] = {
       {"--node", !flags.node.empty(), {"reset"}},
@@ -232,7 +233,7 @@ Invocation declare_runs() {
   verb.add({.name = "action",
             .value = &flags->action,
             .summary =
-                "ls: list runs; show: show all about one; diff: show how two differ; best: print "
+                "ls: list runs; show: describe one; diff: show how two differ; best: print "
                 "the folder of the best; tag: tag one, or show its tags; rm: remove runs; status: "
                 "show the progress of a run's trainings and evaluations; reset: remove the results "
                 "of one node; rerun: start a new run from the record of one; reproduce: rerun, and "
@@ -242,7 +243,7 @@ Invocation declare_runs() {
   verb.action = &flags->action;
   verb.add({.name = "runs",
             .value = &flags->words,
-            .summary = "The run's folder. ls, best, reindex: folders that hold runs (default: "
+            .summary = "The run's folder. ls, best, reindex: folders of runs (default: "
                        "outputs and multirun); ls, best: also a filter, such as 'accuracy>0.7 & "
                        "model.kind=lora'; tag: the run and its tags; rerun, reproduce: the run, "
                        "and key=value for options to change (run.dir=DIR is the new folder)"});
@@ -271,7 +272,7 @@ Invocation declare_runs() {
   add_rerun(verb, flags->rerun);
   verb.add({.name = "--tolerance",
             .value = &flags->tolerance,
-            .summary = "reproduce: metrics count as near up to this relative difference",
+            .summary = "reproduce: the relative difference up to which metrics count as near",
             .type = "X",
             .assumed = "1e-3"});
   verb.run = [flags](Console& console) { return runs(*flags, console); };
@@ -360,10 +361,10 @@ ExitCode reindex_runs(const RunsFlags& flags, Console& console) {
         {{ErrorCode::kUsage,
           {},
           "",
-          indexes.empty() ? "there is no place for an index"
+          indexes.empty() ? "there is no folder for the index"
                           : "`retort runs reindex` takes no filter",
           indexes.empty() ? "set RETORT_CACHE to a folder; without one `runs ls` reads every run"
-                          : "it reads all runs of a folder"}});
+                          : "it always reads all runs of a folder"}});
   }
   wish->anew = true;
   Diagnostics warnings;

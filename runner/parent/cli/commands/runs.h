@@ -15,21 +15,21 @@ struct RunsFlags {
   std::string action;
   std::vector<std::string> words =
       {};                   ///< the run or runs, folders, a filter or tags, depending on the action
-  std::string node = {};    ///< reset: the node whose results are removed
+  std::string node = {};    ///< reset: the node to remove the results of
   std::string sort = {};    ///< ls: the key to sort by; empty: by folder
   std::string metric = {};  ///< best: a key; empty: the metric that most runs monitor
   bool is_reversed = false, all = false, removes = false, yes = false;
   RerunFlags rerun =
-      {};  ///< rerun, reproduce: all but the run and the overrides, which are in `words`
+      {};  ///< rerun, reproduce: the options; the run and the overrides are in `words`
   std::string tolerance = {};  ///< reproduce: a number; empty: 1e-3
 
-  /// The run, for an action that takes one.
+  /// Returns the run, for an action that takes one.
   const std::string& run() const { return words.front(); }
-  /// For rerun and reproduce: the first word is the run, the others are overrides.
+  /// Returns the flags of rerun and reproduce: the first word is the run, the others are overrides.
   RerunFlags as_rerun() const;
 };
 
-/// The verbs of `retort runs`, each in its file runs_<verb>.cpp.
+/// The actions of `retort runs`; long ones have a file, runs_<action>.cpp.
 ExitCode list_recorded_runs(const RunsFlags& flags, Console& console);
 ExitCode show_run(const RunsFlags& flags, Console& console);
 ExitCode show_run_difference(const RunsFlags& flags, Console& console);
@@ -38,22 +38,22 @@ ExitCode tag_run(const RunsFlags& flags, Console& console);
 ExitCode remove_runs(const RunsFlags& flags, Console& console);
 ExitCode reindex_runs(const RunsFlags& flags, Console& console);
 
-/// Parses the words of ls, best and reindex: folders that hold runs, and at most one filter. A word
-/// is a filter if it is not a folder and contains one of a filter's operators. kUsage for a second
-/// filter or a mistake in it.
+/// Parses the words of ls, best and reindex: folders that contain runs, and at most one filter. A
+/// word is a filter if it is not a folder and contains an operator of filters. A second filter or
+/// an invalid one is a kUsage error.
 Result<ListingWish> listing_wish(const RunsFlags& flags, Console& console);
 
-/// The values of a run as JSON: a number or a text, null if there is none, a list if there are
-/// several.
+/// Returns the values that a run has for a key as JSON: a number or a text, null if there are none,
+/// or a list if there are several.
 nlohmann::ordered_json values_json(const std::vector<RunValue>& values);
 
-/// `retort runs rerun RUN [overrides]`: starts a new run from the record of another one.
+/// Implements `retort runs rerun RUN [overrides]`: starts a new run from the record of another one.
 ExitCode rerun_run(const RerunFlags& flags, Console& console);
 
-/// `retort runs reproduce RUN [overrides]`: reruns without reusing anything of earlier runs, and
-/// compares with the recorded run. Returns kDone if identical; 2 if every metric is within
-/// `tolerance`, a number as text; 3 if the result differs; otherwise what stopped the run.
-/// kNoResults if the recorded run has no results to compare with.
+/// Implements `retort runs reproduce RUN [overrides]`: reruns without reusing any earlier result,
+/// and compares the new run with the recorded one. Returns kDone if they are identical, 2 if every
+/// metric is within `tolerance` (a number as text), 3 if they differ, or else the exit code of what
+/// stopped the run. kNoResults if the recorded run has no results to compare with.
 ExitCode reproduce_run(RerunFlags flags, const std::string& tolerance, Console& console);
 
 }  // namespace runner

@@ -17,19 +17,19 @@ struct Contest {
   std::string metric;
   std::string kind = {};    ///< the training's kind; empty: any
   std::size_t others = 0;   ///< number of runs that are compared by another metric
-  bool is_of_test = false;  ///< because there is no validation
+  bool is_of_test = false;  ///< compared on test data, for lack of validation
 };
 
-/// Evaluations are excluded because they have no weights; unfinished runs take part only on
-/// request.
+/// True if the run can be the best one. Evaluations cannot, since they have no weights; unfinished
+/// runs take part only on request.
 bool may_win(const ListedRun& run, const RunsFlags& flags) {
   return run.entry.source.empty() &&
          (flags.all || (run.entry.status == "finished" && !run.entry.smoke));
 }
 
-/// The metric that most runs monitor, with one kind of training, because the accuracy of episodes
-/// is not comparable with that of classes. If no run names a monitored metric, the main metric that
-/// most runs share.
+/// Returns the metric that most runs monitor, and the kind of training, because the accuracy on
+/// episodes is not comparable with the accuracy on classes. If no run has a monitored metric,
+/// returns the main metric that most runs share.
 std::optional<Contest> contest_among(const std::vector<ListedRun>& runs) {
   std::map<std::pair<std::string, std::string>, std::size_t> monitored;
   std::map<std::string, std::size_t> headlines;
@@ -55,10 +55,10 @@ std::optional<Contest> contest_among(const std::vector<ListedRun>& runs) {
 std::string words_of(const Contest& contest) {
   if (contest.is_of_test)
     return "no run here has been validated, so test data decide: " + contest.metric +
-           " is no longer a fair estimate of how good the best is\n";
+           " is no longer a fair estimate of how good the best run is\n";
   if (is_of_test(contest.metric))
     return contest.metric +
-           " is measured on test data: it is no longer a fair estimate of how good the best is\n";
+           " is measured on test data: no longer a fair estimate of how good the best run is\n";
   if (contest.others == 0) return "";
   return std::to_string(contest.others) +
          (contest.others == 1 ? " other run is" : " other runs are") +
@@ -81,7 +81,7 @@ Diagnostic no_winner(const RunsFlags& flags, const std::string& metric) {
 
 }  // namespace
 
-/// Prints only the folder on standard output: `retort predict $(retort runs best) cat.jpg`.
+/// Prints only the folder to standard output, for `retort predict $(retort runs best) cat.jpg`.
 ExitCode show_best_run(const RunsFlags& flags, Console& console) {
   auto wish = listing_wish(flags, console);
   if (!wish) return report(console, wish.errors());

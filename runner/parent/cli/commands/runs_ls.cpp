@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMuch = 200;  // this many runs take noticeable time to read
 
-/// "2026-01-31 12:00:00" of "2026-01-31T12:00:00+0000".
+/// Converts "2026-01-31T12:00:00+0000" to "2026-01-31 12:00:00".
 std::string shown_time(std::string text) {
   text.resize(std::min<std::size_t>(text.size(), 19));
   if (text.size() > 10) text[10] = ' ';
@@ -32,7 +32,7 @@ std::string shown_values(const std::vector<RunValue>& values) {
   return text.empty() ? "–" : printable(text);
 }
 
-/// The keys that are not columns of every listing.
+/// Returns the keys that are not columns of every listing.
 std::vector<std::size_t> further_columns(const RunListing& listing) {
   std::vector<std::size_t> columns;
   for (std::size_t k = 0; k < listing.keys.size(); ++k) {
@@ -46,7 +46,8 @@ std::vector<std::size_t> further_columns(const RunListing& listing) {
   return columns;
 }
 
-/// An evaluation is indented if it is listed below its run; otherwise it names the run.
+/// Returns the folder as shown in the table. An evaluation is indented if it is listed below its
+/// run; otherwise the run is named.
 std::string shown_folder(const RunListing& listing, const ListedRun& run) {
   const std::string& source = run.entry.source;
   if (source.empty()) return run.folder;
@@ -111,7 +112,7 @@ Diagnostic two_filters(const std::string& second) {
           {},
           "",
           "'" + second + "' is a second filter",
-          "join them by & in one word, in quotes: 'accuracy>0.7 & model.kind=lora'"};
+          "join filters with & in one quoted word: 'accuracy>0.7 & model.kind=lora'"};
 }
 
 }  // namespace

@@ -16,11 +16,11 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kNamedRuns = 5;  // named in the message when there is no terminal to ask
+constexpr std::size_t kNamedRuns = 5;  // named in the message if there is no terminal to ask on
 constexpr int kAbove = 3;              // a folder of runs may be at most this many levels above a
                                        // run
 
-/// Asks for confirmation. Only a user at a terminal can confirm.
+/// Asks the user at the terminal for confirmation.
 bool is_confirmed(const std::vector<RemovableRun>& runs, std::uintmax_t bytes, Console& console) {
   for (const RemovableRun& run : runs)
     console.err << "  " << printable(run.folder.string()) << '\n';
@@ -96,7 +96,7 @@ ExitCode remove_runs(const RunsFlags& flags, Console& console) {
     if (console.json) continue;
     console.out << printable(run.folder.string()) << '\n';
     if (left->empty() || console.is_quiet()) continue;
-    console.err << "left in '" << printable(run.folder.string()) << "', which are not Retort's:";
+    console.err << "kept in '" << printable(run.folder.string()) << "', not written by Retort:";
     for (const std::string& name : *left) console.err << ' ' << printable(name);
     console.err << '\n';
   }

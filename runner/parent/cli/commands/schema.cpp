@@ -21,7 +21,7 @@ ExitCode print_schema(const SchemaFlags& flags, Console& console) {
       flags.editor ? editor_schema(schemas, name) : published_schema(schemas, name);
   if (!document) return report(console, document.errors());
   if (console.json) print_result(console, "schema/1", *document);
-  // Schemas for editors are read only by programs.
+  // Only programs read schemas for editors, so they need no indentation.
   else console.out << document->dump(flags.editor ? -1 : 2) << '\n';
   return ExitCode::kDone;
 }
@@ -35,7 +35,7 @@ Invocation declare_schema() {
        .summary = "A kind such as train.supervised or train/optimizer/adam; default: recipes"});
   verb.add({.name = "--editor",
             .value = &flags->editor,
-            .summary = "Print the schema by which an editor checks a file: a recipe, or a group "
+            .summary = "Print the schema with which an editor checks a recipe, or a group "
                        "such as train"});
   verb.run = [flags](Console& console) { return print_schema(*flags, console); };
   return verb;

@@ -36,7 +36,7 @@ namespace {
 
 constexpr std::size_t kShownDigits = 10;  // digits of a hash
 
-/// One line for each trial: its number, the beginning of its hash, its settings.
+/// Prints a line for each trial: its number, the beginning of its hash, its settings.
 void print_trials(const std::vector<PreparedTrial>& jobs, std::ostream& out) {
   const std::size_t width = std::to_string(jobs.size() - 1).size();
   for (const PreparedTrial& job : jobs) {
@@ -81,8 +81,8 @@ std::vector<const Value*> recipes_of(const PreparedSweep& sweep) {
   return recipes;
 }
 
-/// The settings in sweep.launcher, with the cores and GPUs that the trials need; null: this
-/// machine.
+/// Returns the settings in sweep.launcher, with the cores and GPUs that the trials need; null for
+/// trials on this machine.
 nlohmann::ordered_json launcher_settings(const PreparedSweep& sweep) {
   if (sweep.launcher.is_null()) return nullptr;
   nlohmann::ordered_json settings = to_json(sweep.launcher);
@@ -104,9 +104,9 @@ ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& con
   surroundings.rows = rows_of_standard_error;
   const ExitCode code = (*launcher)->run(journal, trial_options(flags), surroundings);
   if (console.json || (*launcher)->has_results()) print_results(journal, flags.metric, console);
-  // After kBadRecipe no trial has the metric, and a resumed sweep would end the same way.
+  // After kBadRecipe, no trial has the metric, and a resumed sweep would end the same way.
   if (journal.plan().is_asked && !console.is_quiet())
-    console.err << "its sampler continues with `retort sweep ask-tell resume "
+    console.err << "the sampler can continue with `retort sweep ask-tell resume "
                 << printable(journal.folder().string()) << "`\n";
   if (code != ExitCode::kDone && code != ExitCode::kBadRecipe && !console.is_quiet())
     console.err << "continue with `retort sweep resume " << printable(journal.folder().string())
@@ -114,7 +114,7 @@ ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& con
   return code;
 }
 
-/// Plans the trials that are still to run again.
+/// Plans the trials that have yet to run again, and returns how many run at once.
 Result<std::int64_t> slots_of_resumed_sweep(const SweepJournal& journal, const SweepFlags& flags,
                                             Console& console) {
   if (flags.slots.slots == 1 && !flags.slots.is_auto) return 1;
@@ -137,7 +137,7 @@ Result<std::int64_t> slots_of_resumed_sweep(const SweepJournal& journal, const S
   return choose_slots(memory, flags.slots, threads, console);
 }
 
-/// metric_of_trials() for a sweep that was begun.
+/// Like metric_of_trials(), for a sweep that was started earlier.
 Result<std::string> metric_of_recorded(const std::filesystem::path& folder,
                                        const std::vector<Trial>& trials, const std::string& wanted,
                                        Sources& sources) {
@@ -146,7 +146,7 @@ Result<std::string> metric_of_recorded(const std::filesystem::path& folder,
   for (const Trial& trial : trials) {
     const auto recipe =
         prepare_recorded(SweepLayout(folder).recipe(trial.number), {}, shipped_schemas(), sources);
-    if (recipe) nodes.insert(nodes_of_trial(recipe->graph));  // otherwise already reported
+    if (recipe) nodes.insert(nodes_of_trial(recipe->graph));  // if not, this was already reported
   }
   return metric_of_trials(wanted, nodes, shipped_schemas());
 }
@@ -196,7 +196,7 @@ ExitCode show_sweep(const std::filesystem::path& folder, const SweepFlags& flags
   return ExitCode::kDone;
 }
 
-/// `retort sweep task FOLDER INDEX`, which a cluster's script calls.
+/// Implements `retort sweep task FOLDER INDEX`, which the script of a cluster's task calls.
 ExitCode task_of_sweep(const std::vector<std::string>& words, Console& console) {
   const auto variable = [](const char* name) {
     const char* const value = std::getenv(name);
@@ -214,8 +214,8 @@ ExitCode task_of_sweep(const std::vector<std::string>& words, Console& console) 
   return code ? *code : report(console, code.errors());
 }
 
-/// `retort sweep resume DIR` and `retort sweep show DIR`, in which the action stands in the
-/// recipe's place.
+/// Implements `retort sweep`. Its actions, such as `sweep resume DIR`, are given in place of the
+/// recipe.
 ExitCode sweep(SweepFlags flags, Console& console) {
   const auto slots = slot_wish(flags.slots_text);
   if (!slots) return report(console, slots.errors());
@@ -293,8 +293,8 @@ Invocation declare_sweep() {
             .summary = "Stop when a trial fails, instead of continuing with the others"});
   verb.add({.name = "--launcher",
             .value = &flags->launcher,
-            .summary = "Run the trials by this option of the group launcher: slurm, or kubernetes, "
-                       "which prints a manifest; default: this machine. `resume` keeps it",
+            .summary = "Run the trials with this launcher: slurm, or kubernetes, "
+                       "which prints a manifest; default: this machine. `resume` uses the same",
             .type = "NAME"});
   verb.add({.name = "--metric",
             .value = &flags->metric,
@@ -317,7 +317,7 @@ Invocation declare_sweep() {
 
 }  // namespace
 
-/// Errors for options that divide or watch this machine, if the trials run on a cluster.
+/// Returns errors for options that only make sense on this machine, if the trials run on a cluster.
 Diagnostics misused_on_cluster(const SweepFlags& flags, const PreparedSweep& sweep) {
   Diagnostics errors;
   if (sweep.launcher.is_null()) return errors;
@@ -326,7 +326,7 @@ Diagnostics misused_on_cluster(const SweepFlags& flags, const PreparedSweep& swe
     if (is_asked) errors.push_back({ErrorCode::kUsage, {}, pointer, what, help});
   };
   refuse(flags.slots.slots > 1 || flags.slots.is_auto, "",
-         "--slots divides this machine, and the trials run on a cluster",
+         "--slots divides this machine, but the trials run on a cluster",
          "limit the running tasks with sweep.launcher.at_once");
   refuse(flags.reuse.all || flags.reuse.none, "",
          "--reuse and --no-reuse are for trials on this machine, but these run on a cluster",
@@ -347,7 +347,7 @@ Diagnostics misused_on_cluster(const SweepFlags& flags, const PreparedSweep& swe
 
 ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   if (const auto errors = refused_under_launcher(
-          "sweep", "start `retort sweep` alone: it starts its trials by itself");
+          "sweep", "start `retort sweep` without the launcher: it starts its trials itself");
       !errors.empty())
     return report(console, errors);
   Sources& sources = console.sources;
@@ -355,7 +355,7 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   NamedRecipe named = flags.recipe;
   if (!flags.launcher.empty())
     named.overrides.insert(named.overrides.begin(), "+launcher=" + flags.launcher);
-  // For a list, the slots are computed only if its hashes depend on them.
+  // A dry run computes the slots only for --slots auto, since its hashes depend on them.
   const bool is_list = flags.dry_run && !flags.slots.is_auto;
   auto fitted =
       is_list ? listed_sweep(named, schemas, flags.slots.slots, sources)
@@ -403,7 +403,7 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
     in_slots.slots.slots = fitted->slots;
     in_slots.metric = *metric;
     fitted->sweep = {};
-    malloc_trim(0);  // each trial begins as a copy of the remaining memory
+    malloc_trim(0);  // each trial is forked from this process and copies its memory
     return go_through(journal, in_slots, console);
   } catch (const WriteError& error) {
     return report(console, {error.diagnostic()});

@@ -14,41 +14,42 @@ namespace runner {
 /// How `retort sweep` runs its trials.
 struct SweepFlags {
   NamedRecipe recipe;
-  bool dry_run = false;          ///< list the trials and start none
+  bool dry_run = false;          ///< list the trials without starting them
   std::string slots_text = "1";  ///< the argument of --slots
   SlotWish slots = {};           ///< its parsed value
   std::int64_t retries = 0, time_out_minutes = 0;
   bool fail_fast = false;
   std::string
-      launcher;  ///< an option of the group `launcher`; empty: the recipe's own, or this machine
+      launcher;  ///< an option of the group `launcher`; empty: the recipe's, or this machine
   ReuseFlags reuse;
-  bool force = false;  ///< resume although inputs have changed
+  bool force = false;  ///< resume even if inputs have changed
   LogFlags log;
-  std::string metric = "auto";  ///< the metric that compares trials
+  std::string metric = "auto";  ///< the metric by which trials are compared
 };
 
-/// The part of the flags that sets how and where trials run.
+/// Returns the number of slots, the retries and the limits in `flags`.
 TrialOptions trial_options(const SweepFlags& flags);
+/// Returns what every trial is started with: the program, its arguments and where it prints.
 TrialSurroundings trial_surroundings(const SweepFlags& flags, Console& console);
-/// Creates the folder of a new sweep: `given` (its sweep.dir), or one named after the current
-/// minute.
+/// Creates the folder of a new sweep: `given`, the value of sweep.dir, or one named after the
+/// current time if `given` is empty.
 Result<std::filesystem::path> make_sweep_folder(const std::string& given);
-/// Writes the recipe of a trial to its file. A secret that only the command line has would be
-/// missing there, which is an error. Throws WriteError.
+/// Writes the recipe of a trial to its file. Returns an error if the trial needs a secret that only
+/// the command line has, since the file never contains secrets. Throws WriteError.
 Diagnostics write_recipe(const PreparedTrial& job, const SweepLayout& layout, Sources& sources);
 
-/// `retort sweep ask-tell NAME`: an external sampler asks for the trials with lines of JSON on
-/// stdin, and gets their results on stdout (ask_tell.h). `retort sweep ask-tell resume DIR`
-/// continues one that was stopped or killed.
+/// Implements `retort sweep ask-tell NAME`: an external sampler requests trials with lines of JSON
+/// on stdin and receives their results on stdout (ask_tell.h). `retort sweep ask-tell resume DIR`
+/// continues such a sweep after it was stopped or killed.
 ExitCode ask_and_tell(const SweepFlags& flags, Console& console);
 
-/// Opens the sweep in `folder` to continue it; changes the working directory to the one in which it
-/// was begun. Errors as for SweepJournal::reopen(), and kMissingFolder.
+/// Opens the sweep in `folder` to continue it, and changes to the working directory in which it was
+/// started. Fails like SweepJournal::reopen(), or with kMissingFolder if that directory is gone.
 Result<SweepJournal> reopen_sweep(const std::filesystem::path& folder, Console& console);
-/// The diagnostics that are not warnings.
+/// Returns the diagnostics in `found` that are errors.
 Diagnostics errors_among(const Diagnostics& found);
 
-/// Runs every trial of a sweep in its own folder, or lists the trials.
+/// Runs every trial of a new sweep in its own folder or, for a dry run, lists the trials.
 ExitCode begin_sweep(const SweepFlags& flags, Console& console);
 
 }  // namespace runner

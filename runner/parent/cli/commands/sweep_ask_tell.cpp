@@ -17,8 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Prepares the single trial of a recipe with overrides: a sampler's choice must not itself be a
-/// sweep.
+/// Prepares the single trial that a recipe with overrides describes. Several trials are an error,
+/// since the sampler chooses the values.
 Result<PreparedSweep> prepare_one(const NamedRecipe& named, const SchemaSet& schemas,
                                   Sources& sources, std::int64_t slots) {
   auto prepared = prepare_sweep(named, schemas, sources, slots);
@@ -28,7 +28,7 @@ Result<PreparedSweep> prepare_one(const NamedRecipe& named, const SchemaSet& sch
       {},
       "",
       "a key has several values, but the sampler chooses the values of a trial",
-      "give each key one value on the command line, and ~sweep.params if the recipe has some"};
+      "give each key one value on the command line, and add ~sweep.params if the recipe sets it"};
 }
 
 /// Converts settings, {"train.epochs": 5, "model": "lora"}, to overrides.
@@ -39,7 +39,7 @@ std::vector<std::string> overrides_of(const Json& settings) {
   return overrides;
 }
 
-/// What a sampler is told about a trial that has ended.
+/// Returns the results of a trial that has ended, for the sampler.
 Json measured(const SweepJournal& journal, const Trial& trial, const std::string& metric) {
   SweepPlan plan;
   plan.trials = {trial};
@@ -60,7 +60,8 @@ Json measured(const SweepJournal& journal, const Trial& trial, const std::string
   return told;
 }
 
-/// The recipe that all trials start from; it determines the number of slots if that is auto.
+/// Prepares the recipe from which all trials start. If the number of slots is auto, sets it in
+/// `flags`.
 Result<PreparedSweep> base_of_trials(SweepFlags& flags, const SchemaSet& schemas,
                                      SlotMemory& memory, Console& console) {
   const std::int64_t most = flags.slots.is_auto ? slots_for_threads(1) : flags.slots.slots;
@@ -81,7 +82,8 @@ Result<PreparedSweep> base_of_trials(SweepFlags& flags, const SchemaSet& schemas
   return base;
 }
 
-/// Checks that a trial chosen by the sampler fits together with those that have not ended.
+/// Returns an error if a trial chosen by the sampler does not fit in memory with the trials that
+/// have not ended.
 Diagnostics check_memory(SlotMemory& memory, const SweepJournal& journal, const PreparedTrial& job,
                          std::int64_t slots) {
   if (slots == 1) return {};
@@ -94,7 +96,7 @@ Diagnostics check_memory(SlotMemory& memory, const SweepJournal& journal, const 
   return errors;
 }
 
-/// The state of a sweep with a sampler. Everything is borrowed.
+/// The state of a sweep with a sampler. Borrows all arguments of the constructor.
 class AskedSweep {
  public:
   AskedSweep(SweepJournal& journal, const SweepFlags& flags, const SchemaSet& schemas,
@@ -131,7 +133,7 @@ class AskedSweep {
                         {},
                         "",
                         "'" + key + "' is for the whole sweep, not for one trial",
-                        "give it on the command line of `retort sweep ask-tell`"};
+                        "set it on the command line of `retort sweep ask-tell`"};
     }
     const std::vector<std::string> overrides = overrides_of(settings);
     named.overrides.insert(named.overrides.end(), overrides.begin(), overrides.end());
@@ -144,8 +146,8 @@ class AskedSweep {
       return errors;
     std::error_code ignored;
     std::filesystem::remove(layout_.recipe(job.number),
-                            ignored);  // left by a process that was killed before the journal had
-                                       // the trial
+                            ignored);  // left by a process that was killed before it added the
+                                       // trial to the journal
     if (const Diagnostics errors = write_recipe(job, layout_, console_.sources); !errors.empty())
       return errors;
     std::vector<std::string> texts;

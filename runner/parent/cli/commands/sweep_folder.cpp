@@ -21,14 +21,14 @@ Result<SweepJournal> reopen_sweep(const std::filesystem::path& folder, Console& 
   auto journal = SweepJournal::reopen(whole.lexically_normal(), disk(), with_warnings(console));
   if (!journal) return journal;
   std::filesystem::current_path(journal->plan().folder,
-                                error);  // base of the recipes' relative paths
+                                error);  // relative paths in the recipes start here
   if (error) {
     return Diagnostic{ErrorCode::kMissingFolder,
                       {},
                       "",
                       "the sweep was started in '" + journal->plan().folder.string() +
-                          "', where its relative paths start, but that folder does not exist",
-                      "put it back"};
+                          "', which its relative paths refer to, but that folder does not exist",
+                      "restore that folder"};
   }
   return journal;
 }

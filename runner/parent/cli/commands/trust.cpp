@@ -34,7 +34,7 @@ Result<NamedCode> named_code(const std::string& word) {
   std::error_code error;
   std::string code = with_home(word);
   if (!fs::exists(code, error)) {
-    if (const auto entry = python_entry(code); entry)  // my_net.py:make, as a recipe has it
+    if (const auto entry = python_entry(code); entry)  // my_net.py:make, as in a recipe
       code = entry->file.empty() ? entry->module : entry->file;
   }
   const bool is_path = code.find('/') != code.npos || code.ends_with(".py");
@@ -47,7 +47,7 @@ Result<NamedCode> named_code(const std::string& word) {
                     "name a file, a folder of Python files, or a module such as timm"};
 }
 
-/// What was trusted or forgotten, for people and as JSON.
+/// What was trusted or is no longer trusted, as lines and as JSON.
 struct TrustReport {
   Json files = Json::array(), modules = Json::array();
   std::vector<std::string> lines = {};
@@ -61,14 +61,14 @@ std::string file_count(std::size_t count) {
   return std::to_string(count) + (count == 1 ? " file" : " files");
 }
 
-/// Trusts a file, or the Python files in a folder.
+/// Trusts a file, or all Python files in a folder.
 Diagnostics trust_path(const fs::path& path, TrustedCode& code, TrustReport& report) {
   std::error_code error;
   const bool is_folder = fs::is_directory(path, error);
   const std::vector<fs::path> files =
       is_folder ? python_files_below(path) : std::vector<fs::path>{path};
   if (files.empty())
-    return {nothing_there("'" + path.string() + "' holds no Python file",
+    return {nothing_there("'" + path.string() + "' contains no Python file",
                           "name a file, or a folder of files ending in .py")};
   for (const fs::path& one : files) {
     auto file = read_code(one);
@@ -84,10 +84,11 @@ Diagnostics trust_path(const fs::path& path, TrustedCode& code, TrustReport& rep
 }
 
 Diagnostic not_trusted(const std::string& what) {
-  return nothing_there(what + " was not trusted", "retort trust --list shows what is");
+  return nothing_there(what + " was not trusted", "`retort trust --list` shows what is trusted");
 }
 
-/// Forgets a file, or all files in a folder; they may be gone.
+/// Stops trusting a file, or all files in a folder, even if they no longer exist. Returns false if
+/// none of them was trusted.
 bool forget_path(const fs::path& path, TrustedCode& code, TrustReport& report) {
   std::error_code error;
   const fs::path real = fs::weakly_canonical(fs::absolute(path), error);
@@ -187,7 +188,7 @@ Invocation declare_trust() {
             .summary = "Show what is trusted, and which of it has changed since"});
   verb.add({.name = "--remove",
             .value = &flags->remove,
-            .summary = "No longer trust them",
+            .summary = "Stop trusting them",
             .excludes = "--list"});
   verb.run = [flags](Console& console) { return change_trust(*flags, console); };
   return verb;

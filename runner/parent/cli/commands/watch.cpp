@@ -28,7 +28,8 @@ struct WatchFlags {
   bool once = false;
 };
 
-/// Rows and columns of the terminal that results go to; nullopt if it is not a terminal.
+/// Returns the rows and columns of the terminal that results go to; nullopt if it is not a
+/// terminal.
 std::optional<winsize> results_terminal() {
   const char* const terminal = std::getenv("TERM");
   winsize size{};
@@ -56,7 +57,7 @@ WatchedFolder look_at_run(const std::filesystem::path& folder) {
           .is_over = !run.status.empty() && run.status != "running"};
 }
 
-/// With `most`, reads only what a table of that many trials shows.
+/// Reads the state of a sweep. With `most`, reads only what a table of that many trials shows.
 Result<WatchedFolder> look_at_sweep(const std::filesystem::path& folder,
                                     std::optional<std::size_t> most) {
   const auto plan = SweepJournal::read(folder);
@@ -88,7 +89,7 @@ Result<WatchedFolder> look_at(const std::filesystem::path& folder,
                     "name the folder that `retort run` or `retort sweep` printed"};
 }
 
-/// As a table or a line that may be redrawn in place.
+/// Returns the state as a table or a line that can be redrawn in place.
 std::string picture_of(const WatchedFolder& seen, std::size_t rows) {
   if (seen.trials.empty()) return seen.lines.front() + "\n";
   return trials_text(seen.trials, trials_on_terminal(static_cast<int>(rows)));
@@ -98,7 +99,7 @@ ExitCode watch(const WatchFlags& flags, Console& console) {
   const std::filesystem::path folder = flags.folder;
   SignalWait wait;
   LiveText live(console.out);
-  std::map<std::size_t, std::string> told;  // the last line of each trial
+  std::map<std::size_t, std::string> told;  // the last line printed for each trial
   while (true) {
     const auto terminal = results_terminal();
     std::optional<std::size_t> most;

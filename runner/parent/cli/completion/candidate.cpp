@@ -93,10 +93,10 @@ std::string Outline::meant(const std::string& key) const {
 namespace {
 
 constexpr std::size_t kMaxOption =
-    64u << 10;  // bytes of an option's file that are read, for its first sentence
+    64u << 10;  // bytes of an option's file that are read to find its first sentence
 constexpr std::string_view kSeparators = ",[(";
 
-/// The values before the one being typed.
+/// Returns the values before the one being typed.
 std::set<std::string, std::less<>> items(std::string_view list) {
   std::set<std::string, std::less<>> result;
   while (!list.empty()) {
@@ -117,7 +117,7 @@ Candidates options_of(const std::string& group, const Outline& outline, const Fi
   return found;
 }
 
-/// Values from the schema of `key`, or else values suggested by its current value.
+/// Returns the values that the schema of `key` lists, or else values like its current value.
 Candidates values_of(const std::string& key, bool in_list, std::string_view typed,
                      const Outline& outline, const FileSystem& files) {
   const KeyChoices choices = outline.choices(in_list ? key + ".0" : key);
@@ -125,7 +125,7 @@ Candidates values_of(const std::string& key, bool in_list, std::string_view type
   for (const auto& [value, description] : choices.choices) {
     found.push_back({value.text() ? element_text(value) : scalar_text(value), description});
   }
-  if (key.ends_with(".kind")) {  // a stage may be of any kind, but most likely is of its own family
+  if (key.ends_with(".kind")) {  // any kind is valid, but one of the same family is most likely
     const std::string family = key.substr(0, key.find('.')) + ".";
     const auto is_own = [&family](const Candidate& kind) { return kind.text.starts_with(family); };
     if (std::ranges::any_of(found, is_own)) std::erase_if(found, std::not_fn(is_own));

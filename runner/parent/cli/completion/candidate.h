@@ -12,8 +12,9 @@
 
 namespace runner {
 
-/// What can be typed about a recipe after the overrides before the cursor: its keys, groups and
-/// aliases, by name. Broken overrides are ignored. Everything borrowed must outlive it.
+/// The keys, groups and aliases of a recipe that can be typed after the overrides before the
+/// cursor. Invalid overrides are ignored. The composer, the schemas and the sources must outlive
+/// it.
 class Outline {
  public:
   Outline(Composer& composer, std::span<const std::string> overrides, const SchemaSet& schemas,
@@ -21,7 +22,7 @@ class Outline {
 
   struct Group {
     std::string key;         ///< as an override names it: "model/backbone", "db@source"
-    bool is_listed = false;  ///< the defaults list has it, so that a plain key=option may choose
+    bool is_listed = false;  ///< it is in the defaults list, so key=option needs no '+'
     std::optional<std::string> chosen = {};  ///< nullopt: no option is chosen
   };
   /// Sorted by key.
@@ -31,16 +32,17 @@ class Outline {
   const ConfigFiles& configs() const { return composer_.configs(); }
   const std::vector<Alias>& aliases() const { return composer_.aliases(); }
 
-  /// The recipe composed so far, with interpolations as written; an empty mapping if nothing
-  /// composes.
+  /// Returns the recipe composed so far, with interpolations unresolved; an empty mapping if it
+  /// does not compose.
   const Value& recipe() const { return recipe_; }
-  /// The keys below the dotted `key` ("" for the root), written or declared, sorted.
+  /// Returns the keys below the dotted `key` ("" for the root) that the recipe has or a schema
+  /// declares, sorted.
   std::vector<std::string> keys_below(const std::string& key) const;
-  /// What the schemas know about a dotted key.
+  /// Returns what the schemas declare about a dotted key.
   KeyChoices choices(const std::string& key) const;
 
-  /// The dotted key, or the group, that `key` means. The longest matching alias is replaced by the
-  /// first of its targets. An alias that maps values means none.
+  /// Returns the dotted key or group that `key` refers to, with the longest matching alias replaced
+  /// by the first of its targets. Returns "" for an alias that only maps values.
   std::string meant(const std::string& key) const;
 
  private:
@@ -51,8 +53,8 @@ class Outline {
   std::vector<Group> groups_;
 };
 
-/// A word that may replace the one being typed. If it ends in '=', '.', '/' or ',', more is to
-/// follow.
+/// A word that may replace the one being typed. If it ends in '=', '.', '/' or ',', it is only
+/// the beginning of a word.
 struct Candidate {
   std::string text;
   std::string description = {};  ///< a few words shown next to it; may be empty
@@ -62,17 +64,18 @@ struct Candidate {
 
 using Candidates = std::vector<Candidate>;
 
-/// Completes `word`, an override that has its '=': the options of a group, what a schema or an
-/// alias lists, or the files and folders of a path. In a list of values, a,b or [a,b], completes
-/// the last one.
+/// Completes the value in `word`, an override with a '=': to the options of a group, to the values
+/// that a schema or an alias lists, or to files and folders. In a list of values, a,b or [a,b],
+/// completes the last one.
 Candidates complete_override_value(std::string_view word, const Outline& outline,
                                    const FileSystem& files);
 
-/// The files whose path begins with `typed` and ends in `ending`, and folders, which end in '/'.
-/// Hidden ones are left out unless their dot was typed.
+/// Returns the files with a path that begins with `typed` and ends in `ending`, and the folders
+/// with a path that begins with `typed`, each ending in '/'. Hidden ones are included only if their
+/// dot was typed.
 Candidates complete_path(const FileSystem& files, std::string_view typed, std::string_view ending);
 
-/// Folders only.
+/// Like complete_path(), but returns only folders.
 Candidates complete_folder(const FileSystem& files, std::string_view typed);
 
 }  // namespace runner

@@ -21,7 +21,7 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kMaxRecipe =
-    64u << 10;  // bytes of a recipe's file that are read, for its first sentence
+    64u << 10;  // bytes of a recipe's file that are read to find its first sentence
 
 Candidates verbs() {
   Candidates found = {{"--help", "What retort does"},
@@ -42,7 +42,7 @@ Candidates flags(const UnfinishedLine& line, std::string_view typed) {
   return found;
 }
 
-/// Recipes by name, and files.
+/// Returns the names of recipes, and recipe files.
 Candidates recipes(const NamedRecipe& named, std::string_view typed) {
   const FileSystem& files = real_file_system();
   Candidates found = complete_path(files, typed, ".yaml");
@@ -58,7 +58,8 @@ Candidates recipes(const NamedRecipe& named, std::string_view typed) {
   return found;
 }
 
-/// Kinds of stages, "train.supervised", and of their sub-mappings, "train/optimizer/adam".
+/// Returns the kinds of stages, "train.supervised", and of their sub-mappings,
+/// "train/optimizer/adam".
 Candidates kinds(const SchemaSet& schemas) {
   Candidates found;
   for (const Kind& kind : schemas.kinds()) {
@@ -72,12 +73,11 @@ Candidates kinds(const SchemaSet& schemas) {
   return found;
 }
 
-/// Completes something of the recipe that the line names: an override, a key or a stage, as `what`
-/// says.
+/// Completes an override, a key or a stage, depending on `what`, of the recipe that the line names.
 Candidates about_recipe(const UnfinishedLine& line, const ExpectedWord& what,
                         std::string_view typed) {
   NamedRecipe named = line.recipe;
-  // `config diff` may name a second recipe; the following words belong to that.
+  // `config diff` may name a second recipe; the words after it belong to the second.
   Candidates found;
   if (line.action == "diff") {
     const auto second = std::ranges::find_if_not(named.overrides, is_override);
@@ -178,7 +178,7 @@ std::string first_sentence_of(const std::string& description) {
   return stop == description.npos ? description : description.substr(0, stop + 1);
 }
 
-/// A value shown next to its key.
+/// Returns the text of a value, cut to 40 columns, to show next to its key.
 std::string brief(const Value& value) {
   const std::string text = value.text() ? *value.text() : describe(value);
   return columns(text) > 40 ? std::string(first_columns(text, 40)) + "…" : text;
@@ -222,8 +222,8 @@ class KeyCompletion {
         {std::string(prefix(kind_)) + name + std::string(end), std::move(description)});
   }
 
-  /// True if an override with this prefix may choose an option of `group`. Unknown if nothing
-  /// composes.
+  /// True if an override with this prefix may choose an option of `group`. If the recipe does not
+  /// compose, any group may be chosen without a prefix.
   bool can_choose(const Outline::Group& group) const {
     if (kind_ == OverrideKind::kChange) return group.is_listed || outline_.recipe().map()->empty();
     if (kind_ == OverrideKind::kAdd) return !group.is_listed;
@@ -245,7 +245,7 @@ class KeyCompletion {
     take_key(target, alias.name, "alias of " + target);
   }
 
-  /// `key` is the actual key, `shown` what is typed for it.
+  /// Adds candidates for `key`, which the user types as `shown`.
   void take_key(const std::string& key, const std::string& shown,
                 const std::string& description = "") {
     const Value* value = at_key(outline_.recipe(), key);

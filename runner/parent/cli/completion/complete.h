@@ -8,16 +8,16 @@
 
 namespace runner {
 
-/// Completes the last of `words`, which are those after the program's name: verbs, flags, recipes,
-/// and overrides that fit the words before. Reads recipes and lists folders; broken ones give no
-/// candidates. Needs at least one word, which may be empty.
+/// Completes the last of `words`, the words after the program's name: to verbs, flags, recipes, or
+/// overrides that fit the words before. Reads recipes and lists folders; a broken recipe yields no
+/// candidates. There must be at least one word, which may be empty.
 Candidates complete(std::span<const std::string> words);
 
 /// Completes `word`, an override that has no '=' yet, to a group, an alias or a key that its prefix
 /// (none, '+', '++' or '~') allows, one level of keys at a time.
 Candidates complete_override_key(std::string_view word, const Outline& outline);
 
-/// The same for a dotted key on its own, as after --package.
+/// Completes `word`, a dotted key without a value, as after --package, one level of keys at a time.
 Candidates complete_dotted_key(std::string_view word, const Outline& outline);
 
 }  // namespace runner

@@ -6,24 +6,24 @@
 
 namespace runner {
 
-/// A command line up to the cursor, split as a POSIX shell splits it.
+/// A command line up to the cursor, split into words as a POSIX shell does.
 struct ShellLine {
   std::vector<std::string>
-      words;  ///< without quotes; the last, perhaps empty, is the one at the cursor
+      words;  ///< without quotes; the last word is the one at the cursor and may be empty
   std::size_t kept =
-      0;  ///< bytes of the last word that bash keeps: it replaces only the part after a break
+      0;  ///< leading bytes of the last word that bash keeps: it replaces what follows a break
   bool in_quotes = false;  ///< the cursor is inside quotes
 };
 
-/// `breaks` are bash's COMP_WORDBREAKS.
+/// Splits `line`, which ends at the cursor. `breaks` is the value of bash's COMP_WORDBREAKS.
 ShellLine read_shell_line(std::string_view line, std::string_view breaks);
 
-/// What bash must insert to turn the last word into `text`: the part after the kept bytes, quoted
-/// for the shell.
+/// Returns the text that bash must insert to turn the last word into `text`: the part after the
+/// kept bytes, quoted for the shell.
 std::string shell_replacement(const ShellLine& line, std::string_view text);
 
-/// The script that makes a shell, "bash", "zsh" or "fish", complete the words of `retort`; empty
-/// for any other. Each script calls `retort __complete` at every press of the key.
+/// Returns the script that lets a shell, "bash", "zsh" or "fish", complete the words of `retort`;
+/// empty for any other shell. Each script calls `retort __complete` at every press of the key.
 std::string_view completion_script(std::string_view shell);
 
 }  // namespace runner

@@ -316,8 +316,8 @@ TEST(CommandLine, AddressAsAPlaceToWriteIsRefusedByEveryFlag) {
       words.push_back(address);
       const std::string error = error_of(words);
       EXPECT_EQ(error, "E0501: " + parameter.name +
-                           ": 'http://me:***@host/x' is an address, not a file or folder | name a "
-                           "place on this machine, and copy what is written from there")
+                           ": 'http://me:***@host/x' is a URL, not a file or folder | write to a "
+                           "local file or folder, then copy it to the URL")
           << command->name;
     }
   }

@@ -77,7 +77,7 @@ TEST_F(HomePaths, WhatOnlyAShellUnderstandsIsRefused) {
             "E0314 /data/root: '~anna/d' begins with '~anna', which only a shell understands | "
             "write the folder's full path, or ./~anna/d for a folder with that name");
   EXPECT_EQ(prepared("run.dir", {"run.dir=\"out/~/a\""}),
-            "E0314 /run/dir: 'out/~/a' would make a folder called '~' | start it with ~/ for the "
+            "E0314 /run/dir: 'out/~/a' would create a folder called '~' | start it with ~/ for the "
             "home folder");
 }
 

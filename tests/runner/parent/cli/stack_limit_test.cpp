@@ -28,7 +28,7 @@ int outcome_with(rlim_t soft, rlim_t hard) {
     setrlimit(RLIMIT_STACK, &low);
     if (geteuid() == 0 && setuid(65534) != 0) _exit(9);
     if (const auto error = raise_stack_limit())
-      _exit(error->message == "the stack is limited to 512 KiB, and 1.0 MiB are needed" ? 1 : 2);
+      _exit(error->message == "the stack is limited to 512 KiB, but 1.0 MiB is needed" ? 1 : 2);
     rlimit now{};
     getrlimit(RLIMIT_STACK, &now);
     _exit(now.rlim_cur >= (1 << 20) && uses_stack() ? 0 : 3);

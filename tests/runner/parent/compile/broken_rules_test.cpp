@@ -115,7 +115,8 @@ TEST(BrokenRules, ImagesFitTheModelThatTheyAreWiredTo) {
       ElementsAre("/model/patch_size: the data's image size 50 is not a multiple of patch_size 8"));
   EXPECT_THAT(
       of_sizes(small, "model.clip_vision", R"({"patch_size": 10, "image_size": 100})"),
-      ElementsAre("/model/image_size: the data's images are 50 pixels wide, the model takes 100"));
+      ElementsAre(
+          "/model/image_size: the data's images are 50 pixels wide, but the model expects 100"));
   EXPECT_THAT(of_sizes(small, "model.clip_vision", R"({"patch_size": 10, "image_size": 50})"),
               IsEmpty());
   EXPECT_THAT(of_sizes(small, "model.clip_vision", R"({"patch_size": 10})"), IsEmpty());
@@ -353,7 +354,7 @@ TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
                  "train: {kind: train.contrastive, frozen_epochs: 1}"),
       ElementsAre(
           "/train/frozen_epochs: frozen_epochs trains the class head alone, but the model has none",
-          "/train/monitor: monitor: accuracy is the class head's, but the model has none"));
+          "/train/monitor: monitor: accuracy needs a class head, but the model has none"));
   EXPECT_THAT(
       wrong_with(kPhotos +
                  "model: {kind: model.clip_vision}\nmemory: {kind: memory.policy, micro_batch: 4}\n"

@@ -101,7 +101,7 @@ TEST_F(GraphTest, TwoStagesForOnePortAreBothShown) {
   ASSERT_FALSE(result);
   const Diagnostic& error = result.errors().front();
   EXPECT_EQ(error.message, "the input port 'train' could take several outputs: a.train, b.train");
-  EXPECT_EQ(error.help, "say which: inputs: {train: a.train}");
+  EXPECT_EQ(error.help, "choose one: inputs: {train: a.train}");
   EXPECT_EQ(error.where.line, 5);
   ASSERT_EQ(error.notes.size(), 2u);
   EXPECT_EQ(error.notes[1].where.line, 3);
@@ -132,7 +132,7 @@ TEST_F(GraphTest, WrongTypeIsRefused) {
       errors("data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit, inputs: "
              "{train: model.model}}\n"),
       ElementsAre(
-          "4:42: E0404 'model.model' is a model, and the input port 'train' takes a dataset"));
+          "4:42: E0404 'model.model' is a model, but the input port 'train' takes a dataset"));
 }
 
 TEST_F(GraphTest, CycleIsShownAsAChain) {
@@ -212,9 +212,8 @@ TEST_F(GraphTest, ForeachThatExplodesIsRefusedBeforeItIsExpanded) {
   const std::string list = "[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]";
   std::string keys;
   for (const char key : std::string("abcdefghij")) keys += std::string(1, key) + ": " + list + ", ";
-  EXPECT_THAT(
-      errors("data: {kind: data.one, foreach: {" + keys + "}}\n"),
-      ElementsAre("2:33: E0406 foreach makes more than 1000 nodes | give it shorter lists"));
+  EXPECT_THAT(errors("data: {kind: data.one, foreach: {" + keys + "}}\n"),
+              ElementsAre("2:33: E0406 foreach creates more than 1000 nodes | shorten its lists"));
 }
 
 TEST_F(GraphTest, ItemsOfOneNameAreRefused) {
@@ -240,11 +239,12 @@ TEST_F(GraphTest, NamesOfNodesAreAtMost120Letters) {
 }
 
 TEST_F(GraphTest, ForeachIntoASinglePortIsAmbiguous) {
-  EXPECT_THAT(errors("data: {kind: data.one, foreach: {a: [1, 2]}}\nmodel: {kind: "
-                     "model.net}\ntrain: {kind: train.fit}\n"),
-              ElementsAre("4:1: E0402 the input port 'train' could take several outputs: "
-                          "data.1.train, data.2.train | "
-                          "give this stage the same foreach, or use a kind whose port takes many"));
+  EXPECT_THAT(
+      errors("data: {kind: data.one, foreach: {a: [1, 2]}}\nmodel: {kind: "
+             "model.net}\ntrain: {kind: train.fit}\n"),
+      ElementsAre("4:1: E0402 the input port 'train' could take several outputs: "
+                  "data.1.train, data.2.train | "
+                  "give this stage the same foreach, or use a kind with a port that takes many"));
 }
 
 TEST_F(GraphTest, AddingAStageShiftsNoOthersSeed) {

@@ -156,7 +156,7 @@ TEST_F(LegalityTest, LayersThatMixSamplesGetNoSingleOne) {
     return ElementsAre("/train/batch_size 4:" + std::string(column) +
                        ": batch_size 1 gives 'train' one sample at a time, but layers of 'model' "
                        "mix the samples of a "
-                       "batch (BatchNorm): there is no other to normalise it by" +
+                       "batch (BatchNorm) and need at least two" +
                        help);
   };
   EXPECT_THAT(errors("normed", "", "samples, batch_size: 1"), alone("42"));
@@ -171,8 +171,9 @@ TEST_F(LegalityTest, LayersThatMixSamplesGetNoSingleOne) {
 
 TEST_F(LegalityTest, ALossThatComparesSamplesGetsNoSingleOne) {
   EXPECT_THAT(errors("plain", "", "pairs, batch_size: 1"),
-              ElementsAre("/train/batch_size 4:40: a batch of 1 gives the loss of 'train' nothing "
-                          "to compare a sample with: it is always 0 | set batch_size: 2 or more"));
+              ElementsAre("/train/batch_size 4:40: with a batch of 1, the loss of 'train' has "
+                          "nothing to compare a sample with and is always 0 | set batch_size: 2 or "
+                          "more"));
   EXPECT_THAT(
       errors("plain", ", two_pass: on", "pairs, batch_size: 1, gradient_accumulation_steps: 4"),
       IsEmpty());

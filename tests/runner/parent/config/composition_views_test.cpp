@@ -61,7 +61,7 @@ TEST_F(CompositionViews, TreeShowsWhatWasChosen) {
 }
 
 TEST_F(CompositionViews, FoldersThatAreNotThereAreMarked) {
-  EXPECT_EQ(search_path_text(composer->configs()), "experiments    (not there)\nrecipes\n");
+  EXPECT_EQ(search_path_text(composer->configs()), "experiments    (missing)\nrecipes\n");
   EXPECT_EQ(search_path_json(composer->configs())[1].dump(),
             R"({"folder":"recipes","exists":true})");
 }

@@ -143,7 +143,7 @@ TEST(Override, ArgumentsAreChecked) {
   EXPECT_EQ(said("a=range(1,start=3)"),
             "override 1:1:17: error[E0230]: range() is given 'start' twice");
   EXPECT_EQ(said("a=choice()"), "override 1:1:3: error[E0230]: choice() needs at least one value");
-  EXPECT_EQ(said("a=choice(null)"), "override 1:1:10: error[E0230]: choice() does not take null");
+  EXPECT_EQ(said("a=choice(null)"), "override 1:1:10: error[E0230]: choice() does not accept null");
   EXPECT_EQ(said("a=sort(b,1)"), "override 1:1:10: error[E0230]: 1 and \"b\" have no order");
   EXPECT_EQ(said("a=sort(1,2,reverse=1)"),
             "override 1:1:20: error[E0230]: reverse= takes true or false, but this is 1");
@@ -189,7 +189,7 @@ TEST(Override, ZipSetsSeveralKeysARow) {
   EXPECT_THAT(errors_of("n=zip(a=[1,2],b=[1])"),
               testing::HasSubstr("'b' has 1 values and 'a' has 2"));
   EXPECT_THAT(errors_of("n=zip(a=1)"), testing::HasSubstr("the values of 'a' are not a list"));
-  EXPECT_THAT(errors_of("+n=zip(a=[1])"), testing::HasSubstr("zip() needs its own name before it"));
+  EXPECT_THAT(errors_of("+n=zip(a=[1])"), testing::HasSubstr("zip() needs a name before it"));
 }
 
 TEST(Override, CastsConvertAsPythonDoes) {
@@ -204,7 +204,7 @@ TEST(Override, CastsConvertAsPythonDoes) {
   EXPECT_THAT(errors_of("a=int('3.5')"), testing::HasSubstr("int() cannot convert \"3.5\""));
   EXPECT_THAT(errors_of("a=int(inf)"), testing::HasSubstr("int() cannot convert inf"));
   EXPECT_THAT(errors_of("a=bool(yes)"),
-              testing::HasSubstr("of strings it accepts only true and false"));
+              testing::HasSubstr("the only strings it accepts are true and false"));
   EXPECT_EQ(texts(override_of("a=int(choice(1.5,2.5))").sweep->choices),
             (std::vector<std::string>{"1", "2"}));
 }

@@ -33,7 +33,7 @@ TEST_F(ProvenanceTest, WritesAreListedInTheirOrder) {
   override("train.epochs=9");
   override("train.epoch=1");
   EXPECT_EQ(explained("train.epochs"),
-            "train.epochs: not there\n"
+            "train.epochs: not set\n"
             "  a.yaml:2                     50\n"
             "  c.yaml:1                     8\n"
             "  override 'train.epochs=9'    9    <- this one is used\n");
@@ -55,7 +55,7 @@ TEST_F(ProvenanceTest, WhatWritesTheMappingAroundItCounts) {
   override("train.optimizer={lr: 3}");
   override("~train");
   EXPECT_EQ(explained("train.optimizer.lr"),
-            "train.optimizer.lr: not there\n"
+            "train.optimizer.lr: not set\n"
             "  a.yaml:1                              1\n"
             "  b.yaml:1                              null\n"
             "  override 'train.optimizer={lr: 3}'    3\n"

@@ -113,7 +113,7 @@ TEST_F(TrialListTest, AliasOfSeveralKeysSweepsThemTogether) {
 }
 
 TEST_F(TrialListTest, AliasOfSeveralKeysTakesOnlyValuesThatCanBeListed) {
-  EXPECT_THAT(jobs({"mixed=on,of"}), ElementsAre("'mixed' does not take the value 'of'"));
+  EXPECT_THAT(jobs({"mixed=on,of"}), ElementsAre("'mixed' does not accept the value 'of'"));
   EXPECT_THAT(jobs({"both=interval(0,1)"}),
               ElementsAre("'both' sets several keys, so its values must be listed"));
 }
@@ -164,7 +164,7 @@ TEST_F(TrialListTest, NoCombinationIsDrawnTwice) {
   const auto all = drawn(12, {"a=1,2,3", "b=int(interval(1,5))"});
   EXPECT_THAT(all, testing::UnorderedElementsAreArray(jobs({"a=1,2,3", "b=range(1,5)"})));
   EXPECT_THAT(drawn(13, {"a=1,2,3", "b=int(interval(1,5))"}),
-              ElementsAre("sweep.samples is 13, and there are 12 combinations to draw from"));
+              ElementsAre("sweep.samples is 13, but there are only 12 combinations to draw from"));
 }
 
 TEST_F(TrialListTest, LogarithmsAreDrawnEvenly) {

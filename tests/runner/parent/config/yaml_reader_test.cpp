@@ -73,7 +73,7 @@ TEST(YamlReader, UnknownTagIsRefused) {
             "a.yaml:1:4: error[E0104]: unknown tag '!python/object'\n"
             "  1 | a: !python/object 1\n"
             "    |    ^\n"
-            "  help: remove the tag; !!str, !!int, !!float, !!bool and !!null are understood\n");
+            "  help: remove the tag; !!str, !!int, !!float, !!bool and !!null are supported\n");
   EXPECT_THAT(read("a: !!set {x}\n"), testing::HasSubstr("error[E0104]"));
   EXPECT_THAT(read("a: !!binary aGk=\n"),
               testing::HasSubstr("error[E0104]: unknown tag '!!binary'"));
@@ -149,7 +149,7 @@ TEST(YamlReader, ValuesOfAFileAreCounted) {
     return text + "]";
   };
   EXPECT_THAT(read(list(99'999)), testing::StartsWith("[1,"));  // and the list itself
-  EXPECT_THAT(read(list(100'000)), testing::HasSubstr("the file holds more than 100000 values"));
+  EXPECT_THAT(read(list(100'000)), testing::HasSubstr("the file contains more than 100000 values"));
 }
 
 TEST(YamlReader, AliasesOfALongTextAreBounded) {
@@ -172,9 +172,10 @@ TEST(YamlReader, InvalidUtf8NamesTheByte) {
 }
 
 TEST(YamlReader, ControlCharacterDoesNotEndTheFile) {
-  EXPECT_THAT(read("a: 1\n\x04"
-                   "b: 2\n"),
-              testing::StartsWith("a.yaml:2:1: error[E0101]: a control character\n"));
+  EXPECT_THAT(
+      read("a: 1\n\x04"
+           "b: 2\n"),
+      testing::StartsWith("a.yaml:2:1: error[E0101]: the file contains a control character\n"));
   EXPECT_THAT(read(std::string("a: 1\0b", 6)), testing::HasSubstr("a control character"));
 }
 

@@ -189,7 +189,7 @@ TEST_F(LockFolderTest, LinkIsRefused) {
 
 TEST_F(LockFolderTest, ThatCannotBeMadeIsRefused) {
   EXPECT_EQ(refusal(temporary_.path() / "none" / "locks"),
-            "the folder for locks 'HERE/none/locks' cannot be made: No such file or directory");
+            "the folder for locks 'HERE/none/locks' cannot be created: No such file or directory");
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ TEST(DeviceModel, EveryGenerationSinceTwentyIsThere) {
 
 TEST(DeviceModel, AWordOfSeveralAsksWhich) {
   EXPECT_EQ(found("A100"),
-            "'A100' names several GPUs | say which: NVIDIA A100 40GB, NVIDIA A100 80GB");
+            "'A100' names several GPUs | name one of them: NVIDIA A100 40GB, NVIDIA A100 80GB");
 }
 
 TEST(DeviceModel, AnUnknownOneSuggestsTheNearest) {

@@ -58,7 +58,7 @@ TEST_F(TakeDeviceTest, DriverThatCannotBeAskedLeavesCudaToCuda) {
                   .has_driver = true};
   wish_.select = "cuda:1";
   EXPECT_EQ(told(take(12)), "taken: cuda:1");
-  EXPECT_THAT(machine_.said, ElementsAre("device: cuda:1 as CUDA finds it, unchecked: the NVIDIA "
+  EXPECT_THAT(machine_.said, ElementsAre("device: cuda:1, which could not be checked: the NVIDIA "
                                          "driver cannot be queried: no such file"));
   wish_.select = "auto";
   EXPECT_EQ(told(take(12)), "taken: cpu");
@@ -70,10 +70,11 @@ TEST_F(TakeDeviceTest, DriverThatIsTooOldIsNamed) {
   machine_.now.driver = "535.104.05";
   wish_.select = "cuda";
   const auto refused = take(12);
-  EXPECT_EQ(told(refused),
-            "device 'cuda' is not available: the NVIDIA driver 535.104.05 is too old: it runs CUDA "
-            "up to 12.2, and "
-            "LibTorch here needs 13.0");
+  EXPECT_EQ(
+      told(refused),
+      "device 'cuda' is not available: the NVIDIA driver 535.104.05 is too old: it supports CUDA "
+      "up to 12.2, and "
+      "LibTorch here needs 13.0");
   EXPECT_EQ(help(refused), "update the NVIDIA driver, or use device=cpu");
   wish_.select = "auto";
   EXPECT_EQ(told(take(12)), "taken: cpu");
@@ -206,7 +207,7 @@ TEST_F(TakeDeviceTest, NamedGpuIsObeyedWhoeverElseIsThere) {
   EXPECT_FALSE(taken->is_only_visible);
   EXPECT_EQ(taken->device->index, 1);
   EXPECT_THAT(machine_.said,
-              ElementsAre("device: another run of yours has GPU 1 (NVIDIA A100 80GB) as well"));
+              ElementsAre("device: another run of yours is using GPU 1 (NVIDIA A100 80GB) too"));
 }
 
 TEST_F(TakeDeviceTest, NamedGpuKeepsAutoAway) {

@@ -37,7 +37,7 @@ TEST(PythonEntry, NamesAnAttributeOfAFile) {
 }
 
 TEST(PythonEntry, SaysWhatIsWrongWithItsText) {
-  const std::string no_parts = "it is not a module or file, a colon and a name in it";
+  const std::string no_parts = "it does not have the form module:name or file.py:name";
   for (const std::string text : {"", ":", "timm", "timm:", ":make"})
     EXPECT_EQ(refusal(text), "'" + text + "' names no Python code: " + no_parts);
   EXPECT_EQ(refusal("timm:2x"), "'timm:2x' names no Python code: '2x' is not a name in Python");

@@ -53,14 +53,14 @@ TEST_F(InputRecord, ContentsOfTheSameSizeAreSeen) {
   const auto time = fs::last_write_time(file);
   folder_.write("photos/cat/1.jpg", "eno");
   fs::last_write_time(file, time);
-  EXPECT_EQ(change_since(before), "has the same files with other contents");
+  EXPECT_EQ(change_since(before), "has the same files with different contents");
 }
 
 TEST_F(InputRecord, NewRenamedAndMissingFilesAreSeen) {
   const ordered_json before = look();
   fs::rename(folder_ / "photos/cat/1.jpg", folder_ / "photos/dog/1.jpg");
   EXPECT_EQ(change_since(before),
-            "has other files: 2 files with 6 B as before, with other names or sizes");
+            "has other files: 2 files with 6 B as before, with different names or sizes");
   folder_.write("photos/dog/3.jpg", "three");
   EXPECT_EQ(change_since(before), "was 2 files with 6 B and is now 3 files with 11 B");
   fs::remove_all(folder_ / "photos");
@@ -74,9 +74,9 @@ TEST_F(InputRecord, LargeInputsAreKnownByTheirTimes) {
   EXPECT_EQ(change_since(before), "") << "one of both records is enough to be without contents";
   const fs::path file = folder_ / "photos/cat/1.jpg";
   fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(1));
-  EXPECT_EQ(
-      change_since(before, 5),
-      "may have changed: its files have other times, and the record does not hold their contents");
+  EXPECT_EQ(change_since(before, 5),
+            "may have changed: its files have different times, and the record has no digest of "
+            "their contents");
 }
 
 TEST_F(InputRecord, WhatRunsLeaveAndWhatIsHiddenIsNoInput) {

@@ -52,7 +52,7 @@ TEST(RecordChanges, AllThatBearsOnBitsIsNamed) {
       ElementsAre(
           "the build was 0.1.0-ab and is now 0.1.0-cd", "the LibTorch was 2.11.0 and is now 2.12.0",
           "the processor was EPYC and is now Xeon",
-          "the processor lacks avx512f and has in addition amx_bf16: kernels may round otherwise",
+          "the processor lacks avx512f and also has amx_bf16: kernels may round differently",
           "the device was cpu and is now cuda:0", "the number of threads was 2 and is now 4",
           "the variable MKL_NUM_THREADS was not set and is now 1",
           "the variable OMP_NUM_THREADS was 2 and is now not set"));
@@ -66,7 +66,7 @@ TEST(RecordChanges, ChangedInputIsAnotherResult) {
       R"({"/data/root": {"files": 1, "bytes": 2, "names": "x", "contents": "z"}})");
   const auto changes = environment_changes(before, now);
   EXPECT_THAT(texts(changes),
-              ElementsAre("WHOLE the input /data/root has the same files with other contents"));
+              ElementsAre("WHOLE the input /data/root has the same files with different contents"));
   ASSERT_FALSE(changes.empty());
   EXPECT_EQ(changes.front().pointer, "/data/root");
   now.erase("inputs");
@@ -112,7 +112,7 @@ TEST(RecordChanges, KindOfAnotherVersionIsAnotherResult) {
                     {"id": "train.1", "kind": "train.supervised", "version": 1}, 7, {"id": "x"}]})");
   EXPECT_THAT(texts(kind_changes(record, graph)),
               ElementsAre("WHOLE 'train.supervised' had version 1 and now has version 2, which "
-                          "gives the same options another meaning"));
+                          "changes the meaning of the same options"));
   for (Node& node : graph.nodes) node.version = 1;
   EXPECT_THAT(kind_changes(record, graph), IsEmpty());
 }

@@ -267,7 +267,7 @@ TEST_F(RunFolderTest, ReopenedTheLogKeepsItsLimit) {
   for (int i = 0; i < 9; ++i) folder.log().write({.text = "0123456"});
   EXPECT_EQ(base_.read("run/log.txt"),
             "     0.000  info   0123456\n     0.000  info   0123456\n"
-            "… the log has reached its limit of 60 B: what follows is dropped\n");
+            "… the log has reached its limit of 60 B: later lines are dropped\n");
 }
 
 TEST_F(RunFolderTest, TrainingBeganWhereItsRecordedFirstEpochDid) {

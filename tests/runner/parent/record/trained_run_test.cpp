@@ -70,8 +70,8 @@ TEST_F(TrainedRun, FolderNamesOneCheckpoint) {
                 one);
   add("train.1", "train.supervised");
   EXPECT_EQ(error(one),
-            "E0501 --checkpoint names one checkpoint, and the run has several trainings: 'train', "
-            "'train.1' | "
+            "E0501 --checkpoint names one checkpoint, and the run has several training nodes: "
+            "'train', 'train.1' | "
             "--checkpoint best and --checkpoint latest apply to all of them");
 }
 
@@ -106,11 +106,12 @@ TEST(ChosenTraining, IsTheOnlyOneOrTheOneNamed) {
   EXPECT_EQ(chosen({{"train", {}}}, ""), "train");
   EXPECT_EQ(chosen({{"train.0", {}}, {"train.1", {}}}, "train.1"), "train.1");
   EXPECT_EQ(chosen({{"train.0", {}}, {"train.1", {}}}, ""),
-            "E0501 the run has several trainings: 'train.0', 'train.1' | name one: --node train.0");
+            "E0501 the run has several training nodes: 'train.0', 'train.1' | name one: --node "
+            "train.0");
   EXPECT_EQ(chosen({{"train", {}}}, "tran"),
-            "E0501 the run has no training 'tran' | did you mean 'train'?");
+            "E0501 the run has no training node 'tran' | did you mean 'train'?");
   EXPECT_EQ(chosen({{"train", {}}}, "model"),
-            "E0501 the run has no training 'model' | it has 'train'");
+            "E0501 the run has no training node 'model' | it has 'train'");
 }
 
 TEST_F(TrainedRun, HasWeightsWhereEachOfItsTrainingsHasSavedSome) {

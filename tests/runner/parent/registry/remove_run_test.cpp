@@ -83,7 +83,7 @@ TEST_F(RemoveRun, RefusesWhatIsNoRun) {
             "E0806 '" + path + "/outputs' has no record of a run, so it is not removed");
   EXPECT_EQ(refusal(folder_ / "absent"), "E0806 there is no folder '" + path + "/absent'");
   EXPECT_EQ(refusal(folder_ / "outputs/x/../run"),
-            "E0501 '" + path + "/outputs/x/../run' has '..' in it");
+            "E0501 '" + path + "/outputs/x/../run' contains '..'");
   fs::create_directory_symlink(folder_ / "outputs/run", folder_ / "link");
   EXPECT_EQ(refusal(folder_ / "link"),
             "E0806 '" + path + "/link' is a link or a file, not a folder");

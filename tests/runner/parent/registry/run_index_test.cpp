@@ -196,7 +196,7 @@ TEST_F(RunIndexTest, AnotherVersionIsMadeAnew) {
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_EQ(warnings_[0].severity, Severity::kWarning);
   EXPECT_EQ(warnings_[0].message, "the index of the runs in '" + root().string() +
-                                      "' is of version 7, not 2, and will be rebuilt: '" +
+                                      "' has version 7, not 2, and will be rebuilt: '" +
                                       file.string() + "'");
   EXPECT_THAT(folders(), ElementsAre("a"));
   EXPECT_EQ(warnings_.size(), 1u);

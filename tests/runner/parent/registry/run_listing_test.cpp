@@ -159,7 +159,7 @@ TEST_F(RunListingTest, TellsOfRunsThatAreGoneOrDamaged) {
   EXPECT_THAT(names(list()), ElementsAre("b", "c"));
   ASSERT_EQ(warnings_.size(), 2u);
   EXPECT_EQ(warnings_[0].message,
-            "a run is no longer there: '" + (folder_ / "outputs/a").string() + "'");
+            "a run no longer exists: '" + (folder_ / "outputs/a").string() + "'");
   EXPECT_THAT(warnings_[1].message, HasSubstr("outputs/b' is damaged: "));
   warnings_.clear();
   EXPECT_THAT(names(list()), ElementsAre("b", "c"));

@@ -50,10 +50,11 @@ TEST(DataSurvey, PatientsAndNamesThatTellNoneAreCounted) {
   EXPECT_THAT(data_survey_text(survey), testing::HasSubstr("; 2 patients\n"));
   survey["without_patient"] = 1;
   EXPECT_THAT(data_survey_text(survey),
-              testing::HasSubstr("; 2 patients; 1 name gives no patient\n"));
+              testing::HasSubstr("; 2 patients; 1 name without a patient\n"));
   survey["patients"] = 0;
   survey["without_patient"] = 5;
-  EXPECT_THAT(data_survey_text(survey), testing::HasSubstr("median 6; 5 names give no patient\n"));
+  EXPECT_THAT(data_survey_text(survey),
+              testing::HasSubstr("median 6; 5 names without a patient\n"));
 }
 
 TEST(DataSurvey, CopiesInTwoPartsAreAnErrorUnlessTheRecipeSaysWhatBecomesOfThem) {

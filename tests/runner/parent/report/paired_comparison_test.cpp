@@ -64,9 +64,9 @@ TEST(PairedComparison, WhatCannotBePairedIsSaid) {
   EXPECT_EQ(refusal(row("b", {0.5, 0.25})),
             "'b' was evaluated over 2 episodes, too few to test a difference");
   EXPECT_EQ(refusal(row("b", accuracies(0), "other")),
-            "'b' was evaluated over other episodes than 'a'");
+            "'b' was evaluated over different episodes than 'a'");
   EXPECT_EQ(refusal(row("b", std::vector<double>(50, 0.5))),
-            "'b' was evaluated over other episodes than 'a'");
+            "'b' was evaluated over different episodes than 'a'");
 }
 
 }  // namespace

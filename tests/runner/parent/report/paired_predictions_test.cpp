@@ -127,11 +127,11 @@ TEST_F(PairedRuns, SamplesArePairedByName) {
 
 TEST_F(PairedRuns, OtherSamplesAreRefused) {
   EXPECT_EQ(refusal(kBase, "name,label,predicted\nx.jpg,cat,cat\nz.jpg,dog,dog\n"),
-            "'b' was evaluated on other samples than 'a': 'y,1.jpg' is in only one of them");
+            "'b' was evaluated on different samples than 'a': 'y,1.jpg' is in only one of them");
   EXPECT_EQ(refusal(kBase, "name,label,predicted\nx.jpg,cat,cat\n"),
-            "'b' was evaluated on other samples than 'a': there are 1 and 2");
+            "'b' was evaluated on different samples than 'a': there are 1 and 2");
   EXPECT_EQ(refusal(kBase, "name,label,predicted\nx.jpg,dog,cat\n\"y,1.jpg\",dog,dog\n"),
-            "'b' was evaluated on other samples than 'a': 'x.jpg' is labelled 'dog' in one and "
+            "'b' was evaluated on different samples than 'a': 'x.jpg' is labelled 'dog' in one and "
             "'cat' in the other");
 }
 
@@ -143,7 +143,7 @@ TEST_F(PairedRuns, FilesThatSayNothingAreNamed) {
             "'/b/nodes/evaluate/predictions.csv' cannot be used: its row 2 has 2 fields, not 3");
   std::filesystem::remove_all(folder_ / "b");
   EXPECT_EQ(refusal(kBase, ""),
-            "there is no '/b/nodes/evaluate/predictions.csv', so that run cannot be paired");
+            "there is no '/b/nodes/evaluate/predictions.csv', so the run cannot be paired");
 }
 
 }  // namespace

@@ -50,9 +50,8 @@ std::size_t count(const std::string& text, const std::string& part) {
 TEST(TrainingPicture, HasLossOnTheLeftAndAccuracyOnTheRight) {
   const std::string svg = draw_training(history({2, 1}, {0.25, 0.5}), "a <run>");
   EXPECT_THAT(svg, HasSubstr(">Training of a &lt;run&gt;</title>"));
-  EXPECT_THAT(svg, HasSubstr("2 epochs; loss of training from 2.000 to 1.000, of validation 2.500 "
-                             "to 1.500, accuracy of "
-                             "validation 25.0 % to 50.0 %</desc>"));
+  EXPECT_THAT(svg, HasSubstr("2 epochs; training loss from 2.000 to 1.000, validation loss 2.500 "
+                             "to 1.500, validation accuracy 25.0 % to 50.0 %</desc>"));
   EXPECT_EQ(count(svg, "<polyline class=\"line "),
             5u);  // two losses, an accuracy, two lines of the legend
   EXPECT_THAT(svg, HasSubstr(">accuracy, %</text>"));
@@ -82,13 +81,11 @@ TEST(ConfusionPicture, NamesTheClassesUpToTwenty) {
 
 TEST(ConfusionPicture, CellIsAsDarkAsItsShareOfTheRow) {
   const std::string svg = draw_confusion(evaluation(2), "run");
-  EXPECT_THAT(
-      svg,
-      HasSubstr(
-          " fill-opacity=\"0.75\"><title>class0&lt; taken for class1&lt;: 3 times</title></rect>\n"
-          "<text class=\"small inverse\""));
-  EXPECT_THAT(svg, HasSubstr("<title>class1&lt; taken for class1&lt;: once</title>"));
-  EXPECT_THAT(svg, Not(HasSubstr("class1&lt; taken for class0&lt;")));
+  EXPECT_THAT(svg, HasSubstr(" fill-opacity=\"0.75\"><title>class0&lt; predicted as class1&lt;: 3 "
+                             "times</title></rect>\n"
+                             "<text class=\"small inverse\""));
+  EXPECT_THAT(svg, HasSubstr("<title>class1&lt; predicted as class1&lt;: once</title>"));
+  EXPECT_THAT(svg, Not(HasSubstr("class1&lt; predicted as class0&lt;")));
 }
 
 TEST(RocPicture, NamesEachCurveWithItsArea) {

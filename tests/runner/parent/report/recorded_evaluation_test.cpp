@@ -115,7 +115,7 @@ TEST_F(RecordedEvaluationTest, DamageIsNamed) {
   EXPECT_EQ(with("/per_class", json::object()),
             "metrics.json' is damaged: it has a 'per_class' that is not a list");
   EXPECT_EQ(with("/per_class/0/class", 1),
-            "metrics.json' is damaged: it has a 'class' that is not a text");
+            "metrics.json' is damaged: it has a 'class' that is not a string");
   EXPECT_EQ(with("/confusion_matrix/0", {1, 2, 3}),
             "metrics.json' is damaged: 'confusion_matrix' is not classes x classes");
   EXPECT_EQ(with("/confusion_matrix/0/1", 0.5),

@@ -81,7 +81,7 @@ TEST_F(ReproductionTest, OtherWeightsOfTheSameMetricsAreNotIdentical) {
   EXPECT_THAT(found.other_files, ElementsAre("train/checkpoints/best/model.safetensors"));
   EXPECT_FALSE(found.first);
   EXPECT_THAT(reproduction_text(found),
-              HasSubstr("first difference: none in the metrics\nfiles with other bytes: "
+              HasSubstr("first difference: none in the metrics\nfiles that differ: "
                         "train/checkpoints/best/model.safetensors\n"));
 }
 

@@ -92,10 +92,10 @@ TEST(RecipeChange, WhatTheSavedStateDoesNotFitIsRefused) {
   for (const bool force : {false, true}) {
     EXPECT_THAT(
         said({"seed=77", "train.batch_size=3"}, force),
-        ElementsAre(
-            "/train/batch_size: 'train.batch_size' was 32 and is now 3: the saved state does not "
-            "fit that",
-            "/seed: 'seed' was 42 and is now 77: the saved state does not fit that"));
+        ElementsAre("/train/batch_size: 'train.batch_size' was 32 and is now 3: the saved state is "
+                    "incompatible with this change",
+                    "/seed: 'seed' was 42 and is now 77: the saved state is incompatible with this "
+                    "change"));
     EXPECT_THAT(
         said({"train.optimizer.kind=adam"}, force).front(),
         testing::StartsWith(
@@ -120,11 +120,12 @@ TEST(ChangeOfTrained, ModelTrainingAndSeedStayAsTheyWere) {
   EXPECT_THAT(
       said_of_trained({"model.hidden_size=64", "train.epochs=9", "seed=77"}),
       testing::UnorderedElementsAre(
-          "/model/hidden_size: 'model.hidden_size' was 128 and is now 64: the trained weights do "
-          "not fit that",
-          "/train/epochs: 'train.epochs' was 8 and is now 9: the training is done, so that has no "
-          "effect on it",
-          "/seed: 'seed' was 42 and is now 77: the training is done, so that has no effect on it"));
+          "/model/hidden_size: 'model.hidden_size' was 128 and is now 64: the trained weights are "
+          "incompatible with this change",
+          "/train/epochs: 'train.epochs' was 8 and is now 9: the training is done, so this change "
+          "has no effect",
+          "/seed: 'seed' was 42 and is now 77: the training is done, so this change has no "
+          "effect"));
 }
 
 }  // namespace

@@ -325,7 +325,7 @@ TEST_F(RunTest, NextWorkerIsNotGivenOtherInputsOrCheckpoints) {
                   R"({"recipe_hash": "another", "seed": 3})");
   };
   EXPECT_EQ(run_script(killed), ExitCode::kBadRecipe);
-  EXPECT_THAT(err_.str(), HasSubstr("step-00000007' belongs to another training"));
+  EXPECT_THAT(err_.str(), HasSubstr("step-00000007' belongs to another training run"));
 }
 
 TEST_F(RunTest, InputsThatChangeWhileTheRunIsAtWorkFailItAndMarkItsRecord) {
@@ -723,9 +723,10 @@ TEST_F(RunTest, SecretsReachTheWorkerButNoRecord) {
 TEST_F(RunTest, SecretThatARecordDoesNotHoldMustBeGivenAgain) {
   graph_.nodes.at(0).options = Value{Value::List{{std::string("***"), {}}}, {}};
   EXPECT_EQ(run_script({"hello", "read", "finished:0"}), ExitCode::kBadRecipe);
-  EXPECT_THAT(err_.str(),
-              HasSubstr("error[E0213]: a secret, which the record does not store [/data/0]"));
-  EXPECT_THAT(err_.str(), HasSubstr("help: give it again as an override"));
+  EXPECT_THAT(
+      err_.str(),
+      HasSubstr("error[E0213]: this is a secret, which the record does not store [/data/0]"));
+  EXPECT_THAT(err_.str(), HasSubstr("help: enter it again as an override"));
   EXPECT_FALSE(fs::exists(folder_.path() / "run"));
 }
 

@@ -124,7 +124,7 @@ TEST(EditorSchema, UnknownGroupSuggestsNearest) {
   };
   EXPECT_EQ(help("trian"), "E0206 : there is no editor schema 'trian' (did you mean 'train'?)");
   EXPECT_EQ(help("zzz"),
-            "E0206 : there is no editor schema 'zzz' (there are recipe, data, train, "
+            "E0206 : there is no editor schema 'zzz' (available: recipe, data, train, "
             "sweep/launcher, train/optimizer)");
 }
 

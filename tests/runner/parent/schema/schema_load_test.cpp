@@ -50,11 +50,12 @@ TEST(SchemaLoad, KeywordOfWrongTypeIsRefused) {
 TEST(SchemaLoad, ReferenceThatGoesNowhereIsRefused) {
   EXPECT_THAT(
       refused(R"({"properties": {"a": {"$ref": "#/definitions/b"}}})"),
-      ElementsAre("/properties/a/$ref: schemas/a.schema.json: no schema is at '#/definitions/b'"));
+      ElementsAre(
+          "/properties/a/$ref: schemas/a.schema.json: there is no schema at '#/definitions/b'"));
   EXPECT_THAT(refused(R"({"$ref": "b.schema.json"})"),
-              ElementsAre("/$ref: schemas/a.schema.json: no schema is at 'b.schema.json'"));
+              ElementsAre("/$ref: schemas/a.schema.json: there is no schema at 'b.schema.json'"));
   EXPECT_THAT(refused(R"({"$ref": "#/%zz"})"),
-              ElementsAre("/$ref: schemas/a.schema.json: no schema is at '#/%zz'"));
+              ElementsAre("/$ref: schemas/a.schema.json: there is no schema at '#/%zz'"));
 }
 
 TEST(SchemaLoad, CirclesAreRefused) {
@@ -72,7 +73,7 @@ TEST(SchemaLoad, OtherNamesThatNothingReadsAreRefused) {
   EXPECT_THAT(refused(kKey, "recipe.schema.json"), IsEmpty());
   EXPECT_THAT(refused(kKey), ElementsAre("/properties/a/properties/b/x-other-names: "
                                          "schemas/a.schema.json: only keys of a recipe's own "
-                                         "mappings have other names"));
+                                         "mappings can have other names"));
 }
 
 TEST(SchemaLoad, InvalidDefaultIsRefused) {
@@ -103,7 +104,8 @@ TEST(SchemaLoad, IdIsTheFilesName) {
 TEST(SchemaLoad, FolderOfKindsWithoutFilesIsRefused) {
   EXPECT_THAT(
       refused(R"({"x-kinds": "train/optimizer"})"),
-      ElementsAre("/x-kinds: schemas/a.schema.json: no schema is in the folder 'train/optimizer'"));
+      ElementsAre(
+          "/x-kinds: schemas/a.schema.json: there is no schema in the folder 'train/optimizer'"));
 }
 
 TEST(SchemaLoad, TitleOfKindIsItsPath) {
@@ -121,8 +123,8 @@ TEST(SchemaLoad, PortTypeThatDoesNotExistIsRefused) {
               .files)),
       ElementsAre(
           "/x-inputs/data: schemas/train/fit.schema.json: no artifact has the type \"datasets\"",
-          "/x-inputs/m: schemas/train/fit.schema.json: a port does not take 'optional' like this",
-          "/x-outputs/out: schemas/train/fit.schema.json: a port does not take 'many' like this"));
+          "/x-inputs/m: schemas/train/fit.schema.json: a port does not accept 'optional' here",
+          "/x-outputs/out: schemas/train/fit.schema.json: a port does not accept 'many' here"));
 }
 
 TEST(SchemaLoad, KindTellsPortsVersionAndSummary) {
@@ -151,7 +153,7 @@ TEST(SchemaLoad, KindThatRunsPythonHasAnEntry) {
             "x-python": true, "type": "object", "additionalProperties": false,
             "properties": {"kind": {"const": "model.code"}}})"}})
                                .files)),
-      ElementsAre("/x-python: schemas/model/code.schema.json: a kind with x-python has an option "
+      ElementsAre("/x-python: schemas/model/code.schema.json: a kind with x-python needs an option "
                   "'entry' of type 'string'"));
 }
 

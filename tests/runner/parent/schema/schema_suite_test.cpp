@@ -23,7 +23,7 @@ constexpr int kTestsThatApply = 329;
 /// Does loading refuse the schema for a reason for which it should: it is outside our subset?
 bool is_outside_subset(const Diagnostic& error) {
   constexpr std::string_view kReasons[] = {"the validator does not support the keyword",
-                                           "no schema is at", "$id must be",
+                                           "there is no schema at", "$id must be",
                                            "only a file has an $id", "the default is not valid"};
   return std::ranges::any_of(kReasons, [&](std::string_view reason) {
     return error.message.find(reason) != error.message.npos;

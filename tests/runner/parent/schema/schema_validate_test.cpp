@@ -39,9 +39,8 @@ TEST(SchemaValidate, WrongTypeSaysWhatWasFound) {
 
 TEST(SchemaValidate, IntegerOfTooManyBitsIsNoString) {
   EXPECT_THAT(checked(R"({"type": "integer", "minimum": 0})", "12345678901234567890"),
-              ElementsAre("E0302 : expected an integer, got 12345678901234567890, which needs more "
-                          "than the 64 bits of an "
-                          "integer with a sign"));
+              ElementsAre("E0302 : expected an integer, got 12345678901234567890, which does not "
+                          "fit in a signed 64-bit integer"));
 }
 
 TEST(SchemaValidate, TypeThatQuotesWouldMendSaysSo) {

@@ -178,8 +178,8 @@ TEST_F(FollowTasks, TaskThatIsGoneIsHandedOverAgain) {
             ExitCode::kDone);
   EXPECT_THAT(submitted_, ElementsAre("sweep-1: 0 1", "sweep-2: 1"));
   EXPECT_EQ(sweep.trials()[1].attempts, 2);
-  EXPECT_THAT(err_.str(), HasSubstr("trial 1: its task is gone (NODE_FAIL); it is resubmitted, and "
-                                    "continues from its last checkpoint\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("trial 1: its task is gone (NODE_FAIL); it will be "
+                                    "resubmitted and continue from its last checkpoint\n"));
 }
 
 TEST_F(FollowTasks, TaskThatIsGoneAgainAndAgainIsGivenUp) {
@@ -281,7 +281,7 @@ TEST_F(FollowTasks, SilentQueueIsEnduredAsLongAsPatienceLasts) {
   EXPECT_EQ(follow(sweep, {[&] { begin(1, 0); }, [&] { finish(1, 0, 0); }}), ExitCode::kDone);
   EXPECT_THAT(
       err_.str(),
-      HasSubstr("Slurm does not answer (squeue: no answer); the trials' own files are followed\n"));
+      HasSubstr("Slurm does not answer (squeue: no answer); following the trials' own files\n"));
   std::filesystem::remove_all(folder_ / "0");
   EXPECT_EQ(follow(sweep, {}, {.patience = std::chrono::milliseconds(0)}),
             ExitCode::kDeviceUnavailable);

@@ -110,8 +110,8 @@ TEST_F(KubernetesLauncherTest, FolderThatPodsDoNotHaveIsRefused) {
   EXPECT_EQ(run("/elsewhere"), ExitCode::kDeviceUnavailable);
   EXPECT_EQ(err_.str(), "error[E0721]: '" + folder_.path().string() +
                             "' is not on the volume that pods mount at '/elsewhere'\n"
-                            "  help: set sweep.launcher.mount to a folder that holds both the "
-                            "sweep's folder and the one in which it was started\n");
+                            "  help: set sweep.launcher.mount to a folder that contains both the "
+                            "sweep's folder and the folder in which the sweep was started\n");
   EXPECT_EQ(out_.str(), "");
 }
 

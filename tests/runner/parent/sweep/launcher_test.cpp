@@ -56,9 +56,9 @@ TEST(Launcher, WhatSomebodyHasEditedIsChecked) {
           R"({"prefix": "a", "launcher": {"kind": "slurm", "options": ["--a=b\ntouch c"]}})"),
       HasSubstr("does not have the required form [/options/0]"));
   EXPECT_THAT(refusal_of(R"({"prefix": "a", "launcher": {"kind": "lsf"}})"),
-              HasSubstr("there is no launcher of its kind"));
+              HasSubstr("there is no launcher of that kind"));
   EXPECT_THAT(refusal_of(R"({"prefix": "a", "launcher": {"kind": 1}})"),
-              HasSubstr("there is no launcher of its kind"));
+              HasSubstr("there is no launcher of that kind"));
   for (const char* text : {"", "{", "[]", "{\"prefix\": 1, \"launcher\": {}}"})
     EXPECT_THAT(refusal_of(text), HasSubstr("it has no 'launcher' and 'prefix'")) << text;
 }

@@ -48,8 +48,8 @@ TEST_F(SlotMemoryTest, WhatRunsAtATimeMustFitTogether) {
             "2 trials at a time may need 17.00 GiB of the machine's memory, 16.00 GiB: the plans "
             "of trials 1, 2 together");
   EXPECT_EQ(errors[0].help,
-            "--slots 1 runs them one after another; smaller batches need less, and so do plans "
-            "that may choose within memory.budget=8192MiB (memory=auto)");
+            "--slots 1 runs them one after another; use smaller batches, or memory=auto with "
+            "memory.budget=8192MiB");
   EXPECT_EQ(memory_.fitting(3), 1);
 }
 
@@ -108,7 +108,7 @@ TEST_F(SlotMemoryTest, WhatCannotBePlannedIsSaidAndNotCounted) {
   add(2, "{need: 9, open: 'train.1: its data are made'}");
   EXPECT_THAT(memory_.check(3), IsEmpty());
   EXPECT_THAT(memory_.uncounted(), ElementsAre("trial 0 cannot be planned: there is no folder "
-                                               "'nowhere', and 1 more alike; that memory is "
+                                               "'nowhere', and 1 more like it; that memory is "
                                                "not counted",
                                                "trial 2 is planned except for a part: train.1: its "
                                                "data are made; that memory is not counted"));

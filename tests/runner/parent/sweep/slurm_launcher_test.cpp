@@ -133,9 +133,10 @@ TEST_F(SlurmLauncherTest, TrialsAreOneArray) {
 TEST_F(SlurmLauncherTest, TasksThatFailedWithoutAWordAreHandedOverAgain) {
   folder_.write("vanishes", "");
   EXPECT_EQ(run({{"resubmissions", 1}}), ExitCode::kSomeTrialsFailed);
-  EXPECT_THAT(err_.str(), AllOf(HasSubstr("Slurm job 8: 2 trials\n"),
-                                HasSubstr("trial 0: its task is gone (FAILED); it is resubmitted"),
-                                testing::EndsWith("trial 1: its task is gone (FAILED)\n")));
+  EXPECT_THAT(err_.str(),
+              AllOf(HasSubstr("Slurm job 8: 2 trials\n"),
+                    HasSubstr("trial 0: its task is gone (FAILED); it will be resubmitted"),
+                    testing::EndsWith("trial 1: its task is gone (FAILED)\n")));
   std::filesystem::remove(folder_ / "vanishes");
   EXPECT_EQ(run(), ExitCode::kDone);
 }
@@ -167,11 +168,9 @@ TEST_F(SlurmLauncherTest, RefusedArrayIsToldInSlurmsWords) {
   EXPECT_EQ(
       err_.str(),
       "error[E0721]: sbatch refused the trials: sbatch: error: invalid partition specified: gpu\n"
-      "  help: correct '" +
+      "  help: edit sweep.launcher in '" +
           (sweep() / "launch/launcher.json").string() +
-          "', where sweep.launcher is kept (`gpus: 0` for a cluster without GPUs), and continue "
-          "with `retort "
-          "sweep resume " +
+          "' (`gpus: 0` for a cluster without GPUs), and continue with `retort sweep resume " +
           sweep().string() + "`\n");
 }
 

@@ -208,7 +208,7 @@ TEST_F(SweepJournalTest, WhatIsNoneIsRefusedWithItsLine) {
   }
   set_text(R"({"sweep":2})"
            "\n");
-  EXPECT_THAT(refusal().message, HasSubstr("its first line is of another version"));
+  EXPECT_THAT(refusal().message, HasSubstr("its first line has another version"));
   set_text(
       R"({"sweep":1,"recipe":"a","overrides":[],"folder":"/","trials":[{"number":1,"hash":"","settings":[]}]})"
       "\n");

@@ -51,7 +51,7 @@ TEST_F(TaskNeedsTest, LargestPlanDecides) {
             "case $2 in */1.yaml) bytes=5000;; *) bytes=3000;; esac\n"
             "echo \"{\\\"result\\\": {\\\"run_peak\\\": {\\\"needed\\\": $bytes}}}\"");
   EXPECT_EQ(asked.memory_bytes, (std::int64_t{1} << 30) + 5000);
-  EXPECT_EQ(err_.str(), "memory of a task: 1.00 GiB, by the plans of 3 of 3 trials\n");
+  EXPECT_EQ(err_.str(), "memory of a task: 1.00 GiB, from the plans of 3 of 3 trials\n");
 }
 
 TEST_F(TaskNeedsTest, TheRanksOfATrialShareItsMachines) {

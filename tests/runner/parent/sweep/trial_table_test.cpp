@@ -95,7 +95,7 @@ TEST(TrialTable, SilentRunSaysSo) {
   EXPECT_EQ(run_line(silent),
             "running, silent for 0:05:00  train  epoch 2/10  validation/accuracy 0.8125  29 MiB  "
             "ETA 0:01:02");
-  EXPECT_EQ(run_line({}), "not begun");
+  EXPECT_EQ(run_line({}), "not started");
 }
 
 TEST(TrialTable, RunKnowsThatItHasFinishedBeforeTheJournalDoes) {

@@ -42,7 +42,7 @@ TEST(Fault, TextThatIsNoneIsRefused) {
   for (const char* text :
        {"write", "write:", "write:0", "write:-1", "write:1x", "write:99999999999999999999"}) {
     EXPECT_EQ(refusal(text), std::string("RETORT_FAULT '") + text +
-                                 "': the number of the call, from 1, must follow the first colon");
+                                 "': a call number of at least 1 must follow the first colon");
   }
 }
 

@@ -324,7 +324,7 @@ TEST_F(LeaseTest, WhereThereIsNeitherLockNorLeaseWorkIsRefused) {
   const auto refused = FolderLock::take(folder_.path(), kBusy);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.errors()[0].code, ErrorCode::kCannotWrite);
-  EXPECT_EQ(refused.errors()[0].message, "cannot make a lease in '" + folder_.path().string() +
+  EXPECT_EQ(refused.errors()[0].message, "cannot create a lease in '" + folder_.path().string() +
                                              "': Read-only file system; its file system has no "
                                              "locks either (flock: No locks available)");
   EXPECT_THAT(refused.errors()[0].help, HasSubstr("use a folder on another file system"));
@@ -336,7 +336,7 @@ TEST_F(LeaseTest, ThatALimitOfTheSystemKeepsAwayNamesTheLimit) {
   const auto refused = FolderLock::take(folder_.path(), kBusy);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.errors()[0].message,
-            "no more files can be open at a time (a lease in '" + folder_.path().string() + "')");
+            "too many files are open (a lease in '" + folder_.path().string() + "')");
   EXPECT_EQ(refused.errors()[0].help, "raise the limit of open files: `ulimit -n 1024`");
 }
 

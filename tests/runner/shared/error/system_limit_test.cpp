@@ -20,7 +20,7 @@ std::string told_of_system(std::errc error) {
 
 TEST(Unexpected, LimitOfTheSystemIsNoBugOfOurs) {
   EXPECT_EQ(told_of_system(std::errc::too_many_files_open),
-            "E0801: no more files can be open at a time (fork: Too many open files) | raise the "
+            "E0801: too many files are open (fork: Too many open files) | raise the "
             "limit of open files: "
             "`ulimit -n 1024`");
   EXPECT_EQ(
@@ -28,8 +28,8 @@ TEST(Unexpected, LimitOfTheSystemIsNoBugOfOurs) {
       "E0703: the system cannot start more processes or threads (fork: Resource temporarily "
       "unavailable) | end others, or raise the limit: `ulimit -u`, or pids.max of the container");
   EXPECT_EQ(told_of_system(std::errc::not_enough_memory),
-            "E0706: the system has no more memory to give (fork: Cannot allocate memory) | end "
-            "other programs, or raise the limit: `ulimit -v`, or that of the container");
+            "E0706: the system is out of memory (fork: Cannot allocate memory) | end "
+            "other programs, or raise the limit: `ulimit -v`, or the container's limit");
   EXPECT_EQ(told_of_system(std::errc::no_space_on_device),
             "E0804: fork: No space left on device | free up space, then run again");
   EXPECT_EQ(unexpected(std::bad_alloc()).code, ErrorCode::kOutOfMemory);

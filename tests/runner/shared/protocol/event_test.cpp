@@ -79,7 +79,7 @@ TEST(Event, WhatIsNotAnEventIsRefused) {
   EXPECT_EQ(why_refused(R"({"event":"say")"), "not JSON");
   EXPECT_EQ(why_refused("[1]"), "an event is not a JSON object");
   EXPECT_EQ(why_refused("{}"), "an event has no 'event'");
-  EXPECT_EQ(why_refused(R"({"event":3})"), "an event has a 'event' that is not a text");
+  EXPECT_EQ(why_refused(R"({"event":3})"), "an event has a 'event' that is not a string");
   EXPECT_EQ(why_refused(R"({"event":"dance"})"), "unknown event 'dance'");
   EXPECT_EQ(why_refused(R"({"event":"log","level":"loud","node":"","line":"a"})"),
             "unknown level 'loud'");

@@ -52,8 +52,7 @@ TEST_F(FinishedNodeTest, MissesAFileThatIsGoneOrOfAnotherSize) {
 
 TEST_F(FinishedNodeTest, MissesAFileOfTheSameSizeThatIsDamaged) {
   folder_.write("metrics.json", "[]");
-  EXPECT_EQ(missing(),
-            "'" + path("metrics.json") + "' is not what was written: its SHA-256 differs");
+  EXPECT_EQ(missing(), "'" + path("metrics.json") + "' does not match its recorded SHA-256");
 }
 
 TEST_F(FinishedNodeTest, KnowsALargeFileByItsSize) {
@@ -83,9 +82,8 @@ TEST_F(FinishedNodeTest, MissesACheckpointThatIsNamedAndDamaged) {
   fs::remove_all(folder_ / "checkpoints/step-00000001");  // nobody names it
   EXPECT_EQ(missing(), "nothing");
   folder_.write("checkpoints/step-00000002/model.safetensors", "model.safetensorz");
-  EXPECT_EQ(missing(),
-            "the checkpoint '" + path("checkpoints/step-00000002") +
-                "' is damaged: model.safetensors is not what was written: its SHA-256 differs");
+  EXPECT_EQ(missing(), "the checkpoint '" + path("checkpoints/step-00000002") +
+                           "' is damaged: model.safetensors does not match its recorded SHA-256");
   fs::remove_all(folder_ / "checkpoints/step-00000002");
   EXPECT_EQ(missing(), "the checkpoint '" + path("checkpoints/step-00000002") +
                            "' is damaged: it has no manifest.json");

@@ -77,7 +77,7 @@ TEST_F(LogTest, FullLogSaysSoOnceAndCountsWhatItDrops) {
   log.write({.level = LogLevel::kTrace, .text = "is not kept anyhow"});
   const std::string full =
       "     0.000  debug  0123456\n     0.000  debug  0123456\n"
-      "… the log has reached its limit of 60 B: what follows is dropped\n";
+      "… the log has reached its limit of 60 B: later lines are dropped\n";
   EXPECT_EQ(text(), full);
   log.flush();
   log.flush();

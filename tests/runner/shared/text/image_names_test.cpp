@@ -27,7 +27,7 @@ TEST(NotTaken, CountsByEndingTheMostFrequentFirst) {
   counts.folder("deeper");
   counts.folder("other");
   EXPECT_EQ(counts.text(),
-            "5 files ignored: 2 .txt, 1 without an ending, 1 .gif, 1 .svg; 1 hidden file; 2 "
+            "5 files ignored: 2 .txt, 1 without an extension, 1 .gif, 1 .svg; 1 hidden file; 2 "
             "folders not searched; 1 hidden folder");
   EXPECT_EQ(counts.other_images(), "1 .gif");
   EXPECT_EQ(counts.count_other_images(), 1);

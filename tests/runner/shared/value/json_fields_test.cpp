@@ -45,7 +45,7 @@ TEST(JsonFields, AnythingElseIsRefused) {
   EXPECT_EQ(refusal(json::object(), [](const auto& fields) { fields.at("a"); }),
             "a thing has no 'a'");
   EXPECT_EQ(refusal({{"a", 1}}, [](const auto& fields) { fields.text("a"); }),
-            "a thing has a 'a' that is not a text");
+            "a thing has a 'a' that is not a string");
   EXPECT_EQ(refusal({{"a", 1}}, [](const auto& fields) { fields.flag("a"); }),
             "a thing has a 'a' that is not a boolean");
   EXPECT_EQ(refusal({{"a", 1.5}}, [](const auto& fields) { fields.integer("a"); }),

@@ -72,7 +72,7 @@ TEST_F(HuggingFaceCache, ModelThatWasNotFetchedIsMissing) {
   for (const std::string revision :
        {"v2", "gone", "refs", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"}) {
     EXPECT_EQ(refusal("hf:org/net@" + revision),
-              "'@/hub/models--org--net' does not hold the revision '" + revision +
+              "'@/hub/models--org--net' has no revision '" + revision +
                   "' | fetch it with `retort data fetch hf:org/net@" + revision + "`");
   }
 }
@@ -80,7 +80,7 @@ TEST_F(HuggingFaceCache, ModelThatWasNotFetchedIsMissing) {
 TEST_F(HuggingFaceCache, NameThatLeavesTheCacheIsRefused) {
   folder_.write("hub/models--org--net/refs/evil", "../../../..");
   EXPECT_EQ(refusal("hf:org/net@evil"),
-            "'@/hub/models--org--net' does not hold the revision 'evil' | "
+            "'@/hub/models--org--net' has no revision 'evil' | "
             "fetch it with `retort data fetch hf:org/net@evil`");
   for (const std::string reference :
        {"hf:", "hf:org/", "hf:../net", "hf:org/..", "hf:org/net/more", "hf:org/net@",

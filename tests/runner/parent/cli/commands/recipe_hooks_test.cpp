@@ -78,7 +78,7 @@ TEST_F(RecipeHooks, CommandThatIsTypedNeedsNoTrust) {
 TEST_F(RecipeHooks, TrialsOfASweepRunNone) {
   const Ended ended = retort("sweep a.yaml seed=1,2 sweep.dir=s");
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("'hooks' has no effect: the trials of a sweep run none"));
+  EXPECT_THAT(ended.err, HasSubstr("'hooks' has no effect: the trials of a sweep run no hooks"));
   EXPECT_FALSE(was_told());
 }
 
