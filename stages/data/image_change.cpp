@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
@@ -257,7 +258,14 @@ bool fits_fixed(const Image& image, const AffineMatrix& from) {
   return true;
 }
 
-double rounded_to_15_places(double value) { return std::nearbyint(value * 1e15) / 1e15; }
+/// Rounds the decimal number, as Python's round() does: a product with 1e15 is rounded itself.
+double rounded_to_15_places(double value) {
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.begin(), text.end(), value, std::chars_format::fixed, 15).ptr;
+  double rounded = 0;
+  std::from_chars(text.begin(), end, rounded);
+  return rounded;
+}
 
 }  // namespace
 

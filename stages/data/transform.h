@@ -47,7 +47,8 @@ struct RandomBlur {
   bool operator==(const RandomBlur&) const = default;
 };
 
-/// What happens to an image of its final size, in this order; erasing follows normalisation.
+/// The steps applied, in this order, to an image that has its final size. Erasing follows
+/// normalisation.
 struct FinalAugment {
   std::optional<AugmentPolicy> policy = {};
   double greyscale = 0;  ///< probability

@@ -1,6 +1,7 @@
 #include "stages/data/image_dataset.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <vector>
@@ -101,6 +102,68 @@ TEST_F(ImageDatasetTest, PlacesFirstChangesWhatIsResized) {
     change.steps = ChangeOrder::kPlacesFirst;
     EXPECT_TRUE(image_of(*data, epoch)
                     .equal(pixels(changed(apply(cut, image_, Interpolation::kBicubic), change))));
+  }
+}
+
+TEST_F(ImageDatasetTest, FinalAugmentationsFollowTheCut) {
+  FinalAugment& last = options_.augment.last;
+  last.policy = AugmentPolicy{.kind = AugmentPolicy::Kind::kRandAugment, .magnitude = 20};
+  last.greyscale = 0.5;
+  last.blur = RandomBlur{.probability = 0.5};
+  for (const bool changes_before : {true, false}) {
+    if (!changes_before) options_.augment = {.horizontal_flip = 0.5, .last = options_.augment.last};
+    const auto plain = options_.augment;
+    options_.augment.last = {};
+    const auto before = to_train_on();
+    options_.augment = plain;
+    const auto cache = std::make_shared<ImageCache>(1 << 20);
+    const auto data = to_train_on(), cached = to_train_on({}, cache);
+    int changed = 0;
+    for (std::int64_t epoch = 0; epoch < 12; ++epoch) {
+      Random random({kSeed, static_cast<std::uint64_t>(epoch), 0, 1});
+      const DrawnFinal drawn = drawn_final(options_.augment.last, options_.image_size, random);
+      // The pixels without normalisation are those of the image that the others are computed from.
+      const at::Tensor numbers = image_of(*before, epoch);
+      Image image(options_.image_size, options_.image_size);
+      const at::Tensor bytes =
+          (numbers.permute({1, 2, 0}) * 255).round().to(at::kByte).contiguous();
+      std::copy_n(bytes.const_data_ptr<std::uint8_t>(), image.pixels.size(), image.pixels.data());
+      Image expected = with_policy(image, *drawn.policy, Neighbours::kNearest);
+      for (const OperationAt& step : drawn.steps) expected = applied(std::move(expected), step);
+      EXPECT_TRUE(image_of(*data, epoch).equal(pixels(expected))) << epoch;
+      EXPECT_TRUE(image_of(*cached, epoch).equal(pixels(expected))) << epoch;
+      changed += !image_of(*data, epoch).equal(numbers);
+    }
+    EXPECT_GT(changed, 6);
+  }
+  EXPECT_TRUE(image_of(dataset(), 3).equal(image_of(dataset(), 4))) << "not in evaluation";
+}
+
+TEST_F(ImageDatasetTest, ErasesARectangleOfTheNormalisedImage) {
+  options_.augment = {};
+  options_.mean = {0.2, 0.3, 0.4};
+  const at::Tensor whole = image_of(*to_train_on(), 0);
+  for (const auto fill : {RandomErasing::Fill::kMean, RandomErasing::Fill::kNoise}) {
+    options_.augment.last.erasing = RandomErasing{.probability = 1,
+                                                  .smallest_area = 0.25,
+                                                  .largest_area = 0.25,
+                                                  .narrowest = 1,
+                                                  .widest = 1,
+                                                  .fill = fill};
+    const auto data = to_train_on();
+    EXPECT_TRUE(data->describe().augmented);
+    const at::Tensor erased = image_of(*data, 0);
+    EXPECT_TRUE(erased.equal(image_of(*data, 0))) << "a function of seed, epoch and index";
+    EXPECT_FALSE(erased.equal(image_of(*data, 1)));
+    // Half of each side: 12 of 24 pixels.
+    const at::Tensor differs = erased.ne(whole).any(0);
+    EXPECT_NEAR(differs.sum().item<std::int64_t>(), 144, 3) << "some values may happen to be equal";
+    const at::Tensor place = differs.nonzero();
+    const at::Tensor size = std::get<0>(place.max(0)) - std::get<0>(place.min(0)) + 1;
+    EXPECT_TRUE(size.equal(torch::tensor({12, 12}, at::kLong))) << size;
+    const at::Tensor values = erased.masked_select(differs);
+    if (fill == RandomErasing::Fill::kMean) EXPECT_TRUE(values.eq(0).all().item<bool>());
+    else EXPECT_LT(values.mean().abs().item<double>(), 5 / std::sqrt(432.0)) << "of 432 numbers";
   }
 }
 

@@ -395,5 +395,39 @@ TEST(BrokenRules, RuleThatCannotBeReadIsAMistakeOfItsSchema) {
   EXPECT_EQ(schemas.errors()[0].pointer, "/x-rules");
 }
 
+TEST(BrokenRules, OneAutomaticAugmentationAtATime) {
+  const auto augmented = [](const std::string& augment) {
+    return broken("data.image_folder", R"({"root": "x", "augment": {)" + augment + "}}");
+  };
+  for (const std::string one :
+       {R"("rand_augment": {})", R"("trivial_augment_wide": {})", R"("auto_augment": {})",
+        R"("augmix": {})", R"("three_augment": true)",
+        R"("rand_augment": {}, "greyscale": 0.1, "gaussian_blur": {}, "random_erasing": {})"})
+    EXPECT_THAT(augmented(one), IsEmpty()) << one;
+  EXPECT_THAT(augmented(R"("rand_augment": {}, "three_augment": true)"),
+              ElementsAre("/data/augment/rand_augment: rand_augment is set together with another "
+                          "automatic augmentation"));
+  EXPECT_THAT(augmented(R"("trivial_augment_wide": {}, "augmix": {})"),
+              ElementsAre("/data/augment/trivial_augment_wide: trivial_augment_wide is set "
+                          "together with another automatic augmentation"));
+  EXPECT_THAT(augmented(R"("auto_augment": {}, "augmix": {}, "three_augment": true)"),
+              ElementsAre("/data/augment/auto_augment: auto_augment is set together with another "
+                          "automatic augmentation",
+                          "/data/augment/augmix: augmix is set together with three_augment"));
+}
+
+TEST(BrokenRules, AugmentationsNameTheirContradictions) {
+  EXPECT_THAT(
+      broken("data.image_folder", R"({"root": "x", "augment": {
+                 "rand_augment": {"magnitude": 31},
+                 "gaussian_blur": {"radius": [2, 1]},
+                 "random_erasing": {"scale": [0.5, 0.1], "ratio": [2, 1]}}})"),
+      testing::UnorderedElementsAre(
+          "/data/augment/rand_augment/magnitude: magnitude is 31, but num_magnitude_bins is 31",
+          "/data/augment/gaussian_blur/radius: 'radius' begins with the larger number",
+          "/data/augment/random_erasing/scale: 'scale' begins with the larger number",
+          "/data/augment/random_erasing/ratio: 'ratio' begins with the larger number"));
+}
+
 }  // namespace
 }  // namespace runner
