@@ -49,14 +49,14 @@ Finding late_step_saves_activations() {
     if (late < whole) is_lower = true;
     if (4 * late > whole) finding.verdict = is_lower ? Verdict::kInPart : Verdict::kWrong;
     finding.measured += (finding.measured.empty() ? "" : "; ") + network.name + ", batch " +
-                        std::to_string(batch) + ": " + size(whole) + ", with a late step " +
-                        size(late) + " (" + change(whole, late) + "), cut in 4 " + size(split) +
-                        " (" + change(whole, split) + ")";
+                        std::to_string(batch) + ": " + size(whole) +
+                        ", stepping every 4th batch: " + size(late) + " (" + change(whole, late) +
+                        "), split into 4: " + size(split) + " (" + change(whole, split) + ")";
   }
   finding.instead =
-      "a late step runs each batch as before and keeps the gradients besides; what saves is "
-      "cutting one "
-      "batch into micro-batches";
+      "stepping only every 4th batch computes each batch as before, and keeps the gradients too; "
+      "splitting each "
+      "batch into micro-batches is what saves memory";
   return finding;
 }
 
@@ -66,9 +66,9 @@ Finding late_step_saves_optimizer_state() {
   };
   const std::int64_t every = state(1), late = state(4);
   return {.verdict = late < every ? Verdict::kRight : Verdict::kWrong,
-          .measured = "AdamW's state of ResNet-34: " + size(every) + " stepping every batch, " +
-                      size(late) + " every 4th",
-          .instead = "the state is a function of the parameters alone"};
+          .measured = "AdamW's state of ResNet-34: " + size(every) + " if it steps every batch, " +
+                      size(late) + " if it steps every 4th batch",
+          .instead = "the size of the state depends only on the parameters"};
 }
 
 Finding accumulation_is_equivalent() {
@@ -85,16 +85,18 @@ Finding accumulation_is_equivalent() {
   const Verdict verdict = worst < kEqual  ? Verdict::kRight
                           : even < kEqual ? Verdict::kInPart
                                           : Verdict::kWrong;
-  return {.verdict = verdict,
-          .measured = "relative error of the gradient in float64: 4 equal parts " +
-                      one_digit(even) + ", 22 + 22 + 20 weighted alike " + one_digit(ragged) +
-                      ", weighted by their sizes " + one_digit(weighted) +
-                      ", 4 equal parts with BatchNorm " + one_digit(batch_norm) +
-                      "; weights after 8 batches, stepping every 4th " + one_digit(late),
-          .instead =
-              "equal for parts of one batch that are weighted by their sizes, where no layer and "
-              "no loss sees "
-              "several samples; stepping late is another training, of batches N times as large"};
+  return {
+      .verdict = verdict,
+      .measured = "relative error of the gradient in float64: 4 equal parts " + one_digit(even) +
+                  ", 22 + 22 + 20 with equal weights " + one_digit(ragged) +
+                  ", weighted by their sizes " + one_digit(weighted) +
+                  ", 4 equal parts with BatchNorm " + one_digit(batch_norm) +
+                  "; relative error of the weights after 8 batches, stepping every 4th batch: " +
+                  one_digit(late),
+      .instead =
+          "equal if the parts of one batch are weighted by their sizes, and no layer or loss "
+          "combines several samples; stepping only every Nth batch is a different training, with "
+          "batches N times as large"};
 }
 
 Finding fewer_episodes_help() {
@@ -103,9 +105,10 @@ Finding fewer_episodes_help() {
     peaks.push_back(peak(dry_run({.network = resnet34(), .batch = 105}, episodes), 0));
   }
   return {.verdict = peaks.front() < peaks.back() ? Verdict::kRight : Verdict::kWrong,
-          .measured = "ResNet-34, 105 images an episode: " + size(peaks[0]) + " with 2 episodes, " +
-                      size(peaks[1]) + " with 4, " + size(peaks[2]) + " with 8",
-          .instead = "episodes run one after another, and each frees what it took"};
+          .measured = "ResNet-34, 105 images per episode: " + size(peaks[0]) +
+                      " with 2 episodes, " + size(peaks[1]) + " with 4, " + size(peaks[2]) +
+                      " with 8",
+          .instead = "episodes run one after another, and each frees its memory"};
 }
 
 Finding small_contrastive_batches_are_equal() {
@@ -120,8 +123,8 @@ Finding small_contrastive_batches_are_equal() {
           .measured = "relative error of the gradient in float64: 8 batches of 16 " +
                       one_digit(naive) + ", two passes over the same parts " + one_digit(cached),
           .instead =
-              "each of 16 is compared with 15 others and not with 127, which is another loss; two "
-              "passes cut the batch and keep the loss"};
+              "each of the 16 is compared with 15 others instead of 127, which is a different "
+              "loss; two passes split the batch and keep the loss"};
 }
 
 Finding six_times_three_replaces_sixteen() {
@@ -132,10 +135,12 @@ Finding six_times_three_replaces_sixteen() {
   const double eighteen = distance(summed_means(step, *network, batch, 6), whole);
   const double cut =
       distance(gradient(step, *network, batch.part(0, 16), {.micro_batch = 6}), whole);
-  return {.verdict = eighteen < kEqual ? Verdict::kRight : Verdict::kWrong,
-          .measured = "relative error of the gradient of 16 in float64: 3 batches of 6 " +
-                      one_digit(eighteen) + ", 16 cut into 6 + 6 + 4 " + one_digit(cut),
-          .instead = "18 samples a step are not 16: another training"};
+  return {
+      .verdict = eighteen < kEqual ? Verdict::kRight : Verdict::kWrong,
+      .measured =
+          "relative error in float64, compared with the gradient of 16 samples: 3 batches of 6: " +
+          one_digit(eighteen) + ", 16 split into 6 + 6 + 4: " + one_digit(cut),
+      .instead = "a step on 18 samples is not a step on 16: it is a different training"};
 }
 
 }  // namespace oom_claims

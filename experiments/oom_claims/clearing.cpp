@@ -33,18 +33,17 @@ Finding clearing_defragments() {
     (needs_cleared < needs ? helps : always_helps) = needs_cleared < needs;
     finding.measured +=
         (varies ? "; batches of 60 to 105: " : "6 steps of ResNet-34, batch 105: ") +
-        size(kept.peak_reserved) + " reserved, cleared after every step " +
-        size(cleared.peak_reserved) + "; segments " + std::to_string(kept.segments) + " and " +
-        std::to_string(cleared.segments) + "; smallest device " + size(needs) + " and " +
-        size(needs_cleared);
+        size(kept.peak_reserved) + " reserved, with the cache cleared after every step " +
+        size(cleared.peak_reserved) + "; segments: " + std::to_string(kept.segments) + " and " +
+        std::to_string(cleared.segments) + "; smallest sufficient device: " + size(needs) +
+        " and " + size(needs_cleared);
   }
   finding.verdict = helps && always_helps ? Verdict::kRight
                     : helps               ? Verdict::kInPart
                                           : Verdict::kWrong;
   finding.instead =
-      "it gives whole unused segments back and moves nothing; the allocator does that by itself "
-      "before "
-      "it fails";
+      "it returns segments that are wholly unused, and moves no data; the allocator does the same "
+      "itself before it fails";
   return finding;
 }
 
@@ -59,12 +58,13 @@ Finding expandable_segments_help() {
     const Replayed classic = replay(run, {}),
                    expandable = replay(run, {.expandable_segments = true});
     better += expandable.peak_reserved < classic.peak_reserved;
-    finding.measured += (finding.measured.empty() ? "reserved above what is in use: " : "; ") +
-                        training.network.name + " " + overhead(classic) + ", expandable " +
-                        overhead(expandable);
+    finding.measured +=
+        (finding.measured.empty() ? "reserved bytes above the bytes in use: " : "; ") +
+        training.network.name + " " + overhead(classic) + ", with expandable segments " +
+        overhead(expandable);
   }
   if (better < trainings.size()) finding.verdict = better > 0 ? Verdict::kInPart : Verdict::kWrong;
-  finding.instead = "so they do, by as much as a replay can say before the run";
+  finding.instead = "they do, as far as a replay can show this before the run";
   return finding;
 }
 
@@ -80,12 +80,13 @@ Finding memory_fraction_prevents_failure() {
   const auto told = [](const std::optional<std::size_t>& step) {
     return step ? "fails in step " + std::to_string(*step) : std::string("runs");
   };
-  return {.verdict = limited && !whole   ? Verdict::kWrong
-                     : whole && !limited ? Verdict::kRight
-                                         : Verdict::kInPart,
-          .measured = "ResNet-34, batch 105, on a device of " + size(device) + ": " + told(whole) +
-                      " with all of it, " + told(limited) + " with 95 %",
-          .instead = "the limit makes the process fail earlier; it keeps memory for others"};
+  return {
+      .verdict = limited && !whole   ? Verdict::kWrong
+                 : whole && !limited ? Verdict::kRight
+                                     : Verdict::kInPart,
+      .measured = "ResNet-34, batch 105, on a device of " + size(device) + ": " + told(whole) +
+                  " with all of its memory, " + told(limited) + " with 95 %",
+      .instead = "the limit makes the process fail earlier; it leaves memory for other processes"};
 }
 
 Finding fragmentation_fills_the_device() {
@@ -97,12 +98,11 @@ Finding fragmentation_fills_the_device() {
                      : step.peak_reserved > kExpected / 2 ? Verdict::kInPart
                                                           : Verdict::kWrong,
           .measured = training.network.name + ", batch 8, AdamW: " + size(step.peak_allocated) +
-                      " in use and " + size(lost) + " lost to fragmentation, of " + size(kSeen) +
-                      " that were seen",
+                      " in use and " + size(lost) + " lost to fragmentation; the claim reports " +
+                      size(kSeen),
           .instead =
-              "a step needs a tenth of it: something held several models or graphs, which a table "
-              "of what is "
-              "alive names by its owner"};
+              "a step needs a tenth of it: something kept several models or graphs alive, and a "
+              "table of live tensors by owner shows what"};
 }
 
 Finding clearing_outruns_a_leak() {
@@ -117,11 +117,11 @@ Finding clearing_outruns_a_leak() {
   return {.verdict = !cleared         ? Verdict::kRight
                      : cleared > kept ? Verdict::kInPart
                                       : Verdict::kWrong,
-          .measured = "with 64 MiB more alive after every epoch it fails " + told(kept) +
-                      ", cleared every 3 " + told(cleared),
+          .measured = "if 64 MiB more are live after every epoch, it fails " + told(kept) +
+                      "; with the cache cleared every 3 epochs, " + told(cleared),
           .instead =
-              "what grows is alive, and clearing returns only what is not: its growth has to be "
-              "found by owner"};
+              "the growing memory is live, and clearing frees only unused memory; to find the "
+              "cause of the growth, look at live memory by owner"};
 }
 
 }  // namespace oom_claims

@@ -26,12 +26,13 @@ Finding clipping_saves_memory() {
   const auto network = double_network(small_tower());
   const at::Tensor whole = gradient(ClassificationStep(), *network, random_images(16));
   const double limit = stages::global_norm({whole}).item<double>() / 2;
-  return {.verdict = limited < free ? Verdict::kRight : Verdict::kWrong,
-          .measured = "ResNet-34, batch 105: " + size(free) + ", clipped " + size(limited) + " (" +
-                      std::to_string(limited - free) +
-                      " B more); clipping a gradient of twice the limit changes it by " +
-                      one_digit(distance(clipped(whole, limit), whole)),
-          .instead = "it bounds the step, which changes the training, and saves nothing"};
+  return {
+      .verdict = limited < free ? Verdict::kRight : Verdict::kWrong,
+      .measured = "ResNet-34, batch 105: " + size(free) + ", with clipping " + size(limited) +
+                  " (" + std::to_string(limited - free) +
+                  " B more); clipping changes a gradient that is twice the limit by " +
+                  one_digit(distance(clipped(whole, limit), whole)),
+      .instead = "it limits the size of a step, which changes the training, and saves no memory"};
 }
 
 Finding order_of_clipping_does_not_matter() {
@@ -50,9 +51,9 @@ Finding order_of_clipping_does_not_matter() {
   const double late = distance(clipped(unscaled_first, 1.0), right),
                early = distance(clipped_first, right);
   return {.verdict = early < kEqual ? Verdict::kRight : Verdict::kWrong,
-          .measured = "relative error of the clipped gradient: unscaled first " + one_digit(late) +
-                      ", clipped first " + one_digit(early),
-          .instead = "a limit is meant for the gradient itself: unscale, then clip, then step"};
+          .measured = "relative error of the clipped gradient: unscaling first: " +
+                      one_digit(late) + ", clipping first: " + one_digit(early),
+          .instead = "the limit applies to the gradient itself: unscale, then clip, then step"};
 }
 
 }  // namespace oom_claims

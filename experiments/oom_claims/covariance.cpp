@@ -44,14 +44,15 @@ Finding batch_of_images_is_the_cause() {
   return {.verdict = is_matrix ? Verdict::kWrong : Verdict::kRight,
           .measured = "a covariance of 25088 features is a block of " + size(asked) +
                       "; the largest activation of ResNet-34 for 105 images is " +
-                      size(activation) + ", a step of it " + size(peak(pooled)) + " (" +
-                      size(peak(unpooled)) + " without pooling); the covariance's own step " +
-                      size(peak_of(CovarianceForm::kDirect)) + ", by products of rows " +
-                      size(peak_of(CovarianceForm::kGram)) + ", gradients apart by " +
-                      one_digit(error),
+                      size(activation) + ", and a step needs " + size(peak(pooled)) + " (" +
+                      size(peak(unpooled)) +
+                      " without pooling); a step with the covariance alone needs " +
+                      size(peak_of(CovarianceForm::kDirect)) + ", with products of rows " +
+                      size(peak_of(CovarianceForm::kGram)) +
+                      "; relative difference of the gradients: " + one_digit(error),
           .instead =
-              "it was one matrix of a loss term, and no number of images changes its size; written "
-              "by products of rows the same term needs next to nothing"};
+              "the cause was one matrix in a loss term, and its size does not depend on the number "
+              "of images; computed from products of rows, the same term needs almost no memory"};
 }
 
 }  // namespace oom_claims

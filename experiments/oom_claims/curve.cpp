@@ -20,17 +20,17 @@ Finding forward_and_backward_add_up() {
   const auto sum_is_met = [&](double part) {
     return static_cast<double>(peak(whole)) > part * static_cast<double>(forward + backward);
   };
-  return {.verdict = sum_is_met(0.95)     ? Verdict::kRight
-                     : peak(whole) > both ? Verdict::kInPart
-                                          : Verdict::kWrong,
-          .measured = "ResNet-34, batch 105: at most " + size(forward) + " forward, " +
-                      size(backward) + " backward, " + size(peak(whole)) +
-                      " in the step; cut in 4: " + size(peak_in(cut, StepPhase::kForward)) + ", " +
-                      size(peak_in(cut, StepPhase::kBackward)) + ", " + size(peak(cut)),
-          .instead =
-              "what the forward pass keeps is what the backward pass frees: one curve with one "
-              "peak, and "
-              "cutting the batch lowers both sides of it"};
+  return {
+      .verdict = sum_is_met(0.95)     ? Verdict::kRight
+                 : peak(whole) > both ? Verdict::kInPart
+                                      : Verdict::kWrong,
+      .measured = "ResNet-34, batch 105: peak of " + size(forward) + " in the forward pass, " +
+                  size(backward) + " in the backward pass, " + size(peak(whole)) +
+                  " in the whole step; split into 4: " + size(peak_in(cut, StepPhase::kForward)) +
+                  ", " + size(peak_in(cut, StepPhase::kBackward)) + ", " + size(peak(cut)),
+      .instead =
+          "the backward pass frees what the forward pass keeps: memory use is one curve with one "
+          "peak, and splitting the batch lowers both sides of it"};
 }
 
 Finding smaller_images_save_a_quarter() {
@@ -60,7 +60,8 @@ Finding smaller_images_save_a_quarter() {
                     : activations > 0 ? Verdict::kInPart
                                       : Verdict::kWrong;
   finding.instead =
-      "activations follow the area, 27 % less; weights, gradients and optimizer state stay";
+      "activations are proportional to the area, which is 27 % smaller; weights, gradients and "
+      "optimizer state stay the same";
   return finding;
 }
 

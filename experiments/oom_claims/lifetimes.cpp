@@ -71,13 +71,13 @@ Finding deleting_frees_at_once() {
                      : frees || freed_with_it > 0 ? Verdict::kInPart
                                                   : Verdict::kWrong,
           .measured = "deleting an activation of 32 MiB frees " + size(kept_by_graph) +
-                      " while the loss's graph lives and " + size(freed_with_it) +
-                      " with it; the process gives back " + size(reserved - allocator.reserved()) +
-                      " of " + size(reserved) + " to the device",
+                      " while the graph of the loss exists, and " + size(freed_with_it) +
+                      " together with the graph; the process returns " +
+                      size(reserved - allocator.reserved()) + " of " + size(reserved) +
+                      " to the device",
           .instead =
-              "a tensor goes with its last owner, mostly the graph, and to the allocator's cache; "
-              "in C++ the end "
-              "of a scope does it"};
+              "the memory of a tensor is freed with its last owner, mostly the graph, and goes to "
+              "the allocator's cache; in C++ the end of a scope is enough"};
 }
 
 Finding detaching_ends_a_leak() {
@@ -91,13 +91,14 @@ Finding detaching_ends_a_leak() {
   const std::int64_t validation =
       growth(false, [&](const at::Tensor& loss) { seen = seen + loss; });
   return {.verdict = item > 0 && detached == 0 ? Verdict::kRight : Verdict::kWrong,
-          .measured = "growth a batch: loss.item() " + size(item) + ", loss.detach().item() " +
-                      size(detached) + ", the loss itself added up " + size(tensor) +
-                      ", and where nothing goes backward, as in a validation with gradients on, " +
-                      size(validation),
+          .measured =
+              "growth per batch: loss.item() " + size(item) + ", loss.detach().item() " +
+              size(detached) + ", summing the losses as tensors " + size(tensor) +
+              ", the same without a backward pass, as in a validation with gradients enabled, " +
+              size(validation),
           .instead =
-              "item() is a number and keeps no graph; what leaks is a loss kept as a tensor with a "
-              "graph that has not gone backward"};
+              "item() returns a number and keeps no graph; memory leaks if a loss is kept as a "
+              "tensor and no backward pass has freed its graph"};
 }
 
 }  // namespace oom_claims

@@ -46,11 +46,11 @@ Reading read_ahead(std::int64_t workers, std::int64_t prefetch) {
 Finding prefetching_takes_device_memory() {
   const Reading two = read_ahead(2, 2), four = read_ahead(2, 4);
   return {.verdict = four.device_blocks > two.device_blocks ? Verdict::kRight : Verdict::kWrong,
-          .measured = "blocks taken on the device while 8 batches are read: " +
-                      std::to_string(two.device_blocks) + " with a factor of 2, " +
-                      std::to_string(four.device_blocks) + " with 4; a batch is " +
-                      size(two.host_bytes) + " of the host's memory",
-          .instead = "batches wait in the host's memory"};
+          .measured = "blocks allocated on the device while 8 batches are read: " +
+                      std::to_string(two.device_blocks) + " with a prefetch factor of 2, " +
+                      std::to_string(four.device_blocks) + " with 4; a batch takes " +
+                      size(two.host_bytes) + " of host memory",
+          .instead = "prefetched batches wait in host memory"};
 }
 
 }  // namespace oom_claims

@@ -17,9 +17,9 @@ Finding smaller_rank_and_fewer_workers_help() {
                                                   : Verdict::kWrong,
           .measured = "ViT-B/16 with LoRA, one image: " + size(eight) + " at rank 8, " +
                       size(four) + " at rank 4 (" + change(eight, four) +
-                      "); 4 loader threads in place of none take " + std::to_string(blocks) +
-                      " blocks of the device",
-          .instead = "the frozen network is what takes the memory: hold it in half precision"};
+                      "); 4 loader threads instead of none allocate " + std::to_string(blocks) +
+                      " blocks on the device",
+          .instead = "the frozen network takes most of the memory: keep it in half precision"};
 }
 
 }  // namespace oom_claims

@@ -39,13 +39,13 @@ Finding half_precision_halves_memory() {
       finding.verdict = is_lower ? Verdict::kInPart : Verdict::kWrong;
     finding.measured += (finding.measured.empty() ? "" : "; ") + training.network.name +
                         ", batch " + std::to_string(training.batch) + ": " + size(peak(full)) +
-                        " and " + size(peak(half)) + " (" + change(peak(full), peak(half)) +
-                        "), activations " + change(kept, kept_half);
+                        " in float32 and " + size(peak(half)) + " with autocast (" +
+                        change(peak(full), peak(half)) + "), activations " +
+                        change(kept, kept_half);
   }
   finding.instead =
-      "it halves most activations; weights, their gradients and the optimizer's state stay "
-      "float32, and halves of the "
-      "weights are added";
+      "it halves most activations; weights, their gradients and the optimizer state stay in "
+      "float32, and half-precision copies of the weights are added";
   return finding;
 }
 
@@ -68,13 +68,13 @@ Finding half_precision_changes_nothing() {
           .measured =
               std::string("relative error of the gradient: float32 ") +
               (by_float < 1e-5 ? "below 1e-5" : magnitude(by_float)) + ", bf16 autocast about " +
-              magnitude(by_half) + "; of a gradient a hundred thousand times smaller " +
+              magnitude(by_half) + "; if the gradient is a hundred thousand times smaller, " +
               vanishing(small, at::kHalf) + " of the numbers are 0 in fp16 without a scale, " +
-              vanishing(small * 65536, at::kHalf) + " with 65536, " +
+              vanishing(small * 65536, at::kHalf) + " with a scale of 65536, " +
               vanishing(small, at::kBFloat16) + " in bf16",
           .instead =
-              "it is other arithmetic, to be asked for by name; the loss needs a scale in fp16 and "
-              "none in bf16"};
+              "it is different arithmetic, which you should choose explicitly; the loss must be "
+              "scaled in fp16, but not in bf16"};
 }
 
 }  // namespace oom_claims

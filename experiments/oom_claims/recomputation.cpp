@@ -56,16 +56,15 @@ Finding checkpointing_saves_two_fifths() {
                         size(peak(again)) + " (" + change(peak(kept), peak(again)) +
                         "), products +" + std::to_string(percent) + " %";
   }
-  finding.measured +=
-      "; gradient and BatchNorm's statistics apart by " + one_digit(error_of_blocks());
+  finding.measured += "; relative difference of the gradient and of BatchNorm's statistics: " +
+                      one_digit(error_of_blocks());
   const std::size_t all = trainings.size();
   finding.verdict = saving == all && quick == all ? Verdict::kRight
                     : saving > 0                  ? Verdict::kInPart
                                                   : Verdict::kWrong;
   finding.instead =
-      "block by block it saves more and costs about a third of the products; by how much depends "
-      "on the "
-      "network";
+      "recomputing block by block saves more, and adds about a third to the products; the savings "
+      "depend on the network";
   return finding;
 }
 

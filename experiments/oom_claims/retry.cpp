@@ -75,21 +75,20 @@ Finding retrying_with_half_a_batch_is_safe() {
     again.run(0, kBatch / 2);
     const double halved = distance(again.weights(), whole.weights());
     if (halved > kEqual) finding.verdict = Verdict::kWrong;
-    finding.measured += (finding.measured.empty() ? "weights of " : "; of ") + kind.name +
-                        " after 6 batches of 8: begun again with batches of 4 apart by " +
-                        one_digit(halved) + ", with " + std::to_string(replayed.failures) +
-                        " failures in one step, each tried again, by " +
-                        one_digit(distance(replayed.weights(), whole.weights()));
+    finding.measured +=
+        (finding.measured.empty() ? "relative difference of the weights of " : "; of ") +
+        kind.name + " after 6 batches of 8, if restarted with batches of 4: " + one_digit(halved) +
+        ", with " + std::to_string(replayed.failures) + " failures in one step, each retried: " +
+        one_digit(distance(replayed.weights(), whole.weights()));
   }
   SmallTraining whole(small_tower(0.2), {}), cut(small_tower(0.2), {.micro_batch = kBatch / 2});
   whole.run(0, kBatch);
   cut.run(0, kBatch);
   finding.measured +=
-      "; batches of 8 cut in 2 by " + one_digit(distance(cut.weights(), whole.weights()));
+      "; batches of 8 split in 2: " + one_digit(distance(cut.weights(), whole.weights()));
   finding.instead =
-      "half a batch is another training, begun at zero; the failed batch itself can be tried "
-      "again, cut "
-      "in two where it must";
+      "half the batch size is a different training, started from the beginning; the failed batch "
+      "itself can be retried, split in two if necessary";
   return finding;
 }
 

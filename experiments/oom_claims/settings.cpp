@@ -18,10 +18,12 @@ Finding settings_must_precede_import() {
                                                      : "expandable_segments:False");
   const auto told = [](bool on) { return std::string(on ? "on" : "off"); };
   return {.verdict = after ? Verdict::kWrong : Verdict::kRight,
-          .measured = "expandable segments as read back: " + told(before) +
-                      " after LibTorch is loaded and a tensor made, " + told(after) +
+          .measured = "expandable segments, as read back: " + told(before) +
+                      " after LibTorch is loaded and a tensor is created, " + told(after) +
                       " after the call",
-          .instead = "before the device's first allocation, by a call, and read back"};
+          .instead =
+              "it must be configured before the first allocation on the device; a call can do "
+              "this, and the setting can be read back"};
 }
 
 }  // namespace oom_claims

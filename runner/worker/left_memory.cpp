@@ -135,10 +135,10 @@ std::vector<std::string> LeftMemory::text(std::size_t index) const {
   }
   std::vector<std::string> lines;
   if (wanted > 0 && bytes == wanted)
-    lines.push_back(size_text(bytes) + " may be cached in memory, which is all that it can use");
+    lines.push_back(size_text(bytes) + " may be cached in memory: all that this stage can use");
   else if (wanted > 0)
     lines.push_back(size_text(bytes) + " of the " + size_text(wanted) +
-                    " that it could use may be cached in memory");
+                    " that this stage could use may be cached in memory");
   if (!elsewhere.empty()) lines.push_back(elsewhere);
   return lines;
 }

@@ -72,8 +72,8 @@ class LeftMemory {
   void count_in(MemoryPlan& plan);
   /// Gives recreated artifacts of node `index` their shares again.
   void renew(std::size_t index, const Outputs& outputs);
-  /// Returns "550.0 MiB of the 812.0 MiB that it could use may be cached in memory", and what is
-  /// cached elsewhere; empty if node `index` could cache nothing.
+  /// Returns "550.0 MiB of the 812.0 MiB that this stage could use may be cached in memory", and
+  /// what is cached elsewhere; empty if node `index` could cache nothing.
   std::vector<std::string> text(std::size_t index) const;
 
  private:

@@ -298,8 +298,8 @@ Diagnostic not_deterministic(const Node& node, const std::string& operation) {
           {},
           node.pointer,
           nondeterminism_text(operation) + " on this device",
-          "set determinism: warn to continue with a warning, or determinism: off; on device=cpu "
-          "most operations have one"};
+          "set determinism: warn to continue with a warning, or determinism: off; most operations "
+          "are deterministic on device=cpu"};
 }
 
 /// Memory that stays allocated throughout training, however the batches are computed, and its name

@@ -30,7 +30,7 @@ runner::Result<ImageList> list_novel(const std::filesystem::path& root, bool all
     list[Part::kTrain].push_back({std::string(file), found - list.classes.begin()});
     if (found == list.classes.end()) list.classes.emplace_back(name);
   });
-  if (files.is_faultless() && list.classes.empty()) files.fault(kTable, "it lists no image");
+  if (files.is_faultless() && list.classes.empty()) files.fault(kTable, "it lists no images");
   runner::Diagnostics errors = files.errors();
   if (errors.empty()) check_files(list, allow_outside, errors);
   if (!errors.empty()) return errors;

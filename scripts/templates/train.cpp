@@ -27,7 +27,7 @@ class NovelStep final : public TrainingStep {
     const at::Tensor bad = (batch["label"] < 0).logical_or_(batch["label"] >= classes_).nonzero();
     if (bad.size(0) == 0) return {};
     return BadUnit{bad[0][0].item<std::int64_t>(), ErrorCode::kLabelOutOfRange,
-                   "the label is outside the model's " + std::to_string(classes_) + " classes"};
+                   "a label is outside the model's " + std::to_string(classes_) + " classes"};
   }
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
     return model_.forward(network, part.tensors());
@@ -54,7 +54,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_novel(runner::ConfigReader
     const auto classes = static_cast<std::int64_t>(data.train->describe().classes.size());
     if (classes == 0) {
       throw StageError(ErrorCode::kLabelOutOfRange, "the training data has no classes")
-          .with_help("wire labelled data to 'train'");
+          .with_help("connect labelled data to 'train'");
     }
     return std::make_unique<NovelStep>(model, classes, temperature);
   };

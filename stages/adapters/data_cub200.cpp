@@ -120,7 +120,7 @@ class Lister {
       list.no_train = {ErrorCode::kBadAnnotations,
                        {},
                        "",
-                       "'" + (folder / kSplit).string() + "' lists no image for training",
+                       "'" + (folder / kSplit).string() + "' lists no images for training",
                        ""};
     add_names(list, list.classes);
     return list;
@@ -147,17 +147,17 @@ class Lister {
     for_lines(
         kClasses, 2, "NUMBER NAME", [&](std::size_t line, std::int64_t number, const Words& words) {
           if (!classes_.emplace(number, words[1]).second) {
-            files_.fault(kClasses, line, "the class " + std::to_string(number) + " is named twice");
+            files_.fault(kClasses, line, "class " + std::to_string(number) + " is listed twice");
             return;
           }
           const auto [same, is_new] = shown.emplace(display_name(words[1]), number);
           if (is_new) return;
           files_.fault(kClasses, line,
-                       "the classes " + std::to_string(same->second) + " and " +
+                       "classes " + std::to_string(same->second) + " and " +
                            std::to_string(number) + " are both called '" + same->first + "'");
         });
     if (classes_.empty()) {
-      if (files_.is_faultless()) files_.fault(kClasses, "it names no class");
+      if (files_.is_faultless()) files_.fault(kClasses, "it lists no classes");
       return;
     }
     const std::int64_t last = classes_.rbegin()->first,
@@ -175,24 +175,25 @@ class Lister {
         kImages, 2, "IMAGE PATH", [&](std::size_t line, std::int64_t number, const Words& words) {
           if (!is_image_path(words[1])) {
             files_.fault(kImages, line,
-                         "its path must lead to a " + std::string(runner::kImageEndings) +
+                         "its path must be that of a " + std::string(runner::kImageEndings) +
                              " file below images/");
             return;
           }
           if (!places_.emplace(number, birds_.size()).second) {
-            files_.fault(kImages, line, "the image " + std::to_string(number) + " is listed twice");
+            files_.fault(kImages, line, "image " + std::to_string(number) + " is listed twice");
             return;
           }
           const auto [same, is_new] = paths.emplace(words[1], line);
           if (!is_new)
-            files_.fault(kImages, line, "its path is also in line " + std::to_string(same->second));
+            files_.fault(kImages, line,
+                         "line " + std::to_string(same->second) + " has the same path");
           birds_.push_back({.path = std::string(words[1]),
                             .class_number = {},
                             .is_for_training = {},
                             .box = {}});
           numbers_.push_back(number);
         });
-    if (birds_.empty() && files_.is_faultless()) files_.fault(kImages, "it lists no image");
+    if (birds_.empty() && files_.is_faultless()) files_.fault(kImages, "it lists no images");
   }
 
   /// Calls `use` with the line, the image and the words of each line of `file`. Reports images that
@@ -206,9 +207,9 @@ class Lister {
       const auto place = places_.find(number);
       if (place == places_.end()) {
         files_.fault(file, line,
-                     std::string(kImages) + " lists no image " + std::to_string(number));
+                     std::string(kImages) + " does not list image " + std::to_string(number));
       } else if (seen[place->second]) {
-        files_.fault(file, line, "the image " + std::to_string(number) + " is listed twice");
+        files_.fault(file, line, "image " + std::to_string(number) + " is listed twice");
       } else {
         seen[place->second] = true;
         use(line, birds_[place->second], words);
@@ -216,7 +217,7 @@ class Lister {
     });
     if (!files_.is_faultless()) return;
     for (std::size_t i = 0; i < seen.size(); ++i) {
-      if (!seen[i]) files_.fault(file, "the image " + std::to_string(numbers_[i]) + " is missing");
+      if (!seen[i]) files_.fault(file, "image " + std::to_string(numbers_[i]) + " is missing");
     }
   }
 
@@ -231,11 +232,11 @@ class Lister {
   }
 
   void read_split() {
-    for_images(kSplit, 2, "IMAGE PART, where PART is 1 for training or 0 for the test",
+    for_images(kSplit, 2, "IMAGE PART, where PART is 1 for training or 0 for testing",
                [&](std::size_t line, Bird& bird, const Words& words) {
                  if (words[1] == "0" || words[1] == "1") bird.is_for_training = words[1] == "1";
                  else
-                   files_.fault(kSplit, line, "the value must be 1 for training or 0 for the test");
+                   files_.fault(kSplit, line, "the value must be 1 for training or 0 for testing");
                });
   }
 
@@ -248,7 +249,7 @@ class Lister {
             const auto number = number_of<double>(words[i + 1]);
             // This condition also refuses NaN.
             if (!number || !(std::abs(*number) <= kMaxSide)) {
-              files_.fault(kBoxes, line, "its box must be four numbers of pixels");
+              files_.fault(kBoxes, line, "its box must be four numbers, in pixels");
               return;
             }
             edges[i] = *number;
@@ -278,13 +279,14 @@ class Lister {
 runner::Result<ImageList> list_cub200(const fs::path& root, bool boxes, bool allow_outside) {
   const auto folder = published_folder(root, kFolder, kImages);
   if (!folder) {
-    return runner::Diagnostic{ErrorCode::kMissingFolder,
-                              {},
-                              "",
-                              "CUB-200-2011 is not in '" + root.string() + "': it has neither " +
-                                  kImages + " nor a folder " + kFolder,
-                              "correct root; `retort data fetch cub200` downloads it, `retort data "
-                              "make cub200` creates a small dataset of the same form"};
+    return runner::Diagnostic{
+        ErrorCode::kMissingFolder,
+        {},
+        "",
+        "CUB-200-2011 is not in '" + root.string() + "', which has neither " + kImages +
+            " nor a folder " + kFolder,
+        "correct root; `retort data fetch cub200` downloads the dataset, `retort data "
+        "make cub200` creates a small dataset of the same form"};
   }
   Lister lister(*folder);
   lister.read(boxes);

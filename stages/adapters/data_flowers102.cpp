@@ -133,8 +133,8 @@ class Annotations {
       files_.fault(labels_file_, outside.text("label is " + range, "labels are " + range));
     }
     if (static_cast<std::int64_t>(labels.size()) > kMostImages)
-      files_.fault(labels_file_, "it has more labels than " + std::to_string(kMostImages) +
-                                     ", the maximum number of images");
+      files_.fault(labels_file_,
+                   "it has more than " + std::to_string(kMostImages) + " labels, the maximum");
   }
 
   void check_numbers() {
@@ -155,10 +155,10 @@ class Annotations {
     check(training, "trnid");
     check(validation, "valid");
     check(test, "tstid");
-    const std::string range =
-        "outside 1 to " + std::to_string(count) + ", the images that have a label";
+    const std::string range = "outside 1 to " + std::to_string(count) + ", the number of labels";
     if (unknown.any())
-      files_.fault(lists_file_, unknown.text("number is " + range, "numbers are " + range));
+      files_.fault(lists_file_,
+                   unknown.text("image number is " + range, "image numbers are " + range));
     if (twice.any())
       files_.fault(lists_file_, twice.text("image is listed twice", "images are listed twice"));
   }
@@ -179,7 +179,7 @@ class Annotations {
                            !found->get_ref<const std::string&>().empty() &&
                            found->get_ref<const std::string&>().size() <= kMaxNameBytes;
       if (!is_name) {
-        files_.fault(file, "it has no name for the label " + std::to_string(label));
+        files_.fault(file, "it has no name for label " + std::to_string(label));
         continue;
       }
       names.push_back(*found);
@@ -206,13 +206,14 @@ runner::Result<ImageList> list_flowers102(const fs::path& root, FlowerParts part
                                           bool allow_outside) {
   const auto folder = published_folder(root, kPictures, "jpg");
   if (!folder) {
-    return runner::Diagnostic{ErrorCode::kMissingFolder,
-                              {},
-                              "",
-                              "Oxford Flowers 102 is not in '" + root.string() +
-                                  "': it has neither a folder jpg nor " + kPictures,
-                              "correct root; `retort data fetch flowers102` downloads it, `retort "
-                              "data make flowers102` creates a small dataset of the same form"};
+    return runner::Diagnostic{
+        ErrorCode::kMissingFolder,
+        {},
+        "",
+        "Oxford Flowers 102 is not in '" + root.string() +
+            "', which has neither a folder jpg nor " + kPictures,
+        "correct root; `retort data fetch flowers102` downloads the dataset, `retort "
+        "data make flowers102` creates a small dataset of the same form"};
   }
   Annotations annotations(root, *folder == root ? "" : std::string(kPictures) + "/");
   annotations.read();
@@ -236,7 +237,7 @@ runner::Result<ImageList> list_flowers102(const fs::path& root, FlowerParts part
     list.no_train = {ErrorCode::kTooFewSamples,
                      {},
                      "",
-                     "'" + (*folder / kLists).string() + "' lists no image for training",
+                     "'" + (*folder / kLists).string() + "' lists no images for training",
                      "choose other parts"};
   }
   add_names(list, list.classes);

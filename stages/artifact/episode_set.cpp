@@ -79,8 +79,8 @@ EpisodeSet::EpisodeSet(std::shared_ptr<const Dataset> source, Options options,
   const std::vector<std::int64_t> labels = source_->labels();
   if (std::ssize(labels) != data.size || labels.empty()) {
     throw StageError(ErrorCode::kTooFewSamples,
-                     part + " has no class labels that are known without reading its samples")
-        .with_help("wire labelled data, such as that of data.few_shot or data.image_folder");
+                     "the class labels of " + part + " are not known before its samples are read")
+        .with_help("connect labelled data, such as that of data.few_shot or data.image_folder");
   }
   std::map<std::int64_t, std::vector<std::int64_t>> by_label;
   for (std::int64_t index = 0; index < data.size; ++index)

@@ -243,8 +243,8 @@ void Checkpoints::make_room(const TrainingState& state) {
                     {},
                     "",
                     "cannot save a checkpoint in '" + folder_.string() + "': it needs " +
-                        std::to_string(needed) + " bytes and " + std::to_string(*free) +
-                        " are free, so " + std::to_string(needed - *free) + " are missing",
+                        std::to_string(needed) + " bytes, but only " + std::to_string(*free) +
+                        " are free, " + std::to_string(needed - *free) + " too few",
                     "free up space, or choose another place with run.dir"});
 }
 

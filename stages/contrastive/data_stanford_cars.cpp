@@ -100,7 +100,7 @@ class CarLister {
       read_annotations(test, Part::kTest);
     else report_no_test();
     if (files_.is_faultless() && list_[Part::kTrain].empty())
-      files_.fault(devkit_ + kTrainAnnotations, "it has no image");
+      files_.fault(devkit_ + kTrainAnnotations, "it has no images");
   }
 
   /// Returns the path of the annotations' folder, relative to `root`.
@@ -141,13 +141,13 @@ class CarLister {
     } catch (const std::invalid_argument& problem) {
       return fault_of(class_file, problem);
     }
-    if (names.empty()) files_.fault(class_file, "it names no class");
+    if (names.empty()) files_.fault(class_file, "it lists no classes");
     std::set<std::string> makes;
     list_.facts.fields = {"name", "make", "model", "year"};
     for (std::size_t i = 0; i < names.size(); ++i) {
       const auto car = car_name(names[i]);
       const std::string shown =
-          "the class " + std::to_string(i + 1) + ", '" + runner::printable_ascii(names[i]) + "',";
+          "class " + std::to_string(i + 1) + ", '" + runner::printable_ascii(names[i]) + "',";
       if (!car) files_.fault(class_file, shown + " does not have the form MAKE MODEL YEAR");
       if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
           names.begin() + static_cast<std::ptrdiff_t>(i))
@@ -191,7 +191,7 @@ class CarLister {
     const std::string folder = image_folder(part == Part::kTrain ? "cars_train" : "cars_test");
     for (std::size_t i = 0; i < records.rows.size(); ++i) {
       const std::vector<MatCell>& record = records.rows[i];
-      const std::string shown = "the image " + std::to_string(i + 1);
+      const std::string shown = "image " + std::to_string(i + 1);
       const auto number = number_in(record[field("class")]);
       const auto* const name = std::get_if<std::string>(&record[field("fname")]);
       if (!name || name->find('/') != std::string::npos || !is_image_path(*name)) {
@@ -238,7 +238,7 @@ class CarLister {
     std::string message = "its records lack " + runner::listed(lacking, kNamedCars, "'") +
                           "; they have " + runner::listed(records.fields, kNamedCars, "'");
     if (lacking == std::vector<std::string>{"class"})
-      message += ": it is the file of the test images without their classes";
+      message += ": this is the file of the test images without their classes";
     files_.fault(file, message);
   }
 
@@ -258,16 +258,14 @@ class CarLister {
         ErrorCode::kMissingAnnotations,
         {},
         "",
-        "no test images: '" + (root_ / kTestAnnotations[0]).string() +
-            "', which has the classes of the test images, is neither there nor in " +
+        "there are no test images: " + std::string(kTestAnnotations[0]) +
+            ", which contains their classes, is neither in '" + root_.string() + "' nor in " +
             devkit_.substr(0, devkit_.size() - 1) +
             (files_.has(devkit_ + "cars_test_annos.mat")
                  ? "; cars_test_annos.mat has only their boxes"
                  : ""),
-        "it was published next to the devkit, as cars_test_annos_withlabels.mat: put it into '" +
-            root_.string() +
-            "'; without it there are only images for training and validation, and a test can use "
-            "the latter: evaluate.inputs: {test: data.validation}"};
+        "it was published next to the devkit: put it into '" + root_.string() +
+            "', or test on the validation images: evaluate.inputs: {test: data.validation}"};
   }
 
   const fs::path root_;
@@ -315,9 +313,9 @@ runner::Result<ImageList> list_stanford_cars(const fs::path& root, CarLabels lab
         ErrorCode::kMissingFolder,
         {},
         "",
-        "Stanford Cars is not in '" + root.string() + "': it has neither a folder " + kDevkit +
+        "Stanford Cars is not in '" + root.string() + "', which has neither a folder " + kDevkit +
             " nor " + kCarsFolder + found_instead(root),
-        "correct root: it contains cars_train, cars_test and devkit, with cars_meta.mat and "
+        "correct root: it must contain cars_train, cars_test and devkit, with cars_meta.mat and "
         "cars_train_annos.mat in devkit; `retort data make stanford_cars` creates a small dataset "
         "of the same form"};
   }

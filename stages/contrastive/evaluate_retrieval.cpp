@@ -115,9 +115,9 @@ class RetrievalEvaluation final : public runner::Stage {
     context.say("captions: " + headline(of_images) + "; images: " + headline(of_texts) + "; " +
                 std::to_string(pairs_count) + " pairs, " +
                 (config_.finds_equal_captions
-                     ? "any with the same caption counts as a hit: " +
-                           std::to_string(texts.embeddings.size(0)) + " captions, each counted once"
-                     : "only its own counts as a hit"));
+                     ? "a match with an equal caption also counts as a hit: " +
+                           std::to_string(texts.embeddings.size(0)) + " different captions"
+                     : "only a sample's own image or caption counts as a hit"));
     return {{"metrics", numbers}};
   }
 

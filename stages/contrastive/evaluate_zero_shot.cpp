@@ -259,7 +259,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_zero_shot(runner::ConfigRe
   for (const std::string& one : config.templates) {
     if (one.find("{name}") != one.npos) continue;
     reader.fail("templates", ErrorCode::kOptionConflict, "the template '" + one + "' has no {name}",
-                "write {name} in place of the class name");
+                "write {name} where the class name belongs");
   }
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<ZeroShotEvaluation>(std::move(config)));

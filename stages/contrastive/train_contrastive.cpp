@@ -83,7 +83,7 @@ class ContrastiveStep final : public TrainingStep {
     for (std::int64_t unit = 0; unit < batch.units(); ++unit) {
       if (label[unit] >= 0 && label[unit] < classes_.count) continue;
       return BadUnit{unit, ErrorCode::kLabelOutOfRange,
-                     "the label " + std::to_string(label[unit]) + " is outside the class head's " +
+                     "label " + std::to_string(label[unit]) + " is outside the class head's " +
                          std::to_string(classes_.count) + " classes"};
     }
     return {};
@@ -280,10 +280,10 @@ ContrastiveOptions read_contrastive_options(runner::ConfigReader& reader) {
   reader.read("gradient_accumulation_steps", parts);
   if (compares_parts && parts == 1) {
     loss.fail("negatives", ErrorCode::kOptionConflict,
-              "negatives: micro_batch compares within the micro-batches that "
-              "gradient_accumulation_steps declares, but that is 1",
-              "set train.gradient_accumulation_steps, with batch_size as the micro-batch, or "
-              "negatives: batch");
+              "negatives: micro_batch compares samples within micro-batches, but "
+              "gradient_accumulation_steps is 1, so a batch has only one",
+              "set train.gradient_accumulation_steps above 1 and batch_size to the size of a "
+              "micro-batch, or set negatives: batch");
   }
   options.declared_parts = parts;
   if (compares_parts) options.compared = options.captions.within = batch_size;

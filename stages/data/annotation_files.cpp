@@ -25,10 +25,10 @@ std::pair<std::string, std::string> form_of(std::string_view bytes) {
   const std::pair<std::string_view, std::pair<std::string, std::string>> kForms[] = {
       {"\xff\xfe"sv, {"UTF-16 text", save}},
       {"\xfe\xff"sv, {"UTF-16 text", save}},
-      {"\x1f\x8b"sv, {"compressed by gzip", unpack + ": gunzip"}},
-      {"BZh"sv, {"compressed by bzip2", unpack + ": bunzip2"}},
-      {"\xfd\x37zXZ\0"sv, {"compressed by xz", unpack + ": unxz"}},
-      {"\x28\xb5\x2f\xfd"sv, {"compressed by zstd", unpack + ": unzstd"}},
+      {"\x1f\x8b"sv, {"compressed with gzip", unpack + ": gunzip"}},
+      {"BZh"sv, {"compressed with bzip2", unpack + ": bunzip2"}},
+      {"\xfd\x37zXZ\0"sv, {"compressed with xz", unpack + ": unxz"}},
+      {"\x28\xb5\x2f\xfd"sv, {"compressed with zstd", unpack + ": unzstd"}},
       {"PK\3\4"sv,
        {"a zip archive, as .xlsx files are", unpack + ", or export the table as CSV UTF-8"}},
       {"PAR1"sv, {"a Parquet file", "export the table as CSV UTF-8"}},
@@ -138,7 +138,7 @@ runner::Diagnostics AnnotationFiles::errors() const {
                       {},
                       "",
                       "'" + (folder_ / faults.name).string() + "' has " +
-                          std::to_string(faults.more) + " more faults",
+                          std::to_string(faults.more) + " more errors",
                       help_});
   }
   return errors;

@@ -12,7 +12,7 @@
 namespace stages {
 namespace {
 
-constexpr const char* kBracesHelp = "write a field as {name}, and a brace itself as {{ or }}";
+constexpr const char* kBracesHelp = "write a field as {name}, and a literal brace as {{ or }}";
 constexpr std::size_t kListedFields = 40;
 
 std::string in_braces(const std::string& field) { return "{" + runner::printable(field) + "}"; }
@@ -35,7 +35,7 @@ CaptionTemplate::CaptionTemplate(std::string_view text) : text_(text), literals_
     const std::size_t end = text.find_first_of("{}", at + 1);
     if (end == text.npos || text[end] != '}')
       throw std::invalid_argument("it has a brace that is not closed");
-    if (end == at + 1) throw std::invalid_argument("it has braces without the name of a field");
+    if (end == at + 1) throw std::invalid_argument("it has braces without a field name");
     fields_.emplace_back(text.substr(at + 1, end - at - 1));
     literals_.emplace_back();
     at = end;
@@ -120,7 +120,7 @@ runner::Diagnostics unknown_fields(std::span<const CaptionTemplate> templates,
          "the caption '" + runner::printable(one.text()) + "' names " +
              runner::join(unknown, ", ") + ", but there is no such field",
          (near.empty() ? "" : near + " ") + ("fields are " + runner::listed(known, kListedFields) +
-                                             "; a brace itself is {{ or }}")});
+                                             "; a literal brace is {{ or }}")});
   }
   return errors;
 }

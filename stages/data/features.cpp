@@ -94,7 +94,7 @@ void check_finite(const at::Tensor& features, const Batch& batch, const Dataset&
   if (!broken.any().item<bool>()) return;
   const auto row = broken.to(at::kByte).argmax().item<std::int64_t>();
   throw StageError(ErrorCode::kStageFailed,
-                   "the model returned a feature that is not finite for '" +
+                   "the model returned a non-finite feature for '" +
                        dataset.sample_name(batch.indices[static_cast<std::size_t>(row)]) + "'")
       .with_help("its weights or the sample are damaged");
 }

@@ -197,10 +197,9 @@ class DatasetFetching {
     for (const PublishedFile& file : dataset_.files) {
       should += (should.empty() ? "" : ", ") + std::string(file.name) + " " + std::string(file.md5);
     }
-    throw StageError(ErrorCode::kWrongChecksum, "'" + path.string() +
-                                                    "' is not one of the files of " +
+    throw StageError(ErrorCode::kWrongChecksum, "'" + path.string() + "' is not a file of " +
                                                     std::string(dataset_.name) + ": its MD5 is " +
-                                                    sum + ", and the published ones are " + should)
+                                                    sum + ", but the published ones are " + should)
         .with_help("it may be damaged or not the published file; fetch it again");
   }
 

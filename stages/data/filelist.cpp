@@ -230,7 +230,8 @@ ListedImages read_filelist(AnnotationFiles& files, const std::string& name) {
     files.fault(name,
                 "its " + std::to_string(parsed.names.size()) +
                     " label_names do not match its labels: " + std::to_string(occurring.size()) +
-                    " occur, the largest is " + std::to_string(*occurring.rbegin()));
+                    " different labels occur, and the largest is " +
+                    std::to_string(*occurring.rbegin()));
     return {};
   }
   std::map<std::int64_t, std::int64_t> positions;
@@ -243,9 +244,8 @@ ListedImages read_filelist(AnnotationFiles& files, const std::string& name) {
                        : parsed.names[static_cast<std::size_t>(at_positions ? label : position)]);
     const auto [same, is_new] = named.emplace(compared_name(list.classes.back()), label);
     if (!is_new) {
-      files.fault(name, "the labels " + std::to_string(same->second) + " and " +
-                            std::to_string(label) + " are both called '" + list.classes.back() +
-                            "'");
+      files.fault(name, "labels " + std::to_string(same->second) + " and " + std::to_string(label) +
+                            " are both called '" + list.classes.back() + "'");
     }
   }
   for (const std::int64_t label : parsed.labels) list.labels.push_back(positions.at(label));

@@ -96,7 +96,7 @@ Box within(const Box& box, int width, int height) {
     throw ImageError(ErrorCode::kBadAnnotations,
                      "its box, " + std::to_string(box.width) + " x " + std::to_string(box.height) +
                          " at " + std::to_string(box.left) + ", " + std::to_string(box.top) +
-                         ", is outside its image of " + std::to_string(width) + " x " +
+                         ", is outside the image, which is " + std::to_string(width) + " x " +
                          std::to_string(height));
   }
   return {left, top, right - left, bottom - top};

@@ -101,21 +101,22 @@ class FolderLister {
     std::map<Part, std::vector<std::string>> classes;
     for (const auto& [part, folder] : part_folders_) classes[part] = folders_of(folder + "/");
     if (!part_folders_.contains(Part::kTest)) {
-      list_.no_test = Diagnostic{
-          ErrorCode::kTooFewSamples,
-          {},
-          "",
-          quoted(list_.root.string()) + " has no folder 'test'" + beside(),
-          "add a folder 'test' with the folders of the classes, or leave the evaluation out: "
-          "~evaluate"};
+      list_.no_test =
+          Diagnostic{ErrorCode::kTooFewSamples,
+                     {},
+                     "",
+                     quoted(list_.root.string()) + " has no folder 'test'" + beside(),
+                     "add a folder 'test' with one folder per class, or leave out the evaluation: "
+                     "~evaluate"};
     }
     if (!part_folders_.contains(Part::kTrain)) {
-      list_.no_train = Diagnostic{ErrorCode::kMissingFolder,
-                                  {},
-                                  "",
-                                  quoted(list_.root.string()) +
-                                      " has a folder for validation or test but no folder 'train'",
-                                  "add the folder 'train', or rename a class of that name"};
+      list_.no_train = Diagnostic{
+          ErrorCode::kMissingFolder,
+          {},
+          "",
+          quoted(list_.root.string()) +
+              " has a folder for validation or test but no folder 'train'",
+          "add a folder 'train', or rename the other folder if it is meant to be a class"};
       std::set<std::string> all;
       for (const auto& [part, its] : classes) all.insert(its.begin(), its.end());
       list_.classes.assign(all.begin(), all.end());
@@ -241,7 +242,7 @@ class FolderLister {
            kRename);
     } else if (const auto alike = alike_but_for_case(list_.classes); !alike.empty()) {
       list_.notes.push_back(
-          "class names that differ only in letter case or in how accents are written: " +
+          "class names that differ only in letter case or in the encoding of accents: " +
           runner::listed(alike, kListedFiles));
     }
     if (!unwritable_.empty() && nameless_.empty()) {
@@ -257,7 +258,7 @@ class FolderLister {
     // A class may only seem empty because its links were refused.
     if (!empty_.empty() && !root_.refused_some()) {
       fail(ErrorCode::kEmptyClass,
-           (empty_.size() == 1 ? "the class has no images: " : "classes have no images: ") +
+           (empty_.size() == 1 ? "a class has no images: " : "several classes have no images: ") +
                runner::listed(empty_, kListedFiles, "'") +
                (not_taken.empty() ? "" : "; " + not_taken),
            "put " + std::string(runner::kImageEndings) + " files there, or remove the folder");
@@ -265,7 +266,8 @@ class FolderLister {
     if (!unknown_.empty()) {
       const std::string train = "'" + part_folders_[Part::kTrain] + "'";
       fail(ErrorCode::kLabelOutOfRange,
-           train + " has no such class: " + runner::listed(unknown_, kListedFiles, "'"),
+           "class folders that are not in " + train + ": " +
+               runner::listed(unknown_, kListedFiles, "'"),
            "classes are identified by the names of the folders in " + train);
     }
   }

@@ -279,7 +279,8 @@ class ImageStage final : public runner::Stage {
 
   runner::Outputs parts_of(ImageList images, runner::RunContext& context, bool is_recorded) {
     if (!images.ignored.empty())
-      context.say("not used, since there are part folders: " + runner::join(images.ignored, ", "));
+      context.say("folders next to the part folders are not used: " +
+                  runner::join(images.ignored, ", "));
     if (source_.look) source_.look(images, context);
     images.captions = compose_captions(source_.captions, images.facts);
     const auto list = std::make_shared<const ImageList>(std::move(images));
@@ -357,7 +358,7 @@ runner::Outputs image_datasets(
   context.debug("opened '" + lists.front()->root.string() +
                 "'; loader: " + std::to_string(images.loader.workers) + " threads; image cache: " +
                 (options.cache_mib ? std::to_string(*options.cache_mib) + " MiB"
-                                   : "the memory that plans leave"));
+                                   : "the memory that plans leave free"));
   if (images.subject) images.watch = std::make_shared<SubjectWatch>(*images.subject);
   if (options.cache_on_disk) images.store = image_store(images);
   std::int64_t memory = options.cache_mib ? *options.cache_mib << 20 : most_for_cache();

@@ -151,12 +151,13 @@ class TableLister {
       if (row.label.empty())
         files_.fault(name_, line, "it has no value in the column " + in_quotes(table_.label));
       else if (runner::printable(row.label) != row.label)
-        files_.fault(name_, line, "its " + in_quotes(table_.label) + " cannot be printed");
+        files_.fault(name_, line,
+                     "its " + in_quotes(table_.label) + " contains unprintable characters");
       row.facts = &facts_.emplace(facts_of(line, fields, told), kUnused).first->first;
       row.path = path_of(line, fields[image]);
       if (files_.is_faultless()) rows_.push_back(std::move(row));
     });
-    if (files_.is_faultless() && rows_.empty()) files_.fault(name_, "it lists no image");
+    if (files_.is_faultless() && rows_.empty()) files_.fault(name_, "it lists no images");
   }
 
   std::size_t column(const std::vector<std::string>& titles, const std::string& option,
@@ -204,7 +205,7 @@ class TableLister {
         files_.fault(name_, line,
                      "it has no value in the column " +
                          in_quotes(list_.facts.fields[values.size() - 1]) +
-                         ", which the caption names");
+                         ", which the caption uses");
     }
     return values;
   }
@@ -247,14 +248,14 @@ class TableLister {
     if (list_.classes.empty()) {
       fail("/minimum_per_class", ErrorCode::kTooFewSamples,
            "none of the " + std::to_string(small.size()) + " classes of '" + table_.file.string() +
-               "' has " + minimum + " images: " + runner::listed(small, kNamedRows),
+               "' has at least " + minimum + " images: " + runner::listed(small, kNamedRows),
            "lower minimum_per_class");
       return;
     }
     list_.notes.push_back(
         std::to_string(small.size()) + (small.size() == 1 ? " class" : " classes") +
         " with fewer than " + minimum + " images " + (small.size() == 1 ? "is" : "are") +
-        " left out, " + std::to_string(images) + (images == 1 ? " image: " : " images: ") +
+        " left out, with " + std::to_string(images) + (images == 1 ? " image: " : " images: ") +
         runner::listed(small, kNamedRows));
     std::erase_if(rows_,
                   [&](const Row& row) { return counts.at(row.label) < table_.minimum_per_class; });
@@ -276,7 +277,7 @@ class TableLister {
           ErrorCode::kTooFewSamples,
           {},
           "/part",
-          "'" + table_.file.string() + "' has no image for training",
+          "'" + table_.file.string() + "' has no images for training",
           "write train in the column " + in_quotes(*table_.part) + " for some images"};
   }
 

@@ -141,7 +141,7 @@ ImageDatasetOptions transform_from_json(std::string_view text,
   if (document.contains("preprocess"))
     options.preprocessing = preprocessing_from(document["preprocess"]);
   if (options.preprocessing.does_anything() && options.decode == Decode::kFast)
-    refuse_transform("decode", "is 'fast', and it is preprocessed at full size");
+    refuse_transform("decode", "is 'fast', but preprocessing needs the image at full size");
   if (document.contains("subject")) {
     for (const ImageSubject* subject : subjects)
       if (document["subject"] == subject->name) options.subject = subject;

@@ -32,10 +32,10 @@ class Search {
     if (files_.empty() && errors_.size() == before) {
       const std::string not_taken = found_.not_taken.text();
       fail(ErrorCode::kTooFewSamples,
-           "there is no image in the folder '" + root_.string() + "'" +
+           "there are no images in the folder '" + root_.string() + "'" +
                (not_taken.empty() ? "" : ": " + not_taken),
            "only files ending in " + std::string(runner::kImageEndings) +
-               " count as images, in the folder or below it");
+               " count as images; folders below it are searched, too");
     }
     std::ranges::move(files_, std::back_inserter(found_.files));
   }

@@ -149,9 +149,10 @@ std::optional<Division> division_to_keep(const Division& now, bool by_chance,
       throw StageError(ErrorCode::kChangedRun, message)
           .at("/split")
           .with_help(
-              "a version that did not record it started the run: start a new run, or add --force "
-              "to divide the images again");
-    context.say(message + ", so they are divided again: tested images may have been trained on");
+              "the run was started by a version that did not record it: start a new run, or add "
+              "--force to divide the images again");
+    context.say(message +
+                ", so they are divided again: the model may have been trained on tested images");
     return std::nullopt;
   }
   Division earlier = read_division(file);
@@ -169,7 +170,7 @@ std::optional<Division> division_to_keep(const Division& now, bool by_chance,
   const std::vector<std::string> missing = names_lacking(earlier, now),
                                  added = names_lacking(now, earlier);
   if (!missing.empty()) {
-    const std::string message = images_text(missing.size()) + " that the run divided " +
+    const std::string message = images_text(missing.size()) + " in the run's record " +
                                 (missing.size() == 1 ? "is" : "are") +
                                 " missing: " + listed_names(missing);
     if (!node.accepts_changes)
@@ -180,9 +181,9 @@ std::optional<Division> division_to_keep(const Division& now, bool by_chance,
     drop_missing(earlier, now);
   }
   if (!added.empty())
-    context.say(images_text(added.size()) + (added.size() == 1 ? " is" : " are") +
-                " new since the run started and in none of its parts: " + listed_names(added) +
-                "; a new run would divide them too");
+    context.say(images_text(added.size()) + (added.size() == 1 ? " has" : " have") +
+                " been added since the run started, so no part contains them: " +
+                listed_names(added) + "; a new run would use them");
   const bool is_same = missing.empty() && added.empty() && earlier.classes == now.classes &&
                        has_same_parts(earlier, now);
   return is_same ? std::nullopt : std::optional(std::move(earlier));

@@ -60,7 +60,7 @@ std::string inflate_element(std::string_view bytes, std::size_t limit) {
     state = inflate(&stream, Z_NO_FLUSH);
     const std::size_t made = piece.size() - stream.avail_out;
     if (made > limit - result.size())
-      refuse_mat("its compressed parts are larger than any list of labels");
+      refuse_mat("its data is larger than any list of labels when decompressed");
     result.append(piece.data(), made);
   }
   if (state != Z_STREAM_END) refuse_mat("a compressed part of it is damaged");

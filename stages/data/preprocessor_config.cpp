@@ -26,7 +26,7 @@ Json square(int size) { return {{"height", size}, {"width", size}}; }
 
 [[noreturn]] void refuse_preprocessing(const std::string& key, const nlohmann::json& value,
                                        const std::string& wanted) {
-  throw std::invalid_argument("its '" + key + "' is " + value.dump() + ", and only " + wanted +
+  throw std::invalid_argument("its '" + key + "' is " + value.dump() + ", but only " + wanted +
                               " is supported");
 }
 
@@ -94,7 +94,7 @@ ImageDatasetOptions options_of_preprocessor(const nlohmann::json& config) {
   ImageDatasetOptions options;
   const nlohmann::json filter = config.value("resample", nlohmann::json(3));
   if (filter != 2 && filter != 3)
-    refuse_preprocessing("resample", filter, "2 or 3, bilinear or bicubic,");
+    refuse_preprocessing("resample", filter, "2 (bilinear) or 3 (bicubic)");
   options.resize.interpolation = filter == 3 ? Interpolation::kBicubic : Interpolation::kBilinear;
   options.mean = three_at(config, "image_mean", kClipMean);
   options.standard_deviation = three_at(config, "image_std", kClipDeviation);
@@ -104,13 +104,13 @@ ImageDatasetOptions options_of_preprocessor(const nlohmann::json& config) {
   if (shortest && crops) {
     options.image_size = side_at(config, "crop_size");
     if (options.image_size > *shortest)
-      refuse_preprocessing("crop_size", options.image_size, "a part of the image");
+      refuse_preprocessing("crop_size", options.image_size, "a crop within the image");
     options.resize.crop_fraction = crop_fraction(options.image_size, *shortest);
     return options;
   }
   options.image_size = side_at(config, "size");
   if (shortest || (crops && side_at(config, "crop_size") != options.image_size))
-    refuse_preprocessing("size", size, "a square, or a shortest edge and a crop from the centre,");
+    refuse_preprocessing("size", size, "a square or a shortest edge with a centre crop");
   options.resize.shape = ResizeShape::kSquare;
   return options;
 }

@@ -214,7 +214,7 @@ class PythonDataStage final : public runner::Stage {
       const std::string message =
           "the data set has changed since the run began: '" + part + "' had " +
           std::to_string(before->second.size()) + " samples of " +
-          std::to_string(classes->second.size()) + " classes, and has " +
+          std::to_string(classes->second.size()) + " classes, and now has " +
           std::to_string(samples.size()) + " of " + std::to_string(now.classes.at(part).size()) +
           (before->second.size() == samples.size() ? ", but not the same ones" : "");
       if (!context.node().accepts_changes)
@@ -235,10 +235,11 @@ class PythonDataStage final : public runner::Stage {
                        (part == Part::kTrain ? "training" : std::string(name(part))));
     }
     for (const TensorSpec& spec : description.tensors) tensors.push_back(spec_text(spec));
-    context.say(
-        (description.classes.empty() ? "no classes"
-                                     : std::to_string(description.classes.size()) + " classes") +
-        "; samples: " + runner::join(counts, ", ") + "; of each: " + runner::join(tensors, ", "));
+    context.say((description.classes.empty()
+                     ? "no classes"
+                     : std::to_string(description.classes.size()) + " classes") +
+                "; samples: " + runner::join(counts, ", ") + "; each sample has " +
+                runner::join(tensors, ", "));
   }
 
   runner::Outputs outputs_of(const MadeParts& parts,

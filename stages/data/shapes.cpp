@@ -176,10 +176,10 @@ void check(const MadeImages& images, std::int64_t fewest) {
   if (images.per_class < fewest || images.size < 8 || images.size > 4096) {
     throw StageError(ErrorCode::kNotAllowedValue,
                      "cannot make " + std::to_string(images.per_class) + " images of " +
-                         std::to_string(images.size) + " pixels a class")
+                         std::to_string(images.size) + " pixels per class")
         .at("/make")
         .with_help("make at least " + (fewest == 1 ? "one" : std::to_string(fewest)) +
-                   ", of 8 to 4096 pixels");
+                   " per class, of 8 to 4096 pixels");
   }
 }
 

@@ -34,7 +34,7 @@ ListedImages read_split_csv(AnnotationFiles& files, const std::string& name) {
   };
   const std::size_t file_column = column("filename"), label_column = column("label");
   if (std::max(file_column, label_column) >= table.columns().size()) {
-    files.fault(name, table.header_line(), "it does not name the columns 'filename' and 'label'");
+    files.fault(name, table.header_line(), "it does not have the columns 'filename' and 'label'");
     return list;
   }
   table.for_rows([&](std::size_t line, std::vector<std::string>& fields) {

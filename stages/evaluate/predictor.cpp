@@ -64,9 +64,8 @@ void check(const at::Tensor& logits, bool are_classes, const at::Tensor& labels,
   }
   const at::Tensor broken = logits.isfinite().all(1).logical_not();
   if (broken.any().item<bool>()) {
-    throw StageError(
-        ErrorCode::kStageFailed,
-        "the network returned a logit that is not finite for '" + name_of(first_row(broken)) + "'")
+    throw StageError(ErrorCode::kStageFailed, "the network returned a non-finite logit for '" +
+                                                  name_of(first_row(broken)) + "'")
         .with_help("the weights or the sample are damaged, or training diverged: check train/loss");
   }
 }
@@ -85,7 +84,7 @@ void add_metrics(PlannedForward& planned, std::int64_t samples) {
   add_term(planned.plan, {"metrics",
                           2 * kLabel * samples + std::max<std::int64_t>(shares - logits, 0) +
                               curve_bytes(samples, classes),
-                          "labels, shares and curves over all samples and classes"});
+                          "labels, probabilities and curves for all samples and classes"});
 }
 
 /// Adds the memory for the targets of all samples, in addition to the outputs. At the end, the
@@ -128,9 +127,8 @@ Predictor::Predictor(std::shared_ptr<const Dataset> test,
   if (described.size == 0) {
     throw StageError(ErrorCode::kTooFewSamples, "the test set is empty")
         .with_help(
-            "give the data stage samples or a share of them for testing, or leave the evaluation "
-            "out: "
-            "~evaluate");
+            "give the data stage samples for testing, or set aside a fraction of the data for it; "
+            "or leave out the evaluation: ~evaluate");
   }
   if (options_.draw) test_ = options_.draw(std::move(test_), *checkpoint_);
   const auto image = std::ranges::find(described.tensors, "image", &TensorSpec::name);
@@ -273,7 +271,7 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
   result.skipped = loader.skipped();
   if (outputs.empty()) {
     throw StageError(ErrorCode::kTooFewSamples, "the test set has no samples that can be read")
-        .with_help("give the data stage more samples, or a larger share for testing");
+        .with_help("give the data stage more samples, or a larger fraction for testing");
   }
   result.logits = torch::cat(outputs);
   result.labels = torch::cat(labels);

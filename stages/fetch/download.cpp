@@ -188,7 +188,7 @@ class Fetching {
     if (reply.status != 200 && reply.status != 206) refuse(reply);
     if (!has_begun_) begin(reply);  // the file is empty
     if (all_ > 0 && part_.bytes() != all_) {
-      throw PassingFailure(std::to_string(part_.bytes()) + " of " + std::to_string(all_) +
+      throw PassingFailure("only " + std::to_string(part_.bytes()) + " of " + std::to_string(all_) +
                            " bytes arrived");
     }
   }
@@ -209,8 +209,7 @@ class Fetching {
     progress_.at(part_.bytes());
     if (what_.bytes > 0 && part_.bytes() > what_.bytes)
       drop(ErrorCode::kDownloadFailed,
-           "the server sends more than the " + runner::bytes_text(what_.bytes) +
-               " that it should have",
+           "the server sends more than the expected " + runner::bytes_text(what_.bytes),
            "try again later, or use another server");
     if (all_ == 0) leave_room(static_cast<std::int64_t>(bytes.size()));
   }
@@ -224,9 +223,9 @@ class Fetching {
     const auto free = storage_.free_bytes(folder.empty() ? "." : folder);
     if (free && *free < kLeft)
       drop(ErrorCode::kDiskFull,
-           "the server does not announce its size, and after " + runner::bytes_text(part_.bytes()) +
-               " the disk is nearly full",
-           "free up space, or fetch it by other means");
+           "the server does not announce the size of the file, and after " +
+               runner::bytes_text(part_.bytes()) + " the disk is nearly full",
+           "free up space, or download the file by other means");
   }
 
   [[noreturn]] void drop(ErrorCode code, const std::string& why, const std::string& help) {
@@ -250,7 +249,8 @@ class Fetching {
       say("continuing '" + name_ + "' after " + runner::bytes_text(part_.bytes()));
     } else {
       if (is_resuming_)
-        restart("the server cannot continue in the middle of '" + name_ + "', or it has changed");
+        restart("the server cannot continue in the middle of '" + name_ +
+                "', or the file has changed");
       part_.begin_anew();
       check_room(what_.file.parent_path(), coming + what_.also_needs, storage_);
       say("fetching " + shown_url(what_.url) + (all_ > 0 ? ", " + runner::bytes_text(all_) : ""));
@@ -343,7 +343,7 @@ void check_sum(const fs::path& file, const std::string& name, const Checksum& ch
   });
   if (sum == checksum.hex) return;
   throw StageError(ErrorCode::kWrongChecksum, "its " + std::string(runner::name(checksum.kind)) +
-                                                  " is " + sum + " and should be " + checksum.hex);
+                                                  " is " + sum + " but should be " + checksum.hex);
 }
 
 void check_room(const fs::path& folder, std::int64_t bytes, runner::Storage& storage) {

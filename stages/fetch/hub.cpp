@@ -150,7 +150,7 @@ class HubFetching {
             request, {patience_.connect_seconds, patience_.stall_seconds, callbacks_.cancelled},
             [&](const HttpReply&, std::string_view bytes) {
               if (answer.body.size() + bytes.size() > kLongestAnswer)
-                not_understood("the response never ends");
+                not_understood("the response is too long");
               answer.body += bytes;
             });
         const int status = answer.reply.status;

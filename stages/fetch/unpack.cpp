@@ -133,10 +133,10 @@ class Unpacking {
     auto parts = safe_parts(path);
     const bool is_root = type == AE_IFDIR && (path == "." || path == "./");
     if (parts.empty() && !is_root)
-      refuse("'" + path + "', a path that leads elsewhere or is not a name");
+      refuse("'" + path + "', a path that leads out of the folder or is not valid");
     if (!parts.empty() && !inner_.empty() && parts.front() == inner_) parts.erase(parts.begin());
     if (type == AE_IFDIR) make_folders(parts);
-    else if (parts.empty()) refuse("'" + path + "', a file in place of a folder");
+    else if (parts.empty()) refuse("'" + path + "', a file where a folder is expected");
     else write_file(a, path, parts, progress);
   }
 
@@ -146,7 +146,7 @@ class Unpacking {
       path /= part;
       if (folders_.contains(path)) continue;
       if (storage_.make_folder(path) != 0) {
-        if (errno == EEXIST) refuse("'" + part + "' as a file and as a folder");
+        if (errno == EEXIST) refuse("'" + part + "' both as a file and as a folder");
         throw runner::WriteError(place(path, errno));
       }
       folders_.insert(path);

@@ -231,7 +231,7 @@ std::shared_ptr<FeatureMaps> EpisodeModel::make_backbone(const DatasetDescriptio
   const auto image = std::ranges::find(images.tensors, "image", &TensorSpec::name);
   if (image == images.tensors.end() || image->shape.size() != 3 || image->shape[0] != 3) {
     throw StageError(runner::ErrorCode::kOptionConflict,
-                     "the data has no colour images to compute features of")
+                     "the data has no colour images to compute features from")
         .in_stage(config_.pointer)
         .with_help("connect the stage that computes the features to a data stage with such images");
   }

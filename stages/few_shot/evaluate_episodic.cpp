@@ -89,8 +89,8 @@ class EpisodicEvaluation final : public runner::Stage {
     const ScopedMemoryBudget budget = network.hold_budget(context);
     const std::vector<std::string> classes = network.test().describe().classes;
     if (const auto seen = classes_seen(classes, checkpoint.classes); !seen.empty()) {
-      context.say(std::to_string(seen.size()) + " of the " + std::to_string(classes.size()) +
-                  " test classes were trained on, such as '" + seen.front() +
+      context.say("the model was trained on " + std::to_string(seen.size()) + " of the " +
+                  std::to_string(classes.size()) + " test classes, such as '" + seen.front() +
                   "': this does not measure accuracy on new classes");
     }
     const ClassifiedSamples samples = network.classify(context);

@@ -114,8 +114,8 @@ class FewShotLister {
     else if (path.extension() == ".txt") part = named(path);
     else {
       fail(ErrorCode::kNotAllowedValue, "'" + path.string() + "' is not a readable list of images",
-           "name a filelist (.json), a split (.csv), names of classes (.txt), or a folder of class "
-           "folders");
+           "name a filelist (.json), a split (.csv), a list of class names (.txt), or a folder of "
+           "class folders");
     }
     part.place = *found;
     return part;
@@ -136,7 +136,7 @@ class FewShotLister {
     ListedImages images = read(files, name);
     for (std::string& image : images.paths)
       std::ranges::replace(image, '\\', '/');  // path separator of Windows
-    if (files.is_faultless() && images.paths.empty()) files.fault(name, "it lists no image");
+    if (files.is_faultless() && images.paths.empty()) files.fault(name, "it lists no images");
     FewShotPart part;
     part.is_named = images.is_named;
     const bool are_below_classes = read == &read_split_csv;
@@ -265,7 +265,7 @@ class FewShotLister {
       fail(ErrorCode::kTooFewSamples,
            "none of the " + std::to_string(count) + " classes in '" + folder.string() +
                "' is left for " + std::string(name(part_)),
-           "give it at least four classes, or set classes: all");
+           "put at least four classes there, or set classes: all");
     }
     std::set<std::size_t> spare;
     for (std::size_t place = 0; place < count; ++place)
@@ -304,10 +304,10 @@ class FewShotLister {
       if (!is_name) files.fault(file, number, "it cannot be the name of a folder");
       else if (const auto [first, is_new] = seen.emplace(compared_name(line), number); !is_new)
         files.fault(file, number,
-                    "the class is named in line " + std::to_string(first->second) + ", too");
+                    "line " + std::to_string(first->second) + " already names this class");
       else lines.emplace(line, number);
     });
-    if (files.is_faultless() && lines.empty()) files.fault(file, "it names no class");
+    if (files.is_faultless() && lines.empty()) files.fault(file, "it names no classes");
     FewShotPart part;
     if (files.is_faultless()) part.list = classes_of(path, lines, files);
     for (const Diagnostic& error : files.errors()) fail(error.code, error.message, error.help);

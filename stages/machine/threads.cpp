@@ -80,10 +80,10 @@ int use_threads(std::optional<int> wanted, int ranks) {
   const int others = 2 * (threads - 1);
   if (const int started = threads_that_start(others); started < others) {
     const int fit = started / 2 + 1;
-    throw runner::StageError(runner::ErrorCode::kDeviceUnavailable,
-                             "the system starts only " + std::to_string(started) + " of the " +
-                                 std::to_string(others) + " threads that " +
-                                 std::to_string(threads) + " threads of tensor operations need")
+    throw runner::StageError(
+        runner::ErrorCode::kDeviceUnavailable,
+        "the system starts only " + std::to_string(started) + " of the " + std::to_string(others) +
+            " additional threads needed for threads: " + std::to_string(threads))
         .at("/threads")
         .with_help("set threads to " + std::to_string(fit) +
                    " or fewer, or raise the process limit: `ulimit -u`, or pids.max of the "

@@ -35,7 +35,7 @@ std::vector<OnOom> read_on_oom(runner::ConfigReader& reader) {
     else if (!all.empty() && all.back() == OnOom::kStop)
       refuse("is never reached after 'stop'", "put stop last");
     else if (!all.empty() && found->second == OnOom::kReplan)
-      refuse("must come first: another device is tried once nothing else fits on this one",
+      refuse("must come first: other devices are tried only if no other plan fits on this one",
              "put replan first");
     else all.push_back(found->second);
   }
@@ -110,7 +110,7 @@ std::optional<double> read_share(runner::ConfigReader& reader) {
   std::from_chars(text.data(), text.data() + text.size(), percent);
   if (percent > 0 && percent <= 100) return percent / 100;
   reader.fail("budget", runner::ErrorCode::kOutOfRange,
-              "a budget of " + text + " is not a share of a device's memory",
+              "a budget of " + text + " is not a valid percentage of a device's memory",
               "write more than 0% and at most 100%");
   return {};
 }

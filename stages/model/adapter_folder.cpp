@@ -73,7 +73,7 @@ fs::path adapter_in(const fs::path& folder) {
     throw StageError(ErrorCode::kMissingWeights,
                      "'" + folder.string() + "' contains no adapter: it has no " + kConfigFile)
         .at("/adapter")
-        .with_help("give the folder that peft's save_pretrained has written");
+        .with_help("give a folder written by peft's save_pretrained");
   }
   std::ranges::sort(named);
   std::string list;

@@ -64,7 +64,7 @@ AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool 
     throw runner::StageError(
         runner::ErrorCode::kOptionConflict,
         std::string(name(layout)) + " has no layer for the adapter of '" + module + "'")
-        .with_help("export it with the names that it was trained with: leave --names out");
+        .with_help("export it with the names used in training: leave out --names");
   };
   for (const LoraLayer& layer : lora.layers) check(layer.module);
   for (const LoraCompanion& companion : lora.companions) check(companion.module);

@@ -54,11 +54,10 @@ class Comparison {
     throw StageError(ErrorCode::kOptionConflict,
                      std::string(option) +
                          " is auto, but there is no config.json next to the weights '" +
-                         *backbone_.weights + "' to give its value")
+                         *backbone_.weights + "' that contains its value")
         .at("/" + std::string(option))
         .in_stage(backbone_.pointer)
-        .with_help(
-            "write the value that the weights were trained with: the weights do not contain it");
+        .with_help("write the value used to train the weights, since they do not contain it");
   }
 
   void finish() const {

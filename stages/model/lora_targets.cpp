@@ -187,7 +187,7 @@ std::string quoted(const std::vector<std::string>& names) {
   }
   if (const auto* expression = std::get_if<std::string>(&options.targets)) {
     throw StageError(ErrorCode::kOptionConflict,
-                     "no layer's whole name matches '" + *expression + "'")
+                     "the expression '" + *expression + "' matches no layer's full name")
         .at("/targets")
         .with_help(known.empty() ? "" : "the first layer is called '" + known.front() + "'");
   }

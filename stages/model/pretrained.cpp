@@ -247,8 +247,9 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
   if (!wrapper) {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : saved) names.push_back(name);
-    throw StageError(ErrorCode::kDamagedWeights,
-                     "the weights have no vision tower with known names: " + listed_weights(names))
+    throw StageError(
+        ErrorCode::kDamagedWeights,
+        "the weights contain no vision tower with known names: " + listed_weights(names))
         .with_help(
             "give weights of a CLIP or ViT model from transformers, timm, OpenAI or open_clip");
   }

@@ -201,7 +201,7 @@ std::string ResNetWeightsReport::misfits() const {
       if (std::ranges::find(parts, part) == parts.end()) parts.push_back(part);
     }
     constexpr std::size_t kPartsShown = 16;
-    text = std::to_string(missing.size()) + " tensors are missing, of " +
+    text = std::to_string(missing.size()) + " tensors are missing from " +
            runner::listed(parts, kPartsShown);
   }
   if (!wrong_shape.empty()) {

@@ -73,7 +73,7 @@ struct ResNetWeightsReport {
   /// Returns "110 tensors of ResNet-18; left out: fc.bias and fc.weight; without a place:
   /// layer2.1.bn1.bias and 19 more".
   std::string text(std::int64_t depth) const;
-  /// Returns "40 tensors are missing, of layer1.2, layer2.2 and layer2.3"; empty if everything
+  /// Returns "40 tensors are missing from layer1.2, layer2.2 and layer2.3"; empty if everything
   /// fits.
   std::string misfits() const;
 };

@@ -98,9 +98,9 @@ void TwoTowers::check_scale() const {
   const double scale = logit_scale_.item<double>();
   if (std::isfinite(scale) && std::abs(scale) <= kLargestLogitScale) return;
   throw refusal_of_towers(options_, "logit_scale",
-                          "the network's '" + options_.logit_scale + "' begins with " +
+                          "the network's '" + options_.logit_scale + "' starts at " +
                               std::to_string(scale) + ", but it must be the logarithm of a factor")
-      .with_help("begin with a value from -10 to 10: CLIP's is 2.6592, the logarithm of 1 / 0.07");
+      .with_help("start at a value from -10 to 10: CLIP's is 2.6592, the logarithm of 1 / 0.07");
 }
 
 at::Tensor TwoTowers::embedded(const std::string& tower, const at::Tensor& input) {

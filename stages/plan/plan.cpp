@@ -17,7 +17,7 @@ PlannedStep resolve_policy(const PolicySearch& search, const std::string& model_
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
                              "min_micro_batch is " +
                                  std::to_string(search.written.min_micro_batch) +
-                                 ", and a batch has only " + std::to_string(search.batch.size))
+                                 ", but a batch has only " + std::to_string(search.batch.size))
         .at("/min_micro_batch")
         .in_stage(search.written.pointer)
         .with_help("lower min_micro_batch, or set allow: bit, which never splits a batch");

@@ -46,17 +46,17 @@ std::string why_not_dry() {
 void check_may_measure(const std::string& why, const runner::PlanContext& context) {
   if (!context.dry().device_model.empty()) {
     throw StageError(ErrorCode::kMeasuredPlan,
-                     "a plan needs real steps on " + context.dry().device_model +
-                         ", which this machine does not have, since a dry run fails: " + why)
+                     "planning needs real steps on " + context.dry().device_model +
+                         ", which this machine does not have, because a dry run fails: " + why)
         .with_help(
-            "plan on a machine with this GPU; or create new tensors on the device of the others, "
+            "plan on a machine with this GPU; or create new tensors on the device of the inputs, "
             "and use torch.where instead of branches on values and indexing by masks");
   }
   if (context.dry().is_strict) {
     throw StageError(ErrorCode::kMeasuredPlan,
-                     "a plan needs real steps, since a dry run fails: " + why)
+                     "planning needs real steps because a dry run fails: " + why)
         .with_help(
-            "create new tensors on the device of the others, and use torch.where instead of "
+            "create new tensors on the device of the inputs, and use torch.where instead of "
             "branches on values and indexing by masks; or leave out --strict");
   }
 }
@@ -78,7 +78,7 @@ void do_for_plan(const MemoryPolicy& policy, const runner::PlanContext& context,
     const std::string what = in_words(memory_incident(device));
     clear_after_out_of_memory(device);
     throw StageError(ErrorCode::kOutOfMemory,
-                     "for the plan, a real step on as few samples as possible ran " + what)
+                     "while planning, even a real step on as few samples as possible ran " + what)
         .with_help("use a smaller model or smaller samples, or more memory");
   }
   set_generator_states(generators);

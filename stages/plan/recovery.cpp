@@ -67,9 +67,9 @@ bool RowsAtOnce::retries(std::int64_t units, std::int64_t at_once, std::int64_t 
   if (times > 0) {
     most_ = half;
     incident.to = rows(half);
-    context_.say(before + rows(units) + " are repeated " + rows(half) + " at a time");
+    context_.say(before + "repeating " + rows(units) + ", " + rows(half) + " at a time");
   } else {
-    context_.say(before + rows(units) + (units == 1 ? " is" : " are") + " repeated");
+    context_.say(before + "repeating " + rows(units));
   }
   context_.recovered(incident);
   clear_after_out_of_memory(device_);

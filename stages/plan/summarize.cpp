@@ -110,7 +110,7 @@ runner::NamedBytes margin_of(std::int64_t planned, const std::vector<TracedStora
                                                static_cast<double>(planned));
   return {.name = std::string(kMarginTerm),
           .bytes = share + (is_gpu ? kGpuPieces : kMisplaced),
-          .note = "for gaps between tensors that differ from the plan"};
+          .note = "for gaps between tensors that differ from those in the plan"};
 }
 
 /// Returns the term for memory that kernels may allocate. `more` is how much it adds to the peak of
@@ -121,7 +121,7 @@ runner::NamedBytes kernel_scratch(std::int64_t more, const Backend& backend) {
   return {.name = std::string(kKernelScratchTerm),
           .bytes = std::max<std::int64_t>(more, 0),
           .note = backend.device == at::kCUDA
-                      ? "upper bound for the memory of kernels, by shapes"
+                      ? "upper bound for the memory of kernels, by tensor shapes"
                       : "upper bound for the memory of kernels on any processor, with " + threads};
 }
 

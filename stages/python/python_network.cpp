@@ -272,13 +272,14 @@ std::pair<NamedTensors, at::Tensor> PythonNetwork::run_forward(const at::Tensor&
   clear_python_tensors();
   if (before.defined() && !before.equal(drawn())) {
     throw StageError(ErrorCode::kStageFailed,
-                     is_training() ? "the network draws random numbers that the plan did not find"
-                                   : "the network draws random numbers in evaluation, so its "
-                                     "predictions cannot be repeated")
+                     is_training()
+                         ? "the network draws random numbers in places that the plan did not find"
+                         : "the network draws random numbers in evaluation, so its "
+                           "predictions cannot be repeated")
         .with_help(is_training()
                        ? "draw them in modules of type torch.nn.Dropout or DropPath, which Retort "
-                         "replaces by masks that a seed, a step and a sample determine"
-                       : "draw only where self.training is true");
+                         "replaces by masks determined by seed, step and sample"
+                       : "draw random numbers only if self.training is true");
   }
   return {std::move(outputs), std::move(maps)};
 }

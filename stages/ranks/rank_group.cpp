@@ -144,9 +144,9 @@ void RankGroup::require_same(const std::string& what, const std::string& own,
                              const std::string& help) {
   const std::string first = text_of_first(own);
   if (own == first) return;
-  throw runner::StageError(runner::ErrorCode::kNoMeeting,
-                           what + " of rank " + std::to_string(rank_) +
-                               " differ from those of rank 0: " + own + " instead of " + first)
+  throw runner::StageError(runner::ErrorCode::kNoMeeting, "rank " + std::to_string(rank_) +
+                                                              " differs from rank 0 in " + what +
+                                                              ": " + own + " instead of " + first)
       .with_help(help);
 }
 

@@ -59,7 +59,7 @@ void RankStatistics::refuse_if_asked() const {
   if (is_declared_ || !was_asked_) return;
   throw runner::StageError(runner::ErrorCode::kOptionConflict,
                            "device.count: " + std::to_string(ranks_.size) +
-                               " divides every batch among as many processes, but the network "
+                               " divides every batch among that many processes, but the network "
                                "calls batch_norm on its samples outside of a BatchNorm layer")
       .in_stage("/device")
       .at("/count")

@@ -88,8 +88,8 @@ class Guest {
   void take_seat(const Store& store) const {
     check_job(store);
     if (store->add(seat(own_.rank), 1) > 1)
-      throw no_meeting("rank " + std::to_string(own_.rank) + " has already come to " + where() +
-                           ": two processes have this RANK, or one of an earlier start "
+      throw no_meeting("rank " + std::to_string(own_.rank) + " has already joined at " + where() +
+                           ": two processes have this RANK, or a process of an earlier start "
                            "is still running",
                        "give every process its own RANK, and every start its own MASTER_PORT");
     std::vector<std::string> all;
@@ -118,7 +118,7 @@ class Guest {
 
   runner::StageError lost_first(const std::string& reason) const {
     return no_meeting("rank " + std::to_string(own_.rank) + " has lost rank 0 at " + where() +
-                          " before all ranks had met: " + reason.substr(0, reason.find('\n')),
+                          " before all ranks had joined: " + reason.substr(0, reason.find('\n')),
                       "see the error of rank 0");
   }
 
@@ -160,11 +160,11 @@ class Guest {
     if (serves())
       return no_meeting("rank 0 cannot listen at " + address(meeting_) + ": " + first_line,
                         "set MASTER_ADDR to a name or an address of this machine");
-    return no_meeting("rank " + std::to_string(own_.rank) + " has not found rank 0 at " +
+    return no_meeting("rank " + std::to_string(own_.rank) + " did not find rank 0 at " +
                           address(meeting_) + " within " + std::to_string(meeting_.seconds) +
                           " s: " + first_line,
-                      "start all ranks at the same time; MASTER_ADDR must be the machine of "
-                      "rank 0, as the others can reach it");
+                      "start all ranks at the same time; MASTER_ADDR must be an address at "
+                      "which the others can reach the machine of rank 0");
   }
 
   void check_job(const Store& store) const {
@@ -186,12 +186,11 @@ class Guest {
     for (int rank = 0; rank < own_.size; ++rank) {
       if (!store->check({seat(rank)})) absent.push_back(std::to_string(rank));
     }
-    return no_meeting(
-        (absent.size() == 1 ? "rank " : "ranks ") + runner::listed(absent, 16) + " of " +
-            std::to_string(own_.size) + " did not reach " + where() + " within " +
-            std::to_string(meeting_.seconds) + " s",
-        "start all ranks with the same command; a larger RETORT_MEETING_SECONDS waits "
-        "longer");
+    return no_meeting((absent.size() == 1 ? "rank " : "ranks ") + runner::listed(absent, 16) +
+                          " of " + std::to_string(own_.size) + " did not reach " + where() +
+                          " within " + std::to_string(meeting_.seconds) + " s",
+                      "start all ranks with the same command; to wait longer, raise "
+                      "RETORT_MEETING_SECONDS");
   }
 
   const runner::RankOfRun& own_;
@@ -237,7 +236,7 @@ std::string address_of_interface(const std::string& name) {
   throw no_meeting("GLOO_SOCKET_IFNAME is '" + name +
                        "', but this machine has no network interface "
                        "of that name with an IPv4 address",
-                   "`ip address` lists them");
+                   "choose one that `ip address` lists");
 }
 
 bool is_loopback(const std::string& own) {
@@ -283,7 +282,7 @@ void check_traits(const std::vector<std::string>& all) {
       found, [](const std::string& line) { return line.find(": kernels is") != line.npos; });
   throw no_meeting("the ranks differ: " + runner::join(found, "; "),
                    has_other_kernels
-                       ? "ATEN_CPU_CAPABILITY=avx2, set for all ranks, makes different processors "
+                       ? "set ATEN_CPU_CAPABILITY=avx2 for all ranks, so that different processors "
                          "use the same kernels"
                        : "start the same command with the same programs on all machines");
 }

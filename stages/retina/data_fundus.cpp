@@ -202,15 +202,16 @@ void report_patients(const ImageList& list, runner::RunContext& context) {
   }
   std::string text =
       patients == 0
-          ? "patients: no file name contains one, so images of one patient may be in two parts"
-          : "patients: " + std::to_string(patients) + ", by the names of " +
+          ? "patients: no file name identifies one, so images of one patient may be in two parts"
+          : "patients: " + std::to_string(patients) + ", identified by the names of " +
                 counted_of(named, "image");
   if (patients > 0 && unnamed > 0)
     text += "; " + std::to_string(unnamed) +
-            (unnamed == 1 ? " name contains none" : " names contain none");
+            (unnamed == 1 ? " name identifies none" : " names identify none");
   if (copies > 0)
-    text += "; " + counted_of(copies, "image") + (copies == 1 ? " is a copy" : " are copies") +
-            " of another, by the names";
+    text += "; " + counted_of(copies, "image") +
+            (copies == 1 ? " is a copy of another" : " are copies of others") +
+            ", judging by the names";
   context.say(text);
   report_shared(shared, "patient", context);
   report_shared(shared_images, "image with copies", context);
@@ -241,7 +242,8 @@ void leave_out(ImageList& list, const std::vector<std::vector<ImagePlace>>& grou
       if (!indices.contains(i)) kept.push_back(std::move(list[part][i]));
     list[part] = std::move(kept);
     context.say("left out of " + std::string(name(part)) + ": " +
-                counted_of(indices.size(), "image") + " also found in a later part");
+                counted_of(indices.size(), "image") + " that " +
+                (indices.size() == 1 ? "is" : "are") + " also in a later part");
   }
 }
 
@@ -290,7 +292,7 @@ void check_emptiness(const ImageList& list, const SplitOptions& wanted, bool has
         ErrorCode::kTooFewSamples,
         "none of " + counted_of(count, "image") + " is left for '" + std::string(name(part)) + "'")
         .at(has_all ? "/split" : "/root")
-        .with_help(has_all ? "raise its share, or set it to 0 to do without it"
+        .with_help(has_all ? "raise its fraction, or set it to 0 to do without this part"
                            : "put images there");
   }
 }

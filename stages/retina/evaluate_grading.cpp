@@ -92,9 +92,8 @@ class GradingStage final : public runner::Stage {
     TestedClasses(predictor.test().describe().classes, checkpoint.classes);
     if (checkpoint.pair_of == 0) return predictor;
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                             "the network distinguishes two classes by one logit")
-        .with_help(
-            "measure it with evaluate.pairwise_ensemble, with the networks of all other pairs");
+                             "the network has a single logit, for one class pair")
+        .with_help("use evaluate.pairwise_ensemble, with the networks of all other class pairs");
   }
 
   GradingConfig config_;  // plan() reduces its batch size to what fits

@@ -203,7 +203,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
          std::ranges::any_of(config_.rules, is_published)) &&
         parts.ensemble.classes.size() != 5) {
       throw StageError(ErrorCode::kOptionConflict,
-                       "seed_weighted weighs five grades, but the test set has " +
+                       "seed_weighted is for five grades, but the test set has " +
                            std::to_string(parts.ensemble.classes.size()))
           .at("/votes")
           .with_help("leave it out: it serves only to compare with published numbers");
@@ -226,7 +226,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
       }
       const std::string why =
           std::string(word) +
-          " weighs networks by their accuracy on validation data, but the accuracy of '" +
+          " weights networks by their accuracy on validation data, but that of '" +
           ensemble.name_of(*unknown) + "' was not measured";
       if (!decides) {
         context.say(why + ": it is left out");

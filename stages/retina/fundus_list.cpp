@@ -192,7 +192,7 @@ class GradeFolders {
     }
     if (!others_.empty())
       fail(ErrorCode::kLabelOutOfRange,
-           "folders that are not a grade: " + runner::listed(others_, kNamedFundusImages, "'"),
+           "folders that are not grades: " + runner::listed(others_, kNamedFundusImages, "'"),
            kGradeHelp);
     if (!errors_.empty()) return std::move(errors_);
     return std::move(list_);
@@ -279,7 +279,8 @@ class GradeTables {
       add_row(table, part, line, std::string(stripped_field(fields[*image])),
               stripped_field(fields[*grade]));
     });
-    if (files_.is_faultless() && list_[part].empty()) files_.fault(table.file, "it lists no image");
+    if (files_.is_faultless() && list_[part].empty())
+      files_.fault(table.file, "it lists no images");
   }
 
   runner::Result<ImageList> list() {
@@ -376,10 +377,10 @@ runner::Result<ImageList> list_fundus(const fs::path& root, FundusLayout layout,
                                       const PatientNames& names) try {
   std::error_code error;
   if (!fs::is_directory(root, error))
-    return Diagnostics{fundus_error(ErrorCode::kMissingFolder,
-                                    "there is no folder '" + root.string() + "'",
-                                    "correct root, or create a small dataset of drawn images to "
-                                    "try things out: `retort data make aptos_2019 --out DIR`")};
+    return Diagnostics{
+        fundus_error(ErrorCode::kMissingFolder, "there is no folder '" + root.string() + "'",
+                     "correct root, or create a small dataset of synthetic images to "
+                     "try things out: `retort data make aptos_2019 --out DIR`")};
   GradeTables tables(root, allow_outside, names);
   switch (layout) {
     case FundusLayout::kClassFolders:

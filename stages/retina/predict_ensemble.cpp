@@ -63,7 +63,7 @@ std::vector<std::string> classes_of(const std::vector<NodeNetwork>& networks) {
     classes.assign(named.begin(), named.end());
   }
   if (std::ssize(classes) == in_all) return classes;
-  throw StageError(ErrorCode::kLabelOutOfRange, "the run's networks know " +
+  throw StageError(ErrorCode::kLabelOutOfRange, "the run's networks cover only " +
                                                     std::to_string(classes.size()) + " of " +
                                                     std::to_string(in_all) + " classes")
       .with_help(

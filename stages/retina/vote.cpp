@@ -230,9 +230,9 @@ std::int64_t number_of(const std::string& name, const std::vector<std::string>& 
 EnsembleMember member_of(const std::shared_ptr<const Checkpoint>& network,
                          const std::vector<std::string>& classes) {
   if (network->pair_of == 0 || network->classes.size() != 2) {
-    refuse_networks("a network of the ensemble distinguishes " +
+    refuse_networks("a network of the ensemble has a logit for each of " +
                         std::to_string(network->classes.size()) +
-                        " classes with as many logits, but it must distinguish two with one logit",
+                        " classes, but it must have a single logit for two classes",
                     "train it with train.binary, or evaluate it with evaluate.grading");
   }
   EnsembleMember member{network, number_of(network->classes[0], classes),

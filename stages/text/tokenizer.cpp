@@ -241,8 +241,9 @@ Result<std::vector<std::int32_t>> Tokenizer::encode(std::string_view text) const
   } catch (const std::invalid_argument& error) {
     return bad_text(
         text,
-        std::string("may need a repair that cleaning: openai does not do here: ") + error.what(),
-        "write it plainly, or set cleaning: transformers");
+        std::string("may need a repair that Retort does not support with cleaning: openai: ") +
+            error.what(),
+        "write the text without such characters, or set cleaning: transformers");
   }
   tokens.push_back(end_);
   return tokens;

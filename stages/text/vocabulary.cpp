@@ -214,7 +214,7 @@ TokenList tokens_of(std::string_view text) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (++number > 1) tokens.merge(number, line);
     else if (line.find("#version") == line.npos)
-      refuse_line(1, "it is not the '#version' line with which a list of merges begins");
+      refuse_line(1, "it is not the '#version' line that starts a list of merges");
   }
   if (number == 0) throw std::invalid_argument("it is empty");
   return tokens;

@@ -77,7 +77,7 @@ SampleOrder BalancedSamples::epoch_order(std::uint64_t seed, std::int64_t epoch)
 std::string balanced_twice(const std::string& weights) {
   return "sampling: balanced and " + weights +
          " both correct for rare classes: their samples are drawn more often and also weigh more; "
-         "turn one of the two off to correct once";
+         "turn one of the two off to correct only once";
 }
 
 TrainingData draw_balanced(TrainingData data, std::uint64_t /*seed*/) {

@@ -149,7 +149,8 @@ void check_same_classes(const Dataset& train, const Dataset* validation) {
   const std::vector<std::string> classes = train.describe().classes;
   if (classes.empty()) {
     throw StageError(ErrorCode::kLabelOutOfRange, "the training data has no classes")
-        .with_help("wire labelled data to 'train'; for data.python, 'classes' names them");
+        .with_help(
+            "connect labelled data to 'train'; for data.python, list the class names in 'classes'");
   }
   if (!validation) return;
   const std::vector<std::string> validated = validation->describe().classes;

@@ -92,8 +92,8 @@ void check_base(const torch::nn::Module& network, const TrainingState& state) {
     return base.empty() ? "none" : "'" + base + "'";
   };
   throw runner::StageError(runner::ErrorCode::kChangedRun,
-                           "the checkpoint was trained on other frozen weights: " + in_words(then) +
-                               " then, " + in_words(now) + " now")
+                           "the checkpoint was trained with other frozen weights: " +
+                               in_words(then) + " then, " + in_words(now) + " now")
       .with_help("give the model its earlier weights, or train again");
 }
 
@@ -146,7 +146,7 @@ void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::
     throw StageError(ErrorCode::kChangedRun,
                      "the checkpoint '" + found.folder.string() + "' does not fit this model: " +
                          std::string(error.what(), std::strcspn(error.what(), "\n")))
-        .with_help("evaluate the run unchanged");
+        .with_help("evaluate the run without changing its model");
   }
 }
 

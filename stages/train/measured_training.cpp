@@ -124,9 +124,10 @@ class RealSteps {
  private:
   std::shared_ptr<torch::nn::Module> built() const {
     if (context_.node().ranks.size > 1) {
-      throw StageError(ErrorCode::kOptionConflict,
-                       "a network that needs the values of tensors is planned by real steps, which "
-                       "need a single process")
+      throw StageError(
+          ErrorCode::kOptionConflict,
+          "a network that needs the values of tensors is planned with real steps, which "
+          "need a single process")
           .in_stage("/device")
           .at("/count")
           .with_help("set device.count: 1");
@@ -257,11 +258,12 @@ TracedPolicy MeasuredTraining::plan(const TrainingToPlan& training, const Memory
   if (is_cut && step_plan.two_pass) {
     throw StageError(
         ErrorCode::kOptionConflict,
-        "a step in two passes cannot be planned by real steps, and a dry run fails: " + why_)
+        "a step in two passes cannot be planned with real steps, and a dry run fails: " + why_)
         .at("/two_pass")
         .in_stage(policy.pointer)
         .with_help(
-            "set memory.two_pass: off and use a smaller batch, or avoid code that needs values");
+            "set memory.two_pass: off and use a smaller batch, or avoid code that needs the values "
+            "of tensors");
   }
   MemoryPolicy as_run = policy;
   as_run.two_pass = training.policy.two_pass;  // it has no effect on a whole batch

@@ -446,7 +446,7 @@ void Optimizer::load_state(const NamedTensors& state) {
     if (slot.is_kept) with_state.push_back(fresh.size() - 1);
     fresh.back().fresh = false;
   }
-  if (!given.empty()) refuse("a '" + given.begin()->first + "' for no parameter");
+  if (!given.empty()) refuse("a '" + given.begin()->first + "' that belongs to no parameter");
   // Free the old state first: there may not be enough memory for both.
   slots_ = std::move(fresh);
   pieces_.clear();

@@ -79,7 +79,7 @@ class PythonTrainingStep final : public TrainingStep {
     for (std::int64_t unit = 0; unit < batch.units(); ++unit) {
       if (label[unit] >= 0 && label[unit] < classes_) continue;
       return BadUnit{unit, ErrorCode::kLabelOutOfRange,
-                     "the label " + std::to_string(label[unit]) + " is outside the data's " +
+                     "label " + std::to_string(label[unit]) + " is outside the data's " +
                          std::to_string(classes_) + " classes"};
     }
     return {};

@@ -164,7 +164,7 @@ void check_length(const Schedule& schedule, std::int64_t steps) {
     if (warmup < steps || steps == 1) return;
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
                              "the warm-up has " + std::to_string(warmup) +
-                                 " steps, but the whole training only " + std::to_string(steps))
+                                 " steps, but the whole training has only " + std::to_string(steps))
         .at(one.warmup_steps ? "/schedule/warmup_steps" : "/schedule")
         .with_help("lower warmup_steps, or train for more epochs");
   };
@@ -188,8 +188,8 @@ std::string unreached_rate(const Schedule& schedule, double learning_rate, std::
   std::ostringstream text;
   text.precision(3);
   text << "the schedule never reaches the learning rate " << learning_rate
-       << ": the highest rate of the training, of " << steps << (steps == 1 ? " step" : " steps")
-       << ", is " << highest;
+       << ": the highest rate in the " << steps << (steps == 1 ? " step" : " steps")
+       << " of training is " << highest;
   return text.str();
 }
 

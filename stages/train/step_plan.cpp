@@ -71,7 +71,7 @@ void refuse_ranks(const TrainingStep& step, const MemoryPolicy& policy, bool dec
   const auto refuse = [&](const std::string& why, const std::string& help) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
                              "device.count: " + std::to_string(ranks) +
-                                 " divides every batch among as many processes, but " + why)
+                                 " divides every batch among that many processes, but " + why)
         .in_stage("/device")
         .at("/count")
         .with_help(help);
@@ -81,7 +81,8 @@ void refuse_ranks(const TrainingStep& step, const MemoryPolicy& policy, bool dec
   if (mixes_batch(step) && declares_cut && policy.micro_batch) {
     refuse("gradient_accumulation_steps normalises each part of a batch by itself, and " +
                step.why_mixed(),
-           "set gradient_accumulation_steps: 1 and the whole batch_size, or device.count: 1");
+           "set gradient_accumulation_steps: 1 and batch_size to the size of the whole batch, or "
+           "set device.count: 1");
   }
   if (policy.optimizer_in_backward)
     refuse("memory.optimizer_in_backward updates weights before the gradients are summed",
@@ -99,10 +100,10 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
                 .shards_optimizer = policy.shards_optimizer && ranks > 1,
                 .optimizer_in_backward = policy.optimizer_in_backward};
   if (plan.optimizer_in_backward && plan.numerics.precision.uses(Precision::kFp16)) {
-    refuse_in_backward(
-        policy,
-        "fp16 skips a step if its gradients overflow, which is known only once all are ready",
-        "set precision: bf16, or optimizer_in_backward: false");
+    refuse_in_backward(policy,
+                       "fp16 skips a step if its gradients overflow, which is known only once all "
+                       "gradients are ready",
+                       "set precision: bf16, or optimizer_in_backward: false");
   }
   if (ranks > 1) refuse_ranks(step, policy, declares_cut, ranks);
   if (policy.two_pass && step.mixes_samples()) {
@@ -111,7 +112,8 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
         .at("/two_pass")
         .in_stage(policy.pointer)
         .with_help(
-            "set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
+            "set two_pass: off; activation_checkpointing: block saves memory and gives the same "
+            "result bit for bit");
   }
   const std::int64_t batch = units;
   units = share_of(batch, units_in_group(step), /*rank=*/0, ranks).units();
@@ -137,19 +139,18 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
   if (!declares_cut && mixes_batch(step)) {
     refuse(step.why_mixed(),
            "set micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: "
-           "block saves "
-           "memory and keeps every bit");
+           "block saves memory and gives the same result bit for bit");
   }
   for (const LossTerm& term : terms) {
     if (term.samples_in_group > 0 && *policy.micro_batch % term.samples_in_group != 0 &&
         !policy.two_pass) {
-      refuse("the loss '" + term.name + "' is over groups of " +
+      refuse("the loss '" + term.name + "' is computed over groups of " +
                  std::to_string(term.samples_in_group) + " samples",
              "set micro_batch to a multiple of that or to auto, or set two_pass: on");
     }
     if (ranks > 1 || !runner::is_cut_loss(term.coupling, policy.two_pass)) continue;
     refuse("the loss '" + term.name + "' depends on the whole batch at once",
-           "set two_pass: on, which keeps the gradient, or micro_batch: auto");
+           "set two_pass: on, which does not change the gradient, or micro_batch: auto");
   }
   if (plan.optimizer_in_backward) {
     refuse_in_backward(policy,

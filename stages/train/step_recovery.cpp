@@ -106,14 +106,14 @@ void StepRecovery::go_on_after_kills(std::int64_t plans) {
           "the worker was killed repeatedly, and no plan needs less memory than " +
               way(execution_.plan()))
           .with_help(
-              "the kernel often does this when memory runs out: use a smaller batch or model, or "
-              "more memory");
+              "the operating system often does this when memory runs out: use a smaller batch or "
+              "model, or more memory");
     }
     take(std::move(other->first), std::move(other->second));
   }
   report({.cause = "killed"}, from,
          "continues with " + way(execution_.plan()) + " in place of " + way(from) +
-             ", under which workers were killed");
+             ", since workers were killed with the latter");
 }
 
 std::optional<std::pair<MemoryPolicy, StepPlan>> StepRecovery::next(std::int64_t bytes) const {

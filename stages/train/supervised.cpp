@@ -54,7 +54,7 @@ class ClassificationStep final : public TrainingStep {
     for (std::int64_t unit = 0; unit < batch.units(); ++unit) {
       if (label[unit] >= 0 && label[unit] < classes_) continue;
       return BadUnit{unit, ErrorCode::kLabelOutOfRange,
-                     "the label " + std::to_string(label[unit]) + " is outside the model's " +
+                     "label " + std::to_string(label[unit]) + " is outside the model's " +
                          std::to_string(classes_) + " classes"};
     }
     return {};
@@ -140,7 +140,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
     const auto classes = static_cast<std::int64_t>(data.train->describe().classes.size());
     if (options.loss.focal && classes < 2) {
       throw StageError(ErrorCode::kOptionConflict,
-                       "a focal loss distinguishes classes, but the training data has only one")
+                       "a focal loss needs two or more classes, but the training data has only one")
           .at("/loss")
           .with_help("give the data a second class, or set loss: {kind: cross_entropy}");
     }

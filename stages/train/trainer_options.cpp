@@ -65,8 +65,8 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader,
 std::vector<std::string> notes_of(const TrainerOptions& options) {
   if (!options.patience || options.keep != Keep::kLast) return {};
   return {"keep: last, with patience " + std::to_string(*options.patience) +
-          ": if training stops early, it keeps its last weights, that many validations after the "
-          "best; keep: best keeps the best weights"};
+          ": if training stops early, the last weights are kept, which are that many validations "
+          "past the best; set keep: best to keep the best weights"};
 }
 
 void check_without_validation(const TrainerOptions& options) {
@@ -75,7 +75,7 @@ void check_without_validation(const TrainerOptions& options) {
         .at(option)
         .with_help(
             "add a validation part to the data: a folder 'val' next to its folder 'train', or a "
-            "share, such as "
+            "fraction, such as "
             "data.split={train: 0.7, validation: 0.1, test: 0.2}; or set " +
             instead);
   };

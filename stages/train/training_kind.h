@@ -47,7 +47,7 @@ struct LossTerm {
 struct BadUnit {
   std::int64_t unit;
   runner::ErrorCode code;
-  std::string message;  ///< "the label 7 is outside the 5 classes"
+  std::string message;  ///< "label 7 is outside the 5 classes"
 };
 
 /// What a batch is used for.

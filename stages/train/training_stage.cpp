@@ -159,7 +159,7 @@ class TrainingStage final : public runner::Stage {
       setup.data = {as_trained(inputs.get<Dataset>("train")), inputs.find<Dataset>("validation")};
       if (setup.data.train->describe().size == 0) {
         throw StageError(ErrorCode::kTooFewSamples, "the training data has no samples")
-            .with_help("give it a share of the data, such as data.split.train=0.7");
+            .with_help("give it a fraction of the data, such as data.split.train=0.7");
       }
       if (kind_.draw) setup.data = kind_.draw(std::move(setup.data), seed);
       setup.network_data = source_of(setup.data.train->describe());
@@ -220,8 +220,8 @@ class TrainingStage final : public runner::Stage {
                            ": both split the batch")
           .at("/gradient_accumulation_steps")
           .with_help(
-              "set memory.micro_batch: auto, or gradient_accumulation_steps: 1 and the whole "
-              "batch_size");
+              "set memory.micro_batch: auto, or gradient_accumulation_steps: 1 and batch_size to "
+              "the size of the whole batch");
     }
     options.accumulated_micro_batch = policy.micro_batch = options.batch_size;
     policy.micro_batch_is_most = true;
@@ -301,7 +301,7 @@ class TrainingStage final : public runner::Stage {
     if (training_loader(train_data, *setup.step, options.batch_size).drop_last &&
         !train_data.loader().drop_last) {
       context.say(
-          "each epoch leaves out one sample: its last batch would have only that one, and " +
+          "each epoch leaves out one sample: the last batch would contain only that one, and " +
           setup.step->why_mixed());
     }
     if (policy.recovery.halves_batch) return train_in_halves(setup, options, policy, context);

@@ -139,7 +139,7 @@ Pickle PickleBuilder::finish(const PickledValue* value, std::size_t length) {
 PickledValue* PickleBuilder::global(std::string_view module, std::string_view name) {
   const PickledGlobal global{module, name};
   if (!is_allowed(global) && !is_opaque(global))
-    throw ForbiddenPickle("it would run '" + full_name(global) + "'");
+    throw ForbiddenPickle("loading it would run '" + full_name(global) + "'");
   return make(global);
 }
 
@@ -152,7 +152,8 @@ PickledValue* PickleBuilder::call(const PickledValue* called, const PickledValue
   if (is_opaque(global)) return make(PickledOpaque());
   if (global.module == "collections") return ordered(arguments);
   if (global.module.starts_with("__torch__")) {
-    if (!arguments.empty()) throw ForbiddenPickle("it would run '" + full_name(global) + "'");
+    if (!arguments.empty())
+      throw ForbiddenPickle("loading it would run '" + full_name(global) + "'");
     return make(PickledMap{{}, true});
   }
   if (name == "_rebuild_tensor") return tensor(arguments, 4, 4);
@@ -163,7 +164,7 @@ PickledValue* PickleBuilder::call(const PickledValue* called, const PickledValue
   const bool is_first_of_two = name == "restore_type_tag" && arguments.size() == 2;
   const bool is_list = (name == "Size" || name.starts_with("build_")) && arguments.size() == 1;
   if (is_first_of_two || is_list) return const_cast<PickledValue*>(arguments[0]);
-  throw ForbiddenPickle("it would run '" + full_name(global) + "'");
+  throw ForbiddenPickle("loading it would run '" + full_name(global) + "'");
 }
 
 std::vector<std::int64_t> PickleBuilder::whole_numbers(const PickledValue* value,

@@ -118,7 +118,8 @@ class SafetensorsFile {
   void read_header() {
     std::array<unsigned char, 8> prefix;
     if (size_ < 8)
-      refuse("it has " + std::to_string(size_) + " bytes, fewer than a header's length");
+      refuse("it has " + std::to_string(size_) +
+             " bytes, too few to contain the length of a header");
     read_at(0, prefix.data(), prefix.size());
     std::uint64_t length = 0;
     for (std::size_t i = 0; i < 8; ++i) length |= static_cast<std::uint64_t>(prefix[i]) << (8 * i);

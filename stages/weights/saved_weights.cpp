@@ -140,7 +140,7 @@ constexpr std::array<std::string_view, 3> kModuleWrappers = {"_orig_mod.", "_fsd
 std::string renaming(std::string_view name) {
   for (const std::string_view wrapper : kModuleWrappers)
     if (name.find(wrapper) != name.npos) return "without '" + std::string(wrapper) + "'";
-  return "with updated names from before 2018";
+  return "with names from before 2018 updated";
 }
 
 void check_names(const fs::path& index, const std::string& shard, const NamedTensors& tensors,

@@ -247,7 +247,7 @@ TorchFile from_zip(int file, std::int64_t file_bytes, const TorchFileWish& wante
     const std::int64_t size = stored_size(entries, name);
     if (size != bytes_of(assembly.storage(index))) {
       refuse_torch_file("its entry '" + runner::printable_ascii(name) + "' has " +
-                        std::to_string(size) + " bytes and not " +
+                        std::to_string(size) + " bytes, not " +
                         std::to_string(bytes_of(assembly.storage(index))));
     }
     if (size == 0) assembly.take(index, assembly.allocate(index));
@@ -322,7 +322,7 @@ TorchFile from_stream(int file, std::int64_t file_bytes, const TorchFileWish& wa
   for (const PickledValue* item : list->items) {
     const auto* key = std::get_if<std::string_view>(&item->data);
     const std::optional<std::size_t> index = key ? assembly.find(*key) : std::nullopt;
-    if (!index) refuse_torch_file("it lists a storage that no tensor is in");
+    if (!index) refuse_torch_file("it lists a storage that no tensor uses");
     const std::string name = "its storage '" + runner::printable_ascii(*key) + "'";
     std::array<unsigned char, 8> written;
     if (file_bytes - at < 8) refuse_torch_file("it ends before " + name);
@@ -332,7 +332,7 @@ TorchFile from_stream(int file, std::int64_t file_bytes, const TorchFileWish& wa
     for (std::size_t i = 0; i < 8; ++i) count |= std::uint64_t{written[i]} << (8 * i);
     const PickledStorage& storage = assembly.storage(*index);
     if (count != static_cast<std::uint64_t>(storage.count)) {
-      refuse_torch_file(name + " has " + std::to_string(count) + " numbers and not " +
+      refuse_torch_file(name + " has " + std::to_string(count) + " numbers, not " +
                         std::to_string(storage.count));
     }
     if (bytes_of(storage) > file_bytes - at) refuse_torch_file("it ends within " + name);

@@ -285,7 +285,7 @@ std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
   std::string text = "# Trained by Retort\n\n";
   text += head.empty() ? "The whole network, as timm loads it.\n"
                        : "The backbone, as timm loads it, and the head that was trained on the "
-                         "mean of its last map.\n";
+                         "mean of its last feature map.\n";
   if (is_pair)
     text += "\nIt distinguishes two of the classes. Its single logit belongs to the second one.\n";
   for (const std::string& remark : remarks) text += "\n" + remark + "\n";

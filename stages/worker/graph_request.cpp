@@ -216,7 +216,7 @@ void Worker::GraphRequest::warn_of(const std::string& operation) {
                                  "/determinism",
                                  (node_.empty() ? "the plan's real steps" : node_) + ": " +
                                      runner::nondeterminism_text(operation) + " on this device",
-                                 "the same recipe may return different bits the next time",
+                                 "the same recipe may give slightly different results next time",
                                  {},
                                  runner::Severity::kWarning}});
 }

@@ -47,7 +47,7 @@ std::string device_text(c10::Device device) {
 std::string threads_text(int threads) {
   const std::vector<int> cpus = allowed_cpus();
   return "threads: " + std::to_string(threads) + " for tensor operations; " +
-         std::to_string(cpus.size()) + " CPUs may be used, of " +
+         std::to_string(cpus.size()) + " CPUs may be used, on " +
          std::to_string(physical_cores(cpus)) + " cores" + set_among(kThreadVariables);
 }
 

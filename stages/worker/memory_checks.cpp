@@ -51,7 +51,7 @@ constexpr std::int64_t kRefused = 12;  // an allocation in the middle of a step
 class Checks {
  public:
   explicit Checks(const Mechanisms& mechanisms) : mechanisms_(mechanisms) {
-    if (!allocator_) throw Failed("this process' tensors are not counted");
+    if (!allocator_) throw Failed("the tensors of this process are not counted");
   }
 
   std::string variable(const char* name) const {
@@ -138,12 +138,13 @@ class Checks {
     } catch (const runner::StageError& error) {
       was_thrown = error.code == runner::ErrorCode::kOutOfMemory;
     }
-    expect(was_thrown, "a lasting fault does not end the training as out of memory");
+    expect(was_thrown, "a lasting fault does not end the training with an out-of-memory error");
     whole.run(0, 0, [&](std::int64_t step) {
       if (step == 2) is_first = whole.weights().equal(faulty.weights());
     });
-    expect(is_first, "a fault in the second step does not leave the weights of the first");
-    return "a lasting fault leaves the weights of the last whole step";
+    expect(is_first,
+           "after a fault in the second step, the weights are not those of the first step");
+    return "a lasting fault leaves the weights of the last complete step";
   }
 
   /// `coupled` selects a loss over the whole batch, computed in two passes.
@@ -164,7 +165,7 @@ class Checks {
     const at::Tensor kept = gradient_of(step, {});
     expect(kept.equal(gradient_of(step, {.activation_checkpointing = {.blocks = true}})),
            "recomputed activations give a different gradient than stored ones");
-    return "recomputed activations give the same bits, with dropout";
+    return "recomputed activations give the same bits, even with dropout";
   }
 
   std::string gram() const {
@@ -172,9 +173,10 @@ class Checks {
     const at::Tensor gram = gradient_of(SmallStep(true, CovarianceForm::kGram), {});
     const double error = ((gram - direct).norm() / direct.norm()).item<double>();
     expect(error < kLimit,
-           "samples x samples give a different gradient than features x features: relative error " +
+           "the samples x samples form gives a different gradient than features x features: "
+           "relative error " +
                in_text(error));
-    return "samples x samples give the gradient of features x features: relative error " +
+    return "the samples x samples form gives the gradient of features x features: relative error " +
            in_text(error);
   }
 

@@ -248,7 +248,7 @@ runner::Result<std::optional<SupportExamples>> support_of(const std::string& fol
     return runner::Diagnostic{ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
   };
   if (trained && folder.empty()) {
-    return refused("the network distinguishes classes by examples, but there are none",
+    return refused("the network needs examples of each class, but there are none",
                    "name a folder with one folder of images per class: --support FOLDER");
   }
   if (!trained && !folder.empty())
@@ -362,9 +362,10 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
     context.say(not_taken);
   if (const std::int64_t count = found->other_formats.count_other_images();
       is_reported && count > 0) {
-    context.say(std::to_string(count) +
-                (count == 1 ? " file is named as an image" : " files are named as images") +
-                " in an unsupported format: " + found->other_formats.other_images());
+    context.say(
+        std::to_string(count) +
+        (count == 1 ? " file has the name of an image" : " files have the names of images") +
+        " in an unsupported format: " + found->other_formats.other_images());
   }
   const std::string plan_for = request.contains("plan_for") ? fields.text("plan_for") : "";
   const auto device = plan_for.empty() ? choose_device(graph.device, find_gpus())

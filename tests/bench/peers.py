@@ -47,7 +47,7 @@ def row_of(tool, runs, wanted, budget):
         f"{statistics.median(run['seconds'] for run in runs):.1f}",
         computed(tool, one),
         "no" if one["batch"] == wanted else "yes",
-        ("equal, " if is_equal else "another, ") + one_digit(one["error"]),
+        ("equal, " if is_equal else "different, ") + one_digit(one["error"]),
         f"{one['peak'] / 2**20:.0f} MiB ({one['peak'] / budget:.0%})",
     )
 
@@ -81,7 +81,7 @@ def peers(arguments, results):
             rows += [row_of(tool, all_runs[tool], batch, budget) for tool in TOOLS]
             print(f"\nA budget of {budget / 2**20:.0f} MiB for a batch of {batch} that needs {needs['whole'] / 2**20:.0f}, {runs} runs of each, in turns")
             table(rows)
-            text += f"A batch of {batch} is asked for, which needs {needs['whole'] / 2**20:.0f} MiB at once; the budget is {budget / 2**20:.0f} MiB:\n\n" + markdown(rows) + "\n"
+            text += f"The requested batch of {batch} needs {needs['whole'] / 2**20:.0f} MiB at once; the budget is {budget / 2**20:.0f} MiB:\n\n" + markdown(rows) + "\n"
             processor = all_runs[TOOLS[1]][0]["processor"]
     if arguments.write:
         text += f"Measured with {arguments.threads} thread{'s' if arguments.threads > 1 else ''} on a processor with {processor}; seconds are the median of {runs} run{'s' if runs > 1 else ''}.\n"

@@ -144,10 +144,8 @@ TEST_F(ChangedRecord, EditedRecipeIsNotObeyedInSilence) {
   edit_recipe("run", "seed: 0\n", "seed: 1\n");
   const Ended refused = resume("run");
   EXPECT_EQ(refused.exit, 78);
-  EXPECT_THAT(
-      refused.err,
-      HasSubstr("error[E0807]: 'run/.retort/recipe.yaml' was edited: it is not the recipe that the "
-                "run had"));
+  EXPECT_THAT(refused.err, HasSubstr("error[E0807]: 'run/.retort/recipe.yaml' was edited: it is no "
+                                     "longer the recipe that the run used"));
   const Ended forced = resume("run --force");
   EXPECT_EQ(forced.exit, 0) << forced.err;
   EXPECT_THAT(forced.err, HasSubstr("warning[E0807]: 'run/.retort/recipe.yaml' was edited"));

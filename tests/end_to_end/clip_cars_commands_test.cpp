@@ -48,7 +48,8 @@ TEST(ClipCarsCommands, AllThatAreValidCanBePlanned) {
     const Ended planned = retort("plan " + arguments + " device=cpu " + kSmallClip, folder.path());
     EXPECT_EQ(planned.exit, is_refused ? 78 : 0) << arguments << '\n' << planned.err;
     if (!is_refused)
-      EXPECT_THAT(planned.out, testing::HasSubstr("fits: the run needs the most at ")) << arguments;
+      EXPECT_THAT(planned.out, testing::HasSubstr("fits: the run needs the most memory at "))
+          << arguments;
   }
 }
 

@@ -119,7 +119,7 @@ TEST_F(DataCheck, KeptPhotographsChangeNoBit) {
   EXPECT_EQ(stored().size(), 0u);
   const Ended kept = run("memory", "");
   ASSERT_EQ(kept.exit, 0) << kept.err;
-  EXPECT_THAT(kept.err, HasSubstr("may be cached in memory, which is all that it can use"));
+  EXPECT_THAT(kept.err, HasSubstr("may be cached in memory: all that this stage can use"));
   EXPECT_EQ(stored().size(), 0u);
   ASSERT_EQ(run("disk", "data.cache_mib=0").exit, 0);
   EXPECT_EQ(stored().size(), 25u);
@@ -150,7 +150,7 @@ TEST_F(DataCheck, AllThatIsWrongIsSaidAtOnce) {
     const Ended ended = check(more);
     EXPECT_EQ(ended.exit, 65);
     EXPECT_THAT(ended.out, HasSubstr("data: 27 images, "));
-    EXPECT_THAT(ended.err, HasSubstr("the class has no images: 'nothing'"));
+    EXPECT_THAT(ended.err, HasSubstr("a class has no images: 'nothing'"));
     EXPECT_THAT(ended.err, HasSubstr("1 image cannot be read: 'val/0/broken.png' ("));
     EXPECT_THAT(ended.err,
                 HasSubstr("1 image appears more than once, byte for byte: 'test/1/00001.jpg' = "

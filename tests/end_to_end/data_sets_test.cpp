@@ -65,7 +65,7 @@ TEST_P(DataSets, WhatIsNotThereIsMissingInput) {
   const Ended ended = train("run.dir=run");
   EXPECT_EQ(ended.exit, 66);
   EXPECT_THAT(ended.err, HasSubstr("error[E0601]: "));
-  EXPECT_THAT(ended.err, HasSubstr(" is not in 'made': it has neither "));
+  EXPECT_THAT(ended.err, HasSubstr(" is not in 'made', which has neither "));
   EXPECT_THAT(ended.err, HasSubstr("[/data/root]"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }

@@ -53,7 +53,8 @@ TEST(RetinaCommands, AllThatAreValidCanBePlanned) {
                folder.path());
     EXPECT_EQ(planned.exit, is_refused ? 78 : 0) << arguments << '\n' << planned.err;
     if (!is_refused)
-      EXPECT_THAT(planned.out, testing::HasSubstr("fits: the run needs the most at ")) << arguments;
+      EXPECT_THAT(planned.out, testing::HasSubstr("fits: the run needs the most memory at "))
+          << arguments;
   }
 }
 

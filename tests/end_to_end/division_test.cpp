@@ -81,8 +81,9 @@ TEST_F(DivisionOfARun, EvaluationTestsWhatTheRunKeptForItWhateverWasAdded) {
   const Ended ended = evaluate("a", "--force");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_EQ(tested(), predictions("a"));
-  EXPECT_THAT(ended.err,
-              HasSubstr("6 images are new since the run started and in none of its parts: "));
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr("6 images have been added since the run started, so no part contains them: "));
   EXPECT_THAT(ended.err, HasSubstr("trained on none of the 9 tested images"));
 }
 

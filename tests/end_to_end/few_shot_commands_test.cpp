@@ -52,7 +52,8 @@ TEST(FewShotCommands, AllThatAreValidCanBePlanned) {
         folder.path());
     EXPECT_EQ(planned.exit, is_refused ? 78 : 0) << arguments << '\n' << planned.err;
     if (!is_refused)
-      EXPECT_THAT(planned.out, testing::HasSubstr("fits: the run needs the most at ")) << arguments;
+      EXPECT_THAT(planned.out, testing::HasSubstr("fits: the run needs the most memory at "))
+          << arguments;
   }
 }
 

@@ -83,7 +83,7 @@ TEST_F(FineTuning, OtherFrozenWeightsAreNotTrainedOn) {
   const Ended gone_on = retort("resume run --force", folder_.path());
   EXPECT_EQ(gone_on.exit, 78) << gone_on.err;
   EXPECT_THAT(gone_on.err,
-              HasSubstr("the checkpoint was trained on other frozen weights: 'sha256 "));
+              HasSubstr("the checkpoint was trained with other frozen weights: 'sha256 "));
 }
 
 TEST_F(FineTuning, HeadOnFeaturesIsThatOnImages) {

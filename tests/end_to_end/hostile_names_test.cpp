@@ -97,7 +97,8 @@ TEST(HostileNames, ReachNeitherATerminalNorAReport) {
     EXPECT_NE(ended.exit, 70) << verb << ended.err;
     const bool has_hostile_classes = verb.ends_with("tabled.yaml");
     if (has_hostile_classes)
-      EXPECT_THAT(ended.out + ended.err, HasSubstr("its 'label' cannot be printed")) << verb;
+      EXPECT_THAT(ended.out + ended.err, HasSubstr("its 'label' contains unprintable characters"))
+          << verb;
     expect_no_orders(ended.out + ended.err, verb);
     named += (ended.out + ended.err).find("PWN") != std::string::npos ? 1 : 0;
   }

@@ -167,7 +167,7 @@ TEST_F(LaunchedRanks, RanksThatDoNotMeetSaySo) {
   const Ended second =
       run_shell(at + "1 " RETORT_BINARY_DIR "/bin/retort " + kTraining + "alone", folder_.path());
   EXPECT_EQ(second.exit, 69);
-  EXPECT_THAT(second.err, HasSubstr("rank 1 has not found rank 0 at 127.0.0.1:"));
+  EXPECT_THAT(second.err, HasSubstr("rank 1 did not find rank 0 at 127.0.0.1:"));
   EXPECT_FALSE(fs::exists(folder_ / "alone"));
   const Ended wrong = run_shell(
       "RANK=3 WORLD_SIZE=3 " RETORT_BINARY_DIR "/bin/retort " + std::string(kTraining) + "alone",

@@ -111,7 +111,7 @@ TEST_F(LaunchedSweep, ByKubernetesIsAManifestAndItsResultsAreCollected) {
   EXPECT_EQ(retort("sweep task s/launch/1 1 -q", folder_.path()).exit, 0);
   const Ended half = retort("sweep resume s", folder_.path());
   EXPECT_EQ(half.exit, 75);
-  EXPECT_THAT(half.err, HasSubstr("1 trial has not reported an end\n"));
+  EXPECT_THAT(half.err, HasSubstr("1 trial has not ended yet\n"));
   EXPECT_EQ(retort("sweep task s/launch/1 0 -q", folder_.path()).exit, 0);
   const Ended whole = retort("sweep resume s", folder_.path());
   EXPECT_EQ(whole.exit, 0) << whole.err;

@@ -53,7 +53,7 @@ TEST_F(Plan, ShowsWhatEachNodeNeedsAndRunsNothing) {
   EXPECT_THAT(ended.out, HasSubstr("saved_activation"));
   EXPECT_THAT(ended.out, HasSubstr("model.vision_model.encoder.layers.0"));
   EXPECT_THAT(ended.out, HasSubstr("evaluate on cpu, "));
-  EXPECT_THAT(ended.out, HasSubstr("fits: the run needs the most at train"));
+  EXPECT_THAT(ended.out, HasSubstr("fits: the run needs the most memory at train"));
   EXPECT_FALSE(wrote_anything());
 }
 
@@ -101,7 +101,7 @@ TEST_F(Plan, RunThatDoesNotFitIsRefusedBeforeAnythingIsWritten) {
 TEST_F(Plan, PicturesThatTheRunMakesArePlannedByTheirDescription) {
   const Ended planned = retort("plan quickstart", folder_.path());
   EXPECT_EQ(planned.exit, 0) << planned.err;
-  EXPECT_THAT(planned.out, HasSubstr("fits: the run needs the most at train"));
+  EXPECT_THAT(planned.out, HasSubstr("fits: the run needs the most memory at train"));
   const Ended refused = retort("run quickstart memory.budget=1MiB", folder_.path());
   EXPECT_EQ(refused.exit, 1);
   EXPECT_FALSE(wrote_anything());

@@ -119,9 +119,9 @@ TEST_F(Trained, OfAnotherFolderAllIsMeasuredUnlessAShareIsAskedFor) {
   EXPECT_EQ(samples("data.root=others data.split.test=0.2 run.dir=part", "data.split.test=0.2"), 6);
   EXPECT_EQ(
       samples("data.root=others 'data.split={train: 0, validation: 0, test: 1}' run.dir=whole",
-              "data: the test share of 'others' is evaluated: data.split.test=1"),
+              "data: the test part of 'others' is evaluated: data.split.test=1"),
       30);
-  EXPECT_EQ(samples("run.dir=own", "data: the test share of 'photos' is evaluated"), 6);
+  EXPECT_EQ(samples("run.dir=own", "data: the test part of 'photos' is evaluated"), 6);
   EXPECT_THAT(file_text(folder_ / "all/.retort/overrides.yaml"), HasSubstr("data.split={train: 0"));
 }
 
@@ -286,7 +286,8 @@ TEST_F(Trained, ImagesInOtherFormatsAreCountedByAll) {
   EXPECT_EQ(predicted.exit, 65);
   EXPECT_THAT(
       predicted.err,
-      HasSubstr("4 files are named as images in an unsupported format: 2 .gif, 1 .bmp, 1 .tiff\n"));
+      HasSubstr(
+          "4 files have the names of images in an unsupported format: 2 .gif, 1 .bmp, 1 .tiff\n"));
 }
 
 TEST_F(Trained, WhatOnlyPretendsToBeAnImageIsRuledByOnCorrupt) {
@@ -325,7 +326,7 @@ TEST_F(Trained, WrongInputIsReportedBeforeAnythingIsWritten) {
   const Ended empty = retort("predict run empty none.jpg --out p.csv", folder_.path());
   EXPECT_EQ(empty.exit, 65);
   EXPECT_THAT(empty.err,
-              testing::AllOf(HasSubstr("error[E0608]: there is no image in the folder 'empty'"),
+              testing::AllOf(HasSubstr("error[E0608]: there are no images in the folder 'empty'"),
                              HasSubstr("error[E0603]: there is no file or folder 'none.jpg'")));
   EXPECT_FALSE(fs::exists(folder_ / "p.csv"));
   EXPECT_FALSE(fs::exists(folder_ / "p.csv.part"));

@@ -281,7 +281,7 @@ TEST_F(HostedTowers, NetworkWithoutTowersIsRefusedBeforePythonStarts) {
   EXPECT_THAT(run.err, HasSubstr("model.towers={image: encode_image, text: encode_text}"));
   const Ended monitored = train("train.monitor=accuracy");
   EXPECT_EQ(monitored.exit, 78) << monitored.err;
-  EXPECT_THAT(monitored.err, HasSubstr("a network of Python has none"));
+  EXPECT_THAT(monitored.err, HasSubstr("a Python network has none"));
   EXPECT_FALSE(fs::exists(folder_ / "ran"));
 }
 
@@ -314,7 +314,7 @@ TEST_F(HostedTowers, WhatTheNetworkLacksIsNamed) {
   EXPECT_THAT(scale("torch.tensor(2.6592)"), HasSubstr("is a tensor that is not a parameter"));
   EXPECT_THAT(scale("nn.Parameter(torch.ones(3))"), HasSubstr("is a parameter of the shape (3,)"));
   EXPECT_THAT(scale("nn.Parameter(torch.tensor(float('nan')))"), HasSubstr("begins with nan"));
-  EXPECT_THAT(scale("nn.Parameter(torch.tensor(14.3))"), HasSubstr("begins with 14.3"));
+  EXPECT_THAT(scale("nn.Parameter(torch.tensor(14.3))"), HasSubstr("starts at 14.3"));
 }
 
 TEST_F(HostedTowers, WrongEmbeddingsAreNamed) {

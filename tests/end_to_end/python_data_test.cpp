@@ -133,8 +133,8 @@ TEST_F(PythonData, AnyNumberOfReadersGivesTheSameBits) {
   const Ended alone = run("alone");
   ASSERT_EQ(alone.exit, 0) << alone.err;
   EXPECT_THAT(log("alone"),
-              HasSubstr("3 classes; samples: 24 for training, 6 for validation, 6 for test; of "
-                        "each: image float32 (3, 16, 16), label int64 ()"));
+              HasSubstr("3 classes; samples: 24 for training, 6 for validation, 6 for test; each "
+                        "sample has image float32 (3, 16, 16), label int64 ()"));
   EXPECT_THAT(log("alone"), Not(HasSubstr("its own random generator")));
   ASSERT_NE(result("alone"), Result());
   const Ended some = run("some", "data.loader.workers=3");
@@ -378,8 +378,9 @@ TEST_F(PythonData, PicturesOfADataSetLikeHuggingFacesTrain) {
                 "def make(size=24, part=''): return Table(size)\n");
   const Ended ended = run("run", "data.parts=null '+data.split={}' data.loader.workers=2");
   ASSERT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(log("run"), AllOf(HasSubstr("of each: image float32 (3, 16, 16), label int64 ()"),
-                                Not(HasSubstr("without regard"))));
+  EXPECT_THAT(log("run"),
+              AllOf(HasSubstr("each sample has image float32 (3, 16, 16), label int64 ()"),
+                    Not(HasSubstr("without regard"))));
 }
 
 TEST_F(PythonData, DataSetOfHuggingFaceTrains) {

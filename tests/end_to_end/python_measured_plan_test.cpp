@@ -162,7 +162,7 @@ TEST_F(MeasuredPlan, StrictRefusesItBeforeAnythingIsRun) {
   for (const char* const command : {"plan --strict", "run --strict"}) {
     const Ended refused = here(command, command[0] == 'r' ? "run.dir=strict" : "");
     EXPECT_EQ(refused.exit, 1) << refused.err;
-    EXPECT_THAT(refused.err, HasSubstr("error[E0717]: a plan needs real steps"));
+    EXPECT_THAT(refused.err, HasSubstr("error[E0717]: planning needs real steps"));
     EXPECT_THAT(refused.err, HasSubstr("my_net.py:20)"));
     EXPECT_FALSE(fs::exists(folder_ / "strict"));
   }
@@ -204,18 +204,17 @@ TEST_F(MeasuredPlan, SampleThatIsTooLargeForTheBudgetRefusesTheRun) {
   const Ended run = train("+model.arguments.width=512 memory.budget=4MiB");
   EXPECT_EQ(run.exit, 1) << run.err;
   EXPECT_THAT(run.err, HasSubstr("error[E0706]"));
-  EXPECT_THAT(run.err, HasSubstr("for the plan, a real step on as few samples as possible ran out "
-                                 "of memory"));
+  EXPECT_THAT(run.err,
+              HasSubstr("while planning, even a real step on as few samples as possible ran out "
+                        "of memory"));
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
 TEST_F(MeasuredPlan, GpuThatIsNotHereIsRefused) {
   const Ended refused = here("plan --gpu L4");
   EXPECT_EQ(refused.exit, 1) << refused.out;
-  EXPECT_THAT(
-      refused.err,
-      HasSubstr(
-          "error[E0717]: a plan needs real steps on NVIDIA L4, which this machine does not have"));
+  EXPECT_THAT(refused.err, HasSubstr("error[E0717]: planning needs real steps on NVIDIA L4, which "
+                                     "this machine does not have"));
   EXPECT_THAT(refused.err, HasSubstr("my_net.py:20)"));
 }
 

@@ -236,7 +236,7 @@ TEST_F(HostedModel, DrawsInEvaluationAreRefused) {
 TEST_F(HostedModel, DrawsOfPythonsGeneratorAreRefusedBeforeTheRun) {
   const std::string error =
       failure(net("        x = x * random.random()\n", "", "import random\n"));
-  EXPECT_THAT(error, HasSubstr("draws from the generator of Python or numpy"));
+  EXPECT_THAT(error, HasSubstr("draws random numbers with Python or numpy"));
   EXPECT_FALSE(fs::exists(folder_ / "run/nodes/train/checkpoints/latest"));
 }
 
@@ -555,11 +555,12 @@ number = 3
       {"my_net:mak", "my_net has no 'mak'", "did you mean 'make'?"},
       {"my_net.py:number", "is of type int, not a function or class", "name the function or class"},
       {"my_net.py:more", "my_net.py:more: missing a required argument: 'width_of_all'",
-       "it takes (num_classes, width_of_all); the option 'arguments' sets them"},
+       "it takes (num_classes, width_of_all); set them by name"},
       {"my_net.py:more +model.arguments.width_of_al=3",
        "missing a required argument: 'width_of_all'", "did you mean 'width_of_all'?"},
       {"my_net.py:no_classes", "got an unexpected keyword argument 'num_classes'",
-       "class_argument names the argument for the number of classes, and null omits it"},
+       "class_argument names the argument that takes the number of classes; null omits this "
+       "argument"},
       {"my_net.py:none", "my_net.py:none returned nothing, not a torch.nn.Module",
        "return the network"},
       {"my_net.py:lazy", "the network's '1.weight' has no shape yet", "give the layer its sizes"},

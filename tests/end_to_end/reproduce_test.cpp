@@ -131,7 +131,7 @@ TEST_F(Reproduce, RunResumedWithOtherOptionsFollowsFromBoth) {
   const Ended refused = runs("reproduce a");
   EXPECT_EQ(refused.exit, 78);
   EXPECT_THAT(refused.err,
-              HasSubstr("the run was resumed with other options than it started with"));
+              HasSubstr("the run was resumed with options different from those at its start"));
 }
 
 TEST_F(Reproduce, NewRunIsComparedSampleBySample) {

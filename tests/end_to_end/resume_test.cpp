@@ -224,10 +224,8 @@ TEST_F(Resume, WorkerThatIsKilledAgainAndAgainTriesWaysThatTakeLess) {
       ended.err,
       HasSubstr("train: the worker was killed: continues from the last checkpoint, restart 1\n"));
   EXPECT_THAT(ended.err, HasSubstr("restart 2\n"));
-  EXPECT_THAT(
-      ended.err,
-      HasSubstr("train: continues with micro_batch 4 in place of the whole batch of 8, under which "
-                "workers were killed"));
+  EXPECT_THAT(ended.err, HasSubstr("train: continues with micro_batch 4 in place of the whole "
+                                   "batch of 8, since workers were killed with the latter"));
   EXPECT_THAT(ended.err, HasSubstr("error[E0706]: the worker was killed repeatedly, and no plan "
                                    "needs less memory than micro_batch 4"));
 }
@@ -333,7 +331,7 @@ TEST_F(Resume, FinishedRunGoesOnForMoreEpochsAsIfItHadHadThemFromTheBeginning) {
   EXPECT_EQ(back.exit, 78);
   EXPECT_THAT(
       back.err,
-      HasSubstr("4 epochs are done, and epochs is 3: they cannot be undone [/train/epochs]"));
+      HasSubstr("4 epochs are done, but epochs is 3: epochs cannot be undone [/train/epochs]"));
 }
 
 TEST_F(Resume, RunAtWorkIsLeftAlone) {

@@ -93,7 +93,7 @@ TEST_F(LostSecret, GivenAgainWrongIsRefused) {
       retort("predict run " + image_ + " model.backbone.weights=other-base", folder_.path());
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err,
-              HasSubstr("error[E0807]: the checkpoint was trained on other frozen weights: "));
+              HasSubstr("error[E0807]: the checkpoint was trained with other frozen weights: "));
 }
 
 TEST_F(LostSecret, OfTheTrainingAloneIsNotNeededAfterIt) {
@@ -110,12 +110,10 @@ TEST_F(LostSecret, OtherOverridesOfAnExportAreRefused) {
   const Ended ended = retort("export first seed=3 vars.api_key=abc", folder_.path());
   EXPECT_EQ(ended.exit, 78);
   EXPECT_EQ(ended.err,
-            "error[E0809]: 'seed=3' has no effect on an export\n"
-            "  help: an export takes no override except a secret, which the run's record does not "
-            "contain\n"
-            "error[E0809]: 'vars.api_key=***' has no effect on an export\n"
-            "  help: an export takes no override except a secret, which the run's record does not "
-            "contain\n");
+            "error[E0809]: 'seed=3' has no effect on an export\n  help: an export accepts only "
+            "overrides that give a secret, which the run's record does not contain\nerror[E0809]: "
+            "'vars.api_key=***' has no effect on an export\n  help: an export accepts only "
+            "overrides that give a secret, which the run's record does not contain\n");
 }
 
 /// A secret that every command finds: in variables, in options and in flags. It is searched in all
@@ -282,7 +280,7 @@ TEST_F(PlantedSecret, OfAFolderOrAnItemIsInNoLineAndInNoName) {
   ASSERT_EQ(shell("retort run " + base_ + "run.dir=run -q").exit, 0);
   const Ended evaluated = shell("retort evaluate run run.dir=evaluated " + root);
   EXPECT_EQ(evaluated.exit, 0) << evaluated.err;
-  EXPECT_THAT(evaluated.err, HasSubstr("data: the test share of '${oc.env:MY_ROOT_KEY}'"));
+  EXPECT_THAT(evaluated.err, HasSubstr("data: the test part of '${oc.env:MY_ROOT_KEY}'"));
   expect_nowhere("evaluate", evaluated);
   for (const std::string& command :
        {"run " + base_ + root + "run.dir=other -v", "data check " + base_ + root,

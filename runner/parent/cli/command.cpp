@@ -154,7 +154,7 @@ void add_reuse(Invocation& verb, ReuseFlags& flags, const std::string& all_summa
     verb.add({.name = "--reuse", .value = &flags.all, .summary = all_summary});
   verb.add({.name = "--no-reuse",
             .value = &flags.none,
-            .summary = "Compute everything, even the features that an earlier run computed",
+            .summary = "Compute everything again, even features that an earlier run computed",
             .excludes = all_summary.empty() ? "" : "--reuse"});
 }
 

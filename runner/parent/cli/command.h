@@ -34,8 +34,8 @@ struct NamedRecipe {
 /// A flag or a positional argument of a verb: how help shows it, which values it accepts, and where
 /// its value is stored.
 ///
-///   {.name = "--only", .value = &options.only, .summary = "Run this node and what it needs", .type
-///   = "NODE"}
+///   {.name = "--only", .value = &options.only, .summary = "Run only this node and the nodes that
+///   it needs", .type = "NODE"}
 struct Parameter {
   /// A bool is a flag without a value. A list takes all following words, unless `once_each` is set.
   using Value = std::variant<bool*, std::string*, std::int64_t*, std::vector<std::string>*>;

@@ -69,7 +69,8 @@ Result<WeightsRequest> model_request(std::string_view name, const std::string& r
                       {},
                       "",
                       "'" + word + "' has no effect on a prediction",
-                      "a prediction takes only device=… and threads=…, and there is no such file"};
+                      "a prediction accepts only the overrides device=… and threads=…, and there "
+                      "is no file of this name"};
   }
   const bool is_path = !is_hub_reference(reference);
   const std::string weights =

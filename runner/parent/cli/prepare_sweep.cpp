@@ -156,7 +156,7 @@ Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
     return {};
   return {{ErrorCode::kBadSweep, (sweep ? sweep : expected)->where, "/sweep",
            "'sweep' is not the same in all runs of the sweep",
-           "do not sweep over a key that adds or changes a 'sweep': give it one value"}};
+           "do not sweep over a key that adds or changes 'sweep': give that key one value"}};
 }
 
 /// Adds errors for interpolations in `sweep`, which is read before they are resolved: they may

@@ -74,8 +74,8 @@ Diagnostic not_a_run_of_its_own(const RecordedRun& run) {
 void add_rerun(Invocation& verb, RerunFlags& flags) {
   verb.add({.name = "--force",
             .value = &flags.force,
-            .summary =
-                "rerun, reproduce: run even if inputs or kinds of stages differ from the record"});
+            .summary = "rerun, reproduce: run even if input files or versions of stage kinds "
+                       "differ from the record"});
   add_log_level(verb, flags.log, LogPlace::kFile);
   add_grace(verb, flags.log);
 }
@@ -86,8 +86,8 @@ Diagnostics Rerun::look_for_changes(const Json& environment, const Graph& graph,
   changes_ = changes_since_record(run_, environment, graph, old_recipe, recipe);
   if (was_changed(run_)) {
     changes_.push_back({Weight::kWhole, "recipe",
-                        "the run was resumed with other options than it started with: its result "
-                        "depends on both, but this run uses only the last ones",
+                        "the run was resumed with options different from those at its start: its "
+                        "result depends on both, but the new run uses only the last ones",
                         ""});
   }
   return reported_changes(changes_, run_, environment, flags_.force);
@@ -109,8 +109,9 @@ ExitCode Rerun::operator()(Console& console, OnEnd on_end) {
   if (!prepared->broken_rules.empty()) {
     Diagnostics errors = prepared->broken_rules;
     for (Diagnostic& error : errors)
-      error.notes.push_back(
-          {{}, "the run is from a version without this rule; an override may change the option"});
+      error.notes.push_back({{},
+                             "the run is from a version of Retort without this rule; you can "
+                             "change the option with an override"});
     return report(console, errors);
   }
   const Value& recipe = prepared->recipe.resolved;

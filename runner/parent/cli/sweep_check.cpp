@@ -64,8 +64,8 @@ class SweepCheck {
                        " began with"
                  : "'" + file + "', the recipe of trial " + std::to_string(trial.number) +
                        ", cannot be read",
-          "restore it, or start another sweep: trials of one sweep may differ only as the journal "
-          "says");
+          "restore it, or start another sweep: trials of one sweep may differ only in the values "
+          "that the journal lists");
     }
   }
 
@@ -102,8 +102,8 @@ class SweepCheck {
         warn_of(std::to_string(slots) + " trials at a time with " + std::to_string(threads) +
                     " threads each use more than the processor's " + std::to_string(cores) +
                     " threads",
-                "threads affect the bits, so they stay as they were when the sweep started; use "
-                "fewer --slots");
+                "the number of threads affects the last digits of results, so it stays as it was "
+                "when the sweep started; use fewer --slots");
       return;
     }
   }
@@ -128,11 +128,12 @@ class SweepCheck {
         if (is_error) {
           add(ErrorCode::kChangedRun,
               "since trial " + std::to_string(trial.number) + " began, " + change.text,
-              "restore it, or add --force: trials before and after cannot be compared");
+              "restore it, or add --force: trials from before and after the change cannot be "
+              "compared");
         } else {
           warn_of("since trial " + std::to_string(trial.number) + " began, " + change.text,
                   change.weight == Weight::kWhole
-                      ? "trials before and after cannot be compared"
+                      ? "trials from before and after the change cannot be compared"
                       : "later trials may differ from earlier ones in their last digits");
         }
       }
@@ -265,7 +266,7 @@ bool is_recipe_edited(const RecordedRun& run) {
 }
 
 std::string edited_recipe_text(const RecordedRun& run) {
-  return "'" + run.recipe.string() + "' was edited: it is not the recipe that the run had";
+  return "'" + run.recipe.string() + "' was edited: it is no longer the recipe that the run used";
 }
 
 }  // namespace runner

@@ -22,15 +22,15 @@ void add_weights_source(Invocation& verb, WeightsSource& source, bool is_require
             .value = &source.run,
             .summary = "The run's folder, as `retort run` printed it",
             .required = is_required});
-  verb.add(
-      {.name = "--checkpoint",
-       .value = &source.checkpoint,
-       .summary = "best, latest, or a checkpoint's folder; default: the one kept by the training",
-       .type = "WHICH"});
+  verb.add({.name = "--checkpoint",
+            .value = &source.checkpoint,
+            .summary =
+                "best, latest, or a checkpoint's folder; default: the one that train.keep selects",
+            .type = "WHICH"});
   verb.add({.name = "--weights",
             .value = &source.weights,
-            .summary = "For a training with train.ema: the averaged weights, or the weights as "
-                       "trained; default: train.ema.result",
+            .summary = "If the network was trained with train.ema: the averaged weights, or the "
+                       "weights as trained; default: train.ema.result",
             .type = "WHICH",
             .choices = {"averaged", "trained"}});
 }
@@ -38,7 +38,7 @@ void add_weights_source(Invocation& verb, WeightsSource& source, bool is_require
 void add_weights_node(Invocation& verb, WeightsSource& source) {
   verb.add({.name = "--node",
             .value = &source.node,
-            .summary = "Which training, if the run has several",
+            .summary = "The training node to use, if the run has several",
             .type = "NODE"});
 }
 
@@ -74,15 +74,15 @@ Diagnostics without_effect(const std::vector<std::string>& overrides, const Valu
   for (const std::string& word : overrides) {
     const Value* was = at_key(recorded, word.substr(0, word.find('=')));
     if ((predicts && is_of_machine(word)) || (was && is_lost_secret(*was))) continue;
-    errors.push_back(
-        {ErrorCode::kTrainedOption,
-         {},
-         "",
-         "'" + without_secrets(word) + "' has no effect on " +
-             (predicts ? "a prediction" : "an export"),
-         predicts ? "a prediction takes only device=… and threads=…, and there is no such file"
-                  : "an export takes no override except a secret, which the run's record does not "
-                    "contain"});
+    errors.push_back({ErrorCode::kTrainedOption,
+                      {},
+                      "",
+                      "'" + without_secrets(word) + "' has no effect on " +
+                          (predicts ? "a prediction" : "an export"),
+                      predicts ? "a prediction accepts only the overrides device=… and threads=…, "
+                                 "and there is no file of this name"
+                               : "an export accepts only overrides that give a secret, which the "
+                                 "run's record does not contain"});
   }
   return errors;
 }

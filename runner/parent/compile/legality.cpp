@@ -114,7 +114,8 @@ class Legality {
       add(memory, "two_pass",
           "two_pass would compute each batch of '" + train.stage + "' in parts, but " + layers +
               ": the gradient would differ",
-          "set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
+          "set two_pass: off; activation_checkpointing: block saves memory and gives the same "
+          "result bit for bit");
     }
     const std::int64_t* micro_batch = number(memory, "micro_batch");
     const std::int64_t* batch_size = number(train, "batch_size");
@@ -138,18 +139,18 @@ class Legality {
           "set batch_size: 2 or more");
     }
     if (batch_size && micro_batch && *micro_batch > batch) {
-      add(memory, "micro_batch", part + " is above " + whole + ": it would split nothing",
+      add(memory, "micro_batch", part + " is larger than " + whole + ": it would split nothing",
           "set micro_batch: auto, or at most " + std::to_string(batch));
     }
     const bool needs_whole = is_cut_loss(coupling, two_pass(memory) != TwoPass::kOff);
     constexpr auto kWhole = "its loss depends on the whole batch at once";
     constexpr auto kTwoPass =
-        "set memory.two_pass=on, which keeps the gradient, or leave the batch whole";
+        "set memory.two_pass=on, which does not change the gradient, or leave the batch whole";
     if (is_cut && needs_whole) add(memory, "micro_batch", cut + kWhole, kTwoPass);
     if (is_cut && are_cut_layers(coupling, mixes)) {
       add(memory, "micro_batch", cut + layers + ": the gradient would differ",
-          "set micro_batch: auto; activation_checkpointing: block saves memory and keeps every "
-          "bit");
+          "set micro_batch: auto; activation_checkpointing: block saves memory and gives the same "
+          "result bit for bit");
     }
     if (accumulated && *accumulated > 1 && needs_whole) {
       add(train, "gradient_accumulation_steps",
@@ -181,8 +182,10 @@ class Legality {
              "set optimizer_in_backward: false, or gradient_clip_norm: null");
     }
     if (uses_precision(memory, "fp16")) {
-      refuse("fp16 skips a step if its gradients overflow, which is known only once all are ready",
-             "set precision: bf16, or optimizer_in_backward: false");
+      refuse(
+          "fp16 skips a step if its gradients overflow, which is known only once all gradients are "
+          "ready",
+          "set precision: bf16, or optimizer_in_backward: false");
     }
   }
 

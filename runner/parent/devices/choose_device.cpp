@@ -103,8 +103,8 @@ Result<MeantDevices> candidates(const DeviceWish& wish, const VisibleDevices& vi
   const auto count = static_cast<int>(visible.devices.size());
   if (named && *named < count && !visible.in_cuda_order && count > 1) {
     return no_such_gpu(
-        wish.select, "CUDA counts from the fastest GPU, in an order known only to CUDA",
-        "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or write device=auto");
+        wish.select, "CUDA numbers GPUs from the fastest, in an order that only CUDA knows",
+        "set CUDA_DEVICE_ORDER=PCI_BUS_ID to number GPUs as nvidia-smi does, or write device=auto");
   }
   const bool has_named = named && *named < count;
   const auto gpu = std::ranges::find(wish.fallback, "gpu"),
@@ -173,7 +173,7 @@ Diagnostic no_room(std::span<const DeviceFacts> candidates, const DeviceNeed& ne
   } else {
     const bool any_room = std::ranges::any_of(
         candidates, [&](const DeviceFacts& device) { return has_room(device, need.bytes); });
-    error.message = any_room || need.bytes == 0 ? "every GPU that has room is in use"
+    error.message = any_room || need.bytes == 0 ? "every GPU with enough memory is in use"
                                                 : "no GPU has " + bytes + " free";
     if (has_waited) error.message += " after waiting for device.wait_timeout_minutes";
     error.help =

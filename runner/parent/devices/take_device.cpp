@@ -124,7 +124,7 @@ std::string why_no_gpu(const DeviceReading& reading, const std::string& cuda) {
   if (reading.cuda == 0 || reading.cuda / 1000 >= built) return "";
   return "the NVIDIA driver" + (reading.driver.empty() ? "" : " " + reading.driver) +
          " is too old: it supports CUDA up to " + std::to_string(reading.cuda / 1000) + "." +
-         std::to_string(reading.cuda % 1000 / 10) + ", and LibTorch here needs " + cuda;
+         std::to_string(reading.cuda % 1000 / 10) + ", but this LibTorch needs " + cuda;
 }
 
 Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of,

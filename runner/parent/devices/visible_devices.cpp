@@ -94,7 +94,7 @@ const DeviceFacts* with_uuid(const std::vector<DeviceFacts>& devices, std::strin
 /// Returns a remark on why CUDA sees only a part of the list.
 std::string cut_short(std::string_view list, const std::string& why, bool is_first) {
   return "CUDA_VISIBLE_DEVICES='" + printable(list) + "': " + why + ", so CUDA sees " +
-         (is_first ? "no GPU" : "only those before it");
+         (is_first ? "no GPU" : "only the GPUs before it");
 }
 
 Diagnostic unknown_order(std::string_view list) {
@@ -102,9 +102,9 @@ Diagnostic unknown_order(std::string_view list) {
           {},
           "/device/select",
           "CUDA_VISIBLE_DEVICES='" + printable(list) +
-              "' counts GPUs from the fastest, an order known only to CUDA, since they are of "
-              "several models",
-          "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or list UUIDs "
+              "' numbers GPUs from the fastest, an order that only CUDA knows if there are several "
+              "models",
+          "set CUDA_DEVICE_ORDER=PCI_BUS_ID to number GPUs as nvidia-smi does, or list UUIDs "
           "(`nvidia-smi -L`)"};
 }
 

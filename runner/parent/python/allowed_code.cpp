@@ -92,7 +92,8 @@ class CodeCheck {
     for (const fs::path& folder : both_folders())
       std::ranges::copy(code_named(folder, top), std::back_inserter(local));
     if (!local.empty())
-      return check_code(local, "this '" + top + "' would be imported instead of the installed one");
+      return check_code(
+          local, "the local '" + top + "' would be imported instead of the installed module");
     if (!trusted_.trusts_module(top))
       fail({ErrorCode::kUntrustedCode,
             {},

@@ -78,7 +78,7 @@ Diagnostics check_change(const Value& before, const Value& after, bool force,
                                         : ""),
          refused ? "leave it unchanged, or start a new run"
                  : "leave it unchanged, start a new run, or add --force: the result then matches "
-                   "neither recipe"});
+                   "neither the old nor the new recipe"});
   }
   return errors;
 }

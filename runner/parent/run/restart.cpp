@@ -95,7 +95,7 @@ Restart RestartRule::move_to(OwnDevice device, const Stranded& stranded,
   restart.line = "continues on " + name_ + " in place of " + restart.recovery.from + ": " +
                  stranded.error.message;
   if (device.taken.select == "cpu")
-    restart.line += "; its numbers differ in their last bits, and it is slower";
+    restart.line += "; the CPU is slower, and its results differ in their last bits";
   if (!in_vain.empty()) restart.line += "; " + in_vain;
   restart.device = std::move(device);
   return restart;

@@ -31,7 +31,8 @@ Overloaded(Ts...) -> Overloaded<Ts...>;
 std::string advice_on(int number) {
   switch (number) {
     case SIGKILL:
-      return "the kernel often does this when memory runs out (see `dmesg`): use a smaller batch, "
+      return "the operating system often does this when memory runs out (see `dmesg`): use a "
+             "smaller batch, "
              "or more memory";
     case SIGXCPU:
       return "it reached the limit on processor time: raise it with `ulimit -t`";

@@ -86,8 +86,7 @@ class Following {
     journal_.flush();
     if (has_handed_over_) return ExitCode::kDone;
     const auto left = std::ranges::count_if(trials_, &FollowedTrial::is_active);
-    report(std::to_string(left) + (left == 1 ? " trial has" : " trials have") +
-           " not reported an end");
+    report(std::to_string(left) + (left == 1 ? " trial has" : " trials have") + " not ended yet");
     return ExitCode::kStoppedAfterSave;
   }
 

@@ -99,7 +99,7 @@ class TrialsFailed(RetortError):
 
 
 class UsageError(RetortError):
-    """64: the command line is invalid, for example a filter."""
+    """64: the command line is invalid, for example its filter."""
 
 
 class DataError(RetortError):
@@ -123,7 +123,7 @@ class OutputError(RetortError):
 
 
 class RunStopped(RetortError):
-    """75, 130, 143: a signal from outside stopped the run; it was saved if `exit_code` is 75."""
+    """75, 130, 143: an external signal stopped the run; the run was saved if `exit_code` is 75."""
 
 
 class RecipeError(RetortError):

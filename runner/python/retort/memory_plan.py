@@ -15,7 +15,7 @@ class Alternative:
     exactness: str  # bit: the same bit for bit; exact: the same in exact arithmetic
     needed: int
     relative_flops: float
-    refused: str | None  # why it cannot be used; None: it can
+    refused: str | None  # why it cannot be used; None: it can be used
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class NodePlan:
     device: str
     threads: int
     needed: int  # at the peak
-    live: int  # of these, in live tensors
-    reserved: int  # of these, by the allocator
+    live: int  # part of `needed`: live tensors
+    reserved: int  # part of `needed`: taken by the allocator, including `live`
     budget: int | None  # None: no limit is known
     budget_from: str
     fits: bool
-    must_fit: bool  # False: it runs even if it does not fit
+    must_fit: bool  # False: the node runs even if the plan does not fit
     alternatives: tuple[Alternative, ...]
     details: dict[str, Any] = field(repr=False)  # the output of `retort plan --json`: schemas/output/plan.json
 
@@ -60,7 +60,7 @@ class Plan:
         for plan in self.nodes:
             if plan.node == node:
                 return plan
-        raise KeyError(f"there is no plan of {node!r}, only of: {', '.join(plan.node for plan in self.nodes)}")
+        raise KeyError(f"there is no plan for the node {node!r}, only for: {', '.join(plan.node for plan in self.nodes)}")
 
     def __str__(self) -> str:
         return "\n".join(map(str, [*self.nodes, *self.diagnostics]))

@@ -50,7 +50,7 @@ def find_program() -> str:
 # Exit codes that come without errors in the output.
 _WITHOUT_ERRORS = {
     3: "some trials failed; see the `reason` of each",
-    75: "a signal stopped it after a save; `resume()` continues it",
+    75: "a signal stopped the run after it was saved; `resume()` continues it",
 }
 
 

@@ -228,7 +228,7 @@ class Run:
             return self.folder / "nodes" / node / name
         found = sorted(self.folder.glob(f"nodes/*/{name}"))
         if len(found) > 1:
-            raise ValueError(f"several nodes have {name}: name one of {', '.join(file.parent.name for file in found)}")
+            raise ValueError(f"several nodes have {name}: set node to one of {', '.join(file.parent.name for file in found)}")
         if not found:
             self._shown()  # says so if this is no run
             raise missing(f"the run in '{self.folder}' has no {name}", "evaluate it with csv: true")

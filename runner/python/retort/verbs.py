@@ -33,7 +33,7 @@ class RunRow(TypedDict):
 
     run: str  # its folder
     recipe: str
-    status: str  # "incomplete" or "damaged" if the record is
+    status: str  # "incomplete" or "damaged" if its record is
     started: str
     seconds: float
     device: str
@@ -43,7 +43,7 @@ class RunRow(TypedDict):
     metric: str | None  # the most informative metric
     value: float | None
     problem: str | None  # which part of its record is damaged
-    values: dict[str, Any]  # by key: the settings in the filter and in sort
+    values: dict[str, Any]  # the settings that the filter and sort use, by key
 
 
 def run(

@@ -69,9 +69,8 @@ Diagnostic no_lease(const std::filesystem::path& folder, int error, int no_lock)
           {},
           "",
           std::move(message),
-          "use a folder on another file system, such as a local disk: without either two processes "
-          "could work there at "
-          "the same time"};
+          "use a folder on another file system, such as a local disk: without a lock or a lease, "
+          "two processes could work there at the same time"};
 }
 
 }  // namespace

@@ -21,10 +21,10 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "A line '---' starts another YAML document, but a recipe is one document.",
      "seed: 1\n---\nseed: 2", "Remove the line, or move what follows it into its own file."},
     {kUnknownTag, kRecipe, "a YAML tag that recipes do not use",
-     "A value has a tag that recipes do not use, or one that does not fit it.",
+     "A value has a YAML tag that recipes do not use, or a tag that does not match the value.",
      "root: !path photos", "Remove the tag; put the value in quotes if it is a string."},
     {kNonStringKey, kRecipe, "a mapping key is null, a list or a mapping",
-     "A key is null, a list or a mapping. Keys are strings, numbers, or true and false.",
+     "A key is null, a list or a mapping. Keys must be strings, numbers, or true or false.",
      "{[1, 2]: x}", "Write the key in quotes."},
     {kAliasBomb, kRecipe, "anchors and aliases expand to too many values",
      "Anchors and aliases, or interpolations, refer to each other so often that a small file "
@@ -44,10 +44,10 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "a list of a million numbers",
      "Put the data into a data file, and name that file in the recipe."},
     {kYamlTrap, kRecipe, "text without quotes that YAML 1.1 reads as something else",
-     "Recipes follow YAML 1.1, which reads this unquoted text as a different value than it seems "
+     "Recipes follow YAML 1.1, which does not read this unquoted text as the value that it seems "
      "to be. A warning; an error with --strict.",
      "answer: yes    (true)\nmode: 010    (8)\ntime: 1:30    (90)",
-     "Write what you mean: text in quotes, a value plainly (true, 8, 90)."},
+     "Write text in quotes, and other values in their plain form (true, 8, 90)."},
 
     {kRecipeNotFound, ExitCode::kMissingInput, "no recipe of that name",
      "There is no recipe of that name, or a file that a recipe names does not exist.",
@@ -77,8 +77,8 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "Write one item per line: a name, `group: option` or `override group: option`."},
     {kInterpolationUnknown, kRecipe, "an interpolation names a key that does not exist",
      "${...} names a key that does not exist.", "name: run_${modle.name}",
-     "Correct the name; it starts at the top of the recipe, or at its own place with leading "
-     "dots."},
+     "Correct the name: it is relative to the top of the recipe or, with leading dots, to the "
+     "mapping that contains it."},
     {kInterpolationCycle, kRecipe, "interpolations refer to each other in a circle",
      "Values refer to each other in a circle, so none of them can be resolved.", "a: ${b}\nb: ${a}",
      "Give one of them its own value."},
@@ -117,7 +117,8 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "a.yaml: defaults: [b]\nb.yaml: defaults: [a]",
      "Move the keys that both need into a third file."},
     {kForeignOption, kRecipe, "an option of the original program has no meaning here",
-     "The recipe reproduces a published program, but this option of it has no meaning here.",
+     "The recipe reproduces a published program, but this option of that program has no meaning "
+     "here.",
      "retort run finetune use_wandb=true", "The help says what to do instead."},
     {kBadFunctionCall, kRecipe, "a function of an override has invalid arguments",
      "A function of an override does not accept the arguments given.", "seed=range(1,10,0)",
@@ -134,10 +135,10 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kBadEdit, kRecipe, "a list cannot be changed like that",
      "append, prepend, insert, remove_at or remove_value cannot change this value.",
      "layers=remove_at(7)    (of three)",
-     "Change a list, within its length; or write the whole list."},
+     "Use these functions on a list, with positions that it has; or write the whole list."},
     {kDeprecatedKey, kRecipe, "an interpolation marks its key as deprecated",
      "A key was renamed (oc.deprecated), and something still reads the old name. A warning.",
-     "rate: ${oc.deprecated:learning_rate}\nlr: ${rate}", "Read the new key."},
+     "rate: ${oc.deprecated:learning_rate}\nlr: ${rate}", "Refer to the new key instead."},
 
     {kUnknownKey, kRecipe, "the schema does not know this key",
      "A stage, or a mapping in it, has a key that its kind does not declare, so nothing would read "
@@ -175,14 +176,14 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "a value that another option excludes",
      "Read the description of the option: retort explain KEY."},
     {kBadName, kRecipe, "a name that cannot be a file name",
-     "Names of stages, runs and items are used as file names, and this one cannot be.", "name: a/b",
-     "Use letters, digits, '.', '_' and '-', at most 120, and no leading dot."},
+     "Names of stages, runs and items are used as file names, and this name cannot be one.",
+     "name: a/b", "Use letters, digits, '.', '_' and '-', at most 120, and no leading dot."},
     {kUnavailableKind, kRecipe, "a kind that this program cannot run",
      "The recipe is valid, but this program does not contain a kind that the recipe uses.",
      "memory: {precision: fp16}",
      "Leave it out, or use a program that contains it; retort stages lists the kinds."},
     {kOptionConflict, kRecipe, "two options contradict each other",
-     "Two options contradict each other, or an option and the data.",
+     "Two options contradict each other, or an option contradicts the data.",
      "model: {image_size: 50, patch_size: 14}", "Change one of them; the message names both."},
     {kUnreadOption, ExitCode::kInternalError, "an option that no stage reads",
      "A stage did not read an option that its schema declares. This is a bug in Retort, not in the "
@@ -190,7 +191,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "a kind under development", "Leave the option out."},
 
     {kUnwiredPort, kRecipe, "no output matches an input port",
-     "A stage needs an input that no stage has as an output.",
+     "A stage needs an input that no other stage outputs.",
      "a recipe with `train` and without `model`",
      "Add a stage with that output; retort stages shows the ports of all kinds."},
     {kAmbiguousPort, kRecipe, "an input port could take several outputs",
@@ -203,7 +204,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "Wire outputs to inputs of the same type."},
     {kGraphCycle, kRecipe, "stages wait for each other in a circle",
      "Stages wait for each other's output, so none can start.",
-     "two stages that name each other in `inputs`", "Remove one of the wires."},
+     "two stages that name each other in `inputs`", "Remove one of these inputs."},
     {kBadForeach, kRecipe, "foreach cannot be understood",
      "`foreach` makes too many nodes, or nodes with names that are too long.",
      "foreach: {seed: [a list of 100,000]}", "Give it shorter lists and shorter values."},
@@ -218,8 +219,8 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "retort run classify --only trian", "Correct it; retort graph draws the nodes."},
 
     {kUsage, ExitCode::kUsage, "the command line cannot be understood",
-     "The command line is not understood: a flag or a word is missing or unknown.",
-     "retort run classify --smok", "retort VERB --help shows how it is used."},
+     "A flag or a word on the command line is missing or unknown.", "retort run classify --smok",
+     "retort VERB --help shows how it is used."},
     {kUnknownVerb, ExitCode::kUsage, "no such verb", "The first word is not a verb.",
      "retort rnu classify", "retort --help lists the verbs."},
 
@@ -242,7 +243,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kLabelOutOfRange, ExitCode::kBadData, "a label is outside the model's classes",
      "The classes of the data do not match the model's outputs, or the classes it was trained on.",
      "model.num_classes=10 and a folder of 102 classes",
-     "Leave model.num_classes out: the classes are counted."},
+     "Leave model.num_classes out: it is then the number of classes in the data."},
     {kOutsideRoot, ExitCode::kBadData, "a file is outside the data's root",
      "A link leads out of the data's root.", "photos/cats/1.jpg -> another folder",
      "Copy the files, or set data.allow_outside=true if the link is intended."},
@@ -258,16 +259,16 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "retort data make image_folder --out photos    (twice)",
      "Choose another name, or remove the folder."},
     {kMissingAnnotations, ExitCode::kMissingInput, "an annotation file does not exist",
-     "An annotation file (which image shows what) is not in the data set's folder.",
+     "An annotation file, which says what each image shows, is not in the data set's folder.",
      "data.root=data    (data/flowers-102 without setid.mat)",
      "Put it there (it is published with the images), or correct data.root."},
     {kBadAnnotations, ExitCode::kBadData, "an annotation file is wrong",
-     "An annotation file (which image shows what) is truncated, has an unexpected format, or "
-     "contradicts itself or another file.",
+     "An annotation file, which says what each image shows, is truncated, has an unexpected "
+     "format, or contradicts itself or another file.",
      "images.txt with a number twice", "Use the file as published."},
     {kDamagedWeights, ExitCode::kBadData, "a weights file is damaged",
      "A weights file is truncated or inconsistent, has an unknown format, or contains code that "
-     "would be run.",
+     "would run when it is loaded.",
      "a download that broke off",
      "Fetch it again and compare its checksum; `retort resume RUN` recreates a run's checkpoint."},
     {kMissingWeights, ExitCode::kMissingInput, "a weights file does not exist",
@@ -289,24 +290,23 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "retort data fetch hf:openai/clip-vit-base-patch23",
      "Check the name; a private file needs your token in HF_TOKEN."},
     {kWrongChecksum, ExitCode::kBadData, "a file is not the published one",
-     "A fetched or given file does not have the published checksum. Nothing of it is used.",
+     "A file that was fetched, or given with --from-file, does not have the published checksum and "
+     "is not used.",
      "an archive that a proxy truncated",
-     "Fetch it again; if that does not help, from another server."},
+     "Fetch it again; if that does not help, fetch it from another server."},
     {kBadArchive, ExitCode::kBadData, "an archive is damaged, or has unexpected contents",
      "An archive cannot be unpacked, or it contains a link, a device, a path out of its folder, or "
      "far more than the data set.",
      "an archive that contains ../../.bashrc", "Fetch it again from where it is published."},
     {kMissingFile, ExitCode::kMissingInput, "a file does not exist or cannot be read",
-     "A file named on the command line, or by the entry of Python code, does not exist or cannot "
-     "be "
-     "read.",
+     "A file that the command line or an option `entry` names does not exist or cannot be read.",
      "retort data fetch cub200 --from-file no/such.tgz",
      "Correct the path: it is relative to the working directory."},
 
     {kStageFailed, ExitCode::kRunFailed, "a stage failed", "A stage failed; the message says why.",
      "a tensor of a wrong shape", "See log.txt in the run folder for details."},
     {kLossNotFinite, ExitCode::kRunFailed, "the loss is not a number",
-     "The loss became infinite or not a number, and the training cannot recover from that.",
+     "The loss became infinite or NaN, and the training cannot recover from that.",
      "train.optimizer.learning_rate=100",
      "Lower the learning rate, set train.gradient_clip_norm, or look at the samples named."},
     {kDeviceUnavailable, ExitCode::kDeviceUnavailable, "the device is not available",
@@ -350,18 +350,18 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "retort doctor determinism on a recipe that only evaluates",
      "Use a recipe with a train stage."},
     {kDeviceLost, ExitCode::kDeviceUnavailable, "a device failed",
-     "CUDA reported an error after which the same process cannot use the GPU, such as an illegal "
+     "CUDA reported an error after which the process can no longer use the GPU, such as an illegal "
      "access, an uncorrectable memory error, or a lost GPU. The worker is restarted from the last "
      "checkpoint up to memory.max_retries times, as long as each attempt gets further than the one "
      "before.",
      "a GPU that has fallen off the bus",
      "Continue with retort resume. If it fails again at the same place, run it on another device."},
     {kTerminated, ExitCode::kTerminated, "the program was stopped by a signal",
-     "Another program, or the system during shutdown, asked it to end.",
+     "Another program, or the system during a shutdown, asked Retort to end.",
      "kill, or a cluster's time limit", "Look in the run folder for what was written before."},
     {kUntrustedCode, ExitCode::kBadRecipe, "code is not trusted",
-     "A recipe names Python code, or commands of its own, that you have not allowed to run on this "
-     "machine, or that has changed since you allowed it. Such code may do anything that you may "
+     "A recipe names Python code or hook commands that you have not allowed to run on this "
+     "machine, or that have changed since you allowed them. Such code can do anything that you can "
      "do.",
      "model.entry=my_net.py:make    (a file that was just downloaded)",
      "Read it, then allow it: retort trust my_net.py. retort trust --list shows what is allowed."},
@@ -376,13 +376,13 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "hooks: {after_run: [[./notify.sh]]}    (a script that is not executable)",
      "Run the command yourself; it gets the event as JSON on its standard input."},
     {kMeasuredPlan, ExitCode::kRunFailed, "a plan needs a real step",
-     "Python code needs the values of tensors, as .item() and boolean masks do, or an operator "
-     "without a dry run. Its plan is an upper bound, measured by running steps on the device. "
-     "Other values may need a different amount of memory. A warning; an error with --strict, or if "
-     "this machine does not have the device.",
+     "Python code reads the values of tensors, as .item() and boolean masks do, or uses an "
+     "operator that a dry run does not support. Its plan is an upper bound, measured by running "
+     "steps on the device. Other values may need a different amount of memory. A warning; an error "
+     "with --strict, or if this machine does not have the device.",
      "model.arguments.model_name=gemma4_vit_167m",
-     "Avoid the values, for example with torch.where instead of a boolean mask; or plan on a "
-     "machine with the device, without --strict."},
+     "Avoid reading the values, for example with torch.where instead of a boolean mask; or plan on "
+     "a machine with the device, without --strict."},
     {kRankLost, ExitCode::kRunFailed, "a rank of the run has ended",
      "The processes that train together (device.count) need each other: when one ends, the others "
      "end too. The first one's error, or the signal that killed it, shows why.",
@@ -396,7 +396,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "Start the same command for all ranks at the same time, by one launcher."},
     {kClusterSilent, ExitCode::kDeviceUnavailable, "the cluster's scheduler does not answer",
      "A command of the scheduler, such as squeue, is not installed here, failed, or did not end in "
-     "time. Submitted tasks continue by themselves and leave their results in the sweep's folder.",
+     "time. Submitted tasks continue on their own and leave their results in the sweep's folder.",
      "retort sweep classify seed=1,2 --launcher slurm    (on a laptop)",
      "Try the command yourself; then continue with retort sweep resume DIR, which submits nothing "
      "twice."},
@@ -425,11 +425,11 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "The folder was not created by `retort run`: it has no .retort/run.json, or its record "
      "cannot be read.",
      "retort resume photos", "Name the folder that `retort run` printed."},
-    {kChangedRun, kRecipe, "a run cannot continue or be repeated as another one",
-     "A resumed run was given a new value for an option, but its saved state does not fit that "
-     "value, or no single recipe would describe the result. Or a run was to be continued, repeated "
-     "or evaluated, but its input files, record, checkpoints or kinds of stages have changed "
-     "since.",
+    {kChangedRun, kRecipe, "a change prevents a run from being continued or repeated",
+     "A run cannot be resumed with the new value of an option, because its saved state does not "
+     "fit that value, or because no single recipe would describe the result. Or a run cannot be "
+     "continued, repeated or evaluated, because its input files, record, checkpoints or versions "
+     "of stage kinds have changed since.",
      "retort resume outputs/a model.hidden_size=64",
      "Leave it unchanged or restore it, add --force if the message offers it, or start a new run."},
     {kNoCheckpoint, ExitCode::kMissingInput, "the run has no checkpoint",
@@ -443,8 +443,8 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "retort evaluate outputs/a train.epochs=50",
      "Leave it out, or train again: retort run RUN/.retort/recipe.yaml."},
     {kNoResults, ExitCode::kMissingInput, "the run has no results to show",
-     "`retort analyze` shows what a run measured, and `retort compare` the results of evaluated "
-     "runs; the record has no such results.",
+     "The run's record has no measurements for `retort analyze` to show, or no evaluation results "
+     "for `retort compare`.",
      "retort compare outputs/a outputs/b    (b was stopped before it was evaluated)",
      "Finish the run with retort resume RUN, or evaluate what it trained with retort evaluate "
      "RUN."},

@@ -55,7 +55,7 @@ def main():
     try:
         library = ctypes.CDLL(chosen["--library"])
     except OSError as error:
-        stop(f"torch {torch.__version__} of {sys.executable} does not work with this worker ({error}): install torch==2.11.*")
+        stop(f"torch {torch.__version__} in {sys.executable} does not work with this worker ({error}): install torch==2.11.*")
     library.retort_worker_torch.restype = ctypes.c_char_p
     built = library.retort_worker_torch().decode()
     if torch.__version__.split("+")[0] != built:

@@ -49,7 +49,7 @@ def draws_of(torch, made, shape, tokens, device):
             finally:
                 made.watch = None
             if python_generators() != before:
-                raise RuntimeError("the network draws from the generator of Python or numpy, which cannot be reproduced; "
+                raise RuntimeError("the network draws random numbers with Python or numpy, which cannot be reproduced; "
                                    "draw with torch")
             return {"draws": watch.found, "own_modules": watch.unsuitable, "token_rows": watch.token_rows}
     finally:

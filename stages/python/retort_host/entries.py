@@ -147,12 +147,12 @@ def advice_on(signature, arguments, class_argument):
     kinds = inspect.Parameter
     names = [one.name for one in signature.parameters.values() if one.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)]
     if class_argument is not None and class_argument not in names:
-        return f"{takes}; class_argument names the argument for the number of classes, and null omits it"
+        return f"{takes}; class_argument names the argument that takes the number of classes; null omits this argument"
     unknown = [name for name in arguments if name not in names]
     near = difflib.get_close_matches(unknown[0], names, 1) if unknown else []
     if near:
         return f"did you mean '{near[0]}'? {takes}"
-    return f"{takes}; the option 'arguments' sets them by name"
+    return f"{takes}; set them by name in the option 'arguments'"
 
 
 class TrustedFinder(importlib.abc.MetaPathFinder):

@@ -247,7 +247,7 @@ class Networks:
         if made.weight_versions() != weights:
             raise RuntimeError("the network changes its parameters in its forward pass; only the optimizer may change them")
         if before is not None and python_generators() != before:
-            raise RuntimeError("the network draws from the generator of Python or numpy, which cannot be reproduced; "
+            raise RuntimeError("the network draws random numbers with Python or numpy, which cannot be reproduced; "
                                "draw with torch")
         for name, tensor in outputs.items():
             self.operators.take("output:" + name, tensor)
@@ -373,10 +373,10 @@ def advise_on_library(error, request):
     """Adds advice to a library's error about arguments, such as models with similar names."""
     argument = request.get("class_argument")
     if argument and f"unexpected keyword argument '{argument}'" in str(error):
-        error.retort_advice = "class_argument names the argument for the number of classes, and null omits it"
+        error.retort_advice = "class_argument names the argument that takes the number of classes; null omits this argument"
     elif "parameter 'num_classes' expected value" in str(error):
-        error.retort_advice = ("these weights are for other classes: name your own function, which creates the network with "
-                               "them and then replaces its last layer")
+        error.retort_advice = ("these weights are for other classes: as entry, name a function of your own that creates the "
+                               "network with these weights and then replaces its last layer")
     library = request["entry"].partition(":")[0]
     models = sys.modules.get({"timm": "timm", "torchvision": "torchvision.models"}.get(library.partition(".")[0]))
     if models is None or not str(error).startswith("Unknown model"):

@@ -60,7 +60,7 @@ def item_of(name, value):
     if numpy and isinstance(value, (numpy.ndarray, numpy.generic)):
         return of_array(numpy, name, value)
     if value is None:
-        refuse_type(name, "None", "give every sample all values")
+        refuse_type(name, "None", "give every sample a value for each name")
     pillow = sys.modules.get("PIL.Image")
     if pillow and isinstance(value, pillow.Image):
         return of_picture(name, value)
@@ -111,7 +111,7 @@ def of_picture(name, picture):
         refuse_type(name, found, "name it 'image' to get RGB values from 0 to 1; convert others, such as masks, to arrays: "
                                  "numpy.asarray(picture)")
     if picture.mode not in MODES_OF_8_BITS:
-        refuse_type(name, found, "convert it to an array of the values for the network: numpy.asarray(picture)")
+        refuse_type(name, found, "convert it to an array of the values that the network needs: numpy.asarray(picture)")
     try:
         import numpy
     except ImportError:
@@ -224,7 +224,7 @@ class DataSet:
             refuse_type("label", found.says(), "use the number of its class, one integer")
         if not 0 <= label < len(self.classes):
             raise BadSample(f"its label is {label}, but there are {len(self.classes)} classes",
-                            f"labels count from 0 to {len(self.classes) - 1}", "label")
+                            f"labels go from 0 to {len(self.classes) - 1}", "label")
         return Item("label", "int64", (), struct.pack("<q", label))
 
     def check(self, items):

@@ -54,7 +54,7 @@ TEST_F(LeftMemoryTest, AllIsGivenWhereItIsThereAndEveryPlanCountsIt) {
   EXPECT_EQ(nodes[2].plan->needed, 41 * kMib);
   EXPECT_EQ(nodes[1].plan->terms.back().name, "cache");
   EXPECT_THAT(left_.text(0), testing::ElementsAre(
-                                 "40.0 MiB may be cached in memory, which is all that it can use"));
+                                 "40.0 MiB may be cached in memory: all that this stage can use"));
   EXPECT_THAT(left_.text(1), testing::IsEmpty());
 }
 
@@ -76,9 +76,9 @@ TEST_F(LeftMemoryTest, WhatTheTightestPlanLeavesIsShared) {
   EXPECT_NEAR(static_cast<double>(test_->let), 5.0 * kMib, 1);
   EXPECT_TRUE(nodes[1].plan->fits());
   EXPECT_LE(train_->let + test_->let, 20 * kMib);
-  EXPECT_THAT(
-      left_.text(0),
-      testing::ElementsAre("20.0 MiB of the 40.0 MiB that it could use may be cached in memory"));
+  EXPECT_THAT(left_.text(0),
+              testing::ElementsAre(
+                  "20.0 MiB of the 40.0 MiB that this stage could use may be cached in memory"));
 }
 
 TEST_F(LeftMemoryTest, APlanThatDoesNotFitLeavesNothingAndIsNotMadeWorse) {

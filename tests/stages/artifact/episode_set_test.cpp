@@ -178,7 +178,8 @@ TEST(EpisodeSet, DataThatDoNotSufficeAreRefused) {
   EXPECT_THAT(refusal(data, {.ways = 6, .shots = 5, .queries = 5}), testing::IsEmpty());
   auto silent = std::make_shared<TinyDataset>(60);
   silent->tells_labels = false;
-  EXPECT_REFUSED(refusal(silent, kSmall), kTooFewSamples, "", "has no class labels");
+  EXPECT_REFUSED(refusal(silent, kSmall), kTooFewSamples, "",
+                 "are not known before its samples are read");
 }
 
 TEST(EpisodeSet, AtMostTenSmallClassesAreNamed) {

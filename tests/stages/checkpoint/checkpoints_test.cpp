@@ -219,7 +219,7 @@ TEST_F(CheckpointsTest, TooLittleRoomIsSaidBeforeAnythingIsWritten) {
     std::optional<std::uint64_t> free_bytes(const fs::path&) override { return 1000; }
   } small;
   EXPECT_REFUSED(checkpoints({}, small).save(training_state(1)), kDiskFull, "", folder().string(),
-                 " bytes and 1000 are free", "run.dir");
+                 " bytes, but only 1000 are free", "run.dir");
   EXPECT_EQ(small.created, 0);
   EXPECT_EQ(entries(), Names{});
 }

@@ -85,7 +85,7 @@ TEST_F(StanfordCars, UnknownFieldIsRefusedWithThoseThatAreThere) {
   EXPECT_REFUSED(errors({{"caption", "a {brand}"}}), kNotAllowedValue, "/data/caption",
                  "a {brand}");
   EXPECT_EQ(create({{"caption", "a {brand}"}}).errors().front().help,
-            "fields are {name}, {make}, {model}, {year}; a brace itself is {{ or }}");
+            "fields are {name}, {make}, {model}, {year}; a literal brace is {{ or }}");
 }
 
 TEST_F(StanfordCars, WithoutLabelsOfTheTestOnlyATestIsRefused) {

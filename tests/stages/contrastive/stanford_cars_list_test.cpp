@@ -130,11 +130,9 @@ TEST_F(StanfordCarsList, WithoutTheLabelsOfTheTestTheRestIsThereAndItSaysWhy) {
   ASSERT_TRUE(found.no_test);
   EXPECT_REFUSED(runner::Diagnostics{*found.no_test}, kMissingAnnotations, "",
                  "cars_test_annos_withlabels.mat", "devkit; cars_test_annos.mat");
-  EXPECT_THAT(
-      found.no_test->help,
-      testing::HasSubstr(
-          "without it there are only images for training and validation, and a test can use "
-          "the latter: evaluate.inputs: {test: data.validation}"));
+  EXPECT_THAT(found.no_test->help,
+              testing::HasSubstr(
+                  "or test on the validation images: evaluate.inputs: {test: data.validation}"));
 }
 
 TEST_F(StanfordCarsList, MakersAreTheFirstWordOrTwo) {

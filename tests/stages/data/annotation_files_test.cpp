@@ -31,7 +31,7 @@ TEST(AnnotationFiles, WhatIsNoUtf8TextIsCalledByItsName) {
       {"\xff\xfe\x66\0i\0"s, "UTF-16 text"},
       {"\xfe\xff\0f\0i"s, "UTF-16 text"},
       {"f\0i\0l\0e\0"s, "UTF-16 text"},
-      {"\x1f\x8b\x08\0"s, "compressed by gzip"},
+      {"\x1f\x8b\x08\0"s, "compressed with gzip"},
       {"PK\3\4"s, "a zip archive, as .xlsx files are"},
   };
   for (const auto& [bytes, what] : files_as) {

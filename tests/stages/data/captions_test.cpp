@@ -59,7 +59,7 @@ TEST(CaptionTemplate, ABraceAloneIsRefused) {
   EXPECT_EQ(problem("a {ma{ke}"), "it has a brace that is not closed");
   EXPECT_EQ(problem("a {"), "it has a brace that is not closed");
   EXPECT_EQ(problem("a } car"), "it closes a brace that is not open");
-  EXPECT_EQ(problem("a {} car"), "it has braces without the name of a field");
+  EXPECT_EQ(problem("a {} car"), "it has braces without a field name");
 }
 
 TEST(Captions, AreThereOnceInTheOrderOfTemplatesAndRows) {

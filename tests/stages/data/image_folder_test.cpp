@@ -294,7 +294,8 @@ TEST_F(ImageFolder, FolderThatIsNotUsedIsMentioned) {
   folder_.add("data/other/a/1.jpg");
   folder_.add("data/test/a/1.jpg");
   run("{}");
-  EXPECT_THAT(context_.said, testing::Contains("not used, since there are part folders: other"));
+  EXPECT_THAT(context_.said,
+              testing::Contains("folders next to the part folders are not used: other"));
 }
 
 TEST_F(ImageFolder, CaptionsCallClassesWhatTheirFoldersAreCalled) {

@@ -148,7 +148,7 @@ TEST_F(ImageListTest, ClassesThatDifferInCaseAloneAreSaid) {
   touch("tulip/1.jpg");
   EXPECT_THAT(
       list_images(root(), false)->notes,
-      ElementsAre("class names that differ only in letter case or in how accents are written: "
+      ElementsAre("class names that differ only in letter case or in the encoding of accents: "
                   "'Rose' and 'rose', '\xc3\x89toile' and '\xc3\xa9toile'"));
 }
 

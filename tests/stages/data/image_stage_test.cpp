@@ -220,10 +220,11 @@ TEST_F(DividedAsBefore, ImagesThatAreNewBelongToNoPart) {
   for (int i = 100; i < 107; ++i) add("rose/" + std::to_string(i));
   const auto again = stage();
   EXPECT_EQ(part_names(run(again)), parts_);
-  EXPECT_EQ(context_.said.front(),
-            "7 images are new since the run started and in none of its parts: 'rose/100.jpg', "
-            "'rose/101.jpg', 'rose/102.jpg', 'rose/103.jpg', 'rose/104.jpg' and 2 "
-            "more; a new run would divide them too");
+  EXPECT_EQ(
+      context_.said.front(),
+      "7 images have been added since the run started, so no part contains them: 'rose/100.jpg', "
+      "'rose/101.jpg', 'rose/102.jpg', 'rose/103.jpg', 'rose/104.jpg' and 2 "
+      "more; a new run would use them");
   EXPECT_EQ(again->fingerprint(), fingerprint_) << "what follows from the same images is the same";
   record();
   EXPECT_EQ(part_names(run(stage())), parts_) << "whoever continues with that run";
@@ -248,7 +249,7 @@ TEST_F(DividedAsBefore, ImageThatIsMissingIsNamed) {
   for (auto& [part, names] : parts_) std::erase(names, "1 tulip/7.jpg");
   EXPECT_EQ(part_names(run(again)), parts_);
   EXPECT_EQ(context_.said.front(),
-            "1 image that the run divided is missing: 'tulip/7.jpg'; they are "
+            "1 image in the run's record is missing: 'tulip/7.jpg'; they are "
             "left out");
   EXPECT_NE(again->fingerprint(), fingerprint_);
 }

@@ -109,7 +109,7 @@ TEST(ImageTransform, PreprocessingIsChecked) {
   EXPECT_EQ(refused("/preprocess/by_grade", 1), "its 'by_grade' is not known");
   EXPECT_EQ(refused("/preprocess", 1), "its 'preprocess' is not a mapping");
   EXPECT_EQ(refused("/decode", "fast"),
-            "its 'decode' is 'fast', and it is preprocessed at full size");
+            "its 'decode' is 'fast', but preprocessing needs the image at full size");
 }
 
 TEST(ImageTransform, WhatBelongsToTrainingIsNotInIt) {

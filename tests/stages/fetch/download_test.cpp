@@ -119,9 +119,9 @@ TEST_F(DownloadTest, ServerWithoutRangesStartsOverAndSaysSo) {
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
   EXPECT_EQ(server.seen().at(1).header("if-range"),
             "");  // it gave nothing to recognise the file by
-  EXPECT_EQ(
-      listener_.said.at(2),
-      "the server cannot continue in the middle of 'data.bin', or it has changed: starting over");
+  EXPECT_EQ(listener_.said.at(2),
+            "the server cannot continue in the middle of 'data.bin', or the file has changed: "
+            "starting over");
 }
 
 TEST_F(DownloadTest, ChangedFileStartsOver) {
@@ -142,7 +142,7 @@ TEST_F(DownloadTest, BeginningOfAnotherFileIsFoundOutByTheSum) {
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   EXPECT_EQ(fetch(server), 500'000);
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
-  EXPECT_THAT(listener_.said.at(1), HasSubstr(" and should be " + sum_ + ": starting over"));
+  EXPECT_THAT(listener_.said.at(1), HasSubstr(" but should be " + sum_ + ": starting over"));
 }
 
 TEST_F(DownloadTest, WholePartIsTakenWithoutAnotherByte) {

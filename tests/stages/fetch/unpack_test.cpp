@@ -79,7 +79,7 @@ TEST_F(UnpackTest, NothingIsOverwritten) {
                  "", "'./a' twice");
   EXPECT_EQ(folder_.read("out/a"), "x");
   EXPECT_REFUSED(unpacked({{.path = "b", .text = "x"}, {.path = "b/c", .text = "y"}}), kBadArchive,
-                 "", "'b' as a file and as a folder");
+                 "", "'b' both as a file and as a folder");
   EXPECT_REFUSED(unpacked({{.path = "inner", .text = "x"}}), kBadArchive, "", "'inner', a file");
 }
 

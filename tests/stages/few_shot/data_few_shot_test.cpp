@@ -78,8 +78,8 @@ TEST_P(FewShotDivision, ClassesStayInTheirPartsWhateverIsAdded) {
   context_.said.clear();
   EXPECT_EQ(names_of(run(options)), before);
   EXPECT_EQ(context_.said.front(),
-            "1 image is new since the run started and in none of its parts: "
-            "'Dataset/0_first/1.jpg'; a new run would divide them too");
+            "1 image has been added since the run started, so no part contains them: "
+            "'Dataset/0_first/1.jpg'; a new run would use them");
 }
 
 TEST_F(FewShot, OtherNumbersThanThePublishedOnesAreSaid) {

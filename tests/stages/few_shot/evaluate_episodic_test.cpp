@@ -108,9 +108,10 @@ TEST_F(EpisodicEvaluation, IsPlannedEpisodeByEpisode) {
 TEST_F(EpisodicEvaluation, ClassesThatWereTrainedOnAreSaid) {
   checkpoint_->classes = {"class0", "class3", "other"};
   run(R"({"episodes": 2})");
-  EXPECT_EQ(context_.said.front(),
-            "2 of the 5 test classes were trained on, such as 'class0': this does not measure "
-            "accuracy on new classes");
+  EXPECT_EQ(
+      context_.said.front(),
+      "the model was trained on 2 of the 5 test classes, such as 'class0': this does not measure "
+      "accuracy on new classes");
 }
 
 TEST_F(EpisodicEvaluation, ModelThatWasNotTrainedOnEpisodesIsRefused) {

@@ -133,7 +133,7 @@ TEST(ResNetWeights, OfADeeperNetworkGiveAShallowerOneItsBlocks) {
 TEST(ResNetWeights, BlocksThatAreMissingAreNamedAndNothingIsTaken) {
   const ResNetPlaces places(*narrow(34), saved_by_torchvision(18));
   EXPECT_EQ(places.report().misfits(),
-            "80 tensors are missing, of layer1.2, layer2.2, layer2.3, layer3.2, layer3.3, "
+            "80 tensors are missing from layer1.2, layer2.2, layer2.3, layer3.2, layer3.3, "
             "layer3.4, layer3.5, layer4.2");
   EXPECT_FALSE(places.report().fits());
   EXPECT_EQ(places.report().taken, 0);
@@ -162,7 +162,7 @@ TEST(ResNetWeights, OfAnotherModelAreAllMissing) {
   EXPECT_THAT(places.report().wrong_shape, IsEmpty());
   EXPECT_EQ(
       places.report().misfits(),
-      "70 tensors are missing, of conv1, bn1, layer1.0, layer1.1, layer2.0, layer3.0, layer4.0");
+      "70 tensors are missing from conv1, bn1, layer1.0, layer1.1, layer2.0, layer3.0, layer4.0");
 }
 
 }  // namespace

@@ -55,9 +55,9 @@ TEST_F(RowsAtOnceTest, AreRepeatedAsTheyWereAndThenHalved) {
   EXPECT_EQ(tried.error, "");
   EXPECT_THAT(tried.sizes, ElementsAre(64, 64, 32, 16));
   EXPECT_THAT(context_.said,
-              ElementsAre("evaluation: out of memory: 64 rows are repeated",
-                          "evaluation: out of memory: 64 rows are repeated 32 rows at a time",
-                          "evaluation: out of memory: 64 rows are repeated 16 rows at a time"));
+              ElementsAre("evaluation: out of memory: repeating 64 rows",
+                          "evaluation: out of memory: repeating 64 rows, 32 rows at a time",
+                          "evaluation: out of memory: repeating 64 rows, 16 rows at a time"));
   ASSERT_EQ(context_.recoveries.size(), 3);
   EXPECT_EQ(context_.recoveries[0].from, context_.recoveries[0].to);
   EXPECT_EQ(context_.recoveries[2].from, "32 rows");

@@ -171,7 +171,7 @@ TEST_F(Rendezvous, WhatHasToBeTheSameIsCompared) {
     group.require_same("the data", group.rank() == 1 ? "6 samples" : "5 samples");
   });
   EXPECT_EQ(said[0], "");
-  EXPECT_THAT(said[1], HasSubstr("the data of rank 1 differ from those of rank 0: 6 samples"));
+  EXPECT_THAT(said[1], HasSubstr("rank 1 differs from rank 0 in the data: 6 samples"));
   EXPECT_EQ(said[2], "");
 }
 

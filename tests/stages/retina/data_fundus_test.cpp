@@ -68,7 +68,7 @@ TEST_F(Fundus, ACopyInAnotherPartStopsIsDroppedOrKept) {
       context_.said,
       Contains("1 image is present more than once, byte for byte: 1 in more than one part, 1 "
                "with more than one grade"));
-  EXPECT_THAT(context_.said, Contains("left out of train: 2 images also found in a later part"));
+  EXPECT_THAT(context_.said, Contains("left out of train: 2 images that are also in a later part"));
   EXPECT_EQ(part(run({{"duplicates", "keep"}}), "train")->describe().size, 22);
   EXPECT_THAT(context_.said,
               Contains(HasSubstr("1 image is in more than one part, byte for byte: ")));
@@ -115,7 +115,7 @@ TEST_F(Fundus, HowManyPatientsAreKnownIsSaid) {
   EXPECT_THAT(
       context_.said,
       Contains(
-          "patients: no file name contains one, so images of one patient may be in two parts"));
+          "patients: no file name identifies one, so images of one patient may be in two parts"));
 }
 
 TEST_F(Fundus, EyesAndCopiesOfAPatientStayTogether) {
@@ -132,8 +132,8 @@ TEST_F(Fundus, EyesAndCopiesOfAPatientStayTogether) {
   folder_.add("data/0/img1.jpg", 100);
   const auto outputs = run({{"duplicates", "keep"}});
   EXPECT_THAT(context_.said,
-              Contains("patients: 30, by the names of 90 images; 61 names contain none; 30 images "
-                       "are copies of another, by the names"));
+              Contains("patients: 30, identified by the names of 90 images; 61 names identify "
+                       "none; 30 images are copies of others, judging by the names"));
   std::map<std::string, std::set<std::string>> parts;
   for (const char* const port : {"train", "validation", "test"}) {
     for (const std::string& name : names(*part(outputs, port))) {
@@ -163,7 +163,7 @@ TEST_F(Fundus, APatternFindsPatients) {
     folder_.add("data/" + std::string(name), ++seed);
   const Json shares = {{"train", 0.5}, {"validation", 0}, {"test", 0.5}};
   run({{"patient", "^([a-z]+)-\\d"}, {"split", shares}});
-  EXPECT_THAT(context_.said, Contains("patients: 4, by the names of 5 images"));
+  EXPECT_THAT(context_.said, Contains("patients: 4, identified by the names of 5 images"));
   EXPECT_REFUSED(errors({{"patient", "("}}), kBadPattern, "/data/patient", "character 1");
   EXPECT_REFUSED(errors({{"patient", "(\\d{4})"}}), kBadPattern, "/data/patient", "0/anna-1.jpg");
   folder_.add("data/0/" + std::string(60, 'a') + "b.jpg", 99);

@@ -62,8 +62,7 @@ TEST(VocabularyText, NumbersBytesThenMergesThenMarks) {
 
 TEST(VocabularyText, NamesTheLineThatIsWrong) {
   EXPECT_EQ(problem(""), "it is empty");
-  EXPECT_EQ(problem("a b\n"),
-            "line 1: it is not the '#version' line with which a list of merges begins");
+  EXPECT_EQ(problem("a b\n"), "line 1: it is not the '#version' line that starts a list of merges");
   for (const char* const line : {"", "ab", "a  b", " b", "a ", "a b c"}) {
     EXPECT_EQ(problem(kHead + "a b\n" + line + "\nb c\n"),
               "line 3: it is not two tokens separated by a space");

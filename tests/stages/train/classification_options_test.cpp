@@ -195,7 +195,7 @@ TEST(Sampling, BalancedWithBalancedWeightsIsSaid) {
     return std::ranges::count(run.context.said,
                               "sampling: balanced and class_weights: balanced both correct for "
                               "rare classes: their samples are drawn more often and also weigh "
-                              "more; turn one of the two off to correct once");
+                              "more; turn one of the two off to correct only once");
   };
   EXPECT_EQ(says(R"("sampling": "balanced", "class_weights": "balanced")"), 1);
   EXPECT_EQ(says(R"("sampling": "balanced", "class_weights": [1, 2, 3])"), 0);
@@ -211,9 +211,10 @@ TEST(Patience, ThatKeepsTheLastWeightsIsSaid) {
         run.context.said, [](const std::string& line) { return line.starts_with("keep: last"); });
     return found == run.context.said.end() ? "" : *found;
   };
-  EXPECT_EQ(said(R"("patience": 2, "keep": "last")"),
-            "keep: last, with patience 2: if training stops early, it keeps its last weights, that "
-            "many validations after the best; keep: best keeps the best weights");
+  EXPECT_EQ(
+      said(R"("patience": 2, "keep": "last")"),
+      "keep: last, with patience 2: if training stops early, the last weights are kept, which are "
+      "that many validations past the best; set keep: best to keep the best weights");
   EXPECT_EQ(said(R"("patience": 2, "keep": "best")"), "");
   EXPECT_EQ(said(R"("patience": 2)"), "");
   EXPECT_EQ(said(R"("keep": "last")"), "");

@@ -313,9 +313,9 @@ TEST(Optimizer, StateOfTheWrongFormIsRefusedAndChangesNothing) {
   EXPECT_EQ(with("x.square", torch::zeros(37, torch::kDouble)),
             "the optimizer's state has a 'x.square' of type Double, not Float");
   EXPECT_EQ(with("z.mean", torch::zeros(3)),
-            "the optimizer's state has a 'z.mean' for no parameter");
+            "the optimizer's state has a 'z.mean' that belongs to no parameter");
   EXPECT_EQ(with("x.momentum", torch::zeros(37)),
-            "the optimizer's state has a 'x.momentum' for no parameter");
+            "the optimizer's state has a 'x.momentum' that belongs to no parameter");
   EXPECT_EQ(training.optimizer.state().at("x.age").item<double>(), 2);
   LateGradient plain(SgdOptions{.learning_rate = 0.1});
   EXPECT_THROW(plain.optimizer.load_state(good), std::invalid_argument);

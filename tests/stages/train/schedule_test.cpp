@@ -74,12 +74,12 @@ TEST(Schedule, CyclesOfACosineAreTransformers) {
 
 TEST(Schedule, RateThatIsNeverReachedIsSaid) {
   EXPECT_EQ(unreached_rate(one_cycle(0.3), 0.001, 1),
-            "the schedule never reaches the learning rate 0.001: the highest rate of the training, "
-            "of 1 step, is 4e-09");
+            "the schedule never reaches the learning rate 0.001: the highest rate in the 1 step of "
+            "training is 4e-09");
   EXPECT_EQ(unreached_rate(one_cycle(0.3), 0.001, 10), "");
   EXPECT_EQ(unreached_rate(WarmupLinearSchedule{.warmup_steps = 5}, 0.5, 1),
-            "the schedule never reaches the learning rate 0.5: the highest rate of the training, "
-            "of 1 step, is 0");
+            "the schedule never reaches the learning rate 0.5: the highest rate in the 1 step of "
+            "training is 0");
   EXPECT_EQ(unreached_rate(WarmupCosineSchedule{.warmup_steps = 0}, 0.5, 1), "");
   EXPECT_EQ(unreached_rate(ConstantSchedule{}, 0.5, 1), "");
 }

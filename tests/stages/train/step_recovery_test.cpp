@@ -142,7 +142,7 @@ TEST(StepRecovery, ValidationIsRepeatedBitForBitWhereverMemoryRunsOut) {
     said.insert(spoilt.context.said.begin(), spoilt.context.said.end());
   }
   EXPECT_THAT(said, Contains(AllOf(StartsWith("validation: out of memory"),
-                                   EndsWith("12 rows are repeated"))));
+                                   EndsWith("repeating 12 rows"))));
   EXPECT_THAT(said,
               Contains(AllOf(StartsWith("reading a batch: out of memory"), EndsWith("repeated"))));
   EXPECT_GT(block, 60);
@@ -315,10 +315,8 @@ TEST_F(Recovering, AfterKillsALaterPlanIsTakenUpAndKept) {
   recovery.go_on_after_kills(2);
   EXPECT_EQ(execution_.plan().micro_batch, 2);
   EXPECT_EQ(recovery.policy().micro_batch, 2);
-  EXPECT_THAT(
-      context_.said,
-      ElementsAre("continues with micro_batch 2 in place of the whole batch of 8, under which "
-                  "workers were killed"));
+  EXPECT_THAT(context_.said, ElementsAre("continues with micro_batch 2 in place of the whole batch "
+                                         "of 8, since workers were killed with the latter"));
   ASSERT_EQ(context_.recoveries.size(), 1U);
   EXPECT_EQ(context_.recoveries[0].cause, "killed");
   EXPECT_EQ(context_.recoveries[0].to, "micro_batch 2");

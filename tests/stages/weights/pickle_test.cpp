@@ -186,23 +186,27 @@ TEST(Pickle, ViewOfAStorageMovesItsTensors) {
 }
 
 TEST(Pickle, AnyOtherNameIsForbidden) {
-  EXPECT_EQ(refusal(program("cos\nsystem\nU\1a\x85R")), "forbidden: it would run 'os.system'");
-  EXPECT_EQ(refusal(program("\x8c\2os\x8c\6system\x93")), "forbidden: it would run 'os.system'");
-  EXPECT_EQ(refusal(program("c__builtin__\neval\n")), "forbidden: it would run '__builtin__.eval'");
-  EXPECT_EQ(refusal(program("ctorch\nload\n")), "forbidden: it would run 'torch.load'");
+  EXPECT_EQ(refusal(program("cos\nsystem\nU\1a\x85R")),
+            "forbidden: loading it would run 'os.system'");
+  EXPECT_EQ(refusal(program("\x8c\2os\x8c\6system\x93")),
+            "forbidden: loading it would run 'os.system'");
+  EXPECT_EQ(refusal(program("c__builtin__\neval\n")),
+            "forbidden: loading it would run '__builtin__.eval'");
+  EXPECT_EQ(refusal(program("ctorch\nload\n")), "forbidden: loading it would run 'torch.load'");
   EXPECT_EQ(refusal(program("ctorch.serialization\nFloatStorage\n")),
-            "forbidden: it would run 'torch.serialization.FloatStorage'");
-  EXPECT_EQ(refusal(program("c__torch__x\nA\n")), "forbidden: it would run '__torch__x.A'");
-  EXPECT_EQ(refusal(program("ca\x1b\x7f\nb\n")), "forbidden: it would run 'a??.b'");
+            "forbidden: loading it would run 'torch.serialization.FloatStorage'");
+  EXPECT_EQ(refusal(program("c__torch__x\nA\n")), "forbidden: loading it would run '__torch__x.A'");
+  EXPECT_EQ(refusal(program("ca\x1b\x7f\nb\n")), "forbidden: loading it would run 'a??.b'");
 }
 
 TEST(Pickle, AllowedNameIsNotAFunctionOfAnythingElse) {
-  EXPECT_EQ(refusal(program("ctorch\nfloat32\n)R")), "forbidden: it would run 'torch.float32'");
+  EXPECT_EQ(refusal(program("ctorch\nfloat32\n)R")),
+            "forbidden: loading it would run 'torch.float32'");
   EXPECT_EQ(refusal(program("ctorch\nFloatStorage\n)R")),
-            "forbidden: it would run 'torch.FloatStorage'");
-  EXPECT_EQ(refusal(program("ctorch\nSize\n)R")), "forbidden: it would run 'torch.Size'");
+            "forbidden: loading it would run 'torch.FloatStorage'");
+  EXPECT_EQ(refusal(program("ctorch\nSize\n)R")), "forbidden: loading it would run 'torch.Size'");
   EXPECT_EQ(refusal(program("c__torch__.net\nNet\nK\1\x85\x81")),
-            "forbidden: it would run '__torch__.net.Net'");
+            "forbidden: loading it would run '__torch__.net.Net'");
 }
 
 TEST(Pickle, ProgramThatGoesWrongIsRefused) {

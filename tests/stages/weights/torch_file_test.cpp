@@ -135,7 +135,7 @@ TEST(TorchFile, ArchiveThatContradictsItselfIsRefused) {
        "its entry 'state/data.pkl' is compressed or encrypted, which torch.save does not do"},
       {"huge.bad", "its tensors claim more bytes than the file has"},
       {"no_storage.bad", "it lacks its entry 'state/data/1'"},
-      {"short_storage.bad", "its entry 'state/data/1' has 4 bytes and not 8"},
+      {"short_storage.bad", "its entry 'state/data/1' has 4 bytes, not 8"},
       {"twice.bad", "its entry 'state/data/0' appears twice"},
       {"two_pickles.bad", "it has more than one data.pkl"},
   };
@@ -153,7 +153,7 @@ TEST(TorchFile, TensorsClaimTogetherNoMoreThanTheFileHas) {
   EXPECT_REFUSED(refusal(folder.write("a.pth", bytes)), kDamagedWeights, "",
                  "more bytes than the file");
   EXPECT_REFUSED(refusal(folder.write("a.pth", bytes + std::string(1000, '\0'))), kDamagedWeights,
-                 "", "'347865088' has 2 numbers and not 200");
+                 "", "'347865088' has 2 numbers, not 200");
 }
 
 TEST(TorchFile, FileThatIsCutOffAnywhereIsRefused) {

@@ -50,7 +50,7 @@ TEST(MemoryChecks, AllPassOnAPool) {
 TEST(MemoryChecks, NobodyCountsIsAFailureOfAll) {
   for (const auto& [name, check] : checked()) {
     EXPECT_FALSE(check.passed) << name;
-    EXPECT_EQ(check.found, "this process' tensors are not counted");
+    EXPECT_EQ(check.found, "the tensors of this process are not counted");
   }
 }
 

@@ -124,7 +124,7 @@ Invocation declare_analyze() {
            "The run's folder, as `retort run` printed it; also several, or a folder of runs");
   verb.add({.name = "--out",
             .value = &flags->out,
-            .summary = "The folder to draw into, instead of the run's analysis/",
+            .summary = "Save the plots to this folder instead of the run's analysis/",
             .type = "DIR",
             .is_written = true});
   verb.run = [flags](Console& console) { return analyze(*flags, console); };

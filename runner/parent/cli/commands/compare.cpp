@@ -77,8 +77,8 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
     return report(console, {{ErrorCode::kNoResults,
                              {},
                              "",
-                             "none of the runs was evaluated on classes, so there is no accuracy "
-                             "to sort, test or draw",
+                             "none of the runs evaluated a classifier, so there is no accuracy to "
+                             "sort by, test or draw",
                              "leave out --sort, --paired and --out"}});
   }
   if (!flags.sort.empty()) sort_rows(*comparison, flags.sort);
@@ -126,8 +126,8 @@ Invocation declare_compare() {
             .choices = {"accuracy", "per_class", "loss", "time"}});
   verb.add({.name = "--paired",
             .value = &flags->paired,
-            .summary = "Test the differences to the first run: classifiers sample by sample, with "
-                       "McNemar's test; few-shot models episode by episode"});
+            .summary = "Test how each run differs from the first: classifiers sample by sample, "
+                       "with McNemar's test; few-shot models episode by episode"});
   verb.add({.name = "--seed",
             .value = &flags->seed,
             .summary = "With --paired: the seed for the bootstrap intervals",
@@ -135,7 +135,7 @@ Invocation declare_compare() {
             .shows_default = true});
   verb.add({.name = "--out",
             .value = &flags->out,
-            .summary = "Draw the comparison into this folder",
+            .summary = "Save plots of the comparison to this folder",
             .type = "DIR",
             .is_written = true});
   verb.run = [flags](Console& console) { return compare(*flags, console); };

@@ -31,7 +31,7 @@ Invocation declare_completion() {
 }  // namespace
 
 const Command kCompletionCommand = {
-    "completion", "Prints the script that makes a shell complete retort's commands.",
+    "completion", "Prints a script with which a shell completes retort's commands.",
     "retort completion bash", declare_completion};
 
 ExitCode complete_words(std::span<const std::string> words, Console& console) {

@@ -162,7 +162,7 @@ Invocation declare_config() {
 void add_views(Invocation& verb, ConfigView& view) {
   verb.add({.name = "-p,--package",
             .value = &view.package,
-            .summary = "Show only this key and what is below it",
+            .summary = "Show only this key and the keys below it",
             .type = "KEY"});
   verb.add({.name = "--resolve",
             .value = &view.resolve,
@@ -193,7 +193,8 @@ ExitCode show_config(const NamedRecipe& named, const ConfigView& view, Console& 
 }
 
 const Command kConfigCommand = {
-    "config", "Shows a recipe as composed from its groups and overrides.",
+    "config",
+    "Shows a recipe as composed from its groups and overrides, or how two recipes differ.",
     "retort config show classify model=clip_vit_b32 --resolve", declare_config};
 
 }  // namespace runner

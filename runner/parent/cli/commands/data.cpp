@@ -189,19 +189,22 @@ Invocation declare_data() {
             .summary = "check: key=value or group=option, as for `retort run`"});
   verb.add({.name = "--out",
             .value = &flags->out,
-            .summary = "make: the folder to write, which must not exist; fetch: the folder, "
-                       "default data/, or for hf: "
-                       "the Hugging Face cache",
+            .summary = "make: the folder to create, which must not exist yet; fetch: the folder to "
+                       "save to; default: data/, or the Hugging Face cache for hf:ORG/NAME",
             .type = "DIR",
             .is_written = true});
-  verb.add({.name = "--from-file",
-            .value = &flags->from_files,
-            .summary = "fetch: published files that you already have",
-            .type = "FILE"});
-  verb.add({.name = "--file",
-            .value = &flags->files,
-            .summary = "fetch hf: these files instead of the weights and their descriptions",
-            .type = "NAME"});
+  verb.add(
+      {.name = "--from-file",
+       .value = &flags->from_files,
+       .summary =
+           "fetch: use these published files, which you already have, instead of downloading them",
+       .type = "FILE"});
+  verb.add(
+      {.name = "--file",
+       .value = &flags->files,
+       .summary =
+           "fetch hf:ORG/NAME: fetch these files instead of the weights and their descriptions",
+       .type = "NAME"});
   verb.add({.name = "--url",
             .value = &flags->url,
             .summary = "fetch: the address to use instead of the published one",
@@ -213,7 +216,7 @@ Invocation declare_data() {
             .assumed = "8, 20 for mini_imagenet, 5 grades"});
   verb.add({.name = "--per-class",
             .value = &flags->per_class,
-            .summary = "make: images of each class",
+            .summary = "make: number of images per class",
             .range = {1, 100'000},
             .shows_default = true});
   verb.add({.name = "--size",
@@ -225,11 +228,13 @@ Invocation declare_data() {
             .value = &flags->seed,
             .summary = "make: the random seed of the images",
             .shows_default = true});
-  verb.add({.name = "--distance",
-            .value = &flags->distance,
-            .summary = "check: how many of 256 bits may differ between images that look the same",
-            .range = {0, 64},
-            .shows_default = true});
+  verb.add(
+      {.name = "--distance",
+       .value = &flags->distance,
+       .summary =
+           "check: images look the same if their 256-bit hashes differ in at most this many bits",
+       .range = {0, 64},
+       .shows_default = true});
   add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) {
     if (flags->action == "check") return check(*flags, console);

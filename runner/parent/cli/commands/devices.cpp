@@ -188,8 +188,8 @@ Invocation declare_devices() {
 }  // namespace
 
 const Command kDevicesCommand = {"devices",
-                                 "Lists this machine's GPUs: free memory, which processes use it, "
-                                 "and which GPU a run would get.",
+                                 "Lists this machine's GPUs with their free memory and the "
+                                 "processes that use them, and says which GPU a run would get.",
                                  "retort devices --best --need 12GiB", declare_devices};
 
 }  // namespace runner

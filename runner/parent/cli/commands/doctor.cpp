@@ -86,13 +86,14 @@ ExitCode look_at_machine(const LogFlags& log, Console& console) {
 Invocation declare_doctor() {
   const auto flags = std::make_shared<DoctorFlags>();
   Invocation verb;
-  verb.add({.name = "check",
-            .value = &flags->check,
-            .summary =
-                "determinism: run the first steps of a recipe twice and compare every tensor; "
-                "memory: test the mechanisms of memory policies; ranks: measure how fast processes "
-                "that train together sum messages; default: check this machine",
-            .choices = {"determinism", "memory", "ranks"}});
+  verb.add(
+      {.name = "check",
+       .value = &flags->check,
+       .summary =
+           "determinism: run the first steps of a recipe twice and compare every tensor; memory: "
+           "test the mechanisms of memory policies; ranks: measure how fast several processes sum "
+           "messages (all-reduce), as when they train together; default: check this machine",
+       .choices = {"determinism", "memory", "ranks"}});
   verb.action = &flags->check;
   verb.add_recipe(flags->recipe);
   verb.needs_recipe = [flags] { return flags->check == "determinism"; };

@@ -79,17 +79,18 @@ EvaluatedData data_to_evaluate(const Value& before, const Value& after,
       result.lines.push_back(key + ": the folder 'test' of " + in_quotes + " is evaluated");
     } else if (const std::string column = option_text(stage, "part"); !column.empty()) {
       result.lines.push_back(key + ": the part that the column '" + column + "' of '" +
-                             option_text(stage, "table") + "' assigns to the test is evaluated");
+                             option_text(stage, "table") +
+                             "' assigns to the test part is evaluated");
     } else if ((trained_on &&
                 is_same_folder(working_folder / *trained_on, working_folder / *root)) ||
                is_written(*split, written)) {
-      result.lines.push_back(key + ": the test share of " + in_quotes + " is evaluated: " + key +
+      result.lines.push_back(key + ": the test part of " + in_quotes + " is evaluated: " + key +
                              ".split.test=" + describe(nearest(*split, "/test")));
     } else {
       const std::string all = key + ".split={train: 0, validation: 0, test: 1}";
       result.lines.push_back(key + ": all of " + in_quotes +
                              " is evaluated, since the training used another folder: " + all +
-                             "; for a share of it set " + key + ".split.test");
+                             "; to evaluate only a fraction of it, set " + key + ".split.test");
       result.overrides.push_back(all);
     }
   }
@@ -192,10 +193,12 @@ Invocation declare_evaluate() {
   add_grace(verb, flags->log);
   verb.add({.name = "overrides",
             .value = &flags->overrides,
-            .summary = "key=value: other data, other evaluation options, device, run.dir"});
-  verb.add({.name = "--force",
-            .value = &flags->force,
-            .summary = "Evaluate even if input files, kinds of stages or the record have changed"});
+            .summary = "key=value: other data, evaluation options, the device, or run.dir"});
+  verb.add(
+      {.name = "--force",
+       .value = &flags->force,
+       .summary =
+           "Evaluate even if input files, versions of stage kinds or the record have changed"});
   verb.run = [flags](Console& console) { return evaluate(*flags, console); };
   return verb;
 }
@@ -203,7 +206,7 @@ Invocation declare_evaluate() {
 }  // namespace
 
 const Command kEvaluateCommand = {
-    "evaluate", "Evaluates what a run trained, on other data or with other metrics.",
+    "evaluate", "Evaluates a run's trained network on other data or with other metrics.",
     "retort evaluate outputs/2026-01-31/12-00-00 data.root=photos2 evaluate.top_k=[1,5]",
     declare_evaluate};
 

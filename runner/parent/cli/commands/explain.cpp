@@ -271,7 +271,7 @@ Invocation declare_explain() {
   verb.add({.name = "what",
             .value = what.get(),
             .summary = "A key such as train.epochs, a short name such as lr, a kind such as "
-                       "train.supervised, a recipe, or E0301",
+                       "train.supervised, a recipe, or an error such as E0301",
             .required = true});
   verb.run = [what](Console& console) { return explain_word(*what, console); };
   return verb;

@@ -77,7 +77,7 @@ Invocation declare_export() {
   add_weights_source(verb, flags->weights);
   verb.add({.name = "overrides",
             .value = &flags->overrides,
-            .summary = "key=value: a secret, which the run's record does not contain"});
+            .summary = "key=value: only for secrets, which the run's record does not contain"});
   verb.add(
       {.name = "--merged",
        .value = &flags->merged,
@@ -89,14 +89,12 @@ Invocation declare_export() {
   verb.add({.name = "--torchscript",
             .value = &flags->torchscript,
             .summary = "The whole network as a TorchScript program, from pixels to logits"});
-  verb.add(
-      {.name = "--out",
-       .value = &flags->out,
-       .summary =
-           "The folder to write, which must not exist; default: export/NODE-merged, -adapter or "
-           "-torchscript in the run's folder",
-       .type = "DIR",
-       .is_written = true});
+  verb.add({.name = "--out",
+            .value = &flags->out,
+            .summary = "The folder to create, which must not exist yet; default: "
+                       "export/NODE-merged, -adapter or -torchscript in the run's folder",
+            .type = "DIR",
+            .is_written = true});
   verb.add({.name = "--names",
             .value = &flags->names,
             .summary =
@@ -117,7 +115,9 @@ Invocation declare_export() {
 }  // namespace
 
 const Command kExportCommand = {
-    "export", "Writes what a run trained in the formats of transformers, peft and timm.",
+    "export",
+    "Exports a run's trained network in the format of transformers, peft or timm, or as "
+    "TorchScript.",
     "retort export outputs/2026-01-31/12-00-00 --adapter --out my_adapter", declare_export};
 
 }  // namespace runner

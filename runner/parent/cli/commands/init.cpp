@@ -72,7 +72,7 @@ ExitCode init(const std::string& named, Console& console) {
                              "",
                              "'" + printable(named) + "' cannot be the name of a recipe",
                              "use letters, digits, '.', '_' and '-': other characters have a "
-                             "meaning in a shell or for retort"}});
+                             "special meaning in a shell or for retort"}});
   const std::string file = recipe_file(named);
   const std::string text =
       starting_recipe((share_folder() / "schemas" / "editor" / "recipe.json").string(), file);
@@ -103,7 +103,8 @@ Invocation declare_init() {
   verb.add(
       {.name = "file",
        .value = file.get(),
-       .summary = "The file to write, which must not exist; .yaml is added if it has no extension",
+       .summary =
+           "The file to write, which must not exist yet; .yaml is added if it has no extension",
        .is_written = true,
        .assumed = kDefaultFile});
   verb.run = [file](Console& console) {

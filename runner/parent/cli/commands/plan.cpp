@@ -164,7 +164,8 @@ std::string summary(const PlanAnswer& answer) {
     const auto fitting = std::ranges::count_if(answer.plans, &MemoryPlan::fits);
     const auto count = static_cast<std::ptrdiff_t>(answer.plans.size());
     text = fitting == count ? "fits" : "does not fit";
-    text += ": the run needs the most at " + printable(peak->node) + ": " + size_text(peak->needed);
+    text += ": the run needs the most memory at " + printable(peak->node) + ": " +
+            size_text(peak->needed);
     if (peak->budget) text += " of " + size_text(*peak->budget);
     if (!peak->held.empty()) text += ", " + held_text(*peak);
   }
@@ -248,23 +249,23 @@ Invocation declare_plan() {
             .type = "SIZE"});
   verb.add({.name = "--gpu",
             .value = &flags->gpu,
-            .summary = "Plan for a GPU that this machine lacks, by its name or part of it, such as "
-                       "L4; an unknown name lists all",
+            .summary = "Plan for a GPU that this machine does not have, given its name or part of "
+                       "it, such as L4; an unknown name lists all known GPUs",
             .type = "GPU"});
   add_ranks(verb, "--devices", flags->ranks);
   verb.add({.name = "--only",
             .value = &flags->only,
-            .summary = "Plan this node and what it needs",
+            .summary = "Plan only this node and the nodes that it needs",
             .type = "NODE"});
   verb.add({.name = "--svg",
             .value = &flags->svg,
-            .summary = "Draw the memory over a training step; one file per node",
+            .summary = "Draw memory use over a training step as SVG; one file per node",
             .type = "FILE",
             .is_written = true});
   verb.add({.name = "--detailed-exitcode",
             .value = &flags->detailed_exitcode,
             .summary = "Exit with 2 if something would run, with 0 if everything is reused"});
-  add_reuse(verb, flags->reuse, "Plan as `run --reuse` would run");
+  add_reuse(verb, flags->reuse, "Plan as for `run --reuse`");
   add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) { return plan(*flags, console); };
   return verb;
@@ -277,7 +278,7 @@ Invocation declare_certify() {
   add_ranks(verb, "--ranks", flags->ranks);
   verb.add({.name = "--only",
             .value = &flags->only,
-            .summary = "Certify this node only",
+            .summary = "Certify only this node",
             .type = "NODE"});
   add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) { return certify(*flags, console); };
@@ -289,8 +290,10 @@ Invocation declare_certify() {
 const Command kPlanCommand = {
     "plan", "Shows how much memory a run would need, and whether it fits, without running it.",
     "retort plan classify data.root=photos --budget 8GiB", declare_plan};
-const Command kCertifyCommand = {
-    "certify", "Checks on small shapes that a step computes the gradient of the whole batch.",
-    "retort certify classify data.root=photos memory.micro_batch=8", declare_certify};
+const Command kCertifyCommand = {"certify",
+                                 "Checks numerically, at small sizes, that a training step "
+                                 "computes the gradient of the whole batch.",
+                                 "retort certify classify data.root=photos memory.micro_batch=8",
+                                 declare_certify};
 
 }  // namespace runner

@@ -190,7 +190,7 @@ Diagnostics of_no_ensemble(const Json& request) {
     errors.push_back({ErrorCode::kUsage,
                       {},
                       "",
-                      "--" + std::string(flag) + " does not work with networks that vote",
+                      "--" + std::string(flag) + " does not work with an ensemble of networks",
                       "leave it out, or name one of the trainings: --node NODE"});
   }
   return errors;
@@ -282,7 +282,7 @@ Invocation declare_predict() {
   const auto flags = std::make_shared<PredictFlags>();
   Invocation verb;
   verb.json_summary =
-      "JSON lines: an object per image as soon as it is predicted, and a last line with the "
+      "JSON lines: one object per image as soon as it is predicted, then a last line with the "
       "errors";
   add_weights_source(verb, flags->weights, /*is_required=*/false);
   verb.add({.name = "paths",
@@ -290,7 +290,7 @@ Invocation declare_predict() {
             .summary = "Images and folders of images; also device=… and threads=…"});
   verb.add({.name = "--model",
             .value = &flags->model,
-            .summary = "Instead of a run: a CLIP model saved by transformers, a folder or "
+            .summary = "Use this CLIP model instead of a run: a folder saved by transformers, or "
                        "hf:ORG/NAME; needs --labels",
             .type = "MODEL"});
   verb.add({.name = "--top",
@@ -307,7 +307,7 @@ Invocation declare_predict() {
             .shows_default = true});
   verb.add({.name = "--flip",
             .value = &flags->flip,
-            .summary = "Average over each image and its mirror images",
+            .summary = "Average the predictions for each image and its mirror images",
             .type = "HOW",
             .choices = {"none", "horizontal", "vertical", "both"},
             .shows_default = true});
@@ -315,13 +315,12 @@ Invocation declare_predict() {
       {.name = "--support",
        .value = &flags->support,
        .summary =
-           "For a few-shot model: a folder that has a subfolder of a few images for each class",
+           "For a few-shot model: a folder with one subfolder per class, each with a few images",
        .type = "DIR"});
-  verb.add(
-      {.name = "--force",
-       .value = &flags->force,
-       .summary =
-           "With --support: use examples from the training data even if it has changed since"});
+  verb.add({.name = "--force",
+            .value = &flags->force,
+            .summary = "With --support: continue even if those images are from the training data, "
+                       "and it has changed since the training"});
   verb.add({.name = "--labels",
             .value = &flags->labels,
             .summary = "For a CLIP model: texts such as \"a red car\"; the text nearest to an "
@@ -329,13 +328,14 @@ Invocation declare_predict() {
             .type = "TEXT"});
   verb.add({.name = "--explain",
             .value = &flags->explain,
-            .summary = "For a convolutional network: draw where it looked (Grad-CAM) over each "
-                       "image, into this folder",
+            .summary = "For a convolutional network: draw a heat map of where it looked (Grad-CAM) "
+                       "over each image, and save the result in this folder",
             .type = "DIR",
             .is_written = true});
   verb.add({.name = "--out",
             .value = &flags->out,
-            .summary = "The file to write once all images are done, instead of standard output",
+            .summary = "Write the predictions to this file once all images are done, instead of to "
+                       "standard output",
             .type = "FILE",
             .is_written = true});
   add_weights_node(verb, flags->weights);

@@ -59,9 +59,9 @@ bool is_whole(const RecordedRun& run) {
 /// Adds a note to `errors` that says how a run that has already started can break a rule.
 Diagnostics broken_by_record(Diagnostics errors) {
   for (Diagnostic& error : errors)
-    error.notes.push_back(
-        {{},
-         "the run was started by a version without this rule; an override may change the option"});
+    error.notes.push_back({{},
+                           "the run was started by a version of Retort without this rule; you can "
+                           "change the option with an override"});
   return errors;
 }
 
@@ -77,9 +77,9 @@ Diagnostics put_there(const RecordedRun& run, const Graph& graph, bool force) {
                      {},
                      "",
                      edited_recipe_text(run),
-                     force ? "the result matches neither recipe"
+                     force ? "the result matches neither the old nor the new recipe"
                            : "restore the recipe and write changes as key=value, or add --force: "
-                             "the result then matches neither recipe"});
+                             "the result then matches neither the old nor the new recipe"});
   }
   for (Diagnostic& one : found) one.severity = force ? Severity::kWarning : Severity::kError;
   return found;
@@ -187,7 +187,7 @@ Invocation declare_resume() {
             .required = true});
   verb.add({.name = "overrides",
             .value = &flags->overrides,
-            .summary = "key=value: options to change from now on"});
+            .summary = "key=value: options to change for the rest of the run"});
   verb.overrides = &flags->overrides;
   add_ranks(verb, "--devices", flags->ranks);
   add_reuse(verb, flags->reuse);
@@ -195,17 +195,18 @@ Invocation declare_resume() {
   add_grace(verb, flags->log);
   verb.add({.name = "--force",
             .value = &flags->force,
-            .summary = "Accept changes that make the result match neither recipe: options, input "
-                       "files, kinds of stages, an edited record, checkpoints of another run"});
+            .summary = "Continue even if options, input files, versions of stage kinds or the "
+                       "record have changed, or checkpoints belong to another run; the result then "
+                       "matches neither the old nor the new recipe"});
   verb.run = [flags](Console& console) { return resume(*flags, console); };
   return verb;
 }
 
 }  // namespace
 
-const Command kResumeCommand = {
-    "resume",
-    "Continues a run that was stopped or killed, with the same result as without the stop.",
-    "retort resume outputs/2026-01-31/12-00-00", declare_resume};
+const Command kResumeCommand = {"resume",
+                                "Continues a run that was stopped or killed; the result is the "
+                                "same as without the interruption.",
+                                "retort resume outputs/2026-01-31/12-00-00", declare_resume};
 
 }  // namespace runner

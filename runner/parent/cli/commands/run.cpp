@@ -99,18 +99,20 @@ Invocation declare_run() {
             .summary = "Run two steps of every stage as a quick check"});
   add_ranks(verb, "--devices", flags->ranks);
   add_reuse(verb, flags->reuse,
-            "Reuse results of earlier runs for every stage, trainings included");
+            "Reuse results of earlier runs for every stage, including training");
   add_log_level(verb, flags->log, LogPlace::kFile);
   add_grace(verb, flags->log);
   verb.add({.name = "--only",
             .value = &flags->only,
-            .summary = "Run this node and what it needs",
+            .summary = "Run only this node and the nodes that it needs",
             .type = "NODE"});
-  verb.add({.name = "-c,--cfg",
-            .value = &flags->show,
-            .summary = "Show the recipe instead of running it, as `config show` does; as in Hydra",
-            .type = "VIEW",
-            .choices = {"job", "all"}});
+  verb.add(
+      {.name = "-c,--cfg",
+       .value = &flags->show,
+       .summary =
+           "Show the recipe instead of running it, like `config show`; the same flag as in Hydra",
+       .type = "VIEW",
+       .choices = {"job", "all"}});
   add_views(verb, flags->view);
   verb.add({.name = "--launcher",
             .value = &flags->launcher,

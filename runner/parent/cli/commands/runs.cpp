@@ -230,16 +230,17 @@ Invocation declare_runs() {
   Invocation verb;
   std::vector<std::string> names;
   for (const RunsAction& action : kActions) names.emplace_back(action.name);
-  verb.add({.name = "action",
-            .value = &flags->action,
-            .summary =
-                "ls: list runs; show: describe one; diff: show how two differ; best: print "
-                "the folder of the best; tag: tag one, or show its tags; rm: remove runs; status: "
-                "show the progress of a run's trainings and evaluations; reset: remove the results "
-                "of one node; rerun: start a new run from the record of one; reproduce: rerun, and "
-                "check that the result is the same; reindex: rebuild the index of ls and best",
-            .choices = names,
-            .required = true});
+  verb.add(
+      {.name = "action",
+       .value = &flags->action,
+       .summary =
+           "ls: list runs; show: describe one; diff: show how two differ; best: print the folder "
+           "of the best; tag: tag one, or show its tags; rm: remove runs; status: show the "
+           "progress of a run's training and evaluation nodes; reset: remove the results of one "
+           "node; rerun: start a new run from the record of one; reproduce: rerun, and check that "
+           "the result is the same; reindex: rebuild the index that ls and best use",
+       .choices = names,
+       .required = true});
   verb.action = &flags->action;
   verb.add({.name = "runs",
             .value = &flags->words,
@@ -259,8 +260,8 @@ Invocation declare_runs() {
   verb.add({.name = "--reverse", .value = &flags->is_reversed, .summary = "ls: reverse the order"});
   verb.add({.name = "--metric",
             .value = &flags->metric,
-            .summary = "best: compare by this metric; for a loss, an error or a rank the smallest "
-                       "is best. Default: the validation metric that most runs monitor",
+            .summary = "best: compare by this metric; lower is better for a loss, an error or a "
+                       "rank. Default: the validation metric that most runs monitor",
             .type = "RUNKEY"});
   verb.add(
       {.name = "--all",
@@ -270,11 +271,12 @@ Invocation declare_runs() {
   verb.add({.name = "--remove", .value = &flags->removes, .summary = "tag: remove these tags"});
   verb.add({.name = "--yes", .value = &flags->yes, .summary = "rm: do not ask for confirmation"});
   add_rerun(verb, flags->rerun);
-  verb.add({.name = "--tolerance",
-            .value = &flags->tolerance,
-            .summary = "reproduce: the relative difference up to which metrics count as near",
-            .type = "X",
-            .assumed = "1e-3"});
+  verb.add(
+      {.name = "--tolerance",
+       .value = &flags->tolerance,
+       .summary = "reproduce: the maximum relative difference of metrics that is within tolerance",
+       .type = "X",
+       .assumed = "1e-3"});
   verb.run = [flags](Console& console) { return runs(*flags, console); };
   return verb;
 }

@@ -35,7 +35,7 @@ Invocation declare_schema() {
        .summary = "A kind such as train.supervised or train/optimizer/adam; default: recipes"});
   verb.add({.name = "--editor",
             .value = &flags->editor,
-            .summary = "Print the schema with which an editor checks a recipe, or a group "
+            .summary = "Print the schema that editors use to check a recipe, or a file of a group "
                        "such as train"});
   verb.run = [flags](Console& console) { return print_schema(*flags, console); };
   return verb;

@@ -235,21 +235,24 @@ ExitCode sweep(SweepFlags flags, Console& console) {
   const bool is_task = action == "task" && words == 2;
   if (action != "resume" && action != "show" && !is_task) return begin_sweep(flags, console);
   if (words == 0 || (words > 1 && action == "show")) {
-    return report(console, {{ErrorCode::kUsage,
-                             {},
-                             "",
-                             "`retort sweep " + action + "` takes the folder of one sweep",
-                             "`retort sweep` printed its folder last; `sweep resume DIR RECIPE "
-                             "key=value` checks that these are what the sweep was started with"}});
+    return report(
+        console,
+        {{ErrorCode::kUsage,
+          {},
+          "",
+          "`retort sweep " + action + "` takes the folder of one sweep",
+          "`retort sweep` printed the folder at its end; `sweep resume DIR RECIPE key=value` "
+          "checks that the sweep was started with this recipe and these values"}});
   }
   if (!flags.launcher.empty()) {
-    return report(console,
-                  {{ErrorCode::kUsage,
-                    {},
-                    "",
-                    "`retort sweep " + action + "` takes no --launcher",
-                    "a sweep continues where it was started: on the cluster of "
-                    "launch/launcher.json in its folder, or on this machine without launch/"}});
+    return report(
+        console,
+        {{ErrorCode::kUsage,
+          {},
+          "",
+          "`retort sweep " + action + "` takes no --launcher",
+          "a sweep continues where it was started: on the cluster described in "
+          "launch/launcher.json in its folder, or on this machine if there is no launch/"}});
   }
   const std::filesystem::path folder = flags.recipe.overrides.front();
   try {
@@ -277,7 +280,7 @@ Invocation declare_sweep() {
             .shows_default = true});
   verb.add({.name = "--retries",
             .value = &flags->retries,
-            .summary = "How often to retry a failed trial, from its last checkpoint",
+            .summary = "How many times to retry a failed trial, each time from its last checkpoint",
             .type = "N",
             .range = {0, 1000},
             .shows_default = true});
@@ -293,18 +296,18 @@ Invocation declare_sweep() {
             .summary = "Stop when a trial fails, instead of continuing with the others"});
   verb.add({.name = "--launcher",
             .value = &flags->launcher,
-            .summary = "Run the trials with this launcher: slurm, or kubernetes, "
-                       "which prints a manifest; default: this machine. `resume` uses the same",
+            .summary = "Where to run the trials: slurm submits jobs, kubernetes prints a manifest; "
+                       "default: this machine. `sweep resume` uses the same launcher again",
             .type = "NAME"});
   verb.add({.name = "--metric",
             .value = &flags->metric,
-            .summary = "Compare trials by this metric, such as validation/loss; for a loss, "
-                       "smaller is better. auto: what the training monitors",
+            .summary = "Compare trials by this metric, such as validation/loss; for a loss, lower "
+                       "is better. auto: the metric that the training monitors",
             .type = "NAME",
             .shows_default = true});
   add_reuse(verb, flags->reuse,
-            "Compute what trials share once, for every stage, trainings included; default: only "
-            "for cacheable stages, such as features");
+            "If trials share results, compute them only once, for every stage including training; "
+            "default: only for cacheable stages, such as features");
   verb.add(
       {.name = "--force",
        .value = &flags->force,
@@ -411,7 +414,9 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
 }
 
 const Command kSweepCommand = {
-    "sweep", "Runs a recipe for every combination of some values; `sweep resume DIR` continues.",
+    "sweep",
+    "Runs a recipe once for every combination of given values; `sweep resume DIR` continues a "
+    "sweep.",
     "retort sweep classify data.root=photos train.epochs=5,10 'seed=range(0,3)' --slots 2",
     declare_sweep};
 

@@ -185,7 +185,7 @@ Invocation declare_trust() {
             .summary = "Files, folders of Python files, and names of installed modules"});
   verb.add({.name = "--list",
             .value = &flags->list,
-            .summary = "Show what is trusted, and which of it has changed since"});
+            .summary = "Show what is trusted, and what has changed since it was trusted"});
   verb.add({.name = "--remove",
             .value = &flags->remove,
             .summary = "Stop trusting them",
@@ -196,10 +196,9 @@ Invocation declare_trust() {
 
 }  // namespace
 
-const Command kTrustCommand = {
-    "trust",
-    "Allows the Python code of a recipe, which may do anything you may do, to run on this machine "
-    "until it changes.",
-    "retort trust my_net.py", declare_trust};
+const Command kTrustCommand = {"trust",
+                               "Allows a recipe's Python code to run on this machine until it "
+                               "changes; such code can do anything that you can do.",
+                               "retort trust my_net.py", declare_trust};
 
 }  // namespace runner

@@ -145,7 +145,8 @@ Invocation declare_watch() {
                        "another machine",
             .type = "DIR",
             .required = true});
-  verb.add({.name = "--once", .value = &flags->once, .summary = "Show the current state once"});
+  verb.add(
+      {.name = "--once", .value = &flags->once, .summary = "Show the current state once and exit"});
   verb.run = [flags](Console& console) { return watch(*flags, console); };
   return verb;
 }

@@ -77,9 +77,10 @@ TEST(SweepMetric, WithoutANameItIsWhatTheOnlyTrainingMonitors) {
   EXPECT_EQ(*monitored_metric(graph), "validation/auc");
   graph.nodes.push_back(training("again", "loss"));
   EXPECT_THAT(monitored_metric(graph).errors().front().message,
-              HasSubstr("each of these has 2 trainings"));
+              HasSubstr("each of these trials has 2 training nodes"));
   graph.nodes.resize(1);
-  EXPECT_THAT(monitored_metric(graph).errors().front().message, HasSubstr("these train nothing"));
+  EXPECT_THAT(monitored_metric(graph).errors().front().message,
+              HasSubstr("these trials train nothing"));
 }
 
 }  // namespace

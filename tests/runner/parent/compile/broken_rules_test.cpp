@@ -154,9 +154,9 @@ TEST(BrokenRules, SchedulesFitTheirOptimizer) {
   EXPECT_THAT(
       of_training(
           R"("schedule": {"kind": "one_cycle", "three_phase": true, "pct_start": 0.6, "base_momentum": 0.96})"),
-      ElementsAre(
-          "/train/schedule/pct_start: pct_start 0.6 is above 0.5, but three_phase needs it twice",
-          "/train/schedule/base_momentum: base_momentum 0.96 is above max_momentum 0.95"));
+      ElementsAre("/train/schedule/pct_start: pct_start 0.6 is above 0.5, but with "
+                  "three_phase the rise and the fall take that fraction each",
+                  "/train/schedule/base_momentum: base_momentum 0.96 is above max_momentum 0.95"));
 }
 
 TEST(BrokenRules, WarmUpIsSaidOnce) {
@@ -262,7 +262,8 @@ TEST(BrokenRules, DataIsNotSplitOrCutTwice) {
                                               "resize": {"shape": "square", "crop_fraction": 0.9},
                                               "augment": {"random_resized_crop": {"scale": [1, 0.5], "ratio": [2, 1]}}})"),
       ElementsAre(
-          "/data/split/train: the shares for training, validation and test add up to more than 1",
+          "/data/split/train: the fractions for training, validation and test add up to more "
+          "than 1",
           "/data/resize/crop_fraction: shape: square crops nothing, so crop_fraction must be 1",
           "/data/augment/random_resized_crop/scale: 'scale' begins with the larger number",
           "/data/augment/random_resized_crop/ratio: 'ratio' begins with the larger number"));

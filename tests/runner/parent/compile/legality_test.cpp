@@ -96,7 +96,7 @@ class LegalityTest : public testing::Test {
 };
 
 const std::string kWholeHelp =
-    " | set memory.two_pass=on, which keeps the gradient, or leave the batch whole";
+    " | set memory.two_pass=on, which does not change the gradient, or leave the batch whole";
 const std::string kCutsWhole =
     "/memory/micro_batch 3:44: micro_batch 16 would split the batch of 64 in 'train', but its loss "
     "depends on the "
@@ -133,10 +133,11 @@ TEST_F(LegalityTest, AMicroBatchOfTheWholeBatchCutsNothing) {
 }
 
 TEST_F(LegalityTest, AMicroBatchAboveTheBatchIsRefused) {
-  EXPECT_THAT(errors("plain", ", micro_batch: 65", "samples"),
-              ElementsAre("/memory/micro_batch 3:44: micro_batch 65 is above the batch of 64 in "
-                          "'train': it would split nothing | "
-                          "set micro_batch: auto, or at most 64"));
+  EXPECT_THAT(
+      errors("plain", ", micro_batch: 65", "samples"),
+      ElementsAre("/memory/micro_batch 3:44: micro_batch 65 is larger than the batch of 64 in "
+                  "'train': it would split nothing | "
+                  "set micro_batch: auto, or at most 64"));
 }
 
 TEST_F(LegalityTest, AccumulatedPartsOfALossOverTheBatchAreRefused) {
@@ -198,7 +199,8 @@ TEST_F(LegalityTest, OptimizerInTheBackwardPassWaitsForNoOtherGradient) {
               one("gradient_clip_norm of 'train' needs the norm of all gradients together",
                   "set optimizer_in_backward: false, or gradient_clip_norm: null"));
   const auto half =
-      one("fp16 skips a step if its gradients overflow, which is known only once all are ready",
+      one("fp16 skips a step if its gradients overflow, which is known only once all gradients are "
+          "ready",
           "set precision: bf16, or optimizer_in_backward: false");
   EXPECT_THAT(errors("plain", in_backward + ", precision: fp16", "samples"), half);
   EXPECT_THAT(
@@ -212,12 +214,12 @@ TEST_F(LegalityTest, OptimizerInTheBackwardPassWaitsForNoOtherGradient) {
 }
 
 TEST_F(LegalityTest, LayersThatMixSamplesMayNotBeCut) {
-  EXPECT_THAT(errors("normed", ", micro_batch: 16", "samples"),
-              ElementsAre("/memory/micro_batch 3:44: micro_batch 16 would split the batch of 64 in "
-                          "'train', but layers of 'model' "
-                          "mix the samples of a batch (BatchNorm): the gradient would differ | set "
-                          "micro_batch: auto; "
-                          "activation_checkpointing: block saves memory and keeps every bit"));
+  EXPECT_THAT(
+      errors("normed", ", micro_batch: 16", "samples"),
+      ElementsAre("/memory/micro_batch 3:44: micro_batch 16 would split the batch of 64 in "
+                  "'train', but layers of 'model' mix the samples of a batch (BatchNorm): the "
+                  "gradient would differ | set micro_batch: auto; activation_checkpointing: block "
+                  "saves memory and gives the same result bit for bit"));
 }
 
 TEST_F(LegalityTest, AccumulationThroughBatchNormIsDeclared) {
@@ -233,10 +235,9 @@ TEST_F(LegalityTest, TwoPassesThroughLayersThatMixSamplesAreRefused) {
     EXPECT_THAT(
         errors("normed", ", two_pass: on", loss),
         ElementsAre("/memory/two_pass 3:41: two_pass would compute each batch of 'train' in parts, "
-                    "but layers of "
-                    "'model' mix the samples of a batch (BatchNorm): the gradient would differ | "
-                    "set two_pass: "
-                    "off; activation_checkpointing: block saves memory and keeps every bit"));
+                    "but layers of 'model' mix the samples of a batch (BatchNorm): the gradient "
+                    "would differ | set two_pass: off; activation_checkpointing: block saves "
+                    "memory and gives the same result bit for bit"));
   }
 }
 

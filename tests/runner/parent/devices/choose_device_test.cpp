@@ -75,10 +75,11 @@ TEST_F(ChooseDeviceTest, NamedGpuThatOnlyCudaCanTellIsRefused) {
   const auto found = candidates(wish_, {.devices = machine_.now.devices, .in_cuda_order = false});
   ASSERT_FALSE(found);
   EXPECT_EQ(found.errors().front().message,
-            "device 'cuda:1' is not available: CUDA counts from the fastest GPU, in an order known "
-            "only to CUDA");
-  EXPECT_EQ(found.errors().front().help,
-            "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or write device=auto");
+            "device 'cuda:1' is not available: CUDA numbers GPUs from the fastest, in an order "
+            "that only CUDA knows");
+  EXPECT_EQ(
+      found.errors().front().help,
+      "set CUDA_DEVICE_ORDER=PCI_BUS_ID to number GPUs as nvidia-smi does, or write device=auto");
 }
 
 TEST_F(ChooseDeviceTest, StateTellsMemoryUseAndHolders) {
@@ -96,7 +97,7 @@ TEST_F(ChooseDeviceTest, RefusalTellsWhatEachLacks) {
   const DeviceNeed need{FakeMachine::gib(30), "the plan of train"};
   const std::vector<std::string> taken = {"GPU-bbbbbbbb-0000"};
   Diagnostic error = no_room(machine_.now.devices, need, taken, false);
-  EXPECT_EQ(error.message, "every GPU that has room is in use");
+  EXPECT_EQ(error.message, "every GPU with enough memory is in use");
   EXPECT_EQ(error.help,
             "wait for one: device.wait_for_gpu=true; or allow the CPU: device.fallback=[cpu]");
   ASSERT_EQ(error.notes.size(), 2U);

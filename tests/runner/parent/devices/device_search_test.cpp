@@ -90,9 +90,8 @@ TEST_F(DeviceSearchTest, RunThatHasLeftAGpuTakesAnotherWhateverItsRecipeNames) {
   EXPECT_TRUE(other->lock);
   const auto refused = take(30);
   EXPECT_EQ(told(refused),
-            "every GPU that has room is in use\n"
-            "GPU 1 (NVIDIA A100 80GB): 20 GiB of 80 GiB free\n"
-            "GPU 2 (NVIDIA A100 80GB): 40 GiB of 80 GiB free; another run of yours uses it")
+            "every GPU with enough memory is in use\nGPU 1 (NVIDIA A100 80GB): 20 GiB of 80 GiB "
+            "free\nGPU 2 (NVIDIA A100 80GB): 40 GiB of 80 GiB free; another run of yours uses it")
       << "it falls back to memory.on_oom, not to device.fallback";
   wish_.left = {"GPU-aaaaaaaa-0000", "GPU-bbbbbbbb-0000", "GPU-cccccccc-0000"};
   EXPECT_EQ(told(take(1)),
@@ -156,7 +155,7 @@ TEST_F(DeviceSearchTest, WhoComesLaterLeavesItToThoseWhoWait) {
                              {FakeMachine::gib(50), {"GPU-aaaaaaaa-0000", "GPU-bbbbbbbb-0000"}});
   const auto mine = take(12);
   EXPECT_EQ(mine->device->index, 1);  // they want the first, and cannot use the second
-  EXPECT_THAT(told(take(12)), HasSubstr("every GPU that has room is in use"));
+  EXPECT_THAT(told(take(12)), HasSubstr("every GPU with enough memory is in use"));
 }
 
 TEST_F(DeviceSearchTest, WhoWaitsForMoreThanThereIsHoldsNobodyUp) {
@@ -201,7 +200,7 @@ TEST_F(DeviceSearchTest, OncePlannedAWaitLeavesWhatIsTooSmallToOthers) {
   EXPECT_THAT(told(take(50)), HasSubstr("no GPU has 50 GiB (the plan of train) free after waiting "
                                         "for device.wait_timeout_minutes"));
   ASSERT_EQ(later.size(), 5U);
-  EXPECT_THAT(later.front(), HasSubstr("every GPU that has room is in use"))
+  EXPECT_THAT(later.front(), HasSubstr("every GPU with enough memory is in use"))
       << "it may be what the first waits for";
   EXPECT_EQ(later.back(), "taken: cuda:0");
 }

@@ -70,11 +70,9 @@ TEST_F(TakeDeviceTest, DriverThatIsTooOldIsNamed) {
   machine_.now.driver = "535.104.05";
   wish_.select = "cuda";
   const auto refused = take(12);
-  EXPECT_EQ(
-      told(refused),
-      "device 'cuda' is not available: the NVIDIA driver 535.104.05 is too old: it supports CUDA "
-      "up to 12.2, and "
-      "LibTorch here needs 13.0");
+  EXPECT_EQ(told(refused),
+            "device 'cuda' is not available: the NVIDIA driver 535.104.05 is too old: it supports "
+            "CUDA up to 12.2, but this LibTorch needs 13.0");
   EXPECT_EQ(help(refused), "update the NVIDIA driver, or use device=cpu");
   wish_.select = "auto";
   EXPECT_EQ(told(take(12)), "taken: cpu");
@@ -144,7 +142,7 @@ TEST_F(TakeDeviceTest, NamedGpuThatOnlyCudaCanTellIsLeftToIt) {
   EXPECT_EQ(told(take(12)), "taken: cuda:0");
   wish_.select = "auto";
   EXPECT_EQ(take(12).errors().front().help,
-            "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or list UUIDs "
+            "set CUDA_DEVICE_ORDER=PCI_BUS_ID to number GPUs as nvidia-smi does, or list UUIDs "
             "(`nvidia-smi -L`)");
 }
 

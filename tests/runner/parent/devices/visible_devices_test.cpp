@@ -62,16 +62,16 @@ TEST_F(VisibleDevicesTest, UuidsMayBeCutOff) {
 TEST_F(VisibleDevicesTest, WhatFollowsAWrongEntryIsNotSeen) {
   EXPECT_THAT(seen("1,9,2"), ElementsAre(1));
   EXPECT_EQ(remark_,
-            "CUDA_VISIBLE_DEVICES='1,9,2': '9' names no GPU of this machine, so CUDA sees only "
-            "those before it");
+            "CUDA_VISIBLE_DEVICES='1,9,2': '9' names no GPU of this machine, so CUDA sees only the "
+            "GPUs before it");
   EXPECT_THAT(seen("1,-1,2"), ElementsAre(1));
   EXPECT_THAT(seen("0,,1"), ElementsAre(0));
   EXPECT_EQ(remark_,
-            "CUDA_VISIBLE_DEVICES='0,,1': an entry is empty, so CUDA sees only those before it");
+            "CUDA_VISIBLE_DEVICES='0,,1': an entry is empty, so CUDA sees only the GPUs before it");
   EXPECT_THAT(seen("2,2"), ElementsAre(2));
   EXPECT_EQ(remark_,
             "CUDA_VISIBLE_DEVICES='2,2': '2' names a GPU for the second time, so CUDA sees only "
-            "those before it");
+            "the GPUs before it");
 }
 
 TEST_F(VisibleDevicesTest, NonsenseHidesAll) {
@@ -101,8 +101,8 @@ TEST_F(VisibleDevicesTest, OrderOfDifferentGpusIsKnownToCudaAlone) {
   EXPECT_FALSE(in_cuda_order_);
   EXPECT_THAT(seen("1"), ElementsAre(-1));
   EXPECT_EQ(remark_,
-            "CUDA_VISIBLE_DEVICES='1' counts GPUs from the fastest, an order known only to CUDA, "
-            "since they are of several models");
+            "CUDA_VISIBLE_DEVICES='1' numbers GPUs from the fastest, an order that only CUDA knows "
+            "if there are several models");
   EXPECT_THAT(seen("GPU-bbbb"), ElementsAre(1));
   EXPECT_TRUE(in_cuda_order_);
   EXPECT_THAT(seen("3,2,1,0"), ElementsAre(3, 2, 1, 0));  // whichever is which, all are seen

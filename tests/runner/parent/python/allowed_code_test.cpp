@@ -135,7 +135,7 @@ TEST_F(AllowedCodeTest, FileInThePlaceOfATrustedModuleIsAFile) {
     folder_.write(file, "import os\n");
     EXPECT_THAT(refusal("timm:create_model"), HasSubstr(file + "' was never trusted")) << file;
     EXPECT_THAT(allow("timm:create_model").front().notes.front().message,
-                "this 'timm' would be imported instead of the installed one");
+                "the local 'timm' would be imported instead of the installed module");
     trust(file);
     EXPECT_THAT(allow("timm:create_model"), IsEmpty()) << file;
     EXPECT_THAT(graph_.python.files, SizeIs(1));

@@ -62,8 +62,8 @@ class RestartRuleTest : public testing::Test {
   static Ending needs_another() { return {.exit = ExitCode::kNeedsAnotherDevice, .errors = {}}; }
 
   static Diagnostic none_left() {
-    return {ErrorCode::kDeviceUnavailable,       {}, "",
-            "every GPU that has room is in use", "", {{{}, "GPU 1: 0 B free"}}};
+    return {ErrorCode::kDeviceUnavailable, {}, "", "every GPU with enough memory is in use", "",
+            {{{}, "GPU 1: 0 B free"}}};
   }
 
   Graph graph_;
@@ -266,10 +266,10 @@ TEST_F(RestartRuleTest, WhereNoOtherGpuIsFreeTheNextOfTheListCounts) {
   ASSERT_TRUE(restart->device);
   EXPECT_EQ(restart->device->taken.select, "cpu");
   EXPECT_EQ(restart->device->taken.why, "the memory of cuda:0 ran out");
-  EXPECT_EQ(restart->line,
-            "continues on cpu in place of cuda:0: out of memory; its numbers differ in their last "
-            "bits, and it is "
-            "slower; no other GPU: every GPU that has room is in use");
+  EXPECT_EQ(
+      restart->line,
+      "continues on cpu in place of cuda:0: out of memory; the CPU is slower, and its results "
+      "differ in their last bits; no other GPU: every GPU with enough memory is in use");
   EXPECT_EQ(restart->recovery.from, "cuda:0");
   EXPECT_EQ(restart->recovery.to, "cpu");
 }
@@ -310,7 +310,7 @@ TEST_F(RestartRuleTest, WhereNothingIsLeftTheErrorIsTheNodesAndTellsWhy) {
   EXPECT_EQ(errors[0].code, ErrorCode::kOutOfMemory);
   EXPECT_EQ(errors[0].message, "out of memory");
   ASSERT_EQ(errors[0].notes.size(), 2);
-  EXPECT_EQ(errors[0].notes[0].message, "no other GPU: every GPU that has room is in use");
+  EXPECT_EQ(errors[0].notes[0].message, "no other GPU: every GPU with enough memory is in use");
   EXPECT_EQ(errors[0].notes[1].message, "GPU 1: 0 B free");
 }
 

@@ -513,10 +513,8 @@ TEST_F(RunTest, NextWorkerIsToldWhereAndHowToGoOn) {
   EXPECT_THAT(err_.str(), HasSubstr(R"("resume":true,)"));
   EXPECT_THAT(err_.str(), HasSubstr(R"("folder":")" + (folder_.path() / "run").string() + '"'));
   EXPECT_THAT(err_.str(), HasSubstr(R"("restarts":{"plans":0,"retries":0,"has_moved":true})"));
-  EXPECT_THAT(
-      err_.str(),
-      HasSubstr("data: continues on cpu in place of cuda:0: out of memory; its numbers differ in "
-                "their last bits, and it is slower\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("data: continues on cpu in place of cuda:0: out of memory; the "
+                                    "CPU is slower, and its results differ in their last bits\n"));
   EXPECT_EQ(summary()["status"], "finished");
   EXPECT_EQ(nlohmann::json::parse(folder_.read("run/.retort/environment.json"))["device"], "cpu");
 }
@@ -793,7 +791,8 @@ TEST_F(RunTest, KilledWorkerLeavesAFolderThatSaysSo) {
             ExitCode::kRunFailed);
   EXPECT_EQ(err_.str(),
             "error[E0704]: the worker was killed by signal 9 (SIGKILL)\n"
-            "  help: the kernel often does this when memory runs out (see `dmesg`): use a smaller "
+            "  help: the operating system often does this when memory runs out (see `dmesg`): use "
+            "a smaller "
             "batch, or more memory\n"
             "  note: it printed: about to go\n"
             "the record is in " +

@@ -69,7 +69,7 @@ TEST(SchemaKinds, NameOfAStageMustBeAFileName) {
   EXPECT_THAT(recipe(R"("a b": {"kind": "train.fit"})"),
               ElementsAre("E0312 /a b: the key \"a b\" does not have the required form (At most "
                           "120 letters, digits, '.', '_' and "
-                          "'-', with no leading dot: it becomes a file name.)"));
+                          "'-', with no leading dot, because the name becomes a file name.)"));
   EXPECT_THAT(recipe(R"("../x": {"kind": "train.fit"})"), testing::SizeIs(1));
 }
 

@@ -294,7 +294,7 @@ TEST_F(FollowTasks, WithoutWaitingOnlyWhatIsKnownIsRead) {
   begin(1, 0);
   finish(1, 0, 0);
   EXPECT_EQ(follow(sweep, {}, {.waits = false}), ExitCode::kStoppedAfterSave);
-  EXPECT_THAT(err_.str(), testing::EndsWith("1 trial has not reported an end\n"));
+  EXPECT_THAT(err_.str(), testing::EndsWith("1 trial has not ended yet\n"));
   EXPECT_THAT(states(sweep), ElementsAre("finished", "waiting"));
   finish(1, 1, 1);
   EXPECT_EQ(follow(sweep, {}, {.waits = false}), ExitCode::kDone);

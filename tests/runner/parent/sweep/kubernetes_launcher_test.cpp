@@ -99,7 +99,7 @@ TEST_F(KubernetesLauncherTest, PrintsTheManifestOnce) {
   EXPECT_EQ(out_.str(), folder_.read("launch/1/job.yaml"));
   EXPECT_EQ(run(folder_.path()), ExitCode::kStoppedAfterSave);
   EXPECT_EQ(out_.str(), "") << "its pods may be at work";
-  EXPECT_THAT(err_.str(), HasSubstr("1 trial has not reported an end\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("1 trial has not ended yet\n"));
   folder_.write("0/summary.json", R"({"status": "finished"})");
   TaskAccount(folder_ / "launch/1/0.jsonl").add({.state = TrialState::kFinished});
   EXPECT_EQ(run(folder_.path()), ExitCode::kDone);

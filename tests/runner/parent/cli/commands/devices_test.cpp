@@ -79,7 +79,8 @@ TEST_F(DevicesTest, OrderThatOnlyCudaKnowsIsRefused) {
   table_.replace(table_.rfind("NVIDIA L4"), 9, "NVIDIA T4");
   const Ended ended = devices("", "CUDA_VISIBLE_DEVICES=1");
   EXPECT_EQ(ended.exit, 69);
-  EXPECT_THAT(ended.err, HasSubstr("set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("set CUDA_DEVICE_ORDER=PCI_BUS_ID to number GPUs as nvidia-smi does"));
   EXPECT_EQ(devices("", "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1").exit, 0);
   EXPECT_THAT(devices().out, HasSubstr("  0  ?     2.0 GiB"));
 }

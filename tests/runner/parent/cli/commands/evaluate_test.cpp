@@ -49,8 +49,8 @@ TEST(EvaluatedData, OfAnotherFolderAllIsTaken) {
   EXPECT_THAT(data.overrides, ElementsAre("data.split={train: 0, validation: 0, test: 1}"));
   EXPECT_THAT(data.lines,
               ElementsAre("data: all of 'b' is evaluated, since the training used another folder: "
-                          "data.split={train: "
-                          "0, validation: 0, test: 1}; for a share of it set data.split.test"));
+                          "data.split={train: 0, validation: 0, test: 1}; to evaluate only a "
+                          "fraction of it, set data.split.test"));
 }
 
 TEST(EvaluatedData, ShareThatIsAskedForIsTaken) {
@@ -60,7 +60,7 @@ TEST(EvaluatedData, ShareThatIsAskedForIsTaken) {
     const EvaluatedData data = taken("a", {"data.root=b", split});
     EXPECT_THAT(data.overrides, IsEmpty()) << split;
     EXPECT_THAT(data.lines,
-                ElementsAre("data: the test share of 'b' is evaluated: data.split.test=0.1"));
+                ElementsAre("data: the test part of 'b' is evaluated: data.split.test=0.1"));
   }
 }
 

@@ -64,13 +64,13 @@ TEST(Explain, KindTellsPortsAndOptions) {
             "  size: an integer from 1 to 4096 (pixels); default 96\n"
             "      Side.\n"
             "  name: a string\n"
-            "      A name for interpolations, such as ${model.name}.\n"
+            "      The stage's name, for interpolations such as ${model.name}.\n"
             "  inputs: a mapping\n"
-            "      Wires input ports explicitly: {port: stage.port}, or a list for a port that "
-            "takes several.\n"
+            "      Connects input ports explicitly: {port: stage.port}, or a list of these for a "
+            "port that takes several.\n"
             "  foreach: a mapping\n"
-            "      One node per item: {key: [values]}; several keys form their product. Options "
-            "may use ${item.key}.\n");
+            "      Runs the stage once for each item, as a node of its own: {key: [values]}. "
+            "Several keys give every combination. Options can use ${item.key}.\n");
 }
 
 TEST(Explain, KindOfASubMapping) {
