@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "runner/shared/disk/parked_thread.h"
@@ -175,6 +176,9 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
   worker.requests_ = std::move(requests.write);
   worker.events_ = std::move(events.read);
   worker.output_ = std::move(output.read);
+  // SIGCHLD alone would not do: a thread that is older than the SignalSource, such as one of a
+  // GPU's driver, may receive it and ignore it.
+  worker.end_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
   return worker;
 }
 
@@ -206,13 +210,14 @@ void WorkerProcess::signal_group(int number) {
 
 WorkerProcess::Watched WorkerProcess::watched() const {
   return {pollfd{unsent_.empty() ? -1 : *requests_, POLLOUT, 0}, pollfd{*events_, POLLIN, 0},
-          pollfd{*output_, POLLIN, 0}};
+          pollfd{*output_, POLLIN, 0}, pollfd{*end_, POLLIN, 0}};
 }
 
 void WorkerProcess::serve(const Watched& ready, std::vector<WorkerNews>& news) {
   if (ready[0].revents) write_requests();
   if (ready[1].revents) read_events(news);
   if (ready[2].revents) read_output(news);
+  if (ready[3].revents) collect(news);
 }
 
 void WorkerProcess::write_requests() {
@@ -273,7 +278,7 @@ void WorkerProcess::collect(std::vector<WorkerNews>& news) {
   };
   while (has_more(events_)) read_events(news);
   while (has_more(output_)) read_output(news);
-  for (Descriptor* end : {&requests_, &events_, &output_}) end->close();
+  for (Descriptor* end : {&requests_, &events_, &output_, &end_}) end->close();
   const bool is_exit = info.si_code == CLD_EXITED;
   news.push_back(WorkerExit{is_exit ? info.si_status : 0, is_exit ? 0 : info.si_status});
 }

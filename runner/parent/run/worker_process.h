@@ -89,8 +89,9 @@ class WorkerProcess {
   /// Sends a signal to the worker and all processes that it has started.
   void signal_group(int number);
 
-  /// Descriptors for requests, events and output; -1 where there is nothing to wait for.
-  using Watched = std::array<pollfd, 3>;
+  /// Descriptors for requests, events, output and the worker's end; -1 where there is nothing to
+  /// wait for.
+  using Watched = std::array<pollfd, 4>;
   Watched watched() const;
   /// Writes and reads what poll() found ready, one piece each. Appends received data to `news`.
   void serve(const Watched& ready, std::vector<WorkerNews>& news);
@@ -109,6 +110,7 @@ class WorkerProcess {
     Pid(Pid&& other) noexcept : value(std::exchange(other.value, 0)) {}
   } pid_;
   Descriptor requests_, events_, output_;
+  Descriptor end_;  // the worker's pidfd; closed if the kernel has none (before Linux 5.3)
   std::string unsent_, partial_line_;
   std::size_t sent_ = 0;  // bytes at the front of unsent_
   bool input_ends_ = false;

@@ -60,6 +60,28 @@ std::string environment_of_a_worker(std::vector<std::string> variables = {}) {
   return worker ? end_of(workers).printed : worker.errors().at(0).message;
 }
 
+// As those that a GPU's driver starts.
+TEST(WorkerSet, EndOfAWorkerIsSeenAlthoughAnOlderThreadGetsTheSignal) {
+  std::promise<void> may_end;
+  std::thread older([ended = may_end.get_future()] { ended.wait(); });
+  {
+    WorkerSet workers;
+    ASSERT_TRUE(workers.start({.program = "/bin/true"}));
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    std::optional<WorkerExit> exit;
+    while (!exit && std::chrono::steady_clock::now() < deadline) {
+      const auto occurred = workers.next(std::chrono::seconds(1));
+      const auto* news = std::get_if<NewsOf>(&occurred);
+      if (!news) continue;
+      if (const auto* ended = std::get_if<WorkerExit>(&news->news)) exit = *ended;
+    }
+    ASSERT_TRUE(exit);
+    EXPECT_EQ(exit->exit, 0);
+  }
+  may_end.set_value();
+  older.join();
+}
+
 TEST(WorkerSet, ThreadsSleepRatherThanSpinUnlessTheUserSaysOtherwise) {
   unsetenv("OMP_WAIT_POLICY");
   unsetenv("GOMP_SPINCOUNT");
