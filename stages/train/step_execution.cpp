@@ -14,8 +14,8 @@
 #include "stages/plan/memory_trace.h"
 #include "stages/ranks/rank_group.h"
 #include "stages/tensor/step_phase.h"
+#include "stages/train/layer_decay.h"
 #include "stages/train/optimizer.h"
-#include "stages/train/parameter_groups.h"
 
 namespace stages {
 
@@ -248,8 +248,7 @@ StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network
                             const MemoryPolicy& policy, c10::Device device,
                             runner::RunContext& context) {
   network.train();
-  const std::vector<ParameterGroup> groups =
-      divide_parameters(network, options.optimizer, options.parameter_groups);
+  const std::vector<ParameterGroup> groups = groups_of_training(network, options);
   StepPlan plan =
       plan_under(policy, step, network, samples, options,
                  choose_numerics(policy.numerics(), network, options.model_stage, context),

@@ -82,7 +82,8 @@ struct TrainerOptions {
   std::string batch_option = "batch_size";  ///< the option that sets batch_size
   OptimizerOptions optimizer;
   std::vector<ParameterGroupOptions>
-      parameter_groups;  ///< parts of the model with their own optimizer options
+      parameter_groups;               ///< parts of the model with their own optimizer options
+  std::optional<double> layer_decay;  ///< of the learning rate, from a layer to the one before it
   Schedule schedule;
   PartTrainedFirst trained_first = {};
   std::optional<double> gradient_clip_norm;

@@ -1,3 +1,4 @@
+#include "stages/train/layer_decay.h"
 #include "stages/train/training_stage.h"
 
 #include <algorithm>
@@ -136,9 +137,7 @@ class TrainingStage final : public runner::Stage {
     if (!network) return;
     if (options_.warm_start)
       found.during([&] { check_warm_start(*network, *options_.warm_start, context); });
-    found.during([&] {
-      divide_parameters(*network, options_.trainer.optimizer, options_.trainer.parameter_groups);
-    });
+    found.during([&] { groups_of_training(*network, options_.trainer); });
   }
 
   /// The inputs as this training stage uses them.

@@ -396,6 +396,16 @@ TEST(BrokenRules, RuleThatCannotBeReadIsAMistakeOfItsSchema) {
   EXPECT_EQ(schemas.errors()[0].pointer, "/x-rules");
 }
 
+TEST(BrokenRules, LayerDecayNeedsAScheduleWithoutALeastRate) {
+  EXPECT_THAT(of_training(R"("layer_decay": 0.75, "schedule": {"kind": "cosine"})"), IsEmpty());
+  EXPECT_THAT(of_training(R"("layer_decay": 0.75, "schedule": {"kind": "constant"})"), IsEmpty());
+  EXPECT_THAT(
+      of_training(
+          R"("layer_decay": 0.75, "schedule": {"kind": "cosine", "min_learning_rate": 1e-6})"),
+      ElementsAre("/train/layer_decay: layer_decay gives each layer its own learning rate, "
+                  "but the schedule's min_learning_rate is the same for all"));
+}
+
 TEST(BrokenRules, OneAutomaticAugmentationAtATime) {
   const auto augmented = [](const std::string& augment) {
     return broken("data.image_folder", R"({"root": "x", "augment": {)" + augment + "}}");
