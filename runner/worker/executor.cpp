@@ -9,13 +9,13 @@
 #include "runner/shared/graph/graph.h"
 #include "runner/shared/graph/run_order.h"
 #include "runner/shared/record/node_index.h"
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/family.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/units.h"
-#include "runner/shared/value/parse_json.h"
+#include "runner/worker/create_stage.h"
 #include "runner/worker/kept_artifacts.h"
 #include "runner/worker/node_context.h"
+#include "runner/worker/nodes_to_run.h"
 
 namespace runner {
 namespace {
@@ -53,28 +53,6 @@ bool same_complaint(const Diagnostic& a, const Diagnostic& b) {
 
 }  // namespace
 
-Result<std::unique_ptr<Stage>> create_stage(const Node& node,
-                                            std::span<const StageKind* const> kinds) {
-  const auto kind = std::ranges::find(kinds, node.kind, &StageKind::name);
-  if (kind == kinds.end()) {
-    return Diagnostic{ErrorCode::kUnavailableKind,
-                      {},
-                      pointer_to(node.pointer, "kind"),
-                      "this worker cannot run stages of kind '" + node.kind + "'",
-                      "`retort stages` lists the kinds and shows which can run"};
-  }
-  ConfigReader reader(node.options, node.pointer);
-  try {
-    auto stage = (*kind)->create(reader);
-    if (!stage) return stage;
-    // This also reports options that the stage never read.
-    if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
-    return stage;
-  } catch (...) {
-    return stage_failure(node);
-  }
-}
-
 Executor::Executor(Graph graph, std::span<const StageKind* const> kinds, ExecutorWorld world)
     : graph_(std::move(graph)),
       keys_(node_keys(graph_)),
@@ -100,54 +78,6 @@ Diagnostics Executor::create() {
     }
   }
   return errors;
-}
-
-/// Returns for each node whether it must run. A node need not run if it is finished or reused and
-/// no node that runs needs its outputs.
-std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse) const {
-  std::vector<bool> runs(graph_.nodes.size(), false);
-  for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
-    const Node& node = graph_.nodes[i];
-    const std::filesystem::path folder = RunLayout(options.record()).node(node.id).folder();
-    const auto finished = options.resume ? read_finished(folder) : std::nullopt;
-    // Consumers come after their producers in the order, so it is already known whether node i is
-    // needed.
-    bool is_done = finished && finished->key == keys_[i];
-    if (const auto missing = is_done ? what_is_missing(folder, *finished) : std::nullopt) {
-      world_.emit(Said{node.id, *missing + ": running it again"});
-      is_done = false;
-    }
-    const bool is_taken = reuse && (!is_done || runs[i]) && reuse->take(i, /*needed=*/runs[i]);
-    if (!is_done && !is_taken) runs[i] = true;
-    if (!runs[i]) continue;
-    for (const Edge& edge : node.inputs) {
-      if (!is_left_out(edge, node, options.trained)) runs[edge.from] = true;
-    }
-  }
-  return runs;
-}
-
-/// Returns the nodes that this rank runs. All ranks run the training nodes that rank 0 runs, since
-/// only rank 0 knows what the evaluations need. The other ranks also run the producers of the
-/// inputs of these nodes.
-std::vector<bool> Executor::as_first_decides(std::vector<bool> runs,
-                                             const RunOptions& options) const {
-  if (options.ranks.size == 1) return runs;
-  nlohmann::ordered_json own = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (runs[i]) own.push_back(graph_.nodes[i].id);
-  }
-  const std::string decided = world_.text_of_first(own.dump());
-  if (options.ranks.rank == 0) return runs;
-  const auto of_first = parse_json<nlohmann::ordered_json>(decided).get<std::set<std::string>>();
-  runs.assign(runs.size(), false);
-  for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
-    const Node& node = graph_.nodes[i];
-    if (family_of(node.kind) == Family::kTrain && of_first.contains(node.id)) runs[i] = true;
-    if (!runs[i]) continue;
-    for (const Edge& edge : node.inputs) runs[edge.from] = true;
-  }
-  return runs;
 }
 
 /// Returns null if nothing can be reused: without a request, or if a stage cannot determine what
@@ -294,7 +224,8 @@ ExitCode Executor::run(const RunOptions& options, std::string_view device) {
   Diagnostics unread;
   const std::unique_ptr<Reuse> reuse = make_reuse(options, unread);
   Reuse* const shared = reuse.get();
-  const std::vector<bool> runs = as_first_decides(nodes_to_run(options, shared), options);
+  const std::vector<bool> runs = as_first_decides(
+      nodes_to_run(graph_, keys_, options, shared, world_), graph_, options, world_);
   KeptArtifacts artifacts(graph_, options.trained, runs);
   for (const std::size_t i : order_) {
     if (world_.is_cancelled()) throw Cancelled{};

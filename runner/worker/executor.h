@@ -76,11 +76,6 @@ struct ExecutorWorld {
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
-/// Creates the stage of `node`; its kind must be in `kinds`. Returns all errors in its options at
-/// once.
-Result<std::unique_ptr<Stage>> create_stage(const Node& node,
-                                            std::span<const StageKind* const> kinds);
-
 /// Runs a compiled graph inside the worker. Creates all stages, then runs them in run_order(),
 /// passes artifacts on, and frees each one after its last consumer. A resumed run skips a finished
 /// node unless an unfinished node needs its outputs. A node is also skipped if its results are
@@ -112,8 +107,6 @@ class Executor {
   ExitCode run(const RunOptions& options, std::string_view device);
 
  private:
-  std::vector<bool> nodes_to_run(const RunOptions& options, Reuse* reuse) const;
-  std::vector<bool> as_first_decides(std::vector<bool> runs, const RunOptions& options) const;
   ExitCode run_node(std::size_t index, KeptArtifacts& artifacts, const RunOptions& options,
                     std::string_view device, Reuse* reuse);
   ExitCode finish_without(std::size_t index, const RunOptions& options, Reuse* reuse);

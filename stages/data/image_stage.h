@@ -14,6 +14,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/data/image_dataset.h"
 #include "stages/data/image_list.h"
+#include "stages/data/image_split.h"
 
 namespace stages {
 

@@ -20,6 +20,7 @@
 #include "runner/shared/text/join.h"
 #include "stages/artifact/division.h"
 #include "stages/data/image_list.h"
+#include "stages/data/image_split.h"
 #include "stages/data/image_stage.h"
 #include "stages/python/python_dataset.h"
 #include "stages/python/python_host.h"

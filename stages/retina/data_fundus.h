@@ -4,6 +4,7 @@
 
 #include "runner/shared/stage/run_context.h"
 #include "stages/data/image_list.h"
+#include "stages/data/image_split.h"
 
 namespace stages {
 

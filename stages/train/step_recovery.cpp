@@ -10,6 +10,7 @@
 #include "stages/machine/memory_meter.h"
 #include "stages/plan/memory_budget.h"
 #include "stages/plan/recovery.h"
+#include "stages/ranks/rank_group.h"
 #include "stages/train/step_execution.h"
 
 namespace stages {
@@ -184,6 +185,42 @@ void StepRecovery::restore(const nlohmann::json& state) {
   take(std::move(policy), std::move(plan));
   context_.say("continues with " + way(execution_.plan()) + " in place of " + way(first_) +
                ", as chosen when memory ran out");
+}
+
+StepRecovery::Options recovery_options(const TrainingStep& step, const torch::nn::Module& network,
+                                       std::int64_t samples, const TrainerOptions& options,
+                                       const StepExecution& execution, const Replan& replan,
+                                       const runner::RunContext& context) {
+  const c10::Device device(context.node().device);
+  const std::int64_t units = std::min(options.batch_size, samples);
+  const auto plan = [&, samples](const MemoryPolicy& policy) {
+    StepPlan other = plan_under(policy, step, network, samples, options, execution.plan().numerics,
+                                context.node().ranks.size);
+    other.offloads_optimizer = execution.plan().offloads_optimizer;
+    other.shards_optimizer = execution.plan().shards_optimizer;
+    return other;
+  };
+  const auto accepts = [plan](const MemoryPolicy& policy) {
+    try {
+      plan(policy);
+      return true;
+    } catch (const runner::StageError&) {
+      return false;
+    }
+  };
+  const auto next = [units, accepts, replan](const MemoryPolicy& failed, std::int64_t bytes) {
+    auto found = replan ? replan(failed, bytes) : std::nullopt;
+    return found ? found : next_plan(failed, units, accepts);
+  };
+  return {.replan = next,
+          .plan_under = plan,
+          .units = units,
+          .planned = options.planned_needed,
+          .free_now = [device, &context] {
+            const std::int64_t own = memory_left(device);
+            RankGroup* const group = group_of(context.node().ranks);
+            return group ? group->least(own) : own;
+          }};
 }
 
 std::int64_t memory_left(c10::Device device) {

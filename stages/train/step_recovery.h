@@ -4,7 +4,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,11 +14,16 @@
 #include "stages/memory/policy.h"
 #include "stages/plan/memory_budget.h"
 #include "stages/train/step_plan.h"
+#include "stages/train/trainer_options.h"
 
 namespace runner {
 class RunContext;
 struct Recovery;
 }  // namespace runner
+
+namespace torch::nn {
+class Module;
+}
 
 namespace stages {
 
@@ -100,25 +104,14 @@ class StepRecovery {
   bool was_taken_by_others_ = false;  // another process used the memory when the first plan failed
 };
 
+/// Returns the options with which the trainer recovers: `replan`, or next_plan() if that returns
+/// nothing, and plan_under() for the arguments given to assemble_step(). References are borrowed.
+StepRecovery::Options recovery_options(const TrainingStep& step, const torch::nn::Module& network,
+                                       std::int64_t samples, const TrainerOptions& options,
+                                       const StepExecution& execution, const Replan& replan,
+                                       const runner::RunContext& context);
+
 /// Returns the bytes of `device` that this process has or could get now.
 std::int64_t memory_left(c10::Device device);
-
-/// Observes every tensor of a training run as it is computed. A run with an observer waits for the
-/// device at every step.
-class StepObserver : public runner::Observer {
- public:
-  /// The point in training at which a tensor is observed.
-  struct Place {
-    std::string_view node;
-    std::int64_t step;  ///< 1-based; 0: before the first step
-    std::string_view
-        phase;  ///< "start", "batch", "loss", "gradient" or "weights", in this order within a step
-  };
-
-  /// The number of steps to train, if an epoch has that many.
-  virtual std::int64_t steps() const = 0;
-  /// Receives a tensor, which may be on any device and may change after this returns.
-  virtual void see(const Place& place, std::string_view name, const at::Tensor& tensor) = 0;
-};
 
 }  // namespace stages

@@ -15,8 +15,8 @@
 #include "stages/machine/memory_meter.h"
 #include "stages/plan/memory_budget.h"
 #include "stages/plan/recovery.h"
-#include "stages/ranks/rank_group.h"
 #include "stages/train/memory_log.h"
+#include "stages/train/observed_training.h"
 #include "stages/train/parameter_groups.h"
 #include "stages/train/plan_training.h"
 #include "stages/train/step_execution.h"
@@ -43,11 +43,6 @@ using runner::StageError;
   throw std::runtime_error("this step was set to fail");
 }
 
-bool is_rank_lost(const std::exception& error) {
-  const auto* refused = dynamic_cast<const StageError*>(&error);
-  return refused && refused->code == ErrorCode::kRankLost;
-}
-
 class Training {
  public:
   Training(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
@@ -60,18 +55,21 @@ class Training {
         policy_(policy),
         context_(context),
         ranks_(step, data, context),
-        observer_(dynamic_cast<StepObserver*>(context.node().observer)),
+        observed_(context),
         device_(context.node().device),
         description_(data.train->describe()),
         drops_last_(training_loader(*data.train, step, options.batch_size).drop_last),
         planned_steps_(training_length(description_.size, drops_last_, options)),
         epochs_(context.node().smoke ? 1 : options.epochs),
         steps_(context.node().smoke
-                   ? std::min<std::int64_t>(observer_ ? observer_->steps() : 2, planned_steps_)
+                   ? std::min<std::int64_t>(observed_ ? observed_.steps() : 2, planned_steps_)
                    : planned_steps_),
         execution_(
             assemble_step(step, network, description_.size, options, policy, device_, context)),
-        recovery_(policy, execution_, recovery_options(replan), context),
+        recovery_(policy, execution_,
+                  recovery_options(step, network, description_.size, options, execution_, replan,
+                                   context),
+                  context),
         learning_rates_(options.schedule, execution_.optimizer().learning_rates(), planned_steps_,
                         options.higher_is_better),
         stopping_(options.higher_is_better, options.patience, options.minimum_improvement),
@@ -136,7 +134,7 @@ class Training {
     if (context_.node().resuming && !options_.begins_anew) resume();
     ranks_.compare(done_.steps);
     recovery_.go_on_after_kills(context_.node().restarts.plans);
-    if (observer_) show("start", 0, weights(network_));
+    if (observed_) observed_.show("start", 0, weights(network_));
     memory_.begin();
     while (done_.epochs < epochs_ && !stopping_.exhausted()) {
       run_epoch();
@@ -289,7 +287,7 @@ class Training {
   void run_step(const Batch& batch) {
     if (const auto action = runner::reach(runner::Milestone::kStep)) fail_as_wanted(*action);
     refuse_bad_unit(step_, *data_.train, batch);
-    if (observer_) show("batch", done_.steps + 1, batch.tensors());
+    if (observed_) observed_.show("batch", done_.steps + 1, batch.tensors());
     execution_.optimizer().set_rates(learning_rates_.at(done_.steps, done_.epochs));
     auto [computed, before] = compute_with_retries(batch);
     is_whole_ = false;
@@ -297,13 +295,13 @@ class Training {
                   std::move(computed.numbers),
                   execution_.optimizer().rates(),
                   std::move(before)});
-    pending_.flush(device_.is_cpu() || observer_ ? 0 : 1);
-    if (observer_) show_gradient();
+    pending_.flush(device_.is_cpu() || observed_ ? 0 : 1);
+    if (observed_) observed_.show_gradient(done_.steps, pending_.epoch().last.means, network_);
 
     // From here on, nothing is allocated and nothing can fail.
     execution_.commit(computed);
     pending_.mark_written();
-    if (observer_) show("weights", done_.steps, weights(network_));
+    if (observed_) observed_.show("weights", done_.steps, weights(network_));
     memory_.end_step(done_.steps);
     recovery_.end_step(done_.steps);
   }
@@ -349,38 +347,6 @@ class Training {
                  "undone: continue from the last checkpoint");
   }
 
-  StepRecovery::Options recovery_options(const Replan& replan) {
-    const std::int64_t units = std::min(options_.batch_size, description_.size);
-    const auto plan = [this](const MemoryPolicy& policy) {
-      StepPlan other = plan_under(policy, step_, network_, description_.size, options_,
-                                  execution_.plan().numerics, context_.node().ranks.size);
-      other.offloads_optimizer = execution_.plan().offloads_optimizer;
-      other.shards_optimizer = execution_.plan().shards_optimizer;
-      return other;
-    };
-    const auto accepts = [plan](const MemoryPolicy& policy) {
-      try {
-        plan(policy);
-        return true;
-      } catch (const StageError&) {
-        return false;
-      }
-    };
-    const auto next = [units, accepts, replan](const MemoryPolicy& failed, std::int64_t bytes) {
-      auto found = replan ? replan(failed, bytes) : std::nullopt;
-      return found ? found : next_plan(failed, units, accepts);
-    };
-    return {.replan = next,
-            .plan_under = plan,
-            .units = units,
-            .planned = options_.planned_needed,
-            .free_now = [this] {
-              const std::int64_t own = memory_left(device_);
-              RankGroup* const group = group_of(context_.node().ranks);
-              return group ? group->least(own) : own;
-            }};
-  }
-
   std::optional<Means> measure() {
     const std::int64_t epoch = done_.epochs + 1;
     if (!data_.validation || (epoch % options_.validate_every != 0 && epoch != epochs_)) return {};
@@ -422,23 +388,6 @@ class Training {
     if (stopping_.exhausted()) say_stopped();
   }
 
-  void show(std::string_view phase, std::int64_t step, const NamedTensors& tensors) const {
-    const std::string node = context_.node().folder.filename();
-    for (const auto& [name, tensor] : tensors) observer_->see({node, step, phase}, name, tensor);
-  }
-
-  void show_gradient() const {
-    const Means& means = pending_.epoch().last.means;
-    NamedTensors losses = {{"loss", torch::tensor(means.loss, torch::kDouble)}}, gradients;
-    for (const auto& [name, value] : means.terms)
-      losses.set(name, torch::tensor(value, torch::kDouble));
-    for (const auto& [name, weight] : trained_parameters(network_)) {
-      if (weight.grad().defined()) gradients.set(name, weight.grad());
-    }
-    show("loss", done_.steps, losses);
-    show("gradient", done_.steps, gradients);
-  }
-
   std::string unit() const {
     const bool images = std::ranges::count(description_.tensors, "image", &TensorSpec::name) > 0;
     return images ? "images" : "samples";
@@ -451,7 +400,7 @@ class Training {
   const MemoryPolicy& policy_;
   runner::RunContext& context_;
   const TrainingRanks ranks_;
-  StepObserver* const observer_;  // usually null
+  const ObservedTraining observed_;
   const at::Device device_;
   const DatasetDescription description_;
   const bool drops_last_;              // drop an incomplete last batch of an epoch

@@ -55,4 +55,9 @@ void TrainingRanks::end_after_others() const {
   throw std::logic_error("a rank that was asked to stop continues");
 }
 
+bool is_rank_lost(const std::exception& error) {
+  const auto* refused = dynamic_cast<const runner::StageError*>(&error);
+  return refused && refused->code == runner::ErrorCode::kRankLost;
+}
+
 }  // namespace stages

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 
 #include "runner/shared/stage/run_context.h"
 #include "stages/artifact/loader.h"
@@ -37,5 +38,8 @@ class TrainingRanks {
   const TrainingData& data_;
   runner::RunContext& context_;
 };
+
+/// True if another rank has ended.
+bool is_rank_lost(const std::exception& error);
 
 }  // namespace stages

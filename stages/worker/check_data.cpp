@@ -16,7 +16,7 @@
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/image_names.h"
-#include "runner/worker/executor.h"
+#include "runner/worker/create_stage.h"
 #include "stages/data/image_survey.h"
 #include "stages/stages.h"
 

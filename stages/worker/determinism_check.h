@@ -8,7 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "stages/train/step_recovery.h"
+#include "stages/train/observed_training.h"
 
 namespace stages {
 

@@ -15,7 +15,7 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/value/parse_json.h"
 #include "runner/shared/weights/weights_file.h"
-#include "runner/worker/executor.h"
+#include "runner/worker/create_stage.h"
 #include "stages/data/image_transform.h"
 #include "stages/data/preprocessor_config.h"
 #include "stages/plan/plan_forward.h"

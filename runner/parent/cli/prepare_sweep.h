@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "runner/parent/cli/command.h"
@@ -47,20 +46,5 @@ std::int64_t threads_of_slot(std::int64_t slots);
 /// of trials that it affects. Warns about trials that have the same recipe.
 Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& schemas,
                                     Sources& sources, std::int64_t slots = 1);
-
-// Some verbs do not use certain top-level keys of a recipe; overriding such a key is an error.
-
-/// Returns an error if a trial sets run.dir, since its folder is below the sweep's folder. A file
-/// may set both run.dir, for a single run, and sweep.dir.
-Diagnostics run_folder_of_trial(const Value& recipe);
-
-/// Returns errors for overrides of `sweep`, which a single run does not use.
-Diagnostics sweep_keys_of_single_run(const Composition& composition);
-
-/// Returns errors for overrides of `run` in a run that is resumed in its own folder.
-Diagnostics run_keys_of_resumed_run(const Composition& composition);
-
-/// True if an override of `key`, as typed, controls how a sweep is run.
-bool is_sweep_key(std::string_view key);
 
 }  // namespace runner

@@ -7,7 +7,7 @@
 #include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/launched.h"
 #include "runner/parent/cli/prepare.h"
-#include "runner/parent/cli/prepare_sweep.h"
+#include "runner/parent/cli/reserved_keys.h"
 #include "runner/parent/cli/sweep_check.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/config/provenance.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runner/parent/schema/kind_reader.h"
+#include "runner/parent/schema/schema_circle.h"
 #include "runner/parent/schema/schema_json.h"
 #include "runner/parent/schema/schema_keyword.h"
 #include "runner/shared/text/suggest.h"
@@ -72,7 +73,9 @@ void SchemaReader::read_all() {
   for (const auto& [path, text] : texts_) need(path);
   if (!errors.empty()) return;
   connect();
-  if (errors.empty()) refuse_circles();
+  if (!errors.empty()) return;
+  for (const SchemaCircle& circle : circles_in(nodes))
+    fail(circle.at->file, circle.at->pointer, circle.problem);
 }
 
 std::vector<std::string_view> SchemaReader::paths() const {
@@ -413,40 +416,6 @@ void SchemaReader::connect_kinds(SchemaNode& node) {
     fail(node.file, pointer_to(node.pointer, "x-default-kind"),
          "there is no kind '" + node.default_kind + "'");
   }
-}
-
-/// Rejects cycles. Values are finite, so a cycle can only consist of references that stay at the
-/// same value, or of defaults that are mappings or lists and would be filled in inside each other.
-void SchemaReader::refuse_circles() {
-  for (const SchemaNode& node : nodes) {
-    std::size_t steps = 0;
-    for (const SchemaNode* at = &node; at->target && steps <= nodes.size(); at = at->target)
-      ++steps;
-    if (steps > nodes.size()) return fail(node.file, node.pointer, "$ref refers to itself");
-  }
-  enum class Visit { kNew, kOpen, kDone };
-  std::map<const SchemaNode*, Visit> visits;
-  const auto visit = [&](const auto& self, const SchemaNode& node) -> void {
-    Visit& state = visits[&node];
-    if (state == Visit::kDone) return;
-    if (state == Visit::kOpen)
-      return fail(node.file, node.pointer, "the schema refers to itself endlessly");
-    state = Visit::kOpen;
-    if (node.target) self(self, *node.target);
-    else {
-      for (const auto* group : {&node.all_of, &node.any_of, &node.one_of}) {
-        for (const SchemaNode* part : *group) self(self, *part);
-      }
-      if (node.not_this) self(self, *node.not_this);
-      for (const KindSchema& kind : node.kinds) self(self, kind.schema());
-      for (const NamedSchema& property : node.properties) {
-        const Value* filled = default_of(*property.schema);
-        if (filled && (filled->map() || filled->list())) self(self, *property.schema);
-      }
-    }
-    state = Visit::kDone;
-  };
-  for (const SchemaNode& node : nodes) visit(visit, node);
 }
 
 }  // namespace runner

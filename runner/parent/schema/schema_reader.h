@@ -66,7 +66,6 @@ class SchemaReader {
                        const std::string& pointer);
   void connect_reference(SchemaNode& node);
   void connect_kinds(SchemaNode& node);
-  void refuse_circles();
   void fail(std::string_view file, std::string pointer, const std::string& message,
             std::string help = "");
 

@@ -3,221 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <span>
+
+#include "runner/shared/error/recipe_errors.h"
 
 namespace runner {
 namespace {
 
 using enum ErrorCode;
-constexpr auto kRecipe = ExitCode::kBadRecipe;
 
+/// The rows from 05 on.
 constexpr auto kErrors = std::to_array<ErrorInfo>({
-    {kYamlSyntax, kRecipe, "the text is not YAML",
-     "The file cannot be read as YAML; nothing after this place was read.", "train: {epochs: 3",
-     "Close open brackets and quotes, and indent all entries of a mapping equally."},
-    {kDuplicateKey, kRecipe, "a mapping has the same key twice",
-     "A mapping has a key twice. YAML forbids this, and the first value would be silently lost.",
-     "train: {epochs: 3, epochs: 5}", "Keep one of them; the note shows the other."},
-    {kSecondDocument, kRecipe, "the file contains a second YAML document",
-     "A line '---' starts another YAML document, but a recipe is one document.",
-     "seed: 1\n---\nseed: 2", "Remove the line, or move what follows it into its own file."},
-    {kUnknownTag, kRecipe, "a YAML tag that recipes do not use",
-     "A value has a YAML tag that recipes do not use, or a tag that does not match the value.",
-     "root: !path photos", "Remove the tag; put the value in quotes if it is a string."},
-    {kNonStringKey, kRecipe, "a mapping key is null, a list or a mapping",
-     "A key is null, a list or a mapping. Keys must be strings, numbers, or true or false.",
-     "{[1, 2]: x}", "Write the key in quotes."},
-    {kAliasBomb, kRecipe, "anchors and aliases expand to too many values",
-     "Anchors and aliases, or interpolations, refer to each other so often that a small file "
-     "becomes huge.",
-     "b: [*a, *a, *a, *a], c: [*b, *b, *b, *b], and so on", "Write fewer aliases of aliases."},
-    {kInvalidUtf8, kRecipe, "the text is not UTF-8",
-     "The file contains bytes that are not UTF-8 text.", "a file saved as Latin-1",
-     "Save it as UTF-8."},
-    {kNestingTooDeep, kRecipe, "values are nested too deeply",
-     "Lists, mappings or interpolations are nested more than 64 levels deep.", "[[[[[[[[ and so on",
-     "Nest the values less deeply: no option needs such a depth."},
-    {kNumberOutOfRange, kRecipe, "a number has too many digits",
-     "An integer has more than 4,300 digits.", "seed: 1000… (5,000 zeros)",
-     "Write it in quotes if it is a name."},
-    {kFileTooLarge, kRecipe, "a recipe file is too large",
-     "A recipe file is larger, or contains more values, than any recipe needs.",
-     "a list of a million numbers",
-     "Put the data into a data file, and name that file in the recipe."},
-    {kYamlTrap, kRecipe, "text without quotes that YAML 1.1 reads as something else",
-     "Recipes follow YAML 1.1, which does not read this unquoted text as the value that it seems "
-     "to be. A warning; an error with --strict.",
-     "answer: yes    (true)\nmode: 010    (8)\ntime: 1:30    (90)",
-     "Write text in quotes, and other values in their plain form (true, 8, 90)."},
-
-    {kRecipeNotFound, ExitCode::kMissingInput, "no recipe of that name",
-     "There is no recipe of that name, or a file that a recipe names does not exist.",
-     "retort run clasify",
-     "The message lists the folders that were searched. Name your own recipe file with its "
-     "extension: flowers.yaml."},
-    {kOverrideSyntax, kRecipe, "an override cannot be read",
-     "An argument on the command line cannot be read as an override.",
-     "train.optimizer.betas=[0.9,0.99",
-     "Close brackets and quotes, and put the word in single quotes to protect it from the shell."},
-    {kOverrideUnknownKey, kRecipe, "an override sets a key that does not exist",
-     "An override changes a key that is neither in the recipe nor in the schema of its kind, so it "
-     "would set nothing.",
-     "retort run classify train.epoch=3", "Correct the key; +key=value adds a new one."},
-    {kOverrideExists, kRecipe, "an override adds a key that exists",
-     "+key=value adds a key, but the key already exists.", "retort run classify +seed=3",
-     "Leave out the + to change the value; ++ adds or changes it."},
-    {kUnknownGroupOption, kRecipe, "a config group has no such option",
-     "The group's folder has no file of that name.", "retort run classify model=tinny",
-     "Choose one of those listed, or add the folder that has it with --config-dir."},
-    {kUnknownGroup, kRecipe, "no such config group",
-     "There is no folder of options with that name.", "retort run classify modle=tiny",
-     "Correct the name: a group is a folder below recipes/."},
-    {kBadDefaults, kRecipe, "a defaults list is not valid",
-     "An item of a defaults list is not valid, or contradicts another.",
-     "defaults: [{data: a, model: b}]",
-     "Write one item per line: a name, `group: option` or `override group: option`."},
-    {kInterpolationUnknown, kRecipe, "an interpolation names a key that does not exist",
-     "${...} names a key that does not exist.", "name: run_${modle.name}",
-     "Correct the name: it is relative to the top of the recipe or, with leading dots, to the "
-     "mapping that contains it."},
-    {kInterpolationCycle, kRecipe, "interpolations refer to each other in a circle",
-     "Values refer to each other in a circle, so none of them can be resolved.", "a: ${b}\nb: ${a}",
-     "Give one of them its own value."},
-    {kInterpolationSyntax, kRecipe, "an interpolation cannot be read",
-     "A string contains '${' but is not a valid interpolation.", "name: run_${model.name",
-     "Close the brace; write '\\${' if '${' is meant as text."},
-    {kUnknownResolver, kRecipe, "no such resolver",
-     "${name:...} calls a resolver that does not exist.", "root: ${env:HOME}",
-     "Use one of the available ones, such as ${oc.env:HOME}."},
-    {kMissingEnvironment, kRecipe, "an environment variable is not set",
-     "${oc.env:NAME} reads an environment variable that is not set.", "root: ${oc.env:PHOTOS}",
-     "Set it, or give a default: ${oc.env:PHOTOS,photos}."},
-    {kMandatoryValue, kRecipe, "a value marked ??? was not given",
-     "The recipe marks this value with ???: it has no good default and must be given.",
-     "retort run classify    (data.root is ?\?\?)",
-     "Give it: retort run classify data.root=photos."},
-    {kBadAlias, kRecipe, "an alias is not valid",
-     "An entry of `aliases` has an unknown form, or does not accept the given value.",
-     "aliases: {lr: 3}",
-     "Write a key, a list of keys, a mapping from values to overrides, or {instead: what to do}."},
-    {kCannotDelete, kRecipe, "an override deletes something that does not exist",
-     "~key names a key that does not exist, or ~key=value names a value that the key does not "
-     "have.",
-     "retort run classify ~train.epoch",
-     "Correct the key; leave the override out if nothing is to be deleted."},
-    {kContainerClash, kRecipe, "a list and a mapping are in the same place",
-     "One file or override has a mapping where another has a list or a single value.",
-     "retort run classify train=[1,2]",
-     "Set a key inside the mapping, or replace all of it with ++."},
-    {kNeedsMultirun, kRecipe, "an override lists several values",
-     "An override lists several values, but this is a single run.",
-     "retort run classify seed=1,2,3",
-     "Run them all with -m; write a list as [1,2,3], and a string with a comma in quotes."},
-    {kDefaultsCycle, kRecipe, "defaults lists include each other in a circle",
-     "Recipes name each other in their defaults lists.",
-     "a.yaml: defaults: [b]\nb.yaml: defaults: [a]",
-     "Move the keys that both need into a third file."},
-    {kForeignOption, kRecipe, "an option of the original program has no meaning here",
-     "The recipe reproduces a published program, but this option of that program has no meaning "
-     "here.",
-     "retort run finetune use_wandb=true", "The help says what to do instead."},
-    {kBadFunctionCall, kRecipe, "a function of an override has invalid arguments",
-     "A function of an override does not accept the arguments given.", "seed=range(1,10,0)",
-     "Check the named arguments; put text that looks like a call in quotes."},
-    {kNestedSweep, kRecipe, "a sweep is inside another value",
-     "Several values are listed inside a list or mapping. A sweep changes a whole value.",
-     "key=[choice(1,2)]", "List whole values: key=[1],[2]."},
-    {kBadSweep, kRecipe, "a sweep cannot be expanded into runs",
-     "The values of a sweep cannot be listed one by one.", "seed=interval(0,1)",
-     "List them: key=a,b,c, or key=range(0,10)."},
-    {kRepeatedTrial, kRecipe, "two runs of a sweep are the same",
-     "Two runs of a sweep have the same settings, so the second would repeat the first.",
-     "seed=1,1", "Remove one of the values."},
-    {kBadEdit, kRecipe, "a list cannot be changed like that",
-     "append, prepend, insert, remove_at or remove_value cannot change this value.",
-     "layers=remove_at(7)    (of three)",
-     "Use these functions on a list, with positions that it has; or write the whole list."},
-    {kDeprecatedKey, kRecipe, "an interpolation marks its key as deprecated",
-     "A key was renamed (oc.deprecated), and something still reads the old name. A warning.",
-     "rate: ${oc.deprecated:learning_rate}\nlr: ${rate}", "Refer to the new key instead."},
-
-    {kUnknownKey, kRecipe, "the schema does not know this key",
-     "A stage, or a mapping in it, has a key that its kind does not declare, so nothing would read "
-     "it.",
-     "train: {epoch: 3}",
-     "Correct the key; retort explain train.supervised lists the keys of a kind."},
-    {kWrongType, kRecipe, "a value has the wrong type",
-     "A value has the wrong type for its option: text for a number, a single value for a list.",
-     "train: {epochs: many}", "Write what is expected; \"5\" in quotes is text, 5 is a number."},
-    {kOutOfRange, kRecipe, "a number is outside its range",
-     "A number is smaller or larger than the option allows.", "train: {epochs: 0}",
-     "Stay within the range; retort explain train.epochs shows it."},
-    {kNotAllowedValue, kRecipe, "a value is not one of those allowed",
-     "The option accepts only certain values, and this is not one of them.",
-     "memory: {precision: fp8}", "Choose one of those listed."},
-    {kMissingKey, kRecipe, "a required key is missing",
-     "An option without a default was not given.", "data: {kind: data.image_folder}    (no root)",
-     "Write it, or choose a group option that sets it."},
-    {kUnknownKind, kRecipe, "no stage is of this kind",
-     "The `kind` of a stage or of a mapping in it does not exist.",
-     "train: {kind: train.supervisd}", "Correct it; retort stages lists the kinds of stages."},
-    {kBadPattern, kRecipe, "a string does not have the required form",
-     "A string does not have the form that the option requires.", "device: gpu",
-     "Write it in the form that the help shows."},
-    {kBadLength, kRecipe, "a string, list or mapping is too short or too long",
-     "A string, list or mapping has too few or too many characters, items or keys.",
-     "train: {optimizer: {betas: [0.9]}}", "Write as many as the message says."},
-    {kDuplicateItem, kRecipe, "a list contains the same item twice",
-     "The items of this list must differ, but one appears twice.", "device: {fallback: [cpu, cpu]}",
-     "Remove one of them."},
-    {kNoAlternative, kRecipe, "a value matches none of the allowed forms",
-     "The option accepts several forms, and the value matches none of them.",
-     "train: {schedule: {warmup_steps: soon}}", "Write one of the forms listed."},
-    {kForbidden, kRecipe, "a value is not allowed here", "The schema rules this value out.",
-     "a value that another option excludes",
-     "Read the description of the option: retort explain KEY."},
-    {kBadName, kRecipe, "a name that cannot be a file name",
-     "Names of stages, runs and items are used as file names, and this name cannot be one.",
-     "name: a/b", "Use letters, digits, '.', '_' and '-', at most 120, and no leading dot."},
-    {kUnavailableKind, kRecipe, "a kind that this program cannot run",
-     "The recipe is valid, but this program does not contain a kind that the recipe uses.",
-     "memory: {precision: fp16}",
-     "Leave it out, or use a program that contains it; retort stages lists the kinds."},
-    {kOptionConflict, kRecipe, "two options contradict each other",
-     "Two options contradict each other, or an option contradicts the data.",
-     "model: {image_size: 50, patch_size: 14}", "Change one of them; the message names both."},
-    {kUnreadOption, ExitCode::kInternalError, "an option that no stage reads",
-     "A stage did not read an option that its schema declares. This is a bug in Retort, not in the "
-     "recipe.",
-     "a kind under development", "Leave the option out."},
-
-    {kUnwiredPort, kRecipe, "no output matches an input port",
-     "A stage needs an input that no other stage outputs.",
-     "a recipe with `train` and without `model`",
-     "Add a stage with that output; retort stages shows the ports of all kinds."},
-    {kAmbiguousPort, kRecipe, "an input port could take several outputs",
-     "Several outputs fit an input, but none has its name.", "two stages of kind model.*",
-     "Name it: inputs: {model: teacher.model}."},
-    {kUnknownPort, kRecipe, "no such port", "`inputs` names a stage or a port that does not exist.",
-     "inputs: {trian: data.train}", "Correct it; retort stages shows the ports of all kinds."},
-    {kPortTypeMismatch, kRecipe, "a port is wired to another type",
-     "`inputs` wires an output to an input of another type.", "inputs: {model: data.train}",
-     "Wire outputs to inputs of the same type."},
-    {kGraphCycle, kRecipe, "stages wait for each other in a circle",
-     "Stages wait for each other's output, so none can start.",
-     "two stages that name each other in `inputs`", "Remove one of these inputs."},
-    {kBadForeach, kRecipe, "foreach cannot be understood",
-     "`foreach` makes too many nodes, or nodes with names that are too long.",
-     "foreach: {seed: [a list of 100,000]}", "Give it shorter lists and shorter values."},
-    {kDuplicateNode, kRecipe, "two nodes have the same name",
-     "Two items of `foreach` would give their nodes the same name.",
-     "foreach: {pair: [[0, 1], [0, 1]]}", "Give the items different values."},
-    {kUnknownItem, kRecipe, "${item.x} names a key that foreach does not have",
-     "${item.x} names a key that the stage's `foreach` does not have.",
-     "foreach: {pair: [[0, 1]]}\nclasses: ${item.pairs}", "Use a key of `foreach`."},
-    {kUnknownNode, ExitCode::kUsage, "the graph has no such node",
-     "--only names a node that the recipe's graph does not have.",
-     "retort run classify --only trian", "Correct it; retort graph draws the nodes."},
-
     {kUsage, ExitCode::kUsage, "the command line cannot be understood",
      "A flag or a word on the command line is missing or unknown.", "retort run classify --smok",
      "retort VERB --help shows how it is used."},
@@ -425,7 +221,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "The folder was not created by `retort run`: it has no .retort/run.json, or its record "
      "cannot be read.",
      "retort resume photos", "Name the folder that `retort run` printed."},
-    {kChangedRun, kRecipe, "a change prevents a run from being continued or repeated",
+    {kChangedRun, ExitCode::kBadRecipe, "a change prevents a run from being continued or repeated",
      "A run cannot be resumed with the new value of an option, because its saved state does not "
      "fit that value, or because no single recipe would describe the result. Or a run cannot be "
      "continued, repeated or evaluated, because its input files, record, checkpoints or versions "
@@ -437,7 +233,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "they were removed.",
      "retort predict outputs/a photos    (a second after `retort run`)",
      "Train it: retort resume RUN; train.checkpoint sets when it saves."},
-    {kTrainedOption, kRecipe, "an option that cannot change once a network is trained",
+    {kTrainedOption, ExitCode::kBadRecipe, "an option that cannot change once a network is trained",
      "`retort evaluate` and `retort predict` use the trained weights as they are. An option of the "
      "model or the training would have no effect on them, or would not fit them.",
      "retort evaluate outputs/a train.epochs=50",
@@ -464,11 +260,17 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
 
 }  // namespace
 
-std::span<const ErrorInfo> all_errors() { return kErrors; }
+std::vector<ErrorInfo> all_errors() {
+  const std::span<const ErrorInfo> of_recipes = recipe_errors();
+  std::vector<ErrorInfo> all(of_recipes.begin(), of_recipes.end());
+  all.insert(all.end(), kErrors.begin(), kErrors.end());
+  return all;
+}
 
 const ErrorInfo& info(ErrorCode code) {
-  const auto found = std::ranges::find(kErrors, code, &ErrorInfo::code);
-  assert(found != kErrors.end());
+  const std::span<const ErrorInfo> rows = code < kUsage ? recipe_errors() : kErrors;
+  const auto found = std::ranges::find(rows, code, &ErrorInfo::code);
+  assert(found != rows.end());
   return *found;
 }
 
@@ -478,9 +280,10 @@ std::string name(ErrorCode code) {
 }
 
 std::optional<ErrorCode> error_code_named(std::string_view text) {
+  const std::vector<ErrorInfo> errors = all_errors();
   const auto found =
-      std::ranges::find(kErrors, text, [](const ErrorInfo& error) { return name(error.code); });
-  return found == kErrors.end() ? std::nullopt : std::optional(found->code);
+      std::ranges::find(errors, text, [](const ErrorInfo& error) { return name(error.code); });
+  return found == errors.end() ? std::nullopt : std::optional(found->code);
 }
 
 }  // namespace runner

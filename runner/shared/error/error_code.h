@@ -1,9 +1,9 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runner/shared/error/exit_code.h"
 
@@ -150,7 +150,7 @@ struct ErrorInfo {
 };
 
 /// Returns the whole table, sorted by number.
-std::span<const ErrorInfo> all_errors();
+std::vector<ErrorInfo> all_errors();
 const ErrorInfo& info(ErrorCode code);
 
 /// Returns the name of the error in messages, such as "E0123".

@@ -30,7 +30,7 @@ struct Progress {
 };
 
 /// Observes training, tensor by tensor. stages/ defines what can be observed
-/// (stages/train/step_recovery.h).
+/// (stages/train/observed_training.h).
 class Observer {
  public:
   virtual ~Observer() = default;

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "stages/data/image_split.h"
 #include "tests/support/pictures.h"
 #include "tests/support/refused.h"
 

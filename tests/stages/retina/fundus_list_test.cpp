@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "stages/data/image_split.h"
 #include "stages/retina/retina.h"
 #include "tests/support/image_lists.h"
 #include "tests/support/pictures.h"

@@ -12,7 +12,7 @@
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/prepare.h"
-#include "runner/parent/cli/prepare_sweep.h"
+#include "runner/parent/cli/reserved_keys.h"
 #include "runner/parent/cli/sweep_check.h"
 #include "runner/parent/run/recipe_change.h"
 #include "runner/parent/run/run.h"

@@ -6,7 +6,7 @@
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/prepare.h"
-#include "runner/parent/cli/prepare_sweep.h"
+#include "runner/parent/cli/reserved_keys.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/devices/choose_device.h"
 #include "runner/parent/report/data_survey.h"

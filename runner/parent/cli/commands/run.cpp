@@ -11,7 +11,7 @@
 #include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/launched.h"
 #include "runner/parent/cli/prepare.h"
-#include "runner/parent/cli/prepare_sweep.h"
+#include "runner/parent/cli/reserved_keys.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/sweep/run_trials.h"
 #include "runner/shared/disk/write_error.h"

@@ -1,4 +1,4 @@
-#include "runner/parent/cli/prepare_sweep.h"
+#include "runner/parent/cli/reserved_keys.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -30,14 +30,15 @@ TEST(ErrorTable, NumbersAreUniqueAndAscending) {
   EXPECT_EQ(name(ErrorCode::kYamlSyntax), "E0101");
 }
 
-/// Every word of the sources that looks like a constant, outside the table of the codes itself.
+/// Every word of the sources that looks like a constant, outside the tables of the codes
+/// themselves.
 std::set<std::string> constants_in_the_sources() {
   std::set<std::string> words;
   for (const char* folder : {"runner", "stages"}) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(
              std::filesystem::path(RETORT_SOURCE_DIR) / folder)) {
       const std::string stem = entry.path().stem();
-      if (!entry.is_regular_file() || stem == "error_code") continue;
+      if (!entry.is_regular_file() || stem == "error_code" || stem == "recipe_errors") continue;
       std::ifstream file(entry.path());
       std::stringstream text;
       text << file.rdbuf();

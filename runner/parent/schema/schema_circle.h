@@ -1,0 +1,22 @@
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "runner/parent/schema/schema_node.h"
+
+namespace runner {
+
+/// A schema that leads back to itself at the same value.
+struct SchemaCircle {
+  const SchemaNode* at;
+  std::string problem;  ///< "$ref refers to itself"
+};
+
+/// Returns the circles among `nodes`, whose references and kinds have been resolved. Values are
+/// finite, so a circle can only consist of references that stay at the same value, or of defaults
+/// that are mappings or lists and would be filled in inside each other.
+std::vector<SchemaCircle> circles_in(const std::deque<SchemaNode>& nodes);
+
+}  // namespace runner

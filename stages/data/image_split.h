@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+#include "stages/data/image_list.h"
+
+namespace stages {
+
+/// The share of each class that goes to each part; their sum is at most 1.
+struct SplitOptions {
+  double train = 0.8, validation = 0, test = 0.2;
+};
+
+/// Divides the training images of each class among the parts by largest remainder, at random as a
+/// function of `seed` and the file names. Images keep their order and follow those that a part
+/// already has. Each part with a share gets an image of every class that has enough images, train
+/// before test before validation. Images of one patient stay together: patients are divided as
+/// images are, and each patient counts once, in the highest class of their images.
+///
+/// The images of a class are ranked by a hash of (seed, name), and the parts get consecutive ranges
+/// of that ranking: train, validation, test. The shares are therefore exact. Adding or removing an
+/// image moves no image of another class, and only a few of the same class, at the boundaries
+/// between parts. Once a run has begun, its recorded division (stages/artifact/division.h) prevents
+/// that too.
+void split(ImageList& list, const SplitOptions& options, std::uint64_t seed);
+
+}  // namespace stages
