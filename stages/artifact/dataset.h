@@ -59,7 +59,7 @@ SampleOrder shuffled_order(std::int64_t size, std::uint64_t seed, std::int64_t e
 /// Returns the order 0 … size-1.
 SampleOrder sequential_order(std::int64_t size);
 
-/// Name, shape (without the batch's dimension) and type of one tensor of a sample.
+/// Name, shape (without the batch dimension) and type of one tensor of a sample.
 struct TensorSpec {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -79,7 +79,7 @@ struct DatasetDescription {
   /// The distinct captions that samples may have, in a fixed order; a sample's "caption" (int64 {})
   /// is an index into this list. Empty: no captions.
   std::vector<std::string> captions = {};
-  /// The class names as used in texts such as captions; empty: `classes`.
+  /// The class names as used in texts such as captions. If empty, `classes` is used.
   std::vector<std::string> class_words = {};
   /// Above 0: `classes` are a class pair out of this many classes, and one logit, for the second
   /// class, separates them. Checkpoints store this number along with the classes.

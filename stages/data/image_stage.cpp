@@ -53,12 +53,12 @@ void read_range(ConfigReader& reader, std::string_view key, double& smallest, do
   largest = numbers[1];
 }
 
-using Policy = AugmentPolicy::Kind;
-constexpr std::array<std::pair<std::string_view, Policy>, 4> kPolicies = {
-    {{"rand_augment", Policy::kRandAugment},
-     {"trivial_augment_wide", Policy::kTrivialAugmentWide},
-     {"auto_augment", Policy::kAutoAugment},
-     {"augmix", Policy::kAugMix}}};
+using Automatic = AugmentPolicy::Kind;
+constexpr std::array<std::pair<std::string_view, Automatic>, 4> kPolicies = {
+    {{"rand_augment", Automatic::kRandAugment},
+     {"trivial_augment_wide", Automatic::kTrivialAugmentWide},
+     {"auto_augment", Automatic::kAutoAugment},
+     {"augmix", Automatic::kAugMix}}};
 
 /// Reads the automatic augmentation that the recipe has chosen; the schema allows only one.
 std::optional<AugmentPolicy> read_policy(ConfigReader& augment) {
@@ -67,25 +67,25 @@ std::optional<AugmentPolicy> read_policy(ConfigReader& augment) {
     ConfigReader* const reader = section_or_null(augment, name);
     if (!reader) continue;
     AugmentPolicy& policy = chosen.emplace(AugmentPolicy{.kind = kind});
-    if (kind == Policy::kRandAugment) {
+    if (kind == Automatic::kRandAugment) {
       reader->read("num_ops", policy.num_ops);
       reader->read("magnitude", policy.magnitude);
     }
-    if (kind == Policy::kRandAugment || kind == Policy::kTrivialAugmentWide)
+    if (kind == Automatic::kRandAugment || kind == Automatic::kTrivialAugmentWide)
       reader->read("num_magnitude_bins", policy.num_magnitude_bins);
-    if (kind == Policy::kAugMix) {
+    if (kind == Automatic::kAugMix) {
       reader->read("severity", policy.severity);
       reader->read("mixture_width", policy.mixture_width);
       runner::read_or_auto(*reader, "chain_depth", policy.chain_depth);
       reader->read("alpha", policy.alpha);
       reader->read("all_ops", policy.all_ops);
     }
-    if (kind == Policy::kAutoAugment) reader->raw("policy");  // there is one
+    if (kind == Automatic::kAutoAugment) reader->raw("policy");  // there is one
     policy.neighbours = runner::choice<Neighbours>(*reader, "interpolation", kNeighbours);
   }
   bool three = false;
   augment.read("three_augment", three);
-  if (three) chosen.emplace(AugmentPolicy{.kind = Policy::kThreeAugment});
+  if (three) chosen.emplace(AugmentPolicy{.kind = Automatic::kThreeAugment});
   return chosen;
 }
 

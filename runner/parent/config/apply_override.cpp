@@ -98,8 +98,8 @@ class Application {
     existing = std::move(value);
   }
 
-  /// The value at the longest existing prefix of the path; stores the number of keys found in
-  /// `found`.
+  /// Returns the value at the longest existing prefix of the path, and sets `found` to the number
+  /// of keys in that prefix.
   Value* walk(std::size_t& found) {
     Value* value = &recipe_;
     for (found = 0; found < path_.size(); ++found) {

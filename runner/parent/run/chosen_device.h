@@ -44,8 +44,8 @@ struct OwnDevice {
   std::string text() const;
 };
 
-/// Takes a GPU for a run to continue on, but none with a UUID in `left`. Returns errors if there is
-/// none, or if a signal ended the wait for one (stopped_by() in diagnostic.h).
+/// Takes a GPU for a run to continue on, excluding those with a UUID in `left`. Returns errors if
+/// there is none, or if a signal ended the wait for one (stopped_by() in diagnostic.h).
 using NextGpu = std::function<Result<OwnDevice>(const std::vector<std::string>& left)>;
 
 /// A run to plan for a device. The reference members are borrowed.

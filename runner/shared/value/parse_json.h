@@ -14,7 +14,7 @@ namespace runner {
 /// library's own parse(), which has no such limit.
 template <typename Json = nlohmann::ordered_json>
 Json parse_json(std::string_view text);
-/// Parses a whole file. The result is discarded if the file is unreadable, too.
+/// Parses a whole file. If it cannot be read, the result is discarded, as after a parse error.
 template <typename Json = nlohmann::ordered_json>
 Json parse_json(std::istream& file);
 
