@@ -129,7 +129,7 @@ TEST_F(Flowers102List, WrongLabelsAndNumbersAreCounted) {
   write_set();
   write_lists({5, 2, 6, 2, 0}, {7, 1, 5}, {4, 8, 3});
   EXPECT_ALL_REFUSED(
-      errors(), {kBadAnnotations, "", {"setid.mat", "2 numbers", "1 to 7", "0 in 'trnid'"}},
+      errors(), {kBadAnnotations, "", {"setid.mat", "2 image numbers", "1 to 7", "0 in 'trnid'"}},
       {kBadAnnotations, "", {"2 images", "listed twice", "2, in 'trnid' and in 'trnid'"}});
   write_lists({}, {1}, {2});
   EXPECT_THAT(errors(), testing::IsEmpty());  // who only tests needs none for training

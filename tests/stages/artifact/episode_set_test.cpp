@@ -172,7 +172,7 @@ TEST(EpisodeSet, LoadersReadTheSameBitsInAnyNumberOfThreads) {
 TEST(EpisodeSet, DataThatDoNotSufficeAreRefused) {
   const auto data = std::make_shared<NumberedSamples>();
   EXPECT_REFUSED(refusal(data, {.ways = 7, .shots = 1, .queries = 1}), kTooFewSamples, "/ways",
-                 "6 classes", "takes 7", "at most 6");
+                 "6 classes", "needs 7", "at most 6");
   EXPECT_REFUSED(refusal(data, {.ways = 2, .shots = 5, .queries = 6}), kTooFewSamples, "/queries",
                  "11 images", "'a' has 10, 'b' has 10");
   EXPECT_THAT(refusal(data, {.ways = 6, .shots = 5, .queries = 5}), testing::IsEmpty());

@@ -96,7 +96,7 @@ TEST_F(StanfordCars, WithoutLabelsOfTheTestOnlyATestIsRefused) {
   const auto outputs = run({{"image_size", 8}});
   EXPECT_EQ(part(outputs, "train")->describe().size, 36);
   EXPECT_EQ(part(outputs, "validation")->describe().size, 4);
-  EXPECT_THAT(context_.said, Contains(testing::StartsWith("no test images: ")));
+  EXPECT_THAT(context_.said, Contains(testing::StartsWith("there are no test images: ")));
 }
 
 }  // namespace

@@ -260,9 +260,10 @@ TEST_F(DividedAsBefore, OtherSharesOrAnotherSeedAreDrawnAnewAndSaid) {
   seed_ = 4;
   const Parts other = part_names(run(stage()));
   EXPECT_NE(other.at("train"), parts_.at("train"));
-  EXPECT_THAT(context_.said.front(),
-              testing::HasSubstr("not divided as in the previous run, which used shares 0.5, 0.2, "
-                                 "0.3 with seed 3, but by shares 0.5, 0.2, 0.3 with seed 4"));
+  EXPECT_THAT(
+      context_.said.front(),
+      testing::HasSubstr("not divided as in the previous run, which used shares 0.5, 0.2, "
+                         "0.3 with seed 3; this run uses shares 0.5, 0.2, 0.3 with seed 4"));
 }
 
 TEST_F(DividedAsBefore, OtherImagesElsewhereAreDrawnAnew) {

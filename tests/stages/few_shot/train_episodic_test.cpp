@@ -148,7 +148,7 @@ TEST(Episodic, LossWithoutTermsIsRefused) {
 TEST(Episodic, TooFewClassesAreRefusedBeforeAnythingRuns) {
   EpisodicRun training;
   training.validation = std::make_shared<TinyDataset>(40, 2);
-  EXPECT_REFUSED(training.plan(""), kTooFewSamples, "/ways", "2 classes", "takes 3");
+  EXPECT_REFUSED(training.plan(""), kTooFewSamples, "/ways", "2 classes", "needs 3");
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST(UseThreads, ThatTheSystemDoesNotStartAreRefusedBeforeLibTorchWaitsForThem) 
   const int before = at::get_num_threads();
   const FewAddresses few;
   EXPECT_LT(threads_that_start(400), 400);
-  EXPECT_REFUSED(use_threads(200), kDeviceUnavailable, "/threads", "200 threads", "ulimit -u");
+  EXPECT_REFUSED(use_threads(200), kDeviceUnavailable, "/threads", "threads: 200", "ulimit -u");
   EXPECT_EQ(at::get_num_threads(), before);
 }
 

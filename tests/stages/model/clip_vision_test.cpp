@@ -171,7 +171,7 @@ TEST(ClipVision, DataWithoutClassesAreRefused) {
 
 TEST(ClipVision, ImagesOfAnotherSizeAreRefused) {
   EXPECT_REFUSED(refusal(*tiny(R"("image_size": 12)"), flowers()), kOptionConflict,
-                 "/model/image_size", "8 pixels", "takes 12");
+                 "/model/image_size", "8 pixels", "expects 12");
 }
 
 TEST(ClipVision, ImagesThatAreNotWholePatchesAreRefused) {

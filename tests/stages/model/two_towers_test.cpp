@@ -122,7 +122,7 @@ TEST_F(HostedTowerPair, WhatIsNotThereIsRefused) {
 TEST_F(HostedTowerPair, FactorThatIsNoLogarithmIsRefused) {
   for (const double scale : {std::numeric_limits<double>::quiet_NaN(), 14.3, -11.0}) {
     played.scale = torch::full({1}, scale);
-    EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/logit_scale", "begins with");
+    EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/logit_scale", "starts at");
   }
 }
 

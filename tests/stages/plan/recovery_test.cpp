@@ -117,7 +117,7 @@ TEST_F(RowsAtOnceTest, SaysWhatWasAskedFor) {
   });
   EXPECT_THAT(context_.said,
               ElementsAre("evaluation: out of memory in phase 'evaluate' (1.0 MiB were requested "
-                          "while 512 KiB of 1.0 MiB were in use): 1 row is repeated"));
+                          "while 512 KiB of 1.0 MiB were in use): repeating 1 row"));
   ASSERT_EQ(context_.recoveries.size(), 1);
   EXPECT_EQ(context_.recoveries[0].tried, 1 << 20);
   EXPECT_EQ(context_.recoveries[0].taken, 512 << 10);
