@@ -119,7 +119,7 @@ TEST_F(Rendezvous, ANumberIsTakenOnce) {
     group.wait_for_all();
   });
   EXPECT_EQ(others, std::vector<std::string>(2));
-  EXPECT_THAT(said, HasSubstr("rank 1 has already come"));
+  EXPECT_THAT(said, HasSubstr("rank 1 has already joined"));
 }
 
 TEST_F(Rendezvous, ARankOfAnotherJobIsRefused) {

@@ -87,7 +87,7 @@ TEST(Grading, EachSampleHasALine) {
 TEST(Grading, NetworkOfTwoClassesIsRefused) {
   GradingRun run;
   run.network->pair_of = 3;
-  EXPECT_REFUSED(run.refusal(), kOptionConflict, "", "one logit");
+  EXPECT_REFUSED(run.refusal(), kOptionConflict, "", "a single logit");
 }
 
 TEST(Grading, GradeThatNobodyHasCannotBeReferable) {
