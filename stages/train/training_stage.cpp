@@ -1,5 +1,5 @@
-#include "stages/train/layer_decay.h"
 #include "stages/train/training_stage.h"
+#include "stages/train/layer_decay.h"
 
 #include <algorithm>
 #include <filesystem>

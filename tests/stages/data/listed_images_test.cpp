@@ -77,7 +77,8 @@ TEST_F(ListedImagesTest, TooFewNamesForTheLabels) {
   EXPECT_REFUSED(
       faults(
           R"({"label_names": ["ant"], "image_names": ["a.jpg", "b.jpg", "c.jpg"], "image_labels": [0, 1, 4]})"),
-      kBadAnnotations, "", "1 label_names", "3 different labels", "largest is 4", "correct the list");
+      kBadAnnotations, "", "1 label_names", "3 different labels", "largest is 4",
+      "correct the list");
 }
 
 TEST_F(ListedImagesTest, ListsOfDifferentLength) {
