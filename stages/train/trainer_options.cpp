@@ -59,7 +59,8 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader,
   options.optimizer = read_optimizer(reader.section("optimizer"));
   options.schedule = read_schedule(reader.section("schedule"));
   options.parameter_groups = read_parameter_groups(reader, parts);
-  if (reader.raw("layer_decay")) reader.read("layer_decay", options.layer_decay);
+  if (reader.raw("layer_decay"))  // not every kind has it
+    reader.read("layer_decay", options.layer_decay);
   return options;
 }
 
