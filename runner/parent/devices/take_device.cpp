@@ -167,7 +167,7 @@ Diagnostics too_few(int ranks, std::size_t found, Diagnostics errors) {
     error.pointer = "/device/count";
     error.message = "device.count is " + std::to_string(ranks) +
                     ", and each rank needs its own GPU, but only " + std::to_string(found) +
-                    " can be used: " + error.message;
+                    " can be used" + (error.notes.empty() ? "" : ": " + error.message);
     error.help = "set device.count: " + std::to_string(found) + ", or device.select: cpu";
   }
   return errors;
