@@ -9,6 +9,7 @@
 // Sizes are MiB. What a device lacks is not supported; "error" is what all questions about it are
 // answered with, and "init" what initialising is.
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -41,6 +42,14 @@ int answer(Device device, const char* field) {
   return of(device).contains(field) ? kSuccess : kNotSupported;
 }
 
+/// NVIDIA's library may start threads when it is initialised. They must not receive the signals
+/// that the program waits for.
+bool blocks_signals() {
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  return sigismember(&blocked, SIGCHLD) && sigismember(&blocked, SIGTERM);
+}
+
 int text(const std::string& value, char* to, unsigned size) {
   if (value.size() >= size) return kInsufficientSize;
   std::memcpy(to, value.c_str(), value.size() + 1);
@@ -70,6 +79,7 @@ int processes(Device device, const char* field, unsigned* count, ProcessInfo* to
 extern "C" {
 
 int nvmlInit_v2() {
+  if (!blocks_signals()) return kUnknown;
   const char* const file = std::getenv("FAKE_NVML_TABLE");
   std::ifstream in(file ? file : "");
   table = json::parse(in, nullptr, /*allow_exceptions=*/false);

@@ -1,4 +1,5 @@
 #include "runner/parent/devices/nvml.h"
+#include "runner/shared/disk/parked_thread.h"
 
 #include <algorithm>
 #include <array>
@@ -235,6 +236,7 @@ Nvml::Nvml(std::string library, std::filesystem::path driver)
     : name_(std::move(library)), driver_(std::move(driver)) {}
 
 DeviceReading Nvml::read() {
+  const BlockedSignals blocked;  // by the threads that NVML starts
   std::error_code ignored;
   DeviceReading reading{.has_driver = std::filesystem::exists(driver_, ignored)};
   if (!library_) {

@@ -26,11 +26,17 @@ void park_all_for_copies() {
 
 }  // namespace
 
+BlockedSignals::BlockedSignals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before_);
+}
+
+BlockedSignals::~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
 ParkedThread::ParkedThread(std::chrono::milliseconds interval, std::function<bool()> work) {
   park_all_for_copies();
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   ++parked_count;
   try {
     thread_ = std::jthread([interval, work = std::move(work)](const std::stop_token& stop) {
@@ -44,10 +50,8 @@ ParkedThread::ParkedThread(std::chrono::milliseconds interval, std::function<boo
     });
   } catch (const std::system_error&) {
     --parked_count;
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     throw;
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 ParkedThread::~ParkedThread() {

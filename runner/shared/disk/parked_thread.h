@@ -1,10 +1,24 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <thread>
 
 namespace runner {
+
+/// Blocks all signals in this thread while it lives. Threads that are started meanwhile keep them
+/// blocked, so the process's signals reach other threads, such as the one with a SignalSource.
+class [[nodiscard]] BlockedSignals {
+ public:
+  BlockedSignals();
+  ~BlockedSignals();
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 /// A thread that does a little work at intervals, but never while the process forks (fork(2)). The
 /// child, which has only the thread that called fork, therefore finds no lock held by this thread.
