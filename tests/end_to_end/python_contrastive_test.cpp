@@ -148,7 +148,7 @@ TEST_F(HostedTowers, NetworkIsTrainedEvaluatedExportedAndAsked) {
   trust(net());
   const Ended run = train();
   ASSERT_EQ(run.exit, 0) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("every byte of a caption is a token, of 514"));
+  EXPECT_THAT(run.err, HasSubstr("every byte of a caption is one token, out of 514"));
   const json classes = metrics("run/nodes/evaluate"), pairs = metrics("run/nodes/retrieval");
   EXPECT_EQ(classes["per_class"].size(), 3u);
   EXPECT_LE(pairs["image_to_text"]["recall_at_1"], pairs["image_to_text"]["recall_at_5"]);
@@ -268,7 +268,7 @@ TEST_F(HostedTowers, TextsOfOneLengthOrOfTheLongestAreGiven) {
       "train.epochs=1 model.towers.tokenizer.padding=longest "
       "model.towers.tokenizer.context_length=200",
       "shorter");
-  EXPECT_THAT(shorter.err, HasSubstr("it got int64 tokens of the shape"));
+  EXPECT_THAT(shorter.err, HasSubstr("it got int64 tokens of shape"));
 }
 
 // What is refused.
@@ -296,10 +296,10 @@ TEST_F(HostedTowers, TokenizerThatTheNetworkWasNotMadeForIsRefused) {
   const std::string more = refusal(net({.tokens = 49408}));
   EXPECT_THAT(more, HasSubstr("embeddings of 49408 tokens, but the tokenizer without merges"));
   EXPECT_THAT(more, HasSubstr("name the merges"));
-  EXPECT_THAT(refusal(net(), "model.towers.tokenizer.context_length=20"),
-              AllOf(HasSubstr("[/model/towers/text]"),
-                    HasSubstr("it got int64 tokens of the shape (1, 20)"),
-                    HasSubstr("context_length, padding and merges must match the network")));
+  EXPECT_THAT(
+      refusal(net(), "model.towers.tokenizer.context_length=20"),
+      AllOf(HasSubstr("[/model/towers/text]"), HasSubstr("it got int64 tokens of shape (1, 20)"),
+            HasSubstr("context_length, padding and merges must match the network")));
 }
 
 TEST_F(HostedTowers, WhatTheNetworkLacksIsNamed) {
@@ -312,8 +312,8 @@ TEST_F(HostedTowers, WhatTheNetworkLacksIsNamed) {
   EXPECT_THAT(scale("None"), HasSubstr("has no parameter 'logit_scale'"));
   EXPECT_THAT(scale("2.6592"), HasSubstr("'logit_scale' of the network (Clip) is of type float"));
   EXPECT_THAT(scale("torch.tensor(2.6592)"), HasSubstr("is a tensor that is not a parameter"));
-  EXPECT_THAT(scale("nn.Parameter(torch.ones(3))"), HasSubstr("is a parameter of the shape (3,)"));
-  EXPECT_THAT(scale("nn.Parameter(torch.tensor(float('nan')))"), HasSubstr("begins with nan"));
+  EXPECT_THAT(scale("nn.Parameter(torch.ones(3))"), HasSubstr("is a parameter of shape (3,)"));
+  EXPECT_THAT(scale("nn.Parameter(torch.tensor(float('nan')))"), HasSubstr("starts at nan"));
   EXPECT_THAT(scale("nn.Parameter(torch.tensor(14.3))"), HasSubstr("starts at 14.3"));
 }
 

@@ -341,7 +341,7 @@ TEST_F(Sweep, WhatTrialsShareIsComputedOnce) {
     for (const json& node : summary["nodes"])
       trained += node["id"] == "train" && !node.contains("reused_from");
     made +=
-        file_text(folder_ / "s" / trial / "log.txt").find("making 12 images") != std::string::npos;
+        file_text(folder_ / "s" / trial / "log.txt").find("creating 12 images") != std::string::npos;
   }
   EXPECT_EQ(trained, 1);
   EXPECT_EQ(made, 1);
