@@ -302,11 +302,13 @@ TEST_F(Ranks, ACertificateHoldsBatchNormToOne) {
   }
 }
 
-TEST_F(Ranks, AreForACpu) {
-  const Ended ended = train("gpus", 2, "device=cuda");
+TEST_F(Ranks, DoNotWaitForAGpu) {
+  const Ended ended = train("waits", 2, "device.select=auto device.wait_for_gpu=true");
   EXPECT_EQ(ended.exit, 78);
-  EXPECT_THAT(ended.err, HasSubstr("device.count is 2, but device.select is cuda"));
-  EXPECT_EQ(train("none", 0).exit, 78);
+  EXPECT_THAT(ended.err, HasSubstr("device.wait_for_gpu waits for a single GPU, but device.count "
+                                   "is 2"));
+  EXPECT_THAT(ended.err, HasSubstr("set device.wait_for_gpu: false, or device.count: 1"));
+  EXPECT_FALSE(fs::exists(folder_ / "waits"));
 }
 
 TEST_F(Ranks, ACertificateHoldsThemToOne) {
