@@ -311,6 +311,8 @@ TEST_F(Ranks, DoNotWaitForAGpu) {
   EXPECT_FALSE(fs::exists(folder_ / "waits"));
 }
 
+TEST_F(Ranks, AreAtLeastOne) { EXPECT_EQ(train("none", 0).exit, 78); }
+
 TEST_F(Ranks, ACertificateHoldsThemToOne) {
   const Ended ended = retort(
       "certify quickstart data.root=photos data.make=null data.image_size=16 "
