@@ -119,7 +119,7 @@ EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
   } catch (const std::invalid_argument& error) {
     throw StageError(ErrorCode::kDamagedWeights, "the checkpoint '" + found->folder.string() +
                                                      "' is not from this training: " + error.what())
-        .with_help("use a checkpoint that this version trained");
+        .with_help("use a checkpoint that was trained with this version");
   } catch (const std::runtime_error& error) {
     throw StageError(ErrorCode::kDamagedWeights,
                      "the checkpoint '" + found->folder.string() +

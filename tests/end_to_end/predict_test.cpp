@@ -278,7 +278,7 @@ TEST_F(Trained, ImagesInOtherFormatsAreCountedByAll) {
     const Ended ended = retort(verb + options, folder_.path());
     EXPECT_EQ(ended.exit, 65) << verb;
     EXPECT_THAT(ended.err,
-                HasSubstr("error[E0609]: 'photos' holds 4 images " + counts + " [/data/root]"))
+                HasSubstr("error[E0609]: 'photos' contains 4 images " + counts + " [/data/root]"))
         << verb;
   }
   EXPECT_FALSE(fs::exists(folder_ / "other"));
