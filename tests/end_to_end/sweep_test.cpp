@@ -340,8 +340,8 @@ TEST_F(Sweep, WhatTrialsShareIsComputedOnce) {
     const json summary = json::parse(file_text(folder_ / "s" / trial / "summary.json"));
     for (const json& node : summary["nodes"])
       trained += node["id"] == "train" && !node.contains("reused_from");
-    made +=
-        file_text(folder_ / "s" / trial / "log.txt").find("creating 12 images") != std::string::npos;
+    made += file_text(folder_ / "s" / trial / "log.txt").find("creating 12 images") !=
+            std::string::npos;
   }
   EXPECT_EQ(trained, 1);
   EXPECT_EQ(made, 1);

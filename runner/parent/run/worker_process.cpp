@@ -368,6 +368,7 @@ bool WorkerSet::wait(int milliseconds) {
   const int ready = poll(watched.data(), watched.size(), milliseconds);
   if (ready < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "poll");
   if (ready <= 0) return ready < 0;
+  if (watched.front().revents) read_signals();  // they came before the end of a worker
   WorkerProcess::Watched own;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     std::copy_n(watched.begin() + 1 + static_cast<std::ptrdiff_t>(i * own.size()), own.size(),
@@ -376,7 +377,6 @@ bool WorkerSet::wait(int milliseconds) {
     workers_[i]->serve(own, news);
     take(*workers_[i], std::move(news));
   }
-  if (watched.front().revents) read_signals();
   return true;
 }
 
