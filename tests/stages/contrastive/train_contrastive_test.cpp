@@ -109,7 +109,7 @@ TEST(Contrastive, AccumulationSaysThatItIsAnotherLoss) {
   training.options["loss"] = {{"negatives", "micro_batch"}};
   training.run();
   EXPECT_THAT(training.context.said,
-              testing::Contains(HasSubstr("each image is compared with 3 others")));
+              testing::Contains(HasSubstr("each image is compared only with the 3 others")));
 }
 
 /// Parts of another size would compare other pairs: no way of computing the same.
