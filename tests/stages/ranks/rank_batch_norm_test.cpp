@@ -5,6 +5,8 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -180,6 +182,35 @@ TEST(RankBatchNorm, NeedsNoWeightsAndNoRunningStatistics) {
       EXPECT_LT(distance(y, expected), tolerance_of(layer.maps));
     });
   });
+}
+
+TEST(RankBatchNorm, HasGradientsWithoutABias) {
+  const LayerOnMaps layer({6, 3, 2}, torch::kDouble);
+  for (const bool has_weight : {true, false}) {
+    const auto gradients = [&](const at::Tensor& maps, const at::Tensor& slopes,
+                               const Normalize& normalize, const RankStatisticsPtr& statistics) {
+      const at::Tensor x = maps.clone().requires_grad_();
+      const at::Tensor weight = layer.weight.detach().clone().requires_grad_();
+      normalize(x, {has_weight ? weight : at::Tensor(), {}, {}, {}}, statistics).backward(slopes);
+      return std::pair(x.grad(), has_weight ? weight.grad() : at::zeros({3}, at::kDouble));
+    };
+    const auto expected = gradients(layer.maps, layer.slopes, by_torch, {});
+    std::vector<at::Tensor> dx(2), d_weight(2);
+    run_as_ranks(2, [&](const runner::RankOfRun& own) {
+      const auto share = [&](const at::Tensor& all) {
+        return all.slice(0, own.rank * 3, own.rank * 3 + 3);
+      };
+      const auto statistics = c10::make_intrusive<RankStatistics>(own, true, 6);
+      const auto rank = static_cast<std::size_t>(own.rank);
+      dynamic_cast<RankGroup&>(*own.peers).together([&] {
+        std::tie(dx[rank], d_weight[rank]) =
+            gradients(share(layer.maps), share(layer.slopes), any_maps, statistics);
+      });
+    });
+    EXPECT_LT(distance(torch::cat(dx), expected.first), 100 * tolerance_of(layer.maps));
+    if (!has_weight) continue;
+    EXPECT_LT(distance(d_weight[0] + d_weight[1], expected.second), 100 * tolerance_of(layer.maps));
+  }
 }
 
 TEST(RankBatchNorm, TakesOverTorchsInAScope) {
