@@ -70,16 +70,17 @@ std::int64_t NetworkLayers::layer_of(const std::string& parameter) const {
 
 std::vector<ParameterGroup> groups_of_training(torch::nn::Module& network,
                                                const TrainerOptions& options) {
+  std::vector<ParameterGroup> groups =
+      divide_parameters(network, options.optimizer, options.parameter_groups);
+  if (!options.layer_decay) return groups;
   const NetworkLayers layers(network);
-  if (options.layer_decay && layers.count() == 1) {
+  if (layers.count() == 1) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
                              "layer_decay needs a network with blocks, but this one has none")
         .at("/layer_decay")
         .with_help("set layer_decay: null, or learning rates in parameter_groups");
   }
-  std::vector<ParameterGroup> groups =
-      divide_parameters(network, options.optimizer, options.parameter_groups);
-  if (!options.layer_decay || *options.layer_decay == 1) return groups;
+  if (*options.layer_decay == 1) return groups;
   std::vector<ParameterGroup> result;
   for (const ParameterGroup& group : groups) {
     for (ParameterGroup& part : divided(group, layers, *options.layer_decay))
