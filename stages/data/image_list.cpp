@@ -101,7 +101,7 @@ class FolderLister {
           Diagnostic{ErrorCode::kTooFewSamples,
                      {},
                      "",
-                     quoted(list_.root.string()) + " has no folder 'test'" + beside(),
+                     quoted(list_.root.string()) + " has no folder 'test'" + neighbours(),
                      "add a folder 'test' with one folder per class, or leave out the evaluation: "
                      "~evaluate"};
     }
@@ -121,7 +121,7 @@ class FolderLister {
   }
 
   /// Returns " next to 'train' and 'val'".
-  std::string beside() const {
+  std::string neighbours() const {
     std::vector<std::string> names;
     for (const auto& [part, folder] : part_folders_) names.push_back(quoted(folder));
     return " next to " + runner::join(names, " and ");
