@@ -9,6 +9,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "stages/contrastive/tile_products.h"
 #include "stages/contrastive/tiles.h"
 #include "stages/model/linear_layer.h"
 #include "stages/numerics/precision_map.h"
@@ -23,26 +24,6 @@ constexpr std::int64_t kEmbeddings = 4;  // images, texts, and their gradients
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
 using MaybeTensor = std::optional<at::Tensor>;
-
-/// Computes the products of one tile at a time, reusing the memory of the previous tile.
-class TileProducts {
- public:
-  TileProducts(const at::Tensor& images, const at::Tensor& texts, std::int64_t tile)
-      : images_(images), texts_(texts), side_(std::min(tile, images.size(0))) {}
-
-  TileTensor at(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
-    if (!buffer_.defined()) buffer_ = at::empty({side_ * side_}, images_.options());
-    at::Tensor products = buffer_.narrow(0, 0, rows * columns).view({rows, columns});
-    // Autocast does not affect operations that write to a given tensor.
-    at::mm_out(products, images_.narrow(0, row, rows), texts_.narrow(0, column, columns).t());
-    return {products, row, column};
-  }
-
- private:
-  const at::Tensor &images_, &texts_;
-  const std::int64_t side_;
-  at::Tensor buffer_;
-};
 
 /// Keeps only one tile in memory of everything that grows with the square of the number of pairs.
 /// With a single tile, PairWork::kOperators saves its similarities for the gradient.
@@ -59,7 +40,7 @@ class TiledLoss : public torch::autograd::Function<TiledLoss> {
     TileProducts products(images, texts, tile);
     at::Tensor similarities;
     for_each_tile(count, count, tile, [&](auto row, auto rows, auto column, auto columns) {
-      const TileTensor here = products.at(row, rows, column, columns);
+      const TileTensor here{products.at(row, rows, column, columns), row, column};
       add_pair_sums(work, here, factor, right, sums);
       if (work == PairWork::kOperators && count <= tile) similarities = here.products;
     });
@@ -86,9 +67,9 @@ class TiledLoss : public torch::autograd::Function<TiledLoss> {
     const at::Tensor by_images = at::zeros_like(images), by_texts = at::zeros_like(texts);
     TileProducts products(images, texts, tile);
     for_each_tile(count, count, tile, [&](auto row, auto rows, auto column, auto columns) {
-      const TileTensor here = saved[7].defined()
-                                  ? TileTensor{saved[7], row, column, /*has_factor=*/true}
-                                  : products.at(row, rows, column, columns);
+      const TileTensor here =
+          saved[7].defined() ? TileTensor{saved[7], row, column, /*has_factor=*/true}
+                             : TileTensor{products.at(row, rows, column, columns), row, column};
       const at::Tensor by_products = pair_gradient(work, here, factor, right, gradient);
       by_images.narrow(0, row, rows).addmm_(by_products, texts.narrow(0, column, columns));
       by_texts.narrow(0, column, columns).addmm_(by_products.t(), images.narrow(0, row, rows));

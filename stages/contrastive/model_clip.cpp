@@ -180,6 +180,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_clip(runner::ConfigReader&
   reader.read("projection_dim", *image.projection_dim);
   reader.read("logit_scale", config.logit_scale);
   reader.read("maximum_logit_scale", config.maximum_logit_scale);
+  reader.read("logit_bias", config.logit_bias);
   config.has_class_head =
       runner::choice<bool>(reader, "class_head", {{"none", false}, {"linear", true}});
   runner::read_or_auto(reader, "num_classes", config.num_classes);

@@ -13,6 +13,7 @@
 #include "stages/artifact/model.h"
 #include "stages/contrastive/caption_rows.h"
 #include "stages/contrastive/contrastive_loss.h"
+#include "stages/contrastive/sigmoid_loss.h"
 #include "stages/text/class_text.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/train/class_weights.h"
@@ -30,6 +31,7 @@ enum class RightCaptions { kOwn, kEqual, kOfClass };
 struct ContrastiveOptions {
   double contrastive_weight = 1, class_weight = 1;
   RightCaptions right = RightCaptions::kOwn;
+  bool is_sigmoid = false;         ///< each image and caption is classified on its own
   bool asks_for_accuracy = false;  ///< the class head's accuracy decides which epoch is best
   bool asks_for_classes = false;   ///< validation measures zero-shot accuracy
   std::int64_t frozen_epochs = 0;
@@ -50,8 +52,9 @@ struct Classes {
   at::Tensor weights = {};       ///< (count), in training; undefined: all weights are 1
 };
 
-/// Symmetric InfoNCE of the pairs of a batch (contrastive_loss.h), plus the cross-entropy of the
-/// class head if the model has one. A unit is an image with its caption.
+/// Symmetric InfoNCE (contrastive_loss.h) or the sigmoid loss (sigmoid_loss.h) of the pairs of a
+/// batch, plus the cross-entropy of the class head if the model has one. A unit is an image with
+/// its caption.
 class ContrastiveStep final : public TrainingStep {
  public:
   ContrastiveStep(const Model& model, const ContrastiveOptions& options, CaptionRows of_training,
@@ -221,14 +224,25 @@ class ContrastiveStep final : public TrainingStep {
     return {};
   }
 
+  static at::Tensor logit_bias_of(const NamedTensors& encoded) {
+    if (encoded.contains("logit_bias")) return encoded.at("logit_bias");
+    throw StageError(ErrorCode::kOptionConflict,
+                     "loss.function: sigmoid adds a bias to similarities, but the model has none")
+        .at("/loss/function")
+        .with_help("set model.logit_bias: -10, or loss.function: softmax");
+  }
+
   at::Tensor contrastive_sum(const NamedTensors& encoded, const Batch& part) const {
     const at::Tensor scale = encoded.at("logit_scale");
     const std::int64_t texts = encoded.at("text_embeddings").size(0);
     const std::int64_t tile = contrastive_tile(encoded.at("image_embeddings"));
     return sum_over_groups(encoded, part, [&](const Compared& pairs) {
-      return contrastive_loss(pairs.images, pairs.texts, scale, right_of(pairs, part, texts),
-                              tile) *
-             static_cast<double>(pairs.end - pairs.begin);
+      const PairGroups right = right_of(pairs, part, texts);
+      const at::Tensor mean =
+          options_.is_sigmoid
+              ? sigmoid_loss(pairs.images, pairs.texts, scale, logit_bias_of(encoded), right, tile)
+              : contrastive_loss(pairs.images, pairs.texts, scale, right, tile);
+      return mean * static_cast<double>(pairs.end - pairs.begin);
     });
   }
 
@@ -258,6 +272,8 @@ ContrastiveOptions read_contrastive_options(runner::ConfigReader& reader) {
                                                 {{"diagonal", RightCaptions::kOwn},
                                                  {"same_caption", RightCaptions::kEqual},
                                                  {"same_class", RightCaptions::kOfClass}});
+  options.is_sigmoid =
+      runner::choice<bool>(loss, "function", {{"softmax", false}, {"sigmoid", true}});
   const bool compares_parts =
       runner::choice<bool>(loss, "negatives", {{"batch", false}, {"micro_batch", true}});
   loss.read("balance_classes", options.balances_classes);
@@ -377,7 +393,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_contrastive(runner::Config
       .scores = {"accuracy", "zero_shot_accuracy", "recall_at_1"},
       .parts = {{"image", {"vision_model", "visual_projection"}},
                 {"text", {"text_model", "text_projection"}},
-                {"logit_scale", {"logit_scale"}},
+                {"logit_scale", {"logit_scale", "logit_bias"}},
                 {"class_head", {"class_head"}}},
       .trained_first = {options.frozen_epochs, "class_head"}};
   if (options.balances_samples) kind.draw = draw_balanced;

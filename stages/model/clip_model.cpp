@@ -47,7 +47,8 @@ ClipOptions Clip::fit(const DatasetDescription& data) const {
   ClipOptions options{.image = config_.image.tower,
                       .text = config_.text,
                       .projection_dim = *config_.image.projection_dim,
-                      .class_count = 0};
+                      .class_count = 0,
+                      .has_logit_bias = config_.logit_bias.has_value()};
   options.image.image_size = fitting_image_size(data, config_.image.image_size,
                                                 config_.image.tower.patch_size, config_.pointer);
   if (config_.has_class_head)
@@ -95,6 +96,10 @@ void Clip::fill(ClipNetwork& network, std::uint64_t seed) const {
   const InitializerOptions of_images =
       initializer_of(image.tower.block, image.tower.num_hidden_layers);
   initialize(network, of_images, seed, is_class_head);
+  if (config_.logit_bias) {
+    const torch::NoGradGuard no_graph;
+    at::Tensor(network.logit_bias()).fill_(*config_.logit_bias);
+  }
   if (!saved_) {
     const std::uint64_t base_seed = config_.lora ? config_.base_seed : seed;
     initialize(network, of_images, base_seed, is_of_images);
@@ -123,7 +128,9 @@ void Clip::check_weights() const {
   if (!saved_) return;
   ClipOptions options{.image = config_.image.tower,
                       .text = config_.text,
-                      .projection_dim = *config_.image.projection_dim};
+                      .projection_dim = *config_.image.projection_dim,
+                      .class_count = 0,
+                      .has_logit_bias = config_.logit_bias.has_value()};
   options.image.image_size =
       options.image.patch_size;  // any size works: the position embeddings are resized
   ClipNetwork network(options, at::TensorOptions(at::kFloat).device(at::kMeta));
@@ -170,6 +177,7 @@ NamedTensors Clip::forward(torch::nn::Module& network, const NamedTensors& input
   if (inputs.contains("tokens"))
     outputs.set("text_embeddings", clip.embed_texts(inputs.at("tokens")));
   outputs.set("logit_scale", clip.logit_scale());
+  if (config_.logit_bias) outputs.set("logit_bias", clip.logit_bias());
   return outputs;
 }
 

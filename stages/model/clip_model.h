@@ -25,7 +25,8 @@ struct ClipConfig {
   std::optional<std::int64_t> num_classes;  ///< nullopt: the number of the data's classes
   double logit_scale = 0;                   ///< initial value if the weights are random
   std::optional<double> maximum_logit_scale;
-  bool cuts_texts = false;  ///< truncate texts longer than the context; false: refuse them
+  std::optional<double> logit_bias;  ///< initial value if the weights have none; nullopt: no bias
+  bool cuts_texts = false;           ///< truncate texts longer than the context; false: refuse them
   std::optional<ClipAdapterConfig> lora;  ///< nullopt: train all weights
   std::uint64_t base_seed = 0;            ///< for random weights below adapters
 };

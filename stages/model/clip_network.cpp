@@ -88,6 +88,8 @@ ClipNetwork::ClipNetwork(const ClipOptions& clip, const at::TensorOptions& optio
                           bool with_bias) {
     return register_module(name, std::make_shared<Linear>(inputs, outputs, with_bias, options));
   };
+  if (clip.has_logit_bias)
+    logit_bias_ = register_parameter("logit_bias", torch::empty({}, options));
   image_projection_ =
       linear("visual_projection", clip.image.block.hidden_size, clip.projection_dim, false);
   text_projection_ =

@@ -85,12 +85,14 @@ struct ClipOptions {
   TextTowerOptions text;
   std::int64_t projection_dim = 0;  ///< width of the common space
   std::int64_t class_count = 0;     ///< outputs of the class head; 0: no class head
+  bool has_logit_bias = false;
 };
 
 /// CLIP (Radford et al. 2021, arXiv:2103.00020): two towers with projections into a common space,
 /// and the logarithm of the factor by which similarities in that space are scaled. Children by HF's
 /// names: vision_model, text_model, visual_projection, text_projection and the parameter
-/// logit_scale. A class_head, a linear layer over the normalised image embedding, is optional.
+/// logit_scale. Two parts are optional: a class_head, which is a linear layer over the normalized
+/// image embedding, and the parameter logit_bias, which the sigmoid loss adds to similarities.
 class ClipNetwork : public PrecisionModule {
  public:
   explicit ClipNetwork(const ClipOptions& clip, const at::TensorOptions& options = {});
@@ -116,12 +118,15 @@ class ClipNetwork : public PrecisionModule {
   }
   at::Tensor& logit_scale() { return logit_scale_; }
   const at::Tensor& logit_scale() const { return logit_scale_; }
+  at::Tensor& logit_bias() { return logit_bias_; }
+  const at::Tensor& logit_bias() const { return logit_bias_; }
 
   std::vector<std::string> notes;  ///< where its weights come from
 
  private:
   const ClipOptions options_;
   at::Tensor logit_scale_;  // a scalar
+  at::Tensor logit_bias_;   // a scalar; undefined if there is none
   std::shared_ptr<VisionTower> images_;
   std::shared_ptr<TextTower> texts_;
   std::shared_ptr<Linear> image_projection_, text_projection_,

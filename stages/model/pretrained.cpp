@@ -47,7 +47,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-constexpr std::string_view kHead = "head.", kClassHead = "class_head.";
+constexpr std::string_view kHead = "head.", kClassHead = "class_head.", kLogitBias = "logit_bias";
 constexpr std::string_view kPositions = "vision_model.embeddings.position_embedding.weight";
 constexpr std::string_view kProjection = "visual_projection.",
                            kProjectionBias = "visual_projection.bias",
@@ -267,6 +267,10 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
       if (!is_taken) report_.random.push_back(item.key());
       continue;
     }
+    if (item.key() == kLogitBias) {
+      take_logit_bias(item.value(), source);
+      continue;
+    }
     has_projection |= item.key().starts_with(kProjection);
     has_texts |= item.key().starts_with(kTextTower);
     const bool is_timms_alone = item.key() == kProjectionBias && *layout != WeightLayout::kTimmClip;
@@ -313,6 +317,14 @@ bool PretrainedPlaces::take_class_head(const std::string& ours, const at::Tensor
   places_.push_back({.weight = weight, .theirs = theirs, .end = weight.numel()});
   ++report_.taken;
   return true;
+}
+
+/// A model without this bias has the value that its options set.
+void PretrainedPlaces::take_logit_bias(const at::Tensor& weight, Source& source) {
+  const std::string theirs(kLogitBias);
+  if (!source.take_of_shape(theirs, weight.sizes())) return;
+  places_.push_back({.weight = weight, .theirs = theirs, .end = weight.numel()});
+  ++report_.taken;
 }
 
 WeightSink PretrainedPlaces::sink() {

@@ -85,6 +85,7 @@ class PretrainedPlaces {
   struct Place;
   void take(const WeightPiece& piece);
   bool take_class_head(const std::string& ours, const at::Tensor& weight, Source& source);
+  void take_logit_bias(const at::Tensor& weight, Source& source);
 
   PretrainedReport report_;
   PositionResize resize_;

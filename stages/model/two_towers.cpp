@@ -22,6 +22,7 @@ constexpr double kLargestLogitScale = 10;  // the limit of model.clip's option l
 Json with_towers(Json request, const TowerOptions& options) {
   request["towers"] = {
       {"image", options.image}, {"text", options.text}, {"logit_scale", options.logit_scale}};
+  if (options.logit_bias) request["towers"]["logit_bias"] = *options.logit_bias;
   return request;
 }
 
@@ -45,6 +46,7 @@ TowerOptions read_tower_options(runner::ConfigReader& reader) {
   reader.read("image", options.image);
   reader.read("text", options.text);
   reader.read("logit_scale", options.logit_scale);
+  reader.read("logit_bias", options.logit_bias);
   reader.read("maximum_logit_scale", options.maximum_logit_scale);
   runner::ConfigReader& tokenizer = reader.section("tokenizer");
   std::optional<std::string> merges, vocabulary;
@@ -77,20 +79,31 @@ TwoTowers::TwoTowers(const Json& request, bool draws, Json description, TowerOpt
   };
   need_method("image", options_.image, "image");
   need_method("text", options_.text, "tokens");
-  if (!found.contains("logit_scale")) {
-    const std::string instead = found.value("instead", "");
-    throw refusal_of_towers(options_, "logit_scale",
-                            instead.empty()
-                                ? network + " has no parameter '" + options_.logit_scale + "'"
-                                : "'" + options_.logit_scale + "' of " + network + " is " + instead)
-        .with_help(
-            "create it in the constructor, as the logarithm of the factor that scales "
-            "similarities: "
-            "self.logit_scale = nn.Parameter(torch.tensor(2.6592)); "
-            "train.learning_rate_factors.logit_scale=0 keeps it constant");
+  logit_scale_ = parameter("logit_scale", options_.logit_scale,
+                           "create it in the constructor, as the logarithm of the factor that "
+                           "scales similarities: "
+                           "self.logit_scale = nn.Parameter(torch.tensor(2.6592)); "
+                           "train.learning_rate_factors.logit_scale=0 keeps it constant");
+  if (options_.logit_bias) {
+    logit_bias_ = parameter("logit_bias", *options_.logit_bias,
+                            "create it in the constructor, as the number that the sigmoid loss "
+                            "adds to similarities: "
+                            "self.logit_bias = nn.Parameter(torch.tensor(-10.0))");
   }
-  logit_scale_ = named_parameters()[found.at("logit_scale").get<std::string>()];
   check_scale();
+}
+
+/// Throws an error with `advice` if the network's attribute is not a parameter of one number.
+at::Tensor TwoTowers::parameter(const std::string& option, const std::string& name,
+                                const std::string& advice) const {
+  const Json& found = towers().at(option);
+  if (found.contains("name")) return named_parameters()[found.at("name").get<std::string>()];
+  const std::string network = "the network (" + towers().value("network", "") + ")";
+  const std::string instead = found.value("instead", "");
+  throw refusal_of_towers(options_, option,
+                          instead.empty() ? network + " has no parameter '" + name + "'"
+                                          : "'" + name + "' of " + network + " is " + instead)
+      .with_help(advice);
 }
 
 void TwoTowers::check_scale() const {
@@ -142,6 +155,7 @@ NamedTensors TwoTowers::embed(const NamedTensors& inputs) {
   if (inputs.contains("tokens"))
     outputs.set("text_embeddings", embedded("text", inputs.at("tokens")));
   outputs.set("logit_scale", logit_scale_.reshape({}));
+  if (logit_bias_.defined()) outputs.set("logit_bias", logit_bias_.reshape({}));
   return outputs;
 }
 

@@ -20,8 +20,9 @@ namespace stages {
 
 /// The options in the section `towers` of model.python.
 struct TowerOptions {
-  std::string pointer;                   ///< place in the recipe, "/model/towers"
-  std::string image, text, logit_scale;  ///< two methods and a parameter, by their names in Python
+  std::string pointer;                    ///< place in the recipe, "/model/towers"
+  std::string image, text, logit_scale;   ///< two methods and a parameter, by their names in Python
+  std::optional<std::string> logit_bias;  ///< a parameter; nullopt: none
   std::optional<double> maximum_logit_scale;
   TokenizerOptions tokenizer;
   CaptionContext context;
@@ -39,8 +40,9 @@ class TwoTowers : public HostedNetwork {
             TowerOptions options);
 
   /// Implements Model::forward() for an ImageTextModel: returns the embeddings of the images or
-  /// tokens in `inputs`, each of length 1, and the logit scale. Throws runner::StageError if an
-  /// embedding has an unexpected shape or type, or if the towers' widths differ.
+  /// tokens in `inputs`, each of length 1, the logit scale, and the logit bias if there is one.
+  /// Throws runner::StageError if an embedding has an unexpected shape or type, or if the towers'
+  /// widths differ.
   NamedTensors embed(const NamedTensors& inputs);
   const at::Tensor& logit_scale() const { return logit_scale_; }
   /// True once both towers have run.
@@ -48,10 +50,13 @@ class TwoTowers : public HostedNetwork {
 
  private:
   at::Tensor embedded(const std::string& tower, const at::Tensor& input);
+  at::Tensor parameter(const std::string& option, const std::string& name,
+                       const std::string& advice) const;
   void check_scale() const;
 
   const TowerOptions options_;
   at::Tensor logit_scale_;
+  at::Tensor logit_bias_;                       // undefined if there is none
   std::map<std::string, std::int64_t> widths_;  // of the embeddings, by tower
 };
 

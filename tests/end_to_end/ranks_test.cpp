@@ -103,19 +103,23 @@ evaluate: {kind: evaluate.zero_shot}
 
 TEST_F(Ranks, PairsAreComparedWithAllOfTheBatch) {
   folder_.write("pairs.yaml", kPairs);
-  std::vector<double> one;
-  for (const int ranks : {1, 2, 3}) {
-    for (const std::string more : {"", " memory.micro_batch=2 memory.two_pass=on"}) {
-      const std::string name = "pairs-" + std::to_string(ranks) + (more.empty() ? "" : "-cut");
-      const Ended ended =
-          retort("run pairs.yaml run.dir=" + name + " device.count=" + std::to_string(ranks) + more,
-                 folder_.path());
-      ASSERT_EQ(ended.exit, 0) << ended.err;
-      const auto losses = values(name, "train/loss");
-      if (one.empty()) one = losses;
-      ASSERT_EQ(losses.size(), one.size());
-      for (std::size_t i = 0; i < one.size(); ++i)
-        EXPECT_NEAR(losses[i], one[i], kReordered * std::abs(one[i])) << name << " " << i;
+  for (const std::string loss : {"softmax", "sigmoid model.logit_bias=-10"}) {
+    std::vector<double> one;
+    for (const int ranks : {1, 2, 3}) {
+      for (const std::string more : {"", " memory.micro_batch=2 memory.two_pass=on"}) {
+        const std::string name =
+            "pairs-" + loss.substr(0, 7) + std::to_string(ranks) + (more.empty() ? "" : "-cut");
+        const Ended ended =
+            retort("run pairs.yaml run.dir=" + name + " device.count=" + std::to_string(ranks) +
+                       more + " train.loss.function=" + loss,
+                   folder_.path());
+        ASSERT_EQ(ended.exit, 0) << ended.err;
+        const auto losses = values(name, "train/loss");
+        if (one.empty()) one = losses;
+        ASSERT_EQ(losses.size(), one.size());
+        for (std::size_t i = 0; i < one.size(); ++i)
+          EXPECT_NEAR(losses[i], one[i], kReordered * std::abs(one[i])) << name << " " << i;
+      }
     }
   }
 }

@@ -291,24 +291,29 @@ class Made:
         self.weights = list(network.parameters())
 
     def find_towers(self, torch, wanted):
-        """Finds the functions that embed images and texts, and the logarithm of the scale. Returns whether "image" and "text"
-        exist, and the parameter's name as "logit_scale" or what it is "instead"."""
+        """Finds the functions that embed images and texts, and the wanted scalar parameters. Returns whether "image" and "text"
+        exist, and for "logit_scale" and "logit_bias" what find_scalar() returns."""
         found = {"network": type(self.network).__name__}
         for tower in ("image", "text"):
             method = attribute(self.network, wanted[tower])
             found[tower] = callable(method)
             self.towers[tower] = method
-        scale = attribute(self.network, wanted["logit_scale"])
         names = {id(tensor): name for name, tensor in self.network.named_parameters()}
-        if id(scale) in names and scale.numel() == 1:
-            found["logit_scale"] = names[id(scale)]
-        elif id(scale) in names:
-            found["instead"] = f"a parameter of shape {tuple(scale.shape)}"
-        elif isinstance(scale, torch.Tensor):
-            found["instead"] = "a tensor that is not a parameter"
-        elif scale is not None:
-            found["instead"] = f"of type {type(scale).__name__}"
+        for scalar in ("logit_scale", "logit_bias"):
+            if scalar in wanted:
+                found[scalar] = self.find_scalar(torch, wanted[scalar], names)
         return found
+
+    def find_scalar(self, torch, path, names):
+        """Returns the "name" of a parameter of one number, or what the attribute is "instead"; {} if there is none."""
+        value = attribute(self.network, path)
+        if id(value) in names and value.numel() == 1:
+            return {"name": names[id(value)]}
+        if id(value) in names:
+            return {"instead": f"a parameter of shape {tuple(value.shape)}"}
+        if isinstance(value, torch.Tensor):
+            return {"instead": "a tensor that is not a parameter"}
+        return {} if value is None else {"instead": f"of type {type(value).__name__}"}
 
     def embeddings(self, torch, tower, inputs):
         """Returns {"image_embeddings": one row per image} or {"text_embeddings": …}."""

@@ -2,6 +2,8 @@
 #include <torch/types.h>
 
 #include "runner/shared/stage/stage.h"
+#include "stages/model/clip_network.h"
+#include "stages/model/pretrained.h"
 #include "stages/stages.h"
 #include "tests/support/captioned_images.h"
 #include "tests/support/model_of.h"
@@ -75,6 +77,24 @@ TEST(Clip, HasNoClassHeadWhereNoneIsWanted) {
   EXPECT_FALSE(network->named_parameters().contains("class_head.weight"));
   EXPECT_FALSE(
       model->forward(*network, {{"image", torch::zeros({1, 3, 8, 8})}}).contains("logits"));
+}
+
+TEST(Clip, BiasOfSimilaritiesIsAWeightWhereItIsWanted) {
+  const DatasetDescription data = CaptionedImages(3).describe();
+  EXPECT_FALSE(tiny_clip()->build(data, 1)->named_parameters().contains("logit_bias"));
+  const auto network = tiny_clip({{"logit_bias", -10}})->build(data, 1);
+  EXPECT_EQ(network->named_parameters()["logit_bias"].item<double>(), -10);
+}
+
+TEST(Clip, BiasIsReadFromWeightsThatHaveOne) {
+  const DatasetDescription data = CaptionedImages(3).describe();
+  const auto network = tiny_clip({{"logit_bias", -10}})->build(data, 1);
+  NamedTensors saved = exported(dynamic_cast<const ClipNetwork&>(*network));
+  EXPECT_TRUE(load_pretrained(*network, saved, PositionResize::kBicubic).fits());
+  EXPECT_EQ(network->named_parameters()["logit_bias"].item<double>(), -10);
+  saved.set("logit_bias", torch::tensor(-12.5f));
+  EXPECT_TRUE(load_pretrained(*network, saved, PositionResize::kBicubic).fits());
+  EXPECT_EQ(network->named_parameters()["logit_bias"].item<double>(), -12.5);
 }
 
 TEST(Clip, FilesOfTheTokenizerArePartOfItsFingerprint) {

@@ -69,6 +69,49 @@ TEST(Contrastive, TwoPassesGiveTheWholeBatchAndAccumulationDoesNot) {
   }
 }
 
+ContrastiveRun sigmoid_run(const Json& more_loss = Json::object()) {
+  ContrastiveRun training;
+  Json clip = Json::parse(kTinyClip);
+  clip["logit_scale"] = 2.3026;
+  clip["logit_bias"] = -10;
+  training.model = model_of(kModelClip, clip);
+  training.options["loss"] = {{"function", "sigmoid"}};
+  training.options["loss"].update(more_loss);
+  return training;
+}
+
+TEST(Contrastive, SigmoidLossLearnsWhichCaptionIsWhose) {
+  ContrastiveRun training = sigmoid_run({{"targets", "same_caption"}});
+  training.options.update(
+      Json::parse(R"({"epochs": 60, "batch_size": 12, "monitor": "zero_shot_accuracy"})"));
+  training.options["optimizer"] = Json::parse(R"({"kind": "adamw", "learning_rate": 0.01})");
+  const auto trained = training.run();
+  EXPECT_EQ(training.context.values("validation/zero_shot_accuracy").back(), 1);
+  EXPECT_NE(weights(*trained->network).at("logit_bias").item<float>(), -10);
+}
+
+TEST(Contrastive, SigmoidLossOfTheWholeBatchIsExactInTwoPasses) {
+  for (const char* targets : {"diagonal", "same_caption", "same_class"}) {
+    ContrastiveRun whole = sigmoid_run({{"targets", targets}}),
+                   cut = sigmoid_run({{"targets", targets}});
+    cut.policy->micro_batch = 3;
+    cut.policy->two_pass = true;
+    EXPECT_LT(difference(*cut.run(), *whole.run()), 1e-6) << targets;
+    const auto planning = cut.plan(/*certifies=*/true);
+    ASSERT_TRUE(planning->certified);
+    EXPECT_EQ(planning->certified->refused, "");
+    EXPECT_TRUE(planning->certified->holds()) << planning->certified->compared;
+    EXPECT_EQ(planning->certified->parameters.size(),
+              weights(*cut.model->outline(cut.train->describe())).size());
+  }
+}
+
+TEST(Contrastive, SigmoidLossOfAModelWithoutABiasIsRefused) {
+  ContrastiveRun training;
+  training.options["loss"] = {{"function", "sigmoid"}};
+  EXPECT_REFUSED(training.plan(), kOptionConflict, "/loss/function", "adds a bias");
+}
+
 TEST(Contrastive, DeclaredMicroBatchesGiveTheWholeBatchWhereTwoPassesAreOpen) {
   ContrastiveRun whole, declared;
   declared.options["batch_size"] = 4;

@@ -24,7 +24,8 @@ using testing::Each;
 
 /// What the played Python says of its towers, and what they return.
 struct Played {
-  Json towers = {{"network", "Net"}, {"image", true}, {"text", true}, {"logit_scale", "scale"}};
+  Json towers = {
+      {"network", "Net"}, {"image", true}, {"text", true}, {"logit_scale", {{"name", "scale"}}}};
   at::Tensor scale = torch::full({1}, 2.5), images = torch::ones({2, 4}),
              texts = torch::ones({3, 4});
 } played;
@@ -114,9 +115,24 @@ TEST_F(HostedTowerPair, WhatIsNotThereIsRefused) {
   EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/text",
                  "the network (Net) has no method 'encode_text'");
   played.towers["text"] = true;
-  played.towers.erase("logit_scale");
+  played.towers["logit_scale"] = Json::object();
   EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/logit_scale",
                  "has no parameter 'logit_scale'");
+}
+
+TEST_F(HostedTowerPair, BiasIsAnOutputWhereItIsNamed) {
+  EXPECT_FALSE(embedded(*model()).contains("logit_bias"));
+  played.towers["logit_bias"] = {{"name", "scale"}};
+  EXPECT_EQ(embedded(*model({{"logit_bias", "bias"}})).at("logit_bias").item<double>(), 2.5);
+}
+
+TEST_F(HostedTowerPair, BiasThatIsNoParameterIsRefused) {
+  played.towers["logit_bias"] = {{"instead", "of type float"}};
+  EXPECT_REFUSED(refusals_of([] {
+                   embedded(*model({{"logit_bias", "bias"}}));
+                 }),
+                 kOptionConflict, "/model/towers/logit_bias",
+                 "'bias' of the network (Net) is of type float");
 }
 
 TEST_F(HostedTowerPair, FactorThatIsNoLogarithmIsRefused) {
