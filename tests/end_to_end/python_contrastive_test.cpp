@@ -228,6 +228,16 @@ TEST_F(HostedTowers, FactorOfTheSimilaritiesIsTrainedWithinItsLimit) {
   EXPECT_NEAR(scale_of("fixed"), 2.6592, 1e-6);
 }
 
+TEST_F(HostedTowers, SigmoidLossTrainsItsBiasAndRefusesANetworkWithoutOne) {
+  trust(net({.parts = "        self.bias = nn.Parameter(torch.tensor(-10.0))\n"}));
+  const std::string sigmoid = "train.loss.function=sigmoid model.towers.logit_bias=";
+  const Ended run = train(sigmoid + "bias");
+  EXPECT_EQ(run.exit, 0) << run.err;
+  const Ended refused = train(sigmoid + "offset", "refused");
+  EXPECT_EQ(refused.exit, 78) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("has no parameter 'offset'"));
+}
+
 TEST_F(HostedTowers, TowerGetsItsLearningRateByTheNetworksNames) {
   trust(net());
   const Ended factor = train("train.learning_rate_factors.image=0");
