@@ -10,6 +10,7 @@
 #include "stages/retina/predict_ensemble.h"
 #include "stages/retina/retina.h"
 #include "stages/worker/check_data.h"
+#include "stages/worker/embed.h"
 #include "stages/worker/export.h"
 #include "stages/worker/memory_checks.h"
 #include "stages/worker/predict.h"
@@ -93,6 +94,7 @@ std::span<const RequestKind> all_requests() {
       RequestKind{"make_data", answer_make_data},
       RequestKind{"predict", answer_predict},
       RequestKind{"predict_ensemble", answer_predict_ensemble},
+      RequestKind{"embed", answer_embed},
       RequestKind{"versions", answer_versions},
   };
   return kRequests;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <thread>
 
 #include <torch/nn/module.h>
 #include <torch/types.h>
@@ -18,14 +17,12 @@
 #include "stages/evaluate/class_scores.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/text_classes.h"
-#include "stages/machine/device.h"
-#include "stages/machine/threads.h"
-#include "stages/machine/user_variables.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/plan/plan_forward.h"
 #include "stages/python/python_host.h"
 #include "stages/text/class_text.h"
 #include "stages/worker/feature_map_picture.h"
+#include "stages/worker/image_request.h"
 #include "stages/worker/network_of_run.h"
 #include "stages/worker/support_examples.h"
 
@@ -322,30 +319,12 @@ runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint
   return asked;
 }
 
-/// Returns the network that predicts: the model of the request or, if it names none, that of the
-/// run.
-runner::Result<std::shared_ptr<const Checkpoint>> asked_network(const Json& request,
-                                                                const runner::Graph& graph,
-                                                                const std::string& device,
-                                                                bool is_outline,
-                                                                const RequestContext& context) {
-  const runner::JsonFields<Json> fields(request, "the request");
-  const std::string node = fields.text("node");
-  if (request.contains("model"))
-    return network_of_model(graph, node, fields.text("model"), device, is_outline, context);
-  const runner::CheckpointSources trained =
-      runner::checkpoint_sources_from_json(fields.object("checkpoints"));
-  const auto network_of_run = is_outline ? outline_network_of_run : load_network_of_run;
-  return network_of_run(graph, node, trained, device, context);
-}
-
 }  // namespace
 
 runner::Result<Json> answer_predict(const Json& request, const RequestContext& context) {
   const auto fields = request_fields(
       request, {"graph", "node", "checkpoints", "model", "paths", "top", "batch_size",
                 "skip_corrupt", "flip", "plan_for", "support", "labels", "explain", "numbers"});
-  const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
   const std::int64_t top = fields.integer("top"), batch_size = fields.integer("batch_size");
   const bool skip = fields.flag("skip_corrupt");
   if (top < 1 || batch_size < 1) throw std::runtime_error("predict: nothing is requested");
@@ -354,42 +333,22 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
       std::ranges::find(kTestTimeFlips, flip_word, [](const auto& item) { return item.first; });
   if (flip == kTestTimeFlips.end()) throw std::runtime_error("predict: an unknown flip");
 
-  auto found = list_images(fields.texts("paths"));
-  if (!found) return found.errors();
-  const bool is_reported = !request.contains("plan_for");
-  if (const std::string not_taken = found->not_taken.text(); is_reported && !not_taken.empty())
-    context.say(not_taken);
-  if (const std::int64_t count = found->other_formats.count_other_images();
-      is_reported && count > 0) {
-    context.say(
-        std::to_string(count) +
-        (count == 1 ? " file has the name of an image" : " files have the names of images") +
-        " in an unsupported format: " + found->other_formats.other_images());
-  }
-  const std::string plan_for = request.contains("plan_for") ? fields.text("plan_for") : "";
-  const auto device = plan_for.empty() ? choose_device(graph.device, find_gpus())
-                                       : runner::Result<c10::Device>(c10::Device(c10::kCUDA, 0));
-  if (!device) return device.errors();
-  if (auto errors = refused_user_variables(use_threads(graph.threads), context.say);
-      !errors.empty())
-    return errors;
-  const auto checkpoint = asked_network(request, graph, device->str(), !plan_for.empty(), context);
-  if (!checkpoint) return checkpoint.errors();
-  if (!*checkpoint) return Json{{"needed", 0}};
-  ImageDatasetOptions transform = transform_of(**checkpoint);
-  transform.loader.workers =
-      std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
-  auto asked = asked_classes(request, **checkpoint, transform, context);
+  auto opened = open_image_request(request, context);
+  if (!opened) return opened.errors();
+  if (!opened->checkpoint) return Json{{"needed", 0}};
+  const Checkpoint& checkpoint = *opened->checkpoint;
+  auto asked = asked_classes(request, checkpoint, opened->transform, context);
   if (!asked) return asked.errors();
-  auto pictures = std::make_shared<const ImagesToPredict>(std::move(found->files), transform, skip);
-  if (!plan_for.empty())
-    return Json{{"needed", planned_bytes(**checkpoint, *pictures, *asked, batch_size, flip->second,
-                                         plan_for)}};
+  auto pictures =
+      std::make_shared<const ImagesToPredict>(std::move(opened->files), opened->transform, skip);
+  if (request.contains("plan_for"))
+    return Json{{"needed", planned_bytes(checkpoint, *pictures, *asked, batch_size, flip->second,
+                                         fields.text("plan_for"))}};
   const std::string explain = request.contains("explain") ? fields.text("explain") : "";
-  Json answer = Prediction(**checkpoint, std::move(pictures), *std::move(asked), top, flip->second,
+  Json answer = Prediction(checkpoint, std::move(pictures), *std::move(asked), top, flip->second,
                            explain, context)
-                    .run(batch_size, *device);
-  if (!(*checkpoint)->weights.empty()) answer["weights"] = (*checkpoint)->weights;
+                    .run(batch_size, opened->device);
+  if (!checkpoint.weights.empty()) answer["weights"] = checkpoint.weights;
   return answer;
 }
 

@@ -101,6 +101,7 @@ extern const Command kRunCommand;
 extern const Command kResumeCommand;
 extern const Command kEvaluateCommand;
 extern const Command kPredictCommand;
+extern const Command kEmbedCommand;
 extern const Command kExportCommand;
 extern const Command kAnalyzeCommand;
 extern const Command kCompareCommand;

@@ -65,12 +65,13 @@ Result<WeightsRequest> model_request(std::string_view name, const std::string& r
                                      const std::vector<std::string>& overrides, Sources& sources) {
   for (const std::string& word : overrides) {
     if (is_of_machine(word)) continue;
-    return Diagnostic{ErrorCode::kUsage,
-                      {},
-                      "",
-                      "'" + word + "' has no effect on a prediction",
-                      "a prediction accepts only the overrides device=… and threads=…, and there "
-                      "is no file of this name"};
+    return Diagnostic{
+        ErrorCode::kUsage,
+        {},
+        "",
+        "'" + word + "' has no effect on " + (name == "embed" ? "embeddings" : "a prediction"),
+        "only these overrides are possible here: device=… and threads=…; and there "
+        "is no file of this name"};
   }
   const bool is_path = !is_hub_reference(reference);
   const std::string weights =

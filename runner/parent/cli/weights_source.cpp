@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/parent/cli/command_line.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/config/secret.h"
 #include "runner/parent/devices/nvml.h"
@@ -59,6 +60,16 @@ Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph
   return trained;
 }
 
+ImageWords image_words(const std::vector<std::string>& words) {
+  ImageWords result;
+  for (const std::string& word : words) {
+    std::error_code ignored;
+    const bool is_path = !is_override(word) || std::filesystem::exists(word, ignored);
+    (is_path ? result.paths : result.overrides).push_back(word);
+  }
+  return result;
+}
+
 bool is_of_machine(const std::string& override) {
   return override.starts_with("device=") || override.starts_with("device.") ||
          override.starts_with("threads=");
@@ -69,7 +80,7 @@ namespace {
 /// Returns an error for each of `overrides` that has no effect on the request of the verb `name`.
 Diagnostics without_effect(const std::vector<std::string>& overrides, const Value& recorded,
                            std::string_view name) {
-  const bool predicts = name == "predict";
+  const bool predicts = name == "predict" || name == "embed";
   Diagnostics errors;
   for (const std::string& word : overrides) {
     const Value* was = at_key(recorded, word.substr(0, word.find('=')));
@@ -78,8 +89,10 @@ Diagnostics without_effect(const std::vector<std::string>& overrides, const Valu
                       {},
                       "",
                       "'" + without_secrets(word) + "' has no effect on " +
-                          (predicts ? "a prediction" : "an export"),
-                      predicts ? "a prediction accepts only the overrides device=… and threads=…, "
+                          (name == "embed" ? "embeddings"
+                           : predicts      ? "a prediction"
+                                           : "an export"),
+                      predicts ? "only these overrides are possible here: device=… and threads=…; "
                                  "and there is no file of this name"
                                : "an export accepts only overrides that give a secret, which the "
                                  "run's record does not contain"});

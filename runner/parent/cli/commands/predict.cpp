@@ -44,21 +44,6 @@ struct PredictFlags {
   LogFlags log;
 };
 
-/// The words after the run on the command line.
-struct Words {
-  std::vector<std::string> paths, overrides;
-};
-
-Words sorted_out(const std::vector<std::string>& words) {
-  Words result;
-  for (const std::string& word : words) {
-    std::error_code ignored;
-    const bool is_path = !is_override(word) || std::filesystem::exists(word, ignored);
-    (is_path ? result.paths : result.overrides).push_back(word);
-  }
-  return result;
-}
-
 Diagnostic predict_misused(std::string message, std::string help) {
   return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
 }
@@ -231,7 +216,7 @@ ExitCode predict_images(const PredictFlags& given, Console& console) {
   const auto checked = checked_flags(given);
   if (!checked) return report(console, checked.errors());
   const PredictFlags& flags = *checked;
-  const Words words = sorted_out(flags.paths);
+  const ImageWords words = image_words(flags.paths);
   const Diagnostics no_image = {
       {ErrorCode::kUsage, {}, "", "no image given", "give images or folders of images"}};
   if (words.paths.empty() && std::ranges::all_of(words.overrides, is_of_machine))

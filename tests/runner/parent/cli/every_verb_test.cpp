@@ -70,6 +70,9 @@ std::vector<GoodLine> good_lines() {
       {"evaluate", "evaluate finished run.dir=e", kRunning},
       {"predict", "predict finished x.jpg",
        "hello read " + quoted(predicted) + " " + quoted(R"(line:{"event":"answer","answer":{}})")},
+      {"embed", "embed finished x.jpg --out o",
+       answering(R"({"folder":"o","images":1,"failed":0,"width":8,"duplicates":0,"outliers":[],)"
+                 R"("neighbors":[]})")},
       {"export", "export finished --merged --out o",
        answering(R"({"folder":"o","files":["model.safetensors"]})")},
       {"analyze", "analyze finished"},

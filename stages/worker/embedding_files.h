@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <nlohmann/json_fwd.hpp>
+
+#include "stages/worker/requests.h"
+
+namespace stages {
+
+/// The embeddings of images. Images that cannot be read are left out.
+struct EmbeddedImages {
+  std::vector<std::string> names = {};  ///< the file of each row
+  at::Tensor rows = {};                 ///< (n, width) float32 on the CPU; undefined if n is 0
+  std::int64_t failed = 0;              ///< number of images that could not be read
+};
+
+/// Which images count as alike.
+struct LikenessOptions {
+  std::int64_t neighbors = 1;  ///< number of nearest images to look at, 1 or more
+  double similarity = 1;       ///< cosine similarity from which on two images are near-duplicates
+};
+
+/// Writes the folder `out` and returns the answer that embed.h describes, without "weights".
+/// `queries` are the images to look for, and may be empty. Nothing is left behind on an error.
+/// Throws WriteError: kFolderExists, or if the disk is full; and runner::Cancelled.
+nlohmann::ordered_json write_embeddings(const EmbeddedImages& images, const EmbeddedImages& queries,
+                                        const LikenessOptions& options,
+                                        const std::filesystem::path& out,
+                                        const RequestContext& context);
+
+}  // namespace stages
