@@ -90,7 +90,7 @@ struct ClipOptions {
 /// CLIP (Radford et al. 2021, arXiv:2103.00020): two towers with projections into a common space,
 /// and the logarithm of the factor by which similarities in that space are scaled. Children by HF's
 /// names: vision_model, text_model, visual_projection, text_projection and the parameter
-/// logit_scale. A class_head, a linear layer over the normalised image embedding, is optional.
+/// logit_scale. A class_head, a linear layer over the normalized image embedding, is optional.
 class ClipNetwork : public PrecisionModule {
  public:
   explicit ClipNetwork(const ClipOptions& clip, const at::TensorOptions& options = {});
@@ -107,7 +107,7 @@ class ClipNetwork : public PrecisionModule {
   const VisionTower& image_tower() const { return *images_; }
   const TextTower& text_tower() const { return *texts_; }
   /// Projects vectors (n, hidden_size) that represent images or texts into the common space: (n,
-  /// projection_dim), not normalised.
+  /// projection_dim), not normalized.
   at::Tensor project_images(const at::Tensor& pooled) const {
     return image_projection_->forward(pooled);
   }
@@ -139,7 +139,7 @@ struct ClipAdapterConfig {
 /// A CLIP with frozen weights, except for the low-rank adapters in its towers and its class head.
 class AdaptedClip : public ClipNetwork, public FrozenBase {
  public:
-  /// Initialises only the adapters, as a function of `seed`; on the Meta device no weight has
+  /// Initializes only the adapters, as a function of `seed`; on the Meta device no weight has
   /// values. Only the trained parameters require gradients. Throws runner::StageError at an option
   /// of `config` if its targets are not layers of the towers.
   AdaptedClip(const ClipOptions& clip, const ClipAdapterConfig& config, std::uint64_t seed,
@@ -152,7 +152,7 @@ class AdaptedClip : public ClipNetwork, public FrozenBase {
 
   const AttachedLora& lora() const { return lora_; }
 
-  std::optional<std::string> weights_reference;  ///< of its base; nullopt: random
+  std::optional<std::string> weights_reference;  ///< of its base weights; nullopt: random
 
  private:
   AttachedLora lora_;
