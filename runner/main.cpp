@@ -5,8 +5,8 @@
 
 int main(int argc, char** argv) {
   runner::fill_missing_descriptors();
-  std::signal(SIGXFSZ,
-              SIG_IGN);  // a write over the file size limit then fails with an error; workers
-                         // inherit this
+  // A write beyond the file size limit then fails with an error instead of ending the process.
+  // Workers inherit this.
+  std::signal(SIGXFSZ, SIG_IGN);
   return runner::run_program({argv + 1, argv + argc});
 }

@@ -22,8 +22,8 @@ namespace {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-/// True if the node may be run during planning, when it has nothing to plan itself, so that later
-/// nodes can be planned.
+/// True if planning may run the node, because there is nothing to plan in it and later nodes cannot
+/// be planned without its outputs.
 bool is_cheap(const Node& node) {
   const auto family = family_of(node.kind);
   return family == Family::kData || family == Family::kModel || family == Family::kMemory;
@@ -152,7 +152,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
     } catch (const Cancelled&) {
       throw;
     } catch (const StageError&) {
-      // The stage would reject the same when it runs, but a resumed or reused node may not run.
+      // The stage reports the same errors when it runs, but a resumed or reused node may not run.
       const bool will_run = !options.resume && dry_node.state != DryNode::State::kReused;
       const Diagnostics refusals = stage_failures(node);
       dry_node.state = DryNode::State::kUnknown;
@@ -374,7 +374,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
         metrics += static_cast<std::int64_t>(taken->metrics.size());
         finished.reused_from = taken->run.string();
       } else if (!taken) {
-        std::filesystem::remove(layout.reused());  // left from before something changed
+        std::filesystem::remove(layout.reused());  // of an earlier attempt; no longer true
       }
       finished.reuse_key = reuse->key(index);
     }

@@ -62,7 +62,7 @@ struct ExecutorWorld {
   std::function<void(const std::string& node, std::string_view line)> debug = [](const std::string&,
                                                                                  auto) {};
   std::function<bool()> take_save_request = [] { return false; };
-  /// Waits until everything emitted is on the disk; then `node` saves. `node` may be empty.
+  /// Waits until everything emitted is on the disk, so that `node` can save. `node` may be empty.
   std::function<void(const std::string& node)> sync_metrics = [](const std::string&) {};
   /// Called with the exception of a node before it becomes a diagnostic; may end the process.
   std::function<void(const std::string& node, const std::exception& error)> on_failure =

@@ -188,8 +188,7 @@ class TrainedDataSearch {
     std::error_code error;
     const fs::path here =
         fs::absolute(graph.working_folder.empty() ? "." : graph.working_folder, error);
-    const auto run_here = run_of(here);  // the run that would contain a relative name without a
-                                         // target
+    const auto run_here = run_of(here);  // the run that contains the working folder
     for (const std::string& text : texts) {
       const fs::path path = (here / text).lexically_normal();
       const auto run = text.empty() ? std::nullopt : run_of(path);

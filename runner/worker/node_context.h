@@ -81,7 +81,7 @@ class NodeContext final : public RunContext {
 
  private:
   static constexpr std::chrono::milliseconds kInterval{
-      100};  // between two progress events of a phase
+      100};  // minimum time between two progress events of a phase
 
   const std::size_t index_;
   const std::string& id_;

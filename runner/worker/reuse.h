@@ -51,7 +51,7 @@ class Reuse {
                                    const std::function<void()>& on_wait);
   /// Returns the run that take() would reuse, without changing anything.
   std::optional<std::filesystem::path> find(std::size_t index) const;
-  /// Removes the files of a reused node that turned out to be damaged, here and from the index.
+  /// Removes the files of a reused node that turned out to be damaged, and its entry in the index.
   void drop(std::size_t index);
   /// Returns why node `index`, which is not reused, is computed although a similar one has finished
   /// before; nullopt if there is nothing to report.
@@ -68,7 +68,7 @@ class Reuse {
  private:
   struct State {
     bool is_eligible = false;  // results may be reused and offered
-    bool is_steady = true;     // facts outside the options were the same before and after
+    bool is_steady = true;     // facts outside the options have not changed in this run
     std::optional<Source> taken;
     std::string tried;  // the key of the last lookup
     bool was_damaged = false;

@@ -84,7 +84,7 @@ std::string display_name(std::string_view name) {
   return result;
 }
 
-/// The data of an image in the text files.
+/// What the text files say about one image.
 struct Bird {
   std::string path;
   std::optional<std::int64_t> class_number;
@@ -259,7 +259,7 @@ class Lister {
             files_.fault(kBoxes, line, "its box is empty");
             return;
           }
-          // All pixels that the box covers, even partly.
+          // The result contains every pixel that the box covers, even partly.
           Box box{static_cast<int>(std::floor(left)), static_cast<int>(std::floor(top)), 0, 0};
           box.width = static_cast<int>(std::ceil(left + width)) - box.left;
           box.height = static_cast<int>(std::ceil(top + height)) - box.top;

@@ -36,7 +36,7 @@ class FineTunedStage : public runner::Stage {
     if (config_.backbone.weights && !sha256_) sha256_ = weights_sha256(*config_.backbone.weights);
     return sha256_.value_or("") + (config_.adapter ? runner::digest_below(*config_.adapter) : "");
   }
-  /// The seed determines random weights.
+  /// True if the weights are random: the seed then determines them.
   bool uses_seed() const override { return !config_.backbone.weights; }
 
   /// A plan reads only the shapes of the weights and the config next to them.

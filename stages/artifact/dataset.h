@@ -99,7 +99,7 @@ inline const DatasetDescription& source_of(const DatasetDescription& data) {
   return data.source ? *data.source : data;
 }
 
-/// Returns the number of logits of a classifier for such data: one per class, or one for a class
+/// Returns the number of logits of a classifier for this data: one per class, or one for a class
 /// pair.
 inline std::int64_t logits_for(const DatasetDescription& data) {
   return data.pair_of > 0 ? 1 : static_cast<std::int64_t>(data.classes.size());
@@ -121,9 +121,9 @@ class Dataset : public runner::Artifact {
 
   virtual DatasetDescription describe() const = 0;
   /// Returns the tensors of sample `index`. Throws runner::StageError if the sample is unreadable,
-  /// or returns nullopt if the recipe skips such samples. Thread-safe. Allocates no tensor memory
-  /// besides the returned tensors or, for an episode, one of its images, since plans count only
-  /// that much for each reading thread (add_read_ahead()).
+  /// or returns nullopt if the recipe skips such samples. Thread-safe. Allocates tensor memory only
+  /// for the returned tensors or, for an episode, one of its images, since plans count only that
+  /// much for each reading thread (add_read_ahead()).
   virtual std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const = 0;
   /// Returns the name of a sample for messages and records, for example its file below the root.
   virtual std::string sample_name(std::int64_t index) const = 0;
@@ -151,8 +151,9 @@ class RemarkingDataset {
   /// Remarks on samples that have been read.
   struct Remarks {
     std::int64_t count = 0;               ///< number of samples with a remark
-    std::vector<std::string> unreported;  ///< names of those that no earlier call returned
-    /// What is wrong with each, as a phrase after "does" or "do": "not look like a house".
+    std::vector<std::string> unreported;  ///< names that no earlier call returned
+    /// What is wrong with these samples, as a phrase that follows "does" or "do": "not look like a
+    /// house".
     std::string verdict;
     std::string metric;  ///< the metric that counts them: "data/strangers"
   };
@@ -162,14 +163,14 @@ class RemarkingDataset {
   virtual Remarks take_remarks(std::span<const std::int64_t> indices) const = 0;
 };
 
-/// Reports the unreported remarks on `datasets` in one line, and records the number of all remarks
-/// as their metric, if there are any. All samples must have been read. Ignores null pointers and
-/// datasets without remarks. Reports nothing in a smoke run.
+/// Reports new remarks on `datasets` in one line, and records the total number of remarks under
+/// Remarks::metric. Does nothing if there are no remarks, or in a smoke run. All samples must have
+/// been read. Null pointers and datasets without remarks are ignored.
 void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t step,
                     runner::RunContext& context);
 
-/// A dataset with different samples for training, augmented anew in each epoch. It is also a
-/// Dataset, in which the samples are the same in every epoch.
+/// A dataset that augments its samples anew in each epoch of training. Used as a Dataset, it
+/// returns the samples without augmentation, the same in every epoch.
 class AugmentedDataset {
  public:
   virtual ~AugmentedDataset() = default;
@@ -193,7 +194,7 @@ std::map<std::string, std::string> describe_data(const DatasetDescription& data)
 /// 'tensors' is not a list".
 DatasetDescription described_data(const std::map<std::string, std::string>& about);
 
-/// A dataset with files as samples. It is also a Dataset.
+/// Implemented by a Dataset with files as samples.
 class FilesOnDisk {
  public:
   virtual ~FilesOnDisk() = default;

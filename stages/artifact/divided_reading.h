@@ -7,7 +7,7 @@
 
 namespace stages {
 
-/// The rows that a rank needs of the part of a batch that other ranks compute.
+/// What a rank needs of those rows of a batch that other ranks compute.
 enum class RowsOfOthers {
   kSmall,  ///< only tensors with at most kSmallRow bytes per row, such as labels; the rest are
            ///< zeros
@@ -16,8 +16,8 @@ enum class RowsOfOthers {
 inline constexpr std::int64_t kSmallRow = 4096;
 
 /// Divides the reading of each batch among ranks. Each rank reads its share, as computed by
-/// share_of() with `in_group`, and gets the `needed` rows from the others. If a sample is skipped,
-/// shares shift, so all ranks get the whole batch. `ranks` and its group are borrowed.
+/// share_of() with `in_group`, and gets the `needed` rows from the other ranks. If a sample is
+/// skipped, shares shift, so all ranks get the whole batch. `ranks` and its group are borrowed.
 PartialReading divided_reading(const runner::RankOfRun& ranks, std::int64_t in_group,
                                RowsOfOthers needed);
 

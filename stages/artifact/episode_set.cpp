@@ -28,7 +28,7 @@ std::string class_name(const DatasetDescription& data, std::int64_t label) {
                                                    : "class " + std::to_string(label);
 }
 
-/// Returns the tensors of an episode of samples with `tensors`.
+/// Returns the tensors of an episode, given the tensors of one sample.
 std::vector<TensorSpec> episode_tensors(const std::vector<TensorSpec>& tensors,
                                         const EpisodeShape& shape) {
   std::vector<TensorSpec> result;
@@ -80,7 +80,7 @@ EpisodeSet::EpisodeSet(std::shared_ptr<const Dataset> source, Options options,
   if (std::ssize(labels) != data.size || labels.empty()) {
     throw StageError(ErrorCode::kTooFewSamples,
                      "the class labels of " + part + " are not known before its samples are read")
-        .with_help("connect labelled data, such as that of data.few_shot or data.image_folder");
+        .with_help("connect labeled data, such as that of data.few_shot or data.image_folder");
   }
   std::map<std::int64_t, std::vector<std::int64_t>> by_label;
   for (std::int64_t index = 0; index < data.size; ++index)

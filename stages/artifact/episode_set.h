@@ -26,7 +26,7 @@ struct EpisodeShape {
 /// episodes.
 std::optional<EpisodeShape> episode_shape(const DatasetDescription& data);
 
-/// Episodes drawn from the labelled samples of a dataset. A sample of this set is an episode, which
+/// Episodes drawn from the labeled samples of a dataset. A sample of this set is an episode, which
 /// depends on (seed, epoch, index): a few classes, and a few samples of each, both drawn without
 /// replacement:
 ///
@@ -53,7 +53,7 @@ class EpisodeSet final : public Dataset {
 
   DatasetDescription describe() const override { return description_; }
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;
-  /// "episode 12".
+  /// Returns a name such as "episode 12".
   std::string sample_name(std::int64_t index) const override;
   LoaderOptions loader() const override { return source_->loader(); }
   runner::HeldMemory held() const override { return source_->held(); }

@@ -25,7 +25,7 @@ struct Assembly {
   std::vector<std::int64_t> indices;  // dataset indices, by row
   NamedTensors tensors;
   std::vector<char> present;  // by row; 0: skipped
-  // The next row to read here, the end of these rows, and the number of unfinished rows.
+  // The next row that this rank reads, the end of its rows, and the number of unfinished ones.
   std::size_t taken = 0, end = 0, unfinished = 0;
   std::exception_ptr error;  // of the first row that failed
   std::size_t error_row = 0;
@@ -71,10 +71,10 @@ struct Loader::State {
   std::vector<TensorSpec> specs;
 
   std::mutex mutex;
-  std::condition_variable work, done;  // signals: there is something to read; a batch is complete
+  std::condition_variable work, done;           // a row can be read; a batch is complete
   std::deque<std::unique_ptr<Assembly>> ahead;  // in order; the front batch is returned next
   std::size_t begun = 0;     // all batches before this one have been started or skipped
-  std::size_t position = 0;  // number of batches before the next one to inspect
+  std::size_t position = 0;  // number of batches returned or left out by next()
   bool stopping = false;
   std::int64_t skipped = 0;
   std::vector<std::thread> threads;
@@ -140,7 +140,7 @@ struct Loader::State {
     }
   }
 
-  /// Returns the first batch with unread rows; null if there is none among those started.
+  /// Returns the first started batch with unread rows; null if there is none.
   Assembly* unread() {
     const auto found = std::ranges::find_if(ahead, [](const auto& a) { return a->taken < a->end; });
     return found == ahead.end() ? nullptr : found->get();

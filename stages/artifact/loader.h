@@ -50,7 +50,7 @@ class Loader {
   /// Returns the number of batches in a full pass if no sample is skipped.
   std::int64_t batches() const;
   /// Returns the `first_batch` with which another loader continues from here: the number of batches
-  /// before this loader's first, plus those that it returned or left out.
+  /// before this loader's first, plus the batches that it has returned or left out.
   std::int64_t position() const;
   /// Returns the number of unreadable samples that this loader has skipped so far.
   std::int64_t skipped() const;
@@ -65,7 +65,8 @@ class PassProgress {
  public:
   /// `phase` is as in Progress; the pass has `steps` batches or samples.
   PassProgress(std::string phase, std::int64_t steps) : phase_(std::move(phase)), steps_(steps) {}
-  /// Returns the progress after `step` batches or samples, at least one, and `samples` samples.
+  /// Returns the progress after `step` of the pass's batches or samples, at least one, which had
+  /// `samples` samples.
   runner::Progress after(std::int64_t step, std::int64_t samples) const;
 
  private:

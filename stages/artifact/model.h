@@ -28,7 +28,7 @@ class Model : public runner::Artifact {
   static constexpr auto kType = runner::ArtifactType::kModel;
   runner::ArtifactType type() const final { return kType; }
 
-  /// Returns a new network for `data`, float32 on the CPU, initialised from `seed` alone. Throws
+  /// Returns a new network for `data`, float32 on the CPU, initialized from `seed` alone. Throws
   /// runner::StageError if the model does not fit the data.
   virtual std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
                                                    std::uint64_t seed) const = 0;
@@ -80,9 +80,9 @@ struct TokenizedTexts {
 };
 
 /// A model that reads texts as well as images. forward() returns "image_embeddings" (n, width) for
-/// {"image"} and "text_embeddings" (m, width) for {"tokens": (m, tokens)}. With either it also
-/// returns the scalar "logit_scale", the logarithm of the factor for their products. A class head
-/// on images adds "logits". Embeddings have length 1.
+/// {"image"} and "text_embeddings" (m, width) for {"tokens": (m, tokens)}. In both cases it also
+/// returns the scalar "logit_scale": the logarithm of the factor by which image-text products are
+/// multiplied. A class head on images adds "logits". Embeddings have length 1.
 class ImageTextModel {
  public:
   virtual ~ImageTextModel() = default;
@@ -137,11 +137,12 @@ class Checkpoint : public runner::Artifact {
   std::filesystem::path file;        ///< the safetensors file
   /// Validation metrics by name; empty: not measured.
   std::map<std::string, double> validation;
-  /// "averaged" or "trained" if an earlier training run kept an average of its weights; else empty.
+  /// Which weights of an earlier run these are, if that run averaged its weights: "averaged" or
+  /// "trained"; otherwise empty.
   std::string weights;
 };
 
-/// A model with a well-known architecture name, such as "densenet121". It is also a Model.
+/// Implemented by a Model with a well-known architecture name, such as "densenet121".
 class NamedModel {
  public:
   virtual ~NamedModel() = default;

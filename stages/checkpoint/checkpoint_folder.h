@@ -50,8 +50,8 @@ TrainingState state_from_json(std::string_view text);
 ///
 ///   model.safetensors        the weights
 ///   optimizer.safetensors    the optimizer's state
-///   state.json               how far the training is
-///   manifest.json            {"schema": 1, "files": {name: {"size", "sha256"}}} of the others,
+///   state.json               the progress of the training
+///   manifest.json            {"schema": 1, "files": {name: {"size", "sha256"}}} of the rest,
 ///                            written last
 ///
 /// All functions below throw runner::StageError (kDamagedWeights) if a file is missing, differs
@@ -72,8 +72,9 @@ enum class CheckpointPart {
 /// Reads a checkpoint after checking every byte against its manifest.
 TrainingState read_checkpoint(const std::filesystem::path& folder,
                               CheckpointPart part = CheckpointPart::kAll);
-/// Reads a checkpoint in the same way. `contents_of` decides for each tensor of the optimizer's
-/// state whether its numbers are read; if it is null, the optimizer's state is left out.
+/// Reads a checkpoint after checking every byte against its manifest. `contents_of` decides for
+/// each tensor of the optimizer's state whether its numbers are read; if it is null, the
+/// optimizer's state is left out.
 TrainingState read_checkpoint(const std::filesystem::path& folder, const ContentsOf& contents_of);
 
 /// Reads a checkpoint without its tensors; only the sizes of their files are checked.

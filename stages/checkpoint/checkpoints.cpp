@@ -208,8 +208,8 @@ std::string Checkpoints::advice(const std::string& option) const {
   return text + (text.empty() ? "" : "; ") + "intact: " + whole + "; to use one: " + option + first;
 }
 
-/// Returns all checkpoints: first those with a metric, from the best to the worst (the oldest of
-/// equals first), then the others.
+/// Returns all checkpoints: first the checkpoints with a metric, from the best to the worst (the
+/// oldest first among equals), then all without a metric.
 std::vector<Checkpoints::Saved> Checkpoints::saved() const {
   std::vector<Saved> all;
   for (const CheckpointName& name : list_checkpoints(folder_)) {
@@ -273,7 +273,7 @@ void Checkpoints::remove_spare(const std::vector<Saved>& all) {
   }
 }
 
-/// Renames the folder first, so a half-removed one is not mistaken for a checkpoint.
+/// Renames the folder first, so that a half-removed folder is not mistaken for a checkpoint.
 void Checkpoints::remove(const CheckpointName& name) {
   const fs::path old = hidden(folder_, name, ".old");
   if (storage_.rename(folder_ / to_text(name), old) == 0) runner::remove_all(old, storage_);

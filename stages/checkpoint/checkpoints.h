@@ -34,7 +34,7 @@ struct Continuation {
 /// The checkpoints of one training run, which are folders below one folder:
 ///
 ///   step-00001234/   one checkpoint (checkpoint_folder.h)
-///   latest, best     the name of one, a line
+///   latest, best     one line with a checkpoint's name
 ///   damaged-step-…   one that was found damaged on resume; it is never used
 ///
 /// A checkpoint is written under a temporary name, flushed to the disk and renamed before `latest`
@@ -57,8 +57,9 @@ class Checkpoints {
   /// runner::StageError (kDamagedWeights) if it is damaged: only a resumed training run may fall
   /// back to another one.
   std::optional<FoundCheckpoint> load_latest(CheckpointPart part = CheckpointPart::kAll) const;
-  /// Loads the best checkpoint in the same way; returns nullopt if no metric has been measured.
-  /// This is the checkpoint that `best` names, unless a save was cut off before it updated `best`.
+  /// Loads the best checkpoint; returns nullopt if no metric has been measured. This is the
+  /// checkpoint that `best` names, unless a save was cut off before it updated `best`. Throws
+  /// runner::StageError (kDamagedWeights) if it is damaged.
   std::optional<FoundCheckpoint> load_best(CheckpointPart part = CheckpointPart::kAll) const;
 
   /// Loads the checkpoint that `latest` names or, if that is damaged, the newest intact one. If the

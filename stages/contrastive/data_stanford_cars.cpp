@@ -380,7 +380,7 @@ void make_stanford_cars(const std::filesystem::path& folder, const MadeImages& i
     throw runner::StageError(runner::ErrorCode::kNotAllowedValue,
                              "cannot make " + std::to_string(images.count()) + " images")
         .at("/make")
-        .with_help("a dataset of this form has at most " + std::to_string(kMostCars));
+        .with_help("make fewer; the most that this format allows is " + std::to_string(kMostCars));
   }
   const auto seed = static_cast<std::uint64_t>(images.seed);
   runner::NewFolder made(folder, *callbacks.storage, "/root");

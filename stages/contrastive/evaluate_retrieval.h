@@ -16,7 +16,7 @@ struct RetrievalRanks {
   std::vector<std::int64_t> text_to_image;  ///< one per text
 };
 
-/// Ranks normalised embeddings in both directions. `images` (n, width) and `texts` (m, width) must
+/// Ranks normalized embeddings in both directions. `images` (n, width) and `texts` (m, width) must
 /// be finite, on the CPU, and of the same floating-point type. `text_of` (n) is the index of each
 /// image's text; every text belongs to at least one image. An image queries all texts for its own;
 /// a text queries all images for the best of its own. If `text_of` is empty, row i of both is a

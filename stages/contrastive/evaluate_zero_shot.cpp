@@ -172,7 +172,7 @@ class ZeroShotEvaluation final : public runner::Stage {
     const DatasetDescription data = test->describe();
     if (data.classes.empty()) {
       throw StageError(ErrorCode::kLabelOutOfRange, "the test set has no classes")
-          .with_help("evaluation compares predictions with labels: use a labelled dataset");
+          .with_help("evaluation compares predictions with labels: use a labeled dataset");
     }
     if (config_.measures_within_class && test->captions_of_classes().empty()) {
       throw StageError(ErrorCode::kOptionConflict,
@@ -213,7 +213,8 @@ class ZeroShotEvaluation final : public runner::Stage {
   }
 
   /// Adds how often an image's own caption is the nearest of its class. This is measured over the
-  /// images that the class head classifies correctly, or the templates if there is no such head.
+  /// images that the class head classifies correctly, or that the templates classify correctly if
+  /// there is no such head.
   std::string add_within_class(const at::Tensor& outputs, const at::Tensor& head,
                                const std::vector<std::string>& tested,
                                Classified& classified) const {

@@ -15,8 +15,8 @@ void check_launch() {
   if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
 }
 
-/// Returns the sum of the values of a block's threads. Repeatedly adds one half of the values to
-/// the other until one value is left.
+/// Returns the sum of the values of a block's threads. Repeatedly adds the second half of the
+/// values to the first half until one value is left.
 template <typename T>
 __device__ T sum_of_block(T mine) {
   __shared__ T parts[kThreads];
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads)
   sums.right[row] += all_right;
 }
 
-// Neighbouring threads read neighbouring columns; the threads of a column share its rows.
+// Neighboring threads read neighboring columns; the threads of a column share its rows.
 template <typename T>
 __global__ void __launch_bounds__(kColumns* kRows) add_columns(PairTile<T> tile, PairSums<T> sums) {
   __shared__ T largest[kRows][kColumns], sum[kRows][kColumns];

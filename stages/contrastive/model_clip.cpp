@@ -56,7 +56,7 @@ class ClipStage : public runner::Stage {
     }
     return all;
   }
-  /// The random weights that adapters are attached to depend on the seed.
+  /// True if adapters are attached to random weights, which depend on the seed.
   bool uses_seed() const override { return config_.lora && !config_.image.weights; }
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {

@@ -83,10 +83,10 @@ struct PairSums {
 template <typename T>
 struct PairGradient {
   const T *of_rows, *of_columns;
-  const T* weight;  ///< a scalar: the gradient of the loss by the term of one row or column
+  const T* weight;  ///< a scalar: the loss's gradient with respect to a row's or column's term
   T* by_scale;  ///< of each row: Σ gradient · similarity; their sum is the gradient by logit_scale
 
-  /// Returns the gradient by a similarity: softmax minus share, in both directions.
+  /// Returns the gradient with respect to a similarity: softmax minus share, in both directions.
   RETORT_HOST_DEVICE T by_similarity(T similarity, std::int64_t row, std::int64_t column,
                                      T share) const {
     return *weight * ((std::exp(similarity - of_rows[row]) - share) +

@@ -41,8 +41,9 @@ struct GradientTensors {
 void add_pair_sums(PairWork work, const TileTensor& tile, const at::Tensor& factor,
                    const RightTensors& right, const SumTensors& sums);
 
-/// Returns the gradients of the loss by the products of a tile, and adds to gradient.by_scale.
-/// kLines overwrites the products with the gradients; kOperators, with similarities.
+/// Returns the gradients of the loss with respect to the products of a tile, and adds to
+/// gradient.by_scale. kLines overwrites the products with the gradients; kOperators, with
+/// similarities.
 at::Tensor pair_gradient(PairWork work, const TileTensor& tile, const at::Tensor& factor,
                          const RightTensors& right, const GradientTensors& gradient);
 

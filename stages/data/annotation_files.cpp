@@ -67,7 +67,7 @@ std::optional<std::string> AnnotationFiles::read(const std::string& name, std::s
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
     add(name, ErrorCode::kMissingAnnotations, "there is no file '" + path.string() + "'",
-        "it is published with the images: put it there");
+        "put it there; it is published with the images");
     return std::nullopt;
   }
   // Reading a pipe would block, and a device has no end.

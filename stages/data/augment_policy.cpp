@@ -128,7 +128,7 @@ class PolicyDraw {
                                              .colour = 0.9F,
                                              .most_bits = 4,
                                              .fewest_bits = 0});
-    space.pop_back();  // AugMix leaves no image as it is
+    space.pop_back();  // removes kIdentity, which AugMix does not use
     if (!policy_.all_ops)
       std::erase_if(space, [](const Strength& of) { return is_colour(of.operation); });
     const std::vector<double> halves = shares(2), widths = shares(policy_.mixture_width);
@@ -145,7 +145,7 @@ class PolicyDraw {
     return drawn;
   }
 
-  /// Of the Dirichlet distribution with `count` equal parameters.
+  /// Draws shares from the symmetric Dirichlet distribution with `count` parameters.
   std::vector<double> shares(std::int64_t count) {
     const auto uniform = [this] { return random_.uniform() + 0x1.0p-54; };
     std::vector<double> drawn;
@@ -153,7 +153,7 @@ class PolicyDraw {
     for (std::int64_t i = 0; i < count; ++i)
       sum += drawn.emplace_back(draw_gamma(uniform, policy_.alpha));
     for (double& one : drawn)
-      one = sum > 0 ? one / sum : 1.0 / static_cast<double>(count);  // all underflow to 0
+      one = sum > 0 ? one / sum : 1.0 / static_cast<double>(count);  // all underflowed to 0
     return drawn;
   }
 
@@ -174,7 +174,7 @@ class PolicyDraw {
   Random& random_;
 };
 
-/// One operation of a pair: its probability, and its magnitude's bin of ten.
+/// One operation of a pair: its probability, and its magnitude as one of ten bins.
 struct Chance {
   Operation operation;
   double probability;

@@ -33,7 +33,7 @@ struct OperationChain {
   float share = 1;
 };
 
-/// What was drawn for one image in one epoch.
+/// The operations drawn for one image in one epoch.
 struct DrawnPolicy {
   std::vector<OperationChain> chains;  ///< one unless the policy mixes
   float share_of_image = 0;            ///< of the unchanged image in the mixture
@@ -42,11 +42,11 @@ struct DrawnPolicy {
 /// Draws operations for an image of `width` x `height`.
 DrawnPolicy drawn_policy(const AugmentPolicy& policy, int width, int height, Random& random);
 
-/// Applies them. A mixture is summed in float32 and rounded down, as torchvision's AugMix does.
+/// Applies the drawn operations. A mixture is summed in float32 and rounded down, as torchvision's
+/// AugMix does.
 Image with_policy(const Image& image, const DrawnPolicy& drawn, Neighbours neighbours);
 
-/// The `bin`th of `bins` numbers from `low` to `high`, as torch.linspace() computes them in
-/// float32.
+/// Returns element `bin` of torch.linspace(low, high, bins), computed in float32 as torch does.
 double magnitude_of_bin(float low, float high, std::int64_t bin, std::int64_t bins);
 
 }  // namespace stages

@@ -96,7 +96,7 @@ void check_finite(const at::Tensor& features, const Batch& batch, const Dataset&
   throw StageError(ErrorCode::kStageFailed,
                    "the model returned a non-finite feature for '" +
                        dataset.sample_name(batch.indices[static_cast<std::size_t>(row)]) + "'")
-      .with_help("its weights or the sample are damaged");
+      .with_help("check the model's weights and the sample for damage");
 }
 
 /// True if the user of `part` reads different samples in each epoch, so features cannot be cached.
@@ -319,7 +319,7 @@ std::string digest(const NamedTensors& tensors) {
 [[noreturn]] void damaged_table(const std::filesystem::path& path, const std::string& why) {
   throw runner::StageError(runner::ErrorCode::kDamagedWeights,
                            "'" + path.string() + "' does not contain these features: " + why)
-      .with_help("remove it; the features are then computed again");
+      .with_help("remove the file; the features are then computed again");
 }
 
 void check(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& name,

@@ -52,7 +52,7 @@ class FeatureDataset final : public Dataset, public FilesOnDisk {
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override {
     return source_->captions_of_classes();
   }
-  /// The memory of the table.
+  /// Returns the memory that the table occupies.
   runner::HeldMemory held() const override;
 
  private:

@@ -176,8 +176,8 @@ class FilelistParser final : public nlohmann::json_sax<json> {
     return std::string(kFilelistKeys[key_]) + "[" + std::to_string(index) + "]";
   }
 
-  /// The line of the last event. A number ends only after the next character is read, which may be
-  /// the line break.
+  /// Returns the line of the last event. The parser ends a number only after reading the next
+  /// character, which may be the line break.
   std::size_t line() {
     const char* const last =
         reached_ > text_.data() && reached_[-1] == '\n' ? reached_ - 1 : reached_;

@@ -293,7 +293,7 @@ struct PngDecoder {
 }
 
 void ignore_warning(png_structp, png_const_charp) {
-}  // about optional chunks, or when the pixels are complete
+}  // warnings concern optional chunks, or come after the last pixel
 
 void take(png_structp png, png_bytep to, std::size_t size) {
   Bytes& rest = static_cast<PngDecoder*>(png_get_io_ptr(png))->rest;

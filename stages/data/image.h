@@ -18,7 +18,7 @@
 
 namespace stages {
 
-/// An allocator for pixels that leaves them uninitialised, since zeroing them costs a decoder 2 %.
+/// An allocator for pixels that leaves them uninitialized, since zeroing them costs a decoder 2 %.
 /// The storage never starts at a multiple of 32 bytes. At such addresses libjpeg-turbo bypasses the
 /// caches when it writes, and reading the pixels back then waits for memory, which costs a seventh
 /// of the time of decoding and resizing.
@@ -56,7 +56,7 @@ struct Image {
         pixels(std::size_t{3} * static_cast<std::size_t>(width) * static_cast<std::size_t>(height),
                0) {}
 
-  /// Returns an image with uninitialised pixels, for callers that write every pixel.
+  /// Returns an image with uninitialized pixels, for callers that write every pixel.
   static Image unset(int width, int height) {
     Image image;
     image.width = width;
@@ -113,7 +113,7 @@ void check_size(std::int64_t width, std::int64_t height);
 /// Returns the image turned upright, given its EXIF orientation, 1 to 8.
 Image oriented(Image image, int orientation);
 
-/// A cached image, either decoded only or also cut to size.
+/// A cached image, which is decoded and possibly cut to size.
 struct KeptImage {
   std::shared_ptr<const Image> image;
   int width = 0, height = 0;  ///< of the whole upright image
@@ -123,7 +123,7 @@ struct KeptImage {
 /// images: with eviction, a pass over more images than fit would never hit the cache. Thread-safe.
 class ImageCache {
  public:
-  /// An upper bound on the bytes of an entry besides its pixels.
+  /// An upper bound on the bytes of an entry, not counting its pixels.
   static constexpr std::int64_t kOverhead = 256;
 
   explicit ImageCache(std::int64_t limit_bytes) : ImageCache(limit_bytes, limit_bytes) {}
@@ -173,15 +173,15 @@ int smallest_eighths(Bytes file, const ImageHeader& header, std::int64_t width,
 ImageHeader read_webp_header(Bytes file);
 
 /// Decodes a WebP file without applying its orientation. The alpha channel is dropped without
-/// compositing; colour profiles are ignored. Throws ImageError.
+/// compositing; color profiles are ignored. Throws ImageError.
 Image decode_webp(Bytes file);
 
 /// Returns size and orientation of a PNG file. Throws ImageError.
 ImageHeader read_png_header(Bytes file);
 
-/// Decodes a PNG file without applying its orientation. Palettes are expanded, grey is repeated in
+/// Decodes a PNG file without applying its orientation. Palettes are expanded, gray is repeated in
 /// all channels, the alpha channel is dropped without compositing, and 16-bit samples are reduced
-/// to their high byte. Gamma and colour profiles are ignored. Throws ImageError.
+/// to their high byte. Gamma and color profiles are ignored. Throws ImageError.
 Image decode_png(Bytes file);
 
 }  // namespace stages

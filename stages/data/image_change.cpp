@@ -258,7 +258,8 @@ bool fits_fixed(const Image& image, const AffineMatrix& from) {
   return true;
 }
 
-/// Rounds the decimal number, as Python's round() does: a product with 1e15 is rounded itself.
+/// Rounds to 15 decimal places through decimal text, as Python's round() does. A product with 1e15
+/// would itself be rounded.
 double rounded_to_15_places(double value) {
   std::array<char, 32> text;
   const auto end = std::to_chars(text.begin(), text.end(), value, std::chars_format::fixed, 15).ptr;

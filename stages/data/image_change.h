@@ -10,9 +10,9 @@ namespace stages {
 
 enum class Adjustment { kBrightness, kContrast, kSaturation, kHue };
 
-/// The order of the changes. kColoursFirst: flips, colour changes and affine moves, in this order,
+/// The order of the changes. kColoursFirst: flips, color changes and affine moves, in this order,
 /// before resizing (after resizing if the image is cropped at random). kPlacesFirst: rotation,
-/// affine moves, flips and colour changes, in this order, after resizing; the colour changes then
+/// affine moves, flips and color changes, in this order, after resizing; the color changes then
 /// also apply to the black borders.
 enum class ChangeOrder { kColoursFirst, kPlacesFirst };
 
@@ -33,7 +33,7 @@ struct ImageChange {
   bool operator==(const ImageChange&) const = default;
 };
 
-/// True if `augment` changes an image by more than its cut, mirroring and FinalAugment.
+/// True if `augment` changes an image in other ways than cutting, mirroring and FinalAugment.
 bool changes_pixels(const AugmentOptions& augment);
 
 /// Draws the change for one image, mirrored or not, from `random`. Always draws the same number of
@@ -44,14 +44,14 @@ ImageChange drawn_change(const AugmentOptions& augment, bool is_mirrored, Random
 /// ColorJitter, RandomRotation, and one RandomAffine that moves, shears and scales.
 Image changed(Image image, const ImageChange& change);
 
-/// The following functions change colours in place, bit for bit as Pillow's ImageEnhance and its
+/// The following functions change colors in place, bit for bit as Pillow's ImageEnhance and its
 /// HSV conversion do. `factor` is at least 0; 1 changes nothing.
 
 /// Multiplies each value by `factor`.
 void change_brightness(Image& image, double factor);
-/// Multiplies each value's distance from the image's mean grey by `factor`.
+/// Multiplies each value's distance from the image's mean gray by `factor`.
 void change_contrast(Image& image, double factor);
-/// Multiplies each pixel's distance from its grey by `factor`.
+/// Multiplies each pixel's distance from its gray by `factor`.
 void change_saturation(Image& image, double factor);
 /// Rotates the hue by `turns` full circles, -0.5 to 0.5, rounded to a 255th. With 0 the image is
 /// still converted to HSV and back, which rounds its values.
@@ -61,19 +61,19 @@ void change_hue(Image& image, double turns);
 /// m[5]).
 using AffineMatrix = std::array<double, 6>;
 
-/// Returns `image` transformed: each pixel is copied from the source pixel at its centre, black if
-/// that is outside the image. Bitwise equal to Pillow's transform() with nearest-neighbour
+/// Returns `image` transformed: each pixel is copied from the source pixel at its center, black if
+/// that is outside the image. Bitwise equal to Pillow's transform() with nearest-neighbor
 /// resampling.
 Image transformed(const Image& image, const AffineMatrix& from);
 
-/// Returns the matrix by which Pillow's rotate() turns `image` counterclockwise around its centre.
+/// Returns the matrix by which Pillow's rotate() turns `image` counterclockwise around its center.
 AffineMatrix rotation(const Image& image, double degrees);
 
-/// Returns `image` rotated counterclockwise around its centre and cropped to its original size, as
+/// Returns `image` rotated counterclockwise around its center and cropped to its original size, as
 /// Pillow's rotate() does.
 Image rotated(const Image& image, double degrees);
 
-/// Returns `image` moved by whole pixels, sheared along rows and scaled around its centre in one
+/// Returns `image` moved by whole pixels, sheared along rows and scaled around its center in one
 /// step, as torchvision's affine() does.
 Image moved(const Image& image, int right, int down, double shear_degrees, double scale);
 

@@ -45,7 +45,7 @@ SubjectWatch::Seen SubjectWatch::report(Part part, std::int64_t index) {
 
 namespace {
 
-/// Replaces a rectangle of normalised pixels, (3, height, width).
+/// Replaces a rectangle of normalized pixels, (3, height, width).
 void erase(const Box& box, RandomErasing::Fill fill, Random& random, const at::Tensor& pixels) {
   const at::Tensor part = pixels.narrow(1, box.top, box.height).narrow(2, box.left, box.width);
   if (fill == RandomErasing::Fill::kMean) {

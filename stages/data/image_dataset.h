@@ -94,7 +94,7 @@ bool has_one_cut(const ImageDatasetOptions& options, bool trains);
 std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetOptions& options,
                            bool trains);
 
-/// The images of one part: "image" float32 (3, image_size, image_size), normalised, and "label"
+/// The images of one part: "image" float32 (3, image_size, image_size), normalized, and "label"
 /// int64. If the list has captions, also "caption" int64: a random one of the image's captions in
 /// training, otherwise the first. If an image has a box, only the pixels in it are used. A sample
 /// depends on its index alone. In for_training(), augmentation and caption are drawn anew, and a

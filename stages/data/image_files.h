@@ -11,14 +11,14 @@
 
 namespace stages {
 
-/// True if `path` is `folder` or below it. Compares names only; both paths must be normalised.
+/// True if `path` is `folder` or below it. Compares names only; both paths must be normalized.
 bool is_below(const std::filesystem::path& path, const std::filesystem::path& folder);
 
-/// The most file names that a message lists.
+/// The largest number of file names that a message lists.
 inline constexpr std::size_t kListedFiles = 20;
 
-/// The folder of the images. Decides which links in it are followed, and collects errors about the
-/// others.
+/// The folder of the images. Decides which of its links are followed, and collects errors about
+/// refused links.
 class ImageRoot {
  public:
   ImageRoot(std::filesystem::path root, bool allow_outside)

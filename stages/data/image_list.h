@@ -19,7 +19,7 @@ namespace stages {
 enum class Part : std::uint8_t { kTrain, kValidation, kTest };
 inline constexpr std::size_t kSplitParts = 3;
 
-/// "train", "validation" or "test".
+/// Returns "train", "validation" or "test".
 std::string_view name(Part part);
 
 /// A file and its class.

@@ -86,7 +86,7 @@ void solarize(Image& image, double threshold) {
   });
 }
 
-/// Pillow's filter SMOOTH; edges stay as they are.
+/// Returns `image` after Pillow's filter SMOOTH; the pixels at the edges are unchanged.
 Image smoothed(const Image& image) {
   constexpr float kEdge = 1.0F / 13, kCentre = 5.0F / 13;
   Image result = image;
@@ -140,9 +140,9 @@ void blur_line(const std::uint8_t* from, std::uint8_t* to, int count, std::ptrdi
   }
 }
 
-/// The radius of the box that approximates a Gaussian when applied three times: Gwosdek, Grewenig,
-/// Bruhn and Weickert, "Theoretical foundations of Gaussian convolution by extended box filtering",
-/// SSVM 2011.
+/// Returns the radius of the box that approximates a Gaussian when applied three times: Gwosdek,
+/// Grewenig, Bruhn and Weickert, "Theoretical foundations of Gaussian convolution by extended box
+/// filtering", SSVM 2011.
 float box_radius(float radius) {
   constexpr int kPasses = 3;
   const float variance = radius * radius / kPasses;
@@ -174,7 +174,8 @@ void gaussian_blur(Image& image, double radius) {
   in_three_passes(image.width, 3, image.height, row);
 }
 
-/// `image` moved as by transformed(), each pixel from the four around its source.
+/// Returns `image` moved as by transformed(), with each pixel interpolated from the four around its
+/// source.
 Image moved_smoothly(const Image& image, const AffineMatrix& from) {
   Image result(image.width, image.height);
   for (int row = 0; row < image.height; ++row) {
@@ -209,7 +210,7 @@ Image moved_by(const Image& image, const AffineMatrix& from, Neighbours neighbou
                                             : moved_smoothly(image, from);
 }
 
-/// The angle passes through degrees, as in torchvision, which rounds it.
+/// Converts the angle to degrees and back, as torchvision does, to get the same rounding.
 double tangent_in_degrees(double tangent) {
   const double degrees = std::atan(tangent) * (180 / std::numbers::pi);
   return degrees * (std::numbers::pi / 180);

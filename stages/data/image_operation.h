@@ -31,8 +31,8 @@ enum class Neighbours { kNearest, kBilinear };
 /// An operation and its strength: kShearX and kShearY take the tangent of an angle; kTranslateX and
 /// kTranslateY pixels, rounded towards 0; kRotate degrees counterclockwise; kBrightness, kColor,
 /// kContrast and kSharpness the factor's difference from 1; kPosterize the bits to keep, 0 to 8;
-/// kSolarize the smallest value that is inverted; kGaussianBlur a radius in pixels. The others
-/// ignore it.
+/// kSolarize the smallest value that is inverted; kGaussianBlur a radius in pixels. Other
+/// operations ignore the strength.
 struct OperationAt {
   Operation operation = Operation::kIdentity;
   double magnitude = 0;

@@ -39,7 +39,7 @@ std::array<std::int64_t, kSplitParts> shares(std::int64_t count, const SplitOpti
     std::int64_t& own = given[static_cast<std::size_t>(part)];
     if (own > 0 || wanted[static_cast<std::size_t>(part)] <= 0) continue;
     const auto richest = std::ranges::max_element(given);
-    // Train may get the last image of the richest part.
+    // Training may get even the last image of the richest part; the other parts may not.
     if (*richest < (part == Part::kTrain ? 1 : 2)) continue;
     --*richest;
     ++own;
@@ -54,8 +54,8 @@ struct Together {
   std::vector<std::size_t> files;
 };
 
-/// Groups the files of each patient; other files are alone. Groups are ordered by their first
-/// files.
+/// Groups the files of each patient; every other file is a group of its own. Groups are ordered by
+/// their first files.
 std::vector<Together> kept_together(const std::vector<ImageFile>& files) {
   std::vector<Together> units;
   std::unordered_map<std::string_view, std::size_t> of_patient;

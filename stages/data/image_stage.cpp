@@ -80,7 +80,7 @@ std::optional<AugmentPolicy> read_policy(ConfigReader& augment) {
       reader->read("alpha", policy.alpha);
       reader->read("all_ops", policy.all_ops);
     }
-    if (kind == Automatic::kAutoAugment) reader->raw("policy");  // there is one
+    if (kind == Automatic::kAutoAugment) reader->raw("policy");  // only one exists so far
     policy.neighbours = runner::choice<Neighbours>(*reader, "interpolation", kNeighbours);
   }
   bool three = false;
@@ -185,7 +185,7 @@ std::int64_t most_for_cache() {
 /// Creates the store for images cut to size with these options.
 std::shared_ptr<ImageStore> image_store(const ImageDatasetOptions& images) {
   ImageDatasetOptions of_pixels = images;
-  of_pixels.mean = {};  // normalisation is applied later
+  of_pixels.mean = {};  // normalization is applied later
   of_pixels.standard_deviation = {1, 1, 1};
   return std::make_shared<ImageStore>(kMostOnDisk, transform_json(of_pixels));
 }
@@ -269,8 +269,8 @@ class ImageStage final : public runner::Stage {
     if (!kept) return images;
     keep_only(list, *kept);
     images = divided_as(list, *kept);
-    // A new division of the remaining images is equal to the kept one, unless something besides the
-    // set of images has changed.
+    // A new division of the remaining images equals the kept one, unless more than the set of
+    // images has changed.
     const bool is_as_drawn =
         has_same_parts(*kept, division_of(drawn(list, context), list, drawn_by_));
     if (!is_as_drawn) kept_ = ", divided as " + runner::sha256(to_gzip(*kept));

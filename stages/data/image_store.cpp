@@ -115,7 +115,7 @@ std::optional<std::string> ImageStore::known_key(const fs::path& file,
 std::string ImageStore::key(const fs::path& file, const std::optional<Box>& box, Bytes bytes) {
   const std::string digest =
       runner::sha256({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  // Detects most changes of the file during the read by its size; a file that is replaced later has
+  // A file that changes during the read usually changes its size. A file that is replaced later has
   // another version.
   if (const auto version = version_of(file); version && version->size == bytes.size()) {
     const std::lock_guard lock(mutex_);

@@ -25,7 +25,7 @@ namespace stages {
 namespace {
 
 constexpr int kSeenSide = 128;     // enough pixels to hash an image and to check its subject
-constexpr double kMostGrey = 1.5;  // between thumbnails of images that look the same
+constexpr double kMostGrey = 1.5;  // the most by which thumbnails that look the same differ
 constexpr auto kShownEvery = std::chrono::milliseconds(100);
 
 /// The data kept for each image.
@@ -210,7 +210,7 @@ ImageSurvey survey_images(const std::vector<std::shared_ptr<const ImageDataset>>
 namespace {
 
 constexpr int kHashRows = 16, kHashColumns = 16, kHashBits = kHashRows * kHashColumns;
-constexpr int kNoise = 1;  // in grey levels of 255
+constexpr int kNoise = 1;  // in gray levels of 255
 
 /// Union-find; Galler and Fischer, "An improved equivalence algorithm", 1964.
 class Connections {
@@ -270,7 +270,7 @@ ImageHash image_hash(const Thumbnail& seen) {
   return hash;
 }
 
-// Twice as fast with the processor's popcnt instruction.
+// This is twice as fast with the processor's popcnt instruction.
 #if defined(__x86_64__)
 __attribute__((target_clones("popcnt", "default")))
 #endif

@@ -52,7 +52,7 @@ bool is_across(const ImageSurvey::Group& group);
 /// Options of a survey.
 struct SurveyOptions {
   /// Images look the same if their hashes (image_hash()) differ in at most this many of 256 bits,
-  /// and their thumbnails by at most 1.5 grey levels on average. As measured on drawn images,
+  /// and their thumbnails by at most 1.5 gray levels on average. As measured on drawn images,
   /// saving an image again changes its thumbnail by at most 0.7 levels; different images differ by
   /// at least 2.2.
   int most_bits = 20;
@@ -68,20 +68,20 @@ struct SurveyOptions {
 ImageSurvey survey_images(const std::vector<std::shared_ptr<const ImageDataset>>& parts,
                           const SurveyOptions& options);
 
-/// A coarse view of an image: 16 rows of 17 grey cells. It hardly changes when the image is saved
+/// A coarse view of an image: 16 rows of 17 gray cells. It hardly changes when the image is saved
 /// at another size or quality.
 using Thumbnail = std::array<std::uint8_t, std::size_t{17} * 16>;
 
 Thumbnail thumbnail(const Image& image);
 
-/// Returns the mean difference in grey between the cells of two thumbnails.
+/// Returns the mean difference in gray between the cells of two thumbnails.
 double mean_difference(const Thumbnail& one, const Thumbnail& other);
 
 /// A 256-bit hash of a thumbnail, for finding similar ones.
 using ImageHash = std::array<std::uint64_t, 4>;
 
 /// Returns the difference hash (Krawetz, "Kind of like that", 2013): a bit is set if a cell is
-/// brighter than its left neighbour by more than the noise of a black border.
+/// brighter than its left neighbor by more than the noise of a black border.
 ImageHash image_hash(const Thumbnail& seen);
 
 /// Returns the number of bits that differ.
@@ -91,7 +91,7 @@ int distance(const ImageHash& one, const ImageHash& other);
 /// connected by pairs that are at most `most` bits apart and that `confirm` accepts. No pair is
 /// missed: two hashes that differ in `most` bits agree in one of `most` + 1 segments, so only
 /// hashes with an equal segment are compared. Of several equal hashes, only the first is compared
-/// with others. `look` is called from time to time, and may throw.
+/// with different ones. `look` is called from time to time, and may throw.
 std::vector<std::vector<std::size_t>> alike(
     std::span<const ImageHash> hashes, int most,
     const std::function<bool(std::size_t, std::size_t)>& confirm,

@@ -173,7 +173,7 @@ class TableLister {
     return static_cast<std::size_t>(found - titles.begin());
   }
 
-  /// Reports two columns with the same title, if that column is used.
+  /// Reports a column title that occurs twice, if the column is used.
   void check_twice(const std::vector<std::string>& titles, std::size_t line) {
     std::set<std::string> used(list_.facts.fields.begin(), list_.facts.fields.end());
     used.insert({table_.image, table_.label});

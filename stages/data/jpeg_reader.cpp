@@ -265,7 +265,7 @@ void on_message(j_common_ptr state, int level) {
     case JWRN_NOT_SEQUENTIAL:
       fail(state);
     default:
-      return;  // such as stray bytes between segments; the pixels are complete
+      return;  // harmless, such as stray bytes between segments
   }
 }
 

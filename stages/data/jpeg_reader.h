@@ -31,10 +31,10 @@ ImageHeader read_jpeg_header(Bytes file);
 /// Decodes a JPEG file at `eighths`/8 of its size (1 to 8; sides are rounded up), without applying
 /// its orientation.
 ///
-/// Uses libjpeg-turbo's accurate integer DCT and smooth chroma upsampling, as Pillow does. Grey is
+/// Uses libjpeg-turbo's accurate integer DCT and smooth chroma upsampling, as Pillow does. Gray is
 /// repeated in all channels. CMYK is assumed to be inverted, as every known program writes it.
 /// Throws ImageError for missing or damaged data, for which libjpeg would only warn and fill in
-/// grey.
+/// gray.
 Image decode_jpeg(Bytes file, int eighths = 8);
 
 }  // namespace stages

@@ -164,7 +164,8 @@ std::optional<Division> division_to_keep(const Division& now, bool by_chance,
     return std::nullopt;
   }
   if (!is_same_root && !is_copied_in(earlier, now)) {
-    context.debug("not divided as in the previous run, with images in '" + earlier.root + "'");
+    context.debug("the previous run's division is not used: its images were in '" + earlier.root +
+                  "'");
     return std::nullopt;
   }
   const std::vector<std::string> missing = names_lacking(earlier, now),

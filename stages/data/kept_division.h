@@ -18,8 +18,8 @@ ImageList left_out(const ImageList& all, const ImageList& divided);
 /// describes the options that determine the division.
 Division division_of(const ImageList& divided, const ImageList& all, std::string drawn_by);
 
-/// True if both divisions put the same images in the same parts. An image that one of them puts in
-/// no part is ignored.
+/// True if both divisions put the same images in the same parts. Ignores images that either
+/// division puts in no part.
 bool has_same_parts(const Division& one, const Division& other);
 
 /// Returns the division that this node recorded in the run that is resumed, repeated or evaluated

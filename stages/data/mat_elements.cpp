@@ -32,7 +32,7 @@ T number_at(std::string_view bytes) {
   return value;
 }
 
-/// A zlib stream that is released in every case.
+/// Owns a zlib stream, and releases it even if an exception is thrown.
 struct Inflation {
   z_stream stream{};
   bool begun = inflateInit(&stream) == Z_OK;

@@ -7,11 +7,11 @@
 
 namespace stages {
 
-/// Removes uneven lighting from an image and stretches the contrast. Subtracts the grey image's
+/// Removes uneven lighting from an image and stretches the contrast. Subtracts the gray image's
 /// rounded mean over `kernel_size` x `kernel_size` pixels from each channel and adds 128; edges are
 /// mirrored without repeating the edge pixel, and an even kernel extends one pixel further to the
 /// left and up. Then adds `brightness`, multiplies the distance from 128 by `contrast`, and
-/// sharpens: 1 + 4 `sharpen` times each pixel minus `sharpen` times its four neighbours. After each
+/// sharpens: 1 + 4 `sharpen` times each pixel minus `sharpen` times its four neighbors. After each
 /// step, values are clamped to 0 … 255 and, except after the last, rounded down to integers.
 struct FlattenSharpen {
   int kernel_size = 30;

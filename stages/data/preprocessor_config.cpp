@@ -110,7 +110,7 @@ ImageDatasetOptions options_of_preprocessor(const nlohmann::json& config) {
   }
   options.image_size = side_at(config, "size");
   if (shortest || (crops && side_at(config, "crop_size") != options.image_size))
-    refuse_preprocessing("size", size, "a square or a shortest edge with a centre crop");
+    refuse_preprocessing("size", size, "a square or a shortest edge with a center crop");
   options.resize.shape = ResizeShape::kSquare;
   return options;
 }

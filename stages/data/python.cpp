@@ -220,7 +220,7 @@ class PythonDataStage final : public runner::Stage {
           (before->second.size() == samples.size() ? ", but not the same ones" : "");
       if (!context.node().accepts_changes)
         throw error(ErrorCode::kChangedRun, message)
-            .with_help("restore it, or add --force to use it as it is");
+            .with_help("restore the data set, or add --force to use it as it is");
       context.say(message);
     }
   }

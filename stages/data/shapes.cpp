@@ -16,7 +16,7 @@ namespace {
 using std::abs, std::cos, std::max, std::min, std::sin;
 constexpr float kPi = std::numbers::pi_v<float>;
 
-/// A point of the image. The origin is the centre, the edges are at -1 and 1, and y points down.
+/// A point of the image. The origin is the center, the edges are at -1 and 1, and y points down.
 struct Point {
   float x, y;
   float radius() const { return std::hypot(x, y); }
@@ -171,7 +171,7 @@ void check(const MadeImages& images, std::int64_t fewest) {
     throw StageError(ErrorCode::kNotAllowedValue,
                      "cannot make " + std::to_string(images.classes) + " classes")
         .at("/make/classes")
-        .with_help("there are " + std::to_string(kinds) + " kinds of shapes");
+        .with_help("make at most " + std::to_string(kinds) + ", one for each kind of shape");
   }
   if (images.per_class < fewest || images.size < 8 || images.size > 4096) {
     throw StageError(ErrorCode::kNotAllowedValue,

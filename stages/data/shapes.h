@@ -16,9 +16,9 @@ namespace stages {
 /// The shapes that can be drawn, easiest to tell apart first: "stripes_horizontal", "disc", …
 std::span<const std::string_view> shape_names();
 
-/// Draws shape number `shape` on an image of `size` x `size`; position, rotation and two colours
+/// Draws shape number `shape` on an image of `size` x `size`; position, rotation and two colors
 /// come from `random`. Every shape covers a share of the image drawn from the same range, and gets
-/// the lighter of two colours drawn in the same way, so colours alone do not distinguish the
+/// the lighter of two colors drawn in the same way, so colors alone do not distinguish the
 /// shapes.
 Image draw_shape(std::size_t shape, int size, Random random);
 

@@ -30,7 +30,7 @@ struct RandomResizedCrop {
   bool operator==(const RandomResizedCrop&) const = default;
 };
 
-/// A rectangle of the normalised image is replaced: Zhong et al., arXiv:1708.04896, drawn as in
+/// Replaces a random rectangle of the normalized image: Zhong et al., arXiv:1708.04896, drawn as in
 /// torchvision.
 struct RandomErasing {
   double probability = 0.25;
@@ -40,7 +40,7 @@ struct RandomErasing {
   bool operator==(const RandomErasing&) const = default;
 };
 
-/// Blurs by Pillow's GaussianBlur with a radius drawn between two, in pixels.
+/// Blurs with Pillow's GaussianBlur; its radius, in pixels, is drawn from a range.
 struct RandomBlur {
   double probability = 0.5;
   double smallest_radius = 0.1, largest_radius = 2;
@@ -48,7 +48,7 @@ struct RandomBlur {
 };
 
 /// The steps applied, in this order, to an image that has its final size. Erasing follows
-/// normalisation.
+/// normalization.
 struct FinalAugment {
   std::optional<AugmentPolicy> policy = {};
   double greyscale = 0;  ///< probability
@@ -83,7 +83,7 @@ struct Cut {
   bool mirrored = false;
 };
 
-/// What was drawn of FinalAugment for one image in one epoch.
+/// The random choices of FinalAugment for one image in one epoch.
 struct DrawnFinal {
   std::optional<DrawnPolicy> policy = {};
   std::vector<OperationAt> steps = {};  ///< after the policy
@@ -92,7 +92,7 @@ struct DrawnFinal {
   bool changes_pixels() const { return policy || !steps.empty(); }
 };
 
-/// Draws for an image of `size` x `size`.
+/// Draws the random choices for an image of `size` x `size`.
 DrawnFinal drawn_final(const FinalAugment& options, int size, Random& random);
 
 /// Returns the evaluation cut of an image of `width` x `height`, which depends only on the size.

@@ -139,8 +139,8 @@ double support_of(Interpolation interpolation) {
   return 0.0;
 }
 
-// Compiled again for processors that can process four numbers at once. AVX2 does not include fused
-// multiply-add, which rounds once and would change the bits.
+// Compiles a function also for processors that can process four numbers at once. AVX2 does not
+// include fused multiply-add, which rounds once and would change the bits.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
 
 /// Replaces each distance by the weight of a pixel at that distance.
@@ -213,8 +213,8 @@ Coefficients coefficients_of(Interpolation interpolation, int from, std::int64_t
 
 namespace {
 
-// Compiled for several processor types; the loader picks the best. Integer results are the same on
-// all of them.
+// Compiles a function for several processor types; the loader picks the best version. Integer
+// results are the same in all versions.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "sse4.1", "default")))
 #define RETORT_IN_EACH __attribute__((always_inline)) inline
 

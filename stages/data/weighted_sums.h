@@ -9,7 +9,7 @@
 
 namespace stages {
 
-/// The kernel that computes a pixel from its neighbours. It is widened when an image is made
+/// The kernel that computes a pixel from its neighbors. It is widened when an image is made
 /// smaller, to avoid aliasing.
 enum class Interpolation {
   kBilinear,  ///< a triangle that extends one pixel to each side
@@ -37,13 +37,13 @@ Image resize(const Image& image, int width, int height, Interpolation interpolat
 /// overshoot.
 inline constexpr int kCoefficientBits = 22;
 
-/// A range of source neighbours: pixels of a row, or whole rows.
+/// A range of source neighbors: pixels of a row, or whole rows.
 struct Span {
   int begin, end;
   int count() const { return end - begin; }
 };
 
-/// The source range and the weights for each of several neighbouring result pixels.
+/// The source range and the weights for each of several neighboring result pixels.
 struct Coefficients {
   std::vector<Span> spans;  ///< begins and ends never decrease
   int most = 0;             ///< length of the longest span

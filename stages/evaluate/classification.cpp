@@ -79,7 +79,7 @@ class ClassificationStage : public runner::Stage {
     TestedClasses(test.classes, predictor.checkpoint().classes);
     if (std::ranges::find(test.tensors, "label", &TensorSpec::name) == test.tensors.end()) {
       throw StageError(ErrorCode::kLabelOutOfRange, "the test set has no labels")
-          .with_help("evaluation compares predictions with labels: connect a labelled dataset");
+          .with_help("evaluation compares predictions with labels: connect a labeled dataset");
     }
     return predictor;
   }

@@ -44,8 +44,8 @@ at::Tensor flipped_mean(const NamedTensors& inputs, TestTimeFlip flip,
 /// A network's outputs for all samples of a dataset, in the dataset's order.
 struct ClassifiedSamples {
   std::vector<std::string> names;  ///< the names of the samples
-  /// (n, classes) on the CPU, in the network's type, all finite. For episodes, the logits of their
-  /// queries. With Options::outputs, the result of that function.
+  /// The logits, (n, classes), on the CPU, in the network's type, all finite. For episodes, these
+  /// are the logits of their queries. With Options::outputs, the results of that function.
   at::Tensor logits;
   /// (n) int64 on the CPU, in [0, classes). With Options::target, that tensor, (n, …).
   at::Tensor labels;
@@ -79,7 +79,7 @@ class Predictor {
     /// The name of the tensor to keep unchanged for each sample instead of class labels. Empty: the
     /// labels.
     std::string target = {};
-    /// The lines already reported by the predictors that share this set, which are not repeated.
+    /// Lines already reported by the predictors that share this set; they are not reported again.
     /// Null: this predictor reports all its lines.
     std::shared_ptr<std::set<std::string>> told = {};
   };

@@ -135,7 +135,7 @@ class PythonEvaluationStage final : public runner::Stage {
     throw StageError(ErrorCode::kOptionConflict,
                      "the test set's samples have no tensor '" + config_.predictor.target + "'")
         .at("/target")
-        .with_help("name one that they have: " + runner::either(names, names.size()));
+        .with_help("set target to a tensor that they have: " + runner::either(names, names.size()));
   }
 
   /// Returns the output `name` as (samples, columns), whatever the shape of a sample's output.
@@ -146,14 +146,14 @@ class PythonEvaluationStage final : public runner::Stage {
     if (!outputs.contains(name)) {
       throw StageError(ErrorCode::kOptionConflict, "the network has no output '" + name + "'")
           .at("/output")
-          .with_help("name one that it has: " + runner::either(names, names.size()));
+          .with_help("set output to one of its outputs: " + runner::either(names, names.size()));
     }
     const at::Tensor output = outputs.at(name);
     if (output.dim() == 0 || output.size(0) != samples) {
       throw StageError(ErrorCode::kOptionConflict,
                        "the network's output '" + name + "' does not have a row per sample")
           .at("/output")
-          .with_help("name another: " + runner::either(names, names.size()));
+          .with_help("set output to another one of: " + runner::either(names, names.size()));
     }
     return output.reshape({samples, output.numel() / samples});
   }

@@ -43,7 +43,7 @@ std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& cla
           " that the network was not trained on: " + runner::listed(unknown, kListedClasses, "'"))
       .with_help(help.empty() ? "remove them from the test set; the network knows " +
                                     runner::listed(trained, kListedClasses, "'")
-                              : "did you mean " + help + "? remove the others from the test set");
+                              : "did you mean " + help + "? remove other unknown classes");
 }
 
 }  // namespace

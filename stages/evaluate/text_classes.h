@@ -50,7 +50,7 @@ class TextLabels {
 };
 
 /// Classes described by texts. A class is represented by the mean embedding of its filled
-/// templates, normalised to length 1, as in CLIP (Radford et al. 2021, arXiv:2103.00020, section
+/// templates, normalized to length 1, as in CLIP (Radford et al. 2021, arXiv:2103.00020, section
 /// 3.1.4).
 class TextClasses {
  public:

@@ -56,7 +56,7 @@ std::string_view trimmed(std::string_view text) {
 std::size_t take_header(char* data, std::size_t, std::size_t size, void* pointer) {
   auto& hop = *static_cast<Hop*>(pointer);
   const std::string_view line(data, size);
-  // A new response begins; others, such as "100 Continue", may precede the real one.
+  // A status line starts a new response; "100 Continue" and the like may precede the real one.
   if (line.starts_with("HTTP/")) {
     hop.reply.headers.clear();
     return size;
@@ -110,7 +110,7 @@ bool is_passing(CURLcode code) {
     case CURLE_HTTP2_STREAM:
       return true;
     default:
-      return false;  // one of about a hundred codes
+      return false;  // about a hundred other codes
   }
 }
 

@@ -26,7 +26,7 @@ struct HttpReply {
   int status = 0;
   std::string url;      ///< the URL of the final response
   HttpHeaders headers;  ///< of the final response
-  /// Each header as in the first response of the redirect chain that has it.
+  /// The value of each header in the first response of the redirect chain that has the header.
   HttpHeaders first_seen;
 };
 

@@ -105,7 +105,7 @@ class HubFetching {
       throw StageError(
           ErrorCode::kDownloadFailed,
           "HF_HUB_OFFLINE=" + offline + " does not allow fetching '" + wish_.repository + "'")
-          .with_help("unset it");
+          .with_help("unset HF_HUB_OFFLINE to download");
     }
     ask_for_commit();
     make_cache_folders(home_);
@@ -221,7 +221,7 @@ class HubFetching {
                                          {},
                                          "",
                                          "another process{} is fetching '" + wish_.repository + "'",
-                                         "wait for it"});
+                                         "wait until it has finished"});
     if (lock) return std::move(*lock);
     const runner::Diagnostic& why = lock.errors().front();
     throw StageError(why.code, why.message).with_help(why.help);

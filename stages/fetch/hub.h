@@ -43,7 +43,7 @@ struct HubSnapshot {
 HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks,
                       const Patience& patience = {}, runner::Storage& storage = runner::disk());
 
-/// Returns those of a model's files that Retort uses: config.json, preprocessor_config.json, a
+/// Returns the files of a model that Retort uses: config.json, preprocessor_config.json, a
 /// tokenizer's merges.txt and vocab.json, an adapter's files, and the safetensors files or, if
 /// there are none, the .bin files.
 std::vector<std::string> wanted_files(const std::vector<std::string>& all);

@@ -157,7 +157,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_few_shot(runner::ConfigRea
       continue;
     const auto problem = runner::other_images_error(source.root / part.place, part.list.not_taken);
     reader.fail(name(kFewShotParts[i]), problem.code, problem.message, problem.help);
-    break;  // parts may share a folder
+    break;  // other parts may share the folder and its error
   }
   if (auto errors = reader.finish(); !errors.empty()) return errors;
   options.images.stage = reader.pointer();

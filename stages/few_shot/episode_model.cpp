@@ -231,7 +231,7 @@ std::shared_ptr<FeatureMaps> EpisodeModel::make_backbone(const DatasetDescriptio
   const auto image = std::ranges::find(images.tensors, "image", &TensorSpec::name);
   if (image == images.tensors.end() || image->shape.size() != 3 || image->shape[0] != 3) {
     throw StageError(runner::ErrorCode::kOptionConflict,
-                     "the data has no colour images to compute features from")
+                     "the data has no color images to compute features from")
         .in_stage(config_.pointer)
         .with_help("connect the stage that computes the features to a data stage with such images");
   }
@@ -401,7 +401,7 @@ class EpisodeModelStage : public runner::Stage {
     if (!sha256_) sha256_ = weights_sha256(*config_.backbone.weights);
     return *sha256_;
   }
-  /// The random weights of a frozen backbone depend on the seed.
+  /// True if a frozen backbone has random weights, which depend on the seed.
   bool uses_seed() const override {
     return !config_.backbone.weights && !config_.backbone.is_trainable;
   }

@@ -85,7 +85,7 @@ class EpisodeModel : public Model, public ShrinkableModel {
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
   /// Calls EpisodeNetwork::forward().
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
-  /// A sample is an episode, and the network processes episodes one after the other.
+  /// False: a sample is an episode, and the network processes episodes one after the other.
   bool mixes_samples() const override { return false; }
   Shrunken shrunken(const DatasetDescription& data) const override;
   std::vector<std::string> notes(const torch::nn::Module& network) const override;

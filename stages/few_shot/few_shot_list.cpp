@@ -127,7 +127,7 @@ class FewShotLister {
     return paths;
   }
 
-  // Lists of images.
+  // The following functions read lists of images.
 
   FewShotPart listed(const fs::path& path,
                      ListedImages (*read)(AnnotationFiles&, const std::string&)) {
@@ -244,7 +244,7 @@ class FewShotLister {
     for (const Diagnostic& error : errors) fail(error.code, error.message, error.help);
   }
 
-  // Folders of classes.
+  // The following functions read folders of classes.
 
   /// Lists the classes of a folder that belong to this part.
   FewShotPart divided(const fs::path& folder) {
@@ -280,7 +280,7 @@ class FewShotLister {
 
   /// Returns the range of this part's classes in a random order of `count` classes. It is as large
   /// as in the alternating division. The parts' ranges are consecutive, so an additional class
-  /// moves only a few others to another part.
+  /// moves only a few classes to another part.
   std::pair<std::ptrdiff_t, std::ptrdiff_t> drawn_places(std::size_t count) const {
     std::ptrdiff_t begin = 0, end = 0;
     for (std::size_t place = 0; place < count; ++place) {

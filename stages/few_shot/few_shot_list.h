@@ -21,8 +21,9 @@ enum class FolderClasses : std::uint8_t { kAll, kAlternating, kRandom };
 struct FewShotSource {
   std::filesystem::path root;
   bool allow_outside = false;
-  /// Paths below root; the first that exists is read. A filelist (.json), a split (.csv), class
-  /// names (.txt), or a folder of class folders. If none exists, there is no such part.
+  /// Paths below root; the first that exists is read. Each names a filelist (.json), a split
+  /// (.csv), a list of class names (.txt), or a folder of class folders. If none exists, the part
+  /// is missing.
   std::array<std::vector<std::string>, kSplitParts> candidates;
   FolderClasses classes = FolderClasses::kAll;
   std::uint64_t split_seed = 0;  ///< for kRandom

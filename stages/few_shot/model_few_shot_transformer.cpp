@@ -149,8 +149,7 @@ EpisodeImages fitting_episode(const DatasetDescription& data, const std::string&
   if (!image || image->shape.size() != 4 || image->shape[1] != 3) {
     refuse_episode(
         "the episodes have no images of three channels",
-        "this model classifies colour images: connect it to a data stage with such images",
-        pointer);
+        "this model classifies color images: connect it to a data stage with such images", pointer);
   }
   const EpisodeImages episode{.ways = support->shape[0],
                               .shots = support->shape[1],

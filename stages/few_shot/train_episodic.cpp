@@ -191,7 +191,7 @@ at::Tensor support_variance_loss(const at::Tensor& features, double target, Devi
     throw std::invalid_argument("the unbiased deviation of one shot is not a number");
   }
   const ScopedPrecision full(Precision::kFp32, features.device());
-  // A norm has a Meta kernel, and its gradient is 0 if nothing varies.
+  // A norm is used because it has a Meta kernel and a gradient of 0 if nothing varies.
   const at::Tensor full_features = in_full_precision(features);
   const at::Tensor apart = full_features - full_features.mean(/*dim=*/1, /*keepdim=*/true);
   const auto count = static_cast<double>(features.size(1) - (is_unbiased ? 1 : 0));

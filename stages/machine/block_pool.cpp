@@ -186,7 +186,7 @@ BlockPool::Part& BlockPool::part_of(std::int64_t address) {
   });
 }
 
-/// Reserves those pages of a block that are not reserved yet. Returns false if the limit or memory
+/// Reserves the pages of a block that are not reserved yet. Returns false if the limit or memory
 /// does not suffice.
 bool BlockPool::reserve(Part& part, AddressRange block) {
   const std::vector<AddressRange> missing = part.reserved.missing(pages_around(block));

@@ -34,7 +34,7 @@ class PageSet {
 
 /// Allocates blocks from an address range by best fit: the smallest unused block that is large
 /// enough; of several, the one at the lowest address. The rest of the block is split off, and a
-/// freed block is merged with unused neighbours. So an arena grows from its beginning, and the
+/// freed block is merged with unused neighbors. So an arena grows from its beginning, and the
 /// address of a block depends only on earlier calls.
 class Arena {
  public:
@@ -60,9 +60,9 @@ class Arena {
   std::map<std::int64_t, std::int64_t> used_;  // begin to bytes
 };
 
-/// Who a block belongs to: a training step, or threads that work in parallel with it. Where a
-/// step's blocks are placed depends only on the step's earlier blocks, whatever other threads
-/// allocate at the same time.
+/// The owner of a block: a training step, or threads that work in parallel with it. Where a step's
+/// blocks are placed depends only on the step's earlier blocks, not on what other threads allocate
+/// at the same time.
 enum class Lane { kStep, kBeside };
 
 /// The source of a pool's memory. All ranges are whole pages.
@@ -106,8 +106,8 @@ class BlockPool {
   /// Limits the reserved bytes; blocks in use stay, even beyond the limit. nullopt: no limit.
   void set_limit(std::optional<std::int64_t> bytes);
   std::optional<std::int64_t> limit() const { return limit_; }
-  /// Returns the smallest limit under which the last refused block would have been allocated. If it
-  /// was refused for another reason, the result is not above the limit.
+  /// Returns the smallest limit under which the last refused block would have been allocated. A
+  /// result at or below the current limit means that memory or addresses ran out instead.
   std::int64_t wanted_limit() const { return wanted_limit_; }
 
   std::int64_t allocated() const {

@@ -31,7 +31,7 @@ std::int64_t huge_page_after(std::int64_t address) {
 
 /// Returns the size of the address space. It is many times larger than what is ever reserved, so no
 /// arena runs out: addresses cost no memory. If the process has a limit (ulimit -v), half of the
-/// rest is left to others.
+/// remaining address space is left free.
 std::int64_t wanted_addresses() {
   const std::int64_t machine =
       std::max<std::int64_t>(kilobytes_field("/proc/meminfo", "MemTotal"), kLeastAddresses);

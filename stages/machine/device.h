@@ -54,9 +54,9 @@ std::optional<std::int64_t> free_device_bytes(c10::Device device);
 /// allocate memory outside LibTorch's allocator, for their handles and for kernels they load. If
 /// that fails, they may report INTERNAL_ERROR, EXECUTION_FAILED or NOT_INITIALIZED, as they also do
 /// for their own bugs and for a lost device. So such an error counts as out of memory only if the
-/// device still answers and has less than kNearlyNil bytes free. After a wrong guess, unused blocks
-/// are returned and the work is retried; then more memory is free, and the error is not taken for
-/// out of memory again.
+/// device still answers and has less than kNearlyNil bytes free. If this is wrong, unused blocks
+/// are returned and the work is retried; more memory is free then, so the same error is not taken
+/// for out of memory again.
 bool is_out_of_memory(
     const std::exception& error, c10::Device device,
     const std::function<std::optional<std::int64_t>(c10::Device)>& free_bytes = free_device_bytes);

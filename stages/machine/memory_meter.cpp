@@ -20,8 +20,8 @@
 namespace stages {
 namespace {
 
-/// All meters that watch a peak. A device has only one high-water mark: a meter that resets it
-/// passes the old value on to the others.
+/// All meters that measure a peak. A device has only one high-water mark, so a meter that resets
+/// the mark first passes its old value on to the other meters.
 struct Watchers {
   std::mutex mutex;
   std::vector<MemoryMeter*> meters;

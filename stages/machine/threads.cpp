@@ -61,7 +61,7 @@ int threads_that_start(int wanted) {
   try {
     while (std::ssize(threads) < wanted) threads.emplace_back([have_tried] { have_tried.wait(); });
   } catch (const std::system_error&) {
-    // keep those that could be started
+    // only the threads that could be started count
   }
   all.set_value();
   for (std::thread& thread : threads) thread.join();

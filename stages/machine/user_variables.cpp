@@ -94,7 +94,7 @@ runner::Diagnostics check_user_variables(std::optional<int> threads, const UserV
                        "/threads",
                        std::string(name) + "=" + *value + " is ignored: tensor operations use " +
                            std::to_string(*threads) + (*threads == 1 ? " thread" : " threads"),
-                       "to use as many, set threads=" + std::to_string(*wish),
+                       "to use that number, set threads=" + std::to_string(*wish),
                        {},
                        runner::Severity::kWarning});
     }

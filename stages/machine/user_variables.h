@@ -9,8 +9,8 @@
 
 namespace stages {
 
-/// Returns the number of threads that a value of OMP_NUM_THREADS sets, 1 to 1024; of a list, which
-/// OpenMP uses for nested teams, the first number. nullopt if the value sets none.
+/// Returns the number of threads that a value of OMP_NUM_THREADS sets, 1 to 1024. If the value is a
+/// list, which OpenMP uses for nested teams, this is its first number. nullopt: no valid number.
 std::optional<int> threads_in(const std::string& value);
 
 /// Returns the value of an environment variable; nullopt if it is not set. Callers treat an empty

@@ -91,7 +91,7 @@ ActivationCheckpointing read_activation_checkpointing(runner::ConfigReader& read
   return modules;
 }
 
-/// Reads a boolean or "on", "off" or "auto": Retort reads YAML's on and off as strings. Returns
+/// Reads a boolean, "on", "off" or "auto" (on and off are strings in Retort's YAML). Returns
 /// false for "auto".
 bool read_switch(runner::ConfigReader& reader, std::string_view key) {
   bool is_on = false;
@@ -158,7 +158,7 @@ AllocatorSettings allocator_settings(runner::ConfigReader& reader) {
   return settings;
 }
 
-/// Passes its options on. Each training stage decides what they mean for its own training.
+/// Passes its options on; each training stage applies them to its own training.
 class Policy final : public runner::Stage {
  public:
   static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {

@@ -21,7 +21,7 @@ namespace stages {
 /// GPU or the CPU, or stop in a state that can be resumed.
 enum class OnOom { kReplan, kGpu, kCpu, kStop };
 
-/// A recipe's settings for the case that memory runs out while a stage works.
+/// A recipe's settings for recovery from an out-of-memory error.
 struct RecoveryOptions {
   /// How many times one batch may be retried on one device. nullopt: no limit, as long as there is
   /// another way to compute it.
@@ -40,8 +40,8 @@ struct RecoveryOptions {
 /// Reads max_retries, on_oom and on_oom_policy, as defined in schemas/memory/policy.schema.json.
 RecoveryOptions read_recovery_options(runner::ConfigReader& reader);
 
-/// What a plan may choose: nothing, only what keeps every bit of the result, or also what is equal
-/// in exact arithmetic.
+/// What a plan may change: nothing, only what keeps every bit of the result, or also what keeps the
+/// result equal in exact arithmetic.
 enum class Allow { kNothing, kBit, kExact };
 
 /// How to compute a loss that has several forms: as its formula is written, from products of

@@ -49,7 +49,7 @@ class LoraAdapter : public torch::nn::Module {
 
   std::int64_t rank() const { return a_->weight.size(0); }
   double scaling() const { return scaling_; }
-  /// True if forward() currently drops anything.
+  /// True if dropout is active in forward().
   bool drops() const { return dropout_->is_active(); }
   const at::Tensor& a() const { return a_->weight; }
   const at::Tensor& b() const { return b_->weight; }

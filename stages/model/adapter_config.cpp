@@ -33,7 +33,7 @@ bool says_nothing(const Json& value) {
          ((value.is_array() || value.is_object()) && value.empty());
 }
 
-/// Keys that do not affect what an adapter computes, or do so only with keys that are refused.
+/// Keys that do not affect what an adapter computes, or affect it only together with refused keys.
 constexpr std::array kWithoutEffect = {"inference_mode", "megatron_core",     "peft_version",
                                        "task_type",      "qalora_group_size", "runtime_config"};
 

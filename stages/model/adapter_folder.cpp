@@ -317,7 +317,7 @@ std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapt
   const Misfits misfits(own, saved.tensors);
   if (const std::string text = misfits.text(); !text.empty()) {
     damaged_adapter(saved.folder, text,
-                    "it is for another network, or was modified; none of it was used");
+                    "use an adapter of this network, unmodified; nothing of this one was loaded");
   }
   const torch::NoGradGuard no_graph;
   for (const auto& [name, tensor] : own) tensor.copy_(saved.tensors.at(name));

@@ -36,9 +36,9 @@ struct SavedAdapter {
 /// subfolder with an adapter. The content is untrusted. Throws runner::StageError.
 SavedAdapter read_adapter(const std::filesystem::path& folder);
 
-/// Returns the index in `libraries` of the names that the adapter's tensors use: the names under
-/// which the most tensors belong to modules of the network. Throws runner::StageError if no tensor
-/// belongs to a module under any of them.
+/// Returns the index in `libraries` of the naming scheme that the adapter's tensors use: the one by
+/// which the most tensors belong to modules of the network. Throws runner::StageError if no scheme
+/// assigns a tensor to a module.
 std::size_t names_of_adapter(const SavedAdapter& adapter, const torch::nn::Module& network,
                              std::span<const ModuleNames> libraries);
 
@@ -48,9 +48,9 @@ std::size_t names_of_adapter(const SavedAdapter& adapter, const torch::nn::Modul
 void take_head(SavedAdapter& saved, const ModuleNames& names);
 
 /// Copies the tensors of `saved` into the adapters of `lora`, converting types and devices. The
-/// adapters must be the ones that the options in `saved` select, with the same ranks and scalings.
-/// Each of their tensors must be in `saved` with the same shape, and `saved` may contain no others
-/// except tensors of CLIP's text tower. Returns notes on what was left out. Throws
+/// options in `saved` must select exactly these adapters, with the same ranks and scalings. Each
+/// tensor of the adapters must be in `saved` with the same shape. `saved` may have no further
+/// tensors, except those of CLIP's text tower. Returns notes on what was left out. Throws
 /// runner::StageError with everything that does not fit; then nothing is changed.
 std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapter& saved,
                                       const ModuleNames& names);

@@ -55,7 +55,7 @@ void initialize(const Named& target, const LoraAdapter& adapter, LoraInitializat
   else b.zero_();
 }
 
-/// Returns the items of `names` that match no module.
+/// Returns the items of `names` that name no module.
 std::vector<std::string> missing_modules(const std::vector<std::string>& names,
                                          const std::vector<Named>& modules) {
   std::vector<std::string> missing;
@@ -105,7 +105,8 @@ std::set<std::string> saved_modules(const AttachedLora& lora) {
   return modules;
 }
 
-/// True if the options of `lora` also select its layers and saved modules by these names.
+/// True if the options of `lora` select the same layers and saved modules when applied to these
+/// names.
 bool means_the_same(const AttachedLora& lora, const ModuleNames& names) {
   std::set<std::string> saved;
   for (const auto& [module, is_adaptable] : lora.modules) {
@@ -148,8 +149,7 @@ AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
   if (const auto missing = missing_modules(options.modules_to_save, modules); !missing.empty()) {
     throw StageError(ErrorCode::kOptionConflict, "no module is called '" + missing.front() + "'")
         .at("/modules_to_save")
-        .with_help(
-            "it lists modules that are trained as a whole, such as a head inside the backbone");
+        .with_help("list names of modules to train as a whole, such as a head inside the backbone");
   }
 
   AttachedLora lora{.options = options,

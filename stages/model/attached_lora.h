@@ -44,7 +44,7 @@ struct AttachedLora {
       modules;  ///< all modules of the network: our name, and whether it can have an adapter
 };
 
-/// Attaches an adapter to each layer that the options select and initialises it as the options
+/// Attaches an adapter to each layer that the options select and initializes it as the options
 /// specify; each weight is a function of (seed, its name, its shape). Afterwards only the adapters
 /// and their companions require gradients, and no other parameter of the network does:
 ///

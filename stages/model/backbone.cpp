@@ -206,7 +206,8 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// Returns the result of `read` for the backbone's weights; its errors point to that option.
+/// Returns the result of `read` for the backbone's weights; errors are placed at the option
+/// `weights`.
 template <typename Read>
 auto read_by(const BackboneConfig& backbone, Read read) {
   try {

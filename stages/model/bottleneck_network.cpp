@@ -177,7 +177,7 @@ void add_gated_backward(const float* __restrict dy, const float* __restrict y,
                         float* __restrict dx, float* __restrict d_added, float* __restrict d_open,
                         std::int64_t channels) {
   for (std::int64_t c = 0; c < channels; ++c) {
-    const float slope = dy[c], d = y[c] <= 0 ? 0 : slope;  // always reading dy avoids a branch
+    const float slope = dy[c], d = y[c] <= 0 ? 0 : slope;  // always reads dy: no branch
     d_added[c] = d;
     dx[c] = d * open[c];
     d_open[c] += d * x[c];

@@ -64,7 +64,7 @@ at::Tensor TextTower::last_hidden_state(const at::Tensor& ids) const {
   return x;
 }
 
-/// The norm treats each token separately, so only the tokens that represent texts are normalised.
+/// The norm treats each token separately, so only the tokens that represent texts are normalized.
 at::Tensor TextTower::forward(const at::Tensor& ids) const {
   const OwnPrecision own(*this);
   const at::Tensor x = last_hidden_state(ids);
@@ -118,7 +118,7 @@ namespace {
 
 using runner::StageError;
 
-/// Runs `act` and places its errors at options of the section `adapters`.
+/// Runs `act`, and changes the place of its errors to the section `adapters`.
 template <typename Act>
 auto in_section(const ClipAdapterConfig& config, const Act& act) {
   try {

@@ -109,7 +109,7 @@ class ClipNetwork : public PrecisionModule {
   const VisionTower& image_tower() const { return *images_; }
   const TextTower& text_tower() const { return *texts_; }
   /// Projects vectors (n, hidden_size) that represent images or texts into the common space: (n,
-  /// projection_dim), not normalised.
+  /// projection_dim), not normalized.
   at::Tensor project_images(const at::Tensor& pooled) const {
     return image_projection_->forward(pooled);
   }
@@ -144,7 +144,7 @@ struct ClipAdapterConfig {
 /// A CLIP with frozen weights, except for the low-rank adapters in its towers and its class head.
 class AdaptedClip : public ClipNetwork, public FrozenBase {
  public:
-  /// Initialises only the adapters, as a function of `seed`; on the Meta device no weight has
+  /// Initializes only the adapters, as a function of `seed`; on the Meta device no weight has
   /// values. Only the trained parameters require gradients. Throws runner::StageError at an option
   /// of `config` if its targets are not layers of the towers.
   AdaptedClip(const ClipOptions& clip, const ClipAdapterConfig& config, std::uint64_t seed,
@@ -157,7 +157,7 @@ class AdaptedClip : public ClipNetwork, public FrozenBase {
 
   const AttachedLora& lora() const { return lora_; }
 
-  std::optional<std::string> weights_reference;  ///< of its base; nullopt: random
+  std::optional<std::string> weights_reference;  ///< of its base weights; nullopt: random
 
  private:
   AttachedLora lora_;

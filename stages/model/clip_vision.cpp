@@ -119,7 +119,7 @@ std::int64_t square_size(const DatasetDescription& data, const std::string& poin
     throw StageError(ErrorCode::kOptionConflict, "the data has no images of three channels")
         .in_stage(pointer)
         .with_help(
-            "this model classifies colour images: connect it to a data stage with such images");
+            "this model classifies color images: connect it to a data stage with such images");
   }
   if (image->shape[1] != image->shape[2]) {
     throw StageError(ErrorCode::kOptionConflict,
@@ -169,7 +169,7 @@ std::int64_t fitting_classes(const DatasetDescription& data, std::optional<std::
     throw StageError(ErrorCode::kLabelOutOfRange, "the data has no classes")
         .at("/num_classes")
         .in_stage(pointer)
-        .with_help("a classifier needs labelled data");
+        .with_help("a classifier needs labeled data");
   }
   const std::int64_t in_all = data.pair_of > 0 ? data.pair_of : classes;
   if (wanted && *wanted != in_all) {

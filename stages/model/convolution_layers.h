@@ -45,7 +45,7 @@ class Convolution : public PrecisionModule {
   const ConvolutionSizes shape_;
 };
 
-/// The statistics with which a BatchNorm normalises.
+/// The statistics with which a BatchNorm normalizes.
 enum class BatchNormStatistics {
   kCollected,  ///< in training the batch statistics, which also update the running statistics; in
                ///< eval mode the running statistics
@@ -53,7 +53,7 @@ enum class BatchNormStatistics {
   kFixed,      ///< always the running statistics, which are not updated
 };
 
-/// Normalises each channel (Ioffe and Szegedy, 2015) like torch's BatchNorm2d, with its momentum of
+/// Normalizes each channel (Ioffe and Szegedy, 2015) like torch's BatchNorm2d, with its momentum of
 /// 0.1 and epsilon of 1e-5. Parameters: `weight` and `bias` (channels); buffers: running_mean,
 /// running_var and num_batches_tracked. Within a ScopedRankStatistics, the batch statistics are
 /// computed over all ranks.
@@ -61,7 +61,7 @@ class BatchNorm : public PrecisionModule {
  public:
   BatchNorm(std::int64_t channels, BatchNormStatistics statistics,
             const at::TensorOptions& options);
-  /// Normalises `x`, (n, channels, h, w) or (n, channels), and returns a tensor of the same shape.
+  /// Normalizes `x`, (n, channels, h, w) or (n, channels), and returns a tensor of the same shape.
   /// The result may be changed in place: it shares no memory with `x`, and no gradient needs it.
   /// One number per channel has no variance: kCollected then uses the running statistics and does
   /// not update them.

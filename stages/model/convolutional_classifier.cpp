@@ -74,7 +74,7 @@ namespace {
 constexpr BottleneckOptions kSeResNeXt50 = {
     .cardinality = 32, .base_width = 4, .squeeze_ratio = 16};
 
-/// Families of networks; timm initialises the weights of each family by another rule.
+/// Families of networks; timm initializes the weights of each family by another rule.
 enum class ConvolutionFamily { kResNet, kDenseNet, kEfficientNet };
 
 ConvolutionFamily family_of(const ConvolutionalBackbone& backbone) {
@@ -213,7 +213,7 @@ void check_images(const ConvolutionalClassifierConfig& config, const FeatureMaps
     throw StageError(ErrorCode::kOptionConflict, "the data has no images of three channels")
         .in_stage(config.pointer)
         .with_help(
-            "this model classifies colour images: connect it to a data stage with such images");
+            "this model classifies color images: connect it to a data stage with such images");
   }
   if (backbone.shape(image->shape[1], image->shape[2])) return;
   std::int64_t least = 1;
@@ -370,7 +370,7 @@ class ConvolutionalClassifierStage : public runner::Stage {
     if (!sha256_) sha256_ = weights_sha256(*config_.weights);
     return *sha256_;
   }
-  /// Random weights are drawn with the training stage's seed.
+  /// False: random weights are drawn with the training stage's seed.
   bool uses_seed() const override { return false; }
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext&) override {

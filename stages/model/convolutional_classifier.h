@@ -29,7 +29,7 @@ namespace stages {
 /// The `head` of schemas/model/se_resnext.
 struct ClassifierHeadOptions {
   std::vector<std::int64_t> widths;  ///< of the hidden layers
-  double dropout = 0;                ///< before the first layer; half of it before the others
+  double dropout = 0;                ///< before the first layer; half as much before later ones
 };
 
 /// A classification head: dropout, a linear layer, ReLU and BatchNorm for each width; then dropout

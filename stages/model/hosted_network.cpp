@@ -50,7 +50,7 @@ void HostedNetwork::check_adapters() const {
                              "the adapter of '" + adapted.module +
                                  "' has no effect: the network does not call this layer")
         .at("/targets")
-        .with_help("name it in 'exclude', or narrow 'targets'");
+        .with_help("add it to 'exclude', or narrow 'targets'");
   }
 }
 

@@ -10,7 +10,7 @@ namespace stages {
 
 // The constructors of torch::nn's layers draw weights from the global random generator, always on
 // the CPU. The layers below leave their weights uninitialized: the code that creates a network
-// initialises (stages/model/initializer.h) or loads them, and a network on the Meta device needs no
+// initializes (stages/model/initializer.h) or loads them, and a network on the Meta device needs no
 // memory. Half-precision weights are converted to the type of wider inputs when they are used.
 
 /// y = x Wᵀ + b over the last dimension; `weight` (out, in), `bias` (out) or undefined.
@@ -20,7 +20,7 @@ class Linear : public AdaptableLayer {
   at::Tensor forward(const at::Tensor& x) const;
 };
 
-/// Normalisation over the last dimension; `weight` and `bias` (width).
+/// Normalization over the last dimension; `weight` and `bias` (width).
 class LayerNorm : public PrecisionModule {
  public:
   LayerNorm(std::int64_t width, double epsilon, const at::TensorOptions& options);

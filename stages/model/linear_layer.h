@@ -27,11 +27,11 @@ at::Tensor linear_layer(const at::Tensor& x, const at::Tensor& weight, const at:
 /// True if computations with `x` run on a CPU. For a Meta tensor, the planned device counts.
 bool is_on_cpu(const at::Tensor& x);
 
-/// True if linear_layer() multiplies such tensors with torch's product: float32 or float64 on a
+/// True if linear_layer() multiplies these tensors with torch's product: float32 or float64 on a
 /// CPU without autocast, except for the large products that oneDNN computes.
 bool has_torch_product(const at::Tensor& x, const at::Tensor& weight);
 
-/// True if linear_layer() supports such tensors with an adapter of the type `adapter`.
+/// True if linear_layer() supports these tensors together with an adapter of the type `adapter`.
 bool takes_adapter(const at::Tensor& x, const at::Tensor& weight, at::ScalarType adapter);
 
 }  // namespace stages

@@ -235,7 +235,7 @@ std::vector<LoraTarget> select_targets(const LoraOptions& options,
           "'" + name +
               "' cannot have an adapter: it is neither a linear layer nor a patch embedding")
           .at("/targets")
-          .with_help("name it in 'exclude', or narrow 'targets'");
+          .with_help("add it to 'exclude', or narrow 'targets'");
     }
     chosen.push_back({i, ranks.of(name, options.rank), alphas.of(name, options.alpha)});
   }

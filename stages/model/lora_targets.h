@@ -25,7 +25,7 @@ enum class LoraBias {
   kAdapted,  ///< only biases of layers with an adapter [lora_only]
 };
 
-/// How A is initialised. B is initialised with zeros, except for kRandom.
+/// How A is initialized. B is initialized with zeros, except for kRandom.
 enum class LoraInitialization {
   kKaiming,   ///< uniform within 1/sqrt(inputs) [true]
   kGaussian,  ///< normal with the standard deviation 1/rank [gaussian]

@@ -121,7 +121,8 @@ void apply_slopes(const float* __restrict dy, const float* __restrict x, const S
   }
 }
 
-/// Two rows of channels for one part: means and sums of squared distances from them, or two sums.
+/// Two rows of channels for one part: the means and the sums of squared distances from them, or two
+/// other sums.
 struct OfPart {
   float *first, *second;
 };
@@ -164,7 +165,7 @@ void compute_moments(const Pixels& pixels, const float* x, float* of_parts, doub
   });
 }
 
-/// Updates a channel's running statistic, float32, with the value of the batch.
+/// Updates a channel's running statistic, in float32, with the batch's value.
 void collect(const at::Tensor& collected, std::int64_t channel, double of_batch) {
   float& value = collected.mutable_data_ptr<float>()[channel];
   value = static_cast<float>(kBatchNormMomentum * of_batch + (1 - kBatchNormMomentum) * value);
@@ -220,7 +221,7 @@ class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRel
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (torch::GradMode::is_enabled())
-      throw std::logic_error("a normalised batch does not support double backward");
+      throw std::logic_error("a normalized batch does not support double backward");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &maps = saved[0], &statistics = saved[1];
     const Pixels pixels(maps);

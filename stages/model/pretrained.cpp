@@ -389,7 +389,7 @@ PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors&
         sink.take({name, 0, tensor.contiguous().view(-1)});
     }
   };
-  give(true);  // first, since its bias may not fit
+  give(true);  // the weight first, since its bias may not fit
   give(false);
   return places.report();
 }

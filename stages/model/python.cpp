@@ -113,8 +113,8 @@ class PythonModel : public Model {
     }
     return outputs;
   }
-  /// The random numbers that a network draws by itself depend on how a batch is split, like the
-  /// statistics of BatchNorm.
+  /// True also if the network draws random numbers by itself: like the statistics of BatchNorm,
+  /// they depend on how a batch is split.
   bool mixes_samples() const override { return !mixing_layer_.empty() || !draws_.places.empty(); }
   std::string why_mixed() const override {
     if (!mixing_layer_.empty() && lone_mixing_layer_.empty() && draws_.places.empty())
@@ -163,7 +163,8 @@ class PythonModel : public Model {
       lines.push_back("patterns that match no layer with an adapter: " +
                       runner::listed(lora.unused_patterns, 10, "'"));
     if (lora.options.modules_to_save.empty())
-      lines.emplace_back("no module is trained as a whole; list a new head in modules_to_save");
+      lines.emplace_back(
+          "only adapters are trained; to train a new head too, list it in modules_to_save");
   }
 
   std::shared_ptr<torch::nn::Module> make(const DatasetDescription& data, const char* device,
@@ -174,7 +175,7 @@ class PythonModel : public Model {
                        "the data's samples have no tensor '" + config_.input + "'")
           .at("/input")
           .in_stage(config_.pointer)
-          .with_help("name one of the samples' tensors, such as image");
+          .with_help("set input to one of the samples' tensors, such as image");
     }
     try {
       find_draws(device, seed, data, input->shape);

@@ -24,8 +24,8 @@ at::Tensor PythonLayer::run(const at::Tensor& x, const InPython& in_python) {
   return has_format() ? taken_in(current_precision(x.device()), output) : output;
 }
 
-/// Groups the rows of a linear layer by sample for dropout, which names one row for each sample.
-/// Several rows may belong to a sample, such as the windows of an image.
+/// Groups the rows of a linear layer by sample for dropout, which identifies each sample by one
+/// row. A sample may have several rows, such as the windows of an image.
 at::Tensor PythonLayer::with_adapter(const at::Tensor& x, const at::Tensor& output) const {
   if (!adapter() || !adapter()->drops() || steps_) return adapted(x, output);
   std::int64_t samples = 0;

@@ -23,8 +23,9 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 using Tensors = std::vector<at::Tensor>;
 
-/// Number of elements per piece: that many of two or three tensors stay in a core's cache from one
-/// operator to the next. With fewer, starting the operators costs more than the cache saves.
+/// Number of elements per piece. Pieces of this size, of two or three tensors, stay in a core's
+/// cache from one operator to the next. With fewer, starting the operators costs more than the
+/// cache saves.
 constexpr std::int64_t kPieceElements = 1 << 16;
 
 /// Applies the elementwise `work` to tensors of the same type and shape. On a CPU it works piece by
@@ -53,7 +54,7 @@ void in_pieces(const Tensors& tensors, const std::function<void(const Tensors&)>
   });
 }
 
-/// x · sigmoid(1.702 x). Composed of torch's operators, it would save both x and the sigmoid.
+/// Computes x · sigmoid(1.702 x), and saves only x. torch's operators would also save the sigmoid.
 class QuickGelu : public torch::autograd::Function<QuickGelu> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x) {

@@ -59,7 +59,7 @@ class Attention : public RecomputableModule {
   at::Tensor forward_first(const at::Tensor& x) const;
 
  private:
-  enum class Tokens { kAll, kFirst };  // the tokens that attend to the others
+  enum class Tokens { kAll, kFirst };  // the tokens for which attention is computed
   at::Tensor compute(const at::Tensor& x) const override { return attend(x, Tokens::kAll); }
   at::Tensor attend(const at::Tensor& x, Tokens asking) const;
 

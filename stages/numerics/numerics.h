@@ -80,7 +80,7 @@ struct Numerics {
 /// a precision rule does not fit the network.
 Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module& network,
                          const std::string& name, runner::RunContext& context);
-/// As above, but for `device`; messages go to `say`.
+/// Resolves `options` for `network` on `device`; messages go to `say`.
 Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module& network,
                          const std::string& name, c10::Device device,
                          const std::function<void(std::string_view)>& say);

@@ -22,7 +22,8 @@
 namespace stages {
 namespace {
 
-/// What a module contains. any: a PrecisionModule. all: no weights outside a PrecisionModule.
+/// What a module contains. `any`: at least one PrecisionModule. `all`: all its weights are in
+/// PrecisionModules.
 struct Inside {
   bool any = false, all = true;
 };
@@ -89,7 +90,7 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 using Compute = std::function<at::Tensor(const at::Tensor&)>;
 
-/// The device with the random generators that operations on `device` use.
+/// Returns the device with the random generators that operations on `device` use.
 at::Device drawing_device(at::Device device) {
   return device.is_meta() ? at::Device(at::kCPU) : device;
 }
@@ -122,7 +123,7 @@ void write(const Buffers& buffers) {
   for (const auto& [own, values] : buffers) own.variable_data().copy_(values);
 }
 
-/// The state that compute() depends on besides its input and the parameters, as it was in the
+/// The state that compute() depends on, other than its input and the parameters, as it was in the
 /// forward pass.
 struct Conditions : torch::CustomClassHolder {
   Conditions(torch::nn::Module& module, Compute compute, at::Device device, bool updates_twice)

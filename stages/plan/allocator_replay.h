@@ -62,7 +62,7 @@ class AllocatorReplay {
   }  ///< how often unused segments were returned for a second try
 
  private:
-  /// A piece of a segment, linked to its neighbours in memory.
+  /// A piece of a segment, linked to its neighbors in memory.
   struct Block {
     std::int64_t address = 0, size = 0;
     bool is_used = false, is_small = false;

@@ -89,7 +89,7 @@ class WaySearch {
     }
   }
 
-  /// Returns the ways to run the optimizer other than the written one.
+  /// Returns the ways to run the optimizer, except the way that the recipe sets.
   std::vector<PolicyWay> optimizer_ways() const {
     if (written_.allow == Allow::kNothing) return {};
     const bool may_offload = written_.offload_is_open && search_.has_host;
@@ -148,7 +148,7 @@ class WaySearch {
       const Tried& tried = attempt(way(i, true));
       return tried.traced && without_loss(tried) <= search_.budget;
     });
-    first(true);  // try one that fits including the allocator's losses
+    first(true);  // a way that fits even with the allocator's gaps
     // Larger parts fit if fewer blocks are kept.
     const std::size_t count = kept - std::min(kept, recomputed),
                       looked_at = std::min(count, kSizesWithBlocks);
@@ -183,8 +183,8 @@ class WaySearch {
   }
 
   /// Keeps as many blocks as fit, if not all of them do. Each choice calculated from the two
-  /// profiles is also traced: the calculation predicts live bytes but not the allocator's losses,
-  /// which may be largest if all blocks are recomputed.
+  /// profiles is also traced: the calculation predicts live bytes but not the gaps in the
+  /// allocator, which may be largest if all blocks are recomputed.
   void mix(const Tried& kept, const Tried& recomputed) {
     if (!kept.traced || !recomputed.traced) return;
     const StepProfile &without = kept.traced->profile, &with = recomputed.traced->profile;
@@ -216,7 +216,7 @@ class WaySearch {
     }
   }
 
-  /// Returns the bytes needed if the allocator lost none.
+  /// Returns the bytes needed if the allocator left no gaps.
   static std::int64_t without_loss(const Tried& tried) {
     const MemoryPlan& plan = tried.traced->plan;
     return plan.needed - (plan.reserved - plan.live);
@@ -321,7 +321,8 @@ class WaySearch {
       list(policy_of(other.way), other.traced->plan, is_other_cut ? "exact" : "bit", result.plan);
     }
     if (!fits(tried)) list_half(result);
-    // Cheapest first; of ways with equal compute, the one with larger parts.
+    // Sorts the alternatives by cost; of ways with equal compute, the way with larger parts comes
+    // first.
     std::ranges::stable_sort(result.plan.alternatives, {}, [](const runner::PlanAlternative& one) {
       return std::tuple(one.exactness == "declared", std::lround(20 * one.relative_flops),
                         -one.needed);
@@ -341,8 +342,7 @@ class WaySearch {
                                          static_cast<double>(plan.operations))});
   }
 
-  /// Lists half precision: if nothing fits without changing the training, it changes the training
-  /// least.
+  /// Lists half precision if nothing fits without changing the training: it is the smallest change.
   void list_half(PlannedStep& least) const {
     if (written_.precision.base != Precision::kFp32 || !written_.precision.rules.empty()) return;
     MemoryPolicy half = least.policy;

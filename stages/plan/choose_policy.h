@@ -39,7 +39,7 @@ struct PlannedStep {
                             ///< considered
 };
 
-/// Finds the fastest way to compute a step within the budget, among those that the policy leaves
+/// Finds the fastest way to compute a step within the budget. It varies what the policy leaves
 /// open: micro-batches of any size down to min_micro_batch, two passes if the loss needs them, any
 /// subset of the network's blocks recomputed, the optimizer state sharded across the ranks or
 /// offloaded to host memory, and the optimizer step in the backward pass. The last three are

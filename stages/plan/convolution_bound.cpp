@@ -90,8 +90,8 @@ std::int64_t read_gradient(const ConvolutionShape& shape) {
   return in_blocks(shape, shape.out) * (shape.out_height + 2 * high) * (shape.out_width + 2 * wide);
 }
 
-/// Returns the bytes of lists of products, barriers, row buffers and, for half types, tiles: those
-/// shared by all threads and those of each thread.
+/// Returns the bytes of lists of products, barriers, row buffers and, for half types, tiles: what
+/// all threads share, plus what each thread has.
 std::int64_t lists(const ConvolutionShape& shape) {
   const std::int64_t tiles = shape.is_half() ? 16 << 10 : 0;
   return (32 << 10) + shape.threads * ((24 << 10) + tiles + 80 * shape.kernel());

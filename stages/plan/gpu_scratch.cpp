@@ -48,7 +48,7 @@ GpuKernels gpu_kernels(std::string model) {
 
 std::int64_t column_sum_scratch(std::int64_t rows, std::int64_t columns, const GpuKernels& gpu) {
   // A multiprocessor runs 16 blocks of at least 128 threads; each thread sums up to four
-  // neighbouring columns. Rows are divided among blocks if each thread would read 256 or more.
+  // neighboring columns. Rows are divided among blocks if each thread would read 256 or more.
   constexpr std::int64_t kBlocks = 16, kWidth = 128, kHeight = 4, kFew = 16, kMany = 256;
   if (columns == 0 || rows < kHeight * kMany) return 0;
   const auto width = std::min<std::int64_t>(

@@ -42,8 +42,8 @@ std::int64_t embedding_backward_scratch(std::int64_t elements, std::int64_t indi
 /// in groups of eight; tensors in any other order are copied.
 std::int64_t gpu_forward_scratch(const ConvolutionShape& shape);
 std::int64_t gpu_input_gradient_scratch(const ConvolutionShape& shape);
-/// As above, plus partial sums, since the sum over images and pixels is divided among
-/// multiprocessors.
+/// Returns the scratch bytes of the kernel for a convolution's weight gradient. They include
+/// partial sums, since the sum over images and pixels is divided among multiprocessors.
 std::int64_t gpu_weight_gradient_scratch(const ConvolutionShape& shape, const GpuKernels& gpu);
 
 }  // namespace stages::meta

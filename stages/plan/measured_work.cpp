@@ -98,7 +98,7 @@ RecordedWork MeasuredWork::at(std::int64_t units) const {
         sizes.emplace_back(runs_[run].units, runs_[run].work.storages[i].bytes);
       const bool is_constant = std::ranges::all_of(
           sizes, [&](const auto& size) { return size.second == sizes.front().second; });
-      // A single run does not show what grows; gradients do not.
+      // A single run does not show which storages grow. Gradients do not grow.
       if (is_constant && (sizes.size() > 1 || is_gradient(work.storages[i]))) continue;
       work.storages[i].bytes = grown(sizes, units);
       work.storages[i].shape.clear();

@@ -22,8 +22,8 @@ class MeasuredWork {
   /// Adds a run. `units` must be more than in the run before.
   void add(std::int64_t units, RecordedWork work);
   bool empty() const { return runs_.empty(); }
-  /// Returns an upper bound for `units`, provided that memory does not depend on values. There must
-  /// have been a run.
+  /// Returns an upper bound for `units`, provided that memory does not depend on values. Call add()
+  /// at least once before.
   RecordedWork at(std::int64_t units) const;
   /// Returns the bytes that work on `units` allocates, and the number of its allocations.
   std::pair<double, double> allocations(std::int64_t units) const;

@@ -39,7 +39,7 @@ runner::NamedBytes device_memory(c10::Device device);
 /// is limited to these bytes, and its plan is compared with them.
 std::optional<runner::NamedBytes> memory_budget(const MemoryPolicy& policy,
                                                 const std::optional<runner::NamedBytes>& whole);
-/// As above, for all memory of `device`.
+/// Returns memory_budget() in bytes, with all memory of `device` as `whole`.
 std::int64_t memory_budget(const MemoryPolicy& policy, c10::Device device);
 
 /// While this object lives, limits the tensors of `device` to a budget; allocations beyond it throw

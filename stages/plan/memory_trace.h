@@ -150,8 +150,8 @@ void count_flops(double flops);
 /// Marks the tensor, in the live trace if there is one, as memory that a kernel may allocate for
 /// itself.
 void mark_scratch(const at::Tensor& tensor);
-/// Marks the tensor as the gradient of a parameter. For gradients that are freed before the step
-/// ends.
+/// Marks a tensor as the gradient of a parameter. Needed for gradients that are freed before the
+/// step ends.
 void mark_gradient(const at::Tensor& tensor);
 /// Marks the tensor as a cast of a weight that autocast caches.
 void mark_cast(const at::Tensor& tensor);

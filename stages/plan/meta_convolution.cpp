@@ -135,8 +135,8 @@ Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x) {
   return kernel_memory(shape.batch * shape.unfolded_elements(), x);
 }
 
-/// As above, for gradients. The gradient of the images needs another matrix, unless the kernel is
-/// dilated.
+/// Returns the memory of the images that a backward pass unfolds; undefined if it unfolds none. The
+/// gradient of the images needs this matrix only if the kernel is dilated.
 Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x,
                        const std::array<bool, 3>& wanted) {
   return wanted[1] || (wanted[0] && shape.dilation > 1) ? unfolded_images(shape, x) : Tensor();

@@ -228,7 +228,8 @@ Tensor product(const Tensor& a, const Tensor& b) {
   return y;
 }
 
-/// Computes beta x + alpha a b in the same way.
+/// Computes beta x + alpha a b. `kShapes`, torch's own shape function, determines the shape and
+/// reports errors.
 template <Tensor (*kShapes)(const Tensor&, const Tensor&, const Tensor&, const Scalar&,
                             const Scalar&)>
 Tensor sum_with_product(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& beta,

@@ -14,10 +14,10 @@ namespace {
 PlannedStep resolve_policy(const PolicySearch& search, const std::string& model_stage,
                            const runner::PlanContext& context) {
   if (search.written.min_micro_batch > search.batch.size) {
-    throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                             "min_micro_batch is " +
-                                 std::to_string(search.written.min_micro_batch) +
-                                 ", but a batch has only " + std::to_string(search.batch.size))
+    throw runner::StageError(
+        runner::ErrorCode::kOptionConflict,
+        "min_micro_batch is " + std::to_string(search.written.min_micro_batch) +
+            ", but the batch size is only " + std::to_string(search.batch.size))
         .at("/min_micro_batch")
         .in_stage(search.written.pointer)
         .with_help("lower min_micro_batch, or set allow: bit, which never splits a batch");

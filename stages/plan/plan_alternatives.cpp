@@ -176,7 +176,8 @@ class Alternatives {
     return fitting;
   }
 
-  /// Adds a way, once. Returns false if the way is not possible, which is also listed.
+  /// Adds a way unless it has been added before. Returns false if the way is not possible; it is
+  /// listed all the same.
   bool consider(const Alternative& way) {
     PlanAlternative alternative{.overrides = overrides_between(policy_, policy_of(way), batch_)};
     if (alternative.overrides.empty()) return true;

@@ -38,8 +38,8 @@ struct ForwardToPlan {
   std::function<at::Tensor(torch::nn::Module& network, const NamedTensors& inputs)> forward;
   /// Adds to a plan, on a CPU, the memory of what is computed from the results; may be empty.
   std::function<void(PlannedForward&)> besides = {};
-  /// Makes the network with values; `samples` are for it. If user code makes the dry run fail, real
-  /// batches are run instead. Null: the dry run's error is thrown.
+  /// Makes the network with values. If user code makes the dry run fail, this network is run on
+  /// batches of `samples` instead. Null: the dry run's error is thrown.
   std::function<std::shared_ptr<torch::nn::Module>()> build = {};
   std::shared_ptr<const Dataset> samples = {};
 };

@@ -105,7 +105,7 @@ class ProfileWalk {
 
   void note(const TraceEvent& event, std::int64_t live, double flops, bool is_forward) {
     if (!current_) {
-      // Outside of all blocks, while `entered_` blocks have saved activations.
+      // The event is outside of all blocks, and `entered_` blocks have saved activations.
       between_.resize(std::max(between_.size(), entered_ + 1));
       between_[entered_] = std::max(between_[entered_], live);
       return;
@@ -150,8 +150,8 @@ StepProfile profile(const MemoryTrace& trace, std::size_t first_event,
 
 namespace {
 
-/// The chain of blocks, each of which is kept or recomputed. "Extra" bytes are those that earlier
-/// blocks keep in excess of what they would keep if recomputed.
+/// The chain of blocks, each of which is kept or recomputed. "Extra" bytes are what earlier blocks
+/// keep in excess of what they would keep if recomputed.
 class Chain {
  public:
   Chain(const StepProfile& kept, const StepProfile& recomputed)
@@ -193,10 +193,10 @@ class Chain {
   std::vector<std::int64_t> all_extra_before_;  // before each block, if all are kept
 };
 
-/// A choice for the first blocks.
+/// Which of the first blocks to recompute.
 struct Recomputation {
   std::int64_t extra = 0;  // extra bytes that these blocks keep
-  double seconds = 0;      // for recomputing
+  double seconds = 0;      // the time of recomputing
   std::vector<bool> recomputed = {};
 };
 

@@ -31,7 +31,7 @@ inline constexpr std::string_view kMarginTerm = "margin", kKernelScratchTerm = "
 runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
                              const Backend& backend, const AllocatorSettings& settings);
 
-/// As above, for `work` with `flops` operations in total.
+/// Summarizes `work`, which has `flops` operations in total, in the same way as a trace.
 runner::MemoryPlan summarize(const RecordedWork& work, double flops, std::size_t first_event,
                              const Backend& backend, const AllocatorSettings& settings);
 

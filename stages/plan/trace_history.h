@@ -59,7 +59,8 @@ class TraceHistory {
     return result;
   }
 
-  /// Returns the operations from the first event on, if the whole trace has `all`.
+  /// Returns the floating-point operations from the first event on; `all` is their number in the
+  /// whole trace.
   double flops(double all) const { return all - (first_ == 0 ? 0 : events_[first_ - 1].flops); }
 
  private:

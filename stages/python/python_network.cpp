@@ -92,8 +92,8 @@ class KeptCall {
   const std::int64_t call_;
 };
 
-/// Returns the module that contains the thing with this dotted name, and its name in that module.
-/// Creates missing modules on the way.
+/// Returns the module that directly contains the item with this dotted name, and the item's name in
+/// that module. Creates missing modules on the way.
 std::pair<torch::nn::Module*, std::string> place_of(torch::nn::Module& root,
                                                     const std::string& path) {
   torch::nn::Module* module = &root;

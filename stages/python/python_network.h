@@ -63,11 +63,11 @@ class PythonNetwork : public torch::nn::Module {
   /// null if they are not pretrained or the network does not say.
   const nlohmann::ordered_json& pretrained() const { return *pretrained_; }
 
-  /// Returns a layer that normalises over the samples of a batch in training, such as "'norm'
+  /// Returns a layer that normalizes over the samples of a batch in training, such as "'norm'
   /// (BatchNorm2d)"; empty if there is none.
   const std::string& mixing_layer() const { return mixing_layer_; }
-  /// Returns a layer that does so without torch's batch_norm, so that it cannot see the samples of
-  /// several ranks; empty if there is none.
+  /// Returns a layer that normalizes over a batch without torch's batch_norm, so that it cannot see
+  /// the samples of other ranks; empty if there is none.
   const std::string& lone_mixing_layer() const { return lone_mixing_layer_; }
 
   /// What a training forward pass draws at random outside Retort's dropout layers.

@@ -7,14 +7,14 @@ namespace stages {
 
 // Random numbers drawn from `uniform`, which returns a double in (0, 1) at each call.
 
-/// From the standard normal distribution (Box and Muller, 1958).
+/// Draws from the standard normal distribution (Box and Muller, 1958).
 template <typename Uniform>
 double draw_normal(Uniform& uniform) {
   const double radius = std::sqrt(-2 * std::log(uniform()));
   return radius * std::cos(2 * std::numbers::pi * uniform());
 }
 
-/// From the gamma distribution with shape `alpha` and scale 1: Marsaglia and Tsang, "A simple
+/// Draws from the gamma distribution with shape `alpha` and scale 1: Marsaglia and Tsang, "A simple
 /// method for generating gamma variables", ACM TOMS 26, 2000.
 template <typename Uniform>
 double draw_gamma(Uniform& uniform, double alpha) {

@@ -27,10 +27,10 @@ struct StepKey {
 /// without an entry of their own.
 using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 
-/// In training, drops units of its input with a given probability and multiplies the others by 1 /
-/// (1 - probability): dropout of elements (Srivastava et al. 2014), or stochastic depth (Huang et
-/// al. 2016, arXiv:1603.09382) of samples if it follows a residual branch. In eval mode it is the
-/// identity.
+/// In training, drops units of its input with a given probability and multiplies the kept units by
+/// 1 / (1 - probability): dropout of elements (Srivastava et al. 2014), or stochastic depth (Huang
+/// et al. 2016, arXiv:1603.09382) of samples if it follows a residual branch. In eval mode it is
+/// the identity.
 ///
 /// The mask depends only on the step and the samples passed to a ScopedDropout and on the layer's
 /// position in its network (stages/random/dropout_mask.h). Only these are kept for the backward

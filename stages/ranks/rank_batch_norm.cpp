@@ -100,7 +100,7 @@ class BatchNormOverRanks : public autograd::Function<BatchNormOverRanks> {
     sums[0].copy_(sum_by_channel(slopes));
     sums[1].copy_(sum_by_channel(distances().mul_(slopes)));
     if (weight.defined()) result[1] = (sums[1] * inverse).to(weight.scalar_type());
-    // Copies, because sum_slopes() replaces the sums by those of all ranks.
+    // Copies the sums, because sum_slopes() replaces them by the sums over all ranks.
     if (context->saved_data.at("has bias").toBool())
       result[2] = sums[0].to(slopes.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
     if (!context->needs_input_grad(0)) return result;

@@ -25,7 +25,7 @@ namespace {
 /// validating. If it has ended, they notice at once.
 constexpr auto kPatience = std::chrono::hours(2);
 
-/// How long a rank that ends waits for the others to read the reason.
+/// How long a rank that ends waits for the other ranks to read the reason.
 constexpr auto kLastWord = std::chrono::seconds(2);
 
 std::string reason_of(int rank) { return "reason-" + std::to_string(rank); }
@@ -40,8 +40,8 @@ at::Tensor borrowed(const at::Tensor& tensor) {
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), tensor.options());
 }
 
-/// Disables LibTorch's log of all process groups, which is not thread-safe. LibTorch reads its size
-/// once, for the first group.
+/// Disables LibTorch's log of all process groups, which is not thread-safe. LibTorch reads the
+/// log's size once, when the first group is created.
 void switch_flight_recorder_off() {
   static const bool is_off = setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1) == 0;
   static_cast<void>(is_off);
@@ -112,8 +112,9 @@ void RankGroup::in_group(Call call) {
   }
 }
 
-/// Calls `call` with the numbers of a tensor in the host's memory, a GPU's in parts. `is_given`:
-/// they are read there; `is_taken`: they are written there.
+/// Calls `call` with a tensor's numbers in host memory; a GPU tensor goes through a buffer, in
+/// parts. `is_given`: each part is copied to the host before the call. `is_taken`: it is copied
+/// back afterwards.
 template <typename Call>
 void RankGroup::on_host(const at::Tensor& tensor, bool is_given, bool is_taken, Call call) {
   if (!tensor.is_cuda()) return in_group([&] { call(borrowed(tensor)); });

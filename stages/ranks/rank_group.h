@@ -33,8 +33,9 @@ class RankGroup final : public runner::Peers {
   /// After say_why(), waits a moment so that the other ranks can read the reason.
   ~RankGroup() override;
 
-  /// This rank computes on a GPU: the tensors below may be there too. They travel through a buffer
-  /// in pinned memory, which this allocates, so sums have the same bits as on a CPU.
+  /// Declares that this rank computes on a GPU, so the tensors below may be there too. They travel
+  /// through a buffer in pinned memory, which this allocates, so sums have the same bits as on a
+  /// CPU.
   void use_gpu(c10::Device gpu);
 
   int rank() const { return rank_; }
@@ -74,7 +75,7 @@ class RankGroup final : public runner::Peers {
   };
   Gathered gather(const at::Tensor& rows);
 
-  /// Runs `work` on all ranks. Of the functions above and below, it may only call sum_in_work(). If
+  /// Runs `work` on all ranks. Of this class's functions, `work` may call only sum_in_work(). If
   /// one rank runs out of memory, all ranks throw c10::OutOfMemoryError, so that all can repeat the
   /// step. Any other exception ends its rank.
   void together(const std::function<void()>& work);

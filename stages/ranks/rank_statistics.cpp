@@ -16,7 +16,7 @@ namespace {
 
 thread_local RankStatisticsPtr statistics_of_thread;
 
-/// The moments that a rank sends to the others.
+/// The moments that a rank sends to the other ranks.
 struct MomentsOfRank {
   const double *count, *means, *squares;
 

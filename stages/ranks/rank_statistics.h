@@ -14,7 +14,7 @@ struct AutogradContext;
 
 namespace stages {
 
-/// Connects a layer that normalises by batch statistics (BatchNorm) with the same layer on the
+/// Connects a layer that normalizes by batch statistics (BatchNorm) with the same layer on the
 /// other ranks, each of which computes a share of the batch. All ranks must call the same functions
 /// in the same order, forward and backward, within the work of a RankGroup::together(). If one rank
 /// runs out of memory, all throw c10::OutOfMemoryError. A dry run, which has no other ranks,
@@ -70,7 +70,7 @@ KeptRanks kept_ranks(const torch::autograd::AutogradContext& context);
 /// null if there is none, in which case a batch belongs to one process.
 RankStatisticsPtr current_rank_statistics();
 
-/// Within this scope, layers that normalise by batch statistics compute them over all ranks, in
+/// Within this scope, layers that normalize by batch statistics compute them over all ranks, in
 /// forward passes of this thread and the corresponding backward passes. This applies to all calls
 /// of PyTorch's batch_norm, including those from Python:
 ///
@@ -78,7 +78,7 @@ RankStatisticsPtr current_rank_statistics();
 ///   group.together([&] { compute_gradients(network, share_of_batch); });
 class [[nodiscard]] ScopedRankStatistics {
  public:
-  /// The arguments are those of RankStatistics.
+  /// The arguments have the same meaning as in RankStatistics.
   ScopedRankStatistics(const runner::RankOfRun& ranks, bool counts, std::int64_t units,
                        bool is_declared = true);
   ~ScopedRankStatistics();

@@ -164,7 +164,7 @@ class Guest {
                           address(meeting_) + " within " + std::to_string(meeting_.seconds) +
                           " s: " + first_line,
                       "start all ranks at the same time; MASTER_ADDR must be an address at "
-                      "which the others can reach the machine of rank 0");
+                      "which the other ranks can reach the machine of rank 0");
   }
 
   void check_job(const Store& store) const {

@@ -25,9 +25,9 @@ nlohmann::ordered_json traits_of(const runner::Graph& graph,
 std::vector<std::string> differences(const nlohmann::ordered_json& first,
                                      const nlohmann::ordered_json& own);
 
-/// Waits until all ranks have come to the meeting, and connects them. Throws runner::StageError
-/// (kNoMeeting) if a rank is missing, came twice, belongs to another job, or has other traits than
-/// rank 0; the message names the rank. Throws Cancelled soon after `is_cancelled` returns true.
+/// Waits until all ranks have joined, and connects them. Throws runner::StageError (kNoMeeting) if
+/// a rank is missing, joined twice, belongs to another job, or has other traits than rank 0; the
+/// message names the rank. Throws Cancelled soon after `is_cancelled` returns true.
 std::unique_ptr<RankGroup> meet_ranks(
     const runner::RankOfRun& own, const runner::Meeting& meeting,
     const nlohmann::ordered_json& traits,

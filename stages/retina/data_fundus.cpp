@@ -59,8 +59,8 @@ std::shared_ptr<const PatientNames> read_patient_names(runner::ConfigReader& rea
   } catch (const std::invalid_argument& error) {
     reader.fail("patient", runner::ErrorCode::kBadPattern,
                 "'" + *pattern + "' is not a pattern of patients: " + error.what(),
-                "write one such as '^(\\d+)_': its first group, or a group called patient, matches "
-                "the patient");
+                "write a regular expression such as '^(\\d+)_': its first group, or a group called "
+                "patient, matches the patient");
     return std::make_shared<const PatientNames>();
   }
 }
@@ -79,8 +79,8 @@ runner::Result<ImageList> with_patients(runner::Result<ImageList> list) {
   return runner::Diagnostics{{runner::ErrorCode::kBadPattern,
                               {},
                               "/patient",
-                              "it finds no patient in any file name, such as '" + *name + "'",
-                              "it is applied to the name without folder and extension; leave it "
+                              "the pattern finds no patient in any name, such as '" + *name + "'",
+                              "it is applied to names without folder and extension; leave patient "
                               "out for the names of published datasets"}};
 }
 

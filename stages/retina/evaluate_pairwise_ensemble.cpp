@@ -176,7 +176,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
     if (decided.graded.labels.empty()) {
       throw StageError(ErrorCode::kTooFewSamples, "the ensemble abstains from every sample")
           .at("/abstain_below")
-          .with_help("lower it, or set it to null");
+          .with_help("lower abstain_below, or set it to null");
     }
     decided.samples.skipped = skipped;
     say_votes(decisions, table, context);
@@ -206,7 +206,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
                        "seed_weighted is for five grades, but the test set has " +
                            std::to_string(parts.ensemble.classes.size()))
           .at("/votes")
-          .with_help("leave it out: it serves only to compare with published numbers");
+          .with_help("leave seed_weighted out: it only reproduces published numbers");
     }
     return parts;
   }

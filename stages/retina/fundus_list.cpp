@@ -172,7 +172,7 @@ class GradeFolders {
         fail(ErrorCode::kBadAnnotations,
              "'" + root_.string() + "' has both a folder '" + known + "' and a folder '" + folder +
                  "'",
-             "keep one of them");
+             "keep only one of the two");
       }
       if (known.empty()) known = folder;
     }

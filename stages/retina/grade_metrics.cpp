@@ -26,8 +26,8 @@ std::optional<double> ratio_if_any(std::int64_t part, std::int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// Returns the quality of the decision between the grades for which `is_meant` is true and the
-/// others.
+/// Returns the quality of the decision whether a sample has one of the grades for which `is_meant`
+/// is true.
 template <typename IsMeant>
 DecisionQuality decision_quality(const GradeCounts& counts, IsMeant is_meant) {
   std::int64_t hits = 0, meant = 0, left_alone = 0, others = 0;
@@ -316,14 +316,14 @@ void check_grades(const Dataset& test, const std::vector<std::string>& grades,
   const DatasetDescription described = test.describe();
   if (std::ranges::find(described.tensors, "label", &TensorSpec::name) == described.tensors.end()) {
     throw StageError(ErrorCode::kLabelOutOfRange, "the test set has no labels")
-        .with_help("evaluation compares predictions with labels: use a labelled dataset");
+        .with_help("evaluation compares predictions with labels: use a labeled dataset");
   }
   if (options.referable_from && *options.referable_from >= std::ssize(grades)) {
     throw StageError(ErrorCode::kOptionConflict,
                      "referable_from is " + std::to_string(*options.referable_from) +
                          ", but the grades go from 0 to " + std::to_string(grades.size() - 1))
         .at("/referable_from")
-        .with_help("set it to one of them above 0, or to null");
+        .with_help("set referable_from to a grade above 0, or to null");
   }
 }
 

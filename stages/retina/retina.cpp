@@ -19,7 +19,7 @@ namespace {
 
 using Tint = std::array<float, 3>;  // factors of red, green and blue
 
-/// A position on the retina: the origin is the centre, and the edge is at distance 1.
+/// A position on the retina: the origin is the center, and the edge is at distance 1.
 struct Spot {
   double x = 0, y = 0;
 };

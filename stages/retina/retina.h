@@ -13,8 +13,8 @@ namespace stages {
 /// Draws a synthetic image of a retina, `size` x `size`: a round orange-red ground on black, with
 /// the optic disc, the macula, vessels, and the lesions of `grade`. Grade 0 has none; 1 has
 /// microaneurysms; 2 also haemorrhages and exudates; 3 many of them in all quadrants and cotton
-/// wool spots; 4 new vessels and bleeding in front of the retina. Light, colours, position and side
-/// of the eye are drawn from `random` in the same way for all grades, so the mean colour does not
+/// wool spots; 4 new vessels and bleeding in front of the retina. Light, colors, position and side
+/// of the eye are drawn from `random` in the same way for all grades, so the mean color does not
 /// distinguish grades. The images are realistic enough to test programs, but a model learns nothing
 /// about patients from them.
 Image draw_retina(std::int64_t grade, int size, Random random);

@@ -152,7 +152,7 @@ at::Tensor pair_weights(const ClassWeights& weights, const Dataset& train, const
                      "class_weights lists " + std::to_string(listed->size()) + " numbers for " +
                          std::to_string(pair.pair_of()) + " classes")
         .at("/class_weights")
-        .with_help("write one for each class of the data, in the order of their names");
+        .with_help("write one number for each class of the data, in the order of their names");
   }
   std::vector<double> of_pair;
   for (const std::int64_t label : pair.pair())
@@ -249,7 +249,7 @@ ClassPair::ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int6
     refuse_pair(
         "a class pair needs the class of each sample, but the data does not list classes in "
         "advance",
-        "connect labelled images to this stage");
+        "connect labeled images to this stage");
   for (std::int64_t index = 0; index < whole.size; ++index) {
     const auto found = std::ranges::find(pair_, labels[static_cast<std::size_t>(index)]);
     if (found == pair_.end()) continue;

@@ -31,7 +31,7 @@ using ClassChoice = std::variant<std::int64_t, std::string>;
 /// there is no such class.
 std::int64_t chosen_class(const ClassChoice& choice, const std::vector<std::string>& classes);
 
-/// The samples of two classes of a dataset, in the dataset's order, labelled 0 and 1. They train a
+/// The samples of two classes of a dataset, in the dataset's order, labeled 0 and 1. They train a
 /// single logit, for the second class.
 class ClassPair final : public Dataset, public RemarkingDataset {
  public:

@@ -64,8 +64,8 @@ Scores coupled(const Opinions& opinions) {
 
 /// Reproduces three mistakes of the publication. The weights of two classes are multiplied in place
 /// for each of their pairs, so they grow with every pair. The accuracy is in percent, so every
-/// network gets the bonus for a good network. The sum of weights that a score is divided by
-/// includes both.
+/// network gets the bonus for a good network. The divisor of a score includes both the grown
+/// weights and the bonuses.
 Scores as_published(const Opinions& opinions) {
   constexpr double kPercent = 100, kBonus = 1.5, kBonusAbove = 0.95, kTiny = 1e-8;
   constexpr std::size_t kSevere = 3, kProliferative = 4;

@@ -24,7 +24,7 @@ enum class StepPhase {
   kCheckpointLoad,
 };
 
-/// "forward", "checkpoint save", …
+/// Returns "forward", "checkpoint save", …
 std::string_view name(StepPhase phase);
 
 /// Returns the phase of the current thread.

@@ -26,7 +26,8 @@ namespace {
 
 constexpr std::array<std::string_view, 7> kContractions = {"'s", "'t",  "'re", "'ve",
                                                            "'m", "'ll", "'d"};
-// Not split from the beginning of a piece, but then divided in three, as transformers does.
+// Marks that transformers keeps in one piece at first, and then divides into "<|", the name and
+// "|>".
 constexpr std::array<std::string_view, 2> kDividedMarks = {"<|startoftext|>", "<|endoftext|>"};
 // If UTF-8 is misread as Latin-1, most European letters begin with one of these two characters, and
 // the next may be a space.
@@ -37,7 +38,7 @@ bool is_ascii(std::string_view text) {
   return std::ranges::all_of(text, [](unsigned char byte) { return byte < 0x80; });
 }
 
-/// True if OpenAI's cleaning leaves `character` unchanged between ASCII neighbours.
+/// True if OpenAI's cleaning leaves `character` unchanged between ASCII neighbors.
 bool is_kept_alone(char32_t character) {
   return character_class(character) == CharacterClass::kLetter &&
          !is_compatibility_form(character) && character != kCapitalAWithCircumflex &&
@@ -315,7 +316,7 @@ runner::Result<std::string> read_vocabulary_file(const fs::path& file) {
                       {},
                       "",
                       "there is no file '" + file.string() + "'",
-                      "it is published with the weights: put it there"};
+                      "put it there; it is published with the weights"};
   }
   // Reading a pipe would block, and a device has no end.
   if (!fs::is_regular_file(status)) return unusable(file, "is not a file");

@@ -32,7 +32,7 @@ struct Symbol {
   std::size_t before = kNoSymbol, after = kNoSymbol;
 };
 
-/// Two neighbours that may be merged. The earliest rule is applied first and, for the same rule,
+/// Two neighbors that may be merged. The earliest rule is applied first and, for the same rule,
 /// the leftmost pair.
 struct Joint {
   std::int32_t rank = 0;
@@ -130,8 +130,8 @@ std::vector<unsigned char> bytes_in_order() {
   return order;
 }
 
-/// Returns the symbol of the byte at `place` in that order. Unprintable bytes are represented by
-/// characters from U+0100 on.
+/// Returns the symbol of the byte at `place` in the order of bytes_in_order(). Unprintable bytes
+/// are represented by characters from U+0100 on.
 std::string symbol(unsigned char byte, std::size_t place) {
   constexpr std::size_t kPrintable = 188;
   std::string text;

@@ -31,7 +31,7 @@ class BalancedSamples final : public Dataset, public RemarkingDataset {
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
   std::vector<std::int64_t> captions() const override { return source_->captions(); }
   bool has_remarks() const override;
-  /// `indices` must be those of first draws.
+  /// `indices` must belong to first draws, which have the indices of the source.
   Remarks take_remarks(std::span<const std::int64_t> indices) const override;
   SampleOrder epoch_order(std::uint64_t seed, std::int64_t epoch) const override;
 

@@ -119,7 +119,8 @@ NamedTensors weights_after_steps(const TrainingStep& step, torch::nn::Module& ne
   return after;
 }
 
-/// As above, for each of several ranks that compute the steps together.
+/// Like weights_after_steps() for one network, but for several ranks that compute the steps
+/// together.
 std::vector<NamedTensors> weights_after_steps(const TrainingStep& step, const Networks& networks,
                                               const Batch& batch, const StepPlan& plan,
                                               std::uint64_t seed) {

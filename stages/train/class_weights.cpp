@@ -55,7 +55,7 @@ std::vector<double> listed_weights(const std::vector<double>& weights,
   refuse_weights(
       "class_weights lists " + std::to_string(weights.size()) + " numbers for " +
           std::to_string(classes.size()) + " classes",
-      "write one for each class, in the order of their names, or a mapping from names to numbers");
+      "write one number for each class, in the order of their names, or map names to numbers");
 }
 
 std::vector<double> named_weights(const std::map<std::string, double>& named,
@@ -150,7 +150,7 @@ void check_same_classes(const Dataset& train, const Dataset* validation) {
   if (classes.empty()) {
     throw StageError(ErrorCode::kLabelOutOfRange, "the training data has no classes")
         .with_help(
-            "connect labelled data to 'train'; for data.python, list the class names in 'classes'");
+            "connect labeled data to 'train'; for data.python, list the class names in 'classes'");
   }
   if (!validation) return;
   const std::vector<std::string> validated = validation->describe().classes;

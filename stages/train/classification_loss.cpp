@@ -22,7 +22,7 @@ std::optional<FocalFactor> read_focal(runner::ConfigReader& reader) {
 }
 
 /// Converts half-precision logits to float32. Autocast does this for cross-entropies, but not for
-/// the other functions used here.
+/// other functions, such as the focal factor.
 at::Tensor unrounded(const at::Tensor& logits) {
   return logits.to(at::promote_types(logits.scalar_type(), at::kFloat));
 }

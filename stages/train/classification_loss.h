@@ -43,8 +43,8 @@ at::Tensor classification_loss_sum(const at::Tensor& logits, const at::Tensor& l
                                    const ClassificationLoss& loss,
                                    const at::Tensor& class_weights = {});
 
-/// As above, for a mixture of two labels: `share` (n) weights the loss for `labels`, the rest
-/// weights the loss for `partners`.
+/// Returns the loss of a mixture of two labels, summed over samples: `share` (n) weights the loss
+/// for `labels`, the rest weights the loss for `partners`.
 at::Tensor mixed_classification_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
                                          const at::Tensor& partners, const at::Tensor& share,
                                          const ClassificationLoss& loss);
@@ -86,7 +86,7 @@ enum class CovarianceForm {
 
 /// Penalizes features that vary together: the mean squared covariance of two different features
 /// over the rows of `embeddings` (n, d). Returns a scalar with a graph. With C = Zᵀ Z / (n - 1) of
-/// the centred rows Z, it is (‖C‖² - Σ Cᵢᵢ²) / (d (d - 1)); VICReg (Bardes, Ponce and LeCun 2022,
+/// the centered rows Z, it is (‖C‖² - Σ Cᵢᵢ²) / (d (d - 1)); VICReg (Bardes, Ponce and LeCun 2022,
 /// arXiv:2105.04906) divides by d. Since ‖Zᵀ Z‖ = ‖Z Zᵀ‖, both forms have the same value and
 /// gradient in exact arithmetic. The loss depends on the whole batch. Throws std::invalid_argument
 /// for fewer than two rows or two features.

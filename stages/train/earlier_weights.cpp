@@ -64,7 +64,8 @@ std::optional<bool> takes_average(const runner::CheckpointSource& weights,
       .with_help("leave out --weights averaged");
 }
 
-/// Reuses only the exact weights that training ended with: others would change the output.
+/// Reuses an earlier result only with the exact weights that training ended with; any other weights
+/// would change the output.
 std::optional<EarlierWeights> find_reused(const runner::CheckpointSource& weights,
                                           const TrainerOptions& options,
                                           runner::RunContext& context) {

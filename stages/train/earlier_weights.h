@@ -15,11 +15,11 @@ namespace stages {
 struct TrainingState;
 
 /// Throws runner::StageError, kChangedRun, if a network's frozen weights (OnFrozenBase) differ from
-/// those that `state` was trained on.
+/// the frozen weights that `state` was trained with.
 void check_base(const torch::nn::Module& network, const TrainingState& state);
 
-/// The weights from an earlier run and a description of the data that they were trained on. Its
-/// size is 0: the data itself need not exist any more.
+/// The weights from an earlier run and a description of the data that they were trained on. The
+/// description's size is 0, since the data itself need not exist any more.
 struct EarlierWeights {
   FoundCheckpoint checkpoint;
   DatasetDescription data;

@@ -258,8 +258,8 @@ class Accumulation {
     const bool is_first = ranks_.rank == 0;
     numbers_.add(is_first ? measured.sums : measured.sums * 0);
     backward(measured.loss);
-    // Every rank has computed the gradient of what the loss itself depends on; only the first
-    // rank's counts.
+    // All ranks have computed the gradient of what the loss itself depends on; only the first rank
+    // keeps it.
     if (!is_first) network_.module().zero_grad();
     for (const auto& [name, leaf] : leaves) {
       if (leaf.grad().defined()) gradients.set(name, leaf.grad());

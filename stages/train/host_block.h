@@ -33,8 +33,8 @@ class HostBlock {
   HostBlock(HostBlock&&) noexcept;
   HostBlock& operator=(HostBlock&&) noexcept;
 
-  /// Returns the tensors in host memory; shared, not copied. While they are on the device, these
-  /// keep their previous values.
+  /// Returns the tensors in host memory; shared, not copied. While a copy of them is in use on the
+  /// device, they keep their previous values.
   std::vector<at::Tensor> tensors() const { return within(memory_); }
   /// Waits for the latest put_back(). Call this before the host reads or writes tensors().
   void wait() const;

@@ -54,7 +54,7 @@ NetworkLayers::NetworkLayers(const torch::nn::Module& network) : blocks_(blocks_
     layers_.push_back(layer);
   }
   if (count == 0) return;
-  // What is registered after the last block.
+  // Parameters registered after the last block form the last layer.
   for (auto one = layers_.size(); one > 0 && layers_[one - 1] == count; --one) {
     if (parameters_[one - 1].starts_with(blocks_.back() + '.')) break;
     layers_[one - 1] = count + 1;

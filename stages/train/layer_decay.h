@@ -14,10 +14,10 @@ namespace stages {
 
 struct TrainerOptions;
 
-/// The layers of a network, for learning rates that depend on depth: 0 for what is registered
-/// before its first block, i + 1 for block i and what follows it, and the last layer for what
-/// follows the last block, such as a norm and the head. As in BEiT (Bao et al., arXiv:2106.08254)
-/// and MAE (He et al., arXiv:2111.06377).
+/// The layers of a network, for learning rates that depend on depth, as in BEiT (Bao et al.,
+/// arXiv:2106.08254) and MAE (He et al., arXiv:2111.06377). Layer 0 is what is registered before
+/// the first block, layer i + 1 is block i and what follows it, and the last layer is what follows
+/// the last block, such as a norm and the head.
 class NetworkLayers {
  public:
   explicit NetworkLayers(const torch::nn::Module& network);
@@ -34,9 +34,9 @@ class NetworkLayers {
   std::vector<std::int64_t> layers_;     // of the parameters
 };
 
-/// divide_parameters() for the options of a training. With layer_decay, each group is divided
-/// again, by layer: a layer learns at layer_decay times the rate of the next one, and the last at
-/// the group's own. Throws runner::StageError if the network has no blocks.
+/// Calls divide_parameters() with the options of a training run. With layer_decay, each group is
+/// divided again, by layer: a layer learns at layer_decay times the rate of the next one, and the
+/// last at the group's own rate. Throws runner::StageError if the network has no blocks.
 std::vector<ParameterGroup> groups_of_training(torch::nn::Module& network,
                                                const TrainerOptions& options);
 

@@ -43,7 +43,7 @@ class SampleNumbers {
   int next_ = 4;
 };
 
-/// Returns a box around a random centre with about 1 - `share` of the pixels, or fewer if it
+/// Returns a box around a random center with about 1 - `share` of the pixels, or fewer if it
 /// extends over the edge.
 MixedBox draw_box(SampleNumbers& numbers, double share, std::int64_t height, std::int64_t width) {
   const double side = std::sqrt(1 - share);

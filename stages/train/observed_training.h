@@ -40,9 +40,9 @@ class ObservedTraining {
   /// `context` is borrowed.
   explicit ObservedTraining(const runner::RunContext& context);
 
-  /// True if there is an observer. Call the others only then.
+  /// True if there is an observer. Call the other functions only then.
   explicit operator bool() const { return observer_ != nullptr; }
-  /// As StepObserver::steps().
+  /// Returns StepObserver::steps() of the observer.
   std::int64_t steps() const { return observer_->steps(); }
   void show(std::string_view phase, std::int64_t step, const NamedTensors& tensors) const;
   /// Shows the loss of a step and its terms, then the gradients of the trained parameters.

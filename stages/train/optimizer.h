@@ -55,16 +55,16 @@ class Optimizer {
   /// the device memory that step() needs for offloaded state; undefined if none.
   at::Tensor prepare();
 
-  /// Sets requires_grad for exactly the parameters with a `wanted` name. A step leaves all others
-  /// alone.
+  /// Sets requires_grad for exactly the parameters with a `wanted` name. A step does not change any
+  /// other parameter.
   void ask_for_gradients(const std::function<bool(std::string_view name)>& wanted);
 
   /// The names of the groups and their learning rates before any schedule.
   const std::vector<std::string>& groups() const { return names_; }
   std::vector<double> learning_rates() const;
 
-  /// Sets the learning rates of the groups for all following steps. Until then, those of their
-  /// options are used.
+  /// Sets the learning rates of the groups for all following steps. Until then, the rates in the
+  /// groups' options are used.
   void set_rates(std::vector<Rates> rates);
   const std::vector<Rates>& rates() const { return rates_; }
 
@@ -78,7 +78,8 @@ class Optimizer {
 
   /// An alternative to prepare() and step() that updates one parameter at a time, as soon as its
   /// gradient is complete. `parameter` is an index into parameters(). Each call may run out of
-  /// memory after others have been updated. Call begin_steps() before the first step_one().
+  /// memory after other parameters have been updated. Call begin_steps() before the first
+  /// step_one().
   void begin_steps();
   void step_one(std::size_t parameter, const std::optional<at::Tensor>& skip);
 
@@ -136,36 +137,38 @@ class Optimizer {
     std::vector<std::size_t> slots;
   };
 
-  /// The tensors that the update rule needs, and those of them that may be kept in host memory.
+  /// Returns the tensors that the update rule needs, or only the tensors that may be kept in host
+  /// memory.
   std::vector<Part> parts() const;
   std::vector<Part> movable_parts() const;
   /// Allocates the state of these slots, filled with zeros.
   void make_state(const std::vector<std::size_t>& slots);
-  /// As make_state(), in host memory, in pieces of at most the bytes of the largest slot, each of
-  /// one group and type.
+  /// Allocates the state of these slots in host memory, in pieces of at most the bytes of the
+  /// largest slot, each of one group and type.
   void make_pieces(const std::vector<std::size_t>& slots);
   void make_piece(std::vector<std::size_t> slots);
   /// Splits the pieces so that each slot has its own piece.
   void divide_pieces();
-  /// Returns those slots that have a gradient and keep their state on this rank.
+  /// Returns the slots that have a gradient and keep their state on this rank.
   std::vector<Slot*> with_gradient(const std::vector<std::size_t>& slots);
   /// Updates slots that are all in one group and have their state on the device.
   void update(const std::vector<Slot*>& slots, const std::optional<at::Tensor>& skip,
               const std::optional<at::Tensor>& divisor);
   void update_piece(Piece& piece, const at::Tensor& scratch, const std::optional<at::Tensor>& skip,
                     const std::optional<at::Tensor>& divisor);
-  /// Returns the state of the slots that have been updated: of those that this rank keeps, or of
-  /// the others.
+  /// Returns the state of the slots that have been updated: of the slots that this rank keeps if
+  /// `kept`, otherwise of all other slots.
   NamedTensors state_of(const std::vector<Part>& parts, bool kept) const;
   /// Records a step, which `skip` may undo.
   static void take_step(Slot& slot, const std::optional<at::Tensor>& skip);
-  /// True if the latest step was skipped. Known only if it was the first for some parameter.
+  /// True if the latest step was skipped. Tracked only for a step that was the first one of some
+  /// parameter; otherwise false.
   bool skipped_first_steps() const;
   /// Marks parameters as fresh again if their first step was skipped.
   void decide_first_steps();
   /// Returns a zero tensor for one part of a parameter's state.
   static at::Tensor zeros(const Slot& slot, const Part& part);
-  /// Returns the type and shape of such a tensor, on the Meta device.
+  /// Returns the type and shape of one part of a parameter's state, on the Meta device.
   static at::Tensor outline(const Slot& slot, const Part& part);
   void step_sgd(const std::vector<Slot*>& slots, const std::optional<at::Tensor>& skip,
                 const std::optional<at::Tensor>& divisor, bool fresh);

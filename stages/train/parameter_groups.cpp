@@ -196,13 +196,13 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network,
   if (result.empty() && all.empty()) {
     throw StageError(ErrorCode::kOptionConflict,
                      "the network has no weights, so there is nothing to train")
-        .with_help("choose a network that has some");
+        .with_help("choose a network with weights");
   }
   if (result.empty()) {
     throw StageError(ErrorCode::kOptionConflict,
                      "all parameters are frozen, so there is nothing to train")
         .at(groups.empty() ? "" : "/" + groups[0].place.substr(1, groups[0].place.find('/', 1) - 1))
-        .with_help(groups.empty() ? "" : "freeze fewer of them");
+        .with_help(groups.empty() ? "" : "freeze fewer parameters");
   }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (!groups[i].frozen) continue;

@@ -321,8 +321,8 @@ std::int64_t training_length(std::int64_t size, bool drops_last, const TrainerOp
 
 namespace {
 
-/// Lists all members, so that a new member has to be added either to those that count or to those
-/// that do not.
+/// Lists all members, so that the compiler rejects this code until a new member is added, either as
+/// one that counts or as one that does not.
 auto what_counts(const MemoryPolicy& policy) {
   const auto& [pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision, tf32,
                layout, two_pass, two_pass_is_open, activation_checkpointing, checkpointing_is_open,

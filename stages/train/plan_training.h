@@ -29,7 +29,7 @@ struct TrainingToPlan {
   const DatasetDescription& network_data;  ///< the data that the network is made for
   const DatasetDescription* validation = nullptr;
   const Dataset* kept_data = nullptr;  ///< to count the memory that the data keeps; null: none
-  const Dataset* kept_validation = nullptr;  ///< as above, for the validation data
+  const Dataset* kept_validation = nullptr;  ///< the same of the validation data
   LoaderOptions loader;
   const TrainerOptions& options;
   const MemoryPolicy& policy;

@@ -54,7 +54,7 @@ class PythonTrainingStep final : public TrainingStep {
       throw StageError(ErrorCode::kOptionConflict, "monitor is '" + options_.monitor + "', but " +
                                                        options_.entry + " has no method score")
           .at("/monitor")
-          .with_help("set monitor: loss, or return it from score(self, encoded, batch)");
+          .with_help("set monitor: loss, or return that score from score(self, encoded, batch)");
     }
   }
 
@@ -245,7 +245,7 @@ class PythonTrainingStep final : public TrainingStep {
                                                          python_.named("score") + " returned " +
                                                          listed(names))
             .at("/monitor")
-            .with_help("name one of these, or loss");
+            .with_help("set monitor to one of these, or to loss");
       }
       score_names_ = names;
     }

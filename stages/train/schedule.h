@@ -146,9 +146,9 @@ struct PlateauState {
 void observe(PlateauState& state, const PlateauSchedule& schedule, double value,
              bool higher_is_better);
 
-/// Keeps all bits of the numbers.
+/// Returns JSON that keeps all bits of the numbers.
 nlohmann::json to_json(const PlateauState& state);
-/// Throws std::runtime_error for anything that to_json() did not return.
+/// Parses the output of to_json(). Throws std::runtime_error for any other JSON.
 PlateauState plateau_state_from_json(const nlohmann::json& json);
 
 /// Runs the schedule of one training run, for all parameter groups.

@@ -122,8 +122,8 @@ class StepExecution {
   void commit(const Computed& computed);
 
   const StepPlan& plan() const { return plan_; }
-  /// Takes effect with the next step, or with a retry of the same step. The new plan must keep the
-  /// numerics of the old plan, and whether the optimizer is offloaded or sharded.
+  /// Replaces the plan from the next step on, or from a retry of the same step. The new plan must
+  /// keep the numerics of the old plan, and whether the optimizer is offloaded or sharded.
   void replace_plan(StepPlan plan);
   const PreparedNetwork& network() const { return network_; }
   Optimizer& optimizer() { return optimizer_; }
@@ -132,10 +132,10 @@ class StepExecution {
   NamedTensors state() const;
   /// Returns the part of state() that is on the device. Does not wait for a GPU.
   NamedTensors state_on_device() const;
-  /// Null if no average is kept.
+  /// Returns the average of the weights; null if none is kept.
   WeightAverage* average() { return average_ ? &*average_ : nullptr; }
   const WeightAverage* average() const { return average_ ? &*average_ : nullptr; }
-  /// Null if the loss is not scaled.
+  /// Returns the scaler; null if the loss is not scaled.
   GradScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
   const GradScaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
 

@@ -79,7 +79,7 @@ void refuse_ranks(const TrainingStep& step, const MemoryPolicy& policy, bool dec
   if (mixes_batch(step) && !step.mixes_over_ranks())
     refuse(step.why_mixed(), "set device.count: 1, or use a network without such layers");
   if (mixes_batch(step) && declares_cut && policy.micro_batch) {
-    refuse("gradient_accumulation_steps normalises each part of a batch by itself, and " +
+    refuse("gradient_accumulation_steps normalizes each part of a batch by itself, and " +
                step.why_mixed(),
            "set gradient_accumulation_steps: 1 and batch_size to the size of the whole batch, or "
            "set device.count: 1");

@@ -57,7 +57,7 @@ bool couples_batch(const TrainingStep& step);
 /// True if the loss is over groups alone, so encode() runs layers that mix samples on one group
 /// after another.
 bool is_over_groups(const TrainingStep& step);
-/// True if layers mix the samples of a batch, and not just those of a group that the loss is over.
+/// True if layers mix all samples of a batch, not just the samples of one group of the loss.
 bool mixes_batch(const TrainingStep& step);
 
 /// Returns the smallest number of units in a batch, or in a part of one, that the step can learn

@@ -20,8 +20,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kMostPlans = 64;             // number of plans tried in turn
 constexpr std::int64_t kMostFailures = 2;  // of one plan, before it is given up
-constexpr double kRoom = 1.05;             // a plan is used again if this times its need is
-                                           // free
+constexpr double kRoom = 1.05;             // a plan is used again if this multiple of its
+                                           // needed bytes is free
 
 /// Returns the members of a policy that recovery may change.
 Json choices(const MemoryPolicy& policy) {

@@ -306,7 +306,8 @@ class Training {
     recovery_.end_step(done_.steps);
   }
 
-  /// Returns how the numbers of a step are divided: those of several ranks are a single sum.
+  /// Returns the plan that tells how a step's numbers are divided into parts. With several ranks
+  /// they are a single part.
   StepPlan measured_plan() const {
     StepPlan plan = execution_.plan();
     if (context_.node().ranks.size > 1) plan.micro_batch = 0;
@@ -417,7 +418,7 @@ class Training {
   TrainingCheckpoints checkpoints_;
   TrainingPosition done_;
   bool is_whole_ =
-      true;  // the weights are those at done_: no step or end of an epoch is half finished
+      true;  // the weights belong to done_: no step or end of an epoch is half finished
 };
 
 }  // namespace

@@ -89,7 +89,8 @@ NamedTensors TrainingCheckpoints::optimizer_state() const {
   return state;
 }
 
-/// Returns, on rank 0, the numbers of a tensor of the state, which the rank that keeps them sends.
+/// Returns, on rank 0, a tensor of the state with its numbers, which come from the rank that keeps
+/// it.
 at::Tensor TrainingCheckpoints::brought(const NamedTensors::Item& item) const {
   const runner::RankOfRun& ranks = context_.node().ranks;
   const int keeper = parts_.execution.optimizer().keeper_of(item.first).value_or(0);

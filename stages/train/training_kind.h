@@ -70,9 +70,9 @@ class TrainingStep {
   /// batch is then never exact, unless the whole loss is over groups: encode() then runs such
   /// layers on one group after another.
   virtual bool mixes_samples() const = 0;
-  /// As Model::why_mixed().
+  /// Returns the reason why mixes_samples() is true, as Model::why_mixed() does.
   virtual std::string why_mixed() const { return kMixingLayers; }
-  /// As Model::mixes_over_ranks().
+  /// True if layers that mix samples use the rows of all ranks, as in Model::mixes_over_ranks().
   virtual bool mixes_over_ranks() const { return false; }
 
   /// True if the recipe declares the couplings of the terms, because their code is not ours. A

@@ -44,7 +44,7 @@ class Throughput {
   /// Records that `samples` were completed at `seconds` of a monotonic clock. The first call starts
   /// the measurement.
   void add(double seconds, std::int64_t samples);
-  /// Returns 0 while unknown.
+  /// Returns the samples per second; 0 while unknown.
   double per_second() const;
   void restart() { marks_.clear(); }
 
@@ -122,7 +122,7 @@ struct EpochSoFar {
 
 /// Returns JSON for a checkpoint; keeps all bits of the numbers.
 nlohmann::json to_json(const EpochSoFar& epoch);
-/// Throws std::runtime_error for anything that to_json() did not return.
+/// Parses the output of to_json(). Throws std::runtime_error for any other JSON.
 EpochSoFar epoch_so_far_from_json(const nlohmann::json& json);
 
 // The validation scores of weights, as stored in their checkpoint.

@@ -39,7 +39,7 @@ class TrainingRanks {
   runner::RunContext& context_;
 };
 
-/// True if another rank has ended.
+/// True if `error` means that another rank has ended.
 bool is_rank_lost(const std::exception& error);
 
 }  // namespace stages

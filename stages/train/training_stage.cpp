@@ -208,7 +208,7 @@ class TrainingStage final : public runner::Stage {
     options.model_stage = inputs.source("model");
     options.planned_live = planned_live_;
     options.planned_needed = planned_needed_;
-    // The published program made no open choices before it failed.
+    // Like the published program, this chooses nothing before memory has run out.
     if (policy.recovery.halves_batch) policy.allow = Allow::kNothing;
     const std::int64_t times = options_.gradient_accumulation_steps;
     if (times == 1) return {std::move(options), std::move(policy)};

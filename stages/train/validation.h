@@ -40,7 +40,7 @@ std::int64_t validation_batch_size(const TrainingStep& step, const StepPlan& pla
                                    std::int64_t batch_size);
 
 /// Returns the order in which `size` samples are measured, which is always the same. Coupled
-/// samples are shuffled: data is often ordered by class, so a batch of neighbours would have few
+/// samples are shuffled: data is often ordered by class, so a batch of neighbors would have few
 /// classes to distinguish.
 SampleOrder validation_order(const TrainingStep& step, std::int64_t size);
 

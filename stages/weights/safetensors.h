@@ -53,7 +53,7 @@ enum class WeightContents {
 /// does not support.
 Safetensors read_safetensors(const std::filesystem::path& path,
                              WeightContents contents = WeightContents::kNumbers);
-/// Reads a safetensors file in the same way; the function decides for each tensor how much to read.
+/// Reads a safetensors file; `contents_of` decides for each tensor how much of it to read.
 using ContentsOf = std::function<WeightContents(const std::string& name)>;
 Safetensors read_safetensors(const std::filesystem::path& path, const ContentsOf& contents_of);
 /// Passes the tensors of a safetensors file to `sink` piece by piece, for tensors that do not fit

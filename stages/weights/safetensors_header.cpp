@@ -170,7 +170,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::int64_t d
                     [](const SafetensorsEntry& e) { return std::pair(e.begin, e.end); });
   std::int64_t reached = 0;
   for (const SafetensorsEntry& entry : header.entries) {
-    if (entry.begin < reached) refuse_header(entry.name, "overlaps the one before it");
+    if (entry.begin < reached) refuse_header(entry.name, "overlaps the tensor before it");
     if (entry.begin > reached) refuse_header(entry.name, "leaves a gap before it");
     reached = entry.end;
   }

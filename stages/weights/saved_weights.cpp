@@ -152,11 +152,11 @@ void check_names(const fs::path& index, const std::string& shard, const NamedTen
   std::set<std::string> held;
   for (const auto& [name, tensor] : tensors) {
     if (!expected.contains(name))
-      misfit(name, "is in it, but the index lists it elsewhere or not at all");
+      misfit(name, "is in that file, but the index lists it elsewhere or not at all");
     held.insert(name);
   }
   for (const std::string& name : expected) {
-    if (!held.contains(name)) misfit(name, "is not in it");
+    if (!held.contains(name)) misfit(name, "is not in that file");
   }
 }
 

@@ -129,7 +129,7 @@ class TorchFileAssembly {
     return {NamedTensors(std::move(items)), found_.inside, found_.others};
   }
 
-  /// Returns uninitialised memory for the bytes of a storage.
+  /// Returns uninitialized memory for the bytes of a storage.
   at::Tensor allocate(std::size_t index) const {
     return at::empty({bytes_of(storage(index))}, at::kByte);
   }

@@ -19,7 +19,7 @@ struct TorchFile {
   std::vector<std::string> others = {};  ///< keys of other dictionaries of tensors in the file
 };
 
-/// True if a file begins like those that torch writes. `start` is its first 512 bytes.
+/// True if a file may have been written by torch. `start` is its first 512 bytes.
 bool is_torch_file(std::string_view start);
 
 /// Reads a file in either format: the zip archive, or the stream that torch wrote before 1.6. The

@@ -57,7 +57,7 @@ void refuse_integers(const std::string& name, const at::Tensor& saved, const at:
                            "the tensor '" + runner::printable_ascii(name) + "' has integers (" +
                                std::string(c10::toString(saved.scalar_type())) +
                                ") instead of floating-point numbers, but their scale is missing")
-      .with_help("use weights that are not quantised");
+      .with_help("use weights that are not quantized");
 }
 
 }  // namespace stages

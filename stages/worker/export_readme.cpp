@@ -114,7 +114,7 @@ std::string what_it_is(const ExportReadme& readme) {
       return "Low-rank adapters, as peft loads them, for `" + readme.base + "`.";
     case ExportForm::kTorchScript:
       return "The whole network as a TorchScript program, for C++ (`torch::jit::load`) and Python. "
-             "It returns the logits for the normalised pixels of any number of images.";
+             "It returns the logits for the normalized pixels of any number of images.";
   }
   return "";
 }

@@ -33,8 +33,8 @@ at::Tensor class_activation(torch::nn::Module& network, const Checkpoint& checkp
 Image activation_picture(const at::Tensor& pixels, const at::Tensor& activation,
                          const ImageDatasetOptions& transform);
 
-/// Writes that image into `folder` as <name of the file>.<index>.<what>.png. Throws
-/// runner::WriteError.
+/// Writes the image from activation_picture() into `folder` as <name of the
+/// file>.<index>.<what>.png. Throws runner::WriteError.
 void write_activation(const std::string& folder, const std::string& file, std::int64_t index,
                       const std::string& what, const at::Tensor& pixels,
                       const at::Tensor& activation, const ImageDatasetOptions& transform);

@@ -22,8 +22,8 @@ namespace stages {
 /// A request to run a graph, or to determine what a run would need ("run", "plan").
 class Worker::GraphRequest {
  public:
-  /// `worker` and `request` are borrowed. Throws std::runtime_error if `request` is not such a
-  /// request.
+  /// `worker` and `request` are borrowed. Throws std::runtime_error if `request` is not a run or
+  /// plan request.
   GraphRequest(Worker& worker, const nlohmann::ordered_json& request);
 
   /// Answers the request and returns the exit code. Throws Cancelled if it was stopped, and

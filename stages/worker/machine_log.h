@@ -10,8 +10,8 @@ namespace stages {
 /// level trace also how LibTorch was built.
 void log_worker(runner::Log& log);
 
-/// Writes the same and the resources of a run: the device, the number of `threads` for tensor
-/// operations, the allocators and their settings.
+/// Writes what log_worker() writes, and the resources of a run: the device, the number of `threads`
+/// for tensor operations, the allocators and their settings.
 void log_machine(runner::Log& log, c10::Device device, int threads);
 
 }  // namespace stages

@@ -29,7 +29,7 @@ struct Mechanisms {
       stages::apply_settings;
   std::function<void(std::optional<std::int64_t>)> set_limit =
       {};                                   ///< empty: uses the innermost CountingAllocator
-  std::function<void()> restart_peak = {};  ///< as above
+  std::function<void()> restart_peak = {};  ///< empty: as for set_limit
   std::int64_t replays = 1;                 ///< retries of a step that runs out of memory
 };
 

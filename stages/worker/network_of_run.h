@@ -21,8 +21,8 @@ runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(
     const runner::Graph& graph, const std::string& id, const runner::CheckpointSources& trained,
     std::string_view device, const RequestContext& context);
 
-/// Returns the same checkpoint without reading weights: its network is on the Meta device. Returns
-/// nullptr if a node cannot be planned.
+/// Like load_network_of_run(), but reads no weights: the checkpoint's network is on the Meta
+/// device. Returns nullptr if a node cannot be planned.
 runner::Result<std::shared_ptr<const Checkpoint>> outline_network_of_run(
     const runner::Graph& graph, const std::string& id, const runner::CheckpointSources& trained,
     std::string_view device, const RequestContext& context);
@@ -43,13 +43,13 @@ runner::Result<std::vector<NodeNetwork>> networks_wired_to(
 /// Returns the CLIP that node `id` of `graph` creates from the weights at `reference`, without
 /// training, as a checkpoint without classes. preprocessor_config.json next to the weights defines
 /// how an image becomes its input. With `is_outline` it does not read weights, and the network is
-/// on the Meta device. Throws the same errors as the functions above.
+/// on the Meta device. Throws runner::StageError with the full pointer of the option at fault.
 runner::Result<std::shared_ptr<const Checkpoint>> network_of_model(
     const runner::Graph& graph, const std::string& id, const std::string& reference,
     std::string_view device, bool is_outline, const RequestContext& context);
 
-/// Returns how an image becomes the input of such a network. Throws runner::StageError if the
-/// checkpoint does not describe it.
+/// Returns how an image becomes the input of a checkpoint's network. Throws runner::StageError if
+/// the checkpoint does not describe it.
 ImageDatasetOptions transform_of(const Checkpoint& checkpoint);
 
 }  // namespace stages

@@ -53,7 +53,7 @@ at::Tensor asked_logits(const Checkpoint& checkpoint, const AskedClasses& asked,
     throw StageError(ErrorCode::kStageFailed,
                      "the network returns no 'logits', which a prediction needs")
         .at(checkpoint.model_stage)
-        .with_help("return them under that name, in addition to the other outputs");
+        .with_help("return the logits as 'logits', next to any other outputs");
   });
   if (asked.are_numbers) return logits.reshape({inputs.at("image").size(0), -1});
   const at::Tensor rows = logits.flatten(0, -2);
@@ -249,7 +249,7 @@ runner::Result<std::optional<SupportExamples>> support_of(const std::string& fol
   }
   if (!trained && !folder.empty())
     return refused("--support is for few-shot models, but this network has its own classes",
-                   "leave it out");
+                   "leave out --support");
   if (!trained) return std::optional<SupportExamples>();
   auto examples = read_support(folder, *trained, transform, context.say);
   if (!examples) return examples.errors();
@@ -267,7 +267,7 @@ runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::stri
                               {},
                               "",
                               "--labels is for models that read text, but this one does not",
-                              "leave it out"};
+                              "leave out --labels"};
   }
   if (labels.empty() && model->has_class_head()) return std::shared_ptr<TextLabels>();
   std::vector<std::string> texts = labels;
@@ -315,7 +315,7 @@ runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint
                               "",
                               "--explain shows where a class was seen, but this network returns "
                               "numbers, not classes",
-                              "leave it out"};
+                              "leave out --explain"};
   return asked;
 }
 

@@ -13,7 +13,7 @@
 
 namespace stages {
 
-/// What the code that answers a request may use besides its answer.
+/// The functions that code may call while it answers a request.
 struct RequestContext {
   std::function<void(const runner::Progress&)> progress;
   std::function<void(std::string_view line)> say;

@@ -208,8 +208,8 @@ void Worker::start_log(const Json& request) {
   });
 }
 
-/// Waits until retort has written the reported metrics to disk. If `node` is not empty, it saves
-/// next.
+/// Waits until retort has written the reported metrics to disk. If `node` is not empty, that node
+/// saves next.
 void Worker::sync_metrics(const std::string& node) {
   emit(runner::Flush{node});
   if (!next_line(/*despite_signals=*/true).contains("flushed"))

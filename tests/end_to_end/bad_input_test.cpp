@@ -290,7 +290,7 @@ TEST_F(BadInput, ThreadsOfTheEnvironmentGiveWayToTheRecipesAndThatIsSaid) {
                                    "tensor operations use 1 thread [/threads]\n"
                                    "  1 | threads=1\n"
                                    "    |         ^\n"
-                                   "  help: to use as many, set threads=3\n"));
+                                   "  help: to use that number, set threads=3\n"));
   EXPECT_THAT(file_text(folder_ / "run/.retort/environment.json"), HasSubstr("\"threads\": 1"));
 }
 

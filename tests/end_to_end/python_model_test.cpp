@@ -565,7 +565,7 @@ number = 3
        "return the network"},
       {"my_net.py:lazy", "the network's '1.weight' has no shape yet", "give the layer its sizes"},
       {"my_net.py:weightless", "the network has no weights, so there is nothing to train",
-       "choose a network that has some"},
+       "choose a network with weights"},
       {"my_net.py:ten", "10 logits per sample, but the data needs 3, one per class [/model/",
        "set its last layer's size to the number of classes, which it gets as 'num_classes'"},
       {"my_net.py:large", "Kernel size can't be greater than actual input size",

@@ -69,7 +69,7 @@ TEST_F(Reproduce, OtherThreadsAreSaidAndJudged) {
 TEST_F(Reproduce, FirstDifferenceIsNamedAtItsStep) {
   const Ended again = runs("reproduce a run.dir=b train.optimizer.learning_rate=0.5");
   EXPECT_EQ(again.exit, 3) << again.err;
-  EXPECT_THAT(again.out, HasSubstr("different: more than 0.001 from the record's, relative\n"
+  EXPECT_THAT(again.out, HasSubstr("different: not within a relative difference of 0.001\n"
                                    "first difference: train, step 1: train/learning_rate was "));
   EXPECT_THAT(again.out, testing::EndsWith("\nb\n"));
 }

@@ -24,11 +24,11 @@ void Invocation::add_recipe(NamedRecipe& target) {
        .type = "NAME"});
   add({.name = "--config-path",
        .value = &target.config_path,
-       .summary = "The folder to search instead of the working directory; also -cp",
+       .summary = "The folder to search for recipes instead of the working directory; also -cp",
        .type = "DIR"});
   add({.name = "--config-dir",
        .value = &target.config_dirs,
-       .summary = "Another folder of recipes; also -cd",
+       .summary = "Another folder to search for recipes; also -cd",
        .type = "DIR",
        .once_each = true});
   add({.name = "--strict", .value = &target.strict, .summary = "Treat warnings as errors"});

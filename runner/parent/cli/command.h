@@ -50,12 +50,12 @@ struct Parameter {
   std::vector<std::string> choices = {};  ///< the allowed values; empty: any
   Range range = {0, INT64_MAX};           ///< allowed numbers
   bool required = false;
-  bool is_written = false;     ///< a file or folder that the verb writes; not a URL
+  bool is_written = false;     ///< the verb writes this file or folder, so a URL is an error
   bool once_each = false;      ///< for a list: each use of the flag adds one value
   bool shows_default = false;  ///< help shows the default
-  std::string assumed = {};    ///< the default that help shows instead
+  std::string assumed = {};    ///< the default that help shows, if not the initial value
   std::string excludes = {};   ///< a flag that cannot be combined with this one
-  /// If set, the override `key`=N is added to the verb's overrides, unless the number N is 0.
+  /// If set, a number N other than 0 adds the override `key`=N to the verb's overrides.
   std::string key = {};
 
   bool is_flag() const { return name.starts_with('-'); }
@@ -71,7 +71,7 @@ struct Parameter {
 ///   verb.run = [options](Console& console) { return draw(*options, console); };
 struct Invocation {
   std::vector<Parameter> parameters = {};         ///< in the order of `retort VERB --help`
-  std::vector<std::string>* overrides = nullptr;  ///< where the overrides go, if there are any
+  std::vector<std::string>* overrides = nullptr;  ///< where overrides are stored; null: none taken
   NamedRecipe* recipe =
       nullptr;  ///< set if the verb takes a recipe, which may be anywhere on the command line
   std::function<bool()> needs_recipe = [] { return true; };
@@ -171,11 +171,11 @@ struct LogFlags {
 
 enum class LogPlace { kFile, kStandardError };
 
-/// Adds --log-level, for a verb that logs to a run's log.txt, or that has no record and shows its
-/// log lines on standard error.
+/// Adds --log-level. `place` is where the log lines go: to the run's log.txt or, for a verb without
+/// a record, to standard error.
 void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place);
 
-/// Adds --grace, for a verb with a worker that saves when asked to stop.
+/// Adds --grace, for a verb with a worker that saves its state when it is asked to stop.
 void add_grace(Invocation& verb, LogFlags& flags);
 
 /// Which nodes reuse results of earlier runs.

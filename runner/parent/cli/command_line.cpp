@@ -58,7 +58,8 @@ std::vector<Binding> declare(CLI::App& app, const Invocation& verb, OutputFlags&
   return declared;
 }
 
-/// Returns `word` with a two-letter flag of Hydra replaced by its long form.
+/// Replaces Hydra's two-letter flags by their long forms, such as -cn by --config-name. Returns any
+/// other word unchanged.
 std::string spelled_out(const std::string& word) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kShort = {
       {{"-cn", "--config-name"}, {"-cp", "--config-path"}, {"-cd", "--config-dir"}}};
@@ -70,7 +71,7 @@ std::string spelled_out(const std::string& word) {
 }
 
 /// Stores the recipe's name: the value of --config-name or else the first word that is not an
-/// override, wherever it is.
+/// override, wherever it is. Returns an error if the verb needs a recipe and none is named.
 std::optional<Diagnostic> place_recipe(const Invocation& verb, const std::string& name) {
   if (!verb.recipe) return std::nullopt;
   NamedRecipe& recipe = *verb.recipe;
@@ -101,8 +102,8 @@ std::string_view overridden_key(std::string_view word) {
   return word.substr(0, override_key_length(word));
 }
 
-/// Appends the overrides for which flags of `verb` are short. An override given both ways is an
-/// error.
+/// Appends the overrides that the flags of `verb` are short for, such as device.count=2 for
+/// --devices 2. Returns an error if the override is also typed; nullopt if there is none.
 std::optional<Diagnostic> place_short_overrides(const Invocation& verb) {
   for (const Parameter& parameter : verb.parameters) {
     if (parameter.key.empty()) continue;
@@ -165,8 +166,8 @@ Diagnostic unknown_verb(const std::string& verb) {
 constexpr std::array<std::string_view, 6> kSetters = {"set",  "override",    "overrides",
                                                       "opts", "cfg_options", "option"};
 
-/// Converts the flags that are not in `flags`, as another program would accept them, to overrides:
-/// --lr 2e-5 to lr=2e-5.
+/// Converts the flags of other programs, which are not in `flags`, to overrides: --lr 2e-5 becomes
+/// lr=2e-5.
 std::string as_overrides(std::span<const std::string> words, std::span<const std::string> flags) {
   const auto is_flag = [](const std::string& word) {
     return word.size() > 2 && word.starts_with("--");
@@ -312,7 +313,7 @@ bool is_override(const std::string& word) {
   if (word.starts_with('~') || word.starts_with('+')) return true;
   if (word.find('=') == word.npos) return false;
   const bool names_file =
-      word.ends_with(".yaml") || word.ends_with(".yml");  // runs/lr=0.1/recipe.yaml
+      word.ends_with(".yaml") || word.ends_with(".yml");  // a file, such as runs/lr=0.1/recipe.yaml
   std::error_code ignored;
   return !(names_file && std::filesystem::is_regular_file(word, ignored));
 }

@@ -63,7 +63,7 @@ void fill_missing_descriptors() {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF)
       open("/dev/null",
-           descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // gets the lowest free number
+           descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // gets the lowest free descriptor
   }
 }
 
@@ -76,7 +76,8 @@ std::string_view environment(const char* name) {
   return value ? value : "";
 }
 
-/// More errors than a user reads at a time; each costs a search for its line.
+/// The number of errors that are printed as text. Users read no more at once, and finding the line
+/// of each takes time.
 constexpr std::size_t kMaxPrinted = 100;
 
 void print_all(Console& console, const Diagnostics& diagnostics) {

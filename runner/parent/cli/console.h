@@ -57,7 +57,7 @@ void fill_missing_descriptors();
 struct Console {
   std::ostream& out;
   std::ostream& err;
-  bool color = false;  ///< `err` is a terminal that supports colours
+  bool color = false;  ///< `err` is a terminal that supports colors
   bool json = false;   ///< print results, errors and warnings as JSON on `out`
   Verbosity verbosity = Verbosity::kNormal;
   bool json_lines = false;  ///< with `json`: print every document on one line
@@ -68,7 +68,7 @@ struct Console {
   bool is_quiet() const { return verbosity == Verbosity::kQuiet; }
 };
 
-/// True if colours may be written to file descriptor `fd`: it is a terminal, TERM is not "dumb" and
+/// True if colors may be written to file descriptor `fd`: it is a terminal, TERM is not "dumb" and
 /// NO_COLOR is not set.
 bool wants_color(int fd);
 
@@ -91,8 +91,8 @@ ExitCode finish(Console& console, StandardOutput& standard, ExitCode code);
 /// Prints warnings to `err`, unless quiet. With `json`, keeps them to be printed with the results.
 void warn(Console& console, const Diagnostics& warnings);
 
-/// Returns options for a lease that warn on `console`, which is borrowed, while the lease is
-/// awaited.
+/// Returns options with which a lease prints warnings to `console` while the program waits for it.
+/// Borrows `console`.
 Lease::Options with_warnings(Console& console);
 
 }  // namespace runner

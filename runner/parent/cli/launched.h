@@ -6,14 +6,14 @@
 namespace runner {
 
 /// Like prepare(), but if a launcher has started this process as one of several ranks, sets
-/// device.count to their number. kOptionConflict if the recipe sets another number.
+/// device.count to their number. Fails with kOptionConflict if the recipe sets another number.
 Result<PreparedRecipe> prepare_launched(const std::optional<LaunchedRank>& launched,
                                         NamedRecipe named, const SchemaSet& schemas,
                                         Sources& sources);
 
 /// Like prepare_recorded(), with device.count set to the number of ranks that a launcher has
-/// started, if any. The recorded number may be different; kOptionConflict if an override sets
-/// another one.
+/// started, if any. The recorded number may be different, but if an override sets another number,
+/// fails with kOptionConflict.
 Result<PreparedRecipe> prepare_recorded_launched(const std::optional<LaunchedRank>& launched,
                                                  const std::filesystem::path& recipe,
                                                  std::vector<std::string> overrides,

@@ -182,7 +182,8 @@ void warn_of_unused_params(const std::string& recipe, Composition& composition) 
                                   Severity::kWarning});
 }
 
-/// Composes, validates and compiles a recipe. The rules that it breaks are part of the result.
+/// Composes, validates and compiles a recipe. A broken rule is not an error here: the broken rules
+/// are part of the result.
 Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const SchemaSet& schemas,
                                             Sources& sources,
                                             const FileSystem& files = real_file_system()) {

@@ -15,8 +15,8 @@ namespace runner {
 const SchemaSet& shipped_schemas();
 
 /// Returns the folders that are searched for recipes and groups, in this order: --config-path and
-/// each --config-dir; then experiments/ and recipes/ in the working directory, unless --config-path
-/// is given, in those folders, and among the files shipped with the program.
+/// each --config-dir; then the subfolders experiments/ and recipes/ of the working directory
+/// (unless --config-path is given), of those folders, and of the files shipped with the program.
 std::vector<std::filesystem::path> recipe_folders(const NamedRecipe& named);
 
 /// Opens the recipe named on the command line for composing. Borrows `schemas`, `sources` and

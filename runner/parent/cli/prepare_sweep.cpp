@@ -46,7 +46,7 @@ std::vector<Override> first_values(const Composer& composer) {
   return result;
 }
 
-/// "recipes/a.yaml:3".
+/// Returns the file and the line, as in "recipes/a.yaml:3".
 std::string place_text(const Location& where) {
   return where.source ? where.source->name + ":" + std::to_string(where.line) : "";
 }
@@ -159,8 +159,8 @@ Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
            "do not sweep over a key that adds or changes 'sweep': give that key one value"}};
 }
 
-/// Adds errors for interpolations in `sweep`, which is read before they are resolved: they may
-/// differ between trials.
+/// Adds errors for interpolations in `sweep`, which is read before interpolations are resolved,
+/// since their values may differ between trials.
 void check_written_out(const Value& recipe, Diagnostics& errors) {
   for (const char* key : {"sweep", "sweep.params", "sweep.seed", "sweep.samples"}) {
     const Value* value = at_key(recipe, key);
@@ -185,8 +185,9 @@ void erase(Value* map, std::string_view key) {
     std::erase_if(*map->map(), [&](const Entry& entry) { return entry.key == key; });
 }
 
-/// Replaces `threads: auto` of a trial by its share of the processor or, on a cluster, by the
-/// `cores` of a task on each of `nodes` machines. The trial's ranks share them.
+/// Replaces `threads: auto` of a trial by a number for each of its ranks. The ranks divide the
+/// trial's share of the processor or, on a cluster, the `cores` of a task on each of `nodes`
+/// machines.
 void share_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t> cores,
                    std::int64_t nodes) {
   Value* threads = recipe.find("threads");
@@ -209,8 +210,9 @@ std::optional<std::int64_t> epochs_of(const Value& recipe) {
   return most;
 }
 
-/// Reads `sweep.asha` of a valid recipe. Trials are last compared one epoch before the shortest
-/// training ends, unless `last` is given.
+/// Reads `sweep.asha` of a valid recipe into `asha`; does nothing if the recipe has none. Unless
+/// `last` is given, trials are compared for the last time one epoch before the shortest training
+/// ends.
 Diagnostics see_asha(const Value& recipe, const Graph& graph, const SchemaSet& schemas,
                      std::optional<AshaOptions>& asha) {
   const Value* given = at_key(recipe, "sweep.asha");

@@ -92,7 +92,7 @@ std::optional<Diagnostic> raise_stack_limit() {
                         "raise the limit: `ulimit -s 8192`"};
     }
   }
-  // The default stack size of threads was computed when the program started.
+  // When the program started, the C library set the default stack size of threads to the old limit.
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return {};
   pthread_attr_setstacksize(&attributes, raised.rlim_cur);
@@ -132,7 +132,7 @@ void check_filled(std::span<const std::string> words, std::size_t place, Diagnos
        {},
        "",
        (word.empty() ? "the argument" + before : "'" + printable(word) + "'") + " is empty",
-       "give a value, or leave it out; in a script a variable may be empty"});
+       "give a value, or leave it out; in a script, check that the variable is not empty"});
 }
 
 }  // namespace

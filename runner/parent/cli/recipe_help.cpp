@@ -39,7 +39,7 @@ std::vector<std::string> options(const Outline::Group& group, const Outline& out
 std::vector<std::string> meaning(const Alias& alias) {
   std::vector<std::string> words;
   if (!alias.instead.empty()) {
-    words.push_back("not here:");
+    words.push_back("not supported:");
     std::istringstream stream(printable(alias.instead));
     for (std::string word; stream >> word;) words.push_back(std::move(word));
     return words;
@@ -60,8 +60,8 @@ std::vector<std::string> meaning(const Alias& alias) {
   return words;
 }
 
-/// Returns a table of the groups that are in a defaults list, or of those that are not, with a
-/// headline.
+/// Returns the headline and a table of groups: of those that are in a defaults list if `listed` is
+/// true, else of those that are not.
 std::string table_of_groups(const std::string& headline, bool listed, const Outline& outline) {
   std::string table;
   for (const Outline::Group& group : outline.groups()) {

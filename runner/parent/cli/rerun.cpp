@@ -87,7 +87,7 @@ Diagnostics Rerun::look_for_changes(const Json& environment, const Graph& graph,
   if (was_changed(run_)) {
     changes_.push_back({Weight::kWhole, "recipe",
                         "the run was resumed with options different from those at its start: its "
-                        "result depends on both, but the new run uses only the last ones",
+                        "result depends on both, but the new run uses only the later ones",
                         ""});
   }
   return reported_changes(changes_, run_, environment, flags_.force);

@@ -29,11 +29,12 @@ void add_rerun(Invocation& verb, RerunFlags& flags);
 /// threads and kind of device and, if the recipe is the same, its plans. Every difference from the
 /// record is reported before the run starts. If the inputs or the kinds of its stages have changed,
 /// or the recorded run was resumed with other options, the result could silently differ; the rerun
-/// is then refused (kChangedRun) unless `force` is set. kNoRun for an evaluation, which has no
-/// training to run again.
+/// is then refused (kChangedRun) unless `force` is set. Fails with kNoRun for an evaluation, which
+/// has no training to run again.
 class Rerun {
  public:
-  /// Receives the summary of the new run with "folder", like RunSurroundings::on_end.
+  /// Called with the summary of the new run, to which "folder" is added; like
+  /// RunSurroundings::on_end.
   using OnEnd =
       std::function<void(const nlohmann::ordered_json& summary, const Diagnostics& found)>;
 

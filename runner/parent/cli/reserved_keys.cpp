@@ -46,10 +46,10 @@ Diagnostics sweep_keys_of_single_run(const Composition& composition) {
   Diagnostics errors;
   for (const Override& override : composition.overrides) {
     if (override.kind == OverrideKind::kDelete || !is_sweep_key(own_key(override))) continue;
-    errors.push_back(
-        {ErrorCode::kNeedsMultirun, override.key_where, "",
-         "'" + override.key + "' is for a sweep, but this is a single run",
-         "leave it out; `retort sweep` runs several, and run.dir=DIR names the folder of one"});
+    errors.push_back({ErrorCode::kNeedsMultirun, override.key_where, "",
+                      "'" + override.key + "' is for a sweep, but this is a single run",
+                      "leave it out; run.dir=DIR sets the folder of a single run, and `retort "
+                      "sweep` starts several runs"});
   }
   return errors;
 }

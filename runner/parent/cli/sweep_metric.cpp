@@ -64,7 +64,8 @@ std::vector<std::string> meant_in_trial(const std::string& wanted, const NodesOf
   return meant;
 }
 
-/// Returns a rank by which the metrics that users compare runs by come first.
+/// Returns a sort key: metrics of validation come first, then those of evaluations, then all
+/// others.
 int interest(const std::string& metric) {
   const std::string_view name = std::string_view(metric).substr(metric.find(':') + 1);
   return name.starts_with("validation/") ? 0 : name.starts_with("evaluate/") ? 1 : 2;

@@ -95,7 +95,7 @@ std::int64_t threads_written(const PreparedSweep& sweep) {
   return most;
 }
 
-/// Prints the number of slots in one line, after the lines on memory that is not counted.
+/// Prints the lines about memory that is not counted, then one line with the number of slots.
 void say_slots(const SlotMemory& memory, const SlotWish& chosen, const std::string& threads,
                const std::string& why, Console& console) {
   if (console.is_quiet()) return;

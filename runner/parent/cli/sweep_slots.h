@@ -16,11 +16,11 @@ struct SlotWish {
   bool is_auto = false;
 };
 
-/// Parses "4" or "auto"; kUsage for anything else.
+/// Parses "4" or "auto"; fails with kUsage for anything else.
 Result<SlotWish> slot_wish(const std::string& text);
 
-/// Returns a SlotMemory for trials on this machine, in which a worker plans each trial with a
-/// recipe that trains or evaluates. Borrows all arguments.
+/// Returns a SlotMemory for trials on this machine. To learn how much memory a trial needs, a
+/// worker plans the trial's recipe if it trains or evaluates. Borrows all arguments.
 SlotMemory slot_memory(const SchemaSet& schemas, const ReuseFlags& reuse, const LogFlags& log,
                        Console& console);
 

@@ -52,7 +52,7 @@ Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph
   });
   if (Diagnostics errors = foreign_checkpoints(run.folder, graph); !is_named && !errors.empty()) {
     for (Diagnostic& error : errors)
-      error.help = "remove it, or name the one you mean: --checkpoint FOLDER";
+      error.help = "remove it, or name the checkpoint to use: --checkpoint FOLDER";
     return errors;
   }
   if (source.weights.empty()) return trained;
@@ -112,8 +112,8 @@ Diagnostics needed_secrets(const Graph& graph, const std::string& training) {
   return lost;
 }
 
-/// True if this training's network may output other numbers than scores of classes: its loss is
-/// Python code, and no stage evaluates it as a classifier.
+/// True if the outputs of this training's network may be something other than class scores: its
+/// loss is Python code, and no stage evaluates it as a classifier.
 bool may_give_numbers(const Graph& graph, const std::string& training) {
   return std::ranges::any_of(graph.nodes,
                              [&](const Node& node) {
@@ -262,8 +262,11 @@ NextGpu next_gpu_for(const DeviceUse& use, Console& console) {
     auto own =
         taken_for(rest, wish_for_another(device_wish(use.recipe), left), wish_of(use), console);
     if (own && !own->taken.device)
-      return Diagnostic{
-          ErrorCode::kDeviceUnavailable, {}, "", "only CUDA knows which GPUs there are", ""};
+      return Diagnostic{ErrorCode::kDeviceUnavailable,
+                        {},
+                        "",
+                        "cannot choose another GPU, since only CUDA knows which GPUs there are",
+                        ""};
     return own;
   };
 }

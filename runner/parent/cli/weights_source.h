@@ -45,8 +45,8 @@ struct WeightsRequest {
   nlohmann::ordered_json json;
   Value recipe;  ///< has the source locations for errors in options
   Graph graph;
-  std::optional<RecordedRun>
-      run;  ///< the recorded run, to use its device again; nullopt: use another device
+  /// The recorded run, to use its device again; nullopt if another device may be used.
+  std::optional<RecordedRun> run;
 
   /// Call after changing the graph.
   void refresh_graph() { json["graph"] = to_json(graph); }
@@ -79,9 +79,9 @@ std::string path_for(const Graph& graph, const std::string& path);
 /// Returns `errors` with the source locations of their pointers and without the recipe's secrets.
 Diagnostics placed(Diagnostics errors, const Value& recipe);
 
-/// Gives access to this machine's devices to choose from. Messages about the choice go to standard
-/// error, unless quiet. Borrows all arguments. If `wait` is given, a signal ends the wait for a
-/// device.
+/// Returns the devices of this machine, from which one is chosen. Messages about the choice go to
+/// standard error, unless quiet. Borrows all arguments. If `wait` is given, a signal ends the wait
+/// for a device.
 DeviceWorld device_world(DeviceSource& source, Console& console, SignalWait* wait = nullptr);
 
 /// What a device is chosen for.
@@ -94,13 +94,13 @@ struct DeviceUse {
   CheckpointSources trained = {};    ///< trainings that are not part of the graph
   std::optional<ReuseOptions::Which> reuse =
       {};            ///< for a run, which is planned to learn its need; nullopt: not a run
-  NeedOf need = {};  ///< the memory that anything but a run needs; empty: unknown
+  NeedOf need = {};  ///< the memory that a use other than a run needs; empty: unknown
   int ranks = 1;     ///< workers that train together, all started by this process
 };
 
 /// Reserves the device that the recipe selects and sets it in the graph and the worker of `use`. If
-/// it is a GPU that Retort chose, reserves one for each rank.
-/// Errors have source locations. A signal ends the wait for a device.
+/// Retort chooses GPUs, it reserves one for each rank. Errors have source locations. A signal ends
+/// the wait for a device.
 Result<OwnDevice> take_own_device(const DeviceUse& use, Console& console);
 
 /// Returns a function that reserves another GPU for the same use, according to the memory, wait and
@@ -108,8 +108,8 @@ Result<OwnDevice> take_own_device(const DeviceUse& use, Console& console);
 /// the function.
 NextGpu next_gpu_for(const DeviceUse& use, Console& console);
 
-/// For a plan: sets the device that such a run would get in `use`, without reserving it. Errors
-/// have source locations.
+/// For a plan: chooses the device that the run would get if all devices were free, and sets it in
+/// `use` without reserving it. Errors have source locations.
 Diagnostics use_likely_device(const DeviceUse& use, Console& console);
 
 }  // namespace runner

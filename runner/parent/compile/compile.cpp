@@ -101,7 +101,7 @@ class Compiler {
     }
   }
 
-  /// Returns the foreach of `stage`. An evaluation without one uses the foreach of the training
+  /// Returns the foreach of `stage`. An evaluation without its own uses the foreach of the training
   /// stage that it evaluates. Null if there is none.
   const Value* foreach_of(const StageSpec& stage) const {
     const Value* own = stage.options.find("foreach");
@@ -158,8 +158,8 @@ class Compiler {
     return without(*std::move(filled), {"kind"});
   }
 
-  /// Returns an order in which the nodes can run, the written one if the edges allow it. Reports
-  /// cycles.
+  /// Returns an order in which the nodes can run: the order of the recipe if the edges allow it.
+  /// Reports cycles.
   std::vector<std::size_t> sorted() {
     enum class Mark { kUnseen, kOpen, kDone };
     std::vector<Mark> marks(drafts_.size(), Mark::kUnseen);
@@ -240,8 +240,8 @@ class Compiler {
   const Recipe& recipe_;
   const SchemaSet& schemas_;
   std::vector<Draft> drafts_;
-  std::vector<Value> options_;            // by draft
-  std::vector<std::vector<Wire>> wires_;  // by draft
+  std::vector<Value> options_;            // of each draft
+  std::vector<std::vector<Wire>> wires_;  // of each draft
   Diagnostics errors_;
 };
 

@@ -11,8 +11,8 @@ namespace runner {
 
 /// Compiles a recipe to a graph: expands foreach, wires ports by type and name, and sorts the
 /// nodes. Returns all errors at once, in source order, each with its line: unwired, ambiguous and
-/// ill-typed ports, cycles and unknown items. For an otherwise valid graph, also returns the rules
-/// that it breaks.
+/// ill-typed ports, cycles, and ${item.KEY} without such a key in foreach. For an otherwise valid
+/// graph, also returns the rules that it breaks.
 Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas);
 
 /// Like compile(), but does not check the rules: for recorded recipes that an earlier version,

@@ -25,6 +25,7 @@ std::optional<LossCoupling> coupling_named(const Json& json) {
 }
 
 /// Searches for x-coupling in `schema`, which describes `value`, and in the schemas below it.
+/// Stores the strongest coupling in `most`.
 void look(const SchemaSet& schemas, const Json& schema, const Value& value,
           std::optional<LossCoupling>& most) {
   if (!schema.is_object()) return;

@@ -29,8 +29,8 @@ class NamedFiles {
  public:
   NamedFiles(const Graph& graph, const Node& node) : folder_(graph.working_folder), node_(node) {}
 
-  /// Returns the error in the path that `option` names, according to `rule`. For a list of paths,
-  /// the first that exists is checked.
+  /// Returns what is wrong, according to `rule`, with the path in `option`; nullopt if nothing is.
+  /// If `option` is a list of paths, checks the first that exists.
   std::optional<Diagnostic> fault(const FileRule& rule, const Value& option,
                                   const OptionMapping& mapping) const {
     std::vector<std::string> paths;
@@ -43,7 +43,7 @@ class NamedFiles {
     if (!rule.below.empty()) {
       const Value* const below = mapping.options.find(rule.below);
       const fs::path around = below && below->reveal() ? *below->reveal() : "";
-      if (!is_folder(around)) return std::nullopt;  // the folder has its own error
+      if (!is_folder(around)) return std::nullopt;  // reported at the option with the folder
       for (std::string& path : paths) path = (around / path).string();
     }
     const auto there =

@@ -127,8 +127,8 @@ const Value* written_in(const Value& value, const Value* fallback) {
                                                                                   : nullptr;
 }
 
-/// The prefix of option names in a condition for the stages that consume the outputs of the
-/// condition's own stage.
+/// In a condition, "outputs.KEY" is an option of a stage that uses the outputs of the condition's
+/// own stage.
 constexpr std::string_view kOutputsPrefix = "outputs.";
 
 bool takes_from(const Node& node, const Node& producer, const Graph& graph) {
@@ -136,8 +136,9 @@ bool takes_from(const Node& node, const Node& producer, const Graph& graph) {
       node.inputs, [&](const Edge& edge) { return &graph.nodes[edge.from] == &producer; });
 }
 
-/// True if an image folder stage has a validation part: a validation folder if the root has part
-/// folders, otherwise, or if the root cannot be read, a share.
+/// True if a data.image_folder stage has a validation part. If its root has folders of parts, one
+/// of them must be for validation; otherwise, or if the root cannot be read, split.validation must
+/// be above 0.
 bool has_validation(const Node& node) {
   const Value* const root = at_key(node.options, "root");
   bool has_parts = false, has_its_folder = false;
@@ -152,8 +153,8 @@ bool has_validation(const Node& node) {
   return has_parts ? has_its_folder : holds("split.validation > 0", look);
 }
 
-/// The lookup of a mapping, which also answers inputs.PORT.has_validation from the files of an
-/// input.
+/// Returns the lookup of `mapping`, extended by inputs.PORT.has_validation, which depends on the
+/// files of the stage that is wired to the port.
 OptionLookup with_files(const OptionMapping& mapping, const Graph& graph) {
   return [&mapping, &graph](std::string_view path) {
     static const Value kHas{true, {}}, kHasNone{false, {}};

@@ -22,8 +22,8 @@ struct WiredOption {
   std::string option = {};     ///< empty for the node itself
 };
 
-/// The prefix of option names in a condition for the stages that are wired to the condition's own
-/// stage.
+/// In a condition, "inputs.PORT.KEY" is an option of the stage that is wired to an input port of
+/// the condition's own stage.
 inline constexpr std::string_view kInputsPrefix = "inputs.";
 
 /// A mapping among the options of a node, with the schema that describes it.

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::int64_t kUsualImageSize = 224;
 
-/// The value of an option according to a config.
+/// The value of an option according to the config.json next to the weights.
 struct FromConfig {
   std::string option;
   Value value;
@@ -154,8 +154,8 @@ class Settling {
   Diagnostics errors_;
 };
 
-/// Sets an image_size of data stages that is auto or not written to the value on which all of
-/// `said` agree.
+/// Sets image_size, where a data stage leaves it out or sets it to auto, to the size in `said`. If
+/// `said` contains different sizes, adds an error instead.
 void fill_in_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnostics& errors) {
   for (Entry& stage : *recipe.map()) {
     const Value* const kind = stage.value.map() ? stage.value.find("kind") : nullptr;
@@ -173,7 +173,7 @@ void fill_in_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnost
                       "image_size is auto, but the networks' weights are for images of " +
                           describe(said.front()) + " and of " + describe(*other) + " pixels",
                       "set the size that all of them should use"});
-    errors.back().notes = {{said.front().where, "one of them"}, {other->where, "another"}};
+    errors.back().notes = {{said.front().where, "one size"}, {other->where, "another size"}};
   }
 }
 
@@ -303,7 +303,7 @@ class HomePaths {
 
   void expand_text(std::string& text, const Value& value) {
     if (is_made() && is_address(text)) {
-      fail(value.where, "'" + without_url_secrets(*value.text()) + "' is an address, not a folder",
+      fail(value.where, "'" + without_url_secrets(*value.text()) + "' is a URL, not a folder",
            "name a folder of this machine, and copy it from there after the run");
       return;
     }

@@ -74,7 +74,8 @@ class Filler {
     return result;
   }
 
-  /// Looks up `path`, "pair" or "pair[0]", in the item.
+  /// Looks up `path`, such as "pair" or "pair[0]", in the item. Nullopt, with an error, if it does
+  /// not exist.
   std::optional<Value> look_up(const std::string& path, const Value& value,
                                const std::string& pointer) {
     const std::string key = path.substr(0, path.find('['));
@@ -217,12 +218,13 @@ class Wiring {
       fail(ErrorCode::kAmbiguousPort, written.where, pointer,
            "the input port '" + port.name + "' takes one output, but is given " +
                std::to_string(sources.size()),
-           "");
+           "leave out all but one of them");
     }
     return sources;
   }
 
-  /// The sources that `text`, "stage.port", names.
+  /// Returns the sources that `text`, such as "data.train", names. Reports an error if the stage or
+  /// the output does not exist or has another type.
   std::vector<Source> named(const Port& port, const std::string& text, const Location& where,
                             const std::string& pointer) {
     const std::string stage = text.substr(0, text.find('.'));
@@ -241,7 +243,7 @@ class Wiring {
                "'" + text + "' is a " + std::string(name(candidate.type)) +
                    ", but the input port '" + port.name + "' takes a " +
                    std::string(name(port.type)),
-               "");
+               "`retort stages` lists the outputs of each kind with their types");
           return {};
         }
         if (agree(drafts_[i].item, consumer_.item)) sources.push_back({i, &candidate});
@@ -278,7 +280,7 @@ class Wiring {
     fail(ErrorCode::kUnwiredPort, consumer_.stage->name_where, pointer_,
          "nothing feeds the input port '" + port.name + "': no other stage outputs a " +
              std::string(name(port.type)),
-         "add one that does: `retort stages` lists the kinds with their outputs");
+         "add such a stage: `retort stages` lists the kinds with their outputs");
   }
 
   void ambiguous(const Port& port, const std::vector<Source>& sources) {
@@ -288,14 +290,15 @@ class Wiring {
     for (const Source& source : sources) {
       const StageSpec& stage = *drafts_[source.draft].stage;
       list += (list.empty() ? "" : ", ") + drafts_[source.draft].id + "." + source.port->name;
-      if (noted.insert(&stage).second) notes.push_back({stage.name_where, "one of them is here"});
+      if (noted.insert(&stage).second)
+        notes.push_back({stage.name_where, "this stage has one of the outputs"});
     }
     const bool from_foreach = noted.size() == 1;
     errors_.push_back(
         {ErrorCode::kAmbiguousPort, consumer_.stage->name_where, pointer_,
          "the input port '" + port.name + "' could take several outputs: " + list,
          from_foreach
-             ? "give this stage the same foreach, or use a kind with a port that takes many"
+             ? "give this stage the same foreach, or use a kind with a port that takes many outputs"
              : "choose one: inputs: {" + port.name + ": " +
                    drafts_[sources.front().draft].stage->name + "." + sources.front().port->name +
                    "}",

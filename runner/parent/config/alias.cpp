@@ -13,10 +13,11 @@
 namespace runner {
 namespace {
 
-/// The key in an alias's mapping of values that names the target for all other values.
+/// In an alias's mapping of values, the entry for all values that the mapping does not list; it
+/// names the target key.
 constexpr std::string_view kAnyOther = "any";
-/// The key in an alias's mapping of values that names the target for a list, followed by further
-/// overrides: [vars.models, model=several].
+/// In an alias's mapping of values, the entry for a list: the key that receives the list, then
+/// further overrides, as in [vars.models, model=several].
 constexpr std::string_view kList = "list";
 
 Diagnostic bad_alias(const Value& value, const std::string& name, std::string message,
@@ -161,15 +162,16 @@ Result<std::vector<Value>> values_of(const Override& override) {
   constexpr std::uint64_t kMaxValues = 100'000;
   if (range->size() > kMaxValues) {
     return Diagnostic{ErrorCode::kBadSweep, sweep.where, "",
-                      stands_for + ", so a sweep over it can have at most 100000 values", ""};
+                      stands_for + ", so a sweep over it can have at most 100000 values",
+                      "sweep over fewer values"};
   }
   std::vector<Value> values;
   for (std::uint64_t i = 0; i < range->size(); ++i) values.push_back((*range)[i]);
   return values;
 }
 
-/// Turns a sweep over an alias that does more than rename a key into a sweep over rows, one row for
-/// each value.
+/// Turns a sweep over an alias that does more than rename a key into a sweep over rows: the
+/// overrides that each value of the alias stands for.
 Result<std::vector<Override>> meant_by_each(const Override& override, const Alias& alias) {
   const auto values = values_of(override);
   if (!values) return values.errors();
@@ -211,7 +213,7 @@ Diagnostic foreign_option(const Override& override, const Alias& alias) {
       "",
       "'" + override.key + "' is an option of the original program that this recipe does not have",
       alias.instead,
-      {{alias.where, "the recipe says so"}}};
+      {{alias.where, "the recipe declares this here"}}};
 }
 
 /// Returns the overrides that `override`, which must not be a zip(), stands for.
@@ -222,8 +224,8 @@ Result<std::vector<Override>> meant_by(const Override& override, std::span<const
   const bool is_other_name = alias->targets.size() == 1 && alias->cases.empty();
   if (override.sweep && !is_other_name) return meant_by_each(override, *alias);
   auto result = meant(override, *alias);
-  // A value of the alias may itself set such an option: use_wandb: {"false": [], "true":
-  // [wandb=true]}.
+  // An override in the alias may itself be an option of the original program: use_wandb: {"false":
+  // [], "true": [wandb=true]}.
   for (const Override& one : result ? *result : std::vector<Override>()) {
     const Alias* other = alias->cases.empty() ? nullptr : covering(one.key, aliases);
     if (other && !other->instead.empty()) return foreign_option(one, *other);

@@ -83,7 +83,7 @@ class Application {
         {code, override_.key_where, pointer(parts), std::move(message), std::move(help)});
   }
 
-  /// The value of key number `depth` of the path in `parent`, the value at the keys before it. Null
+  /// Returns the value of the key `path_[depth]` in `parent`, the value at the preceding keys; null
   /// if there is none.
   Value* child(Value& parent, std::size_t depth) {
     constexpr std::size_t kFewEntries = 32;
@@ -110,8 +110,8 @@ class Application {
     return value;
   }
 
-  /// The keys declared in the mapping at `path`, and the aliases below it, so that a misspelt alias
-  /// gets the right suggestion.
+  /// The keys declared in the mapping at `path`, and the aliases below it, so that a misspelled
+  /// alias gets the right suggestion.
   std::vector<std::string> known_keys(RecipeKeys::Path path) const {
     std::vector<std::string> known = keys_.declared_keys(recipe_, path);
     std::string prefix;
@@ -144,7 +144,7 @@ class Application {
           "'" + dotted(found) + "' is " + describe(parent) + " and has no key '" + key + "'",
           can_be_added ? "to make it a mapping: " + with(OverrideKind::kAdd) : "");
     }
-    // The user did not type the key that an alias stands for, so it cannot be misplaced.
+    // If an alias was typed, the user did not write the path and cannot have misplaced the key.
     const bool may_be_elsewhere = code != ErrorCode::kCannotDelete && override_.alias.empty();
     const auto deeper = may_be_elsewhere ? keys_below(parent, found) : std::vector<std::string>();
     if (!deeper.empty()) {
@@ -198,7 +198,7 @@ class Application {
     const Value* kind = stage ? stage->find("kind") : nullptr;
     if (!kind || !kind->text()) return "";
     std::string name = *kind->text();
-    const Value* own = found > 1 ? parent.find("kind") : nullptr;  // train/optimizer/adam
+    const Value* own = found > 1 ? parent.find("kind") : nullptr;  // such as train/optimizer/adam
     if (own && own->text()) {
       name.resize(std::min(name.size(), name.find('.')));
       for (std::size_t i = 1; i < found; ++i) name += '/' + path_[i];
@@ -306,7 +306,7 @@ class Application {
          override_.value->where,
          pointer(path_.size()),
          "'" + dotted(path_.size()) + "' was a mapping and is now " + describe(*override_.value),
-         "",
+         "to keep the mapping, override its keys instead",
          {},
          Severity::kWarning});
   }
@@ -401,7 +401,8 @@ class Application {
     }
   }
 
-  /// For an entry of a mapping that is merged in. `key` may contain dots.
+  /// Constructs the application of one entry of a mapping that `override` merges into the recipe.
+  /// `key` may contain dots.
   Application(Value& recipe, const Override& override, const RecipeKeys& keys,
               std::span<const Alias> aliases, KeyPlaces& places, Diagnostics& errors,
               std::vector<std::string> path, std::string key)

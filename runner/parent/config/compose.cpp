@@ -128,7 +128,7 @@ std::vector<Override> in_our_terms(std::vector<Override> overrides,
   return overrides;
 }
 
-/// The part's keys, placed at its package, without its defaults list.
+/// Returns the keys of `part` without its defaults list, nested in mappings at the part's package.
 Value packaged(const ConfigPart& part, bool has_schema, std::span<const OtherName> names) {
   Value contents = part.document->contents;
   if (auto* map = contents.map()) {
@@ -388,7 +388,8 @@ Result<Value> Composer::validated(const Composition& composition, Diagnostics* w
   return errors;
 }
 
-/// The schema errors of a composition that lacks the overrides that could not be applied.
+/// Returns the schema errors of a composition to which some overrides could not be applied. Leaves
+/// out errors about something missing, which those overrides may have been meant to set.
 Diagnostics Composer::other_errors(const Composition& composition) const {
   if (!composition.has_schema) return {};
   auto recipe = validated(composition);

@@ -114,10 +114,10 @@ class Composer {
   Diagnostics errors_;
 };
 
-/// Composes with those of `words`, overrides as typed, that can be parsed and applied. Used to
-/// complete an unfinished command line. A sweep counts as its first value. Returns nullopt if the
-/// recipe does not compose even without overrides. `composer` must have been opened without
-/// overrides. `sources` must outlive the composition.
+/// Composes the recipe with the overrides in `words`, as typed, and skips those that cannot be
+/// parsed or applied. Used to complete an unfinished command line. A sweep counts as its first
+/// value. Returns nullopt if the recipe does not compose even without overrides. `composer` must
+/// have been opened without overrides. `sources` must outlive the composition.
 std::optional<Composition> compose_leniently(Composer& composer, std::span<const std::string> words,
                                              Sources& sources);
 

@@ -40,8 +40,8 @@ class ConfigFiles {
   /// Names of the configs in a group, sorted; "" is the top level.
   std::vector<std::string> options(const std::string& group) const;
 
-  /// Reads a file, or returns the cached document. The pointer stays valid. It is null if the file
-  /// is invalid; its errors are added to `errors` the first time.
+  /// Reads a file, or returns the document from an earlier call; the pointer stays valid. Null if
+  /// the file is invalid; its errors are added to `errors` on the first call.
   const ConfigDocument* read(const std::filesystem::path& file, Diagnostics& errors);
 
   /// The warnings from the files read so far.

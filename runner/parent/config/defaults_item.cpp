@@ -10,7 +10,7 @@
 namespace runner {
 namespace {
 
-/// Thrown for one invalid item; the others are still read.
+/// Thrown for an invalid item; the remaining items are still read.
 struct BadItem {
   Diagnostic diagnostic;
 };
@@ -188,14 +188,14 @@ std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const st
   }
   const DefaultsItem* own = nullptr;
   bool override_seen = false;
-  items.reserve(defaults->list()->size() + 1);  // `own` points into it
+  items.reserve(defaults->list()->size() + 1);  // `own` points to an item, so items must not move
   for (const Value& value : *defaults->list()) {
     try {
       DefaultsItem item = read_item(value, group);
       const bool is_override = item.kind == DefaultsItem::Kind::kOverride;
       if (override_seen && !is_override) {
         bad_item(item.where, "an ordinary item follows an override",
-                 "overrides must be at the end of the defaults list");
+                 "move the overrides to the end of the defaults list");
       }
       override_seen = override_seen || is_override;
       if (own && item.kind == DefaultsItem::Kind::kSelf) {

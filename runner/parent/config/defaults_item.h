@@ -24,7 +24,7 @@ struct DefaultsItem {
   std::string package = {};  ///< where its keys are placed, below the list's own package: the group
                              ///< as written, or the text after @
   bool has_package = false;  ///< written with @, so it overrides the option's "# @package" header
-  std::vector<std::string> options = {};  ///< of a group: usually one; none for null
+  std::vector<std::string> options = {};  ///< chosen for a group: usually one; none for null
   bool is_list = false;    ///< the options are a list, even of one: ${group} cannot refer to them
   bool mandatory = false;  ///< ???: the user must choose
   bool optional = false;   ///< a missing config is skipped
@@ -34,8 +34,8 @@ struct DefaultsItem {
   bool has_interpolation() const;
 };
 
-/// The key that overrides the choice for a group on the command line and names it in messages: the
-/// group, followed by @ and the absolute `package` unless that is the group's own.
+/// Returns the key of a group in overrides and messages: the group and, unless `package` is the
+/// group's own, @ and the absolute package.
 std::string choice_key(const std::string& group, const std::string& package);
 
 /// The absolute package of `item` in the defaults list of a config with the package `parent`.

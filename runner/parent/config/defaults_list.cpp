@@ -128,7 +128,7 @@ class Tree {
     std::ranges::reverse(node.children);
     if (visited_ == kMaxParts + 1)
       error(ErrorCode::kBadDefaults, document.contents.where,
-            "the defaults lists have more than 1000 items", "");
+            "the defaults lists have more than 1000 items", "include fewer configs");
     open_.pop_back();
   }
 
@@ -188,7 +188,8 @@ class Tree {
     item_where_ = outer;
   }
 
-  /// The absolute package that a header names, with or without _global_.
+  /// Returns the absolute package for the text of a "# @package" header, which may begin with
+  /// _global_ or _here_.
   static std::string header_package(const std::string& header) {
     return package_below("", {.package = header.starts_with("_here_") ? "" : header});
   }
@@ -282,7 +283,8 @@ class Tree {
     }
   }
 
-  /// Replaces each ${key} in `text` by the option chosen for it; false if there is none.
+  /// Replaces each ${key} in `text` by the option chosen for that group. Returns false if no single
+  /// option is known for one of them.
   bool fill_in(std::string& text) const {
     for (std::size_t start = 0; (start = text.find("${", start)) != text.npos;) {
       const std::size_t end = text.find('}', start);

@@ -66,8 +66,8 @@ KeyType key_type(const Value& key) {
 }
 
 /// Merges `sources`, the mappings of `<<`, with a mapping's own entries. The mapping's own values
-/// win, then those of the earlier source. The order is PyYAML's: merged keys first, beginning with
-/// the last source.
+/// win over all sources, and an earlier source wins over a later one. The order is PyYAML's: merged
+/// keys first, beginning with the last source.
 Value::Map merged(std::vector<Value> sources, Value::Map own) {
   Value::Map result;
   std::unordered_map<std::string, std::size_t> index;
@@ -104,7 +104,7 @@ Value yaml_scalar(const Location& where, const std::string& tag, const std::stri
     return error(ErrorCode::kYamlSyntax, "'=' alone has another meaning in YAML", "quote it");
   std::optional<PlainScalar> read = plain_scalar(text);
   if (!read) {
-    return error(ErrorCode::kNumberOutOfRange, "an integer of more than 4300 digits",
+    return error(ErrorCode::kNumberOutOfRange, "the integer has more than 4300 digits",
                  "write it in quotes if it is a name");
   }
   Value value{std::move(read->data), where};
@@ -126,8 +126,8 @@ Value yaml_scalar(const Location& where, const std::string& tag, const std::stri
   return value;
 }
 
-/// Returns a warning if YAML 1.1 reads the unquoted `text` unexpectedly, as it does yes, on, 010
-/// and 1:30; nullopt if the result `read` is as expected.
+/// Returns a warning if `read`, the value of the unquoted `text` in YAML 1.1, is unexpected, as for
+/// yes, on, 010 and 1:30; else nullopt.
 std::optional<Diagnostic> yaml_trap(const std::string& text, const Value& read) {
   const auto warning = [&](const std::string& as) {
     return Diagnostic{.code = ErrorCode::kYamlTrap,
@@ -199,7 +199,8 @@ void DocumentBuilder::null(const Location& where, std::size_t anchor) {
 void DocumentBuilder::alias(const Location& where, std::size_t anchor) {
   const auto found = anchors_.find(anchor);
   if (found == anchors_.end()) {
-    stop(ErrorCode::kYamlSyntax, where, "the alias is inside the value that it names", "");
+    stop(ErrorCode::kYamlSyntax, where, "the alias is inside the value that it names",
+         "remove the alias, or write the value instead");
   }
   const Size size = measure(found->second);
   aliased_nodes_ += size.nodes;
@@ -302,7 +303,9 @@ void DocumentBuilder::add_merge(Frame& frame, Value value, const Location& where
   Value::List sources = many ? std::move(*value.list()) : Value::List{std::move(value)};
   for (Value& source : sources) {
     if (source.map()) frame.merges.push_back(std::move(source));
-    else error(ErrorCode::kYamlSyntax, where, "'<<' takes a mapping or a list of mappings", "");
+    else
+      error(ErrorCode::kYamlSyntax, where, "'<<' takes a mapping or a list of mappings",
+            "write <<: *name, or <<: [*a, *b]");
   }
 }
 

@@ -15,8 +15,8 @@ std::string key_of(const Override& override) {
   return override.key + "@" + (override.package->empty() ? "_global_" : *override.package);
 }
 
-/// Advice for an `override` item of a file that matches no group `key`: the same group from the
-/// root, or a similar name.
+/// Returns advice for an `override` item of a file if no defaults list has the group `key`: to use
+/// the group of that name at the root, or a group with a similar name.
 std::string how_to_override(const std::string& key, const std::vector<std::string>& groups,
                             const std::string& value) {
   const std::string group = key.substr(0, key.find('@'));
@@ -27,8 +27,8 @@ std::string how_to_override(const std::string& key, const std::vector<std::strin
   return did_you_mean(key, groups);
 }
 
-/// Advice for a `key` that matches no group: the same group under another package, a similar name,
-/// or how to add it.
+/// Returns advice for an override if no defaults list has the group `key`: the same group with
+/// another package, a group with a similar name, or how to add the group.
 std::string how_to_choose(const std::string& key, const std::vector<std::string>& groups,
                           const std::string& value) {
   std::vector<std::string> elsewhere;

@@ -32,8 +32,8 @@ class GroupChoices {
   std::vector<const Override*> take_additions();
   /// Prepares for another walk: forgets the choices of files and which choices were used.
   void restart();
-  /// Removes and returns the unused choices that select nothing, for groups that are keys at the
-  /// root of `parts`.
+  /// Removes and returns the overrides ~key and key=null that chose no group but name a key at the
+  /// root of one of `parts`.
   std::vector<Override> take_about_values(const std::vector<ConfigPart>& parts);
   /// Adds an error for each choice that no list used; `chosen` is the final item of each group.
   void report_unused(const std::map<std::string, DefaultsItem>& chosen, Diagnostics& errors) const;

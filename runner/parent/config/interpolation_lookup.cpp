@@ -11,7 +11,7 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kFewEntries = 32;  // up to this many, a search is faster than an index
-constexpr std::size_t kMaxCompared = 1'000'000;  // names compared in search of similar ones
+constexpr std::size_t kMaxCompared = 1'000'000;  // the most names to compare for "did you mean"
 
 }  // namespace
 

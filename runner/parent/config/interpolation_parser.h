@@ -26,9 +26,9 @@ using TextPieces = std::vector<TextPiece>;
 struct Interpolation {
   std::string written;           ///< "${a.b}", as written
   int dots = 0;                  ///< leading dots of a relative key; 0 for a key from the root
-  std::vector<TextPieces> keys;  ///< ${a.b.c}: each a literal or a nested interpolation
+  std::vector<TextPieces> keys;  ///< a, b and c of ${a.b.c}; each may contain interpolations
   std::string resolver;          ///< "oc.env" of ${oc.env:HOME}; empty for a key
-  std::vector<Value> arguments;  ///< of the resolver, as parse_written_value() reads them
+  std::vector<Value> arguments;  ///< of a resolver, as parse_written_value() reads them
 };
 
 /// An error in an interpolation, and advice.
@@ -52,7 +52,7 @@ Value parse_written_value(std::string_view text);
 /// True for ${item.x}, which composition leaves to the compiler.
 bool is_item(const Interpolation& interpolation);
 
-/// Calls `change` with `value` and everything in it.
+/// Calls `change` with `value` and with each value in it, at any depth.
 void for_all(Value& value, const std::function<void(Value&)>& change);
 
 /// The cost of copying `value`: the number of values in it, plus a little for long texts.
@@ -140,8 +140,8 @@ class InterpolationPass {
   /// Joins the resolved pieces of the text `written`. Returns `???` if one of them is `???`.
   Resolved join(const TextPieces& pieces, const Scope& scope, const std::string& written);
   Resolved evaluate(const Interpolation& interpolation, const Scope& scope);
-  /// Returns true, and reports an error, if the pieces contain ${item.x}, which is not known yet
-  /// and therefore cannot `use`.
+  /// Returns true, and reports an error, if the pieces contain ${item.x}, which is not known yet.
+  /// The message says that it cannot `use`, such as "be the argument of a resolver".
   bool refuses_item(const TextPieces& pieces, const Scope& scope, const std::string& use);
   /// Resolves the interpolations in the texts of `written`, which is not part of the document. A
   /// quoted text stays a text.

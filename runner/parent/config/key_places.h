@@ -8,8 +8,8 @@
 
 namespace runner {
 
-/// Caches the positions of keys in large mappings, by the pointers of the mappings, so the
-/// thousandth override is applied as fast as the first. Mappings may grow at their ends; call
+/// Caches the positions of keys in large mappings, so the thousandth override is applied as fast as
+/// the first. Mappings are identified by their JSON pointers. Mappings may grow at their ends; call
 /// forget() after any other change.
 class KeyPlaces {
  public:

@@ -13,9 +13,9 @@ namespace runner {
 namespace {
 
 using Wide = __int128;
-constexpr int kMaxDigits = 36;  // leaves room for a sum
+constexpr int kMaxDigits = 36;  // the sum of two such numbers also fits
 
-/// digits · 10^exponent
+/// The number digits · 10^exponent.
 struct Decimal {
   Wide digits = 0;
   int exponent = 0;

@@ -18,7 +18,7 @@ class NumberRange {
 
   /// The number of values; the maximum of the type if there are more.
   std::uint64_t size() const { return size_; }
-  /// Number `index`, below size().
+  /// Returns the number at `index`, which must be below size().
   Value operator[](std::uint64_t index) const;
   /// Returns the reverse of `range`, which this object was made from and which must not be empty.
   Sweep reversed(Sweep range) const;

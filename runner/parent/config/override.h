@@ -41,22 +41,22 @@ struct Sweep {
     kSimpleChoice,  ///< a,b,c
     kChoice,        ///< choice(a,b,c)
     kRange,         ///< range(start,stop,step): half open
-    kInterval,      ///< interval(start,end): only for optimisers
+    kInterval,      ///< interval(start,end): sweep.samples draws values from it
     kGlob,          ///< glob(include,exclude): option names of the key's group
     kZip,  ///< zip(a=[..],b=[..]): rows that set several keys at once; the override's key is the
            ///< dimension's name
   };
   Kind kind = Kind::kSimpleChoice;
   Location where = {};
-  std::vector<std::string> tags = {};  ///< tag(log,...), each once
+  std::vector<std::string> tags = {};  ///< the tags in tag(log,...), each once
   bool shuffle = false;                ///< the order depends on the sweep's seed
 
-  std::vector<Value> choices = {};  ///< for choices, in order
+  std::vector<Value> choices = {};  ///< the values of a choice, in order
 
   /// For a range: integers, booleans (0 or 1) or floats. An interval uses only start and stop.
   Value start = {}, stop = {}, step = {};
 
-  std::vector<Value> include = {}, exclude = {};  ///< for a glob: patterns
+  std::vector<Value> include = {}, exclude = {};  ///< the patterns of a glob
 
   /// For a zip, and for a sweep over an alias of several keys: the overrides of each row.
   std::vector<std::vector<Override>> rows = {};
@@ -108,7 +108,7 @@ Diagnostic needs_multirun(const Override& override);
 
 /// Formats `value` as Hydra does in an override: no blanks, True and False, 1e-05, backslashes
 /// before special characters, and quotes if it was parsed with quotes. The result parses to the
-/// same value; a text is quoted if it would not. A secret is shown as in records.
+/// same value: a text that would not is quoted. A secret is shown as in records.
 std::string element_text(const Value& value);
 
 /// Formats an override: "+a.b@c=value", "~a" or, for a sweep or an edit, the typed text.

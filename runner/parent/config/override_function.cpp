@@ -192,7 +192,7 @@ Element tag(FunctionCall call) {
   return sweep;
 }
 
-/// Returns the unnamed arguments as the simple choice that they abbreviate.
+/// Returns the unnamed arguments as a simple choice: sort(3,1,2) sorts the choice 3,1,2.
 Sweep simple_choice(FunctionCall& call) {
   Sweep result{.where = call.where};
   for (Element& argument : call.arguments)

@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns the value at the dotted `key` below `value`, or a scalar on the path that stands in its
-/// place. Null if there is neither.
+/// Returns the value at the dotted `key` below `value` or, if the path ends early at a scalar, that
+/// scalar. Null if there is neither.
 const Value* said_about(const Value& value, std::string_view key) {
   if (const Value* found = at_key(value, key)) return found;
   const std::size_t dot = key.rfind('.');
@@ -54,7 +54,8 @@ std::string said_by(const Write& write) {
   return write.value ? line_of(*write.value) : "deletes it";
 }
 
-/// True if `source` is an override. Config files end in .yaml, so no file has such a name.
+/// True if `source` is an override. Config files end in .yaml, so no file is mistaken for an
+/// override.
 bool is_typed(const SourceText& source) {
   return source.name.starts_with("override ") && !source.name.ends_with(".yaml");
 }

@@ -32,7 +32,8 @@ Resolved environment(ResolverContext& context, std::vector<Value>& arguments) {
   const std::string& name = *arguments[0].reveal();
   if (auto value = context.environment(name)) {
     if (!invalid_utf8(*value)) return Value{*std::move(value), {}, {}, ScalarForm::kEnvironment};
-    context.fail(ErrorCode::kInvalidUtf8, "the environment variable is not valid UTF-8", "");
+    context.fail(ErrorCode::kInvalidUtf8, "the environment variable is not valid UTF-8",
+                 "set it to UTF-8 text");
     return std::nullopt;
   }
   if (arguments.size() == 1) {

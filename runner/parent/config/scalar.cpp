@@ -12,8 +12,8 @@
 namespace runner {
 namespace {
 
-/// One step of parsing a number from left to right: multiply the result so far, then add. Both
-/// numbers are below 128.
+/// One step of parsing a number from left to right: multiply the result so far by `factor`, then
+/// add `addend`. Both are below 128.
 struct NumberStep {
   std::uint32_t factor;
   std::uint32_t addend;
@@ -51,7 +51,7 @@ class BigInteger {
 /// The decimal digits of the number that `steps` produce from zero, of any size; without leading
 /// zeros.
 std::string decimal_digits(std::span<const NumberStep> steps) {
-  constexpr std::uint64_t kMaxFactor = 1u << 24;  // combines several steps
+  constexpr std::uint64_t kMaxFactor = 1u << 24;  // several steps are combined up to this factor
   BigInteger number;
   std::uint64_t factor = 1, addend = 0;
   for (const NumberStep& step : steps) {
@@ -66,7 +66,7 @@ std::string decimal_digits(std::span<const NumberStep> steps) {
   return number.digits();
 }
 
-constexpr std::size_t kMostDigits = 4300;  // Python's limit too
+constexpr std::size_t kMostDigits = 4300;  // the same limit as in Python
 
 bool is_binary(char c) { return c == '0' || c == '1' || c == '_'; }
 bool is_octal(char c) { return (c >= '0' && c <= '7') || c == '_'; }

@@ -15,8 +15,8 @@ namespace {
 
 constexpr const char* kMask = "***";
 
-/// Returns what is shown instead of `text` under a secret key: the text itself if it only names
-/// where the secret is.
+/// Returns what is shown for `text` under a secret key: the text itself if it is only a reference
+/// to the secret, such as ${oc.env:TOKEN}, else ***.
 std::string shown_for(const std::string& text) {
   if (text.find("${") == text.npos) return kMask;
   int open = 0;
@@ -238,7 +238,7 @@ bool sets_value(const Override& override) {
   return override.value && !override.value->map() && override.kind != OverrideKind::kDelete;
 }
 
-/// True if nothing of the earlier value at the key remains.
+/// True if the override leaves nothing of the earlier value of its key.
 bool replaces_all(const Override& override) {
   return sets_value(override) || (override.kind == OverrideKind::kDelete && !override.value);
 }
@@ -254,8 +254,8 @@ std::string full_key(const Override& override, std::string_view key) {
   return std::string(key) + (override.package ? "@" + *override.package : "");
 }
 
-/// True if `other` sets the key again by the same name. In Hydra the last one counts silently, and
-/// scripts that append overrides to a default command rely on that.
+/// True if `other` sets the key again by the same name. In Hydra, the last override of a key wins
+/// without a warning, and scripts that append overrides to a default command rely on that.
 bool is_typed_alike(const Override& one, const Override& other) {
   return other.kind != OverrideKind::kDelete && one.alias == other.alias;
 }

@@ -55,9 +55,9 @@ class SecretTexts {
  public:
   /// Contains no secrets.
   SecretTexts() = default;
-  /// Collects the secrets of a recipe with resolved interpolations, and of the variables that these
-  /// read, since a message may contain only a part of the text with a secret. Ignores secrets below
-  /// four bytes, which occur everywhere.
+  /// Collects the secrets of a recipe with resolved interpolations, and of the environment
+  /// variables that it reads: a message may contain the value of a variable without the text around
+  /// it. Ignores secrets below four bytes, which occur everywhere.
   explicit SecretTexts(const Value& recipe, const Environment& environment = process_environment);
   /// Returns `text` with each secret replaced by what the recipe shows.
   std::string hidden_in(std::string text) const;
@@ -79,7 +79,8 @@ bool is_lost_secret(const Value& value);
 Diagnostics lost_secrets(const Value& options, const std::string& pointer);
 
 /// Returns an error for each value at the dotted `keys` of a resolved recipe, or below, that is
-/// derived from a secret: it would be public, or written where its placeholder has no meaning.
+/// derived from a secret: the secret would become public, or what is shown instead would be used as
+/// the value.
 Diagnostics shown_secrets(const Value& resolved, std::initializer_list<std::string_view> keys);
 
 /// Marks the secrets in a recipe or a part of one: in `vars`, in `sweep.params` and in URLs.

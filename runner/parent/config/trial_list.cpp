@@ -18,7 +18,7 @@
 namespace runner {
 namespace {
 
-/// An error in one dimension; the others are still read.
+/// An error in one dimension; the remaining dimensions are still read.
 struct BadSweep {
   Diagnostic diagnostic;
 };
@@ -35,15 +35,15 @@ std::string key_text(const Override& override) {
 }
 
 /// The key that an override sets, without its prefix: a=1 and ++a=2 have the same target. A
-/// deletion keeps its prefix, since ~a +a=1,2 repeats nothing.
+/// deletion keeps its prefix, since ~a and +a=1,2 do not repeat each other.
 std::string target_of(const Override& override) {
   return override.kind == OverrideKind::kDelete
              ? key_text(override)
              : key_text(override).substr(prefix(override.kind).size());
 }
 
-/// Derives a different seed for each key (FNV-1a), so adding a key does not change what the others
-/// draw.
+/// Derives a different seed for each key (FNV-1a), so adding a key does not change the values drawn
+/// for other keys.
 std::uint64_t seed_of(std::uint64_t seed, const std::string& target) {
   std::uint64_t hash = 14695981039346656037u ^ seed * 0x9E3779B97F4A7C15u;
   for (const char letter : target)
@@ -99,8 +99,9 @@ std::vector<Value> values_of(const Override& override, const ConfigFiles& config
     case Sweep::Kind::kGlob:
       return options_of(override, configs);
     case Sweep::Kind::kInterval:
-      bad_trial(sweep.where, "an interval has no list of values to run",
-                "write range(start,stop,step), or values a,b,c; sweep.samples=20 draws from it");
+      bad_trial(
+          sweep.where, "an interval has no list of values to run",
+          "write range(start,stop,step), or values a,b,c, or draw values with sweep.samples=20");
     default:
       return sweep.choices;
   }
@@ -127,7 +128,8 @@ std::vector<std::vector<Override>> rows_of(const Override& override, const Confi
     }
   }
   if (rows.empty())
-    bad_trial(override.sweep->where, "the sweep of '" + override.key + "' has no values", "");
+    bad_trial(override.sweep->where, "the sweep of '" + override.key + "' has no values",
+              "list at least one");
   if (override.sweep->shuffle) SeededOrder(seed).shuffle(rows);
   return rows;
 }
@@ -253,7 +255,7 @@ Diagnostics TrialList::draw(std::uint64_t seed, std::uint64_t samples) {
 
 std::uint64_t TrialList::size() const {
   std::uint64_t size = 1;
-  bool is_counted = false;  // the dimension of the samples
+  bool is_counted = false;  // the samples, which all drawn dimensions share
   for (const Dimension& dimension : dimensions_) {
     if (dimension.is_drawn && std::exchange(is_counted, true)) continue;
     size = std::min(size * dimension.values.size(),

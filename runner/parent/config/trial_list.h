@@ -34,13 +34,14 @@ class TrialList {
 
   /// glob() chooses from the options of a group in `configs`; shuffling depends only on `seed`. If
   /// a key appears twice, the last value counts, at the position of the first. Fails for a repeated
-  /// key if one of the two is a sweep, a sweep without values, interval() if nothing is drawn, more
-  /// samples than combinations, a sweep over Hydra's own settings, and more than kMaxTrials trials.
+  /// key if one of its values is a sweep, a sweep without values, interval() if nothing is drawn,
+  /// more samples than combinations, a sweep over Hydra's own settings, and more than kMaxTrials
+  /// trials.
   static Result<TrialList> make(std::span<const Override> overrides, const ConfigFiles& configs,
                                 const TrialChoice& choice);
 
   std::uint64_t size() const;
-  /// The overrides of trial `number`, below size(). None of them is a sweep.
+  /// Returns the overrides of trial `number`, which must be below size(). None of them is a sweep.
   std::vector<Override> operator[](std::uint64_t number) const;
 
  private:

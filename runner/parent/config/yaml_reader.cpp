@@ -79,9 +79,9 @@ std::optional<std::size_t> control_character(std::string_view text) {
   return found - text.begin();
 }
 
-/// The offset of a bracket that is nested far deeper than we accept; nullopt if there is none.
-/// Found before yaml-cpp's scanner has to store all brackets. Brackets in comments and strings
-/// count as well, so the limit is generous.
+/// The offset of a bracket that is nested far deeper than we accept; nullopt if there is none. This
+/// is checked first because yaml-cpp's scanner would store all open brackets. Brackets in comments
+/// and strings count as well, so the limit is generous.
 std::optional<std::size_t> hopeless_nesting(std::string_view text) {
   int depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {

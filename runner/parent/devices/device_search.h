@@ -18,10 +18,10 @@ struct DeviceWant {
   bool operator==(const DeviceWant&) const = default;
 };
 
-/// A place in the queue for a device, kept for the object's lifetime. Later runs leave the wanted
-/// device to it, so that no run waits forever while others come and go. The place is a locked file
-/// in the LockFolder. The file of a killed process does not count, and the next process that reads
-/// the queue removes it.
+/// A place in the queue for a device, kept for the object's lifetime. Runs that join the queue
+/// later leave the wanted device to this run, so that no run waits forever while others come and
+/// go. The place is a locked file in the LockFolder. The file of a killed process does not count,
+/// and the next process that reads the queue removes it.
 class DeviceTicket {
  public:
   /// Joins the end of the queue. If the file cannot be created, the run has no place in the queue,

@@ -142,7 +142,7 @@ class NvmlReader {
     else reading.devices.push_back(std::move(gpu));
   }
 
-  /// Reads the instances of a partitioned GPU, on which alone CUDA computes.
+  /// Reads the MIG instances of a partitioned GPU. CUDA computes only on these instances.
   void read_instances(nvml::Device gpu_handle, const DeviceFacts& gpu, DeviceReading& reading) {
     unsigned most = 0;
     NvmlLibrary::call(library_.mig_count, gpu_handle, &most);

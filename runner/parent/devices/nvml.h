@@ -97,9 +97,9 @@ class NvmlLibrary {
 };
 
 /// Reads this machine's devices from NVIDIA's driver through NVML, which needs no CUDA context and
-/// no GPU memory. What the driver does not report, for lack of permission or because it is too old,
-/// is left out. A GPU that it cannot report at all becomes a problem of the reading; the other GPUs
-/// stay valid.
+/// no GPU memory. Leaves out values that the driver does not report, because it is too old or this
+/// user lacks permission. A GPU that cannot be read at all is listed in DeviceReading::problems;
+/// the other GPUs stay valid.
 class Nvml : public DeviceSource {
  public:
   /// `library` is looked up as by dlopen(3). The file `driver` exists if the machine has a driver.

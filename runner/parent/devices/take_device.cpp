@@ -50,7 +50,7 @@ Result<TakenDevice> without_gpu(const DeviceWish& wish, const std::string& why,
   return unusable(wish, why, help);
 }
 
-/// What CUDA sees, and why there is no device if there is none.
+/// The devices that CUDA sees; if there are none, the reason.
 struct MachineLook {
   DeviceReading reading;
   VisibleDevices visible;
@@ -78,8 +78,8 @@ Result<MachineLook> look_at_devices(const DeviceWorld& world) {
   return look;
 }
 
-/// True for a GPU that only CUDA may know. It is passed on as written, and the worker reports what
-/// is wrong with it. Some of NVIDIA's small computers have CUDA but no NVML.
+/// True if only CUDA may know the GPU, as on NVIDIA's small computers that have CUDA but no NVML.
+/// Its name is then passed on as written, and the worker reports what is wrong with it.
 bool is_unknown_to_us(const DeviceWish& wish, const MachineLook& look) {
   const bool cannot_be_asked =
       !look.reading.why_none.empty() && look.why_none == look.reading.why_none;
@@ -98,7 +98,7 @@ TakenDevice as_named(const DeviceWish& wish, const MachineLook& look, const Devi
       .select = wish.select, .driver = look.reading.driver, .why = "the recipe names it"};
   const auto place = static_cast<std::size_t>(*wish.index());
   const bool is_known = look.visible.devices.size() == 1 || look.visible.in_cuda_order;
-  if (!is_known || place >= look.visible.devices.size()) return taken;  // CUDA knows better
+  if (!is_known || place >= look.visible.devices.size()) return taken;  // CUDA decides
   taken.device = look.visible.devices[place];
   const auto folder = LockFolder::open(world.lock_folder);
   if (folder) taken.lock = DeviceLock::share(*folder, taken.device->uuid);

@@ -18,7 +18,7 @@ struct OtherName {
 };
 
 /// What composing a recipe needs to know from the schemas; SchemaSet implements it. Composing
-/// (config/) does not depend on the schemas (schema/), nor they on composing; both depend on this.
+/// (config/) and the schemas (schema/) do not depend on each other; both depend on this class.
 class RecipeKeys {
  public:
   /// A key, part by part: {"train", "optimizer", "learning_rate"}.

@@ -38,9 +38,9 @@ class TrustedCode {
 
   void trust(const std::filesystem::path& real, std::string sha256);
   void trust_module(const std::string& name);
-  /// Removes the file, or all files in that folder; returns the removed paths.
+  /// Stops trusting the file, or all files in that folder. Returns the paths that were trusted.
   std::vector<std::string> forget(const std::filesystem::path& real);
-  /// Returns false if the module was not trusted.
+  /// Stops trusting the module. Returns false if it was not trusted.
   bool forget_module(const std::string& name);
 
   /// Returns the SHA-256 of each file by real path, sorted.
@@ -57,7 +57,7 @@ class TrustedCode {
  private:
   std::filesystem::path file_;
   std::map<std::string, std::string> files_;
-  std::map<std::string, bool> modules_;  // false: removed by the user
+  std::map<std::string, bool> modules_;  // false: the user has removed it
 };
 
 /// A file that was read in one go, so `sha256` is the digest of `text`.

@@ -168,7 +168,7 @@ Json input_record(const std::vector<InputPath>& inputs, std::uintmax_t largest) 
 
 std::string change_of_input(const Json& before, const Json& now) {
   if (input_member(before, "changed") == true) return "was changed during the run";
-  if (!now.is_object()) return "no longer exists: it was " + input_amount(before);
+  if (!now.is_object()) return "no longer exists; it was " + input_amount(before);
   if (input_member(before, "names") != input_member(now, "names")) {
     const std::string was = input_amount(before), is = input_amount(now);
     return was == is ? "has other files: " + was + " as before, with different names or sizes"

@@ -18,7 +18,7 @@ namespace runner {
 /// A file or folder that an option of a stage names.
 struct InputPath {
   std::string pointer;  ///< of the option in the recipe: "/data/root"
-  /// Complete; for weights in the Hugging Face cache, their path there.
+  /// The absolute path; for weights from the Hugging Face Hub, their path in the local cache.
   std::filesystem::path path;
 };
 

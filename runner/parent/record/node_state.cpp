@@ -95,7 +95,7 @@ std::vector<std::string> nodes_after(const Graph& graph, const std::string& id) 
 }
 
 void reset_node(const fs::path& run, const Graph& graph, const std::string& id) {
-  // Dependent nodes first, so that none of them is ever done while this node is not.
+  // Resets dependent nodes first, so that none of them is ever done while this node is not.
   const RunLayout layout(run);
   for (const std::string& dependent : nodes_after(graph, id))
     remove_whole(layout.node(dependent).finished());

@@ -19,11 +19,11 @@ struct NodeState {
     kMissing,  ///< it starts from the beginning
   };
   Progress progress = Progress::kMissing;
-  std::string missing = {};                     ///< why a finished node is not done
+  std::string missing = {};                     ///< why a finished node does not count as done
   std::optional<std::int64_t> epoch = {};       ///< of a training node: epochs done in its latest
                                                 ///< checkpoint
-  std::optional<std::int64_t> best_epoch = {};  ///< … in its best checkpoint
-  std::optional<double> best = {};              ///< the monitored metric there
+  std::optional<std::int64_t> best_epoch = {};  ///< epochs done in its best checkpoint
+  std::optional<double> best = {};              ///< the monitored metric of that checkpoint
 };
 
 /// Returns "done", "partial" or "missing".

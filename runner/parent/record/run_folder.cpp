@@ -24,7 +24,8 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// Throws unless `path` is a regular file of the run, not a link or a pipe, or does not exist.
+/// Throws if `path` is a link, a pipe or anything else that is not a regular file. Does nothing if
+/// nothing exists there.
 void require_own_file(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(path, error);

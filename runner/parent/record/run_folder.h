@@ -93,11 +93,11 @@ class RunFolder {
 struct FolderWish {
   /// The requested folder; empty: `below`/<date>/<time> (local time; -1, -2 … if taken).
   std::string given;
-  std::filesystem::path base;   ///< base of relative paths
-  std::filesystem::path below;  ///< "outputs"
+  std::filesystem::path base;   ///< the folder that relative paths start from
+  std::filesystem::path below;  ///< the parent of dated folders, "outputs"
   std::string option;           ///< the option that sets `given`, "run.dir"
   std::filesystem::path mark;   ///< the subfolder that claims the folder, ".retort"
-  std::string what;             ///< "a run"
+  std::string what;             ///< for messages: "a run"
 };
 
 /// Creates the folder, which must be absent or empty, and claims it, so that no two runs or sweeps
@@ -117,7 +117,7 @@ Result<std::filesystem::path> create_dated_folder(const FolderWish& wish,
 class TrainingHistory {
  public:
   struct Epoch {
-    std::int64_t step = 0;  ///< the last step
+    std::int64_t step = 0;  ///< the last step of the epoch
     double train_loss = 0;
     std::optional<double> validation_loss = {}, validation_accuracy = {};
     double seconds = 0;

@@ -26,8 +26,8 @@ struct Monitor {
 /// Reads the options of a training stage; nullopt if they name no metric.
 std::optional<Monitor> monitor_of(const Value& options);
 
-/// Follows the metrics of a training stage as its checkpoints do: finds the step at which the
-/// monitored metric was best, and what was measured there.
+/// Follows the metrics of a training stage. Like the stage's checkpoints, it finds the step at
+/// which the monitored metric was best, and what was measured there.
 class BestValidation {
  public:
   explicit BestValidation(Monitor monitor) : monitor_(std::move(monitor)) {}
@@ -103,7 +103,7 @@ class RunSummary {
   struct NodeState {
     std::string id;
     std::string status;  // "waiting", "running", "finished"
-    double seconds = 0;  // of all finished attempts
+    double seconds = 0;  // of all finished attempts together
     std::int64_t peak_memory_bytes = 0;
     std::string reused_from = {};      // the folder of a run
     std::optional<double> began = {};  // start of its current work, by RunSummary::seconds

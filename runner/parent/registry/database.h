@@ -73,7 +73,7 @@ class Database {
   explicit Database(const std::string& name, int flags);
 
   std::unique_ptr<sqlite3, Close> database_;
-  std::string copy_;  // returned by bytes()
+  std::string copy_;  // the text that bytes() returns
 };
 
 }  // namespace runner

@@ -14,7 +14,7 @@ namespace runner {
 /// A run's folder that may be removed: it contains the record of a run, and no other process works
 /// on it during the object's lifetime.
 struct RemovableRun {
-  std::filesystem::path folder;  ///< as named
+  std::filesystem::path folder;  ///< as the user named it
   std::uintmax_t bytes = 0;      ///< of the files that would be removed
   RunLock lock;
 };

@@ -20,7 +20,7 @@ namespace runner {
 struct RunDetails {
   struct Node {
     std::string id, status;  ///< from summary.json: waiting, running, finished; empty if unknown
-    NodeState state;         ///< from its files
+    NodeState state;         ///< read from the node's files
     double seconds = 0;
     std::int64_t peak_memory_bytes = 0;
   };
@@ -39,7 +39,7 @@ struct RunDetails {
 };
 
 /// Reads the record of the run in `folder`. Fails with kNoRun or kDamagedRecord if there is nothing
-/// to show. Other damage is left out and reported as warnings.
+/// to show. Other damaged files are left out and reported as warnings.
 Result<RunDetails> read_details(const std::filesystem::path& folder, Sources& sources,
                                 Diagnostics& warnings);
 
@@ -54,7 +54,7 @@ struct RunDifference {
     std::string node, name;
     std::optional<double> before, after;
   };
-  std::string before, after;  ///< the folders
+  std::string before, after;  ///< the folders of the two runs
   std::vector<Difference> recipe, environment;
   std::vector<Metric> metrics;
 };

@@ -124,7 +124,7 @@ RunEntry read_entry(const fs::path& folder) {
   }
   entry.device = run->device;
   entry.source = run->source;
-  Sources sources;  // for a text with errors that are not reported
+  Sources sources;  // holds the text while it is parsed; errors are not reported
   const auto text = real_file_system().read(run->recipe, kLargestRunFile);
   const auto recipe = text ? read_yaml(sources.add("", *text)) : Result<Value>(Diagnostic{});
   if (recipe) collect_settings(*recipe, "", entry.settings);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\n\r";
 constexpr std::string_view kSigns = "=!<>&|()'\"";
-constexpr int kDeepest = 64;  // nesting of parentheses and !
+constexpr int kDeepest = 64;  // limit for nested parentheses and !
 
 std::optional<double> whole_number(const std::string& text) {
   double number = 0;
@@ -72,7 +72,7 @@ class FilterReader {
   }
 
   Term one(int depth) {
-    if (depth >= kDeepest) return fail("this is nested too deeply");
+    if (depth >= kDeepest) return fail("parentheses and ! are nested too deeply");
     if (peek() == '!' && peek(1) != '=') {
       ++at_;
       skip_blanks();

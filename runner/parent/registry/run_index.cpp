@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 
 constexpr int kIndexVersion = 2;  // incremented when the tables or the contents of entries change
 constexpr std::size_t kReadTogether = 512;
-constexpr std::size_t kRunsOfThread = 16;  // worth one thread
+constexpr std::size_t kRunsOfThread = 16;  // enough to justify one more thread
 
 /// Reads the entries of some runs with one thread per processor.
 std::vector<RunEntry> read_entries(const fs::path& root, const std::vector<FoundRun>& runs) {
@@ -367,7 +367,7 @@ class Scan {
   std::int64_t stamp_of(int folder, const std::string& name, const struct stat& status) const {
     const std::int64_t time = time_of(status.st_mtim);
     if (time >= now_ - kUnresolved) return 0;
-    std::uint64_t stamp = 14695981039346656037u;  // FNV-1a
+    std::uint64_t stamp = 14695981039346656037u;  // the offset basis of FNV-1a
     const auto add = [&](std::uint64_t number) {
       for (int byte = 0; byte < 8; ++byte, number >>= 8)
         stamp = (stamp ^ (number & 255)) * 1099511628211u;

@@ -45,7 +45,7 @@ class RunIndex {
            Diagnostics& warnings);
 
   struct Changes {
-    std::size_t read = 0;                ///< run folders that were read
+    std::size_t read = 0;                ///< number of run folders that were read
     std::vector<std::string> gone = {};  ///< folders of runs that no longer exist
     bool any() const { return read > 0 || !gone.empty(); }
   };

@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 9> kFacts = {
 constexpr std::size_t kNamedGone = 3;   // the number of runs that a warning names
 constexpr std::size_t kNamedMeant = 4;  // the number of metrics that an error names
 
-/// The path that identifies the index of a root, however the user named the root.
+/// Returns the path that identifies the index of a root, however the user wrote the root.
 fs::path whole_root(const fs::path& root) { return fs::absolute(root).lexically_normal() / ""; }
 
 bool is_fact(const std::string& key) { return std::ranges::find(kFacts, key) != kFacts.end(); }
@@ -45,7 +45,8 @@ Values fact(const ListedRun& run, const std::string& key) {
   return {entry.tags.begin(), entry.tags.end()};
 }
 
-/// Adds the values of each key that is not a fact to the runs of one index.
+/// Adds the values of recipe keys and metrics to the runs of one index. Skips facts about a run,
+/// such as `status`.
 void fill_values(RunIndex& index, const std::vector<IndexedRun>& rows, std::span<ListedRun> runs,
                  const std::vector<IndexedKey>& keys) {
   std::unordered_map<std::int64_t, std::size_t> places;
@@ -288,7 +289,7 @@ std::vector<std::string> listed_keys(const fs::path& indexes) {
       Diagnostics ignored;
       for (const IndexedKey& key : RunIndex(whole_root(root), indexes, ignored).keys())
         names.insert(key.name);
-    } catch (const DatabaseError&) {  // `runs ls` reports it
+    } catch (const DatabaseError&) {  // `runs ls` reports the damage
     }
   }
   return {names.begin(), names.end()};

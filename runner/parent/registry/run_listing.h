@@ -25,7 +25,7 @@ struct ListedRun {
 
 struct RunListing {
   std::vector<IndexedKey> keys;  ///< the requested keys; metrics by their full names
-  std::vector<ListedRun> runs;   ///< by folder
+  std::vector<ListedRun> runs;   ///< sorted by folder
   std::size_t all = 0;           ///< the number of runs, including those that the filter excludes
 };
 

@@ -85,8 +85,8 @@ std::vector<Comparison::Field> recipe_differences(const std::vector<Value>& reci
   return fields;
 }
 
-/// Maps the folder of each evaluation in `runs` to the run that it evaluated, named as in `runs` if
-/// it is one of them.
+/// Maps the folder of each evaluation in `runs` to the folder of the run that it evaluated. If that
+/// run is in `runs` too, its folder is written as in `runs`.
 std::map<std::string, std::string> evaluated_runs(std::span<const RecordedRun> runs) {
   const auto whole = [](const std::filesystem::path& folder) {
     return std::filesystem::absolute(folder / "").lexically_normal();
@@ -139,7 +139,7 @@ std::vector<std::string> accuracies_of(const Comparison& comparison) {
   return names;
 }
 
-/// Adds the measures of the next run in `comparison`.
+/// Adds the measures in `report` to `comparison`, as those of its next run.
 void add_measures(const RunReport& report, Comparison& comparison) {
   const std::size_t run = comparison.folders.size();
   for (const RecordedMeasures& measures : report.measures) {

@@ -17,13 +17,13 @@ namespace runner {
 struct Comparison {
   /// An evaluation: a row of the table and a bar of the drawing.
   struct Row {
-    std::string folder, recipe, data;  ///< as given; the recipe's name; the name of its data
+    std::string folder, recipe, data;  ///< folder as given; names of the recipe and data
     double seconds = 0;                ///< working time of the whole run; 0: unknown
     RecordedEvaluation evaluation;
     /// The recipe's name, or the folder if several rows share the name; with the node if a run has
     /// several evaluations.
     std::string label;
-    std::string title = {};  ///< the folder, with the node if a run has several
+    std::string title = {};  ///< the folder, with the node if a run has several evaluations
   };
   /// A key with different values in the recipes.
   struct Field {

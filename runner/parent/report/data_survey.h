@@ -21,7 +21,7 @@ struct SurveyTolerance {
 };
 
 /// Returns the problems with the images. Copies in two parts and unreadable images are errors
-/// unless tolerated; other problems are warnings. Their place is the stage.
+/// unless tolerated; other problems are warnings. All are reported at the stage.
 Diagnostics data_survey_findings(const nlohmann::ordered_json& survey,
                                  const SurveyTolerance& tolerance);
 

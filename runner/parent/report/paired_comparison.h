@@ -19,11 +19,11 @@ struct PairedDifference {
   /// Two-sided probability of a mean at least that far from 0 if both models were equally good, by
   /// the normal distribution.
   double p_value = 1;
-  std::int64_t better = 0, worse = 0, equal = 0;  ///< numbers of episodes
+  std::int64_t better = 0, worse = 0, equal = 0;  ///< number of episodes per outcome
   std::vector<double> of_episodes = {};           ///< run - base for each episode
 };
 
-/// The number of episodes from which the mean is assumed to be normally distributed.
+/// The minimum number of episodes for which the mean is assumed to be normally distributed.
 inline constexpr std::size_t kLeastEpisodes = 30;
 
 /// Compares every evaluation with the first. kNoResults if one was not measured over episodes, or

@@ -81,7 +81,7 @@ Result<std::vector<RecordedPrediction>> read_predictions(const std::filesystem::
 namespace {
 
 constexpr std::int64_t kDraws = 10'000, kLeastDraws = 1'000;
-constexpr std::int64_t kMostDrawnSamples = 500'000'000;  // in total; takes seconds
+constexpr std::int64_t kMostDrawnSamples = 500'000'000;  // over all draws; takes seconds
 
 /// A sample in the form the bootstrap needs.
 struct PairedSample {
@@ -190,7 +190,7 @@ std::optional<Diagnostic> sample_mismatch(const std::string& run,
           run, base, "'" + std::min(mine[i].name, others[i].name) + "' is in only one of them");
     if (mine[i].label != others[i].label)
       return other_samples(run, base,
-                           "'" + mine[i].name + "' is labelled '" + mine[i].label +
+                           "'" + mine[i].name + "' is labeled '" + mine[i].label +
                                "' in one and '" + others[i].label + "' in the other");
   }
   if (mine.size() == others.size()) return std::nullopt;

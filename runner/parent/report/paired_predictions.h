@@ -29,7 +29,7 @@ Result<std::vector<RecordedPrediction>> read_predictions(const std::filesystem::
 
 /// The difference of a metric between two classifiers on the same samples.
 struct MetricGain {
-  double value = 0;          ///< run - base, a share
+  double value = 0;          ///< run - base, as a fraction
   double low = 0, high = 0;  ///< 95 % interval
 };
 

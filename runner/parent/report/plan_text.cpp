@@ -25,8 +25,7 @@ constexpr std::array<std::string_view, 8> kBlocks = {"▁", "▂", "▃", "▄",
 constexpr std::array<std::string_view, 8> kLetters = {"_", ".", "-", "=", "+", "*", "#", "@"};
 
 bool is_utf8_locale() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {  // the first variable that is set
-                                                             // counts
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {  // the first that is set counts
     const char* value = std::getenv(name);
     if (!value || !*value) continue;
     std::string locale = value;
@@ -248,7 +247,7 @@ std::string verdict(const Certificate& certificate) {
     return "FAIL  " + node + ": " + errors + ", not below " + limit;
   if (!certificate.changed.empty())
     return "FAIL  " + node + ": " + errors +
-           ", but not only gradients differ: " + printable(certificate.changed.front());
+           ", but other values differ too: " + printable(certificate.changed.front());
   return "PASS  " + node + ": " + errors + ", below " + limit;
 }
 
@@ -356,7 +355,7 @@ std::string draw_plan(const MemoryPlan& plan, const std::string& name) {
   if (plan.budget) description += " of " + size_text(*plan.budget);
   Drawing drawing(kPictureWidth, kHeight, "Memory plan of " + name, description);
   draw_phases(drawing, plan);
-  // A budget far above the curve would flatten it, so it is written instead of drawn.
+  // A budget far above the curve would flatten the curve, so the text shows it instead.
   const bool shows_budget = plan.budget && *plan.budget <= 4 * std::max<std::int64_t>(most, 1);
   const std::int64_t top = shows_budget ? std::max(most, *plan.budget) : most;
   const Unit unit = unit_for(top);

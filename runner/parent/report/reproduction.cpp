@@ -221,13 +221,13 @@ std::string reproduction_text(const Reproduction& found) {
       return "identical: " + count_text(found.metrics, "metric") + " and " +
              count_text(found.files, "file") + " of weights and results have the same bits\n";
     case Verdict::kWithinTolerance:
-      text = "within tolerance: " + count_text(found.metrics, "metric") + " within " +
-             csv_number(found.tolerance) + " of the record's, relative";
-      text += found.largest ? ", at most " + csv_number(found.largest->relative) + "\n" : "\n";
+      text = "within tolerance: " + count_text(found.metrics, "metric") +
+             " with a relative difference of at most " + csv_number(found.tolerance) +
+             " from the record";
+      text += found.largest ? "; largest: " + csv_number(found.largest->relative) + "\n" : "\n";
       break;
     case Verdict::kDifferent:
-      text =
-          "different: more than " + csv_number(found.tolerance) + " from the record's, relative\n";
+      text = "different: not within a relative difference of " + csv_number(found.tolerance) + "\n";
       break;
   }
   if (found.first) text += "first difference: " + difference_text(*found.first) + "\n";

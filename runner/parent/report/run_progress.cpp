@@ -42,7 +42,7 @@ double number_at(const Json& json, const char* pointer) {
 struct Tail {
   std::string node;
   std::int64_t step = 0;
-  // Seconds after the start of the last metric, and of the last end of an epoch.
+  // When the last metric was measured, and when the last epoch ended, in seconds since the start.
   double time = 0, epoch_time = 0;
   std::map<std::string, double> values;  // by name
 };

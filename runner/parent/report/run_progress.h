@@ -16,9 +16,9 @@ struct RunProgress {
   std::int64_t epoch = 0;
   std::int64_t epochs = 0;  ///< planned epochs; 0: unknown
   std::int64_t step = 0;    ///< of the last measurement
-  /// The most important of the last metrics: of an evaluation, of a validation, or a loss.
+  /// The most important recent metric: of an evaluation, else of a validation, else the loss.
   std::string metric;
-  double value = 0;                    ///< of the metric
+  double value = 0;                    ///< the value of `metric`
   std::int64_t memory_bytes = 0;       ///< peak memory of tensors; 0: not measured
   std::optional<double> seconds_left;  ///< of the training stage, estimated from its epochs so far
   double silent_seconds = 0;           ///< since the last measurement; 0 if it is not running
@@ -33,7 +33,7 @@ RunProgress run_progress(const std::filesystem::path& run);
 class LiveText {
  public:
   explicit LiveText(std::ostream& out) : out_(out) {}
-  /// Replaces the current lines with `text`, whole lines, each cut to `width` columns.
+  /// Replaces the current lines with those of `text`, each cut to `width` columns.
   void draw(const std::string& text, int width);
   /// Erases the lines so that other output can be written.
   void clear();

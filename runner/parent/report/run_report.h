@@ -21,7 +21,7 @@ struct RunReport {
   double seconds = 0;                  ///< working time; 0: unknown
   /// The training stages that finished an epoch, by node.
   std::vector<std::pair<std::string, TrainingHistory>> trainings;
-  std::vector<RecordedEvaluation> evaluations;  ///< with classes
+  std::vector<RecordedEvaluation> evaluations;  ///< evaluations with classes
   std::vector<RecordedMeasures> measures;       ///< of evaluations without classes
   /// The training stages with a monitored metric, by node.
   std::map<std::string, BestValidation> bests;
@@ -29,8 +29,8 @@ struct RunReport {
   std::size_t damaged_metrics = 0;            ///< number of unreadable lines of metrics.jsonl
 };
 
-/// Reads the results of a run. Returns every kDamagedRecord; the report of a run that has measured
-/// nothing is empty.
+/// Reads the results of a run. Returns a kDamagedRecord for each damaged file. The report of a run
+/// that has measured nothing is empty.
 Result<RunReport> read_report(const RecordedRun& run);
 
 /// Returns one or a few lines of text for each training stage and evaluation.

@@ -110,7 +110,7 @@ std::string draw_pairs(const RecordedEvaluation& evaluation, const std::string& 
     const auto& [first, second] = pair;
     const Point corner{left + cell * static_cast<double>(second),
                        top + cell * static_cast<double>(first)};
-    // From chance, which is almost invisible, to always correct.
+    // A pair at chance level is almost invisible; one that is always right is fully colored.
     const double strength = std::clamp(2 * mean.value() - 1, 0.06, 1.0);
     drawing.rectangle(corner, cell, cell, "heat", strength,
                       evaluation.classes[first].name + " or " + evaluation.classes[second].name +

@@ -54,8 +54,8 @@ struct RunToPlan {
   const WorkerCommand& worker;
   const CheckpointSources& trained;  ///< training runs that are not part of the graph
   ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;
-  /// Set if a part of the run is done: errors may concern only that part, so they are ignored, and
-  /// whatever could be planned counts.
+  /// Set if a part of the run is done. Errors are then ignored, because they may concern only that
+  /// part, and only the nodes that could be planned count.
   bool is_resumed = false;
   std::filesystem::path node_index = {};
 };

@@ -91,7 +91,7 @@ void Hooks::start_next() {
     waiting_.pop_front();
     last_output_.clear();
     deadline_ = clock_() + limit_;
-    std::vector<std::string> words = {"--"};  // ends the options of env
+    std::vector<std::string> words = {"--"};  // what follows is not an option of env
     words.insert(words.end(), running_->words.begin(), running_->words.end());
     auto started = WorkerProcess::start({.program = "/usr/bin/env", .arguments = std::move(words)});
     if (!started) {

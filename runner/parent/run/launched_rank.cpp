@@ -170,7 +170,7 @@ Result<std::optional<LaunchedRank>> launched_rank(const LauncherVariable& variab
     if (own.rank >= own.size)
       variables.fail(std::string(names.rank) + " is " + std::to_string(own.rank) + ", but " +
                          names.size + " is " + std::to_string(own.size),
-                     "ranks are numbered from 0; the launcher sets both");
+                     "ranks are numbered from 0; unset both to run without a launcher");
     own.meeting.host = variables.text("MASTER_ADDR");
     own.meeting.port = variables.number("MASTER_PORT", 1, 65535, 0);
     own.meeting.seconds = variables.number("RETORT_MEETING_SECONDS", 1, 1'000'000, 600);

@@ -179,8 +179,8 @@ void LiveRecord::check(const Json& environment,
   if (!errors.empty()) throw CannotOpenRecord{std::move(errors)};
 }
 
-/// Throws CannotOpenRecord if data or checkpoints have changed: the next worker lists the inputs
-/// again and loads the checkpoints in the folder.
+/// Throws CannotOpenRecord if data or checkpoints have changed, because the next worker lists the
+/// inputs again and loads the checkpoints in the folder.
 void LiveRecord::check_restart() const {
   Diagnostics errors = foreign_checkpoints(path(), request_.graph);
   for (const auto& [change, has_only_more] : changed_data())

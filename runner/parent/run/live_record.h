@@ -81,7 +81,7 @@ class LiveRecord {
   /// Returns the seconds since the start; for a resumed run, the sum over all attempts.
   double seconds() const;
 
-  /// Returns `folder`, as a path relative to the working directory if it is below that directory.
+  /// Returns `folder`, relative to the working directory if it is below that directory.
   static std::string shown_folder(const std::filesystem::path& folder);
 
  private:
@@ -118,10 +118,10 @@ class LiveRecord {
   RunSummary& summary_;
   const SecretTexts secrets_;
   const std::chrono::steady_clock::time_point start_;
-  std::vector<std::string> variables_;    // of the running worker
+  std::vector<std::string> variables_;    // environment of the running worker
   nlohmann::ordered_json device_choice_;  // null: the device was not chosen
   WatchedInputs inputs_;
-  nlohmann::ordered_json environment_;  // as recorded
+  nlohmann::ordered_json environment_;  // the content of environment.json
   nlohmann::ordered_json accepted_;     // checkpoints that a resumed run accepts
                                         // (checkpoint_origin.h)
   std::optional<RunLock> lock_;
@@ -132,7 +132,7 @@ class LiveRecord {
   std::set<std::string> unwritten_;                   // nodes with unwritten history
   std::optional<std::string> running_anew_;  // node of a resumed run that has measured nothing
                                              // since
-  std::vector<KeptLine> kept_lines_;         // of the log
+  std::vector<KeptLine> kept_lines_;         // lines of the log before it is open
   std::size_t kept_bytes_ = 0;
 };
 

@@ -117,7 +117,7 @@ class OtherRank {
   }
 
   ExitCode conclude() {
-    // Rank 0 knows what was saved. Launchers report the worst exit code of all ranks.
+    // Only rank 0 knows whether something was saved; a launcher reports the worst exit code.
     if (stop_signal_) return ExitCode::kStoppedAfterSave;
     Diagnostics all = errors_;
     all.insert(all.end(), ending_.errors.begin(), ending_.errors.end());

@@ -83,7 +83,7 @@ std::set<std::string> nodes_to_run(const Graph& graph, std::span<const NodeReuse
   std::vector<bool> feeds_one(graph.nodes.size(), false),
       feeds_one_that_runs(graph.nodes.size(), false);
   std::set<std::string> running;
-  for (std::size_t i = graph.nodes.size(); i-- > 0;) {  // consumers come after producers
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {  // backwards: consumers come after producers
     const Node& node = graph.nodes[i];
     const bool is_reused = std::ranges::any_of(
         reuse, [&](const NodeReuse& one) { return one.node == node.id && one.state == "hit"; });

@@ -96,7 +96,6 @@ struct WorkerReply {
 /// Starts a worker and sends it one request that is not a run; passes its other events to
 /// `on_event`. There is no answer if the worker could not be started, died, was stopped by a
 /// signal, or sent none.
-/// none.
 WorkerReply reply_of_worker(const WorkerCommand& command, const nlohmann::ordered_json& request,
                             const Conversation& conversation = {});
 

@@ -49,7 +49,7 @@ class PredictionOutput {
   std::ostream& err_;
   const bool color_;
   bool has_header_ = false;
-  std::int64_t images_ = 0;  // written so far
+  std::int64_t images_ = 0;  // number of images written so far
   Diagnostics unreadable_;
 };
 

@@ -78,7 +78,7 @@ std::optional<Restart> RestartRule::move(Stranded stranded) {
     stranded.error.notes.push_back({{}, in_vain});
     stranded.error.notes.insert(stranded.error.notes.end(), why.notes.begin(), why.notes.end());
   }
-  stranded_ = std::move(stranded);  // for errors_of()
+  stranded_ = std::move(stranded);  // read by errors_of()
   return {};
 }
 

@@ -55,7 +55,8 @@ class RestartRule {
   /// Returns the run's exit code if a signal ended the wait for another GPU, in which case after()
   /// returned nullopt.
   std::optional<ExitCode> stopped() const { return stopped_; }
-  /// Returns the errors of a final end that the worker has not reported itself.
+  /// Returns the errors to report if the run ends with `ending`, except those that the worker has
+  /// reported itself.
   Diagnostics errors_of(const Ending& ending) const;
 
  private:

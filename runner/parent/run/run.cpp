@@ -389,7 +389,7 @@ class Run {
   WorkerOutput output_;
   Hooks hooks_;
   ExitCode exit_ = ExitCode::kDone;
-  Json versions_;  // the worker's
+  Json versions_;  // versions of the worker's libraries
   bool has_saved_ = false;
   std::filesystem::path meeting_;  // the file where the ranks find each other
 };

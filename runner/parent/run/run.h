@@ -30,7 +30,7 @@ struct RunRequest {
   const Composition& composition;
   const Recipe& recipe;
   const Graph& graph;
-  const Sources& sources;  ///< to sort diagnostics by place
+  const Sources& sources;  ///< used to sort diagnostics by place
   bool smoke = false;
   bool strict = false;                ///< refuse stages that cannot be planned without running them
   std::filesystem::path resume = {};  ///< the folder of a run to resume; empty: a new run
@@ -48,7 +48,7 @@ struct RunRequest {
   /// For a new run: the folder of a run with data divisions to use again. Empty: this run makes its
   /// own.
   std::filesystem::path divisions = {};
-  bool accepts_changes = false;  ///< continue even if the data have changed since
+  bool accepts_changes = false;  ///< continue even if data have changed since the earlier run
   /// Set if a launcher has started this process as one of the graph's ranks.
   std::optional<LaunchedRank> launched = {};
   /// Checks the environment.json of this run or resumption before anything is written. Errors end
@@ -100,7 +100,7 @@ class WorkerOutput {
   void report(const std::string& line);
 
   std::function<void(const std::string&)> on_line_;
-  std::string text_;  // an unfinished line
+  std::string text_;  // the start of an unfinished line
   std::deque<std::string> last_lines_;
 };
 

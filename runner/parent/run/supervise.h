@@ -44,7 +44,6 @@ struct Ending {
 /// every worker once, so that it can save and stop at a step. A second SIGINT kills the remaining
 /// workers, and so does reaching WorkerCommand::grace. SIGUSR1 and SIGUSR2 make workers save and
 /// continue. While a Supervision exists, it receives this process's signals.
-/// continue. While it lives, it receives this process's signals.
 ///
 ///   Supervision supervision;
 ///   for (const Work& work : all)

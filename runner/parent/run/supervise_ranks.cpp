@@ -43,15 +43,15 @@ class RanksOfRun {
     explicit Rank(std::function<void(const std::string&)> on_line) : output(std::move(on_line)) {}
     WorkerOutput output;
     WorkerProcess* ready = nullptr;  // set while it waits for the go message
-    Diagnostics errors;              // that the rank has reported
+    Diagnostics errors;              // errors that the rank has reported
     std::optional<Ending> ending;
-    bool was_killed = false;  // by this process
+    bool was_killed = false;  // true if this process killed the rank
   };
 
   Json request_of(int rank) const {
     Json request = request_;
     if (others_.count > 1) request["rank"] = rank;
-    if (rank > 0) request.erase("index");  // the results of other ranks are not looked up
+    if (rank > 0) request.erase("index");  // only rank 0 looks up earlier results
     return request;
   }
 
@@ -74,7 +74,7 @@ class RanksOfRun {
                                 first_end_ = end;
                                 was_first_killed_ = has_killed_;
                                 if (lost_.empty()) kill_all();
-                                else wait_for_others();  // their ends explain the error
+                                else wait_for_others();  // how they end explains the error
                               });
   }
 
@@ -171,8 +171,8 @@ class RanksOfRun {
   std::optional<Ending> first_end_;
   // The errors that rank 0 reports about losing another rank.
   Diagnostics lost_;
-  std::optional<Clock::time_point> deadline_;  // for all ranks to end
-  bool has_killed_ = false;                    // has killed the remaining ranks
+  std::optional<Clock::time_point> deadline_;  // by when all ranks must end
+  bool has_killed_ = false;                    // the remaining ranks were killed
   bool was_first_killed_ = false;              // rank 0 was among the killed ranks
 };
 

@@ -386,7 +386,7 @@ void WorkerSet::take(WorkerProcess& worker, std::vector<WorkerNews> news) {
 
 void WorkerSet::read_signals() {
   while (const auto number = signals_.next()) {
-    if (*number == SIGCHLD) {  // for one child or several
+    if (*number == SIGCHLD) {  // one signal may stand for several children
       for (const auto& worker : workers_) {
         std::vector<WorkerNews> news;
         worker->collect(news);

@@ -104,7 +104,7 @@ class WorkerProcess {
   void read_output(std::vector<WorkerNews>& news);
   void write_requests();
 
-  struct Pid {  // 0 after a move
+  struct Pid {  // the value is 0 after a move
     pid_t value = 0;
     Pid() = default;
     Pid(Pid&& other) noexcept : value(std::exchange(other.value, 0)) {}

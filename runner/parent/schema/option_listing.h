@@ -45,7 +45,8 @@ std::vector<Option> options_of(const SchemaSet& schemas, std::string_view kind);
 /// The ports of a kind: one line for its inputs and one for its outputs, if it has any.
 std::string ports_text(const Kind& kind, const std::string& margin);
 
-/// {"name", "family", "summary", "version", "inputs": [...], "outputs": [...], "cacheable"}.
+/// Returns the kind as JSON: {"name", "family", "summary", "version", "inputs": [...], "outputs":
+/// [...], "cacheable"}.
 nlohmann::ordered_json kind_json(const Kind& kind);
 
 /// The output of `retort stages`: every kind with its summary and ports, grouped by family.

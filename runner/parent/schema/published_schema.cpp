@@ -219,7 +219,7 @@ Result<Json> editor_schema(const SchemaSet& schemas, std::string_view group) {
 namespace {
 
 constexpr std::size_t kMaxWord = 60;  // bytes of the user's text in a message
-constexpr int kMaxNestedPhrases = 8;  // alternatives within alternatives
+constexpr int kMaxNestedPhrases = 8;  // alternatives inside each other, in a message
 
 std::string cut(std::string_view word) {
   if (word.size() <= kMaxWord) return std::string(word);

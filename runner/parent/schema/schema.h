@@ -89,7 +89,7 @@ class SchemaSet final : public RecipeKeys {
   SchemaSet& operator=(SchemaSet&&) noexcept;
   ~SchemaSet() override;
 
-  // RecipeKeys, answered from recipe.schema.json.
+  // The interface RecipeKeys, implemented with recipe.schema.json.
   std::optional<Value> declared(const Value& recipe, Path path) const override;
   std::vector<std::string> declared_keys(const Value& recipe, Path path) const override;
   bool may_add(const Value& recipe, Path path) const override;
@@ -97,7 +97,8 @@ class SchemaSet final : public RecipeKeys {
   std::vector<OtherName> other_names() const override;
   Diagnostics validate(Value& recipe) const override;
 
-  /// Validates against any file, or a definition in it: "common.schema.json#/definitions/device".
+  /// Like validate() above, but for the schema in any file, or for a definition in it:
+  /// "common.schema.json#/definitions/device".
   Diagnostics validate(Value& value, std::string_view file) const;
 
   /// Calls `visit` for each mapping with x-config in its schema. `recipe` must be validated.

@@ -86,7 +86,7 @@ class JsonText {
       members.emplace_back(std::move(key), value(depth + 1));
     }
     Json::object_t object;
-    object.reserve(members.size());  // it would copy its contents as it grows
+    object.reserve(members.size());  // avoids copies while the object grows
     for (auto& [key, json] : members) object.emplace_back(std::move(key), std::move(json));
     return Json(std::move(object));
   }

@@ -6,7 +6,7 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMaxExpression = 1000;  // in bytes; the compiler of expressions is recursive
+constexpr std::size_t kMaxExpression = 1000;  // in bytes; std::regex compiles recursively
 
 /// The length in bytes that the first byte of a character announces; 1 for a byte that cannot start
 /// a character.

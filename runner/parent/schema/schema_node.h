@@ -65,7 +65,7 @@ struct KindSchema {
   std::function<const SchemaNode&()> schema;
 };
 
-/// The schema of keys that match a pattern.
+/// The schema for the values of keys that match a pattern (patternProperties).
 struct PatternSchema {
   Pattern pattern;
   const SchemaNode* schema;

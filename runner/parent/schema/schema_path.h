@@ -20,8 +20,8 @@ std::optional<Value> declared_default(const SchemaNode& schema, const Value& val
 std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& value,
                                        std::span<const std::string> path);
 
-/// True if `schema` accepts a single value at `path` below `value`, where there is none yet.
-/// `value` is null if the value around it is missing too.
+/// True if `schema` accepts a single value at `path` below `value`, where there is no value yet.
+/// `value` is null if the recipe does not have it either.
 bool may_add(const SchemaNode& schema, const Value* value, std::span<const std::string> path);
 
 /// Returns the kinds that have the key at the end of `path`, if the kind of the mapping around it

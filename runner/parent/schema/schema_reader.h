@@ -51,8 +51,8 @@ class SchemaReader {
     std::unordered_map<std::string_view, SchemaNode*> nodes;  // by SchemaNode::pointer
   };
 
-  /// Returns a file, and reads it if that is still to be done. Null if it does not exist or is not
-  /// JSON.
+  /// Returns the contents of a file, and reads the file on the first call. Null if it does not
+  /// exist or is not JSON.
   Document* need(std::string_view path);
   void read_file(std::string_view path, std::string_view text);
   /// Resolves the references of all new nodes and reads the files that they refer to.

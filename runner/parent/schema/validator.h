@@ -21,7 +21,7 @@ bool names_item(const Value& value);
 /// True if `mapping` is a stage with `foreach`.
 bool has_items(const SchemaNode& schema, const Value& mapping);
 
-/// The place that is being validated. Places form a chain on the stack up to the root, which
+/// The place that is being validated. Places form a chain on the stack up to the root. The chain
 /// becomes a JSON pointer only when an error is reported.
 struct ValidatorPlace {
   const ValidatorPlace* above = nullptr;

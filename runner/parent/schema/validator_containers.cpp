@@ -80,8 +80,8 @@ void ValidatorPass::check_list(const Value& value, const SchemaNode& schema,
     const auto [first, is_new] = seen.emplace(fingerprint(list[i]), &list[i]);
     if (is_new) continue;
     fail(ErrorCode::kDuplicateItem, list[i].where, place.below(i).pointer(),
-         "the same item twice: " + describe(list[i]));
-    errors_.back().notes.push_back({first->second->where, "first here"});
+         "the list contains the same item twice: " + describe(list[i]));
+    errors_.back().notes.push_back({first->second->where, "it first appears here"});
   }
 }
 

@@ -35,7 +35,7 @@ bool is_multiple(const Value& value, const Value& of) {
   const double number = as_double(value);
   const double rest = std::remainder(number, as_double(of));
   // 0.0075 is a multiple of 0.0001 although neither is a binary fraction: each is off by at most
-  // half a bit.
+  // half a unit in the last place.
   return std::abs(rest) <= 2 * std::numeric_limits<double>::epsilon() * std::abs(number);
 }
 

@@ -28,7 +28,7 @@ struct FollowedTrial {
   std::size_t submission = 0, index = 0;
   bool is_active = false;      ///< its task may still report something
   bool is_given_up = false;    ///< it will not be submitted again by this process
-  bool is_of_earlier = false;  ///< another process has submitted it
+  bool is_of_earlier = false;  ///< another process has submitted the task
   std::size_t lines = 0;       ///< number of lines of its account that are in the journal
   int misses = 0, losses = 0, failures = 0;
 };
@@ -340,7 +340,7 @@ class Following {
   const FollowOptions& options_;
   const TrialSurroundings& surroundings_;
   std::vector<Submission> submissions_;
-  std::vector<FollowedTrial> trials_;  // by number
+  std::vector<FollowedTrial> trials_;  // indexed by trial number
   LiveTrials table_;
   std::size_t done_ = 0;
   bool is_stopping_ = false, has_handed_over_ = false;

@@ -17,7 +17,7 @@ namespace runner {
 /// A task as the scheduler reports it.
 struct QueuedTask {
   std::string submission;  ///< the submission's name
-  std::size_t index = 0;   ///< in the submission
+  std::size_t index = 0;   ///< index of the task in the submission
   bool has_ended = false;  ///< it is neither running nor waiting to run
   std::string state;       ///< the scheduler's name for the state, "PENDING"
 };
@@ -32,11 +32,13 @@ class TaskQueue {
   /// Submits a submission that is already recorded; returns the scheduler's number for it.
   /// kClusterRefused if the scheduler rejected it, kClusterSilent if the outcome is unknown.
   virtual Result<std::string> submit(const Submission& submission) = 0;
-  /// Returns the tasks of `submissions` that the scheduler still knows. kClusterSilent.
+  /// Returns the tasks of `submissions` that the scheduler still knows; kClusterSilent if it does
+  /// not answer.
   virtual Result<std::vector<QueuedTask>> look(std::span<const Submission> submissions) = 0;
   /// Returns in one word what happened to a task that look() no longer returns; empty: unknown.
   virtual std::string fate(const Submission& submission, std::size_t index) = 0;
-  /// Makes all tasks of `submissions` save and end. kClusterSilent.
+  /// Makes all tasks of `submissions` save and end; kClusterSilent if the scheduler does not
+  /// answer.
   virtual Diagnostics cancel(std::span<const Submission> submissions) = 0;
 };
 
@@ -51,13 +53,13 @@ struct FollowOptions {
   TrialOptions trials = {};  ///< except `slots`: the cluster decides how many run
 };
 
-/// Lets a cluster run the unfinished trials of the journal that it does not have already, as arrays
-/// of tasks. Only this process reads the tasks' accounts and writes them into the journal. A task
-/// that is gone before its trial ended is submitted again. The records in launch/ (submission.h)
-/// list what the cluster has, so if this process is killed, another can continue without submitting
-/// anything twice. `wait` lets time pass; if it returns a signal, this function returns and the
-/// tasks continue on their own. Otherwise like run_trials(); kDeviceUnavailable if the cluster was
-/// silent for too long, or rejected a submission.
+/// Submits the unfinished trials of the journal that the cluster does not have already, as arrays
+/// of tasks, and follows them. Only this process reads the tasks' accounts and writes them into the
+/// journal. A task that is gone before its trial ended is submitted again. The records in launch/
+/// (submission.h) list what the cluster has, so if this process is killed, another can continue
+/// without submitting anything twice. `wait` lets time pass; if it returns a signal, this function
+/// returns and the tasks continue on their own. Otherwise like run_trials(); kDeviceUnavailable if
+/// the scheduler did not answer for too long, or rejected a submission.
 ExitCode follow_tasks(SweepJournal& journal, TaskQueue& queue, const FollowOptions& options,
                       const std::function<std::optional<int>(std::chrono::milliseconds)>& wait,
                       const TrialSurroundings& surroundings);

@@ -197,7 +197,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kKeptLines = 40;
 
-/// Moves a run that was begun and cannot be continued out of the way.
+/// Renames the folder of a run that was begun but cannot be continued.
 void set_aside(const SweepLayout& sweep, std::uint64_t number) {
   const fs::path run = sweep.run(number);
   std::error_code error;

@@ -15,7 +15,7 @@ namespace runner {
 
 /// How the scheduler has started a task.
 struct TaskPlace {
-  std::filesystem::path program;  ///< retort itself
+  std::filesystem::path program;  ///< the path of retort itself
   std::string name;               ///< the scheduler's name for the task, "12_3 on node7"
   std::string requeue;            ///< a shell command that queues the task again; empty: none
   /// The command, with words separated by blanks, that starts a trial once for each of its ranks

@@ -29,7 +29,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kShownLines = 12;
-constexpr std::size_t kFlushedTogether = 100;  // trials
+constexpr std::size_t kFlushedTogether = 100;  // number of trials
 constexpr std::size_t kNamedMetrics = 8;
 constexpr auto kFlushedWithin = std::chrono::seconds(5);
 
@@ -107,7 +107,7 @@ class TrialPool {
       ++uses_[setting];
   }
 
-  /// Flushes trials in groups: one by one, that would take longer than many trials run.
+  /// Flushes trials in groups, because flushing each one could take longer than running it.
   void flush_sometimes() {
     if (unflushed_ == 0 ||
         (unflushed_ < kFlushedTogether && Clock::now() - flushed_ < kFlushedWithin))
@@ -228,8 +228,8 @@ class TrialPool {
 
   void judge(RunningTrial& trial, int exit) {
     const double seconds = trial.seconds();
-    compare(trial, nullptr);  // its last metrics
-    if (trial.is_cut) {       // it is done, however it ended
+    compare(trial, nullptr);  // compares its last metrics
+    if (trial.is_cut) {       // it counts as done, however it ended
       journal_.ended(trial.number, TrialState::kStopped, exit, seconds);
       ++done_;
       return say("trial " + std::to_string(trial.number) + " stopped early: others are better" +

@@ -142,18 +142,18 @@ std::string SlotMemory::text(std::int64_t slots) const {
 }
 
 std::vector<std::string> SlotMemory::uncounted() const {
-  std::map<std::string, std::vector<std::uint64_t>> trials;  // by reason
+  std::map<std::string, std::vector<std::uint64_t>> trials;  // trial numbers by reason
   for (const auto& [trial, key] : keys_) {
     const Result<TrialPeak>& plan = plans_.at(key);
     if (!plan) trials["cannot be planned: " + plan.errors().front().message].push_back(trial);
     else if (!plan->unplanned.empty())
-      trials["is planned except for a part: " + plan->unplanned].push_back(trial);
+      trials["is planned only in part: " + plan->unplanned].push_back(trial);
   }
   std::vector<std::string> lines;
   for (const auto& [why, numbers] : trials) {
     std::string line = trials_named({numbers.front()}) + " " + why;
-    if (numbers.size() > 1) line += ", and " + std::to_string(numbers.size() - 1) + " more like it";
-    lines.push_back(line + "; that memory is not counted");
+    if (numbers.size() > 1) line += ", and " + std::to_string(numbers.size() - 1) + " more";
+    lines.push_back(line + "; this memory is not counted");
   }
   return lines;
 }

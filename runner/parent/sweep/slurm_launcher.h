@@ -47,8 +47,8 @@ std::string slurm_script(const nlohmann::ordered_json& settings, const TaskNeeds
                          const Submission& submission, const std::filesystem::path& folder,
                          const std::filesystem::path& program);
 
-/// Functions for values in cluster scripts, one for each language. Each returns a single line,
-/// provided that `text` has no control characters (unfit_for_script()).
+/// Functions that quote a value for a cluster script, one for each syntax. Each returns a single
+/// line, provided that `text` has no control characters (unfit_for_script()).
 
 /// Returns `text` as one shell word.
 std::string shell_word(const std::string& text);

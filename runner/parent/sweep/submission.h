@@ -36,7 +36,7 @@ class LaunchLayout {
 /// Trials that are submitted to a cluster together: task N runs trials[N]. It is recorded before it
 /// is submitted, so that it can always be found again.
 struct Submission {
-  int number = 0;                      ///< from 1
+  int number = 0;                      ///< counted from 1
   std::string name;                    ///< unique among jobs; identifies it to the scheduler
   std::string job = {};                ///< the scheduler's number for it; empty: unknown
   bool is_refused = false;             ///< the scheduler rejected it
@@ -50,9 +50,10 @@ struct Submission {
 
 /// Writes or replaces the record of a submission of `sweep`. Throws WriteError.
 void write_submission(const Submission& submission, const std::filesystem::path& sweep);
-/// Reads the submission in `folder`, launch/N of a sweep. kNoRun, kDamagedRecord.
+/// Reads the submission in `folder`, launch/N of a sweep. kNoRun if there is none, kDamagedRecord
+/// if its record cannot be read.
 Result<Submission> read_submission(const std::filesystem::path& folder);
-/// Reads all submissions of `sweep`, in order. kDamagedRecord.
+/// Reads all submissions of `sweep`, in order. kDamagedRecord if a record cannot be read.
 Result<std::vector<Submission>> read_submissions(const std::filesystem::path& sweep);
 
 }  // namespace runner

@@ -201,7 +201,7 @@ void see_event(const std::string& line, SweepPlan& plan) {
 
 struct ReadJournal {
   SweepPlan plan;
-  std::string text;  // the complete lines
+  std::string text;  // the complete lines of the journal
 };
 
 Result<ReadJournal> read_journal(const fs::path& folder) {
@@ -217,7 +217,7 @@ Result<ReadJournal> read_journal(const fs::path& folder) {
   ReadJournal journal;
   std::size_t number = 0;
   for (std::string line; std::getline(file, line);) {
-    if (file.eof()) break;  // cut off
+    if (file.eof()) break;  // the last line was cut off
     try {
       if (++number == 1) journal.plan = plan_from(line);
       else see_event(line, journal.plan);

@@ -313,7 +313,7 @@ std::string results_text(const SweepResults& results) {
       text += std::string(results.objective->is_for_want
                               ? "no trial has been validated, so test data decide: "
                               : "chosen by test data: ") +
-              results.objective->metric + " is no longer a fair estimate of how good the best is\n";
+              results.objective->metric + " is no longer a fair estimate for the best trial\n";
   }
   if (!results.objective) return text;
   text += means_table("over seeds", results.objective->metric, results.over_seeds());

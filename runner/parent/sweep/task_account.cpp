@@ -41,7 +41,7 @@ TaskEvent event_from(const std::string& line) {
 
 struct ReadAccount {
   std::vector<TaskEvent> events;
-  std::string text;  // complete lines
+  std::string text;  // the complete lines of the account
 };
 
 ReadAccount read_account(const std::filesystem::path& path) {

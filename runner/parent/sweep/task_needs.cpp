@@ -69,7 +69,7 @@ namespace {
 
 constexpr std::int64_t kAssumedCores = 4;
 constexpr std::size_t kPlannedTrials = 8;
-// Memory for programs, libraries and images in flight.
+// Memory for programs, libraries and images that are being loaded.
 constexpr std::int64_t kBesideTensors = std::int64_t{1} << 30;
 constexpr std::chrono::minutes kPlanTime(10);
 
@@ -190,7 +190,7 @@ TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal&
       const auto bytes = planned_bytes(layout.recipe(number), surroundings.program, commands);
       if (!bytes) {
         surroundings.err << "trial " << number
-                         << " cannot be planned here: the cluster sets the memory\n";
+                         << " cannot be planned here, so tasks get the cluster's default memory\n";
         return needs;
       }
       most = std::max(most, *bytes);

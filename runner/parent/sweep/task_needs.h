@@ -23,7 +23,7 @@ class ClusterCommands {
   struct Outcome {
     int exit = -1;           ///< 128 + signal if a signal killed it; -1: it could not be started
     bool is_silent = false;  ///< it did not end in time, and was killed
-    std::string said;        ///< stdout and stderr
+    std::string said;        ///< the command's stdout and stderr
   };
   /// Runs a program, found on PATH, with its arguments, for at most `patience`.
   Outcome run(const std::vector<std::string>& words, std::chrono::milliseconds patience);

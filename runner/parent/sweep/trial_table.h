@@ -72,7 +72,7 @@ class LiveTrials {
   const SweepJournal& journal_;
   std::ostream& err_;
   const DisplayOptions& display_;
-  const std::function<int()> rows_;  // of the terminal
+  const std::function<int()> rows_;  // returns the terminal's number of rows
   LiveText text_;
   std::optional<std::chrono::steady_clock::time_point> drawn_;
 };

@@ -31,7 +31,7 @@ class Node:
     epoch: int | None  # epochs done in the latest checkpoint
     best: float | None  # the monitored metric of the best checkpoint
     best_epoch: int | None
-    missing: str | None  # why a finished node is not done
+    missing: str | None  # why a finished node does not count as done
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ std::string to_text(const FileState& state);
 /// not kept, since the file may change again without a new timestamp.
 class FileDigests {
  public:
-  /// Nanoseconds since 1970.
+  /// Returns the current time in nanoseconds since 1970.
   using Clock = std::function<std::int64_t()>;
 
   /// `folder` need not exist; if it is empty, no digests are kept.
@@ -74,7 +74,7 @@ class FileDigests {
 
   const std::filesystem::path folder_;
   const Clock now_;
-  std::map<std::uint8_t, Shard> shards_;  // only those that were needed
+  std::map<std::uint8_t, Shard> shards_;  // only shards that were needed are loaded
   std::int64_t read_ = 0;
 };
 

@@ -22,8 +22,8 @@ class FolderLock {
   /// a lock nor a lease is possible.
   static Result<FolderLock> take(const std::filesystem::path& folder, const Diagnostic& busy,
                                  Lease::Options options = {});
-  /// Joins the holder, for processes that work for it: no other process gets the folder until they
-  /// have ended. Returns `busy` if there is no holder.
+  /// Joins the holder's lock, for a process that works for the holder. No other process gets the
+  /// folder until the processes that joined have ended too. Returns `busy` if there is no holder.
   static Result<FolderLock> join(const std::filesystem::path& folder, const Diagnostic& busy);
 
   /// Checks once whether a process is using `folder`; nullopt if that cannot be determined.
@@ -35,7 +35,7 @@ class FolderLock {
  private:
   explicit FolderLock(Descriptor file) : file_(std::move(file)) {}
   Descriptor file_;
-  std::optional<Lease> lease_;  // released first
+  std::optional<Lease> lease_;  // the last member, so it is released first
 };
 
 /// A folder for locks that only this user's processes can access: retort/ in $XDG_RUNTIME_DIR, or

@@ -114,7 +114,7 @@ std::string shown_holder(const std::optional<Holder>& holder) {
 }
 
 struct Numbered {
-  std::uint64_t number = 0;  // 0: no lease
+  std::uint64_t number = 0;  // 0: there is no lease
   fs::path path;
 };
 
@@ -248,8 +248,8 @@ int make_file(const fs::path& path, const std::string& text) {
   return error;
 }
 
-/// Removes all leases but the last two, and all drafts. A process that is creating one of them will
-/// notice that it is too late.
+/// Removes all leases but the last two, and all drafts. If another process is just creating a file
+/// that is removed here, it notices that it came too late.
 void clear_up(const fs::path& folder, std::uint64_t number) {
   for (const Numbered& one : leases_in(folder)) {
     if (one.number + 1 >= number) continue;
@@ -298,7 +298,7 @@ class Lease::Beating {
                          !fs::exists(path_of_lease(folder_, number_ + 1), ignored);
     if (is_ours) write();
     const Numbered other = is_ours ? Numbered{} : newest_lease(folder_);
-    if (other.number <= number_) return true;  // or everything was removed
+    if (other.number <= number_) return true;  // also if all leases were removed
     const std::string by = shown_holder(holder_in(lease_text(other.path)));
     if (options_.on_lost) options_.on_lost(by);
     else

@@ -117,8 +117,8 @@ class NewFolder {
   /// `option`, the option of the stage that sets the folder; empty if there is no such option.
   explicit NewFolder(const std::filesystem::path& folder, Storage& storage = disk(),
                      std::string option = "");
-  /// Fills the folder in `draft`, on the same disk. The name of the draft lets a later process find
-  /// what a killed one has left. The parent folders of both must exist.
+  /// Fills the folder in `draft`, which must be on the same disk. A later process recognizes the
+  /// draft of a killed process by its name. The parent folders of both must exist.
   NewFolder(std::filesystem::path folder, std::filesystem::path draft, Storage& storage = disk());
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
@@ -139,7 +139,7 @@ class NewFolder {
   [[noreturn]] void fail(Diagnostic diagnostic) const;
 
   const std::string option_,
-      help_;  // help_: advice for any error; empty: that of WriteError
+      help_;  // help_: advice for any error; empty: the advice of WriteError
   const std::filesystem::path folder_;
   std::filesystem::path draft_;  // empty once published
   Storage& storage_;

@@ -7,8 +7,9 @@
 
 namespace runner {
 
-/// Blocks all signals in this thread while it lives. Threads that are started meanwhile keep them
-/// blocked, so the process's signals reach other threads, such as the one with a SignalSource.
+/// Blocks all signals in this thread while the object exists. Threads that are started meanwhile
+/// keep them blocked, so the process's signals reach other threads, such as the one with a
+/// SignalSource.
 class [[nodiscard]] BlockedSignals {
  public:
   BlockedSignals();
@@ -25,7 +26,7 @@ class [[nodiscard]] BlockedSignals {
 /// The thread blocks all signals, so other threads receive them.
 class ParkedThread {
  public:
-  /// Calls `work` after each `interval` until it returns false or this is destroyed.
+  /// Calls `work` after each `interval` until it returns false or the ParkedThread is destroyed.
   ParkedThread(std::chrono::milliseconds interval, std::function<bool()> work);
   /// Waits for any work in progress.
   ~ParkedThread();

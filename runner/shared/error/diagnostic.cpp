@@ -14,7 +14,7 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMaxShownLine = 160;  // bytes of a source line
+constexpr std::size_t kMaxShownLine = 160;  // bytes of a source line to show
 
 struct Style {
   std::string_view bold, red, yellow, cyan, off;
@@ -34,7 +34,7 @@ std::string shown(std::string_view text) {
   return result;
 }
 
-/// Masks secrets in a composed text, which may quote what the user typed, and makes it printable.
+/// Makes a message printable, and masks the secrets in it, since it may quote what the user typed.
 std::string told(std::string_view text) { return shown(without_quoted_secrets(text)); }
 
 void print_place(std::ostream& out, const Location& where, const Style& style) {

@@ -104,7 +104,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kLossNotFinite, ExitCode::kRunFailed, "the loss is not a number",
      "The loss became infinite or NaN, and the training cannot recover from that.",
      "train.optimizer.learning_rate=100",
-     "Lower the learning rate, set train.gradient_clip_norm, or look at the samples named."},
+     "Lower the learning rate, set train.gradient_clip_norm, or check the samples in the message."},
     {kDeviceUnavailable, ExitCode::kDeviceUnavailable, "the device is not available",
      "The device that the recipe selects does not exist, or no GPU has enough free memory for the "
      "run.",

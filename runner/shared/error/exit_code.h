@@ -6,7 +6,7 @@ namespace runner {
 enum class ExitCode : int {
   kDone = 0,
   kRunFailed = 1,
-  kWouldRun = 2,          ///< only `plan --detailed-exitcode`
+  kWouldRun = 2,          ///< only for `plan --detailed-exitcode`
   kSomeTrialsFailed = 3,  ///< a sweep finished, but some trials failed
   kUsage = 64,
   kBadData = 65,
@@ -15,12 +15,12 @@ enum class ExitCode : int {
   kInternalError = 70,
   kCannotCreate = 73,
   kCannotWrite = 74,
-  kStoppedAfterSave = 75,  ///< run `retort resume`
+  kStoppedAfterSave = 75,  ///< saved; `retort resume` continues the run
   kBadRecipe = 78,
   kNeedsAnotherDevice = 80,  ///< worker only: the worker has sent `stranded`
   kDeviceLost = 81,          ///< worker only: the device failed, and nothing was saved since
-  kInterrupted = 130,        ///< SIGINT without a save
-  kTerminated = 143,         ///< SIGTERM without a save
+  kInterrupted = 130,        ///< stopped by SIGINT without a save
+  kTerminated = 143,         ///< stopped by SIGTERM without a save
 };
 
 }  // namespace runner

@@ -19,7 +19,7 @@ std::optional<LogLevel> log_level_named(std::string_view name);
 
 /// How much is printed on stderr. Results and errors are always printed.
 enum class Verbosity {
-  kQuiet,    ///< nothing
+  kQuiet,    ///< nothing but results and errors
   kNormal,   ///< progress, and the lines of stages
   kVerbose,  ///< also the worker's output
 };

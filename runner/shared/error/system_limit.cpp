@@ -30,7 +30,8 @@ std::optional<Diagnostic> limit_reached(const std::error_code& code, const std::
                       {},
                       "",
                       "the system cannot start more processes or threads" + where,
-                      "end others, or raise the limit: `ulimit -u`, or pids.max of the container"};
+                      "end other programs, or raise the limit: `ulimit -u`, or pids.max of the "
+                      "container"};
   if (code == std::errc::not_enough_memory)
     return Diagnostic{
         ErrorCode::kOutOfMemory,

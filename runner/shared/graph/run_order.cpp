@@ -87,9 +87,9 @@ class RunOrdering {
   }
 
  private:
-  /// True if `node` is run for its own sake, because it consumes something that has weight or
-  /// because no node consumes its output. Other nodes create data, models and policies, and run
-  /// only when needed.
+  /// True if `node` is run for its own sake, because it consumes an artifact with a weight
+  /// (weight_in_memory()) or because no node consumes its output. Other nodes create data, models
+  /// and policies, and run only when needed.
   bool is_goal(std::size_t node) const {
     const auto is_heavy = [&](std::size_t output) { return outputs_[output].weight > 0; };
     return made_[node].empty() || std::ranges::any_of(taken_[node], is_heavy);

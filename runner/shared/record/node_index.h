@@ -39,8 +39,8 @@ void give_files(const std::filesystem::path& from, const std::vector<NodeFile>& 
 /// A node that some run has finished, and the place of its results.
 struct IndexedNode {
   nlohmann::json document;      ///< everything the results depend on (node_document.h)
-  std::filesystem::path run;    ///< the run's folder
-  std::vector<NodeFile> files;  ///< below run/nodes/<id>
+  std::filesystem::path run;    ///< the folder of the run that finished it
+  std::vector<NodeFile> files;  ///< paths below run/nodes/<id>
   std::int64_t metrics = 0;     ///< number of metrics that the node logged to run/metrics.jsonl
   std::string date;             ///< when the node finished, for human readers of the index
 };

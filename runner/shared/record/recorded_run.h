@@ -69,8 +69,9 @@ Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const 
 /// True if the run in `folder` has training nodes and each of them has saved weights.
 bool has_weights(const std::filesystem::path& folder);
 
-/// Returns the training node to predict with: `wanted` or, if that is empty, the only one in
-/// `trained`. Otherwise kUsage.
+/// Returns the training node to predict with: `wanted` or, if that is empty, the only node in
+/// `trained`. kUsage if `wanted` is not in `trained`, or if it is empty and there are several
+/// nodes.
 Result<std::string> choose_training(const CheckpointSources& trained, const std::string& wanted);
 
 /// The lock on a run: on its folder .retort, across machines (folder_lock.h). The process that

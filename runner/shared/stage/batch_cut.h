@@ -26,7 +26,7 @@ constexpr bool are_cut_layers(LossCoupling coupling, bool mixes_samples) {
 }
 
 /// Returns the minimum number of samples in a batch or a part of a batch. Layers that mix samples
-/// cannot normalise a single sample.
+/// cannot normalize a single sample.
 constexpr int least_samples(LossCoupling coupling, bool mixes_samples) {
   return are_cut_layers(coupling, mixes_samples) ? 2 : 1;
 }

@@ -10,15 +10,15 @@
 namespace runner {
 
 /// The files in a checkpoint's folder. The manifest, {"schema": 1, "files": {name: {"size",
-/// "sha256"}}}, lists the others with their digests and is written last.
+/// "sha256"}}}, lists the other files with their digests and is written last.
 inline constexpr const char* kCheckpointModel = "model.safetensors";
 inline constexpr const char* kCheckpointOptimizer = "optimizer.safetensors";
 inline constexpr const char* kCheckpointState = "state.json";
 inline constexpr const char* kCheckpointManifest = "manifest.json";
 inline constexpr int kCheckpointSchema = 1;
 
-/// Which files' contents are compared with the manifest. For the others, only the sizes are
-/// compared.
+/// Which files are compared with the manifest by content. The remaining files are compared only by
+/// size.
 enum class CheckedFiles { kState, kAll };
 
 /// Throws StageError (kDamagedWeights) if a file of the checkpoint in `folder` is missing or does

@@ -94,7 +94,7 @@ struct MemoryPlan {
       owners;  ///< live bytes at the peak, by owner: parameter, gradient, optimizer_state, …
   std::vector<NamedBytes>
       terms;  ///< terms of `needed`, by name; notes mark parts of `live` or `reserved`
-  std::string terms_version;  ///< version of the terms
+  std::string terms_version;  ///< version of the formulas for the terms
   std::vector<NamedBytes>
       held;  ///< outputs of earlier nodes kept during this node: "train.1.checkpoint"
   std::vector<AliveTensor> largest;  ///< the ten largest tensors live at the peak

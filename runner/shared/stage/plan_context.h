@@ -107,7 +107,7 @@ class PlanContext : public RunContext {
 
   const DryRunOptions& dry() const { return dry_; }
   /// Outputs of other nodes that stay on the node's device while it runs, such as
-  /// "train.1.checkpoint". Does not include the node's own inputs, which the node knows better.
+  /// "train.1.checkpoint". Does not include the node's own inputs, which the node counts itself.
   const std::vector<NamedBytes>& held() const { return held_; }
 
   /// How this node computed a step when its run first started, as in MemoryPlan::step; null if it

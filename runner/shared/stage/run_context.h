@@ -22,8 +22,8 @@ struct Progress {
   double samples_per_second = 0;
   double loss = 0;
   double seconds_left = 0;
-  std::int64_t memory_bytes = 0;  ///< in use now
-  std::int64_t budget_bytes = 0;  ///< the limit
+  std::int64_t memory_bytes = 0;  ///< tensor memory in use now
+  std::int64_t budget_bytes = 0;  ///< the limit for tensor memory
 
   std::int64_t bytes = 0, bytes_in_all = 0;  ///< of a file being downloaded or read
   double bytes_per_second = 0;
@@ -52,7 +52,7 @@ struct RankOfRun {
   std::filesystem::path first_folder = {};
 };
 
-/// Where a training stage loads weights from that it outputs instead of training.
+/// The checkpoint from which a training stage loads its weights instead of training them.
 struct CheckpointSource {
   enum class Choice { kKept, kBest, kLatest, kThis };
   std::filesystem::path folder;   ///< of the node's checkpoints; for kThis, of the one
@@ -67,11 +67,11 @@ struct CheckpointSource {
 
 /// What happened to earlier workers of this run within the same command.
 struct Restarts {
-  std::int64_t plans = 0;  ///< training moves on by this many plans, since workers were killed
+  std::int64_t plans = 0;  ///< how many plans further the training is, since workers were killed
   std::int64_t retries =
       0;  ///< retries of a batch before moving to this device; for on_oom_policy: legacy
-  bool has_moved = false;  ///< true after another device: how a step was computed there does not
-                           ///< apply to this one
+  bool has_moved = false;  ///< true if the run has left another device; how a step was computed
+                           ///< there does not apply to this one
 };
 
 /// The record of the samples that one training node of a run was given.

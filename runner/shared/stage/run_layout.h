@@ -13,7 +13,7 @@ namespace runner {
 ///   reused.json            the run from which the results come, if another one
 ///   plan.json              the memory plan
 ///   division.gz            for images: the part of each image (stages/artifact/division.h)
-///   training_metrics.json  for training: the metrics of the epochs; by retort
+///   training_metrics.json  for training: the metrics of each epoch, written by retort
 ///   checkpoints/           for training: step-00001234/ and so on (checkpoint_files.h)
 ///   metrics.json           for evaluation, with curves.json or episodes.csv
 class NodeLayout {
@@ -46,9 +46,9 @@ struct RunRecord {
   static constexpr std::string_view kSource =
       "source.json";  ///< for an evaluation: the run with the weights
   static constexpr std::string_view kConfig = "config.yaml";  ///< as composed; not for a resume
-  static constexpr std::string_view kOverrides = "overrides.yaml";  ///< as typed
-  static constexpr std::string_view kRecipe = "recipe.yaml";        ///< resolved
-  static constexpr std::string_view kGraph = "graph.json";          ///< compiled
+  static constexpr std::string_view kOverrides = "overrides.yaml";  ///< the overrides as typed
+  static constexpr std::string_view kRecipe = "recipe.yaml";        ///< the resolved recipe
+  static constexpr std::string_view kGraph = "graph.json";          ///< the compiled graph
   static constexpr std::string_view kPython =
       "python";  ///< a folder with copies of the Python files that the entries name
   static constexpr std::string_view kEnvironment =
@@ -58,12 +58,12 @@ struct RunRecord {
 /// The layout of a run's folder, used by all code that reads or writes there. No other code defines
 /// file names in it.
 ///
-///   .retort/            what was requested, by retort: RunRecord; for the first resume in
-///                       .retort/resume-1/and so on
+///   .retort/            what was requested, by retort: RunRecord; the first resume writes
+///                       to .retort/resume-1/, and so on
 ///   metrics.jsonl       one metric per line
 ///   log.txt             messages, and what the worker printed
 ///   summary.json        the outcome
-///   tags.json           the tags, by `retort runs tag` (run_tags.h); absent before the first tag
+///   tags.json           the tags, by `retort runs tag` (run_entry.h); absent before the first tag
 ///   nodes/<id>/         the files of one node, by the worker: NodeLayout
 ///   analysis/           the output of `retort analyze`
 ///   export/<name>/      the output of `retort export`

@@ -18,7 +18,7 @@ std::string nearest_name(std::string_view word, std::span<const std::string> can
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 
 /// Returns "did you mean 'x'?" for candidates written "a.b.c" or "a/b/c", of which `word` may be
-/// only the last part, possibly misspelt. Suggests up to five candidates with that last part.
+/// only the last part, possibly misspelled. Suggests up to five candidates with that last part.
 std::string did_you_mean_path(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace runner

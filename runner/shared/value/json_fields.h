@@ -36,7 +36,7 @@ class JsonFields {
   bool flag(std::string_view key) const;
   std::int64_t integer(std::string_view key) const;
   std::int64_t count(std::string_view key) const;  ///< an integer >= 0
-  std::uint64_t seed(std::string_view key) const;  ///< of 64 bits
+  std::uint64_t seed(std::string_view key) const;  ///< an unsigned integer of 64 bits
   double number(std::string_view key) const;       ///< also "nan", "inf" and "-inf" (number_json())
   const Json& list(std::string_view key) const;
   std::vector<std::string> texts(std::string_view key) const;

@@ -33,7 +33,8 @@ std::string number_text(double number) {
 const Value* Value::find(std::string_view key) const {
   const Map* entries = map();
   if (!entries) return nullptr;
-  // In a large mapping most keys have the same length and prefix: their ends differ.
+  // In a large mapping most keys have the same length and prefix, so their last characters are
+  // compared first.
   const char last = key.empty() ? '\0' : key.back();
   const auto found = std::ranges::find_if(*entries, [&](const Entry& entry) {
     return entry.key.size() == key.size() &&

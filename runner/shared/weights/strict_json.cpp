@@ -65,7 +65,7 @@ json parse_strict_json(std::string_view text, std::size_t depth, const std::stri
   try {
     return json::parse(text);
   } catch (const json::exception&) {
-    throw std::invalid_argument(not_json);  // a number out of range
+    throw std::invalid_argument(not_json);  // thrown for a number out of range
   }
 }
 

@@ -128,7 +128,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kHubPrefix = "hf:";
 
 struct HubModel {
-  std::string organisation, name;  ///< the oldest models have no organisation
+  std::string organisation, name;  ///< the oldest models have no organization
   std::string revision = "main";
 };
 

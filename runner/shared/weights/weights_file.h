@@ -23,7 +23,7 @@ std::filesystem::path find_weights(const std::string& reference);
 struct ConfigBeside {
   std::filesystem::path file;  ///< config.json; adapter_config.json next to an adapter
   std::string text;
-  nlohmann::json json;  ///< an object
+  nlohmann::json json;  ///< the config, always a JSON object
 };
 
 /// Reads the config next to the file `weights`; returns nullopt if there is none. Throws StageError

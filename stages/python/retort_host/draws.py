@@ -124,7 +124,7 @@ def is_of_one_tensor(torch, inputs, output):
 
 
 def draws(operator, inputs, named):
-    """False for an operator with a dropout probability of 0, which does not draw."""
+    """Returns False for an operator with a dropout probability of 0, which does not draw; otherwise True."""
     for place, argument in enumerate(operator._schema.arguments):
         if argument.name == "dropout_p":
             value = inputs[place] if place < len(inputs) else named.get("dropout_p", argument.default_value)

@@ -24,7 +24,7 @@ class FeatureMaps:
         if is_map and output.shape[1] in self.channels(module):
             self.maps = output
         elif is_map and self.maps is not None and output.shape == self.maps.shape:
-            self.maps = output  # normalised or activated feature maps
+            self.maps = output  # normalized or activated feature maps
         elif (is_map or output.dim() == 3) and next(module.parameters(recurse=False), None) is not None:
             self.maps = None  # tokens, or maps with the channels last
 

@@ -406,14 +406,14 @@ SHARED_FORWARDS = {"torch.nn.modules.batchnorm", "timm.layers.norm_act"}
 
 
 def mixing_layers(torch, network):
-    """Yields the layers that normalise over the samples of a batch, with their paths."""
+    """Yields the layers that normalize over the samples of a batch, with their paths."""
     for path, module in network.named_modules():
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) or type(module).__name__ in OTHER_MIXING_LAYERS:
             yield path, module
 
 
 def mixing_layer(torch, network):
-    """Returns the first layer that normalises over the samples of a batch, or None."""
+    """Returns the first layer that normalizes over the samples of a batch, or None."""
     for path, module in mixing_layers(torch, network):
         return f"'{path}' ({type(module).__name__})"
     return None

@@ -197,7 +197,8 @@ class DataSet:
                 raise BadSample(f"it is a {type(sample).__name__} of values without names",
                                 "name them in their order: tensors: [image, label], or return a dict")
             if len(sample) != len(names):
-                raise BadSample(f"it has {len(sample)} values, but 'tensors' has {len(names)} names", "name each value")
+                raise BadSample(f"it has {len(sample)} values, but 'tensors' has {len(names)} names",
+                                "name each value in 'tensors'")
             return dict(zip(names, sample))
         if not hasattr(sample, "keys"):
             raise BadSample(f"it is of type {type(sample).__name__}", "return a dict of values by name")

@@ -7,7 +7,7 @@ from retort_host.refusal import Refusal
 
 DRY_ADVICE = (
     "a plan runs it on tensors with shapes but without values: create new tensors on the device of its inputs, and use "
-    "torch.where instead of values and masks"
+    "torch.where instead of branches on values and indexing by masks"
 )
 
 

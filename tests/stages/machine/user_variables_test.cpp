@@ -45,10 +45,10 @@ TEST(UserVariables, ThatAreObeyedAreNotSpokenOf) {
 TEST(UserVariables, ThatAreOverruledAreWarnedOf) {
   EXPECT_EQ(said_of({{"OMP_NUM_THREADS", "3"}}),
             "warning E0314: OMP_NUM_THREADS=3 is ignored: tensor operations use 2 threads; to use "
-            "as many, set threads=3\n");
+            "that number, set threads=3\n");
   EXPECT_EQ(said_of({{"MKL_NUM_THREADS", "4"}}, 1),
             "warning E0314: MKL_NUM_THREADS=4 is ignored: tensor operations use 1 thread; to use "
-            "as many, set threads=4\n");
+            "that number, set threads=4\n");
 }
 
 TEST(UserVariables, ThatMeanNothingAreErrorsAllAtOnce) {

@@ -43,7 +43,8 @@ void draw(const RunReport& report, DrawingFolder& pictures) {
   }
 }
 
-/// Returns warnings about results that the record lacks, which leave charts out or incomplete.
+/// Returns a warning for each result that the record lacks, without which a chart is left out or
+/// incomplete.
 Diagnostics gaps(const RunReport& report) {
   Diagnostics warnings;
   const auto add = [&](ErrorCode code, const std::string& message, const std::string& help) {
@@ -65,7 +66,7 @@ Diagnostics gaps(const RunReport& report) {
 
 struct AnalyzeFlags {
   RunSelection runs;
-  std::string out;  ///< empty: each run's analysis/
+  std::string out;  ///< the folder for the charts; empty: each run's analysis/
 };
 
 /// Draws the run's charts into `folder` and returns their paths.
@@ -121,7 +122,7 @@ Invocation declare_analyze() {
   const auto flags = std::make_shared<AnalyzeFlags>();
   Invocation verb;
   add_runs(verb, flags->runs,
-           "The run's folder, as `retort run` printed it; also several, or a folder of runs");
+           "One or more run folders, as `retort run` printed them, or folders of runs");
   verb.add({.name = "--out",
             .value = &flags->out,
             .summary = "Save the plots to this folder instead of the run's analysis/",

@@ -16,8 +16,8 @@ namespace {
 
 struct CompareFlags {
   RunSelection runs;
-  std::string sort;  ///< a column; empty: in the order named
-  std::string out;   ///< empty: nothing is drawn
+  std::string sort;  ///< the column to sort by; empty: in the order named
+  std::string out;   ///< the folder for plots; empty: draw none
   bool paired = false;
   std::int64_t seed = 0;  ///< for the bootstrap of a paired comparison
 };

@@ -31,7 +31,7 @@ Invocation declare_completion() {
 }  // namespace
 
 const Command kCompletionCommand = {
-    "completion", "Prints a script with which a shell completes retort's commands.",
+    "completion", "Prints a script that sets up completion of retort's commands in a shell.",
     "retort completion bash", declare_completion};
 
 ExitCode complete_words(std::span<const std::string> words, Console& console) {

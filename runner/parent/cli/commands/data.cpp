@@ -32,13 +32,13 @@ struct DataFlags {
   std::string action;        ///< "make", "fetch" or "check"
   std::string what;          ///< image_folder (make), cub200, or hf:ORG/NAME@REVISION (fetch)
   std::string out;           ///< the folder to write, or to fetch into
-  std::int64_t classes = 0;  ///< make; 0: usual_classes()
-  std::int64_t per_class = 100, size = 64, seed = 0;  ///< make
+  std::int64_t classes = 0;  ///< make: number of classes; 0: usual_classes()
+  std::int64_t per_class = 100, size = 64, seed = 0;  ///< make: --per-class, --size and --seed
   std::vector<std::string> from_files;  ///< fetch: files of a data set that need no download
-  std::vector<std::string> files;       ///< fetch: which of a model's files
-  std::string url;                      ///< fetch: another server's address
-  std::vector<std::string> overrides;   ///< check
-  std::int64_t distance = 20;           ///< check: bits in which copies may differ
+  std::vector<std::string> files;       ///< fetch: the files of a model to fetch
+  std::string url;  ///< fetch: the address to download from; empty: the published one
+  std::vector<std::string> overrides;  ///< check: key=value
+  std::int64_t distance = 20;          ///< check: bits in which copies may differ
   LogFlags log;
 };
 
@@ -46,8 +46,8 @@ Diagnostic misused(std::string message, std::string help) {
   return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
 }
 
-/// Returns the number of classes that the recipe for such data needs by default: all grades or, in
-/// each split, the five classes (ways) of an episode.
+/// Returns the default of --classes: all five grades for fundus images; for mini_imagenet, enough
+/// for episodes of five classes in each split; for other data, 8.
 std::int64_t usual_classes(const std::string& what) {
   if (std::ranges::count(kGradedData, what) > 0) return 5;
   return what == "mini_imagenet" ? 20 : 8;
@@ -207,7 +207,7 @@ Invocation declare_data() {
        .type = "NAME"});
   verb.add({.name = "--url",
             .value = &flags->url,
-            .summary = "fetch: the address to use instead of the published one",
+            .summary = "fetch: download from this address instead of the published one",
             .type = "URL"});
   verb.add({.name = "--classes",
             .value = &flags->classes,
@@ -232,7 +232,7 @@ Invocation declare_data() {
       {.name = "--distance",
        .value = &flags->distance,
        .summary =
-           "check: images look the same if their 256-bit hashes differ in at most this many bits",
+           "check: images count as copies if their 256-bit hashes differ in at most this many bits",
        .range = {0, 64},
        .shows_default = true});
   add_log_level(verb, flags->log, LogPlace::kStandardError);

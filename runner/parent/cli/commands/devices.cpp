@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 struct DevicesFlags {
   bool best = false;
-  std::string need;  ///< a size, "12GiB"
+  std::string need;  ///< the free memory that the GPU must have, "12GiB"
 };
 
 /// This machine's devices, and which of them a run would see.

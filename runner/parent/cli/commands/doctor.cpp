@@ -124,7 +124,8 @@ Invocation declare_doctor() {
 
 const Command kDoctorCommand = {"doctor",
                                 "Checks this machine, the mechanisms of memory policies, the speed "
-                                "of ranks, or whether a recipe produces the same bits every time.",
+                                "of all-reduce, or whether a recipe produces the same bits every "
+                                "time.",
                                 "retort doctor determinism classify data.root=photos",
                                 declare_doctor};
 
@@ -220,9 +221,9 @@ class ScratchFolder {
 /// `graph`, and compares every tensor of every step.
 ///
 /// Returns the answer of the second worker, {"steps", "tensors", "difference"}, which
-/// stages/worker/determinism_check.h describes. Errors of the runs have pointers into the recipe
-/// but no source locations; kNothingCompared if the graph trains nothing. The runs write below
-/// `scratch`.
+/// stages/worker/determinism_check.h describes. Fails with kNothingCompared if the graph trains
+/// nothing. Errors of the runs have pointers into the recipe but no source locations. The runs
+/// write only below `scratch`.
 Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const WorkerCommand& worker,
                                const std::filesystem::path& scratch, ProgressDisplay& display) {
   Json answer;

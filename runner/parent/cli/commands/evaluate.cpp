@@ -78,9 +78,9 @@ EvaluatedData data_to_evaluate(const Value& before, const Value& after,
     if (is_divided_by_folders(stage, working_folder / *root)) {
       result.lines.push_back(key + ": the folder 'test' of " + in_quotes + " is evaluated");
     } else if (const std::string column = option_text(stage, "part"); !column.empty()) {
-      result.lines.push_back(key + ": the part that the column '" + column + "' of '" +
+      result.lines.push_back(key + ": the images that the column '" + column + "' of '" +
                              option_text(stage, "table") +
-                             "' assigns to the test part is evaluated");
+                             "' assigns to the test part are evaluated");
     } else if ((trained_on &&
                 is_same_folder(working_folder / *trained_on, working_folder / *root)) ||
                is_written(*split, written)) {
@@ -107,8 +107,8 @@ struct EvaluateFlags {
   bool force = false;  ///< evaluate even if the data or the record has changed
 };
 
-/// True if `change` can affect an evaluation. Rounding in the training cannot affect it, nor can
-/// other inputs of the training.
+/// True if `change` can affect an evaluation. A change that affects only the last digits of the
+/// training cannot, and neither can a changed input of a stage other than a data stage.
 bool bears_on_evaluation(const RecordChange& change, const Graph& graph) {
   if (change.weight != RecordChange::Weight::kWhole) return false;
   if (change.pointer.empty() || graph.python.has_entry(change.pointer)) return true;

@@ -18,9 +18,9 @@ struct EvaluatedData {
 
 /// Decides which images each data stage of `after`, the resolved recipe of the evaluation, uses.
 /// `before` is the resolved recipe of the training run. If a stage uses a folder other than the
-/// training run's, the training split does not apply, and the whole folder is evaluated.
-/// Exceptions: `written`, the overrides that led to `after`, sets the split, or the folder or its
-/// table assigns images to the parts. Relative paths are resolved against `working_folder`.
+/// training run's, the training split does not apply, and the whole folder is evaluated, unless
+/// `written` (the overrides that led to `after`) sets the split, or the folder or its table assigns
+/// images to the parts. Relative paths are resolved against `working_folder`.
 EvaluatedData data_to_evaluate(const Value& before, const Value& after,
                                std::span<const std::string> written,
                                const std::filesystem::path& working_folder = {});

@@ -59,8 +59,8 @@ std::vector<SameOptions> grouped(const std::vector<Option>& options, std::string
   return groups;
 }
 
-/// Returns what the kinds have in common once; if only their defaults differ, adds a line for each
-/// default.
+/// Describes the option `key` of every kind. Kinds with the same description share one entry; if
+/// only their defaults differ, the entry has a line for each default.
 std::string groups_text(std::string_view key, const std::vector<SameOptions>& groups) {
   std::string text;
   std::vector<bool> is_reported(groups.size(), false);
@@ -171,8 +171,8 @@ Explanation explain_code(const ErrorInfo& error) {
            {"exit", exit}}};
 }
 
-/// Returns the kinds of a family or of a folder of kinds of sub-mappings; empty if `what` is
-/// neither.
+/// Returns the kinds of a family, such as "train", or of the sub-mappings in a folder, such as
+/// "train/optimizer"; empty if `what` is neither.
 std::vector<std::string> kinds_in(const SchemaSet& schemas, std::string_view what) {
   std::vector<std::string> names;
   for (const Kind& kind : schemas.kinds()) {
@@ -232,7 +232,7 @@ Result<Explanation> explain(const SchemaSet& schemas, std::string_view what) {
       "",
       "there is no key, kind or error called " + in_quotes(what),
       near.empty()
-          ? "`retort stages` lists the kinds, `retort explain train.supervised` the keys of one"
+          ? "`retort stages` lists the kinds; `retort explain train.supervised` lists its keys"
           : near};
 }
 

@@ -17,14 +17,14 @@ struct ExportFlags {
   WeightsSource weights;
   std::vector<std::string> overrides;
   bool merged = false, adapter = false, torchscript = false;  ///< what to export; none: merged
-  std::string out;  ///< empty: export/ in the run's folder
+  std::string out;  ///< the folder to create; empty: one in export/ of the run's folder
   LogFlags log;
   std::string names;         ///< for an adapter: the library with the module names to use;
                              ///< empty: the library of the base model
   bool head_inside = false;  ///< for an adapter: save the head in modules_to_save
 };
 
-/// Returns the request's word for what is exported.
+/// Returns the name of the requested format, as the worker expects it.
 std::string_view asked_for(const ExportFlags& flags) {
   if (flags.adapter) return "adapter";
   return flags.torchscript ? "torchscript" : "merged";

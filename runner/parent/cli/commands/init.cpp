@@ -50,7 +50,7 @@ std::string starting_recipe(const std::string& schema_file, const std::string& f
          "# sweep: {params: {seed: [0, 1, 2]}}\n";
 }
 
-/// Returns `file`, with .yaml appended if it has no extension of a recipe.
+/// Returns `file`, with .yaml appended unless it ends in .yaml or .yml.
 std::string recipe_file(const std::string& file) {
   return file.ends_with(".yaml") || file.ends_with(".yml") ? file : file + ".yaml";
 }

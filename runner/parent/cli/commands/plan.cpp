@@ -28,7 +28,7 @@ struct PlanFlags {
   NamedRecipe recipe;
   std::string budget;              ///< a size to check the recipe against, "8GiB"
   std::string gpu;                 ///< a GPU that is not in this machine, "NVIDIA L4"
-  std::string only;                ///< a node
+  std::string only;                ///< a node: plan it and the nodes that it needs; empty: all
   std::string svg;                 ///< the file to draw the live bytes to
   bool detailed_exitcode = false;  ///< exit with 2 if something would run
   std::int64_t ranks = 0;
@@ -53,7 +53,7 @@ Diagnostics too_old(const PlanRequest& request) {
            "",
            "this build of LibTorch does not support " + std::string((*model)->name) + " (" +
                std::string((*model)->architecture) + "): Turing is the oldest it supports",
-           "the plan shows what such a GPU would need",
+           "the plan shows how much memory a run would need on such a GPU",
            {},
            Severity::kWarning}};
 }

@@ -33,7 +33,7 @@ struct PredictFlags {
       model;  ///< a CLIP model that no run has trained: a folder, or hf:ORG/NAME; empty: the run's
   std::vector<std::string> paths;  ///< images and folders of images; also overrides
   std::int64_t top = 5, batch_size = 64;
-  std::string out;            ///< a file; empty: standard output
+  std::string out;            ///< the file for the predictions; empty: standard output
   std::string flip = "none";  ///< mirrored copies to average over
   std::string support;        ///< examples of each class, for a few-shot model; empty: none
   std::vector<std::string>
@@ -88,8 +88,8 @@ Result<WeightsRequest> prediction_request(const PredictFlags& flags,
                              : model_request("predict", flags.model, overrides, sources);
 }
 
-/// Returns the errors with their places in the recipe, or without places if no recipe has the
-/// model.
+/// Returns the errors with their places in the run's recipe, or without places for --model, which
+/// has no recipe.
 Diagnostics placed_for(const PredictFlags& flags, Diagnostics errors, const Value& recipe) {
   if (flags.model.empty()) return placed(std::move(errors), recipe);
   for (Diagnostic& error : errors) error.pointer.clear();
@@ -167,7 +167,8 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
   return failed > 0 ? ExitCode::kBadData : ExitCode::kDone;
 }
 
-/// Returns errors for options that an ensemble does not support.
+/// If the request is for an ensemble, returns an error for each option that ensembles do not
+/// support.
 Diagnostics of_no_ensemble(const Json& request) {
   Diagnostics errors;
   for (const char* flag : {"support", "labels"}) {
@@ -189,8 +190,8 @@ bool lies_really_in(const std::filesystem::path& path, const std::filesystem::pa
   return !below.empty() && *below.begin() != "..";
 }
 
-/// Reports how the examples of --support have changed since the training, if they are part of its
-/// data.
+/// Returns an error, or with --force a warning, if the examples of --support are part of the
+/// training's data and have changed since the training.
 Diagnostics changed_support(const PredictFlags& flags, Console& console) {
   if (flags.support.empty()) return {};
   const auto run = read_run(flags.weights.run);
@@ -224,8 +225,7 @@ ExitCode predict_images(const PredictFlags& given, Console& console) {
   auto request = prediction_request(flags, words.overrides, console.sources);
   if (!request) return report(console, request.errors());
   if (words.paths.empty())
-    return report(console, no_image);  // checked after the overrides: a wrong override may be a
-                                       // mistyped image
+    return report(console, no_image);  // after errors in overrides, which may be mistyped images
   const Diagnostics changed = changed_support(flags, console);
   if (exit_code(changed) != ExitCode::kDone) return report(console, changed);
   warn(console, changed);
@@ -304,8 +304,8 @@ Invocation declare_predict() {
        .type = "DIR"});
   verb.add({.name = "--force",
             .value = &flags->force,
-            .summary = "With --support: continue even if those images are from the training data, "
-                       "and it has changed since the training"});
+            .summary = "With --support: continue even if those images belong to training data that "
+                       "has changed since the training"});
   verb.add({.name = "--labels",
             .value = &flags->labels,
             .summary = "For a CLIP model: texts such as \"a red car\"; the text nearest to an "

@@ -35,7 +35,7 @@ struct ResumeFlags {
   std::int64_t ranks = 0;
   ReuseFlags reuse;
   LogFlags log;
-  bool force = false;  ///< accept changes that make the result match neither recipe
+  bool force = false;  ///< accept changes: the result then matches neither old nor new recipe
 };
 
 /// Returns the summary of a finished run, with its folder.
@@ -56,7 +56,7 @@ bool is_whole(const RecordedRun& run) {
   });
 }
 
-/// Adds a note to `errors` that says how a run that has already started can break a rule.
+/// Adds a note to `errors` that explains how a run that was started earlier can break a rule.
 Diagnostics broken_by_record(Diagnostics errors) {
   for (Diagnostic& error : errors)
     error.notes.push_back({{},
@@ -85,8 +85,8 @@ Diagnostics put_there(const RecordedRun& run, const Graph& graph, bool force) {
   return found;
 }
 
-/// True if `change` can no longer affect the run: it concerns the starting point of trainings that
-/// have all saved since. Changed code always affects the run.
+/// True if `change` can no longer affect the run: it concerns only what trainings start from, and
+/// all of them have saved a checkpoint. Changed Python code always affects the run.
 bool is_behind(const RecordChange& change, const Graph& graph, const RecordedRun& run) {
   if (graph.python.has_entry(change.pointer)) return false;
   const auto begins_from_it = [&](const Node& node) {
@@ -145,7 +145,8 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 
-  // Device and threads affect the bits, so `auto` must resolve to the recorded values again.
+  // The device and the threads affect the last digits of results, so `auto` must resolve to the
+  // recorded values again.
   Graph& graph = prepared->graph;
   const bool is_same_device = keep_machine(graph, before->graph, *run);
   const DeviceUse use{.recipe = new_recipe,

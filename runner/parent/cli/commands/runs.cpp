@@ -157,8 +157,8 @@ ExitCode reproduce(const RunsFlags& flags, Console& console) {
 /// The actions of `retort runs ACTION`, as a table.
 struct RunsAction {
   std::string_view name;
-  std::size_t least, most;  ///< number of words after it
-  std::string_view words;   ///< the names of those words
+  std::size_t least, most;  ///< how many words the action takes
+  std::string_view words;   ///< what these words are, for messages
   ExitCode (*run)(const RunsFlags&, Console&);
 };
 
@@ -366,7 +366,7 @@ ExitCode reindex_runs(const RunsFlags& flags, Console& console) {
           indexes.empty() ? "there is no folder for the index"
                           : "`retort runs reindex` takes no filter",
           indexes.empty() ? "set RETORT_CACHE to a folder; without one `runs ls` reads every run"
-                          : "it always reads all runs of a folder"}});
+                          : "leave the filter out: all runs of a folder are indexed"}});
   }
   wish->anew = true;
   Diagnostics warnings;

@@ -15,13 +15,13 @@ struct RunsFlags {
   std::string action;
   std::vector<std::string> words =
       {};                   ///< the run or runs, folders, a filter or tags, depending on the action
-  std::string node = {};    ///< reset: the node to remove the results of
+  std::string node = {};    ///< reset: remove the results of this node
   std::string sort = {};    ///< ls: the key to sort by; empty: by folder
   std::string metric = {};  ///< best: a key; empty: the metric that most runs monitor
   bool is_reversed = false, all = false, removes = false, yes = false;
   RerunFlags rerun =
       {};  ///< rerun, reproduce: the options; the run and the overrides are in `words`
-  std::string tolerance = {};  ///< reproduce: a number; empty: 1e-3
+  std::string tolerance = {};  ///< reproduce: the largest relative difference; empty: 1e-3
 
   /// Returns the run, for an action that takes one.
   const std::string& run() const { return words.front(); }

@@ -16,7 +16,7 @@ namespace {
 struct Contest {
   std::string metric;
   std::string kind = {};    ///< the training's kind; empty: any
-  std::size_t others = 0;   ///< number of runs that are compared by another metric
+  std::size_t others = 0;   ///< number of runs that are not compared
   bool is_of_test = false;  ///< compared on test data, for lack of validation
 };
 
@@ -27,9 +27,9 @@ bool may_win(const ListedRun& run, const RunsFlags& flags) {
          (flags.all || (run.entry.status == "finished" && !run.entry.smoke));
 }
 
-/// Returns the metric that most runs monitor, and the kind of training, because the accuracy on
-/// episodes is not comparable with the accuracy on classes. If no run has a monitored metric,
-/// returns the main metric that most runs share.
+/// Returns the metric that most runs of one kind of training monitor. The kind matters because the
+/// accuracy on episodes is not comparable with the accuracy on classes. If no run monitors a
+/// metric, returns the main metric that most runs share; nullopt if no run has measured anything.
 std::optional<Contest> contest_among(const std::vector<ListedRun>& runs) {
   std::map<std::pair<std::string, std::string>, std::size_t> monitored;
   std::map<std::string, std::size_t> headlines;

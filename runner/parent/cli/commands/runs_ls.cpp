@@ -32,7 +32,7 @@ std::string shown_values(const std::vector<RunValue>& values) {
   return text.empty() ? "–" : printable(text);
 }
 
-/// Returns the keys that are not columns of every listing.
+/// Returns the keys that get a column in addition to the columns of every listing.
 std::vector<std::size_t> further_columns(const RunListing& listing) {
   std::vector<std::size_t> columns;
   for (std::size_t k = 0; k < listing.keys.size(); ++k) {
@@ -46,8 +46,8 @@ std::vector<std::size_t> further_columns(const RunListing& listing) {
   return columns;
 }
 
-/// Returns the folder as shown in the table. An evaluation is indented if it is listed below its
-/// run; otherwise the run is named.
+/// Returns the folder as shown in the table. For an evaluation, the folder is indented if the run
+/// is listed above it; otherwise the run's folder is added.
 std::string shown_folder(const RunListing& listing, const ListedRun& run) {
   const std::string& source = run.entry.source;
   if (source.empty()) return run.folder;

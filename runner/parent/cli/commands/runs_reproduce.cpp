@@ -30,8 +30,8 @@ Diagnostic no_tolerance(const std::string& text) {
           {},
           "",
           "'" + text + "' is not a tolerance",
-          "give --tolerance a number of at least 0, such as 1e-3: metrics count as near up to this "
-          "relative difference"};
+          "give --tolerance a number of at least 0, such as 1e-3, the maximum relative "
+          "difference of metrics"};
 }
 
 Diagnostic not_finished(const RecordedRun& run) {
@@ -71,7 +71,7 @@ void print_verdict(const RecordedRun& run, const Rerun& rerun, const std::string
   console.out << reproduction_text(found) << printable(folder) << '\n';
   if (found.verdict == Verdict::kIdentical || console.is_quiet()) return;
   if (rerun.changes().empty()) {
-    console.err << "the record shows no other difference: `retort doctor determinism "
+    console.err << "the record shows no other difference; `retort doctor determinism "
                 << run.recipe.string()
                 << "` names the first tensor that differs between two runs\n";
   } else {

@@ -10,7 +10,7 @@ namespace runner {
 namespace {
 
 struct SchemaFlags {
-  std::string kind;  ///< empty: recipes
+  std::string kind;  ///< the kind to describe; empty: recipes
   bool editor = false;
 };
 

@@ -114,7 +114,7 @@ ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& con
   return code;
 }
 
-/// Plans the trials that have yet to run again, and returns how many run at once.
+/// Plans the remaining trials again, and returns how many of them run at once.
 Result<std::int64_t> slots_of_resumed_sweep(const SweepJournal& journal, const SweepFlags& flags,
                                             Console& console) {
   if (flags.slots.slots == 1 && !flags.slots.is_auto) return 1;
@@ -241,8 +241,8 @@ ExitCode sweep(SweepFlags flags, Console& console) {
           {},
           "",
           "`retort sweep " + action + "` takes the folder of one sweep",
-          "`retort sweep` printed the folder at its end; `sweep resume DIR RECIPE key=value` "
-          "checks that the sweep was started with this recipe and these values"}});
+          "give the folder that `retort sweep` printed at its end; `sweep resume` also takes the "
+          "recipe and overrides, to check that the sweep was started with them"}});
   }
   if (!flags.launcher.empty()) {
     return report(
@@ -320,7 +320,8 @@ Invocation declare_sweep() {
 
 }  // namespace
 
-/// Returns errors for options that only make sense on this machine, if the trials run on a cluster.
+/// If the trials run on a cluster, returns an error for each option that only affects trials on
+/// this machine.
 Diagnostics misused_on_cluster(const SweepFlags& flags, const PreparedSweep& sweep) {
   Diagnostics errors;
   if (sweep.launcher.is_null()) return errors;

@@ -201,14 +201,13 @@ ExitCode begin_asking(SweepFlags flags, Console& console) {
   return AskedSweep(journal, flags, schemas, memory, console)();
 }
 
-/// `retort sweep ask-tell resume DIR`: uses the recipe and the overrides in the journal.
+/// Implements `retort sweep ask-tell resume DIR` with the recipe and the overrides in the journal.
 ExitCode go_on_asking(SweepFlags flags, Console& console) {
   if (flags.recipe.overrides.size() != 2) {
     return report(
         console,
-        {ask_tell_misused(
-            "`retort sweep ask-tell resume` takes the folder of one sweep",
-            "it continues with the recipe and the values that the sweep was started with")});
+        {ask_tell_misused("`retort sweep ask-tell resume` takes the folder of one sweep",
+                          "give only the folder: the recipe and the values are recorded there")});
   }
   auto journal = reopen_sweep(flags.recipe.overrides[1], console);
   if (!journal) return report(console, journal.errors());

@@ -188,7 +188,7 @@ Invocation declare_trust() {
             .summary = "Show what is trusted, and what has changed since it was trusted"});
   verb.add({.name = "--remove",
             .value = &flags->remove,
-            .summary = "Stop trusting them",
+            .summary = "Stop trusting these files, folders and modules",
             .excludes = "--list"});
   verb.run = [flags](Console& console) { return change_trust(*flags, console); };
   return verb;
@@ -197,8 +197,8 @@ Invocation declare_trust() {
 }  // namespace
 
 const Command kTrustCommand = {"trust",
-                               "Allows a recipe's Python code to run on this machine until it "
-                               "changes; such code can do anything that you can do.",
+                               "Allows a recipe's Python code to run on this machine until the "
+                               "code changes; such code can do anything that you can do.",
                                "retort trust my_net.py", declare_trust};
 
 }  // namespace runner

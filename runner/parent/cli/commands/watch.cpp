@@ -57,7 +57,8 @@ WatchedFolder look_at_run(const std::filesystem::path& folder) {
           .is_over = !run.status.empty() && run.status != "running"};
 }
 
-/// Reads the state of a sweep. With `most`, reads only what a table of that many trials shows.
+/// Reads the state of a sweep. If `most` is given, reads only what a table of that many trials
+/// shows.
 Result<WatchedFolder> look_at_sweep(const std::filesystem::path& folder,
                                     std::optional<std::size_t> most) {
   const auto plan = SweepJournal::read(folder);

@@ -96,7 +96,7 @@ constexpr std::size_t kMaxOption =
     64u << 10;  // bytes of an option's file that are read to find its first sentence
 constexpr std::string_view kSeparators = ",[(";
 
-/// Returns the values before the one being typed.
+/// Returns the values in `list`, which precede the value being typed.
 std::set<std::string, std::less<>> items(std::string_view list) {
   std::set<std::string, std::less<>> result;
   while (!list.empty()) {

@@ -42,7 +42,8 @@ class Outline {
   KeyChoices choices(const std::string& key) const;
 
   /// Returns the dotted key or group that `key` refers to, with the longest matching alias replaced
-  /// by the first of its targets. Returns "" for an alias that only maps values.
+  /// by the first of its targets. Returns "" for an alias that has overrides for some values but no
+  /// target key.
   std::string meant(const std::string& key) const;
 
  private:

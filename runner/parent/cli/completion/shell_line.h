@@ -10,8 +10,9 @@ namespace runner {
 struct ShellLine {
   std::vector<std::string>
       words;  ///< without quotes; the last word is the one at the cursor and may be empty
-  std::size_t kept =
-      0;  ///< leading bytes of the last word that bash keeps: it replaces what follows a break
+  /// The number of leading bytes of the last word that bash keeps: it replaces only the text after
+  /// the last character of COMP_WORDBREAKS.
+  std::size_t kept = 0;
   bool in_quotes = false;  ///< the cursor is inside quotes
 };
 
@@ -23,7 +24,7 @@ ShellLine read_shell_line(std::string_view line, std::string_view breaks);
 std::string shell_replacement(const ShellLine& line, std::string_view text);
 
 /// Returns the script that lets a shell, "bash", "zsh" or "fish", complete the words of `retort`;
-/// empty for any other shell. Each script calls `retort __complete` at every press of the key.
+/// empty for any other shell. Each script calls `retort __complete` whenever the user presses Tab.
 std::string_view completion_script(std::string_view shell);
 
 }  // namespace runner

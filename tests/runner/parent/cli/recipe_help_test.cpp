@@ -72,7 +72,7 @@ Aliases:
   speed                     fast: train.epochs=1 seed=2, any: nothing
   a_name_that_is_longer_than_most
                             seed
-  gone                      not here: do without it
+  gone                      not supported: do without it
   epochs                    train.epochs
   batch_size                train.batch_size
 )"));

@@ -111,9 +111,9 @@ TEST_F(GraphTest, EveryUnwiredPortIsReported) {
   EXPECT_THAT(
       errors("train: {kind: train.fit}\n"),
       ElementsAre("2:1: E0401 nothing feeds the input port 'train': no other stage outputs a "
-                  "dataset | add one that does: `retort stages` lists the kinds with their outputs",
+                  "dataset | add such a stage: `retort stages` lists the kinds with their outputs",
                   "2:1: E0401 nothing feeds the input port 'model': no other stage outputs a model "
-                  "| add one that does: `retort stages` lists the kinds with their outputs"));
+                  "| add such a stage: `retort stages` lists the kinds with their outputs"));
 }
 
 TEST_F(GraphTest, UnknownPortsAndStagesSuggestTheNearest) {
@@ -132,7 +132,8 @@ TEST_F(GraphTest, WrongTypeIsRefused) {
       errors("data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit, inputs: "
              "{train: model.model}}\n"),
       ElementsAre(
-          "4:42: E0404 'model.model' is a model, but the input port 'train' takes a dataset"));
+          "4:42: E0404 'model.model' is a model, but the input port 'train' takes a dataset | "
+          "`retort stages` lists the outputs of each kind with their types"));
 }
 
 TEST_F(GraphTest, CycleIsShownAsAChain) {
@@ -242,9 +243,10 @@ TEST_F(GraphTest, ForeachIntoASinglePortIsAmbiguous) {
   EXPECT_THAT(
       errors("data: {kind: data.one, foreach: {a: [1, 2]}}\nmodel: {kind: "
              "model.net}\ntrain: {kind: train.fit}\n"),
-      ElementsAre("4:1: E0402 the input port 'train' could take several outputs: "
-                  "data.1.train, data.2.train | "
-                  "give this stage the same foreach, or use a kind with a port that takes many"));
+      ElementsAre(
+          "4:1: E0402 the input port 'train' could take several outputs: "
+          "data.1.train, data.2.train | "
+          "give this stage the same foreach, or use a kind with a port that takes many outputs"));
 }
 
 TEST_F(GraphTest, AddingAStageShiftsNoOthersSeed) {

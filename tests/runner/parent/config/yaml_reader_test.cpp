@@ -213,8 +213,9 @@ TEST(YamlReader, IntegerBeyond64BitsKeepsItsDigits) {
 }
 
 TEST(YamlReader, IntegerOfTooManyDigitsIsRefused) {
-  EXPECT_THAT(read("a: 1" + std::string(5000, '0')),
-              testing::StartsWith("a.yaml:1:4: error[E0109]: an integer of more than 4300 digits"));
+  EXPECT_THAT(
+      read("a: 1" + std::string(5000, '0')),
+      testing::StartsWith("a.yaml:1:4: error[E0109]: the integer has more than 4300 digits"));
 }
 
 /// The warnings as printed.

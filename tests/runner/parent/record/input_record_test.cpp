@@ -64,7 +64,7 @@ TEST_F(InputRecord, NewRenamedAndMissingFilesAreSeen) {
   folder_.write("photos/dog/3.jpg", "three");
   EXPECT_EQ(change_since(before), "was 2 files with 6 B and is now 3 files with 11 B");
   fs::remove_all(folder_ / "photos");
-  EXPECT_EQ(change_since(before), "no longer exists: it was 2 files with 6 B");
+  EXPECT_EQ(change_since(before), "no longer exists; it was 2 files with 6 B");
 }
 
 TEST_F(InputRecord, LargeInputsAreKnownByTheirTimes) {

@@ -118,8 +118,8 @@ TEST(RunFilter, SaysWhereItCannotBeUnderstood) {
 }
 
 TEST(RunFilter, DeepNestingIsRefused) {
-  EXPECT_EQ(mistake(std::string(1000000, '(')), "65: this is nested too deeply");
-  EXPECT_EQ(mistake(std::string(1000000, '!')), "65: this is nested too deeply");
+  EXPECT_EQ(mistake(std::string(1000000, '(')), "65: parentheses and ! are nested too deeply");
+  EXPECT_EQ(mistake(std::string(1000000, '!')), "65: parentheses and ! are nested too deeply");
   EXPECT_EQ(mistake(std::string(60, '(') + "a=1" + std::string(60, ')')), "none");
 }
 

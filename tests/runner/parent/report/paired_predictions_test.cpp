@@ -131,7 +131,7 @@ TEST_F(PairedRuns, OtherSamplesAreRefused) {
   EXPECT_EQ(refusal(kBase, "name,label,predicted\nx.jpg,cat,cat\n"),
             "'b' was evaluated on different samples than 'a': there are 1 and 2");
   EXPECT_EQ(refusal(kBase, "name,label,predicted\nx.jpg,dog,cat\n\"y,1.jpg\",dog,dog\n"),
-            "'b' was evaluated on different samples than 'a': 'x.jpg' is labelled 'dog' in one and "
+            "'b' was evaluated on different samples than 'a': 'x.jpg' is labeled 'dog' in one and "
             "'cat' in the other");
 }
 

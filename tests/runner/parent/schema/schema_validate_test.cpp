@@ -160,7 +160,8 @@ TEST(SchemaValidate, RepeatedItemPointsToTheFirst) {
   const auto loaded = SchemaSet::load({&file, 1});
   Value value = written(R"([{"a": 1, "b": 2}, "1", 1, {"b": 2.0, "a": 1}])", source);
   const Diagnostics errors = loaded->validate(value, "a.schema.json");
-  EXPECT_THAT(told(errors), ElementsAre("7:9 E0309 /3: the same item twice: a mapping"));
+  EXPECT_THAT(told(errors),
+              ElementsAre("7:9 E0309 /3: the list contains the same item twice: a mapping"));
   ASSERT_EQ(errors[0].notes.size(), 1u);
   EXPECT_EQ(errors[0].notes[0].where.line, 2);
 }

@@ -108,10 +108,10 @@ TEST_F(SlotMemoryTest, WhatCannotBePlannedIsSaidAndNotCounted) {
   add(2, "{need: 9, open: 'train.1: its data are made'}");
   EXPECT_THAT(memory_.check(3), IsEmpty());
   EXPECT_THAT(memory_.uncounted(), ElementsAre("trial 0 cannot be planned: there is no folder "
-                                               "'nowhere', and 1 more like it; that memory is "
+                                               "'nowhere', and 1 more; this memory is "
                                                "not counted",
-                                               "trial 2 is planned except for a part: train.1: its "
-                                               "data are made; that memory is not counted"));
+                                               "trial 2 is planned only in part: train.1: its "
+                                               "data are made; this memory is not counted"));
 }
 
 TEST_F(SlotMemoryTest, NothingPlannedIsNothingToSay) {

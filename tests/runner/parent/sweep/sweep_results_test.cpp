@@ -157,7 +157,7 @@ TEST_F(SweepResultsTest, IsShownAsATable) {
             "\n"
             "best: trial 1, evaluate/top1 0.7500\n"
             "no trial has been validated, so test data decide: evaluate/top1 is no longer a fair "
-            "estimate of how good the best is\n"
+            "estimate for the best trial\n"
             "\n"
             "over seeds  trials  mean evaluate/top1  95 %\n"
             "all              1              0.7500     –\n");

@@ -84,7 +84,8 @@ TEST_F(TaskNeedsTest, OfManyTrialsEightArePlanned) {
 
 TEST_F(TaskNeedsTest, WhatCannotBePlannedIsLeftToTheCluster) {
   EXPECT_EQ(needs(kAuto, 1, "echo 'error'; exit 1").memory_bytes, std::nullopt);
-  EXPECT_EQ(err_.str(), "trial 0 cannot be planned here: the cluster sets the memory\n");
+  EXPECT_EQ(err_.str(),
+            "trial 0 cannot be planned here, so tasks get the cluster's default memory\n");
 }
 
 Value recipe(const std::string& text) {

@@ -26,7 +26,8 @@ TEST(Unexpected, LimitOfTheSystemIsNoBugOfOurs) {
   EXPECT_EQ(
       told_of_system(std::errc::resource_unavailable_try_again),
       "E0703: the system cannot start more processes or threads (fork: Resource temporarily "
-      "unavailable) | end others, or raise the limit: `ulimit -u`, or pids.max of the container");
+      "unavailable) | end other programs, or raise the limit: `ulimit -u`, or pids.max of the "
+      "container");
   EXPECT_EQ(told_of_system(std::errc::not_enough_memory),
             "E0706: the system is out of memory (fork: Cannot allocate memory) | end "
             "other programs, or raise the limit: `ulimit -v`, or the container's limit");
