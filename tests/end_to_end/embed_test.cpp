@@ -114,7 +114,7 @@ TEST_F(Embedded, DamagedImageIsAnErrorOrLeftOut) {
   EXPECT_FALSE(fs::exists(folder_ / "refused"));
   const Ended left_out = embed("run damaged --out left_out --skip-corrupt");
   EXPECT_EQ(left_out.exit, 65) << left_out.err;
-  EXPECT_THAT(left_out.err, AllOf(HasSubstr("damaged/b.jpg"), HasSubstr("1 images, 512 numbers")));
+  EXPECT_THAT(left_out.err, AllOf(HasSubstr("damaged/b.jpg"), HasSubstr("1 image, 512 numbers")));
   EXPECT_EQ(file_text(folder_ / "left_out/images.csv"), "row,file\n0,damaged/a.jpg\n");
 }
 

@@ -324,8 +324,4 @@ std::string joined(std::span<const std::string> words, std::size_t limit) {
   return words.size() > limit ? result + ", …" : result;
 }
 
-std::string counted(std::size_t number, std::string_view noun) {
-  return std::to_string(number) + " " + std::string(noun) + (number == 1 ? "" : "s");
-}
-
 }  // namespace runner

@@ -52,7 +52,4 @@ std::string in_quotes(std::string_view word);
 /// Joins words as "a, b, c"; after `limit` of them comes "…".
 std::string joined(std::span<const std::string> words, std::size_t limit = 10);
 
-/// Formats a count: "1 item", "2 items".
-std::string counted(std::size_t number, std::string_view noun);
-
 }  // namespace runner

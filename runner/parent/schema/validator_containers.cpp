@@ -4,6 +4,7 @@
 
 #include "runner/parent/schema/published_schema.h"
 #include "runner/parent/schema/validator.h"
+#include "runner/shared/text/join.h"
 #include "runner/shared/text/suggest.h"
 #include "runner/shared/value/value.h"
 

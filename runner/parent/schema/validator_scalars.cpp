@@ -6,6 +6,7 @@
 
 #include "runner/parent/schema/published_schema.h"
 #include "runner/parent/schema/validator.h"
+#include "runner/shared/text/join.h"
 #include "runner/shared/text/suggest.h"
 
 namespace runner {

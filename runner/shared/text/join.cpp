@@ -23,6 +23,10 @@ std::string listed(std::span<const std::string> names, std::size_t most, std::st
   return text;
 }
 
+std::string counted(std::size_t number, std::string_view noun) {
+  return std::to_string(number) + " " + std::string(noun) + (number == 1 ? "" : "s");
+}
+
 std::string either(std::span<const std::string> names, std::size_t most) {
   std::string text;
   const std::size_t shown = std::min(names.size(), most);

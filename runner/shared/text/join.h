@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,9 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
 /// number of the remaining ones.
 std::string listed(std::span<const std::string> names, std::size_t most,
                    std::string_view quote = "");
+
+/// Formats a count: "1 item", "2 items".
+std::string counted(std::size_t number, std::string_view noun);
 
 /// Returns "a or b", or "a, b or 3 more" if there are more than `most` alternatives.
 std::string either(std::span<const std::string> names, std::size_t most);

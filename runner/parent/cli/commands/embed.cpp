@@ -16,6 +16,7 @@
 #include "runner/parent/run/plan_request.h"
 #include "runner/parent/run/prediction_output.h"
 #include "runner/shared/text/csv.h"
+#include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/value/json_fields.h"
 
@@ -95,10 +96,11 @@ void print_embeddings(const Json& answer, const EmbedFlags& flags, Console& cons
     }
   }
   if (console.is_quiet()) return;
-  console.err << fields.integer("images") << " images, " << fields.integer("width")
-              << " numbers each: " << out << "/embeddings.npy\n"
-              << fields.integer("duplicates") << " near-duplicate pairs, similarity "
-              << flags.similarity << " or more: " << out << "/duplicates.csv\n";
+  console.err << counted(static_cast<std::size_t>(fields.count("images")), "image") << ", "
+              << fields.integer("width") << " numbers each: " << out << "/embeddings.npy\n"
+              << counted(static_cast<std::size_t>(fields.count("duplicates")),
+                         "near-duplicate pair")
+              << ", similarity " << flags.similarity << " or more: " << out << "/duplicates.csv\n";
   for (const Json& outlier : fields.list("outliers")) {
     console.err << "least like its neighbors: " << printable(outlier.at("file").get<std::string>())
                 << ", similarity " << std::fixed << std::setprecision(3)
