@@ -21,8 +21,8 @@ struct PairGroups {
 /// cross-entropy of each row and each column against its matches, averaged over both directions and
 /// all pairs. The loss is a differentiable scalar in float32 or wider.
 ///
-/// `images` and `texts` (n, width) have rows of length 1; `logit_scale` is a scalar. The n²
-/// similarities are never in memory at once. They are computed in square tiles of `tile` rows,
+/// `images` and `texts` (n, width) have rows with an L2 norm of 1; `logit_scale` is a scalar. The
+/// n² similarities are never in memory at once. They are computed in square tiles of `tile` rows,
 /// keeping only the log-sum-exp of each row and column. The gradient computes them a second time,
 /// unless there is only one tile (Cheng et al. 2024, "Breaking the memory barrier",
 /// arXiv:2410.17243). In exact arithmetic the tile size does not change the result.

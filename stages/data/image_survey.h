@@ -32,7 +32,8 @@ struct ImageSurvey {
   std::vector<std::string> classes;
   std::array<std::vector<std::int64_t>, kSplitParts> counts;  ///< by class; empty: no such part
   std::int64_t bytes = 0;                                     ///< of all files
-  /// The smallest, median and largest side of the readable images, turned upright.
+  /// The smallest, median and largest width and height of the readable images, after applying
+  /// their EXIF orientation.
   std::array<int, 3> widths{}, heights{};
   std::vector<Unreadable> unreadable;
   std::vector<Group> identical;  ///< groups of byte-for-byte equal files

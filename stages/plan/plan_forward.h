@@ -22,8 +22,8 @@ namespace stages {
 
 struct PlannedForward;
 
-/// A network to plan, which runs over a dataset without an autograd graph. Everything but its name
-/// is borrowed.
+/// A forward pass of a network over a dataset, without an autograd graph, to be planned. `data`,
+/// `dataset` and `policy` must outlive this object.
 struct ForwardToPlan {
   std::string name;  ///< name of the stage that makes the network
   const DatasetDescription& data;

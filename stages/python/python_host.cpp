@@ -105,7 +105,7 @@ Json call_python(const Json& request) {
   if (reply.value("out_of_memory", false)) TORCH_CHECK_WITH(OutOfMemoryError, false, why);
   const auto code =
       reply.value("untrusted", false) ? ErrorCode::kUntrustedCode : ErrorCode::kStageFailed;
-  throw StageError(code, why.empty() ? "Python failed without a reason" : why)
+  throw StageError(code, why.empty() ? "the Python code failed without an error message" : why)
       .with_help(advice.empty() ? where_the_traceback_is() : advice);
 }
 

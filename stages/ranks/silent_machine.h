@@ -12,7 +12,8 @@ constexpr auto kSilence = std::chrono::seconds(30);
 /// Returns the TCP connections of this process, as descriptors.
 std::set<int> open_connections();
 
-/// Makes connections that are not in `older` fail after kSilence. By default, the kernel waits a
+/// Sets a timeout on all connections except those in `older`: a connection fails if the other end
+/// does not answer for kSilence. By default, the kernel waits a
 /// quarter of an hour when sending, and forever when receiving.
 void limit_silence(const std::set<int>& older);
 

@@ -125,7 +125,7 @@ EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
     throw StageError(ErrorCode::kDamagedWeights,
                      "the checkpoint '" + found->folder.string() +
                          "' does not record what data it was trained on: " + error.what())
-        .with_help("use a checkpoint that this version trained");
+        .with_help("use a checkpoint that this version of Retort has saved");
   }
 }
 

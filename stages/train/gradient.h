@@ -16,9 +16,9 @@ namespace stages {
 
 /// Adds the gradient of the mean loss of `batch` to every parameter's .grad. The batch must have
 /// been placed by the network, and the network prepared with the plan's numerics; `plan` determines
-/// how the batch is split. `weight` is the step's weight(whole batch). `scale`, if given, is a
-/// float32 scalar on the device that multiplies the gradient. `key` seeds dropout, together with
-/// the samples' indices (their positions, if the batch has none) and the names of the inputs
+/// how the batch is split. `weight` is TrainingStep::weight() of the whole batch. If `scale`, a
+/// float32 scalar on the device, is given, the gradient is multiplied by it. `key` seeds dropout,
+/// together with the samples' indices (their positions, if the batch has none) and the names of the inputs
 /// (ScopedInput).
 ///
 /// If the plan has two passes, every micro-batch is encoded twice: first without a graph, to

@@ -376,8 +376,8 @@ class Training {
     if (!found) return;
     if (found->epochs > epochs_) {
       throw StageError(ErrorCode::kChangedRun,
-                       std::to_string(found->epochs) + " epochs are done, but epochs is " +
-                           std::to_string(epochs_) + ": epochs cannot be undone")
+                       std::to_string(found->epochs) + " epochs are done, but 'epochs' is " +
+                           std::to_string(epochs_) + ": finished epochs cannot be undone")
           .at("/epochs")
           .with_help("set epochs to " + std::to_string(found->epochs) +
                      " or more, or start a new run");

@@ -79,9 +79,9 @@ class TrainingStep {
   /// certificate then splits a batch even if the plan does not.
   virtual bool declares_couplings() const { return false; }
 
-  /// Returns a string for everything that a dry run of the step depends on, except its model and
-  /// the shapes of its data. Two steps with the same string run the same operations on tensors of
-  /// the same sizes, whatever their values. nullopt if unknown.
+  /// Returns a string that identifies everything a dry run of the step depends on, except its model
+  /// and the shapes of its data. Two steps with the same string run the same operations on tensors
+  /// of the same sizes, regardless of the tensors' values. nullopt if unknown.
   virtual std::optional<std::string> structure() const { return {}; }
 
   /// Checks a batch that is still on the host, where this costs nothing. Finds problems on which

@@ -209,7 +209,7 @@ ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {
     throw StageError(ErrorCode::kUnknownInput,
                      "the checkpoint '" + file +
                          "' does not describe how an image becomes its input: " + error.what())
-        .with_help("use a checkpoint that this version trained");
+        .with_help("use a checkpoint that this version of Retort has saved");
   }
 }
 

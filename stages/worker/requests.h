@@ -22,7 +22,7 @@ struct RequestContext {
       {};  ///< emits one of many results as soon as it is available
 };
 
-/// A request that a worker answers in addition to running a graph: {"protocol": 1, "request":
+/// A request that a worker answers, other than running a graph: {"protocol": 1, "request":
 /// <name>, …}. `answer` receives the whole request, validates what it reads, and throws
 /// runner::StageError like a stage.
 struct RequestKind {

@@ -331,7 +331,7 @@ TEST_F(Resume, FinishedRunGoesOnForMoreEpochsAsIfItHadHadThemFromTheBeginning) {
   EXPECT_EQ(back.exit, 78);
   EXPECT_THAT(
       back.err,
-      HasSubstr("4 epochs are done, but epochs is 3: epochs cannot be undone [/train/epochs]"));
+      HasSubstr("4 epochs are done, but 'epochs' is 3: finished epochs cannot be undone [/train/epochs]"));
 }
 
 TEST_F(Resume, RunAtWorkIsLeftAlone) {

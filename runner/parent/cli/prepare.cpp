@@ -86,8 +86,8 @@ Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& sche
 
 namespace {
 
-/// Makes the relative paths in `value`, which is at `path` of `recipe`, absolute unless they are
-/// written in `file`.
+/// Makes relative paths in `value` absolute, except those that come from `file`. `path` is the
+/// location of `value` in `recipe`.
 void complete_paths(Value& value, std::vector<std::string>& path, const Value& recipe,
                     const std::string& file, const SchemaSet& schemas) {
   if (auto* map = value.map()) {

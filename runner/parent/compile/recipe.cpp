@@ -154,8 +154,9 @@ class Settling {
   Diagnostics errors_;
 };
 
-/// Sets image_size, where a data stage leaves it out or sets it to auto, to the size in `said`. If
-/// `said` contains different sizes, adds an error instead.
+/// Fills in image_size in data stages that omit it or set it to auto. `said` has the image sizes
+/// from the configs of the networks' weights: if they differ, adds an error instead; if there are
+/// none, uses the usual size.
 void fill_in_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnostics& errors) {
   for (Entry& stage : *recipe.map()) {
     const Value* const kind = stage.value.map() ? stage.value.find("kind") : nullptr;

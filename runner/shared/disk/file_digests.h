@@ -42,7 +42,7 @@ class FileDigests {
   /// Returns the current time in nanoseconds since 1970.
   using Clock = std::function<std::int64_t()>;
 
-  /// `folder` need not exist; if it is empty, no digests are kept.
+  /// `folder` need not exist. If the path is empty, no digests are kept.
   explicit FileDigests(std::filesystem::path folder = standard_folder(), Clock now = {});
   FileDigests(const FileDigests&) = delete;
   FileDigests& operator=(const FileDigests&) = delete;
