@@ -33,6 +33,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kEvaluateClassification,
       &kEvaluateEpisodic,
       &kEvaluateGrading,
+      &kEvaluateMultiLabel,
       &kEvaluatePairwiseEnsemble,
       &kEvaluatePython,
       &kEvaluateRetrieval,
@@ -50,6 +51,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kTrainBinary,
       &kTrainContrastive,
       &kTrainEpisodic,
+      &kTrainMultiLabel,
       &kTrainPython,
       &kTrainSupervised,
       // clang-format on
