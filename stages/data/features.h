@@ -49,9 +49,7 @@ class FeatureDataset final : public Dataset, public FilesOnDisk, public CountedL
   /// The loader options of the source, without worker threads, since no file is read.
   LoaderOptions loader() const override;
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
-  std::vector<std::int64_t> label_counts() const override {
-    return stages::label_counts(*source_);
-  }
+  std::vector<std::int64_t> label_counts() const override { return stages::label_counts(*source_); }
   std::vector<std::int64_t> captions() const override { return source_->captions(); }
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override {
     return source_->captions_of_classes();

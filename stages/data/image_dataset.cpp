@@ -180,7 +180,8 @@ DatasetDescription ImageDataset::describe() const {
       .captions = list_->captions.texts,
       .class_words = list_->class_words};
   if (list_->has_label_sets)
-    description.tensors.push_back({std::string(kLabelSet), {std::ssize(list_->classes)}, at::kByte});
+    description.tensors.push_back(
+        {std::string(kLabelSet), {std::ssize(list_->classes)}, at::kByte});
   else description.tensors.push_back({"label", {}, at::kLong});
   if (has_captions()) description.tensors.push_back({"caption", {}, at::kLong});
   return description;

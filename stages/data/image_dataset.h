@@ -96,10 +96,11 @@ std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetO
                            bool trains);
 
 /// The images of one part: "image" float32 (3, image_size, image_size), normalised, and "label"
-/// int64, or "labels" (classes) uint8 if the list has label sets. If the list has captions, also "caption" int64: a random one of the image's captions in
-/// training, otherwise the first. If an image has a box, only the pixels in it are used. A sample
-/// depends on its index alone. In for_training(), augmentation and caption are drawn anew, and a
-/// sample depends on (seed, epoch, index).
+/// int64, or "labels" (classes) uint8 if the list has label sets. If the list has captions, also
+/// "caption" int64: a random one of the image's captions in training, otherwise the first. If an
+/// image has a box, only the pixels in it are used. A sample depends on its index alone. In
+/// for_training(), augmentation and caption are drawn anew, and a sample depends on (seed, epoch,
+/// index).
 class ImageDataset : public Dataset,
                      public FilesOnDisk,
                      public RemarkingDataset,

@@ -40,8 +40,7 @@ LabelColumns read_label_columns(runner::ConfigReader& labels) {
   labels.read("separator", columns.separator);
   if (const runner::Value* value = labels.raw("columns"); value && !value->is_null())
     labels.read("columns", columns.columns);
-  columns.may_be_empty =
-      runner::choice<bool>(labels, "empty", {{"error", false}, {"none", true}});
+  columns.may_be_empty = runner::choice<bool>(labels, "empty", {{"error", false}, {"none", true}});
   columns.column = column.value_or("");
   return columns;
 }
@@ -52,8 +51,8 @@ LabelRows::LabelRows(LabelColumns columns) : columns_(std::move(columns)) {
 
 std::string LabelRows::add(const std::vector<std::string>& fields) {
   std::vector<std::int64_t> row;
-  std::string fault = columns_.column.empty() ? add_marked(fields, row)
-                                              : add_listed(fields.front(), row);
+  std::string fault =
+      columns_.column.empty() ? add_marked(fields, row) : add_listed(fields.front(), row);
   if (!fault.empty()) return fault;
   std::ranges::sort(row);
   rows_.push_back(std::move(row));
@@ -121,12 +120,10 @@ std::vector<LabelRows::OfImage> LabelRows::number(ImageList& list) const {
   std::vector<OfImage> result;
   for (const auto& row : rows_) {
     std::vector<std::int64_t> labels;
-    for (const std::int64_t name : row)
-      labels.push_back(label_of[static_cast<std::size_t>(name)]);
+    for (const std::int64_t name : row) labels.push_back(label_of[static_cast<std::size_t>(name)]);
     std::ranges::sort(labels);
-    const auto rarest = std::ranges::min_element(labels, {}, [&](std::int64_t label) {
-      return counts[static_cast<std::size_t>(label)];
-    });
+    const auto rarest = std::ranges::min_element(
+        labels, {}, [&](std::int64_t label) { return counts[static_cast<std::size_t>(label)]; });
     const std::int64_t by = rarest == labels.end() ? most : *rarest;
     const auto [found, is_new] = sets.emplace(labels, std::ssize(list.label_sets));
     if (is_new) list.label_sets.push_back(labels);

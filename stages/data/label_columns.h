@@ -17,8 +17,8 @@ namespace stages {
 
 /// The columns of a table with the labels of its images, of which each has any number.
 struct LabelColumns {
-  std::string column;     ///< the column with all labels; empty: one column per label
-  std::string separator;  ///< between two labels in `column`
+  std::string column;                ///< the column with all labels; empty: one column per label
+  std::string separator;             ///< between two labels in `column`
   std::vector<std::string> columns;  ///< with 1 or 0, named like the labels, in label order
   bool may_be_empty = false;  ///< an empty field of `column` means that the image has no label
 
@@ -58,8 +58,8 @@ class LabelRows {
   std::string add_marked(const std::vector<std::string>& fields, std::vector<std::int64_t>& row);
 
   const LabelColumns columns_;
-  std::vector<std::string> names_;             // in the order of their first rows
-  std::map<std::string, std::int64_t> known_;  // indices into names_, by compared_name()
+  std::vector<std::string> names_;               // in the order of their first rows
+  std::map<std::string, std::int64_t> known_;    // indices into names_, by compared_name()
   std::vector<std::vector<std::int64_t>> rows_;  // indices into names_
 };
 

@@ -13,15 +13,15 @@
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/csv.h"
+#include "stages/artifact/label_ranking.h"
 #include "stages/artifact/label_sets.h"
+#include "stages/artifact/label_thresholds.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
 #include "stages/evaluate/multi_label_metrics.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/tested_classes.h"
 #include "stages/evaluate/trained_images.h"
-#include "stages/train/label_ranking.h"
-#include "stages/train/label_thresholds.h"
 
 namespace stages {
 namespace {
@@ -146,8 +146,9 @@ class MultiLabelStage final : public runner::Stage {
       return std::vector<double>(static_cast<std::size_t>(labels), *config_.threshold);
     std::vector<double> chosen = thresholds_of(checkpoint.validation, labels);
     if (!chosen.empty()) return chosen;
-    context.say("labels are predicted from a probability of 0.5: these weights have no thresholds "
-                "from validation data");
+    context.say(
+        "labels are predicted from a probability of 0.5: these weights have no thresholds "
+        "from validation data");
     return std::vector<double>(static_cast<std::size_t>(labels), kUsualThreshold);
   }
 

@@ -9,8 +9,8 @@
 
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
+#include "stages/artifact/label_ranking.h"
 #include "stages/evaluate/classification_curves.h"
-#include "stages/train/label_ranking.h"
 
 namespace stages {
 namespace {
@@ -30,7 +30,7 @@ struct FoundCounts {
 };
 
 std::optional<double> mean_of(const std::vector<LabelQuality>& labels,
-                              std::optional<double> LabelQuality::* member) {
+                              std::optional<double> LabelQuality::*member) {
   double sum = 0, count = 0;
   for (const LabelQuality& label : labels) {
     if (!(label.*member)) continue;
@@ -115,8 +115,8 @@ MultiLabelMetrics multi_label_metrics(const at::Tensor& logits, const at::Tensor
 
 std::int64_t multi_label_metric_bytes(std::int64_t samples) {
   // Two lists of scores, and a curve with two rates for each of them.
-  return samples * static_cast<std::int64_t>(sizeof(ScoredLabel) + sizeof(Detected) +
-                                             2 * sizeof(double));
+  return samples *
+         static_cast<std::int64_t>(sizeof(ScoredLabel) + sizeof(Detected) + 2 * sizeof(double));
 }
 
 std::vector<std::pair<std::string, double>> summary(const MultiLabelMetrics& metrics) {
@@ -189,11 +189,11 @@ std::string report_text(const MultiLabelMetrics& metrics, const std::vector<std:
 }
 
 std::string headline(const MultiLabelMetrics& metrics) {
-  return "mean average precision " + share_text(metrics.mean_average_precision) +
-         " %, macro F1 " + share_text(metrics.macro.f1) + " %, micro F1 " +
-         share_text(metrics.micro.f1) + " %, hamming loss " + share_text(metrics.hamming_loss) +
-         " %, exactly right " + share_text(metrics.subset_accuracy) + " %, " +
-         std::to_string(metrics.samples) + " samples";
+  return "mean average precision " + share_text(metrics.mean_average_precision) + " %, macro F1 " +
+         share_text(metrics.macro.f1) + " %, micro F1 " + share_text(metrics.micro.f1) +
+         " %, hamming loss " + share_text(metrics.hamming_loss) + " %, exactly right " +
+         share_text(metrics.subset_accuracy) + " %, " + std::to_string(metrics.samples) +
+         " samples";
 }
 
 std::string joined_labels(const std::vector<std::string>& labels) {

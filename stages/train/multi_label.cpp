@@ -9,11 +9,11 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
+#include "stages/artifact/label_ranking.h"
 #include "stages/artifact/label_sets.h"
+#include "stages/artifact/label_thresholds.h"
 #include "stages/artifact/model.h"
 #include "stages/train/class_weights.h"
-#include "stages/train/label_ranking.h"
-#include "stages/train/label_thresholds.h"
 #include "stages/train/multi_label_loss.h"
 #include "stages/train/training_kind.h"
 
@@ -85,8 +85,8 @@ class MultiLabelStep final : public TrainingStep {
   std::vector<std::pair<std::string, double>> scores_of_all(const at::Tensor& kept) const override {
     // In a smoke run, the few samples may have no label.
     constexpr double kNothingKnown = 0;
-    return {{std::string(kMeanAveragePrecision),
-             mean_average_precision(kept).value_or(kNothingKnown)}};
+    return {
+        {std::string(kMeanAveragePrecision), mean_average_precision(kept).value_or(kNothingKnown)}};
   }
   std::vector<std::pair<std::string, double>> saved_of_all(const at::Tensor& kept) const override {
     return named_thresholds(chosen_thresholds(kept));
@@ -141,12 +141,10 @@ runner::Result<std::unique_ptr<runner::Stage>> create_multi_label(runner::Config
     at::Tensor weights;
     if (const auto* entropy = std::get_if<LabelEntropy>(&loss))
       weights = positive_weights(entropy->pos_weight, *data.train);
-    return std::make_unique<MultiLabelStep>(
-        model, std::ssize(data.train->describe().classes), loss, std::move(weights),
-        labels_without_sample(*data.train));
+    return std::make_unique<MultiLabelStep>(model, std::ssize(data.train->describe().classes), loss,
+                                            std::move(weights), labels_without_sample(*data.train));
   };
-  return make_training_stage(reader,
-                             {.make_step = make_step, .scores = {kMeanAveragePrecision}});
+  return make_training_stage(reader, {.make_step = make_step, .scores = {kMeanAveragePrecision}});
 }
 
 }  // namespace

@@ -85,10 +85,9 @@ std::vector<double> named_positives(const std::map<std::string, double>& named,
 
 at::Tensor entropies(const at::Tensor& logits, const at::Tensor& targets, const LabelEntropy& loss,
                      const at::Tensor& positive_weights) {
-  const at::Tensor smoothed =
-      loss.label_smoothing > 0
-          ? targets * (1 - loss.label_smoothing) + loss.label_smoothing / 2
-          : targets;
+  const at::Tensor smoothed = loss.label_smoothing > 0
+                                  ? targets * (1 - loss.label_smoothing) + loss.label_smoothing / 2
+                                  : targets;
   std::optional<at::Tensor> weights;
   if (positive_weights.defined())
     weights = positive_weights.to(logits.options().requires_grad(false));
@@ -111,8 +110,8 @@ at::Tensor asymmetric_losses(const at::Tensor& logits, const at::Tensor& targets
   constexpr double kLeast = 1e-8;  // as in timm; keeps logarithms and gradients finite
   const at::Tensor present = logits.sigmoid();
   const at::Tensor absent = (1 - present + loss.clip).clamp_max(1);
-  const at::Tensor entropies = targets * present.clamp_min(kLeast).log() +
-                               (1 - targets) * absent.clamp_min(kLeast).log();
+  const at::Tensor entropies =
+      targets * present.clamp_min(kLeast).log() + (1 - targets) * absent.clamp_min(kLeast).log();
   const at::Tensor missed = 1 - (present * targets + absent * (1 - targets));
   const at::Tensor gamma =
       targets * (loss.gamma_positive - loss.gamma_negative) + loss.gamma_negative;
@@ -156,8 +155,8 @@ at::Tensor positive_weights(const ClassWeights& weights, const Dataset& train) {
     numbers = named_positives(*named, labels);
   else numbers = balanced_positives(train, labels);
   if (numbers.size() != labels.size()) {
-    refuse_positive_weights("pos_weight lists " + std::to_string(numbers.size()) +
-                                " numbers for " + std::to_string(labels.size()) + " labels",
+    refuse_positive_weights("pos_weight lists " + std::to_string(numbers.size()) + " numbers for " +
+                                std::to_string(labels.size()) + " labels",
                             "write one for each label, in their order, or a mapping from labels "
                             "to numbers");
   }

@@ -14,8 +14,8 @@ class ConfigReader;
 
 namespace stages {
 
-/// The binary cross-entropy of each label, as torch's BCEWithLogitsLoss. With label smoothing e, the
-/// targets are 1 - e / 2 and e / 2.
+/// The binary cross-entropy of each label, as torch's BCEWithLogitsLoss. With label smoothing e,
+/// the targets are 1 - e / 2 and e / 2.
 struct LabelEntropy {
   double label_smoothing = 0;
   ClassWeights pos_weight;  ///< factors for the loss of samples with the label

@@ -108,11 +108,9 @@ Json json_of(std::vector<ImageSurvey::Group> groups) {
   });
   json["across_parts"] = std::ranges::count_if(groups, is_across);
   json["several_classes"] = std::ranges::count_if(groups, [](const ImageSurvey::Group& group) {
-    return std::ranges::any_of(group,
-                               [&](const auto& one) {
-                                 return one.label != group.front().label ||
-                                        one.label_set != group.front().label_set;
-                               });
+    return std::ranges::any_of(group, [&](const auto& one) {
+      return one.label != group.front().label || one.label_set != group.front().label_set;
+    });
   });
   return json;
 }

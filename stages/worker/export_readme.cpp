@@ -9,8 +9,8 @@
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/label_sets.h"
+#include "stages/artifact/label_thresholds.h"
 #include "stages/data/preprocessor_config.h"
-#include "stages/train/label_thresholds.h"
 #include "stages/weights/safetensors.h"
 #include "stages/worker/network_of_run.h"
 

@@ -27,7 +27,7 @@ struct ExportReadme {
   Feature feature = Feature::kPooled;
   bool gives_logits = false;  ///< true if the head is in the model; false if in head.safetensors
   std::size_t classes = 0;
-  bool has_label_sets = false;  ///< an image has any number of the classes
+  bool has_label_sets = false;       ///< an image has any number of the classes
   std::string base;                  ///< for an adapter: the model on which it was trained
   std::vector<std::string> remarks;  ///< one sentence each
 };

@@ -13,7 +13,9 @@
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
 #include "stages/artifact/episode_set.h"
+#include "stages/artifact/label_ranking.h"
 #include "stages/artifact/label_sets.h"
+#include "stages/artifact/label_thresholds.h"
 #include "stages/artifact/loader.h"
 #include "stages/data/images_to_predict.h"
 #include "stages/evaluate/class_scores.h"
@@ -27,8 +29,6 @@
 #include "stages/plan/plan_forward.h"
 #include "stages/python/python_host.h"
 #include "stages/text/class_text.h"
-#include "stages/train/label_ranking.h"
-#include "stages/train/label_thresholds.h"
 #include "stages/worker/feature_map_picture.h"
 #include "stages/worker/network_of_run.h"
 #include "stages/worker/support_examples.h"
@@ -179,8 +179,7 @@ class Prediction {
     for (const std::int64_t label : scores.best(top_))
       classes.push_back({{"class", name_of(label)},
                          {"probability", label_probability(own[label].item<double>())}});
-    context_.item(
-        {{"file", file}, {"labels", std::move(labels)}, {"classes", std::move(classes)}});
+    context_.item({{"file", file}, {"labels", std::move(labels)}, {"classes", std::move(classes)}});
   }
 
   /// Reports the unreadable images before image `end`.

@@ -66,15 +66,15 @@ TEST_F(MultiLabelRuns, PredictGivesTheLabelsOfTheEvaluation) {
 }
 
 TEST_F(MultiLabelRuns, TheTestDataDoNotChangeTheThresholds) {
-  const Ended ended = retort(
-      "evaluate run run.dir=trained inputs.test=data.train evaluate.allow_trained=true",
-      folder_.path());
-  const Ended on_others =
-      ended.exit == 0
-          ? ended
-          : retort("evaluate run run.dir=trained evaluate.inputs.test=data.train "
-                   "evaluate.allow_trained=true",
-                   folder_.path());
+  const Ended ended =
+      retort("evaluate run run.dir=trained inputs.test=data.train evaluate.allow_trained=true",
+             folder_.path());
+  const Ended on_others = ended.exit == 0
+                              ? ended
+                              : retort(
+                                    "evaluate run run.dir=trained evaluate.inputs.test=data.train "
+                                    "evaluate.allow_trained=true",
+                                    folder_.path());
   EXPECT_EQ(on_others.exit, 0) << on_others.err;
   const auto ours = json("run/nodes/evaluate/metrics.json")["per_label"],
              theirs = json("trained/nodes/evaluate/metrics.json")["per_label"];
@@ -94,9 +94,8 @@ TEST_F(MultiLabelRuns, AnExportHasTheThresholds) {
 }
 
 TEST_F(MultiLabelRuns, TwoRanksTrainTheSameModel) {
-  const Ended ended =
-      retort("run multi_label run.dir=ranks --devices 2 device.select=cpu " + kSmall,
-             folder_.path());
+  const Ended ended = retort(
+      "run multi_label run.dir=ranks --devices 2 device.select=cpu " + kSmall, folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   const auto one = json("run/nodes/evaluate/metrics.json"),
              two = json("ranks/nodes/evaluate/metrics.json");

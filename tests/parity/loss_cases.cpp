@@ -135,13 +135,11 @@ void compare_multi_label(const RecordedCase& recorded) {
   constexpr double kFloat = 2e-6, kDouble = 1e-12;
   const at::Tensor target = tensor_of(recorded.json.at("target"));
   for (const nlohmann::json& variant : recorded.json.at("variants")) {
-    const MultiLabelLoss loss =
-        multi_label_loss(variant, recorded.json.at("case").at("smoothing"));
+    const MultiLabelLoss loss = multi_label_loss(variant, recorded.json.at("case").at("smoothing"));
     const double tolerance = std::holds_alternative<AsymmetricLoss>(loss) ? kFloat : kDouble;
     const at::Tensor logits = tensor_of(recorded.json.at("logits")).requires_grad_();
-    const at::Tensor weights = variant.contains("weighted")
-                                   ? tensor_of(recorded.json.at("pos_weight"))
-                                   : at::Tensor();
+    const at::Tensor weights =
+        variant.contains("weighted") ? tensor_of(recorded.json.at("pos_weight")) : at::Tensor();
     const at::Tensor mean = multi_label_loss_sum(logits, target, loss, weights) / target.size(0);
     mean.backward();
     expect_close(mean.item<double>(), variant.at("loss"), variant.dump(), tolerance);

@@ -1,11 +1,11 @@
 // Metrics of classifiers as scikit-learn computes them, on scores with ties and absent classes.
 
+#include "stages/artifact/label_thresholds.h"
 #include "stages/evaluate/class_scores.h"
 #include "stages/evaluate/classification_curves.h"
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/multi_label_metrics.h"
 #include "stages/retina/grade_metrics.h"
-#include "stages/train/label_thresholds.h"
 #include "tests/parity/recorded_numbers.h"
 
 namespace {

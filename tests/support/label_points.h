@@ -8,7 +8,8 @@
 
 #include "stages/artifact/label_sets.h"
 
-/// Points in a plane with any of three labels: in the right half, in the upper half, near the middle.
+/// Points in a plane with any of three labels: in the right half, in the upper half, near the
+/// middle.
 class LabelPoints final : public stages::Dataset, public stages::CountedLabels {
  public:
   explicit LabelPoints(std::int64_t size) : size_(size) {}

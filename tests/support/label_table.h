@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-/// Writes labels.csv for the class folders in `root`: each image has its class as a label, and every
-/// second one also "second". Returns the number of images.
+/// Writes labels.csv for the class folders in `root`: each image has its class as a label, and
+/// every second one also "second". Returns the number of images.
 inline std::size_t write_label_table(const std::filesystem::path& root) {
   std::vector<std::filesystem::path> images;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root))

@@ -10,12 +10,9 @@ namespace {
 constexpr std::string_view kTestAccuracy = "evaluate/top1";
 constexpr std::array<std::string_view, 3> kNamesOfTestAccuracy = {"accuracy", "top1",
                                                                   "test_accuracy"};
-constexpr std::array<std::string_view, 6> kKnownWords = {kTestAccuracy,
-                                                         "evaluate/episode_accuracy",
-                                                         "evaluate/mean_average_precision",
-                                                         "validation/accuracy",
-                                                         "validation/mean_average_precision",
-                                                         "validation/loss"};
+constexpr std::array<std::string_view, 6> kKnownWords = {
+    kTestAccuracy,         "evaluate/episode_accuracy",         "evaluate/mean_average_precision",
+    "validation/accuracy", "validation/mean_average_precision", "validation/loss"};
 constexpr std::array<std::string_view, 3> kKnownFamilies = {"evaluate/", "validation/", "train/"};
 
 std::string_view without_node(std::string_view metric) {

@@ -84,7 +84,9 @@ TEST_F(ImageTableStage, ImagesCanHaveAnyNumberOfLabels) {
   std::string text = "image_path,index,tags\n";
   for (int i = 0; i < 30; ++i)
     text += "car_images/car_0000" + std::to_string(10 + i) + ".jpg," + std::to_string(i) +
-            (i % 3 == 0 ? ",red\n" : i % 3 == 1 ? ",red; old\n" : ",\n");
+            (i % 3 == 0   ? ",red\n"
+             : i % 3 == 1 ? ",red; old\n"
+                          : ",\n");
   write(text);
   const Json labels = {
       {"column", "tags"}, {"separator", ";"}, {"columns", nullptr}, {"empty", "none"}};
@@ -114,10 +116,8 @@ TEST_F(ImageTableStage, ImagesCanHaveAnyNumberOfLabels) {
 TEST_F(ImageTableStage, AnUnknownLabelIsRefusedWithItsLine) {
   write("image_path,tags\ncar_images/car_000010.jpg,red\ncar_images/car_000011.jpg,\n");
   const auto with = [&](const Json& labels) {
-    return errors(listing({{"label", nullptr},
-                           {"labels", labels},
-                           {"caption", nullptr},
-                           {"minimum_per_class", 1}}));
+    return errors(listing(
+        {{"label", nullptr}, {"labels", labels}, {"caption", nullptr}, {"minimum_per_class", 1}}));
   };
   const Json labels = {
       {"column", "tags"}, {"separator", "|"}, {"columns", nullptr}, {"empty", "error"}};

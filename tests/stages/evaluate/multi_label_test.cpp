@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/label_thresholds.h"
 #include "stages/artifact/model.h"
 #include "stages/evaluate/multi_label_metrics.h"
 #include "stages/stages.h"
-#include "stages/train/label_thresholds.h"
 #include "tests/support/label_points.h"
 #include "tests/support/number_rows.h"
 #include "tests/support/recording_context.h"
@@ -58,9 +58,9 @@ class MultiLabelEvaluation : public testing::Test {
     return torch::tensor({{2.0, -3.0}, {-1.0, 1.0}, {0.5, 0.5}, {-2.0, -1.0}}, at::kFloat);
   }
   static std::shared_ptr<Dataset> rows() {
-    return std::make_shared<MarkedRows>(
-        logits(), torch::tensor({{1, 0}, {0, 1}, {1, 0}, {0, 1}}, at::kByte),
-        std::vector<std::string>{"red", "blue"});
+    return std::make_shared<MarkedRows>(logits(),
+                                        torch::tensor({{1, 0}, {0, 1}, {1, 0}, {0, 1}}, at::kByte),
+                                        std::vector<std::string>{"red", "blue"});
   }
   nlohmann::json run(const std::shared_ptr<const Dataset>& test,
                      const std::string& options = "{}") {
@@ -88,7 +88,8 @@ TEST_F(MultiLabelEvaluation, WithoutValidationLabelsAreThoseWithHalfTheProbabili
 }
 
 TEST_F(MultiLabelEvaluation, ThresholdsOfTheTrainingAreUsed) {
-  for (const auto& [name, value] : named_thresholds({0.5, 0.2})) checkpoint_->validation[name] = value;
+  for (const auto& [name, value] : named_thresholds({0.5, 0.2}))
+    checkpoint_->validation[name] = value;
   const nlohmann::json metrics = run(rows());
   EXPECT_EQ(metrics["per_label"][1]["threshold"], 0.2);
   EXPECT_EQ(metrics["per_label"][1]["recall"], 1.0);
@@ -106,10 +107,9 @@ TEST_F(MultiLabelEvaluation, PredictionsHaveTheLabelsAndTheirProbabilities) {
 TEST_F(MultiLabelEvaluation, ATestSetWithSomeOfTheLabelsInAnotherOrderIsUnderstood) {
   checkpoint_->classes = {"green", "red", "blue"};
   const at::Tensor three = torch::cat({torch::full({4, 1}, 9.0f), logits()}, 1);
-  const nlohmann::json metrics =
-      run(std::make_shared<MarkedRows>(three,
-                                       torch::tensor({{0, 1}, {1, 0}, {0, 1}, {1, 0}}, at::kByte),
-                                       std::vector<std::string>{"blue", "red"}));
+  const nlohmann::json metrics = run(std::make_shared<MarkedRows>(
+      three, torch::tensor({{0, 1}, {1, 0}, {0, 1}, {1, 0}}, at::kByte),
+      std::vector<std::string>{"blue", "red"}));
   EXPECT_EQ(metrics["per_label"].size(), 2);
   EXPECT_EQ(metrics["per_label"][0]["label"], "red");
   EXPECT_EQ(metrics["per_label"][0]["f1"], 1.0);
@@ -120,6 +120,11 @@ TEST_F(MultiLabelEvaluation, OneClassEachIsRefused) {
   EXPECT_REFUSED(run(std::make_shared<NumberRows>(logits(), std::vector<std::int64_t>{0, 1, 0, 1},
                                                   checkpoint_->classes)),
                  kOptionConflict, "", "evaluate.classification");
+}
+
+TEST(MultiLabelMetrics, ALabelIsPredictedFromItsThresholdOn) {
+  EXPECT_TRUE(is_predicted(0, 0.5));
+  EXPECT_FALSE(is_predicted(-1e-6, 0.5));
 }
 
 TEST(MultiLabelMetrics, ALabelThatNoSampleHasHasNoRanking) {

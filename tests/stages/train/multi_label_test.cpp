@@ -4,10 +4,10 @@
 #include <torch/nn/module.h>
 
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/label_thresholds.h"
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
 #include "stages/stages.h"
-#include "stages/train/label_thresholds.h"
 #include "stages/train/multi_label_loss.h"
 #include "stages/weights/weights.h"
 #include "tests/support/label_points.h"
@@ -34,9 +34,8 @@ struct MultiLabelRun {
   RecordingContext context;
 
   runner::Inputs inputs() const {
-    runner::Inputs::ByPort inputs = {{"train", {train}},
-                                     {"model", {std::make_shared<TinyModel>()}},
-                                     {"memory", {policy}}};
+    runner::Inputs::ByPort inputs = {
+        {"train", {train}}, {"model", {std::make_shared<TinyModel>()}}, {"memory", {policy}}};
     if (validation) inputs["validation"] = {validation};
     return runner::Inputs(inputs, {{"model", "model"}});
   }
@@ -53,7 +52,8 @@ constexpr const char* kShort =
 TEST(MultiLabel, LearnsSeveralLabelsAtOnce) {
   MultiLabelRun training;
   const auto checkpoint = training.run(
-      R"({"epochs": 30, "batch_size": 8, "optimizer": {"learning_rate": 0.05}, "monitor": "mean_average_precision"})");
+      R"({"epochs": 30, "batch_size": 8, "optimizer": {"learning_rate": 0.05},
+          "monitor": "mean_average_precision"})");
   const auto& precisions = training.context.values("validation/mean_average_precision");
   EXPECT_GT(precisions.back(), 0.9);
   EXPECT_GT(precisions.back(), precisions.front());
@@ -157,6 +157,15 @@ TEST(PositiveWeights, MustMatchTheLabels) {
   EXPECT_REFUSED(positive_weights(BalancedWeights{}, points), kOptionConflict, at, "number");
   points.tells_counts = points.has_no_labels = true;
   EXPECT_REFUSED(positive_weights(BalancedWeights{}, points), kOptionConflict, at, "'right'");
+}
+
+TEST(MultiLabelLoss, SmoothingMovesBothTargetsToOneHalf) {
+  const at::Tensor logits = torch::tensor({{0.5, -2.0}}, torch::kDouble),
+                   smooth = torch::tensor({{0.9, 0.1}}, torch::kDouble);
+  const at::Tensor wanted = torch::binary_cross_entropy_with_logits(logits, smooth);
+  const at::Tensor loss =
+      multi_label_loss_sum(logits, torch::tensor({{1, 0}}), LabelEntropy{0.2, {}});
+  EXPECT_DOUBLE_EQ(loss.item<double>(), wanted.item<double>());
 }
 
 TEST(MultiLabelLoss, GradientsAreFiniteAtTheEndsOfTheProbabilities) {

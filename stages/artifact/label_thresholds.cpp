@@ -1,8 +1,8 @@
-#include "stages/train/label_thresholds.h"
+#include "stages/artifact/label_thresholds.h"
 
 #include <torch/types.h>
 
-#include "stages/train/label_ranking.h"
+#include "stages/artifact/label_ranking.h"
 
 namespace stages {
 namespace {

@@ -1,4 +1,4 @@
-#include "stages/train/label_ranking.h"
+#include "stages/artifact/label_ranking.h"
 
 #include <vector>
 
