@@ -34,6 +34,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kEvaluateClassification,
       &kEvaluateEpisodic,
       &kEvaluateGrading,
+      &kEvaluateMultiLabel,
       &kEvaluatePairwiseEnsemble,
       &kEvaluatePython,
       &kEvaluateRetrieval,
@@ -51,6 +52,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kTrainBinary,
       &kTrainContrastive,
       &kTrainEpisodic,
+      &kTrainMultiLabel,
       &kTrainPython,
       &kTrainSupervised,
       // clang-format on

@@ -37,6 +37,7 @@ extern const runner::StageKind kDataStanfordCars;
 extern const runner::StageKind kEvaluateClassification;
 extern const runner::StageKind kEvaluateEpisodic;
 extern const runner::StageKind kEvaluateGrading;
+extern const runner::StageKind kEvaluateMultiLabel;
 extern const runner::StageKind kEvaluatePairwiseEnsemble;
 extern const runner::StageKind kEvaluatePython;
 extern const runner::StageKind kEvaluateRetrieval;
@@ -54,6 +55,7 @@ extern const runner::StageKind kModelSeResnext;
 extern const runner::StageKind kTrainBinary;
 extern const runner::StageKind kTrainContrastive;
 extern const runner::StageKind kTrainEpisodic;
+extern const runner::StageKind kTrainMultiLabel;
 extern const runner::StageKind kTrainPython;
 extern const runner::StageKind kTrainSupervised;
 

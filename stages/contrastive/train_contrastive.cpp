@@ -350,6 +350,7 @@ Classes classes_of(const ImageTextModel& texts, const ContrastiveOptions& option
         .with_help("set monitor: recall_at_1, or model.class_head: linear");
   }
   if (classes.are_learned || options.asks_for_classes || options.right == RightCaptions::kOfClass) {
+    check_one_class_each(*data.train);
     check_same_classes(*data.train, data.validation.get());
   }
   if (classes.are_learned && options.balances_classes)

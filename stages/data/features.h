@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "stages/artifact/dataset.h"
+#include "stages/artifact/label_sets.h"
 
 namespace stages {
 
@@ -33,7 +34,7 @@ FeatureTable read_features(const std::filesystem::path& path, const DatasetDescr
 /// A dataset with features instead of images: "features" float32, and the other tensors of each
 /// sample. A model that trains on it is built for the original image dataset
 /// (DatasetDescription::source).
-class FeatureDataset final : public Dataset, public FilesOnDisk {
+class FeatureDataset final : public Dataset, public FilesOnDisk, public CountedLabels {
  public:
   /// Rows are repeated if `table` has fewer rows than `source` has samples, as in a smoke run.
   FeatureDataset(std::shared_ptr<const Dataset> source, FeatureTable table);
@@ -48,6 +49,7 @@ class FeatureDataset final : public Dataset, public FilesOnDisk {
   /// The loader options of the source, without worker threads, since no file is read.
   LoaderOptions loader() const override;
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
+  std::vector<std::int64_t> label_counts() const override { return stages::label_counts(*source_); }
   std::vector<std::int64_t> captions() const override { return source_->captions(); }
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override {
     return source_->captions_of_classes();

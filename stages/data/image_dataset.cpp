@@ -173,12 +173,16 @@ DatasetDescription ImageDataset::describe() const {
   const auto templates = list_->captions.of.empty() ? 0 : list_->captions.of.front().size();
   DatasetDescription description = {
       .size = static_cast<std::int64_t>((*list_)[part_].size()),
-      .tensors = {{"image", {3, side, side}, at::kFloat}, {"label", {}, at::kLong}},
+      .tensors = {{"image", {3, side, side}, at::kFloat}},
       .classes = list_->classes,
       .transform = transform_json(options_),
       .augmented = trains_ && (changes_images(options_.augment) || templates > 1),
       .captions = list_->captions.texts,
       .class_words = list_->class_words};
+  if (list_->has_label_sets)
+    description.tensors.push_back(
+        {std::string(kLabelSet), {std::ssize(list_->classes)}, at::kByte});
+  else description.tensors.push_back({"label", {}, at::kLong});
   if (has_captions()) description.tensors.push_back({"caption", {}, at::kLong});
   return description;
 }
@@ -191,8 +195,28 @@ std::shared_ptr<const Dataset> ImageDataset::for_training() const {
 
 std::vector<std::int64_t> ImageDataset::labels() const {
   std::vector<std::int64_t> labels;
+  if (list_->has_label_sets) return labels;
   for (const ImageFile& file : (*list_)[part_]) labels.push_back(file.label);
   return labels;
+}
+
+std::vector<std::int64_t> ImageDataset::label_counts() const {
+  if (!list_->has_label_sets) return {};
+  std::vector<std::int64_t> counts(list_->classes.size());
+  for (const ImageFile& file : (*list_)[part_])
+    for (const std::int64_t label : list_->label_sets[static_cast<std::size_t>(file.label_set)])
+      ++counts[static_cast<std::size_t>(label)];
+  return counts;
+}
+
+void ImageDataset::add_labels(const ImageFile& file, NamedTensors& sample) const {
+  if (!list_->has_label_sets)
+    return sample.set("label", torch::scalar_tensor(file.label, at::kLong));
+  at::Tensor labels = torch::zeros({std::ssize(list_->classes)}, at::kByte);
+  auto* const marks = labels.mutable_data_ptr<std::uint8_t>();
+  for (const std::int64_t label : list_->label_sets[static_cast<std::size_t>(file.label_set)])
+    marks[label] = 1;
+  sample.set(kLabelSet, std::move(labels));
 }
 
 std::vector<std::int64_t> ImageDataset::captions() const {
@@ -254,8 +278,8 @@ std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_
     const std::shared_ptr<const Image> image = read(epoch, index, mirrored);
     at::Tensor pixels = torch::empty({3, image->height, image->width});
     write(*image, mirrored, {epoch, index}, pixels);
-    NamedTensors sample{{"image", std::move(pixels)},
-                        {"label", torch::scalar_tensor(file(index).label, at::kLong)}};
+    NamedTensors sample{{"image", std::move(pixels)}};
+    add_labels(file(index), sample);
     if (has_captions())
       sample.set("caption", torch::scalar_tensor(caption(epoch, index), at::kLong));
     return sample;

@@ -13,6 +13,7 @@
 
 #include "runner/shared/stage/keeper.h"
 #include "stages/artifact/dataset.h"
+#include "stages/artifact/label_sets.h"
 #include "stages/data/image.h"
 #include "stages/data/image_change.h"
 #include "stages/data/image_list.h"
@@ -95,14 +96,16 @@ std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetO
                            bool trains);
 
 /// The images of one part: "image" float32 (3, image_size, image_size), normalized, and "label"
-/// int64. If the list has captions, also "caption" int64: a random one of the image's captions in
-/// training, otherwise the first. If an image has a box, only the pixels in it are used. A sample
-/// depends on its index alone. In for_training(), augmentation and caption are drawn anew, and a
-/// sample depends on (seed, epoch, index).
+/// int64, or "labels" (classes) uint8 if the list has label sets. If the list has captions, also
+/// "caption" int64: a random one of the image's captions in training, otherwise the first. If an
+/// image has a box, only the pixels in it are used. A sample depends on its index alone. In
+/// for_training(), augmentation and caption are drawn anew, and a sample depends on (seed, epoch,
+/// index).
 class ImageDataset : public Dataset,
                      public FilesOnDisk,
                      public RemarkingDataset,
                      public AugmentedDataset,
+                     public CountedLabels,
                      public runner::Keeper {
  public:
   /// `cache` must not be shared with other parts; it may be null.
@@ -117,6 +120,7 @@ class ImageDataset : public Dataset,
   LoaderOptions loader() const override { return options_.loader; }
   std::shared_ptr<const Dataset> for_training() const override;
   std::vector<std::int64_t> labels() const override;
+  std::vector<std::int64_t> label_counts() const override;
   std::vector<std::int64_t> captions() const override;
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override;
   bool has_remarks() const override { return options_.watch != nullptr; }
@@ -139,6 +143,8 @@ class ImageDataset : public Dataset,
   const std::vector<std::int64_t>& captions_of(const ImageFile& file) const {
     return list_->captions.of.at(static_cast<std::size_t>(file.facts));
   }
+  /// Adds the image's label or labels to `sample`.
+  void add_labels(const ImageFile& file, NamedTensors& sample) const;
   std::int64_t caption(std::int64_t epoch, std::int64_t index) const;
   /// How an image becomes a sample.
   struct Drawn {

@@ -347,6 +347,9 @@ std::string fingerprint(const ImageList& list) {
       const auto known = is_read ? contents.of(path) : state_in_a_word(path);
       digest.update(file.name + '\0' + std::to_string(file.label) + ' ' +
                     known.value_or("missing") + '\n');
+      if (!list.has_label_sets) continue;
+      for (const std::int64_t label : list.label_sets[static_cast<std::size_t>(file.label_set)])
+        digest.update(std::to_string(label) + ' ');
     }
   }
   return digest.finish();

@@ -33,6 +33,9 @@ struct ImageFile {
   /// is false, copies of one image. Empty: unknown.
   std::string patient = {};
   bool names_patient = false;  ///< the file name identifies the patient
+  /// Its labels, if the list has label sets: an index into ImageList::label_sets. `label` is then
+  /// the label by which a split divides the images.
+  std::int64_t label_set = 0;
 };
 
 /// The image files below a root, and their annotations. Creating a list opens no image.
@@ -51,6 +54,10 @@ struct ImageList {
   std::optional<runner::Diagnostic> no_train, no_test;
   ImageFacts facts;   ///< facts that captions can mention
   Captions captions;  ///< empty without captions
+  /// True if an image can have any number of the classes, which are then called labels.
+  bool has_label_sets = false;
+  /// The different sets of labels that images have, each in ascending order.
+  std::vector<std::vector<std::int64_t>> label_sets = {};
 
   std::vector<ImageFile>& operator[](Part part) { return parts[static_cast<std::size_t>(part)]; }
   const std::vector<ImageFile>& operator[](Part part) const {

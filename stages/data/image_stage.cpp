@@ -289,7 +289,8 @@ class ImageStage final : public runner::Stage {
         return to_gzip(division_of(*list, rest, by));
       });
     const auto count = [&](Part part) { return std::to_string((*list)[part].size()); };
-    context.say(std::to_string(list->classes.size()) + " classes; " + count(Part::kTrain) +
+    context.say(std::to_string(list->classes.size()) +
+                (list->has_label_sets ? " labels; " : " classes; ") + count(Part::kTrain) +
                 " images for training, " + count(Part::kValidation) + " for validation, " +
                 count(Part::kTest) + " for test");
     for (const std::string& note : list->notes) context.say(note);

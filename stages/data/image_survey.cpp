@@ -142,10 +142,13 @@ ImageSurvey survey_images(const std::vector<std::shared_ptr<const ImageDataset>>
     auto& counts = survey.counts[static_cast<std::size_t>(data->part())];
     if (data->part() == Part::kTrain) survey.classes = data->describe().classes;
     counts.resize(data->describe().classes.size());
+    const bool has_sets = has_label_sets(data->describe());
+    if (has_sets) counts = data->label_counts();
     survey.subject = data->options().subject;
     for (const ImageFile& file : data->files()) {
       tasks.push_back({data.get(), &file});
-      ++counts[static_cast<std::size_t>(file.label)];
+      ++survey.images[static_cast<std::size_t>(data->part())];
+      if (!has_sets) ++counts[static_cast<std::size_t>(file.label)];
       if (file.names_patient) of_patient[file.patient].insert(data->part());
       else if (data->options().subject && data->options().subject->has_patients)
         ++survey.without_patient;
@@ -157,7 +160,8 @@ ImageSurvey survey_images(const std::vector<std::shared_ptr<const ImageDataset>>
 
   const std::vector<Seen> seen = look_at_all(tasks, options);
   const auto picture = [&](std::size_t i) {
-    return SurveyedImage{tasks[i].data->part(), tasks[i].file->name, tasks[i].file->label};
+    const ImageFile& file = *tasks[i].file;
+    return SurveyedImage{tasks[i].data->part(), file.name, file.label, file.label_set};
   };
   const auto group_of = [&](const std::vector<std::size_t>& members) {
     ImageSurvey::Group group;

@@ -19,6 +19,8 @@ struct SurveyedImage {
   Part part = Part::kTrain;
   std::string file;  ///< relative to the data set's root
   std::int64_t label = 0;
+  /// Its labels, if an image can have any number of them: equal for equal labels.
+  std::int64_t label_set = 0;
 };
 
 /// Properties of the images of a data set, found without training.
@@ -31,6 +33,7 @@ struct ImageSurvey {
 
   std::vector<std::string> classes;
   std::array<std::vector<std::int64_t>, kSplitParts> counts;  ///< by class; empty: no such part
+  std::array<std::int64_t, kSplitParts> images{};             ///< by part
   std::int64_t bytes = 0;                                     ///< of all files
   /// The smallest, median and largest width and height of the readable images, after applying
   /// their EXIF orientation.

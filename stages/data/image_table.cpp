@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <system_error>
@@ -14,12 +15,22 @@
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/suggest.h"
 #include "stages/data/annotation_files.h"
+#include "stages/data/csv_table.h"
 #include "stages/data/image_files.h"
 #include "stages/data/image_stage.h"
+#include "stages/data/label_columns.h"
 #include "stages/text/class_text.h"
 
 namespace stages {
 namespace {
+
+/// Returns the names of the columns with labels, for the record.
+std::string labels_text(const ImageTable& table) {
+  if (!table.labels) return "label '" + table.label + "'";
+  const std::string& column = table.labels->column;
+  return column.empty() ? "labels '" + runner::join(table.labels->columns, "', '") + "'"
+                        : "labels '" + column + "' between '" + table.labels->separator + "'";
+}
 
 runner::Result<std::unique_ptr<runner::Stage>> create_image_table(runner::ConfigReader& reader) {
   const ImageOptions options = read_image_options(reader);
@@ -32,12 +43,16 @@ runner::Result<std::unique_ptr<runner::Stage>> create_image_table(runner::Config
   reader.read("table", file);
   table.file = file;
   reader.read("image", table.image);
-  reader.read("label", table.label);
+  std::optional<std::string> label;
+  reader.read("label", label);
+  table.label = label.value_or("");
+  if (runner::ConfigReader* const labels = section_or_null(reader, "labels"))
+    table.labels = read_label_columns(*labels);
   reader.read("part", table.part);
   reader.read("minimum_per_class", table.minimum_per_class);
   ImageSource source;
-  source.divided_by = "table '" + file + "', image '" + table.image + "', label '" + table.label +
-                      "'" + (table.part ? ", part '" + *table.part + "'" : "") + ", at least " +
+  source.divided_by = "table '" + file + "', image '" + table.image + "', " + labels_text(table) +
+                      (table.part ? ", part '" + *table.part + "'" : "") + ", at least " +
                       std::to_string(table.minimum_per_class) + " of a class";
   source.captions = read_captions(reader);
   read_split(reader.section("split"), source);
@@ -62,16 +77,6 @@ using runner::ErrorCode;
 constexpr std::size_t kNamedRows = 10, kNamedColumns = 40;
 constexpr std::array kTableParts = {Part::kTrain, Part::kValidation, Part::kTest};
 
-std::string in_quotes(std::string_view text) { return "'" + runner::printable(text) + "'"; }
-
-/// Returns `field` without surrounding spaces.
-std::string_view without_spaces(std::string_view field) {
-  constexpr std::string_view kSpaces = " \t\r\n";
-  const std::size_t first = field.find_first_not_of(kSpaces);
-  return first == field.npos ? ""
-                             : field.substr(first, field.find_last_not_of(kSpaces) - first + 1);
-}
-
 class TableLister {
  public:
   explicit TableLister(const ImageTable& table)
@@ -79,6 +84,7 @@ class TableLister {
         files_(table.file.parent_path(), "correct the table"),
         name_(table.file.filename().string()) {
     list_.root = table.root;
+    if (table.labels) label_rows_.emplace(*table.labels);
   }
 
   runner::Result<ImageList> list() {
@@ -88,7 +94,10 @@ class TableLister {
       error.pointer = "/table";
       errors_.push_back(std::move(error));
     }
-    if (errors_.empty()) leave_out_small_classes();
+    if (errors_.empty()) {
+      if (label_rows_) number_labels();
+      else leave_out_small_classes();
+    }
     if (errors_.empty()) fill_parts();
     if (errors_.empty()) check_images();
     if (!errors_.empty()) return std::move(errors_);
@@ -100,7 +109,7 @@ class TableLister {
   static constexpr std::int64_t kUnused = -1;
   struct Row {
     std::string path;
-    std::string label;
+    std::string label;  // empty for label sets
     const std::vector<std::string>* facts = nullptr;
     Part part = Part::kTrain;
   };
@@ -126,8 +135,10 @@ class TableLister {
     }
     std::vector<std::string> titles;
     for (const std::string& title : csv.columns()) titles.emplace_back(without_spaces(title));
-    const std::size_t image = column(titles, "image", table_.image),
-                      label = column(titles, "label", table_.label);
+    const std::size_t image = column(titles, "image", table_.image);
+    std::vector<std::size_t> labels;  // columns
+    for (const std::string& title : label_titles())
+      labels.push_back(column(titles, option_of_labels(), title));
     const std::size_t part = table_.part ? column(titles, "part", *table_.part) : 0;
     for (runner::Diagnostic& error : unknown_fields(table_.captions, titles))
       errors_.push_back(std::move(error));
@@ -146,18 +157,48 @@ class TableLister {
     csv.for_rows([&](std::size_t line, const std::vector<std::string>& fields) {
       Row row;
       row.part = table_.part ? part_of(line, fields[part]) : Part::kTrain;
-      const std::string_view written = without_spaces(fields[label]);
-      row.label = labels_.emplace(compared_name(written), written).first->second;
-      if (row.label.empty())
-        files_.fault(name_, line, "it has no value in the column " + in_quotes(table_.label));
-      else if (runner::printable(row.label) != row.label)
-        files_.fault(name_, line,
-                     "its " + in_quotes(table_.label) + " contains unprintable characters");
+      if (label_rows_) take_labels(line, fields, labels);
+      else row.label = label_of(line, fields[labels.front()]);
       row.facts = &facts_.emplace(facts_of(line, fields, told), kUnused).first->first;
       row.path = path_of(line, fields[image]);
       if (files_.is_faultless()) rows_.push_back(std::move(row));
     });
     if (files_.is_faultless() && rows_.empty()) files_.fault(name_, "it lists no images");
+  }
+
+  std::vector<std::string> label_titles() const {
+    return table_.labels ? table_.labels->titles() : std::vector{table_.label};
+  }
+  std::string option_of_labels() const {
+    if (!table_.labels) return "label";
+    return table_.labels->column.empty() ? "labels/columns" : "labels/column";
+  }
+
+  std::string label_of(std::size_t line, std::string_view field) {
+    const std::string_view written = without_spaces(field);
+    const std::string& label = labels_.emplace(compared_name(written), written).first->second;
+    if (label.empty())
+      files_.fault(name_, line, "it has no value in the column " + in_quotes(table_.label));
+    else if (runner::printable(label) != label)
+      files_.fault(name_, line,
+                   "its " + in_quotes(table_.label) + " contains unprintable characters");
+    return label;
+  }
+
+  void take_labels(std::size_t line, const std::vector<std::string>& fields,
+                   const std::vector<std::size_t>& columns) {
+    std::vector<std::string> own;
+    for (const std::size_t column : columns) own.push_back(fields[column]);
+    if (const std::string fault = label_rows_->add(own); !fault.empty())
+      files_.fault(name_, line, fault);
+  }
+
+  void number_labels() {
+    sets_ = label_rows_->number(list_);
+    if (!sets_.empty()) return;
+    fail("/" + option_of_labels(), ErrorCode::kTooFewSamples,
+         "no image of '" + table_.file.string() + "' has a label",
+         "name the columns that have labels");
   }
 
   std::size_t column(const std::vector<std::string>& titles, const std::string& option,
@@ -176,7 +217,8 @@ class TableLister {
   /// Reports a column title that occurs twice, if the column is used.
   void check_twice(const std::vector<std::string>& titles, std::size_t line) {
     std::set<std::string> used(list_.facts.fields.begin(), list_.facts.fields.end());
-    used.insert({table_.image, table_.label});
+    used.insert(table_.image);
+    for (const std::string& title : label_titles()) used.insert(title);
     if (table_.part) used.insert(*table_.part);
     for (const std::string& title : used) {
       if (std::ranges::count(titles, title) > 1)
@@ -263,14 +305,20 @@ class TableLister {
 
   void fill_parts() {
     list_.divided = table_.part.has_value();
-    for (Row& row : rows_) {
-      const auto label = std::ranges::lower_bound(list_.classes, row.label) - list_.classes.begin();
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      Row& row = rows_[i];
+      const std::int64_t label =
+          label_rows_ ? sets_[i].rarest
+                      : std::ranges::lower_bound(list_.classes, row.label) - list_.classes.begin();
       std::int64_t& facts = facts_.at(*row.facts);
       if (facts == kUnused) {
         facts = std::ssize(list_.facts.rows);
         list_.facts.rows.push_back(*row.facts);
       }
-      list_[row.part].push_back({.name = std::move(row.path), .label = label, .facts = facts});
+      list_[row.part].push_back({.name = std::move(row.path),
+                                 .label = label,
+                                 .facts = facts,
+                                 .label_set = label_rows_ ? sets_[i].set : 0});
     }
     if (list_[Part::kTrain].empty() && table_.part)
       list_.no_train = runner::Diagnostic{
@@ -307,6 +355,8 @@ class TableLister {
   std::vector<Row> rows_;
   std::map<std::vector<std::string>, std::int64_t> facts_;  // row indices into the list's facts
   std::unordered_map<std::string, std::size_t> lines_;      // by image path
+  std::optional<LabelRows> label_rows_;                     // if images have label sets
+  std::vector<LabelRows::OfImage> sets_;                    // by row
   std::map<std::string, std::string> labels_;               // first spelling, by compared_name()
   NamesOnDisk disk_;
 };
@@ -315,102 +365,6 @@ class TableLister {
 
 runner::Result<ImageList> list_image_table(const ImageTable& table) {
   return TableLister(table).list();
-}
-
-namespace {
-
-std::size_t line_end_length(std::string_view text) {
-  if (text.starts_with("\r\n")) return 2;
-  return text.starts_with('\n') ? 1 : 0;
-}
-
-/// Removes the first line from `text` and returns it with its line break.
-std::string_view take_line(std::string_view& text) {
-  const std::size_t size = std::min(text.find('\n'), text.size() - 1) + 1;
-  const std::string_view line = text.substr(0, size);
-  text.remove_prefix(size);
-  return line;
-}
-
-bool ends_field(std::string_view text) {
-  return text.empty() || text.front() == ',' || line_end_length(text) > 0 || text == "\r";
-}
-
-}  // namespace
-
-bool CsvRecords::next() {
-  while (line_end_length(rest_) > 0) {
-    take_line(rest_);
-    ++next_line_;
-  }
-  if (rest_.empty() || rest_ == "\r") return false;
-  line_ = next_line_;
-  std::string_view after = rest_;
-  is_whole_ = take_fields(after);
-  if (!is_whole_) {
-    fields_.clear();
-    take_line(after = rest_);
-  }
-  const std::string_view taken = rest_.substr(0, rest_.size() - after.size());
-  next_line_ += static_cast<std::size_t>(std::ranges::count(taken, '\n'));
-  rest_ = after;
-  return true;
-}
-
-/// Removes the first record from `rest` and reads its fields. Returns false if its quotes are
-/// malformed.
-bool CsvRecords::take_fields(std::string_view& rest) {
-  fields_.clear();
-  while (true) {
-    std::string& field = fields_.emplace_back();
-    if (rest.starts_with('"')) {
-      rest.remove_prefix(1);
-      while (true) {
-        const std::size_t quote = rest.find('"');
-        if (quote == rest.npos) return false;
-        field += rest.substr(0, quote);
-        rest.remove_prefix(quote + 1);
-        if (!rest.starts_with('"')) break;
-        field += '"';
-        rest.remove_prefix(1);
-      }
-      if (!ends_field(rest)) return false;
-    } else {
-      std::size_t size = std::min(rest.find_first_of(",\n"), rest.size());
-      if (size > 0 && rest[size - 1] == '\r' && !rest.substr(size).starts_with(',')) --size;
-      field = rest.substr(0, size);
-      rest.remove_prefix(size);
-    }
-    if (!rest.starts_with(',')) break;
-    rest.remove_prefix(1);
-  }
-  rest.remove_prefix(rest == "\r" ? 1 : line_end_length(rest));
-  return true;
-}
-
-CsvTable::CsvTable(AnnotationFiles& files, std::string name, std::size_t limit)
-    : files_(files), name_(std::move(name)), text_(files.read(name_, limit).value_or("")) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  std::string_view text = text_;
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  records_ = CsvRecords(text);
-  if (!records_.next()) return;
-  columns_ = records_.fields();
-  header_line_ = records_.line();
-}
-
-void CsvTable::for_rows(const std::function<void(std::size_t, std::vector<std::string>&)>& use) {
-  while (records_.next()) {
-    if (!records_.is_whole()) {
-      files_.fault(name_, records_.line(), "its quotes do not match");
-    } else if (records_.fields().size() != columns_.size()) {
-      files_.fault(name_, records_.line(),
-                   "it has " + std::to_string(records_.fields().size()) +
-                       " fields, but there are " + std::to_string(columns_.size()) + " columns");
-    } else {
-      use(records_.line(), records_.fields());
-    }
-  }
 }
 
 }  // namespace stages

@@ -14,6 +14,7 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
+#include "stages/data/label_columns.h"
 
 namespace stages {
 namespace {
@@ -198,12 +199,15 @@ void keep_only(ImageList& list, const Division& division) {
   std::unordered_map<std::string_view, std::int64_t> labels;
   for (const std::string& name : classes)
     labels.emplace(name, static_cast<std::int64_t>(labels.size()));
+  const std::vector<bool> known_sets = relabel(list, classes);
   std::unordered_set<std::int64_t> facts_of_gone;
   for (auto& part : list.parts) {
     std::vector<ImageFile> kept;
     for (ImageFile& file : part) {
       const auto label = labels.find(list.classes[static_cast<std::size_t>(file.label)]);
-      if (label == labels.end() || !known.contains(file.name)) {
+      const bool has_known_labels =
+          !list.has_label_sets || known_sets[static_cast<std::size_t>(file.label_set)];
+      if (label == labels.end() || !has_known_labels || !known.contains(file.name)) {
         facts_of_gone.insert(file.facts);
         continue;
       }

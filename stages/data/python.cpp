@@ -19,6 +19,7 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
 #include "stages/artifact/division.h"
+#include "stages/artifact/label_sets.h"
 #include "stages/data/image_list.h"
 #include "stages/data/image_split.h"
 #include "stages/data/image_stage.h"
@@ -168,11 +169,15 @@ class PythonDataStage final : public runner::Stage {
     for (const auto& [part, made] : parts) {
       const DatasetDescription& description = pool.known(made.set).description;
       const auto label = std::ranges::find(description.tensors, "label", &TensorSpec::name);
-      if (description.classes.empty() || label != description.tensors.end()) continue;
+      if (description.classes.empty() || label != description.tensors.end() ||
+          has_label_sets(description))
+        continue;
       throw error(ErrorCode::kOptionConflict,
                   "the data set has classes, but its samples have no "
                   "'label'")
-          .with_help("return the class number of each sample as 'label'");
+          .with_help(
+              "return the class number of each sample as 'label', or for any number of classes, "
+              "'labels' with 1 or 0 for each class");
     }
   }
 

@@ -5,7 +5,7 @@
 
 #include "runner/shared/text/printable.h"
 #include "stages/data/annotation_files.h"
-#include "stages/data/image_table.h"
+#include "stages/data/csv_table.h"
 #include "stages/text/class_text.h"
 
 namespace stages {

@@ -10,6 +10,7 @@
 #include "runner/shared/stage/plan_context.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/episode_set.h"
+#include "stages/artifact/label_sets.h"
 #include "stages/artifact/loader.h"
 #include "stages/evaluate/classification_curves.h"
 #include "stages/numerics/prepared_network.h"
@@ -89,15 +90,20 @@ void add_metrics(PlannedForward& planned, std::int64_t samples) {
 
 /// Adds the memory for the targets of all samples, in addition to the outputs. At the end, the
 /// batches' targets are concatenated, and the outputs are converted to float32.
-void add_targets(PlannedForward& planned, const std::string& target,
+void add_targets(PlannedForward& planned, const Predictor::Options& options,
                  const DatasetDescription& data) {
-  const auto spec = std::ranges::find(data.tensors, target, &TensorSpec::name);
+  const auto spec = std::ranges::find(data.tensors, options.target, &TensorSpec::name);
   std::int64_t bytes = static_cast<std::int64_t>(at::elementSize(spec->dtype));
   for (const std::int64_t size : spec->shape) bytes *= size;
   const std::int64_t outputs = planned.output.size(1) * static_cast<std::int64_t>(sizeof(float));
+  const bool is_counted = options.metric_bytes != nullptr;
+  const std::int64_t metrics =
+      is_counted ? options.metric_bytes(data.size, planned.output.size(1)) : 0;
   add_term(planned.plan,
-           {"metrics", (2 * bytes + outputs) * data.size,
-            "targets and outputs of all samples; memory used by Python is not counted"});
+           {"metrics", (2 * bytes + outputs) * data.size + metrics,
+            is_counted ? "targets, outputs and curves of all samples"
+                       : "targets and outputs of all samples; memory used by Python is not "
+                         "counted"});
 }
 
 /// Returns the shape of one sample. For an episode, the shape of one image, since its model checks
@@ -160,6 +166,7 @@ void Predictor::check_inputs(runner::RunContext& context) const {
   };
   const DatasetDescription test = test_->describe();
   for (const TensorSpec& trained : checkpoint_->inputs) {
+    if (trained.name == kLabelSet) continue;  // labels are compared by name
     const auto tested = std::ranges::find(test.tensors, trained.name, &TensorSpec::name);
     if (tested == test.tensors.end() || sample_shape(*tested, test) == sample_shape(trained, test))
       continue;
@@ -198,7 +205,7 @@ PlannedForward Predictor::planned(runner::PlanContext& context) const {
        .besides =
            [&](PlannedForward& planned) {
              if (options_.target.empty()) add_metrics(planned, data.size);
-             else add_targets(planned, options_.target, data);
+             else add_targets(planned, options_, data);
            },
        .build = has_python() ? [&] { return model.build(trained_on, /*seed=*/0); }
                              : std::function<std::shared_ptr<torch::nn::Module>()>(),

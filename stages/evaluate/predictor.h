@@ -79,6 +79,9 @@ class Predictor {
     /// The name of the tensor to keep unchanged for each sample instead of class labels. Empty: the
     /// labels.
     std::string target = {};
+    /// Returns the bytes that metrics of so many samples and outputs need, in addition to the
+    /// outputs and targets; only with `target`. Null: 0.
+    std::function<std::int64_t(std::int64_t samples, std::int64_t outputs)> metric_bytes = {};
     /// Lines already reported by the predictors that share this set; they are not reported again.
     /// Null: this predictor reports all its lines.
     std::shared_ptr<std::set<std::string>> told = {};

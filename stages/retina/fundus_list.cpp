@@ -16,8 +16,8 @@
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
 #include "stages/data/annotation_files.h"
+#include "stages/data/csv_table.h"
 #include "stages/data/image_files.h"
-#include "stages/data/image_table.h"
 
 namespace stages {
 namespace {

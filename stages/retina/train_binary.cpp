@@ -125,6 +125,7 @@ BinaryOptions read_binary_options(runner::ConfigReader& reader) {
 }
 
 TrainingData draw_pair(const TrainingData& data, const BinaryOptions& options) {
+  check_one_class_each(*data.train);
   check_same_classes(*data.train, data.validation.get());
   const std::vector<std::string> classes = data.train->describe().classes;
   const std::array<std::int64_t, 2> pair = {chosen_class(options.classes[0], classes),

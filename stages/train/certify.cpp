@@ -10,6 +10,7 @@
 #include <torch/utils.h>
 
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/label_sets.h"
 #include "stages/ranks/gradient_sum.h"
 #include "stages/ranks/rank_group.h"
 #include "stages/train/gradient.h"
@@ -200,8 +201,10 @@ Batch random_batch(const DatasetDescription& data, std::int64_t samples, at::Gen
   for (const TensorSpec& one : data.tensors) {
     std::vector<std::int64_t> shape = {samples};
     shape.insert(shape.end(), one.shape.begin(), one.shape.end());
-    const std::int64_t numbers =
-        one.name == "caption" ? static_cast<std::int64_t>(data.captions.size()) : classes;
+    const std::int64_t numbers = one.name == kLabelSet ? 2
+                                 : one.name == "caption"
+                                     ? static_cast<std::int64_t>(data.captions.size())
+                                     : classes;
     tensors.set(one.name,
                 at::isFloatingType(one.dtype)
                     ? torch::randn(shape, generator, torch::kDouble)

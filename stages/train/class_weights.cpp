@@ -11,6 +11,7 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/suggest.h"
+#include "stages/artifact/label_sets.h"
 #include "stages/text/class_text.h"
 
 namespace stages {
@@ -92,21 +93,21 @@ bool weighs_nothing(const Dataset& data, const std::vector<double>& weights) {
 
 }  // namespace
 
-ClassWeights read_class_weights(runner::ConfigReader& reader) {
-  const runner::Value* const value = reader.raw("class_weights");
+ClassWeights read_class_weights(runner::ConfigReader& reader, std::string_view key) {
+  const runner::Value* const value = reader.raw(key);
   if (!value) return {};
   if (value->text()) {
-    return runner::choice<ClassWeights>(reader, "class_weights",
+    return runner::choice<ClassWeights>(reader, key,
                                         {{"none", {}}, {"balanced", BalancedWeights{}}});
   }
   if (value->list()) {
     std::vector<double> weights;
-    reader.read("class_weights", weights);
+    reader.read(key, weights);
     return weights;
   }
   if (!value->map()) return {};
   std::map<std::string, double> named;
-  runner::ConfigReader& section = reader.section("class_weights");
+  runner::ConfigReader& section = reader.section(key);
   for (const runner::Entry& entry : *value->map()) section.read(entry.key, named[entry.key]);
   return named;
 }
@@ -144,6 +145,14 @@ void check_weighted_validation(const at::Tensor& weights, const Dataset* validat
 
 using runner::ErrorCode;
 using runner::StageError;
+
+void check_one_class_each(const Dataset& train) {
+  if (!has_label_sets(train.describe())) return;
+  throw StageError(ErrorCode::kOptionConflict,
+                   "this training needs one class for each sample, but the training data gives "
+                   "them any number of labels")
+      .with_help("train with train.multi_label");
+}
 
 void check_same_classes(const Dataset& train, const Dataset* validation) {
   const std::vector<std::string> classes = train.describe().classes;

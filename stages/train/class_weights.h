@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -25,8 +26,9 @@ struct BalancedWeights {};
 using ClassWeights = std::variant<std::monostate, BalancedWeights, std::vector<double>,
                                   std::map<std::string, double>>;
 
-/// Reads the option `class_weights`.
-ClassWeights read_class_weights(runner::ConfigReader& reader);
+/// Reads the option `key`, of the form of `class_weights`.
+ClassWeights read_class_weights(runner::ConfigReader& reader,
+                                std::string_view key = "class_weights");
 
 /// Returns a float32 weight for each class of `train`; undefined if all weights are 1. Throws
 /// runner::StageError if the weights do not match the classes, the class frequencies are unknown,
@@ -36,6 +38,9 @@ at::Tensor class_weights_of(const ClassWeights& weights, const Dataset& train);
 /// Throws runner::StageError if every sample of the validation data has weight 0: no loss could
 /// then show which epoch was best. `validation` may be null.
 void check_weighted_validation(const at::Tensor& weights, const Dataset* validation);
+
+/// Throws runner::StageError if samples can have any number of classes instead of one.
+void check_one_class_each(const Dataset& train);
 
 /// Throws runner::StageError if the training set has no classes, or if the validation set has other
 /// classes or another order. `validation` is null if there is no validation set.

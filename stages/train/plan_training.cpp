@@ -192,6 +192,14 @@ class TracedTraining {
   const ScopedModuleNames names_;
 };
 
+/// Adds what the scores of a whole validation need: the rows of all batches, and these together.
+void add_kept_in_validation(runner::MemoryPlan& plan, const TrainingToPlan& training) {
+  const std::int64_t bytes = training.step.bytes_kept_in_validation();
+  if (bytes == 0 || !training.validation) return;
+  add_term(plan, {"validation", 2 * bytes * training.validation->size,
+                  "outputs and labels of all validation samples"});
+}
+
 /// Returns the trace of training under `policy`; reuses the trace of another training run if that
 /// is traced alike.
 TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
@@ -252,6 +260,7 @@ PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget,
             TracedPolicy result = traced(training, policy, backend, micro_batches, context);
             add_read_ahead(result.plan, backend.device, training.data, training.loader,
                            units_of(training));
+            add_kept_in_validation(result.plan, training);
             add_held_memory(result.plan, context, {training.kept_data, training.kept_validation});
             return result;
           },

@@ -135,6 +135,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
   reader.read("monitor", options.monitor);
   const auto make_step = [options](const Model& model, const TrainingData& data,
                                    const MemoryPolicy&) {
+    check_one_class_each(*data.train);
     check_same_classes(*data.train, data.validation.get());
     if (options.mixing.cutmix_alpha > 0) check_pixels(*data.train);
     const auto classes = static_cast<std::int64_t>(data.train->describe().classes.size());

@@ -134,9 +134,19 @@ class TrainingStep {
                                         const Batch& /*part*/) const {
     return {};
   }
+  /// Returns the number of bytes that kept_in_validation() keeps of each unit. Plans count them.
+  virtual std::int64_t bytes_kept_in_validation() const { return 0; }
   /// Returns scores that are not sums over units, such as the area under a curve, computed on the
   /// CPU from all kept rows.
   virtual std::vector<std::pair<std::string, double>> scores_of_all(
+      const at::Tensor& /*kept*/) const {
+    return {};
+  }
+
+  /// Returns numbers to save with the weights that were validated, without recording them as
+  /// metrics, such as thresholds for predictions; computed as scores_of_all() are. They must not
+  /// have the names of scores.
+  virtual std::vector<std::pair<std::string, double>> saved_of_all(
       const at::Tensor& /*kept*/) const {
     return {};
   }

@@ -231,6 +231,7 @@ std::string validation_text(const Means& validation) {
   };
   add("loss", validation.loss);
   for (const auto& [name, value] : validation.scores) add(name, value);
+  for (const auto& [name, value] : validation.saved) add(name, value);
   return scores.dump();
 }
 

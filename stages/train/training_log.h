@@ -29,6 +29,7 @@ struct Means {
   double loss = 0;
   Named terms;  ///< the terms add up to the loss
   Named scores;
+  Named saved = {};  ///< of a validation: saved with the weights, but not logged
 
   /// Adds more samples, measured by the same step.
   void add(const Means& more);

@@ -159,6 +159,7 @@ Means validate(const TrainingStep& step, const PreparedNetwork& network,
   if (group) rows_kept = gathered_rows(std::move(rows_kept), *group);
   if (rows_kept.defined()) {
     for (auto& score : step.scores_of_all(rows_kept)) means.scores.push_back(std::move(score));
+    means.saved = step.saved_of_all(rows_kept);
   }
   return means;
 }

@@ -81,7 +81,9 @@ Json json_of(const runner::Diagnostic& problem) {
 }
 
 Json json_of(const SurveyedImage& picture) {
-  return {{"file", picture.file}, {"part", name(picture.part)}, {"class", picture.label}};
+  Json json = {{"file", picture.file}, {"part", name(picture.part)}, {"class", picture.label}};
+  if (picture.label_set > 0) json["label_set"] = picture.label_set;
+  return json;
 }
 
 /// Returns {"count", "shown"}: the length of the list and its first items.
@@ -106,8 +108,9 @@ Json json_of(std::vector<ImageSurvey::Group> groups) {
   });
   json["across_parts"] = std::ranges::count_if(groups, is_across);
   json["several_classes"] = std::ranges::count_if(groups, [](const ImageSurvey::Group& group) {
-    return std::ranges::any_of(group,
-                               [&](const auto& one) { return one.label != group.front().label; });
+    return std::ranges::any_of(group, [&](const auto& one) {
+      return one.label != group.front().label || one.label_set != group.front().label_set;
+    });
   });
   return json;
 }
@@ -118,10 +121,9 @@ Json json_of(const ImageSurvey& survey, const runner::Node& node) {
   for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
     const auto& counts = survey.counts[static_cast<std::size_t>(part)];
     if (counts.empty()) continue;
-    std::int64_t sum = 0;
-    for (const std::int64_t count : counts) sum += count;
-    images += sum;
-    parts.push_back({{"part", name(part)}, {"images", sum}, {"by_class", counts}});
+    const std::int64_t own = survey.images[static_cast<std::size_t>(part)];
+    images += own;
+    parts.push_back({{"part", name(part)}, {"images", own}, {"by_class", counts}});
   }
   return {{"node", node.id},
           {"pointer", node.pointer},

@@ -7,6 +7,7 @@
 #include "runner/shared/error/stage_error.h"
 #include "stages/data/preprocessor_config.h"
 #include "stages/weights/safetensors.h"
+#include "stages/worker/export_readme.h"
 #include "stages/worker/network_of_run.h"
 
 namespace stages {
@@ -73,6 +74,7 @@ void export_hosted(const fs::path& folder, const Checkpoint& checkpoint, HostedN
     write_readable(folder / "preprocessor_config.json",
                    preprocessor_config(transform_of(checkpoint)));
   write_readable(folder / "classes.json", checkpoint.classes);
+  write_thresholds(folder, checkpoint);
   runner::write_atomically(folder / "README.md", readme_of_hosted(checkpoint, network));
 }
 

@@ -8,6 +8,8 @@
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/label_sets.h"
+#include "stages/artifact/label_thresholds.h"
 #include "stages/data/preprocessor_config.h"
 #include "stages/weights/safetensors.h"
 #include "stages/worker/network_of_run.h"
@@ -105,6 +107,18 @@ Program program_of(const ExportReadme& readme) {
   return is_timm(readme.layout) ? program_of_timm(readme) : program_of_transformers(readme);
 }
 
+/// Returns the end of a program: prints the class with the highest of the `probabilities`, or the
+/// labels by the `logits`.
+std::string answer_in_python(bool has_label_sets) {
+  if (!has_label_sets) {
+    return "print(json.load(open(f\"{folder}/classes.json\"))[int(probabilities[0].argmax())])\n";
+  }
+  return "names = json.load(open(f\"{folder}/classes.json\"))\n"
+         "thresholds = json.load(open(f\"{folder}/thresholds.json\"))\n"
+         "probabilities = logits[0].sigmoid().tolist()\n"
+         "print([n for n, p, t in zip(names, probabilities, thresholds) if p >= t])\n";
+}
+
 std::string what_it_is(const ExportReadme& readme) {
   switch (readme.form) {
     case ExportForm::kMerged:
@@ -120,6 +134,14 @@ std::string what_it_is(const ExportReadme& readme) {
 }
 
 }  // namespace
+
+bool write_thresholds(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
+  const auto labels = static_cast<std::int64_t>(checkpoint.classes.size());
+  if (!has_label_sets(checkpoint.inputs, labels)) return false;
+  const nlohmann::ordered_json json = thresholds_or_usual(checkpoint.validation, labels);
+  runner::write_atomically(folder / "thresholds.json", json.dump(2) + "\n");
+  return true;
+}
 
 std::string moved_base_remark() {
   return "The weights that the adapter was trained on are not published, so they are in `base/`. "
@@ -187,10 +209,8 @@ std::string to_text(const ExportReadme& readme) {
     text += "head = load_file(f\"{folder}/head.safetensors\")\n";
     text += "logits = torch.nn.functional.linear(features, head[\"weight\"], head[\"bias\"])\n";
   }
-  text += "probabilities = logits.softmax(-1)\n";
-  text +=
-      "print(json.load(open(f\"{folder}/classes.json\"))[int(probabilities[0].argmax())])\n```\n";
-  return text;
+  if (!readme.has_label_sets) text += "probabilities = logits.softmax(-1)\n";
+  return text + answer_in_python(readme.has_label_sets) + "```\n";
 }
 
 namespace {
@@ -279,7 +299,7 @@ std::string head_in_python(const std::vector<std::int64_t>& widths, std::int64_t
 }
 
 /// Returns Markdown with a Python program that loads the folder and predicts an image.
-std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
+std::string readme_of(const Checkpoint& checkpoint, bool has_label_sets, const std::string& head,
                       const std::vector<std::string>& remarks) {
   const bool is_pair = checkpoint.pair_of > 0;
   std::string text = "# Trained by Retort\n\n";
@@ -304,12 +324,10 @@ std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
       std::string("  logits = ") +
       (head.empty() ? "model(inputs[\"pixel_values\"])" : "head(model(inputs[\"pixel_values\"]))") +
       "\n";
-  text += is_pair
-              ? "second = logits.sigmoid()\nprobabilities = torch.cat([1 - second, second], -1)\n"
-              : "probabilities = logits.softmax(-1)\n";
-  return text +
-         "print(json.load(open(f\"{folder}/"
-         "classes.json\"))[int(probabilities[0].argmax())])\n```\n";
+  if (is_pair)
+    text += "second = logits.sigmoid()\nprobabilities = torch.cat([1 - second, second], -1)\n";
+  else if (!has_label_sets) text += "probabilities = logits.softmax(-1)\n";
+  return text + answer_in_python(has_label_sets) + "```\n";
 }
 
 /// Returns remarks on steps of the transform that the program does not perform.
@@ -366,7 +384,8 @@ void export_convolutional(const fs::path& folder, const Checkpoint& checkpoint,
   write_text(folder / "preprocessor_config.json", preprocessor_config(transform));
   write_text(folder / "classes.json", checkpoint.classes);
   runner::write_atomically(folder / "README.md",
-                           readme_of(checkpoint, program, remarks_on(checkpoint, transform)));
+                           readme_of(checkpoint, write_thresholds(folder, checkpoint), program,
+                                     remarks_on(checkpoint, transform)));
 }
 
 }  // namespace stages

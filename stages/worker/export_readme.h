@@ -27,6 +27,7 @@ struct ExportReadme {
   Feature feature = Feature::kPooled;
   bool gives_logits = false;  ///< true if the head is in the model; false if in head.safetensors
   std::size_t classes = 0;
+  bool has_label_sets = false;       ///< an image has any number of the classes
   std::string base;                  ///< for an adapter: the model on which it was trained
   std::vector<std::string> remarks;  ///< one sentence each
 };
@@ -38,6 +39,10 @@ struct ClipReadme {
   bool has_head = false;  ///< true if head.safetensors exists; false to predict from texts
   std::vector<std::string> remarks = {};  ///< one sentence each
 };
+
+/// Writes thresholds.json into `folder` if an image has any number of the checkpoint's classes: the
+/// probability from which each is predicted. Returns whether it does.
+bool write_thresholds(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
 /// Returns a sentence on where an adapter's base weights are and what to do if the folder is moved.
 std::string moved_base_remark();

@@ -12,9 +12,13 @@
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
 #include "stages/artifact/episode_set.h"
+#include "stages/artifact/label_ranking.h"
+#include "stages/artifact/label_sets.h"
+#include "stages/artifact/label_thresholds.h"
 #include "stages/artifact/loader.h"
 #include "stages/data/images_to_predict.h"
 #include "stages/evaluate/class_scores.h"
+#include "stages/evaluate/multi_label_metrics.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/text_classes.h"
 #include "stages/numerics/prepared_network.h"
@@ -40,6 +44,9 @@ struct AskedClasses {
   std::optional<SupportExamples> examples = {};  ///< for a few-shot model
   std::shared_ptr<TextLabels> texts = {};        ///< for a CLIP; null if its class head predicts
   std::vector<std::string> names = {};           ///< empty for the classes seen in training
+  /// The probability from which each label is predicted, if an image can have any number of them;
+  /// else empty.
+  std::vector<double> thresholds = {};
   bool are_numbers = false;  ///< the outputs are not class scores and are returned unchanged
 };
 
@@ -148,12 +155,28 @@ class Prediction {
         outputs.push_back(logits[row][i].item<double>());
       return context_.item({{"file", file}, {"outputs", std::move(outputs)}});
     }
+    if (!asked_.thresholds.empty()) return give_labels(file, logits, row);
     const ClassScores scores = class_scores(logits, row);
     Json classes = Json::array();
     for (const std::int64_t label : scores.best(top_)) {
       classes.push_back({{"class", name_of(label)}, {"probability", scores.probability(label)}});
     }
     context_.item({{"file", file}, {"classes", std::move(classes)}});
+  }
+
+  /// Emits the labels of an image, and the probabilities of the most likely ones.
+  void give_labels(const std::string& file, const at::Tensor& logits, std::int64_t row) const {
+    const ClassScores scores = class_scores(logits, row);
+    const at::Tensor own = logits[row].to(at::kDouble);
+    Json labels = Json::array(), classes = Json::array();
+    for (std::int64_t label = 0; label < scores.classes(); ++label) {
+      const double threshold = asked_.thresholds[static_cast<std::size_t>(label)];
+      if (is_predicted(own[label].item<double>(), threshold)) labels.push_back(name_of(label));
+    }
+    for (const std::int64_t label : scores.best(top_))
+      classes.push_back({{"class", name_of(label)},
+                         {"probability", label_probability(own[label].item<double>())}});
+    context_.item({{"file", file}, {"labels", std::move(labels)}, {"classes", std::move(classes)}});
   }
 
   /// Reports the unreadable images before image `end`.
@@ -294,6 +317,18 @@ runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::stri
   }
 }
 
+/// Returns the thresholds of a network that gives images any number of labels; empty for others.
+std::vector<double> asked_thresholds(const Checkpoint& checkpoint, const RequestContext& context) {
+  const auto labels = std::ssize(checkpoint.classes);
+  if (!has_label_sets(checkpoint.inputs, labels)) return {};
+  std::vector<double> chosen = thresholds_of(checkpoint.validation, labels);
+  if (!chosen.empty()) return chosen;
+  context.say(
+      "labels are predicted from a probability of 0.5: these weights have no thresholds from "
+      "validation data");
+  return std::vector<double>(static_cast<std::size_t>(labels), kUsualThreshold);
+}
+
 runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint& checkpoint,
                                            const ImageDatasetOptions& transform,
                                            const RequestContext& context) {
@@ -309,6 +344,8 @@ runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint
   if (asked.examples) asked.names = asked.examples->classes();
   asked.are_numbers =
       !asked.examples && !asked.texts && request.contains("numbers") && fields.flag("numbers");
+  if (!asked.are_numbers && !asked.examples && !asked.texts && !request.contains("plan_for"))
+    asked.thresholds = asked_thresholds(checkpoint, context);
   if (asked.are_numbers && request.contains("explain"))
     return runner::Diagnostic{ErrorCode::kUsage,
                               {},

@@ -15,6 +15,7 @@
 
 #include "runner/parent/cli/prepare.h"
 #include "tests/support/car_listing.h"
+#include "tests/support/label_table.h"
 #include "tests/support/program.h"
 #include "tests/support/small_clip.h"
 #include "tests/support/torch_python.h"
@@ -96,6 +97,7 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
       ASSERT_EQ(retinas.exit, 0) << retinas.err;
     }
     make_transformer_for(GetParam(), folder_.path());
+    if (GetParam() == "multi_label") write_label_table(folder_ / "photos");
     if (!GetParam().starts_with("finetune")) return;
     const Ended flowers =
         retort("data make flowers102 --out flowers --classes 3 --per-class 22 --size 32 -q",
@@ -263,6 +265,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
       make_transformer_for(recipe, folder_.path());
       return std::string("data.root=photos ") + kQuarters + small_in_python(recipe);
     }
+    if (recipe == "multi_label") write_label_table(folder_ / "photos");
     return std::string("data.root=photos data.image_size=32 model.patch_size=8 ") + kQuarters;
   }
   bool is_few_shot() const { return GetParam().starts_with("fsct"); }

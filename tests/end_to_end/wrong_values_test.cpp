@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/label_table.h"
 #include "tests/support/program.h"
 #include "tests/support/shared_folder.h"
 
@@ -87,6 +88,15 @@ const char* const kOfEpisodes =
     "head_width: 4}\n"
     "memory: {kind: memory.policy}\n";
 
+const char* const kOfLabels =
+    "data: {kind: data.image_table, root: photos, table: photos/labels.csv, image: image, "
+    "labels: {column: labels}, image_size: 32, split: {train: 0.5, validation: 0.25, test: "
+    "0.25}}\n"
+    "model: {kind: model.clip_vision, patch_size: 16, hidden_size: 16, num_hidden_layers: 1, "
+    "num_attention_heads: 2, "
+    "intermediate_size: 16}\n"
+    "memory: {kind: memory.policy}\n";
+
 Json inputs_of_training() {
   return {{"train", "data.train"},
           {"validation", "data.validation"},
@@ -104,6 +114,11 @@ Surroundings surroundings_of(const std::string& kind) {
     return {"", {{"image", {{"num_hidden_layers", 1}}}, {"text", {{"num_hidden_layers", 1}}}}};
   if (kind == "train.supervised")
     return {kOfTrainings, {{"inputs", inputs_of_training()}, {"batch_size", 4}}};
+  if (kind == "train.multi_label")
+    return {kOfLabels, {{"inputs", inputs_of_training()}, {"batch_size", 4}}};
+  if (kind == "evaluate.multi_label")
+    return {std::string(kOfLabels) + "train: {kind: train.multi_label, batch_size: 4}\n",
+            evaluation};
   if (kind == "train.binary")
     return {kOfTrainings,
             {{"inputs", inputs_of_training()}, {"batch_size", 4}, {"classes", {0, 1}}}};
@@ -195,6 +210,7 @@ class WrongValues : public testing::Test {
                      folder_.path())
                   .exit,
               0);
+    write_label_table(folder_ / "photos");
     std::filesystem::create_directory(folder_ / "folder");
     folder_.write("text.txt", "a text\n");
     folder_.write("damaged.safetensors", "\x08");

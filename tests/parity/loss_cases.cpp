@@ -3,6 +3,7 @@
 #include "stages/contrastive/contrastive_loss.h"
 #include "stages/few_shot/train_episodic.h"
 #include "stages/train/classification_loss.h"
+#include "stages/train/multi_label_loss.h"
 #include "tests/parity/recorded_numbers.h"
 
 namespace {
@@ -116,10 +117,41 @@ void compare_info_nce(const RecordedCase& recorded) {
   }
 }
 
+/// The loss of a variant, as the option `loss` would name it.
+MultiLabelLoss multi_label_loss(const nlohmann::json& variant, double smoothing) {
+  const std::string kind = variant.at("kind");
+  if (kind == "asymmetric")
+    return AsymmetricLoss{variant.at("gamma_negative"), variant.at("gamma_positive"),
+                          variant.at("clip")};
+  if (kind == "focal") {
+    const double alpha = variant.at("alpha");
+    return LabelFocal{alpha < 0 ? std::nullopt : std::optional(alpha), variant.at("gamma")};
+  }
+  return LabelEntropy{variant.contains("smoothed") ? smoothing : 0, {}};
+}
+
+/// One sigmoid per label. timm computes in float32.
+void compare_multi_label(const RecordedCase& recorded) {
+  constexpr double kFloat = 2e-6, kDouble = 1e-12;
+  const at::Tensor target = tensor_of(recorded.json.at("target"));
+  for (const nlohmann::json& variant : recorded.json.at("variants")) {
+    const MultiLabelLoss loss = multi_label_loss(variant, recorded.json.at("case").at("smoothing"));
+    const double tolerance = std::holds_alternative<AsymmetricLoss>(loss) ? kFloat : kDouble;
+    const at::Tensor logits = tensor_of(recorded.json.at("logits")).requires_grad_();
+    const at::Tensor weights =
+        variant.contains("weighted") ? tensor_of(recorded.json.at("pos_weight")) : at::Tensor();
+    const at::Tensor mean = multi_label_loss_sum(logits, target, loss, weights) / target.size(0);
+    mean.backward();
+    expect_close(mean.item<double>(), variant.at("loss"), variant.dump(), tolerance);
+    expect_close(logits.grad(), tensor_of(variant.at("grad_logits")), variant.dump(), tolerance);
+  }
+}
+
 }  // namespace
 
 std::vector<CaseKind> loss_cases() {
-  return {number_kind("Losses", "multiclass", compare_multiclass),
+  return {number_kind("MultiLabelLosses", "multi_label_loss", compare_multi_label),
+          number_kind("Losses", "multiclass", compare_multiclass),
           number_kind("PairLosses", "binary", compare_binary),
           number_kind("Covariances", "vic", compare_variance_and_covariance),
           number_kind("InfoNce", "info_nce", compare_info_nce)};

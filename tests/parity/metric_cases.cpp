@@ -1,8 +1,10 @@
 // Metrics of classifiers as scikit-learn computes them, on scores with ties and absent classes.
 
+#include "stages/artifact/label_thresholds.h"
 #include "stages/evaluate/class_scores.h"
 #include "stages/evaluate/classification_curves.h"
 #include "stages/evaluate/classification_metrics.h"
+#include "stages/evaluate/multi_label_metrics.h"
 #include "stages/retina/grade_metrics.h"
 #include "tests/parity/recorded_numbers.h"
 
@@ -142,9 +144,41 @@ void compare_binary_scores(const RecordedCase& recorded) {
   GTEST_SKIP() << "no code here computes average_precision, matthews and at_0.5";
 }
 
+void expect_share(const std::optional<double>& actual, const nlohmann::json& expected,
+                  const std::string& what) {
+  ASSERT_EQ(actual.has_value(), !expected.is_null()) << what;
+  if (actual) expect_close(*actual, expected, what);
+}
+
+void compare_multi_label_scores(const RecordedCase& recorded) {
+  const at::Tensor logits = tensor_of(recorded.json.at("logits")).to(at::kFloat),
+                   labels = tensor_of(recorded.json.at("truth"));
+  const std::vector<double> thresholds =
+      chosen_thresholds(torch::cat({logits, labels.to(at::kFloat)}, 1));
+  const MultiLabelMetrics metrics =
+      multi_label_metrics(logits, labels.to(at::kByte).contiguous(), thresholds);
+  for (std::size_t label = 0; label < metrics.of_label.size(); ++label) {
+    const LabelQuality& one = metrics.of_label[label];
+    const std::string name = " of label " + std::to_string(label);
+    expect_share(one.average_precision, recorded.json.at("average_precision").at(label),
+                 "average precision" + name);
+    expect_share(one.area, recorded.json.at("auc").at(label), "area" + name);
+    const nlohmann::json& threshold = recorded.json.at("threshold").at(label);
+    expect_close(one.threshold, threshold.is_null() ? 0.5 : threshold.get<double>(),
+                 "threshold" + name);
+    expect_close(one.found.f1, recorded.json.at("f1").at(label), "f1" + name);
+  }
+  expect_share(metrics.mean_average_precision, recorded.json.at("mean_average_precision"), "mean");
+  expect_quality(metrics.micro, recorded.json.at("average").at("micro"), "micro");
+  expect_quality(metrics.macro, recorded.json.at("average").at("macro"), "macro");
+  expect_close(metrics.hamming_loss, recorded.json.at("hamming_loss"), "hamming loss");
+  expect_close(metrics.subset_accuracy, recorded.json.at("subset_accuracy"), "subset accuracy");
+}
+
 }  // namespace
 
 std::vector<CaseKind> metric_cases() {
-  return {number_kind("Classifications", "classification", compare_classification),
+  return {number_kind("MultiLabelScores", "multi_label_scores", compare_multi_label_scores),
+          number_kind("Classifications", "classification", compare_classification),
           number_kind("BinaryScores", "binary_scores", compare_binary_scores)};
 }

@@ -120,7 +120,7 @@ bool may_give_numbers(const Graph& graph, const std::string& training) {
                                return node.id == training && node.kind == "train.python";
                              }) &&
          std::ranges::none_of(graph.nodes, [&](const Node& node) {
-           return node.kind == "evaluate.classification" &&
+           return (node.kind == "evaluate.classification" || node.kind == "evaluate.multi_label") &&
                   std::ranges::any_of(node.inputs, [&](const Edge& edge) {
                     return graph.nodes[edge.from].id == training;
                   });

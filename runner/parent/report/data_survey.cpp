@@ -50,7 +50,8 @@ Json of_several_classes(const Json& groups) {
   Json found = {{"shown", Json::array()}};
   for (const Json& group : groups["shown"])
     for (const Json& picture : group)
-      if (picture["class"] != group[0]["class"]) {
+      if (picture["class"] != group[0]["class"] ||
+          picture.value("label_set", 0) != group[0].value("label_set", 0)) {
         found["shown"].push_back(group);
         break;
       }

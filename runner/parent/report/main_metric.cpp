@@ -10,8 +10,9 @@ namespace {
 constexpr std::string_view kTestAccuracy = "evaluate/top1";
 constexpr std::array<std::string_view, 3> kNamesOfTestAccuracy = {"accuracy", "top1",
                                                                   "test_accuracy"};
-constexpr std::array<std::string_view, 4> kKnownWords = {kTestAccuracy, "evaluate/episode_accuracy",
-                                                         "validation/accuracy", "validation/loss"};
+constexpr std::array<std::string_view, 6> kKnownWords = {
+    kTestAccuracy,         "evaluate/episode_accuracy",         "evaluate/mean_average_precision",
+    "validation/accuracy", "validation/mean_average_precision", "validation/loss"};
 constexpr std::array<std::string_view, 3> kKnownFamilies = {"evaluate/", "validation/", "train/"};
 
 std::string_view without_node(std::string_view metric) {
@@ -54,7 +55,8 @@ std::vector<std::string> metrics_meant(const std::string& wanted,
 }
 
 std::string choosing_metric(std::span<const std::string> names) {
-  for (const std::string_view one : {"validation/accuracy", "validation/loss"})
+  for (const std::string_view one :
+       {"validation/accuracy", "validation/mean_average_precision", "validation/loss"})
     if (std::ranges::find(names, one) != names.end()) return std::string(one);
   const auto first = std::ranges::find_if(
       names, [](const std::string& name) { return name.starts_with("validation/"); });

@@ -83,9 +83,14 @@ std::int64_t planned_epochs(const fs::path& run, const std::string& node) {
 }
 
 void choose_metric(const Tail& tail, RunProgress& progress) {
-  constexpr std::array<std::string_view, 6> kWanted = {
-      "evaluate/top1",   "evaluate/episode_accuracy", "validation/accuracy",
-      "validation/loss", "train/epoch_loss",          "train/loss"};
+  constexpr std::array<std::string_view, 8> kWanted = {"evaluate/top1",
+                                                       "evaluate/episode_accuracy",
+                                                       "evaluate/mean_average_precision",
+                                                       "validation/accuracy",
+                                                       "validation/mean_average_precision",
+                                                       "validation/loss",
+                                                       "train/epoch_loss",
+                                                       "train/loss"};
   for (const std::string_view wanted : kWanted) {
     const auto found = tail.values.find(std::string(wanted));
     if (found == tail.values.end()) continue;

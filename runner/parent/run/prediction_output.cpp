@@ -8,6 +8,7 @@
 
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/text/csv.h"
+#include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/value/json_fields.h"
 
@@ -79,9 +80,14 @@ void PredictionOutput::write_csv(const Json& item) {
     }
     return append(header, line);
   }
+  if (item.contains("labels")) {
+    header.emplace_back("labels");
+    line.push_back(join(fields.texts("labels"), "|"));
+  }
+  std::int64_t place = 0;
   for (const Json& one : fields.list("classes")) {
     const Fields likely(one, "a class of a prediction");
-    const std::string rank = std::to_string(header.size() / 2 + 1);
+    const std::string rank = std::to_string(++place);
     header.insert(header.end(), {"class_" + rank, "probability_" + rank});
     line.insert(line.end(), {likely.text("class"), csv_number(likely.number("probability"))});
   }

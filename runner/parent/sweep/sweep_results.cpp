@@ -250,12 +250,11 @@ std::string four_digits(double value) {
 std::vector<std::string> shown_metrics(const SweepResults& results) {
   std::vector<std::string> shown;
   if (results.objective) shown.push_back(results.objective->metric);
-  constexpr std::array<std::string_view, 9> kWanted = {
-      "evaluate/top1",           "evaluate/episode_accuracy",
-      "evaluate/mean_per_class", "evaluate/quadratic_kappa",
-      "evaluate/macro_f1",       "evaluate/log_loss",
-      "validation/accuracy",     "validation/loss",
-      "train/epoch_loss"};
+  constexpr std::array<std::string_view, 11> kWanted = {
+      "evaluate/top1",           "evaluate/episode_accuracy", "evaluate/mean_average_precision",
+      "evaluate/mean_per_class", "evaluate/quadratic_kappa",  "evaluate/macro_f1",
+      "evaluate/log_loss",       "validation/accuracy",       "validation/mean_average_precision",
+      "validation/loss",         "train/epoch_loss"};
   for (const std::string_view wanted : kWanted)
     for (const std::string& metric : results.metrics)
       if (shown.size() < kShownMetrics && metric.ends_with(wanted) &&

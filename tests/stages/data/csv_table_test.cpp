@@ -1,4 +1,4 @@
-#include "stages/data/image_table.h"
+#include "stages/data/csv_table.h"
 
 #include <gmock/gmock.h>
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
+#include "stages/artifact/label_sets.h"
 #include "stages/stages.h"
 #include "tests/support/image_stage_fixture.h"
 #include "tests/support/refused.h"
@@ -77,6 +78,54 @@ TEST_F(ImageTableStage, ClassHasTheCaptionsOfAllItsPictures) {
       ElementsAre(ElementsAre("a photo of a Kia Camry car", "a photo of a Kia Rio car"),
                   ElementsAre("a photo of a Toyota Camry car", "a photo of a Toyota Rio car")));
   EXPECT_TRUE(part(run(listing({{"caption", nullptr}})), "test")->captions_of_classes().empty());
+}
+
+TEST_F(ImageTableStage, ImagesCanHaveAnyNumberOfLabels) {
+  std::string text = "image_path,index,tags\n";
+  for (int i = 0; i < 30; ++i)
+    text += "car_images/car_0000" + std::to_string(10 + i) + ".jpg," + std::to_string(i) +
+            (i % 3 == 0   ? ",red\n"
+             : i % 3 == 1 ? ",red; old\n"
+                          : ",\n");
+  write(text);
+  const Json labels = {
+      {"column", "tags"}, {"separator", ";"}, {"columns", nullptr}, {"empty", "none"}};
+  const Json options = listing({{"label", nullptr},
+                                {"labels", labels},
+                                {"caption", nullptr},
+                                {"minimum_per_class", 1},
+                                {"split", {{"train", 0.6}, {"validation", 0.2}, {"test", 0.2}}}});
+  const auto outputs = run(options);
+  EXPECT_EQ(context_.said.front(),
+            "2 labels; 18 images for training, 6 for validation, 6 for test");
+  const auto train = part(outputs, "train");
+  EXPECT_TRUE(has_label_sets(train->describe()));
+  EXPECT_THAT(train->describe().classes, ElementsAre("old", "red"));
+  EXPECT_THAT(train->labels(), testing::IsEmpty());
+  EXPECT_THAT(label_counts(*train), ElementsAre(6, 12)) << "by the rarest label of each image";
+  std::vector<std::int64_t> counts(2);
+  for (std::int64_t i = 0; i < train->describe().size; ++i) {
+    const NamedTensors sample = *train->sample(0, i);
+    EXPECT_FALSE(sample.contains("label"));
+    for (std::int64_t label = 0; label < 2; ++label)
+      counts[static_cast<std::size_t>(label)] += sample.at("labels")[label].item<std::int64_t>();
+  }
+  EXPECT_EQ(counts, label_counts(*train));
+}
+
+TEST_F(ImageTableStage, AnUnknownLabelIsRefusedWithItsLine) {
+  write("image_path,tags\ncar_images/car_000010.jpg,red\ncar_images/car_000011.jpg,\n");
+  const auto with = [&](const Json& labels) {
+    return errors(listing(
+        {{"label", nullptr}, {"labels", labels}, {"caption", nullptr}, {"minimum_per_class", 1}}));
+  };
+  const Json labels = {
+      {"column", "tags"}, {"separator", "|"}, {"columns", nullptr}, {"empty", "error"}};
+  EXPECT_REFUSED(with(labels), kBadAnnotations, "/data/table", "line 3", "labels.empty: none");
+  Json columns = labels;
+  columns["column"] = nullptr;
+  columns["columns"] = {"tags", "age"};
+  EXPECT_REFUSED(with(columns), kNotAllowedValue, "/data/labels/columns", "'age'");
 }
 
 TEST_F(ImageTableStage, SplitFollowsFromItsSeed) {

@@ -45,6 +45,16 @@ TEST(PredictionOutput, CsvHasOneHeader) {
   EXPECT_EQ(csv.images, 2);
 }
 
+TEST(PredictionOutput, LabelsStandBeforeTheMostLikelyOnes) {
+  const char* const two =
+      R"({"file":"a.jpg","labels":["cat","dog"],"classes":[{"class":"dog","probability":0.5}]})";
+  const char* const none =
+      R"({"file":"b.jpg","labels":[],"classes":[{"class":"cat","probability":0.125}]})";
+  EXPECT_EQ(written(PredictionFormat::kCsv, {two, none}).out,
+            "file,labels,class_1,probability_1\na.jpg,cat|dog,dog,0.5\nb.jpg,,cat,0.125\n");
+  EXPECT_EQ(written(PredictionFormat::kJsonLines, {two}).out, std::string(two) + "\n");
+}
+
 TEST(PredictionOutput, NumbersAreNoClasses) {
   const char* const one = R"({"file":"a.jpg","outputs":[-1.5]})";
   const char* const two = R"({"file":"a.jpg","outputs":[-1.5,2]})";

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace stages {
+
+/// A sample's score for one label, and whether the sample has that label.
+struct ScoredLabel {
+  double score = 0;  ///< higher: more likely to have the label
+  bool is_positive = false;
+};
+
+/// Returns the average precision, the sum over thresholds of the precision times the increase in
+/// recall, as scikit-learn's average_precision_score computes it: samples with equal scores are
+/// accepted together. nullopt if no sample has the label. Sorts `samples`.
+std::optional<double> average_precision(std::span<ScoredLabel> samples);
+
+/// Returns the score of a sample for which accepting all samples with at least that score has the
+/// highest F1, compared without rounding; the lowest if there are several. nullopt if no sample has
+/// the label. Sorts `samples`.
+std::optional<double> best_threshold(std::span<ScoredLabel> samples);
+
+/// Returns the logistic function of a label's logit: its probability.
+double label_probability(double logit);
+
+}  // namespace stages

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "stages/artifact/dataset.h"
+
+namespace stages {
+
+/// The tensor of samples that can have any number of the classes, which are then called labels:
+/// (classes), 1 for each label that the sample has and 0 for the others. Such samples have no
+/// "label".
+inline constexpr std::string_view kLabelSet = "labels";
+
+/// True if samples described by these tensors, of a dataset with `classes` classes, can have any
+/// number of the classes.
+bool has_label_sets(const std::vector<TensorSpec>& tensors, std::int64_t classes);
+bool has_label_sets(const DatasetDescription& data);
+
+/// A dataset that knows the labels of its samples without reading them. It is also a Dataset.
+class CountedLabels {
+ public:
+  virtual ~CountedLabels() = default;
+  /// Returns the number of samples with each label; empty if unknown.
+  virtual std::vector<std::int64_t> label_counts() const = 0;
+};
+
+/// Returns the number of samples with each label; empty if they are not known without reading
+/// samples.
+std::vector<std::int64_t> label_counts(const Dataset& data);
+
+}  // namespace stages

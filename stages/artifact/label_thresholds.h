@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace stages {
+
+/// The score of a validation that the option `monitor` can name.
+inline constexpr std::string_view kMeanAveragePrecision = "mean_average_precision";
+
+/// The probability from which a label is predicted if no validation has chosen another.
+inline constexpr double kUsualThreshold = 0.5;
+
+/// In these functions, `rows` (n, 2 labels) float32 has the logits of each sample and then its
+/// labels, 1 or 0, on the CPU.
+
+/// Returns the mean over labels of their average precisions, without the labels that no sample has;
+/// nullopt if no sample has any.
+std::optional<double> mean_average_precision(const at::Tensor& rows);
+
+/// Returns for each label the probability with the highest F1 (best_threshold()), or
+/// kUsualThreshold if no sample has the label.
+std::vector<double> chosen_thresholds(const at::Tensor& rows);
+
+/// Returns the thresholds by the names under which a checkpoint stores them, next to the scores of
+/// the validation that chose them.
+std::vector<std::pair<std::string, double>> named_thresholds(const std::vector<double>& thresholds);
+
+/// Returns the thresholds among the validation scores of a checkpoint; empty unless there is one
+/// for each of `labels` labels.
+std::vector<double> thresholds_of(const std::map<std::string, double>& validation,
+                                  std::int64_t labels);
+/// As thresholds_of(), but kUsualThreshold for every label instead of an empty list.
+std::vector<double> thresholds_or_usual(const std::map<std::string, double>& validation,
+                                        std::int64_t labels);
+
+}  // namespace stages

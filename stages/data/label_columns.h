@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stages/data/image_list.h"
+
+namespace runner {
+class ConfigReader;
+}
+
+namespace stages {
+
+/// The columns of a table with the labels of its images, of which each has any number.
+struct LabelColumns {
+  std::string column;                ///< the column with all labels; empty: one column per label
+  std::string separator;             ///< between two labels in `column`
+  std::vector<std::string> columns;  ///< with 1 or 0, named like the labels, in label order
+  bool may_be_empty = false;  ///< an empty field of `column` means that the image has no label
+
+  /// The columns that are read.
+  std::vector<std::string> titles() const { return column.empty() ? columns : std::vector{column}; }
+};
+
+/// Returns a field of a table as messages show it.
+std::string in_quotes(std::string_view text);
+/// Returns `field` without surrounding spaces.
+std::string_view without_spaces(std::string_view field);
+
+/// Reads the section `labels` of a table's options.
+LabelColumns read_label_columns(runner::ConfigReader& labels);
+
+/// Collects the labels of the rows of a table, one row after another, and numbers them.
+class LabelRows {
+ public:
+  explicit LabelRows(LabelColumns columns);
+
+  /// Adds a row with these fields of LabelColumns::titles(). Returns what is wrong with them, in
+  /// the form "its label 'red' occurs twice"; empty if nothing is. The row then counts.
+  std::string add(const std::vector<std::string>& fields);
+
+  /// The labels of an image.
+  struct OfImage {
+    std::int64_t set;     ///< index into ImageList::label_sets
+    std::int64_t rarest;  ///< the image's label that the fewest rows have; without labels, the most
+                          ///< frequent label of all
+  };
+  /// Sets the classes and label sets of `list`. Returns the labels of each row; empty if no row has
+  /// a label.
+  std::vector<OfImage> number(ImageList& list) const;
+
+ private:
+  std::string add_listed(const std::string& field, std::vector<std::int64_t>& row);
+  std::string add_marked(const std::vector<std::string>& fields, std::vector<std::int64_t>& row);
+
+  const LabelColumns columns_;
+  std::vector<std::string> names_;               // in the order of their first rows
+  std::map<std::string, std::int64_t> known_;    // indices into names_, by compared_name()
+  std::vector<std::vector<std::int64_t>> rows_;  // indices into names_
+};
+
+/// Changes the label sets of `list` to those of a list with `classes` as classes. Returns, for each
+/// label set, whether all its labels are among them; the other sets become empty.
+std::vector<bool> relabel(ImageList& list, const std::vector<std::string>& classes);
+
+}  // namespace stages

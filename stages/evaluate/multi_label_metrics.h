@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <nlohmann/json_fwd.hpp>
+
+#include "stages/evaluate/classification_metrics.h"
+
+namespace stages {
+
+/// How well a network finds one label.
+struct LabelQuality {
+  std::optional<double> average_precision;  ///< nullopt if no sample has the label
+  std::optional<double> area;  ///< under the ROC curve; nullopt if no sample, or every one, has it
+  double threshold = 0;        ///< the probability from which the label is predicted
+  ClassQuality found;          ///< of the predictions at that threshold
+  std::int64_t support = 0;    ///< number of samples with the label
+  bool is_present = true;      ///< false: the test set does not know the label
+};
+
+/// Quality of predictions of any number of labels, as scikit-learn defines it with
+/// zero_division=0. Labels that the test set does not know are left out of everything.
+struct MultiLabelMetrics {
+  std::vector<LabelQuality> of_label;
+  std::optional<double> mean_average_precision;  ///< mean over the labels that have one
+  std::optional<double> macro_area;              ///< mean over the labels that have one
+  ClassQuality micro;                            ///< over all pairs of sample and label
+  ClassQuality macro;                            ///< mean over labels
+  double hamming_loss = 0;     ///< share of pairs of sample and label that are predicted wrongly
+  double subset_accuracy = 0;  ///< share of samples whose labels are predicted exactly
+  std::int64_t samples = 0;
+};
+
+/// Whether a label is predicted at this logit, in every command alike: its probability is at least
+/// the threshold.
+bool is_predicted(double logit, double threshold);
+
+/// Computes the metrics of `logits` (n, labels) float32, finite, and `labels` (n, labels) uint8 of
+/// 0 and 1, both contiguous on the CPU; n > 0. `thresholds` has a probability for each label.
+/// Labels that are not `present` are left out; if it is empty, all count.
+MultiLabelMetrics multi_label_metrics(const at::Tensor& logits, const at::Tensor& labels,
+                                      const std::vector<double>& thresholds,
+                                      const std::vector<bool>& present = {});
+
+/// Returns the number of bytes that multi_label_metrics() needs at a time.
+std::int64_t multi_label_metric_bytes(std::int64_t samples);
+
+/// Returns the scalar metrics that are defined, always in the order of the schema's x-metrics.
+std::vector<std::pair<std::string, double>> summary(const MultiLabelMetrics& metrics);
+
+/// Returns summary() and "per_label": a list of {"label", "average_precision", "auc", "threshold",
+/// "precision", "recall", "f1", "support"}; null where undefined.
+nlohmann::ordered_json to_json(const MultiLabelMetrics& metrics,
+                               const std::vector<std::string>& labels);
+
+/// Returns a table with a row for each label and one for the means.
+std::string report_text(const MultiLabelMetrics& metrics, const std::vector<std::string>& labels);
+
+/// Returns "mean average precision 83.2 %, macro F1 71.0 %, micro F1 75.3 %, hamming loss 8.1 %,
+/// exactly right 52.0 %, 144 samples".
+std::string headline(const MultiLabelMetrics& metrics);
+
+/// Returns the names of labels in one field of a table, separated by |.
+std::string joined_labels(const std::vector<std::string>& labels);
+
+}  // namespace stages

@@ -1,0 +1,116 @@
+// Images with any number of labels, through the real programs.
+
+#include <csignal>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/label_table.h"
+#include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
+
+namespace {
+
+using testing::HasSubstr;
+
+class MultiLabelRuns : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (folder_.is_made()) return;
+    const Ended made = retort(
+        "data make image_folder --out photos --classes 3 --per-class 12 --size 32 --seed 5 -q",
+        folder_.path());
+    ASSERT_EQ(made.exit, 0) << made.err;
+    write_label_table(folder_ / "photos");
+    const Ended ran = retort("run multi_label run.dir=run " + kSmall, folder_.path());
+    ASSERT_EQ(ran.exit, 0) << ran.err;
+    folder_.keep();
+  }
+  nlohmann::json json(const std::string& file) const {
+    return nlohmann::json::parse(file_text(folder_ / file));
+  }
+
+  inline static const std::string kSmall =
+      "data.root=photos data.image_size=24 'data.split={train: 0.5, validation: 0.25, test: 0.25}' "
+      "epochs=3 batch_size=8 ";
+  SharedFolder folder_;
+};
+
+TEST_F(MultiLabelRuns, AKilledAndResumedRunIsTheSame) {
+  const std::string program = RETORT_BINARY_DIR "/bin/retort ";
+  const Ended killed = run_shell("RETORT_FAULT=retort-worker/step:4:kill_both " + program +
+                                     "run multi_label run.dir=killed " + kSmall,
+                                 folder_.path());
+  EXPECT_EQ(killed.exit, 128 + SIGKILL) << killed.err;
+  const Ended resumed = retort("resume killed", folder_.path());
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  for (const char* file : {"predictions.csv", "metrics.json", "report.txt"})
+    EXPECT_EQ(file_text(folder_ / "killed/nodes/evaluate" / file),
+              file_text(folder_ / "run/nodes/evaluate" / file))
+        << file;
+}
+
+TEST_F(MultiLabelRuns, PredictGivesTheLabelsOfTheEvaluation) {
+  const std::string predictions = file_text(folder_ / "run/nodes/evaluate/predictions.csv");
+  const std::size_t line = predictions.find('\n') + 1, comma = predictions.find(',', line);
+  const std::string image = predictions.substr(line, comma - line);
+  const std::size_t label_end = predictions.find(',', comma + 1);
+  const std::string predicted =
+      predictions.substr(label_end + 1, predictions.find(',', label_end + 1) - label_end - 1);
+  const Ended ended = retort("predict run --top 1 photos/" + image, folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(ended.out, testing::StartsWith("file,labels,class_1,probability_1\n"));
+  EXPECT_THAT(ended.out, HasSubstr(image + "," + predicted + ","));
+}
+
+TEST_F(MultiLabelRuns, TheTestDataDoNotChangeTheThresholds) {
+  const Ended ended =
+      retort("evaluate run run.dir=trained inputs.test=data.train evaluate.allow_trained=true",
+             folder_.path());
+  const Ended on_others = ended.exit == 0
+                              ? ended
+                              : retort(
+                                    "evaluate run run.dir=trained evaluate.inputs.test=data.train "
+                                    "evaluate.allow_trained=true",
+                                    folder_.path());
+  EXPECT_EQ(on_others.exit, 0) << on_others.err;
+  const auto ours = json("run/nodes/evaluate/metrics.json")["per_label"],
+             theirs = json("trained/nodes/evaluate/metrics.json")["per_label"];
+  ASSERT_EQ(ours.size(), 4);
+  for (std::size_t label = 0; label < ours.size(); ++label)
+    EXPECT_EQ(ours[label]["threshold"], theirs[label]["threshold"]);
+}
+
+TEST_F(MultiLabelRuns, AnExportHasTheThresholds) {
+  const Ended ended = retort("export run --out exported", folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  const auto labels = json("run/nodes/evaluate/metrics.json")["per_label"];
+  const auto thresholds = json("exported/thresholds.json");
+  for (std::size_t label = 0; label < labels.size(); ++label)
+    EXPECT_EQ(thresholds[label], labels[label]["threshold"]);
+  EXPECT_THAT(file_text(folder_ / "exported/README.md"), HasSubstr("sigmoid"));
+}
+
+TEST_F(MultiLabelRuns, TwoRanksTrainTheSameModel) {
+  const Ended ended = retort(
+      "run multi_label run.dir=ranks --devices 2 device.select=cpu " + kSmall, folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  const auto one = json("run/nodes/evaluate/metrics.json"),
+             two = json("ranks/nodes/evaluate/metrics.json");
+  EXPECT_NEAR(one["mean_average_precision"], two["mean_average_precision"], 1e-3);
+}
+
+TEST_F(MultiLabelRuns, StagesForOneClassEachAreRefusedBeforeTheyRun) {
+  const Ended ended =
+      retort("validate multi_label data.root=photos train=from_scratch", folder_.path());
+  EXPECT_EQ(ended.exit, 78);
+  EXPECT_THAT(ended.err, HasSubstr("train it with train.multi_label"));
+  const Ended other =
+      retort("validate classify data.root=photos train=multi_label", folder_.path());
+  EXPECT_EQ(other.exit, 78);
+  EXPECT_THAT(other.err, HasSubstr("class folders give each image one class"));
+}
+
+}  // namespace

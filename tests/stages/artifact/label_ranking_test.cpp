@@ -1,0 +1,36 @@
+#include "stages/artifact/label_ranking.h"
+
+#include <vector>
+
+#include <gmock/gmock.h>
+
+namespace stages {
+namespace {
+
+using testing::Optional;
+
+TEST(AveragePrecision, EqualScoresAreAcceptedTogether) {
+  std::vector<ScoredLabel> samples = {{2, false}, {3, true}, {2, true}, {1, true}};
+  // Precision 1 at recall 1/3, 2/3 at 2/3, and 3/4 at 1.
+  EXPECT_THAT(average_precision(samples), Optional(testing::DoubleEq((1 + 2.0 / 3 + 0.75) / 3)));
+}
+
+TEST(AveragePrecision, IsUnknownWithoutPositives) {
+  std::vector<ScoredLabel> samples = {{2, false}, {3, false}};
+  EXPECT_EQ(average_precision(samples), std::nullopt);
+  EXPECT_EQ(best_threshold(samples), std::nullopt);
+}
+
+TEST(BestThreshold, IsTheScoreWithTheHighestF1) {
+  std::vector<ScoredLabel> samples = {{0.9, true}, {0.8, false}, {0.7, true}, {0.1, false}};
+  EXPECT_THAT(best_threshold(samples), Optional(0.7));  // F1 of 4 / 5
+}
+
+TEST(BestThreshold, IsTheLowestOfEqualOnes) {
+  // F1 of 2 / 3 at 0.9 and again, 4 / 6, at 0.2.
+  std::vector<ScoredLabel> samples = {{0.9, true}, {0.5, false}, {0.4, false}, {0.2, true}};
+  EXPECT_THAT(best_threshold(samples), Optional(0.2));
+}
+
+}  // namespace
+}  // namespace stages
