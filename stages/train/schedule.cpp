@@ -132,6 +132,12 @@ struct At {
     return one_cycle(schedule, learning_rate, static_cast<double>(point.step),
                      static_cast<double>(point.steps * schedule.legacy_steps_factor));
   }
+  Rates operator()(const RangeSchedule& schedule) const {
+    const double growth = schedule.last_factor / schedule.first_factor;
+    return {learning_rate * schedule.first_factor *
+                std::pow(growth, share(point.step, schedule.length - 1)),
+            {}};
+  }
   Rates operator()(const PlateauSchedule& schedule) const {
     return {reduced(schedule, learning_rate, point.reductions), {}};
   }

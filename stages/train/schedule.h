@@ -103,10 +103,17 @@ struct PlateauSchedule {
   bool operator==(const PlateauSchedule&) const = default;
 };
 
+/// Grows exponentially over `length` steps, for a learning rate range test.
+struct RangeSchedule {
+  double first_factor = 1, last_factor = 1;  ///< of the learning rate
+  std::int64_t length = 2;
+  bool operator==(const RangeSchedule&) const = default;
+};
+
 using Schedule =
     std::variant<ConstantSchedule, CosineSchedule, CosineRestartsSchedule, WarmupCosineSchedule,
                  WarmupLinearSchedule, StepSchedule, MultiStepSchedule, ExponentialSchedule,
-                 OneCycleSchedule, PlateauSchedule>;
+                 OneCycleSchedule, PlateauSchedule, RangeSchedule>;
 
 /// The rates of the epochs that stochastic weight averaging averages: torch's SWALR, stepped once
 /// per epoch. From the first such epoch on, the schedule stands still, and the rate moves from
