@@ -256,6 +256,15 @@ at::Tensor BatchNorm::forward_relu(const at::Tensor& x) const {
   return compute(x, /*has_relu=*/true);
 }
 
+void BatchNorm::start_averaging() {
+  const torch::NoGradGuard no_graph;
+  running_mean_.zero_();
+  running_var_.fill_(1);
+  averaged_ = 0;
+}
+
+void BatchNorm::stop_averaging() { averaged_.reset(); }
+
 at::Tensor BatchNorm::compute(const at::Tensor& input, bool has_relu) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
@@ -265,17 +274,18 @@ at::Tensor BatchNorm::compute(const at::Tensor& input, bool has_relu) const {
       statistics_ == BatchNormStatistics::kCollected && is_training() && has_spread;
   const bool is_by_batch = collects || statistics_ == BatchNormStatistics::kOfBatch;
   const bool sees_collected = collects || !is_by_batch;
-  if (collects) num_batches_tracked_.add_(1);
-  const BatchNormTensors tensors{weight, bias, sees_collected ? running_mean_ : at::Tensor(),
-                                 sees_collected ? running_var_ : at::Tensor()};
+  if (collects && !averaged_) num_batches_tracked_.add_(1);
+  BatchNormTensors tensors{weight, bias, sees_collected ? running_mean_ : at::Tensor(),
+                           sees_collected ? running_var_ : at::Tensor()};
+  if (collects && averaged_) tensors.momentum = 1.0 / static_cast<double>(++*averaged_);
   if (is_by_batch && can_normalize_batch(x, weight))
     return normalize_batch(x, tensors, has_relu, ranks);
   const at::Tensor y =
       is_by_batch && ranks
           ? batch_norm_over_ranks(x, weight, bias, tensors.running_mean, tensors.running_var,
-                                  kBatchNormMomentum, kBatchNormEpsilon, ranks)
+                                  tensors.momentum, kBatchNormEpsilon, ranks)
           : torch::batch_norm(x, weight, bias, tensors.running_mean, tensors.running_var,
-                              is_by_batch, kBatchNormMomentum, kBatchNormEpsilon,
+                              is_by_batch, tensors.momentum, kBatchNormEpsilon,
                               at::globalContext().userEnabledCuDNN());
   return has_relu ? y.relu_() : y;
 }

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <ATen/core/Tensor.h>
 
 #include "stages/numerics/recomputable_module.h"
+#include "stages/numerics/running_statistics.h"
 
 namespace stages {
 
@@ -57,7 +59,7 @@ enum class BatchNormStatistics {
 /// 0.1 and epsilon of 1e-5. Parameters: `weight` and `bias` (channels); buffers: running_mean,
 /// running_var and num_batches_tracked. Within a ScopedRankStatistics, the batch statistics are
 /// computed over all ranks.
-class BatchNorm : public PrecisionModule {
+class BatchNorm : public PrecisionModule, public CollectingLayer {
  public:
   BatchNorm(std::int64_t channels, BatchNormStatistics statistics,
             const at::TensorOptions& options);
@@ -70,6 +72,11 @@ class BatchNorm : public PrecisionModule {
   at::Tensor forward_relu(const at::Tensor& x) const;
   /// Switches its statistics to kFixed.
   void fix_statistics() { statistics_ = BatchNormStatistics::kFixed; }
+  bool collects_statistics() const override {
+    return statistics_ == BatchNormStatistics::kCollected;
+  }
+  void start_averaging() override;
+  void stop_averaging() override;
 
   at::Tensor weight, bias;
 
@@ -78,6 +85,7 @@ class BatchNorm : public PrecisionModule {
 
   at::Tensor running_mean_, running_var_, num_batches_tracked_;
   BatchNormStatistics statistics_;
+  mutable std::optional<std::int64_t> averaged_;  // batches since start_averaging()
 };
 
 /// The sizes of a gate, which scales each channel of a map (Hu et al., 2018).

@@ -166,9 +166,9 @@ void compute_moments(const Pixels& pixels, const float* x, float* of_parts, doub
 }
 
 /// Updates a channel's running statistic, in float32, with the batch's value.
-void collect(const at::Tensor& collected, std::int64_t channel, double of_batch) {
+void collect(const at::Tensor& collected, std::int64_t channel, double of_batch, double momentum) {
   float& value = collected.mutable_data_ptr<float>()[channel];
-  value = static_cast<float>(kBatchNormMomentum * of_batch + (1 - kBatchNormMomentum) * value);
+  value = static_cast<float>(momentum * of_batch + (1 - momentum) * value);
 }
 
 template <bool kHasRelu>
@@ -177,7 +177,7 @@ class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRel
   static at::Tensor forward(AutogradContext* context, const at::Tensor& maps,
                             const at::Tensor& weight, const at::Tensor& bias,
                             const std::optional<at::Tensor>& running_mean,
-                            const std::optional<at::Tensor>& running_var,
+                            const std::optional<at::Tensor>& running_var, double momentum,
                             const RankStatisticsPtr& ranks) {
     const Pixels pixels(maps);
     const std::int64_t channels = pixels.channels();
@@ -207,8 +207,8 @@ class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRel
       inverse[c] = static_cast<float>(1 / deviation);
       scale[c] = static_cast<float>(weights[c] / deviation);
       offset[c] = static_cast<float>(biases[c] - means[c] * weights[c] / deviation);
-      if (running_mean) collect(*running_mean, c, means[c]);
-      if (running_var) collect(*running_var, c, variance * count / (count - 1));
+      if (running_mean) collect(*running_mean, c, means[c], momentum);
+      if (running_var) collect(*running_var, c, variance * count / (count - 1), momentum);
     }
     auto* const to = y.mutable_data_ptr<float>();
     pixels.each_part([=](const Pixels::Part& part) {
@@ -235,7 +235,7 @@ class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRel
     const auto [ranks, count_of_all] = kept_ranks(*context);
     const at::Tensor totals =
         ranks ? at::empty({2, channels}, statistics.options().dtype(at::kDouble)) : at::Tensor();
-    if (maps.is_meta()) return {dx, d_weight, d_bias, {}, {}, {}};
+    if (maps.is_meta()) return {dx, d_weight, d_bias, {}, {}, {}, {}};
 
     const auto *const x = maps.const_data_ptr<float>(), *const dy = slopes.const_data_ptr<float>();
     const auto *const mean = statistics.const_data_ptr<float>(), *const inverse = mean + channels;
@@ -282,7 +282,7 @@ class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRel
         }
       });
     }
-    return {dx, d_weight, d_bias, {}, {}, {}};
+    return {dx, d_weight, d_bias, {}, {}, {}, {}};
   }
 };
 
@@ -294,7 +294,7 @@ template <bool kHasRelu>
 at::Tensor normalize(const at::Tensor& maps, const BatchNormTensors& of,
                      const RankStatisticsPtr& ranks) {
   return NormalizedBatch<kHasRelu>::apply(maps, of.weight, of.bias, if_defined(of.running_mean),
-                                          if_defined(of.running_var), ranks);
+                                          if_defined(of.running_var), of.momentum, ranks);
 }
 
 }  // namespace

@@ -6,14 +6,14 @@
 
 namespace stages {
 
+constexpr double kBatchNormMomentum = 0.1, kBatchNormEpsilon = 1e-5;
+
 /// The tensors that normalize_batch() uses in addition to the maps. All are (channels), float32.
 struct BatchNormTensors {
   at::Tensor weight, bias;
-  at::Tensor running_mean,
-      running_var;  ///< updated with kBatchNormMomentum; undefined: not tracked
+  at::Tensor running_mean, running_var;  ///< updated with the momentum; undefined: not tracked
+  double momentum = kBatchNormMomentum;  ///< the weight of the batch in the running statistics
 };
-
-constexpr double kBatchNormMomentum = 0.1, kBatchNormEpsilon = 1e-5;
 
 /// True if normalize_batch() supports such maps: (n, channels, h, w), float32, on a CPU,
 /// channels_last, with more than one number per channel.

@@ -25,6 +25,12 @@ bool EarlyStopping::observe(std::int64_t epoch, double value) {
   return true;
 }
 
+std::string EarlyStopping::reason(const std::string& monitor) const {
+  if (is_content_) return "the accuracy on the validation data is high enough";
+  return "no better validation " + monitor + " since epoch " +
+         std::to_string(best_epoch_.value_or(0));
+}
+
 nlohmann::json EarlyStopping::state() const {
   return {{"best_epoch", best_epoch_ ? nlohmann::json(*best_epoch_) : nlohmann::json()},
           {"best", best_},

@@ -95,9 +95,7 @@ class Accumulation {
     const ScopedActivationCheckpointing recomputed(network_.module(),
                                                    plan_.activation_checkpointing);
     std::optional<ScopedRankStatistics> statistics;
-    if (ranks_.size > 1 && !is_over_groups(step_)) {
-      statistics.emplace(ranks_, share_.counts, batch_.units(), /*is_declared=*/mixes_over_ranks_);
-    }
+    share_statistics(statistics);
     const bool is_cut = size_ < batch_.units(), meets_others = ranks_meet(step_, plan_, ranks_);
     if (is_cut && (plan_.two_pass || meets_others)) run_two_passes();
     else if (meets_others) together(ranks_, [&] { run_one_pass(); });
@@ -105,7 +103,23 @@ class Accumulation {
     return std::move(numbers_);
   }
 
+  void see() && {
+    const torch::NoGradGuard no_graph;
+    std::optional<ScopedRankStatistics> statistics;
+    share_statistics(statistics);
+    const auto see_part = [&](const Batch& part) {
+      encode(part);
+      return NamedTensors();
+    };
+    for_each_part("seen", see_part, [](const NamedTensors&) {});
+  }
+
  private:
+  void share_statistics(std::optional<ScopedRankStatistics>& statistics) const {
+    if (ranks_.size > 1 && !is_over_groups(step_))
+      statistics.emplace(ranks_, share_.counts, batch_.units(), /*is_declared=*/mixes_over_ranks_);
+  }
+
   /// Runs the micro-batches one after another and calls `keep(run(part))` for each; during `run`,
   /// dropout is seeded for the rows of the part. A dry run may know the result of a micro-batch
   /// without running it (Repetition). `name` is the name of the pass.
@@ -331,6 +345,11 @@ StepNumbers accumulate_gradient(const TrainingStep& step, const PreparedNetwork&
   return Accumulation(step, network, batch, weight, plan, key, scale, after_micro_batch,
                       before_backward, ranks)
       .run();
+}
+
+void see_in_training(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
+                     const StepPlan& plan, const StepKey& key, const runner::RankOfRun& ranks) {
+  Accumulation(step, network, batch, /*weight=*/1, plan, key, {}, {}, {}, ranks).see();
 }
 
 StepNumbers accumulate_over_ranks(GradientSum& sum, const std::vector<at::Tensor>& parameters,

@@ -46,6 +46,11 @@ StepNumbers accumulate_gradient(
     const std::function<void(const at::Tensor& loss)>& before_backward = {},
     const runner::RankOfRun& ranks = {});
 
+/// Runs the network on `batch` in training mode, as accumulate_gradient() does, but without a loss
+/// or a gradient: only its running statistics change (BatchNorm).
+void see_in_training(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
+                     const StepPlan& plan, const StepKey& key, const runner::RankOfRun& ranks = {});
+
 /// Has each rank call `prepare` and then `accumulate`, which calls accumulate_gradient(), and sums
 /// the gradients of `parameters` and the numbers over all ranks. With several ranks, the numbers
 /// have a single part.

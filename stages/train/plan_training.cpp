@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/stage.h"
+#include "stages/numerics/running_statistics.h"
 #include "stages/plan/gpu_backend.h"
 #include "stages/plan/meta_kernels.h"
 #include "stages/plan/real_steps.h"
@@ -16,6 +17,7 @@
 #include "stages/plan/step_profile.h"
 #include "stages/plan/summarize.h"
 #include "stages/tensor/module_names.h"
+#include "stages/train/gradient.h"
 #include "stages/train/schedule.h"
 #include "stages/train/step_execution.h"
 #include "stages/train/step_plan.h"
@@ -72,6 +74,7 @@ class TracedTraining {
       operations = trace_.launches() - operations_before;
       end_of_step = events_so_far();
     }
+    if (training_.options.swa) renew_statistics(execution, step);
     if (training_.validation) validate_on_meta(execution);
     end(execution);
     runner::MemoryPlan result = summarize(trace_, last_step, backend_, policy_.allocator);
@@ -135,6 +138,19 @@ class TracedTraining {
     execution.commit(computed);
     for (const auto& [name, tensor] : execution.state_on_device())
       trace_.own(tensor, Owner::kOptimizerState, in_network(name));
+  }
+
+  /// Renews the running statistics of averaged weights, in the largest batches.
+  void renew_statistics(const StepExecution& execution, std::int64_t step) {
+    if (!running_statistics_of(*network_).are_collected) return;
+    const ScopedPhase phase(StepPhase::kEvaluate);
+    const ScopedNewStatistics renewed(*network_);
+    const Batch batch = make_batch(training_.data, units_of(training_));
+    const PreparedNetwork& network = execution.network();
+    runner::RankOfRun ranks = context_.node().ranks;
+    ranks.peers = nullptr;
+    see_in_training(step_, network, network.placed(step_.arrange(batch, BatchUse::kTraining)),
+                    execution.plan(), {context_.node().seed, step}, ranks);
   }
 
   void validate_on_meta(const StepExecution& execution) {

@@ -132,6 +132,12 @@ struct At {
     return one_cycle(schedule, learning_rate, static_cast<double>(point.step),
                      static_cast<double>(point.steps * schedule.legacy_steps_factor));
   }
+  Rates operator()(const RangeSchedule& schedule) const {
+    const double growth = schedule.last_factor / schedule.first_factor;
+    return {learning_rate * schedule.first_factor *
+                std::pow(growth, share(point.step, schedule.length - 1)),
+            {}};
+  }
   Rates operator()(const PlateauSchedule& schedule) const {
     return {reduced(schedule, learning_rate, point.reductions), {}};
   }
@@ -229,22 +235,45 @@ PlateauState plateau_state_from_json(const nlohmann::json& json) {
 }
 
 LearningRates::LearningRates(Schedule schedule, std::vector<double> learning_rates,
-                             std::int64_t steps, bool higher_is_better)
+                             std::int64_t steps, bool higher_is_better,
+                             std::optional<SwaSchedule> swa)
     : schedule_(std::move(schedule)),
       learning_rates_(std::move(learning_rates)),
       steps_(steps),
-      higher_is_better_(higher_is_better) {}
+      higher_is_better_(higher_is_better),
+      swa_(swa) {}
+
+namespace {
+
+/// Returns the share of the way to the rate of SWA that is done in `epoch`.
+double annealed(const SwaSchedule& swa, std::int64_t epoch) {
+  if (swa.anneal_epochs == 0) return 1;
+  const double done = std::min(1.0, share(epoch - swa.first_epoch, swa.anneal_epochs));
+  return swa.anneal == Anneal::kLinear ? done : (1 - std::cos(std::numbers::pi * done)) / 2;
+}
+
+}  // namespace
 
 std::vector<Rates> LearningRates::at(std::int64_t step, std::int64_t epoch) const {
-  const SchedulePoint point{
+  SchedulePoint point{
       .step = step, .steps = steps_, .epoch = epoch, .reductions = plateau_.reductions};
+  const bool averages = swa_ && epoch >= swa_->first_epoch;
+  if (averages) {
+    point.step = swa_->first_step;
+    point.epoch = swa_->first_epoch;
+  }
   std::vector<Rates> rates;
-  for (const double learning_rate : learning_rates_)
-    rates.push_back(rates_at(schedule_, learning_rate, point));
+  for (const double learning_rate : learning_rates_) {
+    Rates& now = rates.emplace_back(rates_at(schedule_, learning_rate, point));
+    if (!averages) continue;
+    const double done = annealed(*swa_, epoch);
+    now.learning_rate = swa_->factor * learning_rate * done + now.learning_rate * (1 - done);
+  }
   return rates;
 }
 
-void LearningRates::observe(double value) {
+void LearningRates::observe(double value, std::int64_t epochs) {
+  if (swa_ && epochs > swa_->first_epoch) return;
   const auto* plateau = std::get_if<PlateauSchedule>(&schedule_);
   if (plateau) stages::observe(plateau_, *plateau, value, higher_is_better_);
 }

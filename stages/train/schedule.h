@@ -103,10 +103,28 @@ struct PlateauSchedule {
   bool operator==(const PlateauSchedule&) const = default;
 };
 
+/// Grows exponentially over `length` steps, for a learning rate range test.
+struct RangeSchedule {
+  double first_factor = 1, last_factor = 1;  ///< of the learning rate
+  std::int64_t length = 2;
+  bool operator==(const RangeSchedule&) const = default;
+};
+
 using Schedule =
     std::variant<ConstantSchedule, CosineSchedule, CosineRestartsSchedule, WarmupCosineSchedule,
                  WarmupLinearSchedule, StepSchedule, MultiStepSchedule, ExponentialSchedule,
-                 OneCycleSchedule, PlateauSchedule>;
+                 OneCycleSchedule, PlateauSchedule, RangeSchedule>;
+
+/// The rates of the epochs that stochastic weight averaging averages: torch's SWALR, stepped once
+/// per epoch. From the first such epoch on, the schedule stands still, and the rate moves from
+/// where it stood to `factor` times the learning rate.
+struct SwaSchedule {
+  std::int64_t first_epoch = 0, first_step = 0;  ///< of these epochs, counted from 0
+  double factor = 1;
+  std::int64_t anneal_epochs = 0;  ///< until the rate is reached
+  Anneal anneal = Anneal::kCosine;
+  bool operator==(const SwaSchedule&) const = default;
+};
 
 /// The optimizer's rates for one step.
 struct Rates {
@@ -158,15 +176,17 @@ PlateauState plateau_state_from_json(const nlohmann::json& json);
 class LearningRates {
  public:
   /// `learning_rates` are the learning rates of the groups, `steps` is the total number of steps.
-  /// `higher_is_better`: the observed number improves if it rises.
+  /// `higher_is_better`: the observed number improves if it rises. `swa`, if given, replaces the
+  /// schedule from its first epoch on.
   LearningRates(Schedule schedule, std::vector<double> learning_rates, std::int64_t steps,
-                bool higher_is_better);
+                bool higher_is_better, std::optional<SwaSchedule> swa = {});
 
   /// Returns the rates of all groups; `step` and `epoch` count from 0.
   std::vector<Rates> at(std::int64_t step, std::int64_t epoch) const;
 
-  /// Records the monitored number of a validation, to detect plateaus.
-  void observe(double value);
+  /// Records the monitored number of the validation after `epochs` epochs, to detect plateaus. Does
+  /// nothing once the schedule stands still.
+  void observe(double value, std::int64_t epochs = 0);
 
   /// The state that is needed to continue as if never interrupted. load_state() throws
   /// std::runtime_error for anything that state() did not return.
@@ -178,6 +198,7 @@ class LearningRates {
   const std::vector<double> learning_rates_;
   const std::int64_t steps_;
   const bool higher_is_better_;
+  const std::optional<SwaSchedule> swa_;
   PlateauState plateau_;
 };
 

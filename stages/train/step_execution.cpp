@@ -248,6 +248,7 @@ StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network
                             const MemoryPolicy& policy, c10::Device device,
                             runner::RunContext& context) {
   network.train();
+  if (options.swa) refuse_unknown_statistics(network);
   const std::vector<ParameterGroup> groups = groups_of_training(network, options);
   StepPlan plan =
       plan_under(policy, step, network, samples, options,

@@ -71,14 +71,16 @@ class Training {
                                    context),
                   context),
         learning_rates_(options.schedule, execution_.optimizer().learning_rates(), planned_steps_,
-                        options.higher_is_better),
+                        options.higher_is_better,
+                        swa_schedule(options.swa, learning_rate(options.optimizer), planned_steps_,
+                                     options.epochs)),
         stopping_(options.higher_is_better, options.patience, options.minimum_improvement),
         meter_(device_),
         log_(context,
              {.epochs = epochs_,
               .steps = steps_,
               .log_every = options.log_every,
-              .unit = unit(),
+              .unit = unit_of(description_),
               .budget_bytes = meter_.budget(),
               .memory_in_use = [this] { return meter_.in_use(); },
               .samples_in_unit =
@@ -146,10 +148,7 @@ class Training {
 
   void run_epoch() {
     choose_trained_part();
-    RetriedLoader loader({data_.train, data_.train->epoch_order(context_.node().seed, done_.epochs),
-                          options_.batch_size, done_.epochs, drops_last_, done_.batches,
-                          ranks_.reading(done_.epochs == 0)},
-                         policy_, context_);
+    RetriedLoader loader(pass_from(done_.batches), policy_, context_);
     log_.begin_epoch();
     std::int64_t left_out = 0;
     while (done_.steps < steps_) {
@@ -176,6 +175,16 @@ class Training {
     }
     if (pending_.epoch().means.weight > 0) return;
     throw StageError(ErrorCode::kTooFewSamples, "none of the training samples could be read");
+  }
+
+  RetriedLoader::Pass pass_from(std::int64_t first_batch) const {
+    return {data_.train,
+            data_.train->epoch_order(context_.node().seed, done_.epochs),
+            options_.batch_size,
+            done_.epochs,
+            drops_last_,
+            first_batch,
+            ranks_.reading(done_.epochs == 0)};
   }
 
   /// Returns the next batch. A request to stop may arrive while samples are read.
@@ -246,6 +255,7 @@ class Training {
   }
 
   void finish_epoch() {
+    average();
     const std::optional<Means> validation = measure();
     is_whole_ = false;
     const EpochSoFar& epoch = pending_.epoch();
@@ -261,7 +271,7 @@ class Training {
     done_.batches = 0;
     const std::optional<double> metric =
         validation ? std::optional(validation->at(options_.monitor)) : std::nullopt;
-    if (metric) learning_rates_.observe(*metric);
+    if (metric) learning_rates_.observe(*metric, done_.epochs);
     const bool is_best = metric && stopping_.observe(done_.epochs, *metric);
     if (validation && options_.enough_accuracy &&
         validation->at("accuracy") >= *options_.enough_accuracy)
@@ -274,14 +284,8 @@ class Training {
   }
 
   void say_stopped() const {
-    if (stopping_.is_content()) {
-      context_.say("stopped after epoch " + std::to_string(done_.epochs) +
-                   ": the accuracy on the validation data is high enough");
-      return;
-    }
-    context_.say("stopped after epoch " + std::to_string(done_.epochs) + ": no better validation " +
-                 options_.monitor + " since epoch " +
-                 std::to_string(stopping_.best_epoch().value_or(0)));
+    context_.say("stopped after epoch " + std::to_string(done_.epochs) + ": " +
+                 stopping_.reason(options_.monitor));
   }
 
   void run_step(const Batch& batch) {
@@ -348,6 +352,19 @@ class Training {
                  "undone: continue from the last checkpoint");
   }
 
+  /// Averages the weights of an epoch from swa.start on.
+  void average() {
+    if (!options_.swa || done_.epochs < options_.swa->start) return;
+    RetriedLoader loader(pass_from(0), policy_, context_);
+    const StepKey key{context_.node().seed, done_.steps};
+    try {
+      average_epoch({step_, execution_, done_.epochs - options_.swa->start + 1, loader, key,
+                     context_, !is_state_divided()});
+    } catch (const runner::Cancelled&) {
+      stop();
+    }
+  }
+
   std::optional<Means> measure() {
     const std::int64_t epoch = done_.epochs + 1;
     if (!data_.validation || (epoch % options_.validate_every != 0 && epoch != epochs_)) return {};
@@ -387,11 +404,6 @@ class Training {
     context_.say("resuming after step " + std::to_string(done_.steps) + " of " +
                  std::to_string(steps_));
     if (stopping_.exhausted()) say_stopped();
-  }
-
-  std::string unit() const {
-    const bool images = std::ranges::count(description_.tensors, "image", &TensorSpec::name) > 0;
-    return images ? "images" : "samples";
   }
 
   const TrainingStep& step_;

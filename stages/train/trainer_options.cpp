@@ -46,6 +46,8 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader,
   reader.read(batch_option, options.batch_size);
   reader.read("gradient_clip_norm", options.gradient_clip_norm);
   options.average = read_weight_average(reader);
+  options.swa = read_swa(reader, options.epochs);
+  if (options.swa) options.average = WeightAverageOptions{.is_equal = true};
   reader.read("validate_every", options.validate_every);
   reader.read("patience", options.patience);
   reader.read("minimum_improvement", options.minimum_improvement);

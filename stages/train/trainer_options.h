@@ -10,6 +10,7 @@
 #include "stages/train/optimizer.h"
 #include "stages/train/parameter_groups.h"
 #include "stages/train/schedule.h"
+#include "stages/train/swa.h"
 #include "stages/train/weight_average.h"
 
 namespace runner {
@@ -87,7 +88,8 @@ struct TrainerOptions {
   Schedule schedule;
   PartTrainedFirst trained_first = {};
   std::optional<double> gradient_clip_norm;
-  std::optional<WeightAverageOptions> average;  ///< average of the weights
+  std::optional<WeightAverageOptions> average;  ///< average of the weights, by `ema` or `swa`
+  std::optional<SwaOptions> swa;                ///< when the weights are averaged, by `swa`
   std::int64_t validate_every = 1;              ///< epochs; the last epoch is always validated
   std::optional<std::int64_t>
       patience;  ///< stop after this many validations in a row without improvement

@@ -185,7 +185,9 @@ std::optional<TrainingPosition> TrainingCheckpoints::resume() {
 TrainingPosition TrainingCheckpoints::restore(const TrainingState& state) {
   check_base(network(), state);
   NamedTensors model = state.model, optimizer = state.optimizer;
-  if (const WeightAverage* average = parts_.execution.average()) average->load(model, optimizer);
+  if (WeightAverage* average = parts_.execution.average()) average->load(model, optimizer);
+  if (options_.swa)
+    check_averaged(*options_.swa, parts_.execution.average()->epochs(), state.epoch, state.batch);
   set_weights(network(), model);
   parts_.execution.optimizer().load_state(optimizer);
   std::int64_t skipped_in_a_row = 0;

@@ -12,8 +12,14 @@
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
+#include "stages/artifact/dataset.h"
 
 namespace stages {
+
+std::string unit_of(const DatasetDescription& data) {
+  const bool images = std::ranges::count(data.tensors, "image", &TensorSpec::name) > 0;
+  return images ? "images" : "samples";
+}
 
 void Means::add(const Means& more) {
   if (weight == 0) {

@@ -19,6 +19,11 @@ struct Progress;
 
 namespace stages {
 
+struct DatasetDescription;
+
+/// Returns what one sample is called: "images" or "samples".
+std::string unit_of(const DatasetDescription& data);
+
 /// Means of a training step's measurements over some samples.
 struct Means {
   using Named = std::vector<std::pair<std::string, double>>;

@@ -29,6 +29,7 @@
 #include "stages/train/certify.h"
 #include "stages/train/earlier_weights.h"
 #include "stages/train/plan_training.h"
+#include "stages/train/range_test.h"
 #include "stages/train/training_kind.h"
 #include "stages/train/warm_start.h"
 
@@ -303,6 +304,8 @@ class TrainingStage final : public runner::Stage {
           "each epoch leaves out one sample: the last batch would contain only that one, and " +
           setup.step->why_mixed());
     }
+    if (auto* test = dynamic_cast<RangeTest*>(context.node().observer))
+      test_range(*test, setup, options, policy, context);
     if (policy.recovery.halves_batch) return train_in_halves(setup, options, policy, context);
     const bool was_chosen = planned_policy_ && policy.leaves_a_choice();
     if (!was_chosen)
@@ -314,6 +317,27 @@ class TrainingStage final : public runner::Stage {
     UnseenPlan unseen(context.node(), {}, held_);
     return train(*setup.step, network, setup.data, options, *planned_policy_, context,
                  search_again(policy_search(again, /*budget=*/0, unseen)));
+  }
+
+  /// Tests learning rates in place of training. The step is the one that was planned.
+  [[noreturn]] void test_range(RangeTest& test, const Setup& setup, const TrainerOptions& options,
+                               const MemoryPolicy& policy, runner::RunContext& context) const {
+    const Dataset& data = *setup.data.train;
+    TrainerOptions in_one_epoch = options;
+    in_one_epoch.epochs = 1;
+    in_one_epoch.schedule = ConstantSchedule{};
+    const std::int64_t steps = training_length(
+        data.describe().size, training_loader(data, *setup.step, options.batch_size).drop_last,
+        in_one_epoch);
+    try {
+      train(*setup.step, *setup.checkpoint->network, {setup.data.train, nullptr},
+            test.begin(options, options_.pointer, steps), planned_policy_.value_or(policy),
+            context);
+    } catch (const StageError& error) {
+      if (error.code != ErrorCode::kLossNotFinite) throw;
+      test.diverge();
+    }
+    throw runner::Cancelled{};
   }
 
   /// Trains with on_oom_policy: legacy.

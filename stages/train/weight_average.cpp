@@ -14,6 +14,9 @@
 namespace stages {
 namespace {
 
+/// The name of the number of epochs in an equal average, in a checkpoint.
+constexpr const char* kEpochs = "epochs.averaged";
+
 /// Returns the suffix for the names of the weights in a checkpoint that are not the result.
 const char* other_ending(const WeightAverageOptions& options) {
   return options.is_result ? ".trained" : ".average";
@@ -36,16 +39,32 @@ WeightAverage::WeightAverage(const torch::nn::Module& network, WeightAverageOpti
     : options_(options) {
   const NamedTensors trained = trained_parameters(network);
   const auto buffers = network.named_buffers();
-  for (const auto& [name, weight] : weights(network)) {
-    if (!weight.is_floating_point() || !(trained.contains(name) || buffers.contains(name)))
-      continue;
+  const auto add = [&](const std::string& name, const at::Tensor& weight) {
     names_.push_back(name);
     weights_.push_back(weight);
     averages_.push_back(weight.detach().clone());
-  }
+  };
+  const NamedTensors all = weights(network);
+  for (const auto& [name, weight] : all)
+    if (weight.is_floating_point() && trained.contains(name)) add(name, weight);
+  trained_ = weights_.size();
+  for (const auto& [name, weight] : all)
+    if (weight.is_floating_point() && !trained.contains(name) && buffers.contains(name))
+      add(name, weight);
+}
+
+void WeightAverage::include(std::int64_t epoch) {
+  if (epoch <= epochs_) return;
+  const torch::NoGradGuard no_graph;
+  const at::TensorList averages(averages_), now(weights_);
+  const auto one_of = 1 / static_cast<double>(epoch);
+  if (trained_ > 0) at::_foreach_lerp_(averages.slice(0, trained_), now.slice(0, trained_), one_of);
+  for (std::size_t i = trained_; i < weights_.size(); ++i) averages_[i].copy_(weights_[i]);
+  epochs_ = epoch;
 }
 
 void WeightAverage::update(std::int64_t step) {
+  if (options_.is_equal) return;
   const torch::NoGradGuard no_graph;
   const auto n = static_cast<double>(step);
   const double decay =
@@ -72,11 +91,12 @@ NamedTensors WeightAverage::state() const {
 void WeightAverage::save(NamedTensors& model, NamedTensors& rest) const {
   for (std::size_t i = 0; i < names_.size(); ++i) {
     rest.set(names_[i] + other_ending(options_), options_.is_result ? weights_[i] : averages_[i]);
-    if (options_.is_result) model.set(names_[i], averages_[i]);
+    if (is_result()) model.set(names_[i], averages_[i]);
   }
+  if (options_.is_equal) rest.set(kEpochs, torch::tensor(epochs_, torch::kLong));
 }
 
-void WeightAverage::load(NamedTensors& model, NamedTensors& rest) const {
+void WeightAverage::load(NamedTensors& model, NamedTensors& rest) {
   const torch::NoGradGuard no_graph;
   std::vector<NamedTensors::Item> others(rest.begin(), rest.end());
   for (std::size_t i = 0; i < names_.size(); ++i) {
@@ -86,6 +106,11 @@ void WeightAverage::load(NamedTensors& model, NamedTensors& rest) const {
     averages_[i].copy_(options_.is_result ? model.at(names_[i]) : rest.at(other));
     if (options_.is_result) model.set(names_[i], rest.at(other));
     std::erase_if(others, [&](const auto& item) { return item.first == other; });
+  }
+  if (options_.is_equal) {
+    if (!rest.contains(kEpochs)) throw std::invalid_argument("it has no average over epochs");
+    epochs_ = rest.at(kEpochs).item<std::int64_t>();
+    std::erase_if(others, [](const auto& item) { return item.first == kEpochs; });
   }
   rest = NamedTensors(std::move(others));
 }

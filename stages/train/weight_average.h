@@ -18,8 +18,9 @@ class Module;
 
 namespace stages {
 
-/// How a moving average of the weights is kept, and whether it is the result of training.
+/// How an average of the weights is kept, and whether it is the result of training.
 struct WeightAverageOptions {
+  bool is_equal = false;  ///< an equal average over epochs; false: a moving average over steps
   double decay = 0;
   bool warmup = false;    ///< limit the decay to (1 + n) / (10 + n) after step n
   bool is_result = true;  ///< validate and output the average; false: the trained weights
@@ -33,17 +34,28 @@ std::optional<WeightAverageOptions> read_weight_average(runner::ConfigReader& re
 /// statistics of normalization layers: after each step, average = decay * average + (1 - decay) *
 /// weight (Polyak and Juditsky 1992, doi:10.1137/0330046). It starts as a copy of the weights.
 /// Steps that fp16 skips count as steps.
+///
+/// Or an equal average of the weights at the ends of epochs, as in stochastic weight averaging
+/// (Izmailov et al. 2018, arXiv:1803.05407): torch's AveragedModel. Running statistics are then
+/// copies of the network's, to be renewed by renew_statistics(). Until it includes an epoch, the
+/// trained weights are the result.
 class WeightAverage {
  public:
   /// Shares the weights with the network, on any device.
   WeightAverage(const torch::nn::Module& network, WeightAverageOptions options);
 
-  /// Call this after step `step`, 1-based. Allocates nothing.
+  /// Call this after step `step`, 1-based. Allocates nothing. An equal average does not change.
   void update(std::int64_t step);
+  /// Makes the current weights the `epoch`-th epoch of an equal average, 1-based. Does nothing if
+  /// they are included already. Allocates nothing.
+  void include(std::int64_t epoch);
+  /// Returns the number of epochs in an equal average.
+  std::int64_t epochs() const { return epochs_; }
   /// Exchanges the averages and the weights. Allocates nothing.
   void swap();
 
-  bool is_result() const { return options_.is_result; }
+  /// True if the result of training is the average at present.
+  bool is_result() const { return options_.is_result && (!options_.is_equal || epochs_ > 0); }
   /// Returns the averages as "<weight>.average". Shared, not copied.
   NamedTensors state() const;
 
@@ -53,12 +65,14 @@ class WeightAverage {
   void save(NamedTensors& model, NamedTensors& rest) const;
   /// The inverse of save(): loads a copy of the averages, and leaves the trained weights in `model`
   /// and the state of other parts in `rest`. Throws std::invalid_argument if an average is missing.
-  void load(NamedTensors& model, NamedTensors& rest) const;
+  void load(NamedTensors& model, NamedTensors& rest);
 
  private:
   const WeightAverageOptions options_;
   std::vector<std::string> names_;
   std::vector<at::Tensor> weights_, averages_;
+  std::size_t trained_ = 0;  // how many come before the running statistics
+  std::int64_t epochs_ = 0;
 };
 
 /// Replaces the weights in a checkpoint's `model` by the other weights from its `rest`: the trained

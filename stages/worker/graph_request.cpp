@@ -43,6 +43,19 @@ std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
   }
 }
 
+/// Reads the additional options of `lr-find`: {"first", "last", "steps"}. Returns null if there are
+/// none.
+std::unique_ptr<RangeTest> make_range_test(const Json& request) {
+  const auto wish = request.find("range_test");
+  if (wish == request.end()) return nullptr;
+  try {
+    return std::make_unique<RangeTest>(
+        RangeTestOptions{wish->at("first"), wish->at("last"), wish->at("steps")});
+  } catch (const Json::exception&) {
+    throw std::runtime_error("its 'range_test'");
+  }
+}
+
 /// Reads the additional options of `plan` and `certify`: {"device_model", "budget": {"bytes",
 /// "from"}, "alternatives", "certify"}, which a run does not have, and "strict".
 runner::DryRunOptions dry_run_options(const Json& request) {
@@ -125,6 +138,7 @@ Worker::GraphRequest::GraphRequest(Worker& worker, const Json& request)
       meeting_(meeting_in(request)),
       dry_(dry_run_options(request)),
       check_(make_check(request)),
+      range_test_(make_range_test(request)),
       trained_(runner::checkpoint_sources_from_json(request.value("checkpoints", Json::object()))),
       restarts_(restarts_in(request)) {
   if (request.contains("index")) {
@@ -312,13 +326,16 @@ ExitCode Worker::GraphRequest::run(c10::Device device) {
   runner::RunOptions options = this->options();
   options.folder = own;
   options.observer = check_.get();
+  if (range_test_) options.observer = range_test_.get();
   if (ranks_.rank > 0) options.first_folder = record;
   ExitCode exit = ExitCode::kDone;
   try {
     exit = executor_->run(options, device.str());
   } catch (const runner::Cancelled&) {
-    if (worker_.is_stopped() || !has_difference()) throw;
+    const bool is_tested = range_test_ && range_test_->has_begun();
+    if (worker_.is_stopped() || !(has_difference() || is_tested)) throw;
   }
+  if (range_test_ && exit == ExitCode::kDone) worker_.emit(runner::Answer{range_test_->answer()});
   if (!check_ || (exit != ExitCode::kDone && !has_difference())) return exit;
   worker_.emit(runner::Answer{check_->finish()});
   return ExitCode::kDone;

@@ -14,6 +14,7 @@
 #include "stages/machine/determinism.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/ranks/rank_group.h"
+#include "stages/train/range_test.h"
 #include "stages/worker/determinism_check.h"
 #include "stages/worker/worker.h"
 
@@ -56,6 +57,7 @@ class Worker::GraphRequest {
   std::unique_ptr<RankGroup> group_;  // null if this worker is alone
   const runner::DryRunOptions dry_;
   const std::unique_ptr<DeterminismCheck> check_;
+  const std::unique_ptr<RangeTest> range_test_;  // null: not requested
   const runner::CheckpointSources trained_;
   const runner::Restarts restarts_;
   std::optional<runner::ReuseOptions> reuse_;

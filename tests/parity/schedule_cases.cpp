@@ -13,6 +13,7 @@ using namespace stages;
 struct Timed {
   Schedule schedule;
   std::int64_t steps = 1;
+  std::optional<SwaSchedule> swa = {};
 };
 
 OneCycleSchedule one_cycle(Arguments& given) {
@@ -74,6 +75,15 @@ std::optional<Timed> timed(const std::string& name, Arguments& given, double lea
                                       .min_learning_rate = given.get("eta_min", 0.0)},
                  warmup + whole("T_max")};
   }
+  if (name == "SWALR") {  // ExponentialLR, then SWALR from epoch `start` on
+    return Timed{ExponentialSchedule{given.get<double>("gamma")}, 1,
+                 SwaSchedule{.first_epoch = whole("start"),
+                             .factor = given.get<double>("swa_lr") / learning_rate,
+                             .anneal_epochs = whole("anneal_epochs"),
+                             .anneal = given.get<std::string>("anneal_strategy") == "linear"
+                                           ? Anneal::kLinear
+                                           : Anneal::kCosine}};
+  }
   if (name == "ReduceLROnPlateau") return Timed{plateau(given)};
   return std::nullopt;
 }
@@ -94,7 +104,8 @@ void compare(const RecordedCase& recorded) {
   ASSERT_FALSE(rates.empty());
   nlohmann::json saved;
   for (std::size_t step = 0; step < rates.size(); ++step) {
-    LearningRates running(ours->schedule, {learning_rate}, ours->steps, higher_is_better);
+    LearningRates running(ours->schedule, {learning_rate}, ours->steps, higher_is_better,
+                          ours->swa);
     if (!saved.is_null()) running.load_state(saved);
     const auto now = static_cast<std::int64_t>(step);
     const Rates at = running.at(now, now).front();

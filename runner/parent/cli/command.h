@@ -110,6 +110,7 @@ extern const Command kSweepCommand;
 extern const Command kWatchCommand;
 extern const Command kPlanCommand;
 extern const Command kCertifyCommand;
+extern const Command kLrFindCommand;
 extern const Command kValidateCommand;
 extern const Command kGraphCommand;
 extern const Command kConfigCommand;

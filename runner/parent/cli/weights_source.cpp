@@ -30,8 +30,8 @@ void add_weights_source(Invocation& verb, WeightsSource& source, bool is_require
             .type = "WHICH"});
   verb.add({.name = "--weights",
             .value = &source.weights,
-            .summary = "If the network was trained with train.ema: the averaged weights, or the "
-                       "weights as trained; default: train.ema.result",
+            .summary = "If the network was trained with train.ema or train.swa: the averaged "
+                       "weights, or the weights as trained; default: averaged, or train.ema.result",
             .type = "WHICH",
             .choices = {"averaged", "trained"}});
 }

@@ -1,6 +1,5 @@
 #include "runner/parent/cli/commands/doctor.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 
@@ -10,6 +9,7 @@
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/prepare.h"
+#include "runner/parent/cli/scratch_folder.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/record/run_summary.h"
 #include "runner/parent/report/data_survey.h"
@@ -195,27 +195,6 @@ ExitCode check_ranks(std::int64_t ranks, const LogFlags& log, Console& console) 
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// A folder that is removed by the destructor.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = std::filesystem::temp_directory_path() / "retort-XXXXXX";
-    if (!mkdtemp(name.data()))
-      throw WriteError(write_diagnostic(name, errno, ErrorCode::kCannotCreate));
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Runs two new workers, one after the other, for the first `steps` steps of every training of
 /// `graph`, and compares every tensor of every step.

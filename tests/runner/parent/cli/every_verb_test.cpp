@@ -133,6 +133,9 @@ std::vector<GoodLine> good_lines() {
        answering(R"({"ranks":3,"sums":[{"bytes":8,"seconds":0.001}]})")},
       {"doctor", "doctor determinism quickstart",
        answering(R"({"steps":1,"tensors":1,"difference":null})")},
+      {"lr-find", "lr-find quickstart",
+       answering(
+           R"({"stage":"/train","learning_rate":0.001,"batch_size":8,"diverged":false,"suggestion":0.02,"points":[{"step":1,"learning_rate":0.01,"loss":2,"smoothed_loss":2},{"step":2,"learning_rate":0.1,"loss":1,"smoothed_loss":1.5}]})")},
       {"trust", "trust net.py timm"},
       {"trust", "trust --list"},
       {"trust", "trust --remove timm"},

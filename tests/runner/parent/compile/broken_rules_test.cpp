@@ -406,6 +406,20 @@ TEST(BrokenRules, LayerDecayNeedsAScheduleWithoutALeastRate) {
                   "but the schedule's min_learning_rate is the same for all"));
 }
 
+TEST(BrokenRules, SwaIsTheOnlyAverageAndAveragesSomeEpochs) {
+  EXPECT_THAT(of_training(R"("swa": {})"), IsEmpty());
+  EXPECT_THAT(of_training(R"("epochs": 4, "swa": {"start": 3})"), IsEmpty());
+  EXPECT_THAT(of_training(R"("epochs": 4, "swa": {"start": 4})"),
+              ElementsAre("/train/swa/start: swa.start is 4, but training has only 4 epochs: none "
+                          "would be averaged"));
+  EXPECT_THAT(of_training(R"("swa": {}, "ema": {})"),
+              ElementsAre("/train/swa: ema and swa both average the weights, and only one average "
+                          "can be the result"));
+  EXPECT_THAT(of_training(R"("swa": {}, "patience": 3)"),
+              ElementsAre("/train/swa: patience may stop the training before the weights of its "
+                          "last epochs are averaged"));
+}
+
 TEST(BrokenRules, OneAutomaticAugmentationAtATime) {
   const auto augmented = [](const std::string& augment) {
     return broken("data.image_folder", R"({"root": "x", "augment": {)" + augment + "}}");

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "runner/parent/report/plan_text.h"
+
+namespace runner {
+
+// Reports of a learning rate range test. `found` is the result of `retort lr-find`
+// (schemas/output/lr_find.json) with at least one point.
+
+/// Returns the override that sets the suggested learning rate, with two digits, such as
+/// "train.optimizer.learning_rate=0.0032"; nullopt if there is no suggestion.
+std::optional<std::string> suggested_override(const nlohmann::ordered_json& found);
+
+/// Returns the smoothed loss as a sparkline and a table, and the suggestion.
+std::string range_test_text(const nlohmann::ordered_json& found, const TextStyle& style);
+
+/// Draws the loss over the learning rate, on a logarithmic axis, as an SVG document.
+std::string draw_range_test(const nlohmann::ordered_json& found, const std::string& name);
+
+}  // namespace runner

@@ -1,0 +1,43 @@
+#pragma once
+
+namespace torch::nn {
+class Module;
+}
+
+namespace stages {
+
+/// A layer with running statistics of the samples that it sees in training (BatchNorm).
+class CollectingLayer {
+ public:
+  virtual ~CollectingLayer() = default;
+  /// True if training updates its running statistics.
+  virtual bool collects_statistics() const = 0;
+  /// Forgets the running statistics and, until stop_averaging(), makes them the plain average over
+  /// the batches in training mode, as torch does with a momentum of None. Such batches do not count
+  /// in num_batches_tracked.
+  virtual void start_averaging() = 0;
+  virtual void stop_averaging() = 0;
+};
+
+/// What training does to the running statistics of a network.
+struct RunningStatistics {
+  bool are_collected = false;       ///< training updates some of them
+  bool has_unknown_layers = false;  ///< some are of layers that are no CollectingLayer
+};
+RunningStatistics running_statistics_of(const torch::nn::Module& network);
+
+/// While this object lives, the running statistics of a network are collected anew, as
+/// torch.optim.swa_utils.update_bn does.
+class [[nodiscard]] ScopedNewStatistics {
+ public:
+  /// `network` is borrowed and keeps its submodules.
+  explicit ScopedNewStatistics(torch::nn::Module& network);
+  ~ScopedNewStatistics();
+  ScopedNewStatistics(const ScopedNewStatistics&) = delete;
+  ScopedNewStatistics& operator=(const ScopedNewStatistics&) = delete;
+
+ private:
+  torch::nn::Module& network_;
+};
+
+}  // namespace stages

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "stages/train/observed_training.h"
+#include "stages/train/training_kind.h"
+
+namespace stages {
+
+/// The options of a learning rate range test.
+struct RangeTestOptions {
+  double first = 0, last = 0;  ///< the learning rates of the first and the last step
+  std::int64_t steps = 0;      ///< at least 2
+};
+
+/// A learning rate range test (Smith 2017, arXiv:1506.01186): observes the loss of the first
+/// training run of a graph while its learning rate grows exponentially, and stops it. As in fastai
+/// and Lightning, the loss is an exponential average (0.98) without the bias towards 0 at its
+/// start; the test ends early if that exceeds four times its minimum.
+///
+///   RangeTest test({1e-7, 10, 100});
+///   options.observer = &test;  // the run then throws runner::Cancelled
+///   test.answer();
+class RangeTest final : public StepObserver {
+ public:
+  explicit RangeTest(RangeTestOptions options) : options_(options) {}
+
+  std::int64_t steps() const override { return options_.steps; }
+  /// Records a loss. Throws runner::Cancelled after the last.
+  void see(const Place& place, std::string_view name, const at::Tensor& tensor) override;
+
+  /// Returns `options` for a test of the training stage at `pointer`, in which an epoch has
+  /// `epoch_steps` steps: a growing rate, all steps recorded, nothing validated, averaged or saved.
+  TrainerOptions begin(TrainerOptions options, const std::string& pointer,
+                       std::int64_t epoch_steps);
+  /// Records that a loss was not finite.
+  void diverge() { has_diverged_ = true; }
+
+  /// True if a training run has begun, so that the rest of the graph need not run.
+  bool has_begun() const { return !pointer_.empty(); }
+  /// Returns {"stage", "learning_rate", "batch_size", "diverged", "suggestion", "points": [{"step",
+  /// "learning_rate", "loss", "smoothed_loss"}]}. "suggestion" is the learning rate at which the
+  /// smoothed loss falls fastest per step, without the first ten steps and the last; null if it
+  /// never falls.
+  nlohmann::ordered_json answer() const;
+
+ private:
+  struct Point {
+    std::int64_t step;
+    double learning_rate, loss, smoothed;
+  };
+
+  double rate_at(std::int64_t step) const;
+
+  const RangeTestOptions options_;
+  std::string pointer_;
+  double learning_rate_ = 0;  // of the recipe
+  std::int64_t batch_size_ = 0;
+  bool has_diverged_ = false;
+  double average_ = 0;
+  std::vector<Point> points_;
+};
+
+/// Returns the index at which `values` falls fastest, by central differences as numpy.gradient,
+/// among those from `begin` on and before `end`; -1 if it falls nowhere.
+std::int64_t steepest_descent(const std::vector<double>& values, std::int64_t begin,
+                              std::int64_t end);
+
+}  // namespace stages

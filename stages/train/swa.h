@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "stages/train/schedule.h"
+
+namespace runner {
+class ConfigReader;
+class RunContext;
+}  // namespace runner
+namespace torch::nn {
+class Module;
+}
+
+namespace stages {
+
+class RetriedLoader;
+class StepExecution;
+class TrainingStep;
+struct StepKey;
+
+/// Stochastic weight averaging (Izmailov et al. 2018, arXiv:1803.05407) as torch.optim.swa_utils
+/// defines it: the weights at the ends of the last epochs are averaged.
+struct SwaOptions {
+  std::int64_t start = 0;               ///< epochs trained before the first that is averaged
+  std::optional<double> learning_rate;  ///< nullopt: the schedule continues
+  std::int64_t anneal_epochs = 0;
+  Anneal anneal = Anneal::kCosine;
+  bool operator==(const SwaOptions&) const = default;
+};
+
+/// Reads the option `swa` of a training run of `epochs` epochs; returns nullopt if it is null.
+std::optional<SwaOptions> read_swa(runner::ConfigReader& reader, std::int64_t epochs);
+
+/// Returns the rates of the averaged epochs, in a training run of `steps` steps in `epochs` epochs
+/// with the optimizer's `learning_rate`; nullopt if the schedule continues.
+std::optional<SwaSchedule> swa_schedule(const std::optional<SwaOptions>& swa, double learning_rate,
+                                        std::int64_t steps, std::int64_t epochs);
+
+/// An epoch with weights to average; everything is borrowed.
+struct EpochToAverage {
+  const TrainingStep& step;
+  StepExecution& execution;
+  std::int64_t number = 1;      ///< among the averaged epochs, 1-based
+  RetriedLoader& samples;       ///< the training samples
+  const StepKey& key;           ///< of the epoch's last step
+  runner::RunContext& context;  ///< reports progress and stops the pass
+  bool can_stop = true;
+};
+
+/// Includes the current weights in the average. If the network collects running statistics, they
+/// are renewed for the average by a pass over the samples in training mode, in batches as large as
+/// in training: torch.optim.swa_utils.update_bn. Can be repeated if it fails or is stopped. Throws
+/// runner::Cancelled.
+void average_epoch(const EpochToAverage& epoch);
+
+/// Throws runner::StageError, kOptionConflict, if averaged weights of the network would have
+/// running statistics that cannot be renewed, because Python code keeps them.
+void refuse_unknown_statistics(const torch::nn::Module& network);
+
+/// Throws std::invalid_argument if an average over `averaged` epochs is not what training has after
+/// `epochs` epochs and `batches` batches.
+void check_averaged(const SwaOptions& swa, std::int64_t averaged, std::int64_t epochs,
+                    std::int64_t batches);
+
+}  // namespace stages
