@@ -45,6 +45,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kModelCnn,
       &kModelCrossTransformer,
       &kModelFewShotTransformer,
+      &kModelFull,
       &kModelLinearProbe,
       &kModelLora,
       &kModelPython,

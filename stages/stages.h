@@ -48,6 +48,7 @@ extern const runner::StageKind kModelClipVision;
 extern const runner::StageKind kModelCnn;
 extern const runner::StageKind kModelCrossTransformer;
 extern const runner::StageKind kModelFewShotTransformer;
+extern const runner::StageKind kModelFull;
 extern const runner::StageKind kModelLinearProbe;
 extern const runner::StageKind kModelLora;
 extern const runner::StageKind kModelPython;

@@ -3,6 +3,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include <torch/types.h>
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/file_digests.h"
@@ -84,6 +85,10 @@ runner::Result<std::unique_ptr<runner::Stage>> fine_tuned_stage(runner::ConfigRe
                                                                 FineTunedConfig config) {
   config.pointer = reader.pointer();
   config.backbone = read_backbone(reader);
+  if (config.trains_all && config.backbone.dtype != at::kFloat)
+    reader.fail("backbone", ErrorCode::kOptionConflict,
+                "dtype is the format of frozen weights, but model.full trains all weights",
+                "set dtype: fp32; memory.precision sets the format of the computation");
   runner::read_or_auto(reader, "num_classes", config.num_classes);
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<FineTunedStage>(std::move(config)));

@@ -12,9 +12,9 @@ class Stage;
 
 namespace stages {
 
-/// Creates the stage of model.linear_probe or model.lora. Reads `backbone` and `num_classes`, which
-/// both kinds share, into `config`; its other options must already be set. If options are invalid,
-/// returns all their errors instead.
+/// Creates the stage of model.linear_probe, model.lora or, for a transformer, model.full. Reads
+/// `backbone` and `num_classes`, which these kinds share, into `config`; its other options must
+/// already be set. If options are invalid, returns all their errors instead.
 runner::Result<std::unique_ptr<runner::Stage>> fine_tuned_stage(runner::ConfigReader& reader,
                                                                 FineTunedConfig config);
 

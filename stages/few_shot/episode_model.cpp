@@ -15,6 +15,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/few_shot/model_few_shot_transformer.h"
 #include "stages/model/backbone.h"
+#include "stages/model/backbone_options.h"
 #include "stages/model/convolution_layers.h"
 #include "stages/model/initializer.h"
 #include "stages/model/layers.h"
@@ -29,28 +30,6 @@ using runner::ErrorCode;
 using runner::StageError;
 
 enum class EpisodeBackboneKind { kConv, kResNet };
-
-ConvNetworkOptions read_conv(ConfigReader& reader) {
-  ConvNetworkOptions options;
-  reader.read("blocks", options.blocks);
-  reader.read("channels", options.channels);
-  return options;
-}
-
-ResNetOptions read_resnet(ConfigReader& reader, std::optional<std::string>& weights) {
-  ResNetOptions options;
-  reader.read("depth", options.depth);
-  options.stem = runner::choice<ResNetStem>(
-      reader, "stem", {{"imagenet", ResNetStem::kImageNet}, {"feti", ResNetStem::kFeti}});
-  reader.read("weights", weights);
-  if (!weights) return options;
-  try {
-    find_weights(*weights);
-  } catch (const StageError& error) {
-    reader.fail("weights", error.code, error.what(), error.help);
-  }
-  return options;
-}
 
 /// Returns the statistics for a backbone's norms. A frozen backbone collects none.
 BatchNormStatistics statistics_of(bool is_by_batch, bool is_trainable) {
@@ -93,11 +72,8 @@ EpisodeBackbone read_episode_backbone(ConfigReader& parent) {
   const bool is_by_batch =
       runner::choice<bool>(reader, "batch_norm", {{"running", false}, {"batch", true}});
   const BatchNormStatistics statistics = statistics_of(is_by_batch, backbone.is_trainable);
-  if (kind == EpisodeBackboneKind::kConv) backbone.network = read_conv(reader);
-  else {
-    backbone.network = read_resnet(reader, backbone.weights);
-    reader.read("weights_entry", backbone.weights_entry);
-  }
+  if (kind == EpisodeBackboneKind::kConv) backbone.network = read_conv_network(reader);
+  else backbone.network = read_resnet(reader, backbone.weights, backbone.weights_entry);
   std::visit([&](auto& options) { options.statistics = statistics; }, backbone.network);
   return backbone;
 }

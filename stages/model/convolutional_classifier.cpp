@@ -14,9 +14,9 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
+#include "stages/model/backbone_weights.h"
 #include "stages/model/clip_vision.h"
 #include "stages/model/initializer.h"
-#include "stages/model/timm_weights.h"
 
 namespace stages {
 
@@ -69,6 +69,11 @@ void ClassifierHead::initialize(const std::string& path, std::uint64_t seed) {
       path);
 }
 
+void ClassifierHead::make_zero() {
+  const torch::NoGradGuard no_graph;
+  for (at::Tensor& weight : parameters()) weight.zero_();
+}
+
 namespace {
 
 constexpr BottleneckOptions kSeResNeXt50 = {
@@ -78,9 +83,10 @@ constexpr BottleneckOptions kSeResNeXt50 = {
 enum class ConvolutionFamily { kResNet, kDenseNet, kEfficientNet };
 
 ConvolutionFamily family_of(const ConvolutionalBackbone& backbone) {
-  if (std::holds_alternative<BottleneckOptions>(backbone)) return ConvolutionFamily::kResNet;
   if (std::holds_alternative<DenseOptions>(backbone)) return ConvolutionFamily::kDenseNet;
-  return ConvolutionFamily::kEfficientNet;
+  if (std::holds_alternative<InvertedResidualOptions>(backbone))
+    return ConvolutionFamily::kEfficientNet;
+  return ConvolutionFamily::kResNet;
 }
 
 /// Returns the distribution of He et al. (2015) for ReLU, by fan-out, or by fan-in for a DenseNet.
@@ -144,6 +150,10 @@ std::shared_ptr<FeatureMaps> make_backbone(const ConvolutionalBackbone& backbone
     return std::make_shared<BottleneckNetwork>(*bottleneck, options);
   if (const auto* dense = std::get_if<DenseOptions>(&backbone))
     return std::make_shared<DenseNetwork>(*dense, options);
+  if (const auto* resnet = std::get_if<ResNetOptions>(&backbone))
+    return std::make_shared<ResNet>(*resnet, options);
+  if (const auto* conv = std::get_if<ConvNetworkOptions>(&backbone))
+    return std::make_shared<ConvNetwork>(*conv, options);
   return std::make_shared<InvertedResidualNetwork>(std::get<InvertedResidualOptions>(backbone),
                                                    options);
 }
@@ -158,6 +168,17 @@ ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone) {
   if (const auto* dense = std::get_if<DenseOptions>(&backbone)) {
     DenseOptions small = *dense;
     small.growth = 2;
+    small.channels = 4;
+    return small;
+  }
+  if (const auto* resnet = std::get_if<ResNetOptions>(&backbone)) {
+    ResNetOptions small = *resnet;
+    small.width = 2;
+    small.pooled_size = 1;
+    return small;
+  }
+  if (const auto* conv = std::get_if<ConvNetworkOptions>(&backbone)) {
+    ConvNetworkOptions small = *conv;
     small.channels = 4;
     return small;
   }
@@ -226,39 +247,6 @@ void check_images(const ConvolutionalClassifierConfig& config, const FeatureMaps
       .with_help("set the data stage's image_size to " + std::to_string(least) + " or more");
 }
 
-/// Finds the places of the saved weights in the backbone. Throws if they do not fit.
-std::unique_ptr<TimmWeightPlaces> fitting_places(const ConvolutionalClassifierConfig& config,
-                                                 FeatureMaps& backbone, const SavedWeights& saved) {
-  auto places = [&] {
-    try {
-      return std::make_unique<TimmWeightPlaces>(backbone, saved.tensors);
-    } catch (const StageError& error) {
-      throw StageError(error.code, "'" + *config.weights + "': " + error.what())
-          .at("/weights")
-          .in_stage(config.pointer)
-          .with_help(error.help);
-    }
-  }();
-  const TimmWeightsReport& report = places->report();
-  if (report.fits()) return places;
-  const auto refuse = [&](const std::string& message, const std::string& help) {
-    throw StageError(ErrorCode::kDamagedWeights, message)
-        .at("/weights")
-        .in_stage(config.pointer)
-        .with_help(help);
-  };
-  const std::string file = "the weights '" + *config.weights + "' ";
-  if (report.has_cadene_names) {
-    refuse(file +
-               "have Cadene's names (layer0, se_module, last_linear), like timm's "
-               "legacy_seresnext50_32x4d",
-           "give timm's weights of " + config.name + ", or rename these");
-  }
-  refuse(file + "do not fit " + config.name + ": " + report.misfits(),
-         "give timm's weights of exactly this network: missing weights would be random");
-  return places;
-}
-
 }  // namespace
 
 bool has_module(const FeatureMaps& backbone, const std::string& path) {
@@ -301,23 +289,23 @@ std::shared_ptr<ConvolutionalClassifierNetwork> ConvolutionalClassifier::make(
 std::shared_ptr<torch::nn::Module> ConvolutionalClassifier::build(const DatasetDescription& data,
                                                                   std::uint64_t seed) const {
   const auto network = make(data, at::kCPU);
-  network->head().initialize("classifier", seed);
+  if (config_.head_start == HeadStart::kZero) network->head().make_zero();
+  else network->head().initialize("classifier", seed);
   if (!saved_) {
     initialize_backbone(config_.backbone, network->backbone(), seed);
     return network;
   }
-  const auto places = fitting_places(config_, network->backbone(), *saved_);
+  BackboneWeights places(config_, network->backbone(), *saved_);
   try {
     const torch::NoGradGuard no_graph;
-    read_saved_weights(*config_.weights, saved_->sha256, places->sink(), config_.weights_entry);
+    read_saved_weights(*config_.weights, saved_->sha256, places.sink(), config_.weights_entry);
   } catch (const StageError& error) {
     throw StageError(error.code, error.what())
-        .at("/weights")
+        .at(config_.weights_option)
         .in_stage(config_.pointer)
         .with_help(error.help);
   }
-  network->notes.push_back("'" + *config_.weights + "': " + saved_->choice() +
-                           places->report().text());
+  network->notes.push_back("'" + *config_.weights + "': " + saved_->choice() + places.text());
   return network;
 }
 
@@ -330,7 +318,7 @@ void ConvolutionalClassifier::check_weights() const {
   if (!saved_) return;
   const auto backbone =
       make_backbone(config_.backbone, at::TensorOptions(at::kFloat).device(at::kMeta));
-  fitting_places(config_, *backbone, *saved_);
+  BackboneWeights(config_, *backbone, *saved_);
 }
 
 NamedTensors ConvolutionalClassifier::forward(torch::nn::Module& network,
@@ -390,7 +378,7 @@ class ConvolutionalClassifierStage : public runner::Stage {
       return saved;
     } catch (const StageError& error) {
       throw StageError(error.code, error.what())
-          .at("/weights")
+          .at(config_.weights_option)
           .in_stage(config_.pointer)
           .with_help(error.help);
     }
@@ -418,6 +406,11 @@ runner::Result<std::unique_ptr<runner::Stage>> convolutional_classifier_stage(
   runner::ConfigReader& head = reader.section("head");
   head.read("widths", config.head.widths);
   head.read("dropout", config.head.dropout);
+  return convolutional_stage(reader, std::move(config));
+}
+
+runner::Result<std::unique_ptr<runner::Stage>> convolutional_stage(
+    runner::ConfigReader& reader, ConvolutionalClassifierConfig config) {
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(
       std::make_unique<ConvolutionalClassifierStage>(std::move(config)));

@@ -15,7 +15,9 @@
 #include "stages/model/bottleneck_network.h"
 #include "stages/model/convolution_layers.h"
 #include "stages/model/convolutional_networks.h"
+#include "stages/model/initializer.h"
 #include "stages/model/layers.h"
+#include "stages/model/resnet.h"
 #include "stages/random/dropout.h"
 #include "stages/weights/saved_weights.h"
 
@@ -44,6 +46,8 @@ class ClassifierHead : public PrecisionModule {
   /// Draws the weights by torch's rule for nn.Linear, as a function of `seed` and their names,
   /// which begin with `path`.
   void initialize(const std::string& path, std::uint64_t seed);
+  /// Sets all weights to zero; the head must be a single linear layer.
+  void make_zero();
 
  private:
   struct Layer {
@@ -54,9 +58,10 @@ class ClassifierHead : public PrecisionModule {
   std::vector<Layer> layers_;
 };
 
-/// One of timm's convolutional networks, without its classifier.
-using ConvolutionalBackbone =
-    std::variant<BottleneckOptions, DenseOptions, InvertedResidualOptions>;
+/// A convolutional network without its classifier: one of timm's, a ResNet of basic blocks, or the
+/// small network of few-shot learning.
+using ConvolutionalBackbone = std::variant<BottleneckOptions, DenseOptions, InvertedResidualOptions,
+                                           ResNetOptions, ConvNetworkOptions>;
 
 /// Returns the architectures in the schema of model.cnn, by timm's names.
 std::array<std::pair<std::string_view, ConvolutionalBackbone>, 5> convolutional_architectures();
@@ -73,16 +78,18 @@ ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone);
 void initialize_backbone(const ConvolutionalBackbone& backbone, FeatureMaps& network,
                          std::uint64_t seed);
 
-/// The options that model.se_resnext and model.cnn share.
+/// The options that model.se_resnext, model.cnn and, for convolutional backbones, model.full share.
 struct ConvolutionalClassifierConfig {
   std::string pointer;  ///< place of the model's options in the recipe, "/model"
   std::string name;     ///< of the backbone, in messages: "SE-ResNeXt", "densenet121"
   ConvolutionalBackbone backbone;
   std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random
   std::optional<std::string> weights_entry;  ///< the weights to read if the file has several
+  std::string weights_option = "/weights";   ///< the option `weights`, below `pointer`
   std::vector<std::string> frozen;  ///< paths of modules of the backbone that are not trained
   std::optional<std::int64_t> num_classes;  ///< nullopt: the number of the data's classes
   ClassifierHeadOptions head;
+  HeadStart head_start = HeadStart::kUniform;
 };
 
 /// A backbone and a head on the mean of its last map. Children: backbone and classifier.
@@ -147,6 +154,11 @@ bool has_module(const FeatureMaps& backbone, const std::string& path);
 /// except `frozen`, into `config`; config.backbone must be set. If options are invalid, returns all
 /// their errors instead.
 runner::Result<std::unique_ptr<runner::Stage>> convolutional_classifier_stage(
+    runner::ConfigReader& reader, ConvolutionalClassifierConfig config);
+
+/// Creates the stage of a convolutional classifier from a complete `config`. If options read by
+/// `reader` are invalid, returns all their errors instead.
+runner::Result<std::unique_ptr<runner::Stage>> convolutional_stage(
     runner::ConfigReader& reader, ConvolutionalClassifierConfig config);
 
 }  // namespace stages

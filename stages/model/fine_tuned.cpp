@@ -4,6 +4,7 @@
 
 #include <torch/nn/module.h>
 #include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/shared/stage/stage.h"
 #include "stages/model/adapter_layout.h"
@@ -42,6 +43,13 @@ void widen_what_is_trained(const torch::nn::Module& network) {
   }
 }
 
+void zero_head(torch::nn::Module& network) {
+  const torch::NoGradGuard no_graph;
+  for (const auto& item : network.named_parameters()) {
+    if (is_of_head(item.key())) item.value().zero_();
+  }
+}
+
 FineTunedClassifier& as_classifier(torch::nn::Module& network) {
   auto* classifier = dynamic_cast<FineTunedClassifier*>(&network);
   if (!classifier) throw std::logic_error("not a network made by FineTuned::build()");
@@ -49,6 +57,15 @@ FineTunedClassifier& as_classifier(torch::nn::Module& network) {
 }
 
 }  // namespace
+
+bool FineTunedClassifier::is_of_origin(std::string_view weight) const {
+  return is_all_trained_ && !is_of_head(weight);
+}
+
+void FineTunedClassifier::start_from(std::string origin) {
+  is_all_trained_ = true;
+  origin_ = std::move(origin);
+}
 
 std::unique_ptr<PretrainedPlaces> FineTuned::places_in(torch::nn::Module& network) const {
   const BackboneConfig& backbone = config_.backbone;
@@ -163,9 +180,11 @@ std::string FineTuned::base_text(const FineTunedClassifier& network) const {
 std::shared_ptr<FineTunedClassifier> FineTuned::make(const DatasetDescription& data,
                                                      std::uint64_t seed, at::Device device) const {
   const std::int64_t classes = fitting_classes(data, config_.num_classes, config_.pointer);
+  ImageClassifierOptions options = classifier_on(config_.backbone, data, classes);
+  options.dropout = config_.dropout;
+  options.tower.drop_path = config_.drop_path;
   auto network = std::make_shared<FineTunedClassifier>(
-      classifier_on(config_.backbone, data, classes),
-      at::TensorOptions(config_.backbone.dtype).device(device));
+      options, at::TensorOptions(config_.backbone.dtype).device(device));
   network->layout = config_.backbone.layout();
   network->weights_reference = config_.backbone.weights;
   try {
@@ -176,6 +195,7 @@ std::shared_ptr<FineTunedClassifier> FineTuned::make(const DatasetDescription& d
         .in_stage(config_.pointer)
         .with_help(error.help);
   }
+  if (config_.trains_all) return network;
   for (const auto& item : network->named_parameters()) {
     if (!config_.lora || is_of_head(item.key()))
       item.value().requires_grad_(is_of_head(item.key()));
@@ -188,9 +208,11 @@ std::shared_ptr<torch::nn::Module> FineTuned::build(const DatasetDescription& da
                                                     std::uint64_t seed) const {
   const auto network = make(data, seed, at::kCPU);
   fill_base(*network);
-  initialize(*network, config_.backbone.initializer(), seed, is_of_head);
+  if (config_.head_start == HeadStart::kZero) zero_head(*network);
+  else initialize(*network, config_.backbone.initializer(), seed, is_of_head);
   begin_from_adapter(*network);
-  network->freeze(base_text(*network));
+  if (config_.trains_all) network->start_from(base_text(*network));
+  else network->freeze(base_text(*network));
   network->notes.push_back(trainable_line(*network));
   return network;
 }
@@ -198,7 +220,8 @@ std::shared_ptr<torch::nn::Module> FineTuned::build(const DatasetDescription& da
 std::shared_ptr<torch::nn::Module> FineTuned::outline(const DatasetDescription& data) const {
   const auto network = make(data, 0, at::kMeta);
   begin_from_adapter(*network);
-  network->freeze("");
+  if (config_.trains_all) network->start_from("");
+  else network->freeze("");
   return network;
 }
 

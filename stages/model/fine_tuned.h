@@ -10,6 +10,7 @@
 #include "stages/artifact/model.h"
 #include "stages/model/attached_lora.h"
 #include "stages/model/backbone.h"
+#include "stages/model/initializer.h"
 #include "stages/model/vision_tower.h"
 #include "stages/weights/saved_weights.h"
 #include "stages/weights/weights.h"
@@ -31,18 +32,22 @@ class FrozenBase : public OnFrozenBase {
   std::string base_;
 };
 
-/// The options that model.linear_probe and model.lora share.
+/// The options that model.linear_probe, model.lora and model.full share.
 struct FineTunedConfig {
   std::string pointer;  ///< place of the model's options in the recipe, "/model"
   BackboneConfig backbone;
   std::optional<std::int64_t> num_classes;  ///< nullopt: the number of the data's classes
-  std::optional<LoraOptions> lora;          ///< nullopt: train only the head
+  std::optional<LoraOptions> lora;          ///< nullopt: no adapters
+  bool trains_all = false;                  ///< train the backbone too; then there is no `lora`
+  HeadStart head_start = HeadStart::kUniform;
+  double dropout = 0;    ///< probability that a feature is dropped before the head, in training
+  double drop_path = 0;  ///< as in VisionTowerOptions
   std::optional<std::string>
       adapter;  ///< a folder in peft's format to start from; nullopt: a new adapter
 };
 
-/// A classifier with a frozen backbone, created by FineTuned::build().
-class FineTunedClassifier : public ImageClassifier, public FrozenBase {
+/// A classifier on a given backbone, created by FineTuned::build().
+class FineTunedClassifier : public ImageClassifier, public FrozenBase, public FromOrigin {
  public:
   explicit FineTunedClassifier(const ImageClassifierOptions& options,
                                const at::TensorOptions& tensors = {})
@@ -51,15 +56,25 @@ class FineTunedClassifier : public ImageClassifier, public FrozenBase {
   /// Makes the parameters that require no gradient the base; `base` identifies them.
   void freeze(std::string base) { FrozenBase::freeze(*this, std::move(base)); }
 
+  /// If all weights are trained: those of the backbone.
+  bool is_of_origin(std::string_view weight) const override;
+  const std::string& origin() const override { return origin_; }
+  /// Declares that the backbone starts as given and is trained; `origin` identifies its start.
+  void start_from(std::string origin);
+
   std::vector<std::string> notes;                ///< where its weights come from
   WeightLayout layout = WeightLayout::kClip;     ///< the names by which its layers are selected and
                                                  ///< exported
   std::optional<std::string> weights_reference;  ///< of the base weights; nullopt: random
   std::optional<AttachedLora> lora;              ///< its adapters, if any
+
+ private:
+  bool is_all_trained_ = false;
+  std::string origin_;
 };
 
-/// A frozen backbone and a linear head. Either only the head is trained, or the head and adapters
-/// of the backbone.
+/// A given backbone and a linear head. Trained are either only the head, or the head and adapters
+/// of the frozen backbone, or all weights.
 class FineTuned : public Model, public ShrinkableModel {
  public:
   /// `config` must have no open options. `saved` contains the shapes and the digest of the weights;
@@ -82,14 +97,14 @@ class FineTuned : public Model, public ShrinkableModel {
   void check_base() const;
   bool mixes_samples() const override { return false; }
   Shrunken shrunken(const DatasetDescription& data) const override;
-  bool has_frozen_features() const override { return !config_.lora; }
+  bool has_frozen_features() const override { return !config_.lora && !config_.trains_all; }
   NamedTensors frozen_features(torch::nn::Module& network,
                                const NamedTensors& inputs) const override;
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
 
  private:
-  /// Creates the network in its types, frozen except for its head and its adapters. The base
-  /// weights are uninitialized.
+  /// Creates the network in its types, with a gradient for what is trained. The base weights are
+  /// uninitialized.
   std::shared_ptr<FineTunedClassifier> make(const DatasetDescription& data, std::uint64_t seed,
                                             at::Device device) const;
   void fill_base(FineTunedClassifier& network) const;

@@ -29,6 +29,12 @@ struct InitializerOptions {
   InitializerRule rule = InitializerRule::kClip;
 };
 
+/// How a head starts that a model adds to a pretrained backbone.
+enum class HeadStart {
+  kUniform,  ///< torch's rule for nn.Linear: uniform within 1/sqrt(inputs)
+  kZero,     ///< all zero (Dosovitskiy et al. 2020, arXiv:2010.11929)
+};
+
 /// How a weight is drawn: all zero, all one, normal around 0, or uniform around 0.
 struct Distribution {
   enum class Kind { kZero, kOne, kNormal, kUniform };

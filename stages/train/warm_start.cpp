@@ -70,24 +70,35 @@ std::optional<FoundCheckpoint> load_best_or_latest(const Checkpoints& checkpoint
   return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kWeights);
 }
 
-NamedTensors read(const fs::path& path, runner::RunContext& context) {
+/// Weights from a file, and the text that identifies the frozen weights that they were trained on.
+struct GivenWeights {
+  NamedTensors weights;
+  std::string base;  // empty: none, or unknown
+};
+
+GivenWeights given_by(TrainingState state) {
+  const auto base = state.about.find("base");
+  return {std::move(state.model), base == state.about.end() ? "" : base->second};
+}
+
+GivenWeights read(const fs::path& path, runner::RunContext& context) {
   std::error_code error;
   if (!fs::exists(path, error))
     refuse(ErrorCode::kMissingWeights, "there is no '" + path.string() + "'",
            "name a run's folder or a safetensors file");
   const fs::path one = checkpoint_at(path);
-  if (one.empty() && fs::is_regular_file(path, error)) return read_safetensors(path).tensors;
+  if (one.empty() && fs::is_regular_file(path, error)) return {read_safetensors(path).tensors, ""};
   const fs::path folder = one.empty() ? checkpoints_of(path) : one.parent_path();
   const Checkpoints checkpoints(folder, {});
   try {
-    if (!one.empty()) return read_checkpoint(one, CheckpointPart::kWeights).model;
-    const auto found = folder.empty() ? std::nullopt : load_best_or_latest(checkpoints);
+    if (!one.empty()) return given_by(read_checkpoint(one, CheckpointPart::kWeights));
+    auto found = folder.empty() ? std::nullopt : load_best_or_latest(checkpoints);
     if (!found) {
       refuse(ErrorCode::kMissingWeights, "'" + path.string() + "' contains no checkpoint",
              "name a run with a trained model, a checkpoint's folder or a safetensors file");
     }
     context.say("starts from the weights of '" + found->folder.string() + "'");
-    return found->state.model;
+    return given_by(std::move(found->state));
   } catch (const StageError& error) {
     if (error.code != ErrorCode::kDamagedWeights) throw;
     refuse(error.code, error.what(), checkpoints.advice("warm_start: "));
@@ -102,6 +113,29 @@ std::string counted_weights(const std::vector<std::string>& names, const std::st
   for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
     text += (i == 0 ? "" : ", ") + names[i];
   return text + (names.size() > kShown ? ", …)" : ")");
+}
+
+/// Completes weights that were trained on the frozen weights that `network` starts with, such as a
+/// linear probe's head: the others are the network's own. Does nothing if they are whole.
+void complete(const torch::nn::Module& network, GivenWeights& given, const fs::path& path,
+              runner::RunContext& context) {
+  const auto* start = dynamic_cast<const FromOrigin*>(&network);
+  if (!start || given.base.empty()) return;
+  bool is_partial = false;
+  for (const auto& [name, tensor] : weights(network)) {
+    if (given.weights.contains(name) || !start->is_of_origin(name)) continue;
+    given.weights.set(name, tensor);
+    is_partial = true;
+  }
+  if (!is_partial) return;
+  if (!start->origin().empty() && start->origin() != given.base) {
+    refuse(ErrorCode::kOptionConflict,
+           "the weights in '" + path.string() + "' were trained on other frozen weights: '" +
+               given.base + "' there, '" + start->origin() + "' here",
+           "give the model the backbone of that run, with the same weights, or warm_start: null");
+  }
+  if (!start->origin().empty())
+    context.say("warm_start: the weights that the earlier run left frozen are the backbone's own");
 }
 
 void refuse_misfits(const NamedTensors& own, const NamedTensors& given, const fs::path& path) {
@@ -132,14 +166,15 @@ std::optional<NamedTensors> weights_to_start_from(const torch::nn::Module& netwo
   const runner::NodeFacts& node = context.node();
   if (node.resuming && Checkpoints(NodeLayout(node.folder).checkpoints(), {}).can_continue())
     return {};
-  NamedTensors given;
+  GivenWeights given;
   try {
     given = read(path, context);
   } catch (const StageError& error) {
     throw StageError(error.code, error.what()).at(kOption).with_help(error.help);
   }
-  refuse_misfits(weights(network), given, path);
-  return given;
+  complete(network, given, path, context);
+  refuse_misfits(weights(network), given.weights, path);
+  return std::move(given.weights);
 }
 
 }  // namespace

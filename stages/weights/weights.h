@@ -25,6 +25,18 @@ class OnFrozenBase {
   virtual const std::string& base() const = 0;
 };
 
+/// A network that is trained from given weights, such as those of a pretrained tower. A part that
+/// was trained on the same weights while they were frozen, such as a linear probe's head, fits it.
+class FromOrigin {
+ public:
+  virtual ~FromOrigin() = default;
+  /// True if the network starts with this weight as given.
+  virtual bool is_of_origin(std::string_view weight) const = 0;
+  /// Returns a text that identifies the given weights, equal to OnFrozenBase::base() of a network
+  /// with the same weights frozen; empty if the network is an outline.
+  virtual const std::string& origin() const = 0;
+};
+
 /// Returns the text that identifies a network's base; empty if it has none.
 std::string base_of(const torch::nn::Module& network);
 

@@ -22,6 +22,7 @@
 #include "stages/model/fine_tuned.h"
 #include "stages/model/torch_script.h"
 #include "stages/weights/safetensors.h"
+#include "stages/weights/weights.h"
 #include "stages/worker/export_hosted.h"
 #include "stages/worker/export_readme.h"
 #include "stages/worker/network_of_run.h"
@@ -142,10 +143,10 @@ class Export {
                const RequestContext& context) {
     auto* tuned = dynamic_cast<FineTunedClassifier*>(&network_);
     if (!tuned || !tuned->lora) {
-      refuse_export(
-          std::string("the model has no adapters: ") +
-              (tuned ? "a linear probe trains only its head" : "all its weights were trained"),
-          "export it with --merged");
+      refuse_export(std::string("the model has no adapters: ") +
+                        (tuned && !base_of(network_).empty() ? "a linear probe trains only its head"
+                                                             : "all its weights were trained"),
+                    "export it with --merged");
     }
     const WeightLayout layout = adapter_layout(names, network_, head_inside);
     AdapterBase base =

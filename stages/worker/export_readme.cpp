@@ -233,7 +233,24 @@ struct TimmModel {
   std::string first_convolution, classifier;  // module names
 };
 
+TimmModel timm_resnet(const ResNetOptions& resnet) {
+  constexpr std::int64_t kDepths[] = {18, 34};
+  const bool is_known = std::ranges::find(kDepths, resnet.depth) != std::end(kDepths);
+  if (!is_known || resnet.stem != ResNetStem::kImageNet) {
+    throw StageError(ErrorCode::kOptionConflict, "timm has no ResNet of this depth and stem")
+        .with_help("export a model with depth: 18 or 34 and stem: imagenet");
+  }
+  return {"resnet" + std::to_string(resnet.depth), Json::object(), "conv1", "fc"};
+}
+
 TimmModel timm_model(const ConvolutionalClassifierConfig& config) {
+  if (const auto* resnet = std::get_if<ResNetOptions>(&config.backbone))
+    return timm_resnet(*resnet);
+  if (std::holds_alternative<ConvNetworkOptions>(config.backbone)) {
+    throw StageError(ErrorCode::kOptionConflict,
+                     "no library has the network of a backbone of kind conv")
+        .with_help("its weights are in the run's checkpoints, in nodes/train/checkpoints");
+  }
   const auto* bottleneck = std::get_if<BottleneckOptions>(&config.backbone);
   if (!bottleneck) {
     const bool is_dense = std::holds_alternative<DenseOptions>(config.backbone);

@@ -55,6 +55,27 @@ TEST_F(FineTuning, AdaptersContinueWhereTheyWereKilled) {
             file_text(folder_ / "whole/nodes/evaluate/predictions.csv"));
 }
 
+TEST_F(FineTuning, AllWeightsContinueWhereTheyWereKilled) {
+  const std::string rare = "train=one_epoch train.layer_decay=0.8 model.drop_path=0.2";
+  ASSERT_EQ(train("full", "whole", "", rare).exit, 0);
+  ASSERT_NE(train("full", "run", "retort-worker/step:4:kill", rare).exit, 0);
+  const Ended gone_on = retort("resume run", folder_.path());
+  ASSERT_EQ(gone_on.exit, 0) << gone_on.err;
+  EXPECT_THAT(weights("whole"), HasSubstr("mlp.fc1.weight"));
+  EXPECT_TRUE(weights("run") == weights("whole"));
+}
+
+TEST_F(FineTuning, AllWeightsStartFromTheHeadOfAProbe) {
+  ASSERT_EQ(train("linear_probe", "probe").exit, 0);
+  const Ended tuned = train("full", "run", "", "train=one_epoch train.warm_start=probe");
+  ASSERT_EQ(tuned.exit, 0) << tuned.err;
+  EXPECT_THAT(tuned.err, HasSubstr("the weights that the earlier run left frozen are the "
+                                   "backbone's own"));
+  const Ended other = train("full", "other", "", "train=one_epoch train.warm_start=probe seed=7");
+  EXPECT_EQ(other.exit, 78) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("were trained on other frozen weights: 'random, seed "));
+}
+
 TEST_F(FineTuning, CheckpointHoldsWhatIsTrainedAlone) {
   const Ended trained = train("lora", "run");
   ASSERT_EQ(trained.exit, 0) << trained.err;

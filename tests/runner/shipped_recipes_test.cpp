@@ -74,6 +74,17 @@ TEST(ShippedRecipes, FineTuningShowsABackboneItsPicturesAndItsQueries) {
             R"({"mean":[0.5,0.5,0.5],"std":[0.5,0.5,0.5]})");
 }
 
+TEST(ShippedRecipes, FullFineTuningBringsItsOwnTraining) {
+  const auto decay = [](const std::vector<std::string>& overrides) {
+    const Graph graph = graph_of("finetune", overrides);
+    const auto train = std::ranges::find(graph.nodes, "train", &Node::id);
+    return train == graph.nodes.end() ? "" : to_json(*train->options.find("layer_decay")).dump();
+  };
+  EXPECT_EQ(decay({"model=full"}), "0.75");
+  EXPECT_EQ(decay({"model=full", "train=one_epoch"}), "null");
+  EXPECT_EQ(decay({"model=linear_probe"}), "null");
+}
+
 TEST(ShippedRecipes, CarsAreMeasuredTwice) {
   const Graph graph = graph_of("clip_cars", {"data.root=cars"});
   EXPECT_THAT(ids(graph), ElementsAre("data", "model", "memory", "train", "evaluate", "retrieval"));

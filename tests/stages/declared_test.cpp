@@ -29,6 +29,8 @@ TEST(Declared, ModelsMixSamplesAsTheirSchemasSay) {
        {&kModelFewShotTransformer, &kModelCrossTransformer, &kModelSeResnext, &kModelCnn})
     EXPECT_EQ(runner::declared_mixing(schemas, kind->name),
               model_of(*kind, Json::object())->mixes_samples());
+  const auto full = model_of(kModelFull, backbone);
+  EXPECT_EQ(runner::declared_mixing(schemas, "model.full"), full->mixes_samples());
   const auto lora = model_of(kModelLora, backbone);
   EXPECT_EQ(runner::declared_mixing(schemas, "model.lora"), lora->mixes_samples());
 }

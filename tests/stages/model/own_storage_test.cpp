@@ -125,6 +125,7 @@ std::vector<SharedModel> every_model() {
            &kModelLinearProbe,
            {{"backbone", small()}},
            /*has_weights=*/false},
+          {"full", &kModelFull, {{"backbone", small()}}},
           lora("lora", Json::object()),
           lora("lora_with_all_biases", {{"bias", "all"}}),
           lora("lora_with_its_biases", {{"bias", "lora_only"}}),

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "stages/model/convolutional_networks.h"
+#include "stages/model/resnet.h"
+
+namespace runner {
+class ConfigReader;
+}
+
+namespace stages {
+
+/// Reads the options of schemas/model/backbone/conv that determine the network, without its
+/// statistics.
+ConvNetworkOptions read_conv_network(runner::ConfigReader& reader);
+
+/// Reads the options of schemas/model/backbone/resnet that determine the network, without its
+/// statistics, and its weights: a reference (saved_weights.h), and the weights to read if the file
+/// has several. Checks that the weights exist, but does not read them.
+ResNetOptions read_resnet(runner::ConfigReader& reader, std::optional<std::string>& weights,
+                          std::optional<std::string>& weights_entry);
+
+}  // namespace stages
