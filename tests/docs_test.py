@@ -196,7 +196,7 @@ class Program:
 
     @functools.cache
     def verbs(self):
-        return set(re.findall(r"^  ([a-z]+) {2,}", self.help(""), re.M))
+        return set(re.findall(r"^  ([a-z-]+) {2,}", self.help(""), re.M))
 
     @functools.cache
     def exit_of(self, code):
@@ -217,7 +217,7 @@ def command_words(line):
 
 def check_usage(program, place, words):
     """The verb and the flags of `retort ...` exist; returns the verb."""
-    if len(words) < 2 or words[1].startswith("-") or not re.fullmatch(r"[a-z]+", words[1]):
+    if len(words) < 2 or words[1].startswith("-") or not re.fullmatch(r"[a-z-]+", words[1]):
         return None
     verb = words[1]
     if verb not in program.verbs():
