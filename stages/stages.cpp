@@ -51,6 +51,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kTrainBinary,
       &kTrainContrastive,
       &kTrainEpisodic,
+      &kTrainLogisticRegression,
       &kTrainPython,
       &kTrainSupervised,
       // clang-format on
