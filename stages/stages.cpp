@@ -53,6 +53,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kTrainBinary,
       &kTrainContrastive,
       &kTrainEpisodic,
+      &kTrainLogisticRegression,
       &kTrainMultiLabel,
       &kTrainPython,
       &kTrainSupervised,

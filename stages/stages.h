@@ -56,6 +56,7 @@ extern const runner::StageKind kModelSeResnext;
 extern const runner::StageKind kTrainBinary;
 extern const runner::StageKind kTrainContrastive;
 extern const runner::StageKind kTrainEpisodic;
+extern const runner::StageKind kTrainLogisticRegression;
 extern const runner::StageKind kTrainMultiLabel;
 extern const runner::StageKind kTrainPython;
 extern const runner::StageKind kTrainSupervised;

@@ -40,6 +40,7 @@ std::vector<CaseKind> metric_cases();
 std::vector<CaseKind> tokenizer_cases();
 std::vector<CaseKind> picture_cases();
 std::vector<CaseKind> retrieval_cases();
+std::vector<CaseKind> logistic_cases();
 
 /// What a case says that it is: its kind, else the family or model that it was made with; empty
 /// where it says nothing.

@@ -94,6 +94,10 @@ inline std::string recipe_with(const Kind& kind) {
       {"train.supervised", kSupervised + "train: {kind: train.supervised}\n"},
       {"train.binary", kBinary},
       {"train.contrastive", kContrast},
+      {"train.logistic_regression",
+       kImages + "model: {kind: model.linear_probe}\n" + kMemory +
+           "features: {kind: data.features}\ntrain: {kind: train.logistic_regression, inputs: "
+           "{train: features.train, validation: features.validation}}\n"},
       {"train.episodic", kEpisodes},
       {"evaluate.classification", kSupervised + "train: {kind: train.supervised}\nevaluate: {kind: "
                                                 "evaluate.classification}\n"},

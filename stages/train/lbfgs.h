@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include <ATen/core/Tensor.h>
+
+namespace stages {
+
+/// Returns a convex function's value at `x`, a vector, and stores its gradient in `gradient`, a
+/// vector of the same length and type.
+using ConvexFunction = std::function<double(const at::Tensor& x, const at::Tensor& gradient)>;
+
+struct LbfgsOptions {
+  std::int64_t max_iterations = 1000;
+  double tolerance = 1e-4;    ///< stop when no element of the gradient is larger
+  std::int64_t history = 10;  ///< pairs of vectors that approximate the curvature
+};
+
+struct Minimum {
+  at::Tensor x;
+  double value = 0;
+  double largest_gradient = 0;  ///< the largest element of the gradient, as an absolute number
+  std::int64_t iterations = 0;
+};
+
+/// Minimises a convex, differentiable function with L-BFGS (Liu and Nocedal, 1989), starting at
+/// `start`, a float32 or float64 vector on the CPU. A line search ends where the strong Wolfe
+/// conditions hold (with 1e-4 and 0.9); it may use that the slope along a line never falls. Stops
+/// early where rounding hides any further decrease; then largest_gradient is above the tolerance.
+/// Allocates at most lbfgs_vectors() vectors of the length of `start`.
+Minimum minimize(const at::Tensor& start, const ConvexFunction& function,
+                 const LbfgsOptions& options);
+
+/// Returns the number of vectors that minimize() allocates at most, with its result.
+std::int64_t lbfgs_vectors(std::int64_t history);
+
+}  // namespace stages

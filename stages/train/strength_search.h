@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace stages {
+
+/// The values among which a strength is searched: logarithmically spaced, from the least to the
+/// most, both included.
+struct StrengthRange {
+  double least = 1e-6, most = 1e6;
+  std::int64_t per_decade = 8;
+
+  /// Returns the number of values.
+  std::int64_t size() const;
+  double at(std::int64_t index) const;
+};
+
+/// A strength, and the accuracy of what was fitted with it.
+struct MeasuredStrength {
+  double strength = 0, accuracy = 0;
+  bool operator==(const MeasuredStrength&) const = default;
+};
+
+/// Searches a range as CLIP's authors do (Radford et al. 2021, arXiv:2103.00020, appendix A.3): it
+/// measures values two decades apart, then halves the interval around the best until neighbours are
+/// measured. Of equal accuracies, the larger strength is better. Returns all measurements in the
+/// order in which they were made.
+std::vector<MeasuredStrength> search_strength(
+    const StrengthRange& range, const std::function<double(double strength)>& accuracy);
+
+/// Returns the best measurement. There must be one.
+MeasuredStrength best_of(const std::vector<MeasuredStrength>& measured);
+
+}  // namespace stages

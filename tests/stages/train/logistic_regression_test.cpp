@@ -1,0 +1,184 @@
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include "runner/shared/stage/stage.h"
+#include "stages/artifact/model.h"
+#include "stages/data/features.h"
+#include "stages/memory/policy.h"
+#include "stages/stages.h"
+#include "stages/train/softmax_fit.h"
+#include "stages/weights/weights.h"
+#include "tests/support/model_of.h"
+#include "tests/support/planning_context.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/refused.h"
+#include "tests/support/small_backbone.h"
+#include "tests/support/stage_of.h"
+
+namespace stages {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::int64_t kWidth = 6;  // of the features of small()
+
+/// Images of three species in turn, which nothing reads.
+class Flowers final : public Dataset {
+ public:
+  explicit Flowers(std::int64_t size) : size_(size) {}
+  DatasetDescription describe() const override {
+    DatasetDescription description = flowers();
+    description.size = size_;
+    return description;
+  }
+  std::optional<NamedTensors> sample(std::int64_t, std::int64_t) const override {
+    return std::nullopt;
+  }
+  std::string sample_name(std::int64_t index) const override { return std::to_string(index); }
+  LoaderOptions loader() const override { return {}; }
+
+ private:
+  const std::int64_t size_;
+};
+
+/// Features of such images, around a point for each species.
+FeatureTable table_of(std::int64_t size, std::uint64_t seed) {
+  torch::manual_seed(static_cast<std::int64_t>(seed));
+  const at::Tensor labels = torch::arange(size).remainder(3);
+  FeatureTable table{.present = torch::ones({size}, at::kBool), .tensors = {}};
+  table.tensors.set("features", torch::randn({size, kWidth}) + labels.unsqueeze(1));
+  table.tensors.set("label", labels);
+  return table;
+}
+
+std::shared_ptr<const Dataset> features_of(std::int64_t size, std::uint64_t seed) {
+  return std::make_shared<FeatureDataset>(std::make_shared<Flowers>(size), table_of(size, seed));
+}
+
+class LogisticRegression : public testing::Test {
+ protected:
+  runner::Inputs inputs() const {
+    runner::Inputs::ByPort ports = {
+        {"train", {train_}}, {"model", {model_}}, {"memory", {policy_}}};
+    if (validation_) ports["validation"] = {validation_};
+    return runner::Inputs(ports, {{"model", "model"}});
+  }
+  std::shared_ptr<const Checkpoint> run(const Json& options = Json::object()) {
+    const auto stage = stage_of(kTrainLogisticRegression, options);
+    return std::static_pointer_cast<const Checkpoint>(
+        stage->run(inputs(), context_).at("checkpoint"));
+  }
+  runner::Diagnostics refusal(const Json& options = Json::object()) {
+    return refusals_of([&] { run(options); });
+  }
+  Json measured() const {
+    return Json::parse(std::ifstream(context_.node().folder / "l2_strengths.json"));
+  }
+  static at::Tensor head(const Checkpoint& checkpoint) {
+    return weights(*checkpoint.network).at("head.weight");
+  }
+
+  std::shared_ptr<const Dataset> train_ = features_of(90, 1), validation_ = features_of(60, 2);
+  std::shared_ptr<const Model> model_ = model_of(kModelLinearProbe, {{"backbone", small()}});
+  std::shared_ptr<MemoryPolicy> policy_ = std::make_shared<MemoryPolicy>();
+  RecordingContext context_;
+};
+
+TEST_F(LogisticRegression, HeadIsTheFitToAllDataWithTheChosenStrength) {
+  const auto checkpoint = run();
+  const double chosen = measured().at("chosen");
+  const FeatureTable train = table_of(90, 1), validation = table_of(60, 2);
+  const auto both = [&](const char* name) {
+    return torch::cat({train.tensors.at(name), validation.tensors.at(name)});
+  };
+  const SoftmaxFit expected = fit_softmax(both("features").to(at::kDouble), both("label"),
+                                          {.classes = 3, .l2_strength = chosen});
+  EXPECT_TRUE(torch::equal(head(*checkpoint), expected.weight.to(at::kFloat)));
+  EXPECT_EQ(context_.values("train/l2_strength"), std::vector<double>{chosen});
+}
+
+TEST_F(LogisticRegression, ChosenStrengthHasTheBestRecordedAccuracy) {
+  run();
+  const Json all = measured().at("measured");
+  EXPECT_EQ(all.size(), 15u);
+  double best = 0, of_chosen = 0;
+  for (const Json& one : all) {
+    best = std::max(best, one.at("validation_accuracy").get<double>());
+    if (one.at("l2_strength") == measured().at("chosen")) of_chosen = one.at("validation_accuracy");
+  }
+  EXPECT_EQ(of_chosen, best);
+  EXPECT_EQ(context_.values("search/accuracy").size(), all.size());
+}
+
+TEST_F(LogisticRegression, WithoutRefitValidationDataDoNotReachTheHead) {
+  const Json options = {{"l2_strength", 1}, {"refit", false}};
+  const at::Tensor with = head(*run(options));
+  validation_ = features_of(60, 77);
+  context_.facts.resuming = true;  // in the same folder
+  EXPECT_TRUE(torch::equal(head(*run(options)), with));
+  EXPECT_EQ(context_.values("validation/accuracy").size(), 2u);
+}
+
+TEST_F(LogisticRegression, GivenStrengthNeedsNoValidationData) {
+  validation_ = nullptr;
+  EXPECT_REFUSED(refusal(), kOptionConflict, "/l2_strength", "no validation data");
+  EXPECT_THAT(refusal({{"l2_strength", 0.5}}), IsEmpty());
+}
+
+TEST_F(LogisticRegression, ResumedRunIsRepeatedFromItsStart) {
+  const at::Tensor whole = head(*run());
+  context_.facts.resuming = true;
+  EXPECT_TRUE(torch::equal(head(*run()), whole));
+  EXPECT_EQ(context_.resumed_at, 0);
+}
+
+TEST_F(LogisticRegression, EarlierWeightsAreUsedInPlaceOfAFit) {
+  const auto first = run();
+  context_.facts.trained =
+      runner::CheckpointSource{.folder = context_.node().folder / "checkpoints"};
+  const std::size_t metrics = context_.metrics.size();
+  const auto again = run();
+  EXPECT_TRUE(torch::equal(head(*again), head(*first)));
+  EXPECT_EQ(context_.metrics.size(), metrics);
+}
+
+TEST_F(LogisticRegression, WhatHasNoHeadOnFeaturesIsRefused) {
+  const auto features = std::exchange(train_, std::make_shared<Flowers>(90));
+  EXPECT_REFUSED(refusal(), kOptionConflict, "", "no features");
+  train_ = features;
+  model_ = model_of(kModelFull, {{"backbone", small()}});
+  EXPECT_REFUSED(refusal(), kOptionConflict, "", "'model' is not a linear head");
+}
+
+TEST_F(LogisticRegression, ReportsAFitThatHasNotConverged) {
+  run({{"l2_strength", 1e-6}, {"max_steps", 2}});
+  EXPECT_THAT(context_.said, Contains(HasSubstr("not converged after 2 steps")));
+}
+
+TEST_F(LogisticRegression, PlanCountsTheFit) {
+  PlanningContext context;
+  const auto stage = stage_of(kTrainLogisticRegression, Json::object());
+  stage->plan(inputs(), context);
+  ASSERT_TRUE(context.planned);
+  std::int64_t features = 0, fit = 0;
+  for (const runner::NamedBytes& term : context.planned->terms) {
+    if (term.name == "features of the fit") features = term.bytes;
+    if (term.name == "fit") fit = term.bytes;
+  }
+  EXPECT_EQ(features, 150 * (8 * kWidth + 8));
+  EXPECT_EQ(fit, softmax_fit_bytes(150, kWidth, 3, 8));
+}
+
+TEST_F(LogisticRegression, StopsWhenTheRunIsCancelled) {
+  context_.is_cancelled = true;
+  EXPECT_THROW(run(), runner::Cancelled);
+}
+
+}  // namespace
+}  // namespace stages

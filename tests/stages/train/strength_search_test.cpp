@@ -1,0 +1,53 @@
+#include "stages/train/strength_search.h"
+
+#include <cmath>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+namespace stages {
+namespace {
+
+/// What is measured, as exponents of ten, if the accuracy has one peak at `peak`.
+std::vector<double> exponents_around(double peak, const StrengthRange& range = {}) {
+  std::vector<double> exponents;
+  for (const MeasuredStrength& one : search_strength(
+           range, [&](double strength) { return -std::abs(std::log10(strength) - peak); }))
+    exponents.push_back(std::log10(one.strength));
+  return exponents;
+}
+
+TEST(StrengthSearch, HalvesTheIntervalAroundThePeakAsClipsAuthorsDo) {
+  const std::vector<double> expected = {-6, -4,   -2,   0,     2,     4,      6,     -3,
+                                        -1, -2.5, -1.5, -2.25, -1.75, -2.125, -1.875};
+  EXPECT_THAT(exponents_around(-2.05), testing::Pointwise(testing::DoubleNear(1e-12), expected));
+}
+
+TEST(StrengthSearch, FindsAPeakBetweenTheFirstValues) {
+  const auto measured =
+      search_strength({}, [](double strength) { return -std::abs(std::log10(strength) - 0.75); });
+  EXPECT_NEAR(std::log10(best_of(measured).strength), 0.75, 1e-12);
+}
+
+TEST(StrengthSearch, StaysInTheRange) {
+  EXPECT_THAT(exponents_around(9), testing::Each(testing::Le(6.0)));
+  EXPECT_THAT(exponents_around(-9), testing::Each(testing::Ge(-6.0)));
+}
+
+TEST(StrengthSearch, LastValueOfAShortRangeIsMeasured) {
+  EXPECT_THAT(exponents_around(1, {.least = 1, .most = 10, .per_decade = 1}),
+              testing::Pointwise(testing::DoubleNear(1e-12), std::vector<double>{0, 1}));
+}
+
+TEST(StrengthSearch, OneValueIsMeasuredOnce) {
+  EXPECT_THAT(exponents_around(0, {.least = 1, .most = 1, .per_decade = 8}),
+              testing::ElementsAre(0));
+}
+
+TEST(StrengthSearch, OfEqualAccuraciesTheLargestStrengthIsBest) {
+  const auto measured = search_strength({}, [](double) { return 0.5; });
+  EXPECT_EQ(best_of(measured).strength, 1e6);
+}
+
+}  // namespace
+}  // namespace stages
