@@ -34,13 +34,16 @@ runner::Result<std::unique_ptr<runner::Stage>> create_image_table(runner::Config
   reader.read("image", table.image);
   reader.read("label", table.label);
   reader.read("part", table.part);
+  reader.read("group", table.group);
   reader.read("minimum_per_class", table.minimum_per_class);
   ImageSource source;
   source.divided_by = "table '" + file + "', image '" + table.image + "', label '" + table.label +
-                      "'" + (table.part ? ", part '" + *table.part + "'" : "") + ", at least " +
+                      "'" + (table.part ? ", part '" + *table.part + "'" : "") +
+                      (table.group ? ", group '" + *table.group + "'" : "") + ", at least " +
                       std::to_string(table.minimum_per_class) + " of a class";
   source.captions = read_captions(reader);
   read_split(reader.section("split"), source);
+  read_folds(reader, source);
   source.list = [table, captions = source.captions]() mutable {
     table.captions = captions;
     return list_image_table(table);
@@ -100,7 +103,7 @@ class TableLister {
   static constexpr std::int64_t kUnused = -1;
   struct Row {
     std::string path;
-    std::string label;
+    std::string label, group;
     const std::vector<std::string>* facts = nullptr;
     Part part = Part::kTrain;
   };
@@ -129,6 +132,7 @@ class TableLister {
     const std::size_t image = column(titles, "image", table_.image),
                       label = column(titles, "label", table_.label);
     const std::size_t part = table_.part ? column(titles, "part", *table_.part) : 0;
+    const std::size_t group = table_.group ? column(titles, "group", *table_.group) : 0;
     for (runner::Diagnostic& error : unknown_fields(table_.captions, titles))
       errors_.push_back(std::move(error));
     for (const CaptionTemplate& caption : table_.captions) {
@@ -153,6 +157,7 @@ class TableLister {
       else if (runner::printable(row.label) != row.label)
         files_.fault(name_, line,
                      "its " + in_quotes(table_.label) + " contains unprintable characters");
+      if (table_.group) row.group = group_of(line, fields[group]);
       row.facts = &facts_.emplace(facts_of(line, fields, told), kUnused).first->first;
       row.path = path_of(line, fields[image]);
       if (files_.is_faultless()) rows_.push_back(std::move(row));
@@ -178,6 +183,7 @@ class TableLister {
     std::set<std::string> used(list_.facts.fields.begin(), list_.facts.fields.end());
     used.insert({table_.image, table_.label});
     if (table_.part) used.insert(*table_.part);
+    if (table_.group) used.insert(*table_.group);
     for (const std::string& title : used) {
       if (std::ranges::count(titles, title) > 1)
         files_.fault(name_, line, "it names the column " + in_quotes(title) + " twice");
@@ -193,6 +199,13 @@ class TableLister {
                  "its part is '" + runner::printable_ascii(word) +
                      "', but parts are train, validation and test");
     return Part::kTrain;
+  }
+
+  std::string group_of(std::size_t line, std::string_view field) {
+    const std::string_view word = without_spaces(field);
+    if (word.empty())
+      files_.fault(name_, line, "it has no value in the column " + in_quotes(*table_.group));
+    return std::string(word);
   }
 
   /// Returns the image's values of the caption fields.
@@ -270,8 +283,13 @@ class TableLister {
         facts = std::ssize(list_.facts.rows);
         list_.facts.rows.push_back(*row.facts);
       }
-      list_[row.part].push_back({.name = std::move(row.path), .label = label, .facts = facts});
+      list_[row.part].push_back({.name = std::move(row.path),
+                                 .label = label,
+                                 .facts = facts,
+                                 .patient = std::move(row.group),
+                                 .names_patient = table_.group.has_value()});
     }
+    if (table_.part && table_.group) note_shared_groups();
     if (list_[Part::kTrain].empty() && table_.part)
       list_.no_train = runner::Diagnostic{
           ErrorCode::kTooFewSamples,
@@ -279,6 +297,21 @@ class TableLister {
           "/part",
           "'" + table_.file.string() + "' has no images for training",
           "write train in the column " + in_quotes(*table_.part) + " for some images"};
+  }
+
+  /// Notes which groups the column of parts assigns to more than one part.
+  void note_shared_groups() {
+    std::map<std::string_view, std::set<Part>> parts_of;
+    for (const Part part : kTableParts)
+      for (const ImageFile& file : list_[part]) parts_of[file.patient].insert(part);
+    std::vector<std::string> shared;
+    for (const auto& [group, parts] : parts_of)
+      if (parts.size() > 1) shared.push_back(in_quotes(group));
+    if (!shared.empty())
+      list_.notes.push_back("images of " + std::to_string(shared.size()) +
+                            (shared.size() == 1 ? " group" : " groups") +
+                            " are in more than one part, so the results may be too good: " +
+                            runner::listed(shared, kNamedRows));
   }
 
   void check_images() {

@@ -136,8 +136,8 @@ bool takes_from(const Node& node, const Node& producer, const Graph& graph) {
       node.inputs, [&](const Edge& edge) { return &graph.nodes[edge.from] == &producer; });
 }
 
-/// True if an image folder stage has a validation part: a validation folder if the root has part
-/// folders, otherwise, or if the root cannot be read, a share.
+/// True if an image folder stage has a validation part: a fold; or a validation folder if the root
+/// has part folders; otherwise, or if the root cannot be read, a share.
 bool has_validation(const Node& node) {
   const Value* const root = at_key(node.options, "root");
   bool has_parts = false, has_its_folder = false;
@@ -149,7 +149,8 @@ bool has_validation(const Node& node) {
     has_its_folder |= part_of_folder(at->path().filename().native()) == "validation";
   }
   const OptionLookup look = [&](std::string_view path) { return at_key(node.options, path); };
-  return has_parts ? has_its_folder : holds("split.validation > 0", look);
+  return holds("folds != null", look) ||
+         (has_parts ? has_its_folder : holds("split.validation > 0", look));
 }
 
 /// The lookup of a mapping, which also answers inputs.PORT.has_validation from the files of an
