@@ -49,12 +49,12 @@ void check_classes(const ImageList& list, const std::vector<std::vector<ImageGro
   }
   if (small.empty()) return;
   const std::string thing = has_groups ? "groups" : "images";
-  throw StageError(ErrorCode::kTooFewSamples,
-                   "there are " + std::to_string(folds.count) + " folds, but " +
-                       (small.size() == 1 ? "a class has"
-                                          : std::to_string(small.size()) + " classes have") +
-                       " fewer " + thing + " for training and validation: " +
-                       runner::listed(small, kNamedClasses))
+  throw StageError(
+      ErrorCode::kTooFewSamples,
+      "there are " + std::to_string(folds.count) + " folds, but " +
+          (small.size() == 1 ? "a class has" : std::to_string(small.size()) + " classes have") +
+          " fewer " + thing +
+          " for training and validation: " + runner::listed(small, kNamedClasses))
       .at("/folds/count")
       .with_help("lower folds.count, or leave out small classes");
 }

@@ -160,8 +160,8 @@ class Compiler {
     return without(*std::move(filled), {"kind"});
   }
 
-  /// Adds a node for each evaluation of the test part of data with folds. The new node evaluates the
-  /// fold in the same way, which gives the out-of-fold predictions.
+  /// Adds a node for each evaluation of the test part of data with folds. The new node evaluates
+  /// the fold in the same way, which gives the out-of-fold predictions.
   void add_evaluations_of_folds() {
     const std::size_t written = drafts_.size();
     for (std::size_t i = 0; i < written; ++i) {
@@ -269,17 +269,17 @@ class Compiler {
     for (const std::size_t i : order) {
       const Draft& draft = drafts_[i];
       position[i] = graph.nodes.size();
-      Node node{.id = draft.id,
-                .stage = draft.stage->name,
-                .kind = draft.kind->name,
-                .options = std::move(options_[i]),
-                .pointer = pointer_to("", draft.stage->name),
-                .inputs = {},
-                .seed = node_seed(recipe_.seed, draft.id),
-                .version = draft.kind->version,
-                .cacheable = draft.kind->cacheable,
-                .title = node_title(*draft.stage, draft.item) +
-                         (draft.is_of_fold ? " of the fold" : "")};
+      Node node{
+          .id = draft.id,
+          .stage = draft.stage->name,
+          .kind = draft.kind->name,
+          .options = std::move(options_[i]),
+          .pointer = pointer_to("", draft.stage->name),
+          .inputs = {},
+          .seed = node_seed(recipe_.seed, draft.id),
+          .version = draft.kind->version,
+          .cacheable = draft.kind->cacheable,
+          .title = node_title(*draft.stage, draft.item) + (draft.is_of_fold ? " of the fold" : "")};
       node.key_options = key_options(node, recipe_.resolved, schemas_);
       for (const Wire& wire : wires_[i]) {
         for (const Source& source : wire.sources) {

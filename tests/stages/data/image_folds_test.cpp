@@ -56,10 +56,9 @@ ImageList list_of_patients(int patients) {
   list.classes = {"c0", "c1"};
   for (int patient = 0; patient < patients; ++patient)
     for (int image = 0; image <= patient % 4; ++image)
-      list[Part::kTrain].push_back(
-          {.name = std::to_string(patient) + "_" + std::to_string(image),
-           .label = patient % 2 == 0 ? 0 : image % 2,
-           .patient = "p" + std::to_string(patient)});
+      list[Part::kTrain].push_back({.name = std::to_string(patient) + "_" + std::to_string(image),
+                                    .label = patient % 2 == 0 ? 0 : image % 2,
+                                    .patient = "p" + std::to_string(patient)});
   return list;
 }
 
@@ -146,8 +145,7 @@ TEST(Folds, AreDrawnByTheSeed) {
 }
 
 TEST(Folds, ClassWithFewerImagesThanFoldsIsNamed) {
-  EXPECT_REFUSED(with_fold(list_of({9, 4, 3}), 5, 0), kTooFewSamples,
-                 "/folds/count",
+  EXPECT_REFUSED(with_fold(list_of({9, 4, 3}), 5, 0), kTooFewSamples, "/folds/count",
                  "there are 5 folds, but 2 classes have fewer images for training and validation: "
                  "'c1' has 4, 'c2' has 3");
 }

@@ -119,7 +119,8 @@ TEST_F(ImageTableList, ImageWithoutAGroupIsAFault) {
 }
 
 TEST_F(ImageTableList, GroupInTwoPartsIsNoted) {
-  write_table("image_path,make,patient,part\n1.jpg,a,p1,train\n2.jpg,a,p1,test\n3.jpg,a,p2,train\n");
+  write_table(
+      "image_path,make,patient,part\n1.jpg,a,p1,train\n2.jpg,a,p1,test\n3.jpg,a,p2,train\n");
   table_.group = "patient";
   table_.part = "part";
   EXPECT_THAT(list().notes, ElementsAre("images of 1 group are in more than one part, so the "
