@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "stages/artifact/dataset.h"
+#include "stages/artifact/grouped_samples.h"
 #include "stages/artifact/label_sets.h"
 
 namespace stages {
@@ -34,7 +35,10 @@ FeatureTable read_features(const std::filesystem::path& path, const DatasetDescr
 /// A dataset with features instead of images: "features" float32, and the other tensors of each
 /// sample. A model that trains on it is built for the original image dataset
 /// (DatasetDescription::source).
-class FeatureDataset final : public Dataset, public FilesOnDisk, public CountedLabels {
+class FeatureDataset final : public Dataset,
+                             public FilesOnDisk,
+                             public CountedLabels,
+                             public GroupedSamples {
  public:
   /// Rows are repeated if `table` has fewer rows than `source` has samples, as in a smoke run.
   FeatureDataset(std::shared_ptr<const Dataset> source, FeatureTable table);
@@ -42,6 +46,10 @@ class FeatureDataset final : public Dataset, public FilesOnDisk, public CountedL
   DatasetDescription describe() const override { return description_; }
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;
   std::string sample_name(std::int64_t index) const override { return source_->sample_name(index); }
+  std::string group_of(std::int64_t index) const override {
+    const auto* const groups = dynamic_cast<const GroupedSamples*>(source_.get());
+    return groups ? groups->group_of(index) : "";
+  }
   std::filesystem::path root() const override {
     const auto* const files = dynamic_cast<const FilesOnDisk*>(source_.get());
     return files ? files->root() : std::filesystem::path();

@@ -13,6 +13,7 @@
 
 #include "runner/shared/stage/keeper.h"
 #include "stages/artifact/dataset.h"
+#include "stages/artifact/grouped_samples.h"
 #include "stages/artifact/label_sets.h"
 #include "stages/data/image.h"
 #include "stages/data/image_change.h"
@@ -103,6 +104,7 @@ std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetO
 /// index).
 class ImageDataset : public Dataset,
                      public FilesOnDisk,
+                     public GroupedSamples,
                      public RemarkingDataset,
                      public AugmentedDataset,
                      public CountedLabels,
@@ -117,6 +119,7 @@ class ImageDataset : public Dataset,
   /// returns nullopt if such files are skipped.
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;
   std::string sample_name(std::int64_t index) const override { return file(index).name; }
+  std::string group_of(std::int64_t index) const override { return file(index).patient; }
   LoaderOptions loader() const override { return options_.loader; }
   std::shared_ptr<const Dataset> for_training() const override;
   std::vector<std::int64_t> labels() const override;

@@ -29,10 +29,10 @@ struct ImageFile {
   /// The annotated region to use; may extend beyond the image.
   std::optional<Box> box = {};
   std::int64_t facts = 0;  ///< for its captions; an index into ImageList::facts
-  /// Images with the same value are kept in one part: images of one patient or, if `names_patient`
-  /// is false, copies of one image. Empty: unknown.
+  /// Images with the same value are kept in one part: images of one patient or group or, if
+  /// `names_patient` is false, copies of one image. Empty: unknown.
   std::string patient = {};
-  bool names_patient = false;  ///< the file name identifies the patient
+  bool names_patient = false;  ///< the file name or the table identifies the patient
   /// Its labels, if the list has label sets: an index into ImageList::label_sets. `label` is then
   /// the label by which a split divides the images.
   std::int64_t label_set = 0;

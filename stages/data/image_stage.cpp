@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -190,6 +191,17 @@ std::shared_ptr<ImageStore> image_store(const ImageDatasetOptions& images) {
   return std::make_shared<ImageStore>(kMostOnDisk, transform_json(of_pixels));
 }
 
+/// Adds the images for validation to those for training, in the order of `before`.
+void join_validation(ImageList& images, const std::vector<ImageFile>& before) {
+  std::unordered_set<std::string> names;
+  for (const Part part : {Part::kTrain, Part::kValidation}) {
+    for (const ImageFile& file : images[part]) names.insert(file.name);
+    images[part].clear();
+  }
+  for (const ImageFile& file : before)
+    if (names.contains(file.name)) images[Part::kTrain].push_back(file);
+}
+
 class ImageStage final : public runner::Stage {
  public:
   /// `list` is nullopt if the images must be obtained first.
@@ -221,7 +233,7 @@ class ImageStage final : public runner::Stage {
   }
 
   bool uses_seed() const override {
-    const bool splits = source_.split && !(list_ && list_->divided);
+    const bool splits = (source_.split && !(list_ && list_->divided)) || source_.folds;
     return changes_images(options_.images.augment) || source_.captions.size() > 1 ||
            (splits && !source_.split_seed);
   }
@@ -239,24 +251,38 @@ class ImageStage final : public runner::Stage {
                               : context.node().seed;
   }
 
-  bool is_drawn(const ImageList& list) const { return source_.split && !list.divided; }
+  bool is_split(const ImageList& list) const { return source_.split && !list.divided; }
+  bool is_drawn(const ImageList& list) const { return is_split(list) || source_.folds; }
 
   ImageList drawn(ImageList images, const runner::RunContext& context) const {
-    if (is_drawn(images)) split(images, *source_.split, split_seed(context));
+    if (is_split(images)) {
+      const std::vector<ImageFile> before = images[Part::kTrain];
+      split(images, *source_.split, split_seed(context));
+      if (source_.folds) join_validation(images, before);
+    }
+    if (source_.folds) take_fold(images, *source_.folds, split_seed(context));
     return images;
   }
 
   /// Returns a description of the options that determine the division of `list`.
   std::string drawn_by(const ImageList& list, const runner::RunContext& context) const {
-    std::string text = source_.divided_by;
-    if (list.divided)
-      return text + (text.empty() ? "" : "; ") + "parts as published, or folders for them";
-    if (!source_.split) return text.empty() ? "parts as published" : text;
+    std::vector<std::string> texts;
+    if (!source_.divided_by.empty()) texts.push_back(source_.divided_by);
+    if (list.divided) texts.emplace_back("parts as published, or folders for them");
+    else if (source_.split) texts.push_back(shares_text(context));
+    if (texts.empty()) texts.emplace_back("parts as published");
+    if (source_.folds)
+      texts.push_back("fold " + std::to_string(source_.folds->index) + " of " +
+                      std::to_string(source_.folds->count) + " with seed " +
+                      std::to_string(split_seed(context)));
+    return runner::join(texts, "; ");
+  }
+
+  std::string shares_text(const runner::RunContext& context) const {
     const SplitOptions& shares = *source_.split;
     const auto share = [](double number) { return nlohmann::json(number).dump(); };
-    return text + (text.empty() ? "" : "; ") + "shares " + share(shares.train) + ", " +
-           share(shares.validation) + ", " + share(shares.test) + " with seed " +
-           std::to_string(split_seed(context));
+    return "shares " + share(shares.train) + ", " + share(shares.validation) + ", " +
+           share(shares.test) + " with seed " + std::to_string(split_seed(context));
   }
 
   /// Divides the listed images as an earlier run of this stage did, or otherwise by the options.
@@ -293,6 +319,9 @@ class ImageStage final : public runner::Stage {
                 (list->has_label_sets ? " labels; " : " classes; ") + count(Part::kTrain) +
                 " images for training, " + count(Part::kValidation) + " for validation, " +
                 count(Part::kTest) + " for test");
+    if (source_.folds)
+      context.say("the images for validation are fold " + std::to_string(source_.folds->index) +
+                  " of " + std::to_string(source_.folds->count) + ", counted from 0");
     for (const std::string& note : list->notes) context.say(note);
     report_missing("train", list->no_train, context);
     report_missing("test", list->no_test, context);
@@ -388,6 +417,14 @@ void read_split(runner::ConfigReader& reader, ImageSource& source) {
   reader.read("validation", split.validation);
   reader.read("test", split.test);
   reader.read("seed", source.split_seed);
+}
+
+void read_folds(runner::ConfigReader& reader, ImageSource& source) {
+  ConfigReader* const folds = section_or_null(reader, "folds");
+  if (!folds) return;
+  FoldOptions& options = source.folds.emplace();
+  folds->read("count", options.count);
+  folds->read("index", options.index);
 }
 
 std::function<void(runner::RunContext&)> read_download(runner::ConfigReader& reader,

@@ -13,6 +13,7 @@
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/data/image_dataset.h"
+#include "stages/data/image_folds.h"
 #include "stages/data/image_list.h"
 #include "stages/data/image_split.h"
 
@@ -46,7 +47,9 @@ struct ImageSource {
   /// How the training images are divided, unless folders already divide them; nullopt: they are not
   /// divided.
   std::optional<SplitOptions> split = {};
-  std::optional<std::int64_t> split_seed = {};  ///< nullopt: the run's seed
+  std::optional<std::int64_t> split_seed = {};  ///< of split and folds; nullopt: the run's seed
+  /// Which part of the training images is for validation, once they are divided; nullopt: none.
+  std::optional<FoldOptions> folds = {};
   /// A description of the other options that determine the division: those that select the images
   /// and, for images that are already divided, their parts.
   std::string divided_by = {};
@@ -80,6 +83,9 @@ runner::Outputs image_datasets(
 
 /// Reads the section `split`, the shares of the parts and the seed, into `source`.
 void read_split(runner::ConfigReader& reader, ImageSource& source);
+
+/// Reads the section `folds`, which may be null, into `source`.
+void read_folds(runner::ConfigReader& reader, ImageSource& source);
 
 /// Reads the option `download`. Returns a function that fetches the published data set `name` into
 /// `root`; empty if the option is off or the data set exists.

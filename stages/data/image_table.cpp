@@ -49,13 +49,16 @@ runner::Result<std::unique_ptr<runner::Stage>> create_image_table(runner::Config
   if (runner::ConfigReader* const labels = section_or_null(reader, "labels"))
     table.labels = read_label_columns(*labels);
   reader.read("part", table.part);
+  reader.read("group", table.group);
   reader.read("minimum_per_class", table.minimum_per_class);
   ImageSource source;
   source.divided_by = "table '" + file + "', image '" + table.image + "', " + labels_text(table) +
-                      (table.part ? ", part '" + *table.part + "'" : "") + ", at least " +
+                      (table.part ? ", part '" + *table.part + "'" : "") +
+                      (table.group ? ", group '" + *table.group + "'" : "") + ", at least " +
                       std::to_string(table.minimum_per_class) + " of a class";
   source.captions = read_captions(reader);
   read_split(reader.section("split"), source);
+  read_folds(reader, source);
   source.list = [table, captions = source.captions]() mutable {
     table.captions = captions;
     return list_image_table(table);
@@ -110,6 +113,7 @@ class TableLister {
   struct Row {
     std::string path;
     std::string label;  // empty for label sets
+    std::string group;
     const std::vector<std::string>* facts = nullptr;
     Part part = Part::kTrain;
   };
@@ -140,6 +144,7 @@ class TableLister {
     for (const std::string& title : label_titles())
       labels.push_back(column(titles, option_of_labels(), title));
     const std::size_t part = table_.part ? column(titles, "part", *table_.part) : 0;
+    const std::size_t group = table_.group ? column(titles, "group", *table_.group) : 0;
     for (runner::Diagnostic& error : unknown_fields(table_.captions, titles))
       errors_.push_back(std::move(error));
     for (const CaptionTemplate& caption : table_.captions) {
@@ -159,6 +164,7 @@ class TableLister {
       row.part = table_.part ? part_of(line, fields[part]) : Part::kTrain;
       if (label_rows_) take_labels(line, fields, labels);
       else row.label = label_of(line, fields[labels.front()]);
+      if (table_.group) row.group = group_of(line, fields[group]);
       row.facts = &facts_.emplace(facts_of(line, fields, told), kUnused).first->first;
       row.path = path_of(line, fields[image]);
       if (files_.is_faultless()) rows_.push_back(std::move(row));
@@ -220,6 +226,7 @@ class TableLister {
     used.insert(table_.image);
     for (const std::string& title : label_titles()) used.insert(title);
     if (table_.part) used.insert(*table_.part);
+    if (table_.group) used.insert(*table_.group);
     for (const std::string& title : used) {
       if (std::ranges::count(titles, title) > 1)
         files_.fault(name_, line, "it names the column " + in_quotes(title) + " twice");
@@ -235,6 +242,13 @@ class TableLister {
                  "its part is '" + runner::printable_ascii(word) +
                      "', but parts are train, validation and test");
     return Part::kTrain;
+  }
+
+  std::string group_of(std::size_t line, std::string_view field) {
+    const std::string_view word = without_spaces(field);
+    if (word.empty())
+      files_.fault(name_, line, "it has no value in the column " + in_quotes(*table_.group));
+    return std::string(word);
   }
 
   /// Returns the image's values of the caption fields.
@@ -318,8 +332,11 @@ class TableLister {
       list_[row.part].push_back({.name = std::move(row.path),
                                  .label = label,
                                  .facts = facts,
+                                 .patient = std::move(row.group),
+                                 .names_patient = table_.group.has_value(),
                                  .label_set = label_rows_ ? sets_[i].set : 0});
     }
+    if (table_.part && table_.group) note_shared_groups();
     if (list_[Part::kTrain].empty() && table_.part)
       list_.no_train = runner::Diagnostic{
           ErrorCode::kTooFewSamples,
@@ -327,6 +344,21 @@ class TableLister {
           "/part",
           "'" + table_.file.string() + "' has no images for training",
           "write train in the column " + in_quotes(*table_.part) + " for some images"};
+  }
+
+  /// Notes which groups the column of parts assigns to more than one part.
+  void note_shared_groups() {
+    std::map<std::string_view, std::set<Part>> parts_of;
+    for (const Part part : kTableParts)
+      for (const ImageFile& file : list_[part]) parts_of[file.patient].insert(part);
+    std::vector<std::string> shared;
+    for (const auto& [group, parts] : parts_of)
+      if (parts.size() > 1) shared.push_back(in_quotes(group));
+    if (!shared.empty())
+      list_.notes.push_back("images of " + std::to_string(shared.size()) +
+                            (shared.size() == 1 ? " group" : " groups") +
+                            " are in more than one part, so the results may be too good: " +
+                            runner::listed(shared, kNamedRows));
   }
 
   void check_images() {

@@ -23,17 +23,20 @@ struct ImageTable {
   std::optional<LabelColumns> labels = {};
   /// The column with train, validation or test; nullopt: all images are for training.
   std::optional<std::string> part = {};
+  /// The column with the group of an image, such as its patient; images of a group are divided
+  /// together. nullopt: each image is alone.
+  std::optional<std::string> group = {};
   std::int64_t minimum_per_class = 1;              ///< classes with fewer images are left out
   std::span<const CaptionTemplate> captions = {};  ///< their fields are column names
   bool allow_outside = false;
 };
 
 /// Lists the images of `table` in row order; classes are sorted bytewise. Caption templates can
-/// name columns of the table. Spaces around a field are ignored. An empty path, label or caption
-/// field is an error, and so is a duplicate image. Reports all errors at once, at the responsible
-/// option: "/root", "/table", "/image", "/label", "/labels/column", "/labels/columns", "/part",
-/// "/caption" or "/minimum_per_class". Errors in rows and missing images are reported with line
-/// numbers.
+/// name columns of the table. Spaces around a field are ignored. An empty path, label, group or
+/// caption field is an error, and so is a duplicate image. Reports all errors at once, at the
+/// responsible option: "/root", "/table", "/image", "/label", "/labels/column", "/labels/columns",
+/// "/part", "/group", "/caption" or "/minimum_per_class". Errors in rows and missing images are
+/// reported with line numbers.
 runner::Result<ImageList> list_image_table(const ImageTable& table);
 
 }  // namespace stages

@@ -72,6 +72,7 @@ std::string predictions_csv(const ClassifiedSamples& samples,
   const std::int64_t best = std::min(kBestColumns, static_cast<std::int64_t>(classes.size()));
   std::vector<std::string> fields = {"name", "label", "predicted", "correct", "probability"};
   for (std::int64_t k = 1; k <= best; ++k) fields.push_back("top_" + std::to_string(k));
+  if (!samples.groups.empty()) fields.emplace_back("group");
   std::string text = csv_line(fields);
   for (std::size_t i = 0; i < samples.names.size(); ++i) {
     const auto row = static_cast<std::int64_t>(i);
@@ -82,6 +83,7 @@ std::string predictions_csv(const ClassifiedSamples& samples,
               label == predicted ? "true" : "false",
               runner::csv_number(scores.probability(predicted))};
     for (const std::int64_t other : scores.best(best)) fields.push_back(name_of(other));
+    if (!samples.groups.empty()) fields.push_back(samples.groups[i]);
     text += csv_line(fields);
   }
   return text;

@@ -10,6 +10,7 @@
 #include "runner/shared/stage/plan_context.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/episode_set.h"
+#include "stages/artifact/grouped_samples.h"
 #include "stages/artifact/label_sets.h"
 #include "stages/artifact/loader.h"
 #include "stages/evaluate/classification_curves.h"
@@ -134,7 +135,9 @@ Predictor::Predictor(std::shared_ptr<const Dataset> test,
     throw StageError(ErrorCode::kTooFewSamples, "the test set is empty")
         .with_help(
             "give the data stage samples for testing, or set aside a fraction of the data for it; "
-            "or leave out the evaluation: ~evaluate");
+            "or leave out the evaluation: ~evaluate. With data.folds and no test part, evaluate "
+            "the "
+            "fold: evaluate.inputs.test=data.validation");
   }
   if (options_.draw) test_ = options_.draw(std::move(test_), *checkpoint_);
   const auto image = std::ranges::find(described.tensors, "image", &TensorSpec::name);
@@ -245,6 +248,7 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
   const auto episode = episode_shape(test_->describe());
   const std::int64_t samples_each = episode ? episode->samples() : 1;
 
+  const auto* const groups = dynamic_cast<const GroupedSamples*>(test_.get());
   ClassifiedSamples result;
   std::vector<at::Tensor> outputs, labels;
   for (std::int64_t done = 1;; ++done) {
@@ -252,8 +256,10 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
     const std::optional<Batch> batch = loader.next();
     if (!batch) break;
     const std::size_t first = result.names.size();
-    for (const std::int64_t index : batch->indices)
+    for (const std::int64_t index : batch->indices) {
       result.names.push_back(test_->sample_name(index));
+      if (groups) result.groups.push_back(groups->group_of(index));
+    }
 
     const auto forward = [&](std::int64_t at_once) {
       std::vector<at::Tensor> parts;
@@ -280,6 +286,7 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
     throw StageError(ErrorCode::kTooFewSamples, "the test set has no samples that can be read")
         .with_help("give the data stage more samples, or a larger fraction for testing");
   }
+  if (std::ranges::all_of(result.groups, &std::string::empty)) result.groups.clear();
   result.logits = torch::cat(outputs);
   result.labels = torch::cat(labels);
   return result;

@@ -52,6 +52,8 @@ struct ClassifiedSamples {
   std::int64_t skipped = 0;  ///< number of unreadable samples that were skipped
   /// The predicted class of each sample; empty: the class with the largest logit.
   std::vector<std::int64_t> predicted = {};
+  /// The group of each sample (GroupedSamples), empty for one that is alone; empty: all are alone.
+  std::vector<std::string> groups = {};
 };
 
 /// Runs a checkpoint's network over a test set under a memory policy, and plans that with the same

@@ -28,17 +28,21 @@ struct GradingConfig {
 };
 
 /// Returns a table with a line per sample: name,grade,prediction and the probability of every
-/// grade.
-std::string grades_csv(const std::vector<std::string>& names, const GradedSamples& samples) {
+/// grade; then its group, if samples have groups.
+std::string grades_csv(const ClassifiedSamples& classified, const GradedSamples& samples) {
+  const std::vector<std::string>& names = classified.names;
+  const bool has_groups = !classified.groups.empty();
   const std::size_t grades = samples.grades.size();
   std::vector<std::string> fields = {"name", "grade", "prediction"};
   for (const std::string& grade : samples.grades) fields.push_back("p_" + grade);
+  if (has_groups) fields.emplace_back("group");
   std::string text = csv_line(fields);
   for (std::size_t row = 0; row < names.size(); ++row) {
     fields = {names[row], samples.grades[static_cast<std::size_t>(samples.labels[row])],
               samples.grades[static_cast<std::size_t>(samples.predicted[row])]};
     for (std::size_t grade = 0; grade < grades; ++grade)
       fields.push_back(runner::csv_number(samples.scores[row * grades + grade]));
+    if (has_groups) fields.push_back(classified.groups[row]);
     text += csv_line(fields);
   }
   return text;
@@ -78,7 +82,7 @@ class GradingStage final : public runner::Stage {
     }
     if (config_.reported.csv) {
       runner::write_atomically(context.node().folder / "predictions.csv",
-                               grades_csv(samples.names, graded));
+                               grades_csv(samples, graded));
     }
     return report_grades({.samples = samples, .graded = graded, .checkpoint = checkpoint},
                          config_.reported, context);

@@ -274,6 +274,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
       const ClassifiedSamples said = network.classify(context);
       if (i == 0) {
         table.names = said.names;
+        table.groups = said.groups;
         skipped = said.skipped;
         const at::Tensor labels = said.labels.contiguous();
         table.labels.assign(labels.const_data_ptr<std::int64_t>(),

@@ -120,6 +120,7 @@ std::string votes_csv(const PairTable& table, const Ensemble& ensemble, const De
   for (const std::string& name : ensemble.classes) fields.push_back("score_" + name);
   for (const EnsembleMember& member : ensemble.members)
     fields.push_back("p_" + ensemble.name_of(member));
+  if (!table.groups.empty()) fields.emplace_back("group");
   std::string text = runner::csv_line(fields);
   for (std::size_t row = 0; row < table.samples(); ++row) {
     const Vote& one = decisions.votes[row];
@@ -129,6 +130,7 @@ std::string votes_csv(const PairTable& table, const Ensemble& ensemble, const De
     for (const double score : one.scores) fields.push_back(runner::csv_number(score));
     for (const double p : table.probabilities(row, options))
       fields.push_back(runner::csv_number(p));
+    if (!table.groups.empty()) fields.push_back(table.groups[row]);
     text += runner::csv_line(fields);
   }
   return text;

@@ -17,6 +17,7 @@ struct PairTable {
   std::vector<std::int64_t> labels;  ///< of each sample, among the ensemble's classes
   std::vector<double>
       logits;  ///< (samples, members), row by row: each is the logit of the member's second class
+  std::vector<std::string> groups = {};  ///< as in ClassifiedSamples
 
   std::size_t samples() const { return names.size(); }
   /// Returns the probabilities of the members' second classes for one sample.

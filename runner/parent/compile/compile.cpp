@@ -21,6 +21,7 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kMaxItems = 1000;  // nodes of one stage
+constexpr const char* kFoldSuffix = ".fold";
 
 std::uint64_t node_seed(std::uint64_t seed, std::string_view id) {
   return split_mix(seed + fnv1a(id) + kSplitMixStep);
@@ -64,6 +65,7 @@ class Compiler {
     make_drafts();
     for (std::size_t i = 0; i < drafts_.size(); ++i) options_.push_back(options_of(drafts_[i]));
     for (std::size_t i = 0; i < drafts_.size(); ++i) wires_.push_back(wire(drafts_, i, errors_));
+    add_evaluations_of_folds();
     const std::vector<std::size_t> order = sorted();
     if (!errors_.empty()) return each_once(std::move(errors_));
     return build(order);
@@ -158,6 +160,58 @@ class Compiler {
     return without(*std::move(filled), {"kind"});
   }
 
+  /// Adds a node for each evaluation of the test part of data with folds. The new node evaluates
+  /// the fold in the same way, which gives the out-of-fold predictions.
+  void add_evaluations_of_folds() {
+    const std::size_t written = drafts_.size();
+    for (std::size_t i = 0; i < written; ++i) {
+      if (family_of(drafts_[i].kind->name) != Family::kEvaluate) continue;
+      std::vector<Wire> wires = wires_[i];
+      bool is_of_fold = false;
+      for (Wire& wire : wires) {
+        for (Source& source : wire.sources) {
+          const Port* const fold = fold_beside(source, written);
+          if (!fold) continue;
+          source.port = fold;
+          is_of_fold = true;
+        }
+      }
+      if (is_of_fold) add_evaluation_of_fold(i, std::move(wires));
+    }
+  }
+
+  void add_evaluation_of_fold(std::size_t of, std::vector<Wire> wires) {
+    Draft draft = drafts_[of];
+    draft.id += kFoldSuffix;
+    draft.is_of_fold = true;
+    if (std::ranges::find(drafts_, draft.id, &Draft::id) != drafts_.end())
+      errors_.push_back({ErrorCode::kDuplicateNode, draft.stage->name_where,
+                         pointer_to("", draft.stage->name),
+                         "two nodes would be called '" + draft.id + "'",
+                         "the data has folds, so this name is for the evaluation of the fold: give "
+                         "the items of foreach other values"});
+    drafts_.push_back(std::move(draft));
+    options_.push_back(options_[of]);
+    wires_.push_back(std::move(wires));
+  }
+
+  /// Returns the port with the fold of the stage that puts out `source`, if that is the test part
+  /// of data with folds, or of what is computed from such data in at most `steps`; else null.
+  /// Stages may wait for each other in a circle, which is reported later.
+  const Port* fold_beside(const Source& source, std::size_t steps) const {
+    const Draft& draft = drafts_[source.draft];
+    if (source.port->type != ArtifactType::kDataset || source.port->name != "test") return nullptr;
+    const auto fold = std::ranges::find(draft.kind->outputs, "validation", &Port::name);
+    if (fold == draft.kind->outputs.end()) return nullptr;
+    const Value* const folds = options_[source.draft].find("folds");
+    if (folds && folds->map()) return &*fold;
+    for (const Wire& wire : wires_[source.draft])
+      for (const Source& before : wire.sources)
+        if (steps > 0 && wire.port->name == source.port->name && fold_beside(before, steps - 1))
+          return &*fold;
+    return nullptr;
+  }
+
   /// Returns an order in which the nodes can run: the order of the recipe if the edges allow it.
   /// Reports cycles.
   std::vector<std::size_t> sorted() {
@@ -215,16 +269,17 @@ class Compiler {
     for (const std::size_t i : order) {
       const Draft& draft = drafts_[i];
       position[i] = graph.nodes.size();
-      Node node{.id = draft.id,
-                .stage = draft.stage->name,
-                .kind = draft.kind->name,
-                .options = std::move(options_[i]),
-                .pointer = pointer_to("", draft.stage->name),
-                .inputs = {},
-                .seed = node_seed(recipe_.seed, draft.id),
-                .version = draft.kind->version,
-                .cacheable = draft.kind->cacheable,
-                .title = node_title(*draft.stage, draft.item)};
+      Node node{
+          .id = draft.id,
+          .stage = draft.stage->name,
+          .kind = draft.kind->name,
+          .options = std::move(options_[i]),
+          .pointer = pointer_to("", draft.stage->name),
+          .inputs = {},
+          .seed = node_seed(recipe_.seed, draft.id),
+          .version = draft.kind->version,
+          .cacheable = draft.kind->cacheable,
+          .title = node_title(*draft.stage, draft.item) + (draft.is_of_fold ? " of the fold" : "")};
       node.key_options = key_options(node, recipe_.resolved, schemas_);
       for (const Wire& wire : wires_[i]) {
         for (const Source& source : wire.sources) {

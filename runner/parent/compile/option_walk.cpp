@@ -136,9 +136,8 @@ bool takes_from(const Node& node, const Node& producer, const Graph& graph) {
       node.inputs, [&](const Edge& edge) { return &graph.nodes[edge.from] == &producer; });
 }
 
-/// True if a data.image_folder stage has a validation part. If its root has folders of parts, one
-/// of them must be for validation; otherwise, or if the root cannot be read, split.validation must
-/// be above 0.
+/// True if a data.image_folder stage has a validation part: a fold; or, if its root has folders of
+/// parts, one for validation; otherwise, or if the root cannot be read, split.validation above 0.
 bool has_validation(const Node& node) {
   const Value* const root = at_key(node.options, "root");
   bool has_parts = false, has_its_folder = false;
@@ -150,7 +149,8 @@ bool has_validation(const Node& node) {
     has_its_folder |= part_of_folder(at->path().filename().native()) == "validation";
   }
   const OptionLookup look = [&](std::string_view path) { return at_key(node.options, path); };
-  return has_parts ? has_its_folder : holds("split.validation > 0", look);
+  return holds("folds != null", look) ||
+         (has_parts ? has_its_folder : holds("split.validation > 0", look));
 }
 
 /// Returns the lookup of `mapping`, extended by inputs.PORT.has_validation, which depends on the

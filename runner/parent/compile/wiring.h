@@ -42,6 +42,7 @@ struct Draft {
   const Kind* kind;
   ForeachItem item;
   std::string id;
+  bool is_of_fold = false;  ///< evaluates the fold instead of the test part
 };
 
 /// One output of one draft.

@@ -12,11 +12,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/parent/report/bootstrap.h"
 #include "runner/parent/report/data_survey.h"
 #include "runner/parent/svg/plot.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/run_layout.h"
-#include "runner/shared/stage/split_mix.h"
 #include "runner/shared/text/csv.h"
 #include "runner/shared/text/units.h"
 
@@ -80,9 +80,6 @@ Result<std::vector<RecordedPrediction>> read_predictions(const std::filesystem::
 
 namespace {
 
-constexpr std::int64_t kDraws = 10'000, kLeastDraws = 1'000;
-constexpr std::int64_t kMostDrawnSamples = 500'000'000;  // over all draws; takes seconds
-
 /// A sample in the form the bootstrap needs.
 struct PairedSample {
   std::uint32_t label;  ///< the label's number
@@ -107,20 +104,6 @@ Tosses tosses(std::int64_t count, std::int64_t heads) {
   }
   return {sum, exactly};
 }
-
-/// Random numbers that depend only on a seed.
-class DrawnNumbers {
- public:
-  explicit DrawnNumbers(std::uint64_t seed) : state_(split_mix(seed + kSplitMixStep)) {}
-  /// Returns a number below `limit`, which is at most 2^32: the high bits of a product.
-  std::size_t below(std::uint64_t limit) {
-    state_ += kSplitMixStep;
-    return static_cast<std::size_t>((split_mix(state_) >> 32) * limit >> 32);
-  }
-
- private:
-  std::uint64_t state_;
-};
 
 /// Sums the gains of a set of samples by class.
 class Gains {
@@ -158,17 +141,10 @@ class Gains {
   std::vector<std::int64_t> counts_, sums_;
 };
 
-/// Stores the 2.5th and 97.5th percentiles of `draws`, interpolated linearly, as the interval.
 void take_interval(std::vector<double>& draws, MetricGain& gain) {
-  std::ranges::sort(draws);
-  const auto percentile = [&](double share) {
-    const double at = share * static_cast<double>(draws.size() - 1);
-    const auto below = static_cast<std::size_t>(at);
-    const std::size_t above = std::min(below + 1, draws.size() - 1);
-    return draws[below] + (at - static_cast<double>(below)) * (draws[above] - draws[below]);
-  };
-  gain.low = percentile(0.025);
-  gain.high = percentile(0.975);
+  const BootstrapInterval interval = bootstrap_interval(draws);
+  gain.low = interval.low;
+  gain.high = interval.high;
 }
 
 Diagnostic other_samples(const std::string& run, const std::string& base, const std::string& how) {
@@ -242,7 +218,7 @@ PairedClassifiers compare_classifiers(std::span<const RecordedPrediction> run,
   result.accuracy.value = gains.accuracy();
   result.mean_per_class.value = gains.mean_per_class();
   const auto size = std::ssize(samples);
-  result.draws = std::clamp(kMostDrawnSamples / size, kLeastDraws, kDraws);
+  result.draws = bootstrap_draws(size);
   DrawnNumbers drawn(seed);
   std::vector<double> accuracies, means;
   for (std::int64_t draw = 0; draw < result.draws; ++draw) {

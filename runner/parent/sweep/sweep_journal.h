@@ -163,6 +163,7 @@ class SweepJournal {
 ///   3/                      the run of trial 3
 ///   3.attempt-1/            an earlier run of trial 3 that could not be continued
 ///   results.csv, results.json   the table at the end
+///   out_of_fold.csv             the out-of-fold predictions of a cross-validation
 class SweepLayout {
  public:
   explicit SweepLayout(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -178,6 +179,7 @@ class SweepLayout {
     return folder_ / (std::to_string(trial) + ".attempt-" + std::to_string(attempt));
   }
   std::filesystem::path results_csv() const { return folder_ / "results.csv"; }
+  std::filesystem::path out_of_fold_csv() const { return folder_ / "out_of_fold.csv"; }
   std::filesystem::path results_json() const { return folder_ / "results.json"; }
 
  private:

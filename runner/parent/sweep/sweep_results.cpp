@@ -194,6 +194,7 @@ SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& p
   if (!results.metrics.empty() || wanted != "auto") {
     results.objective = chosen_objective(results.metrics, monitors, wanted);
   }
+  results.cross_validations = read_cross_validations(sweep, trials);
   return results;
 }
 
@@ -225,7 +226,8 @@ nlohmann::ordered_json to_json(const SweepResults& results) {
                {"objective", nullptr},
                {"best", best ? Json(best->trial.number) : Json(nullptr)},
                {"effects", means(results.effects())},
-               {"over_seeds", means(results.over_seeds())}};
+               {"over_seeds", means(results.over_seeds())},
+               {"cross_validations", to_json(results.cross_validations)}};
   if (results.objective)
     json["objective"] = {{"metric", results.objective->metric},
                          {"best", best_word(*results.objective)},
@@ -304,7 +306,8 @@ std::string results_text(const SweepResults& results) {
   if (results.trials.size() > kShownTrials)
     text +=
         "and " + std::to_string(results.trials.size() - kShownTrials) + " more, in results.csv\n";
-  if (const TrialResult* const best = results.best()) {
+  if (const TrialResult* const best =
+          results.cross_validations.empty() ? results.best() : nullptr) {
     text += "\nbest: trial " + std::to_string(best->trial.number) + ", " +
             results.objective->metric + " " +
             four_digits(best->metrics.at(results.objective->metric)) + "\n";
@@ -314,6 +317,7 @@ std::string results_text(const SweepResults& results) {
                               : "chosen by test data: ") +
               results.objective->metric + " is no longer a fair estimate for the best trial\n";
   }
+  text += cross_validation_text(results.cross_validations);
   if (!results.objective) return text;
   text += means_table("over seeds", results.objective->metric, results.over_seeds());
   return text + means_table("effect", results.objective->metric, results.effects());
@@ -348,6 +352,9 @@ nlohmann::ordered_json write_results(const SweepJournal& journal, const SweepRes
   write_atomically(layout.results_csv(), results_csv(results));
   write_atomically(layout.results_json(),
                    json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  if (const std::string predictions = out_of_fold_csv(results.cross_validations);
+      !predictions.empty())
+    write_atomically(layout.out_of_fold_csv(), predictions);
   return json;
 }
 

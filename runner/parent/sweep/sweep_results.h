@@ -8,6 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "runner/parent/sweep/cross_validation.h"
 #include "runner/parent/sweep/sweep_journal.h"
 
 namespace runner {
@@ -47,6 +48,7 @@ struct SweepResults {
   std::vector<std::string> metrics;    ///< metrics of any trial, evaluation metrics first
   std::optional<Objective> objective;  ///< nullopt: nothing was measured
   std::vector<TrialResult> trials;
+  std::vector<CrossValidation> cross_validations = {};  ///< if folds.index is swept
 
   /// Returns the trial with the best value, the first if several are equal; nullptr if none has a
   /// value.
@@ -65,13 +67,16 @@ struct SweepResults {
 SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& plan,
                           const std::string& wanted = "auto");
 
-/// Returns a table with the best trial, the effect of each key and the means over seeds.
+/// Returns a table with the best trial, the effect of each key, the means over seeds and the
+/// cross-validations. A trial with another fold is not better for that, so no best trial is shown
+/// with cross-validations.
 std::string results_text(const SweepResults& results);
 /// Returns one line for each trial, with all metrics.
 std::string results_csv(const SweepResults& results);
 nlohmann::ordered_json to_json(const SweepResults& results);
 
-/// Writes results.csv and results.json of a sweep, and returns the content of results.json. Throws
+/// Writes results.csv, results.json and, with out-of-fold predictions, out_of_fold.csv of a sweep,
+/// and returns the content of results.json. Throws
 /// WriteError.
 nlohmann::ordered_json write_results(const SweepJournal& journal, const SweepResults& results);
 

@@ -82,6 +82,11 @@ class Sweep:
         """The means over seeds, if seed is swept."""
         return self._means("over_seeds")
 
+    @property
+    def cross_validations(self) -> tuple[dict[str, Any], ...]:
+        """The folds and what combines them, if folds.index is swept, as `retort sweep show --json` prints them."""
+        return tuple(self._shown()["cross_validations"])
+
     def table(self) -> Table[dict[str, Any]]:
         """Returns a row for each trial, with number, state, overrides, seconds and all metrics."""
         trials = self.trials

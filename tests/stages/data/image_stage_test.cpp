@@ -176,6 +176,7 @@ class DividedAsBefore : public ImageStageOf {
     ImageSource source{.list = [this]() -> runner::Result<ImageList> { return listed(); }};
     source.split = shares;
     source.split_seed = seed_;
+    source.folds = folds_;
     source.captions = {CaptionTemplate("a {name}")};
     return *made(std::move(source));
   }
@@ -211,6 +212,7 @@ class DividedAsBefore : public ImageStageOf {
   std::string root_ = folder_.path().string();
   std::set<std::string> images_;
   std::int64_t seed_ = 3;
+  std::optional<FoldOptions> folds_;
   Parts parts_;
   std::string fingerprint_;
 };
@@ -300,6 +302,58 @@ TEST_F(DividedAsBefore, RunThatDidNotRecordItsDivisionIsNotGoneOnWith) {
   context_.facts.accepts_changes = true;
   run(stage());
   EXPECT_THAT(context_.said.front(), testing::HasSubstr("divided again"));
+}
+
+TEST_F(DividedAsBefore, FoldIsTheValidationPart) {
+  const SplitOptions shares{.train = 0.7, .validation = 0, .test = 0.3};
+  const Parts whole = part_names(run(stage(shares)));
+  std::vector<std::string> validated;
+  for (std::int64_t index = 0; index < 3; ++index) {
+    folds_ = {.count = 3, .index = index};
+    const Parts parts = part_names(run(stage(shares)));
+    EXPECT_EQ(parts.at("test"), whole.at("test"));
+    validated.insert(validated.end(), parts.at("validation").begin(), parts.at("validation").end());
+    EXPECT_THAT(context_.said, testing::Contains("the images for validation are fold " +
+                                                 std::to_string(index) + " of 3, counted from 0"));
+  }
+  EXPECT_THAT(validated, testing::UnorderedElementsAreArray(whole.at("train")));
+}
+
+TEST_F(DividedAsBefore, FoldsDivideImagesForTrainingAndValidation) {
+  const Parts whole = part_names(run(stage()));
+  folds_ = {.count = 4, .index = 2};
+  const Parts parts = part_names(run(stage()));
+  EXPECT_EQ(parts.at("test"), whole.at("test"));
+  const auto both = [](const Parts& some) {
+    std::set<std::string> names;
+    for (const char* const part : {"train", "validation"})
+      names.insert(some.at(part).begin(), some.at(part).end());
+    return names;
+  };
+  EXPECT_EQ(both(parts), both(whole));
+  EXPECT_NE(parts.at("validation"), whole.at("validation"));
+}
+
+TEST_F(DividedAsBefore, FoldStaysAsItWasWhenImagesAreAdded) {
+  const SplitOptions shares{.train = 0.7, .validation = 0, .test = 0.3};
+  folds_ = {.count = 3, .index = 1};
+  parts_ = part_names(run(stage(shares)));
+  record();
+  context_.facts.earlier = earlier_.path();
+  for (int i = 100; i < 107; ++i) add("rose/" + std::to_string(i));
+  EXPECT_EQ(part_names(run(stage(shares))), parts_);
+}
+
+TEST_F(DividedAsBefore, AnotherFoldIsDrawnAnewAndSaid) {
+  const SplitOptions shares{.train = 0.7, .validation = 0, .test = 0.3};
+  folds_ = {.count = 3, .index = 1};
+  parts_ = part_names(run(stage(shares)));
+  record();
+  context_.facts.earlier = earlier_.path();
+  context_.said.clear();
+  folds_->index = 2;
+  EXPECT_NE(part_names(run(stage(shares))), parts_);
+  EXPECT_THAT(context_.said.front(), testing::HasSubstr("fold 1 of 3 with seed 3; this run uses"));
 }
 
 TEST(Download, NothingIsFetchedUnlessTheRecipeSaysSo) {

@@ -103,6 +103,30 @@ TEST_F(ImageTableList, UnknownPartIsAFault) {
                      {kBadAnnotations, "/table", {"line 3", "''"}});
 }
 
+TEST_F(ImageTableList, ColumnOfGroupsSaysWhatBelongsTogether) {
+  write_table("image_path,make,patient\n1.jpg,a,p1\n2.jpg,b, p1\n3.jpg,b,p2\n");
+  table_.group = "patient";
+  const ImageList images = list();
+  EXPECT_EQ(images[Part::kTrain][1].patient, "p1");
+  EXPECT_EQ(images[Part::kTrain][2].patient, "p2");
+}
+
+TEST_F(ImageTableList, ImageWithoutAGroupIsAFault) {
+  write_table("image_path,make,patient\n1.jpg,a,p1\n2.jpg,b,\n");
+  table_.group = "patient";
+  EXPECT_REFUSED(errors(), kBadAnnotations, "/table", "line 3",
+                 "it has no value in the column 'patient'");
+}
+
+TEST_F(ImageTableList, GroupInTwoPartsIsNoted) {
+  write_table(
+      "image_path,make,patient,part\n1.jpg,a,p1,train\n2.jpg,a,p1,test\n3.jpg,a,p2,train\n");
+  table_.group = "patient";
+  table_.part = "part";
+  EXPECT_THAT(list().notes, ElementsAre("images of 1 group are in more than one part, so the "
+                                        "results may be too good: 'p1'"));
+}
+
 TEST_F(ImageTableList, NoImageForTraining) {
   table_.part = "part";
   write_table("image_path,make,part\na.jpg,Audi,test\n");

@@ -18,6 +18,16 @@ TEST(Csv, PredictionsNameTheBestClasses) {
             "daisy/2.jpg,rose,tulip,false,1,tulip,rose,daisy\n");
 }
 
+TEST(Csv, PredictionsNameTheGroups) {
+  ClassifiedSamples samples{
+      {"1.jpg", "2.jpg"}, torch::tensor({{0.0, 1.0}, {1.0, 0.0}}), torch::tensor({0, 0}), 0};
+  samples.groups = {"patient 7", ""};
+  const std::string text = predictions_csv(samples, {"a", "b"});
+  EXPECT_THAT(text, testing::HasSubstr("top_1,top_2,group\n"));
+  EXPECT_THAT(text, testing::HasSubstr(",b,a,patient 7\n"));
+  EXPECT_THAT(text, testing::EndsWith(",a,b,\n"));
+}
+
 TEST(Csv, PredictionsStopAtTheFifthBest) {
   const ClassifiedSamples samples{
       {"x"}, torch::arange(7).reshape({1, 7}).to(torch::kFloat), torch::tensor({0}), 0};

@@ -92,6 +92,8 @@ EvaluatedData data_to_evaluate(const Value& before, const Value& after,
                              " is evaluated, since the training used another folder: " + all +
                              "; to evaluate only a fraction of it, set " + key + ".split.test");
       result.overrides.push_back(all);
+      if (const Value* const folds = stage.find("folds"); folds && folds->map())
+        result.overrides.push_back(key + ".folds=null");
     }
   }
   return result;

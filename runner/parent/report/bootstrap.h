@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace runner {
+
+/// Random numbers that depend only on a seed.
+class DrawnNumbers {
+ public:
+  explicit DrawnNumbers(std::uint64_t seed);
+  /// Returns a number below `limit`, which is at most 2^32: the high bits of a product.
+  std::size_t below(std::uint64_t limit);
+
+ private:
+  std::uint64_t state_;
+};
+
+/// Returns how often to draw as many samples as there are: 10,000 times, but less often for many
+/// samples, so that all draws together take seconds.
+std::int64_t bootstrap_draws(std::int64_t samples);
+
+/// A 95 % interval.
+struct BootstrapInterval {
+  double low = 0, high = 0;
+};
+
+/// Returns the 2.5th and 97.5th percentiles of `draws`, interpolated linearly. Sorts `draws`, of
+/// which there must be at least one.
+BootstrapInterval bootstrap_interval(std::vector<double>& draws);
+
+}  // namespace runner

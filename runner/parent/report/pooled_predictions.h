@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runner/parent/report/bootstrap.h"
+#include "runner/shared/error/diagnostic.h"
+
+namespace runner {
+
+/// The predictions.csv of an evaluation with classes: one row per sample.
+struct PredictionTable {
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;      ///< each has as many fields as there are columns
+  std::size_t name = 0, label = 0, predicted = 0;  ///< places of these columns
+  std::optional<std::size_t> group;  ///< the column with groups of samples that belong together
+  std::vector<std::size_t> best;     ///< the columns top_1, top_2, …
+  std::vector<std::string> grades;   ///< grades in order, for an evaluation of grades
+};
+
+/// Reads nodes/<node>/predictions.csv of a run's `folder`. kNoResults if there is no such file,
+/// kDamagedRecord if it has another format.
+Result<PredictionTable> read_prediction_table(const std::filesystem::path& folder,
+                                              const std::string& node);
+
+/// A metric over the samples of all tables, with its 95 % interval.
+struct PooledMetric {
+  std::string name;  ///< "top1"
+  double value = 0;
+  BootstrapInterval interval = {};
+};
+
+/// Metrics over the samples of several tables.
+struct PooledMetrics {
+  std::int64_t samples = 0;
+  std::int64_t groups = 0;  ///< what the bootstrap draws: groups, and samples without one
+  bool has_groups = false;  ///< some samples have a group
+  std::int64_t draws = 0;   ///< number of bootstrap samples
+  std::uint64_t seed = 0;
+  std::vector<PooledMetric> metrics;
+};
+
+/// Computes those metrics of an evaluation of classes or grades that its predictions determine,
+/// over the samples of all tables together: top1; top<k> for the given `ks` that the tables have;
+/// mean_per_class, macro and weighted precision, recall and f1, as scikit-learn defines them with
+/// zero_division=0; and quadratic_kappa, for grades. A class that has no samples in a draw counts
+/// as it does in an evaluation (stages/evaluate/classification_metrics.h). The bootstrap draws as
+/// many groups as there are, with all their samples, as a function of `seed`; a draw in which kappa
+/// is undefined is left out of its percentiles. Samples from which an ensemble abstains are left
+/// out; without other samples, the result is empty.
+PooledMetrics pooled_metrics(std::span<const PredictionTable> tables,
+                             const std::vector<std::size_t>& ks, std::uint64_t seed);
+
+}  // namespace runner

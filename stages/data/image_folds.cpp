@@ -1,0 +1,108 @@
+#include "stages/data/image_folds.h"
+
+#include <algorithm>
+#include <cassert>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/printable.h"
+#include "stages/data/image_groups.h"
+#include "stages/random/random.h"
+
+namespace stages {
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+
+constexpr std::size_t kNamedClasses = 5;
+
+void refuse_own_validation(const ImageList& list) {
+  if (list[Part::kValidation].empty()) return;
+  throw StageError(ErrorCode::kOptionConflict,
+                   "the data has a validation part of its own, with " +
+                       std::to_string(list[Part::kValidation].size()) +
+                       (list[Part::kValidation].size() == 1 ? " image" : " images") +
+                       ", but a fold would be the validation part")
+      .at("/folds")
+      .with_help(
+          "set folds: null, or assign the images for validation to training, which is what folds "
+          "divide");
+}
+
+/// Throws if a class has too few groups for each fold to get one.
+void check_classes(const ImageList& list, const std::vector<std::vector<ImageGroup>>& classes,
+                   const FoldOptions& folds) {
+  const bool has_groups = std::ranges::any_of(
+      list[Part::kTrain], [](const ImageFile& file) { return !file.patient.empty(); });
+  std::vector<std::string> small;
+  for (std::size_t label = 0; label < list.classes.size(); ++label) {
+    const std::size_t count = label < classes.size() ? classes[label].size() : 0;
+    if (static_cast<std::int64_t>(count) < folds.count)
+      small.push_back("'" + runner::printable(list.classes[label]) + "' has " +
+                      std::to_string(count));
+  }
+  if (small.empty()) return;
+  const std::string thing = has_groups ? "groups" : "images";
+  throw StageError(
+      ErrorCode::kTooFewSamples,
+      "there are " + std::to_string(folds.count) + " folds, but " +
+          (small.size() == 1 ? "a class has" : std::to_string(small.size()) + " classes have") +
+          " fewer " + thing +
+          " for training and validation: " + runner::listed(small, kNamedClasses))
+      .at("/folds/count")
+      .with_help("lower folds.count, or leave out small classes");
+}
+
+/// Returns the groups of a class in the order in which folds get them.
+std::vector<const ImageGroup*> dealt(const std::vector<ImageGroup>& groups, std::uint64_t seed) {
+  std::vector<std::string_view> names;
+  for (const ImageGroup& group : groups) names.push_back(group.name);
+  std::vector<const ImageGroup*> order;
+  for (const std::size_t place : drawn_by_name(names, seed)) order.push_back(&groups[place]);
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [](const ImageGroup* group) { return group->files.size(); });
+  return order;
+}
+
+/// Returns the fold of each training image.
+std::vector<std::size_t> fold_of_images(const std::vector<std::vector<ImageGroup>>& classes,
+                                        std::size_t images, const FoldOptions& folds,
+                                        std::uint64_t seed) {
+  std::vector<std::size_t> fold_of(images), in_all(static_cast<std::size_t>(folds.count));
+  for (const std::vector<ImageGroup>& groups : classes) {
+    std::vector<std::size_t> of_class(in_all.size());
+    for (const ImageGroup* const group : dealt(groups, seed)) {
+      std::size_t least = 0;
+      for (std::size_t fold = 1; fold < in_all.size(); ++fold)
+        if (std::tie(of_class[fold], in_all[fold]) < std::tie(of_class[least], in_all[least]))
+          least = fold;
+      of_class[least] += group->files.size();
+      in_all[least] += group->files.size();
+      for (const std::size_t file : group->files) fold_of[file] = least;
+    }
+  }
+  return fold_of;
+}
+
+}  // namespace
+
+void take_fold(ImageList& list, const FoldOptions& folds, std::uint64_t seed) {
+  assert(folds.count >= 2 && folds.index >= 0 && folds.index < folds.count);
+  refuse_own_validation(list);
+  const auto classes = groups_by_class(list[Part::kTrain]);
+  check_classes(list, classes, folds);
+  const auto fold_of = fold_of_images(classes, list[Part::kTrain].size(), folds, seed);
+  std::vector<ImageFile> files = std::exchange(list[Part::kTrain], {});
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const bool is_validated = fold_of[i] == static_cast<std::size_t>(folds.index);
+    list[is_validated ? Part::kValidation : Part::kTrain].push_back(std::move(files[i]));
+  }
+}
+
+}  // namespace stages

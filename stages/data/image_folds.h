@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+#include "stages/data/image_list.h"
+
+namespace stages {
+
+/// The folds of a k-fold cross-validation.
+struct FoldOptions {
+  std::int64_t count = 0;  ///< at least 2
+  std::int64_t index = 0;  ///< the fold that is the validation part, 0 … count-1
+};
+
+/// Divides the training images into folds, as a function of `seed`, the names, the labels and the
+/// groups. Fold `index` becomes the validation part, and the other folds stay in the training part.
+/// The parts keep their order. The test part is in no fold. Over all indices, each image is in the
+/// validation part exactly once.
+///
+/// Images of one patient (ImageFile::patient) are in the same fold; such a group belongs to the
+/// highest class of its images, as in split(). The groups of a class, the largest first and equally
+/// large ones at random, go one by one to the fold that has the fewest images of the class, or else
+/// the fewest images. Without groups, the numbers of images of a class in two folds differ by 1 at
+/// the most, and so do the numbers of all images.
+///
+/// Throws runner::StageError if the list has a validation part of its own (kOptionConflict, at
+/// /folds), or if a class has fewer images or groups than there are folds (kTooFewSamples, at
+/// /folds/count).
+void take_fold(ImageList& list, const FoldOptions& folds, std::uint64_t seed);
+
+}  // namespace stages

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "stages/data/image_list.h"
+
+namespace stages {
+
+/// Images that must be in the same part. Borrows its name from an image.
+struct ImageGroup {
+  std::int64_t label = 0;  ///< the highest label of the images
+  std::string_view name;   ///< the name of the patient or of the image
+  std::vector<std::size_t> files;
+};
+
+/// Returns the groups of `files` by label: one for each patient, and one for each image without a
+/// patient. The groups of a class are ordered by their first images.
+std::vector<std::vector<ImageGroup>> groups_by_class(const std::vector<ImageFile>& files);
+
+}  // namespace stages

@@ -1,0 +1,139 @@
+#include "runner/parent/report/pooled_predictions.h"
+
+#include <cmath>
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/refused.h"
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+class PooledPredictions : public testing::Test {
+ protected:
+  PredictionTable table(const std::string& text) const {
+    folder_.write("nodes/evaluate.fold/predictions.csv", text);
+    auto table = read_prediction_table(folder_.path(), "evaluate.fold");
+    EXPECT_TRUE(table) << (table ? "" : table.errors().front().message);
+    return table ? *std::move(table) : PredictionTable{};
+  }
+  Diagnostics errors(const std::string& text) const {
+    folder_.write("nodes/evaluate.fold/predictions.csv", text);
+    return refusals_of([&] { return read_prediction_table(folder_.path(), "evaluate.fold"); });
+  }
+  static std::map<std::string, double> values(const PooledMetrics& pooled) {
+    std::map<std::string, double> values;
+    for (const PooledMetric& metric : pooled.metrics) values[metric.name] = metric.value;
+    return values;
+  }
+  TemporaryFolder folder_;
+};
+
+// Ten samples of three classes in two tables: a has 4, of which 2 are right; b 2, of which 1; c 4,
+// of which 2.
+constexpr const char* kFirst =
+    "name,label,predicted,correct,probability,top_1,top_2,top_3\n"
+    "1,a,a,true,1,a,b,c\n2,a,b,false,1,b,c,a\n3,a,a,true,1,a,b,c\n4,b,b,true,1,b,a,c\n"
+    "5,b,c,false,1,c,b,a\n";
+constexpr const char* kSecond =
+    "name,label,predicted,correct,probability,top_1,top_2,top_3\n"
+    "6,c,c,true,1,c,b,a\n7,c,c,true,1,c,b,a\n8,c,a,false,1,a,c,b\n9,c,b,false,1,b,a,c\n"
+    "10,a,b,false,1,b,a,c\n";
+
+TEST_F(PooledPredictions, MetricsAreOverAllTables) {
+  const std::vector<PredictionTable> tables = {table(kFirst), table(kSecond)};
+  const PooledMetrics pooled = pooled_metrics(tables, {2}, 0);
+  EXPECT_EQ(pooled.samples, 10);
+  EXPECT_EQ(pooled.groups, 10);
+  EXPECT_FALSE(pooled.has_groups);
+  // Predicted: a 3 times (2 right), b 4 times (1 right), c 3 times (2 right).
+  const std::map<std::string, double> found = values(pooled);
+  const std::map<std::string, double> expected = {
+      {"top1", 0.5},
+      {"top2", 0.8},  // all but the 2nd and the 9th
+      {"mean_per_class", 0.5},
+      {"macro_precision", (2.0 / 3 + 1.0 / 4 + 2.0 / 3) / 3},
+      {"macro_recall", 0.5},
+      {"macro_f1", (4.0 / 7 + 2.0 / 6 + 4.0 / 7) / 3},
+      {"weighted_precision", 0.4 * 2 / 3 + 0.2 / 4 + 0.4 * 2 / 3},
+      {"weighted_recall", 0.5},
+      {"weighted_f1", 0.4 * 4 / 7 + 0.2 * 2 / 6 + 0.4 * 4 / 7}};
+  ASSERT_EQ(found.size(), expected.size());
+  // Sums of ten products of numbers below 1: at most ten roundings of 2^-53.
+  for (const auto& [name, value] : expected) EXPECT_NEAR(found.at(name), value, 1e-15) << name;
+}
+
+TEST_F(PooledPredictions, TopKThatTheTablesLackIsLeftOut) {
+  EXPECT_FALSE(values(pooled_metrics(std::vector{table(kFirst)}, {4}, 0)).contains("top4"));
+}
+
+TEST_F(PooledPredictions, GradesHaveAKappa) {
+  // Labels 0, 1, 1, 2 and predictions 0, 1, 2, 0: the squared distances are 0, 0, 1 and 4. By
+  // chance, each label meets each prediction.
+  const PooledMetrics pooled = pooled_metrics(
+      std::vector{table("name,grade,prediction,p_0,p_1,p_2\n1,0,0,1,0,0\n2,1,1,0,1,0\n"
+                        "3,1,2,0,0,1\n4,2,0,1,0,0\n")},
+      {}, 0);
+  const double by_chance = (0 + 1 + 4 + 0) + 2 * (1 + 0 + 1 + 1) + (4 + 1 + 0 + 4);
+  EXPECT_NEAR(values(pooled).at("quadratic_kappa"), 1 - (0 + 0 + 1 + 4) * 4 / by_chance, 1e-15);
+}
+
+TEST_F(PooledPredictions, SameSeedSameInterval) {
+  const std::vector<PredictionTable> tables = {table(kFirst), table(kSecond)};
+  const auto interval = [&](std::uint64_t seed) {
+    const BootstrapInterval found = pooled_metrics(tables, {}, seed).metrics.front().interval;
+    return std::pair(found.low, found.high);
+  };
+  EXPECT_EQ(interval(3), interval(3));
+  EXPECT_LT(interval(3).first, 0.5);
+  EXPECT_GT(interval(3).second, 0.5);
+}
+
+TEST_F(PooledPredictions, IntervalOfAnAccuracyIsThatOfItsDistribution) {
+  // Of 400 samples, 300 are right: draws have a deviation of sqrt(0.75 * 0.25 / 400) = 0.02165, and
+  // the interval 1.96 times that on each side. Draws are multiples of 1 / 400 = 0.0025, and the
+  // standard error of this percentile of 10,000 draws is sqrt(0.025 * 0.975 / 10,000) / 2.7 =
+  // 0.0006, where 2.7 is the density there.
+  std::string text = "name,label,predicted\n";
+  for (int i = 0; i < 400; ++i) text += std::to_string(i) + (i % 4 == 0 ? ",a,b\n" : ",a,a\n");
+  const PooledMetric top1 = pooled_metrics(std::vector{table(text)}, {}, 0).metrics.front();
+  EXPECT_NEAR(top1.interval.low, 0.75 - 0.0424, 0.005);
+  EXPECT_NEAR(top1.interval.high, 0.75 + 0.0424, 0.005);
+}
+
+TEST_F(PooledPredictions, GroupsAreDrawnAsAWhole) {
+  // Two groups, of which one is all right: each draw has an accuracy of 0, 1/2 or 1, so the
+  // interval goes from 0 to 1. Drawn one by one, 400 samples would stay close to 1/2.
+  std::string text = "name,label,predicted,group\n";
+  for (int i = 0; i < 400; ++i)
+    text += std::to_string(i) + (i % 2 == 0 ? ",a,b,one\n" : ",a,a,two\n");
+  const PooledMetrics pooled = pooled_metrics(std::vector{table(text)}, {}, 0);
+  EXPECT_TRUE(pooled.has_groups);
+  EXPECT_EQ(pooled.groups, 2);
+  EXPECT_EQ(pooled.metrics.front().interval.low, 0);
+  EXPECT_EQ(pooled.metrics.front().interval.high, 1);
+}
+
+TEST_F(PooledPredictions, SampleWithoutAGroupIsAlone) {
+  const PooledMetrics pooled = pooled_metrics(
+      std::vector{table("name,label,predicted,group\n1,a,a,p\n2,a,a,\n3,a,a,p\n4,a,a,\n")}, {}, 0);
+  EXPECT_EQ(pooled.groups, 3);
+}
+
+TEST_F(PooledPredictions, TableThatIsDamagedIsNamed) {
+  EXPECT_REFUSED(errors(""), kDamagedRecord, "", "it is empty");
+  EXPECT_REFUSED(errors("name,label\n"), kDamagedRecord, "", "it has no column 'predicted'");
+  EXPECT_REFUSED(errors("name,label,predicted\na,b\n"), kDamagedRecord, "",
+                 "its row 2 has 2 fields, not 3");
+}
+
+TEST_F(PooledPredictions, MissingTableIsSaid) {
+  EXPECT_REFUSED(read_prediction_table(folder_.path(), "evaluate"), kNoResults, "",
+                 "predictions.csv");
+}
+
+}  // namespace
+}  // namespace runner
