@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "stages/train/gradient_clip.h"
 #include "stages/train/optimizer.h"
 #include "stages/train/parameter_groups.h"
 #include "stages/train/schedule.h"
@@ -87,6 +88,8 @@ struct TrainerOptions {
   Schedule schedule;
   PartTrainedFirst trained_first = {};
   std::optional<double> gradient_clip_norm;
+  std::optional<double> gradient_clip_value;  ///< at most one of the three limits is set
+  std::optional<AdaptiveClip> adaptive_gradient_clip;
   std::optional<WeightAverageOptions> average;  ///< average of the weights
   std::int64_t validate_every = 1;              ///< epochs; the last epoch is always validated
   std::optional<std::int64_t>
