@@ -74,7 +74,8 @@ DryRun dry_run(const Training& training, std::int64_t steps) {
   const stages::ScopedModuleNames names(*network, "");
   const ClassificationStep step;
   const auto groups = stages::divide_parameters(*network, kAdamW, {});
-  stages::StepExecution execution(step, *network, groups, training.plan, training.clip, meta);
+  stages::StepExecution execution(step, *network, groups, training.plan, {.norm = training.clip},
+                                  meta);
   DryRun run;
   std::int64_t number = 0;
   for (std::int64_t i = 0; i < steps; ++i) {

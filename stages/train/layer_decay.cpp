@@ -10,6 +10,7 @@
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/numerics/activation_checkpointing.h"
+#include "stages/train/muon.h"
 #include "stages/train/parameter_groups.h"
 #include "stages/train/trainer_options.h"
 
@@ -22,7 +23,7 @@ std::vector<ParameterGroup> divided(const ParameterGroup& group, const NetworkLa
   std::vector<ParameterGroup> result;
   const std::int64_t last = layers.count() - 1;
   for (std::int64_t layer = last; layer >= 0; --layer) {
-    ParameterGroup part{group.name, group.optimizer, {}};
+    ParameterGroup part{group.name, group.optimizer, {}, group.frozen_epochs};
     for (const auto& [name, tensor] : group.parameters) {
       if (layers.layer_of(name) == layer) part.parameters.set(name, tensor);
     }
@@ -72,6 +73,7 @@ std::vector<ParameterGroup> groups_of_training(torch::nn::Module& network,
                                                const TrainerOptions& options) {
   std::vector<ParameterGroup> groups =
       divide_parameters(network, options.optimizer, options.parameter_groups);
+  check_muon(groups);
   if (!options.layer_decay) return groups;
   const NetworkLayers layers(network);
   if (layers.count() == 1) {

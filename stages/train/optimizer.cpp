@@ -12,6 +12,9 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "stages/train/muon.h"
+#include "stages/train/single_rules.h"
+
 namespace stages {
 
 Optimizer::Optimizer(const std::vector<ParameterGroup>& groups, bool offloads, StateShard shard)
@@ -19,15 +22,26 @@ Optimizer::Optimizer(const std::vector<ParameterGroup>& groups, bool offloads, S
   assert(!groups.empty());
   for (const ParameterGroup& group : groups) {
     for (const auto& [name, tensor] : group.parameters) {
-      slots_.push_back({.name = name, .group = names_.size(), .parameter = tensor});
-      slots_.back().is_kept = shard_.keeps(slots_.size() - 1);
+      const auto* muon = std::get_if<MuonOptions>(&group.optimizer);
+      slots_.push_back({.name = name,
+                        .group = names_.size(),
+                        .parameter = tensor,
+                        .is_matrix = muon && is_muon_matrix(*muon, name, tensor),
+                        .is_kept = shard_.keeps(slots_.size())});
     }
     names_.push_back(group.name);
     options_.push_back(group.optimizer);
     rates_.push_back({.learning_rate = learning_rate(group.optimizer), .momentum = {}});
+    frozen_epochs_.push_back(group.frozen_epochs);
   }
   if (!slots_.empty()) one_ = torch::ones({}, slots_[0].parameter.options().dtype(torch::kFloat));
-  offloads_ = offloads && !movable_parts().empty();
+  const auto has_movable = [&](const Slot& slot) { return !movable_parts(slot).empty(); };
+  offloads_ = offloads && std::ranges::any_of(slots_, has_movable);
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].is_kept) kept.push_back(i);
+  }
+  rule_bytes_ = rule_bytes(kept);
 }
 
 Optimizer::Optimizer(OptimizerOptions options, NamedTensors parameters, bool offloads)
@@ -41,34 +55,43 @@ std::vector<double> Optimizer::learning_rates() const {
   return result;
 }
 
-std::vector<Optimizer::Part> Optimizer::parts() const {
-  if (const auto* sgd = std::get_if<SgdOptions>(&options_[0])) {
-    return sgd->momentum == 0 ? std::vector<Part>{}
-                              : std::vector<Part>{{"momentum", &Slot::momentum}};
+std::vector<StatePart> Optimizer::parts(const Slot& slot) const {
+  return state_parts(options_[slot.group], slot.parameter, slot.is_matrix);
+}
+
+std::vector<StatePart> Optimizer::movable_parts(const Slot& slot) const {
+  std::vector<StatePart> result = parts(slot);
+  std::erase_if(result, &StatePart::is_age);
+  return result;
+}
+
+at::Tensor Optimizer::zeros(const Slot& slot, const StatePart& part) {
+  const std::vector<std::int64_t> sizes = sizes_of(part, slot.parameter);
+  if (slot.parameter.sizes() == sizes && !part.is_age())
+    return torch::zeros_like(slot.parameter, torch::MemoryFormat::Preserve);
+  return torch::zeros(sizes, slot.parameter.options().dtype(type_of(part, slot.parameter)));
+}
+
+at::Tensor Optimizer::outline(const Slot& slot, const StatePart& part) {
+  return torch::empty(sizes_of(part, slot.parameter),
+                      at::TensorOptions(at::kMeta).dtype(type_of(part, slot.parameter)));
+}
+
+std::int64_t Optimizer::rule_bytes(const std::vector<std::size_t>& slots) const {
+  std::int64_t most = 0;
+  for (const std::size_t i : slots) {
+    const Slot& slot = slots_[i];
+    const OptimizerOptions& rule = options_[slot.group];
+    if (!steps_singly(rule, slot.is_matrix)) continue;
+    most = std::max(most, StepScalars::bytes() +
+                              scratch_bytes(scratch_of(rule, slot.parameter, slot.is_matrix)));
   }
-  std::vector<Part> result = {{"mean", &Slot::mean}, {"square", &Slot::square}};
-  if (std::get<AdamOptions>(options_[0]).amsgrad) result.emplace_back("maximum", &Slot::maximum);
-  result.emplace_back("age", &Slot::age);
-  return result;
+  return most;
 }
 
-std::vector<Optimizer::Part> Optimizer::movable_parts() const {
-  std::vector<Part> result = parts();
-  std::erase_if(result, [](const Part& part) { return part.second == &Slot::age; });
-  return result;
-}
-
-at::Tensor Optimizer::zeros(const Slot& slot, const Part& part) {
-  if (part.second == &Slot::age)
-    return torch::zeros({}, slot.parameter.options().dtype(torch::kFloat));
-  return torch::zeros_like(slot.parameter, torch::MemoryFormat::Preserve);
-}
-
-at::Tensor Optimizer::outline(const Slot& slot, const Part& part) {
-  const bool is_age = part.second == &Slot::age;
-  return torch::empty(
-      is_age ? at::IntArrayRef() : slot.parameter.sizes(),
-      at::TensorOptions(at::kMeta).dtype(is_age ? at::kFloat : slot.parameter.scalar_type()));
+at::Tensor Optimizer::make_scratch(std::int64_t rule_bytes, std::int64_t piece_bytes) const {
+  if (rule_bytes + piece_bytes == 0) return {};
+  return torch::empty({rule_bytes + piece_bytes}, slots_[0].parameter.options().dtype(at::kByte));
 }
 
 void Optimizer::take_step(Slot& slot, const std::optional<at::Tensor>& skip) {
@@ -94,62 +117,21 @@ void Optimizer::make_state(const std::vector<std::size_t>& slots) {
   if (offloads_) make_pieces(slots);
   for (const std::size_t i : slots) {
     Slot& slot = slots_[i];
-    for (const Part& part : parts()) {
-      if (!offloads_ || part.second == &Slot::age) slot.*part.second = zeros(slot, part);
+    for (const StatePart& part : parts(slot)) {
+      if (!offloads_ || part.is_age()) slot.state.*part.tensor = zeros(slot, part);
     }
     slot.ready = true;
   }
 }
 
-void Optimizer::ask_for_gradients(const std::function<bool(std::string_view)>& wanted) {
-  for (Slot& slot : slots_) slot.parameter.requires_grad_(wanted(slot.name));
+void Optimizer::ask_for_gradients(std::int64_t epoch,
+                                  const std::function<bool(std::string_view)>& wanted) {
+  for (Slot& slot : slots_)
+    slot.parameter.requires_grad_(epoch >= frozen_epochs_[slot.group] && wanted(slot.name));
 }
 
-void Optimizer::make_pieces(const std::vector<std::size_t>& slots) {
-  std::size_t most = 0, bytes = 0;
-  for (const Slot& slot : slots_) most = std::max(most, slot.parameter.nbytes());
-  std::vector<std::size_t> piece;
-  for (const std::size_t i : slots) {
-    const Slot& slot = slots_[i];
-    const bool is_alike =
-        piece.empty() || (slots_[piece[0]].group == slot.group &&
-                          slots_[piece[0]].parameter.scalar_type() == slot.parameter.scalar_type());
-    if (!is_alike || bytes + slot.parameter.nbytes() > most) {
-      if (!piece.empty()) make_piece(std::exchange(piece, {}));
-      bytes = 0;
-    }
-    piece.push_back(i);
-    bytes += slot.parameter.nbytes();
-  }
-  if (!piece.empty()) make_piece(std::move(piece));
-}
-
-void Optimizer::make_piece(std::vector<std::size_t> slots) {
-  const std::vector<Part> moved = movable_parts();
-  std::vector<at::Tensor> like;
-  for (const std::size_t i : slots) like.insert(like.end(), moved.size(), slots_[i].parameter);
-  HostBlock block(like);
-  const std::vector<at::Tensor> tensors = block.tensors();
-  std::size_t next = 0;
-  for (const std::size_t i : slots) {
-    for (const Part& part : moved) slots_[i].*part.second = tensors[next++];
-    slots_[i].piece = pieces_.size();
-  }
-  pieces_.push_back({std::move(block), std::move(slots)});
-}
-
-void Optimizer::divide_pieces() {
-  const auto is_divided = [](const Piece& piece) { return piece.slots.size() == 1; };
-  if (std::ranges::all_of(pieces_, is_divided)) return;
-  const std::vector<Piece> whole = std::exchange(pieces_, {});
-  for (const Piece& piece : whole) {
-    piece.block.wait();
-    for (const std::size_t i : piece.slots) {
-      const Slot before = slots_[i];
-      make_piece({i});
-      for (const Part& part : movable_parts()) (slots_[i].*part.second).copy_(before.*part.second);
-    }
-  }
+bool Optimizer::freezes_groups() const {
+  return std::ranges::any_of(frozen_epochs_, [](std::int64_t epochs) { return epochs > 0; });
 }
 
 at::Tensor Optimizer::prepare() {
@@ -163,7 +145,7 @@ at::Tensor Optimizer::prepare() {
   make_state(fresh);
   const auto largest =
       std::ranges::max_element(pieces_, {}, [](const Piece& piece) { return piece.block.bytes(); });
-  return largest == pieces_.end() ? at::Tensor() : largest->block.scratch();
+  return make_scratch(rule_bytes_, largest == pieces_.end() ? 0 : largest->block.bytes());
 }
 
 void Optimizer::set_rates(std::vector<Rates> rates) {
@@ -184,17 +166,18 @@ void Optimizer::step(const std::optional<at::Tensor>& skip, std::optional<at::Te
                      const at::Tensor& scratch) {
   const torch::NoGradGuard no_graph;
   decide_first_steps();
-  if (divisor && divisor->scalar_type() != torch::kFloat) {  // the kernels require a float32
+  // The fused kernels divide by a float32, and the others do not divide.
+  if (divisor && (divisor->scalar_type() != torch::kFloat || rule_bytes_ > 0)) {
     at::_foreach_div_(gradients(), *divisor);
     divisor.reset();
   }
-  for (Piece& piece : pieces_) update_piece(piece, scratch, skip, divisor);
+  for (Piece& piece : pieces_) update_piece(piece, scratch, rule_bytes_, skip, divisor);
   for (std::size_t group = 0; !offloads_ && group < options_.size(); ++group) {
     std::vector<std::size_t> slots;
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       if (slots_[i].group == group) slots.push_back(i);
     }
-    update(with_gradient(slots), skip, divisor);
+    update(with_gradient(slots), scratch, skip, divisor);
   }
   for (Slot& slot : slots_) {
     if (!slot.is_kept && slot.parameter.grad().defined()) take_step(slot, skip);
@@ -212,36 +195,38 @@ void Optimizer::step_one(std::size_t parameter, const std::optional<at::Tensor>&
   const torch::NoGradGuard no_graph;
   Slot& slot = slots_[parameter];
   if (!slot.ready) make_state({parameter});
-  if (offloads_) update_piece(pieces_[slot.piece], pieces_[slot.piece].block.scratch(), skip, {});
-  else update(with_gradient({parameter}), skip, {});
+  const std::int64_t bytes = rule_bytes({parameter});
+  if (offloads_) {
+    Piece& piece = pieces_[slot.piece];
+    update_piece(piece, make_scratch(bytes, piece.block.bytes()), bytes, skip, {});
+  } else {
+    update(with_gradient({parameter}), make_scratch(bytes, 0), skip, {});
+  }
   if (slot.undecided) first_skip_ = *skip;
 }
 
-void Optimizer::update_piece(Piece& piece, const at::Tensor& scratch,
-                             const std::optional<at::Tensor>& skip,
-                             const std::optional<at::Tensor>& divisor) {
-  const std::vector<Slot*> slots = with_gradient(piece.slots);
-  if (slots.empty()) return;
-  std::vector<at::Tensor> others = piece.block.bring(scratch);
-  const std::vector<Part> moved = movable_parts();
-  const auto swap = [&] {
-    auto other = others.begin();
-    for (const std::size_t i : piece.slots) {
-      for (const Part& part : moved) std::swap(slots_[i].*part.second, *other++);
-    }
-  };
-  swap();
-  update(slots, skip, divisor);
-  swap();
-  piece.block.put_back(scratch);
-}
-
-void Optimizer::update(const std::vector<Slot*>& slots, const std::optional<at::Tensor>& skip,
+void Optimizer::update(const std::vector<Slot*>& slots, const at::Tensor& scratch,
+                       const std::optional<at::Tensor>& skip,
                        const std::optional<at::Tensor>& divisor) {
   if (slots.empty()) return;
   assert(std::ranges::all_of(slots, &Slot::ready));
-  if (std::holds_alternative<AdamOptions>(options_[slots[0]->group])) {
-    step_adam(slots, skip, divisor);
+  const std::size_t group = slots[0]->group;
+  const OptimizerOptions& rule = options_[group];
+  const double rate = rates_[group].learning_rate;
+  if (const auto* adam = std::get_if<AdamOptions>(&rule)) {
+    step_adam(slots, *adam, rate, skip, divisor);
+    return;
+  }
+  if (const auto* muon = std::get_if<MuonOptions>(&rule)) {
+    std::vector<Slot*> matrices, others;
+    for (Slot* slot : slots) (slot->is_matrix ? matrices : others).push_back(slot);
+    if (!matrices.empty()) step_singly(matrices, scratch, skip);
+    if (!others.empty())
+      step_adam(others, adamw_of(*muon), rate * muon->adamw_factor, skip, divisor);
+    return;
+  }
+  if (!std::holds_alternative<SgdOptions>(rule)) {
+    step_singly(slots, scratch, skip);
     return;
   }
   // The first step sets the momentum to the gradient itself, so it is handled separately from later
@@ -260,7 +245,7 @@ void Optimizer::step_sgd(const std::vector<Slot*>& slots, const std::optional<at
   for (Slot* slot : slots) {
     parameters.push_back(slot->parameter);
     gradients.push_back(slot->parameter.grad());
-    if (slot->momentum.defined()) momenta.push_back(slot->momentum);
+    if (slot->state.momentum.defined()) momenta.push_back(slot->state.momentum);
     take_step(*slot, skip);
   }
   at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay,
@@ -268,25 +253,51 @@ void Optimizer::step_sgd(const std::vector<Slot*>& slots, const std::optional<at
                   options.nesterov, /*maximize=*/false, /*is_first_step=*/fresh, divisor, skip);
 }
 
-void Optimizer::step_adam(const std::vector<Slot*>& slots, const std::optional<at::Tensor>& skip,
+void Optimizer::step_singly(const std::vector<Slot*>& slots, const at::Tensor& scratch,
+                            const std::optional<at::Tensor>& skip) {
+  const std::size_t group = slots[0]->group;
+  const std::int64_t before = StepScalars::bytes();
+  const StepScalars scalars(scratch.narrow(0, 0, before), skip ? &*skip : nullptr);
+  for (Slot* slot : slots) {
+    at::Tensor gradient = slot->parameter.grad();
+    if (scalars.skipped().defined()) gradient.masked_fill_(scalars.skipped(), 0);
+    const std::vector<ScratchPart> needed =
+        scratch_of(options_[group], slot->parameter, slot->is_matrix);
+    const at::Tensor own = scratch.narrow(0, before, scratch_bytes(needed));
+    const SingleStep one{slot->parameter,
+                         gradient,
+                         slot->state,
+                         rates_[group].learning_rate,
+                         rates_[group].momentum,
+                         scalars,
+                         scratch_within(own, needed)};
+    const auto step = [&]<typename Rule>(const Rule& rule) {
+      if constexpr (requires { stages::step_singly(rule, one); }) stages::step_singly(rule, one);
+    };
+    std::visit(step, options_[group]);
+    take_step(*slot, skip);
+  }
+}
+
+void Optimizer::step_adam(const std::vector<Slot*>& slots, const AdamOptions& options,
+                          double learning_rate, const std::optional<at::Tensor>& skip,
                           const std::optional<at::Tensor>& divisor) {
   const Rates& rates = rates_[slots[0]->group];
-  const auto& options = std::get<AdamOptions>(options_[slots[0]->group]);
   std::vector<at::Tensor> parameters, gradients, means, squares, maxima, ages;
   for (Slot* slot : slots) {
     parameters.push_back(slot->parameter);
     gradients.push_back(slot->parameter.grad());
-    means.push_back(slot->mean);
-    squares.push_back(slot->square);
-    if (options.amsgrad) maxima.push_back(slot->maximum);
-    ages.push_back(slot->age);
+    means.push_back(slot->state.mean);
+    squares.push_back(slot->state.square);
+    if (options.amsgrad) maxima.push_back(slot->state.maximum);
+    ages.push_back(slot->state.age);
     take_step(*slot, skip);
   }
   at::_foreach_add_(ages, one_);
   const double beta1 = rates.momentum.value_or(options.beta1);
   const auto update = [&](auto kernel) {
-    kernel(parameters, gradients, means, squares, maxima, ages, rates.learning_rate, beta1,
-           options.beta2, options.weight_decay, options.epsilon, options.amsgrad,
+    kernel(parameters, gradients, means, squares, maxima, ages, learning_rate, beta1, options.beta2,
+           options.weight_decay, options.epsilon, options.amsgrad,
            /*maximize=*/false, divisor, skip);
   };
   const auto adamw = [](auto&&... arguments) { at::_fused_adamw_(arguments...); };
@@ -310,31 +321,34 @@ std::vector<at::Tensor> Optimizer::gradients() const {
   return result;
 }
 
-NamedTensors Optimizer::state_of(const std::vector<Part>& parts, bool kept) const {
+NamedTensors Optimizer::state_of(bool only_ages, bool kept) const {
   std::vector<NamedTensors::Item> items;
   const bool skipped = skipped_first_steps();
   for (const Slot& slot : slots_) {
     // Momentum that no step has set is unused: the first gradient replaces it.
     if (slot.fresh || (slot.undecided && skipped) || slot.is_kept != kept) continue;
-    for (const Part& part : parts)
-      items.emplace_back(slot.name + "." + part.first,
-                         kept ? slot.*part.second : outline(slot, part));
+    for (const StatePart& part : parts(slot)) {
+      if (only_ages && !part.is_age()) continue;
+      items.emplace_back(slot.name + "." + part.name,
+                         kept ? slot.state.*part.tensor : outline(slot, part));
+    }
   }
   return NamedTensors(std::move(items));
 }
 
 NamedTensors Optimizer::state() const {
   for (const Piece& piece : pieces_) piece.block.wait();
-  return state_of(parts(), /*kept=*/true);
+  return state_of(/*only_ages=*/false, /*kept=*/true);
 }
 
-NamedTensors Optimizer::state_elsewhere() const { return state_of(parts(), /*kept=*/false); }
+NamedTensors Optimizer::state_elsewhere() const {
+  return state_of(/*only_ages=*/false, /*kept=*/false);
+}
 
 std::vector<at::Tensor> Optimizer::parameters_elsewhere() const {
   std::vector<at::Tensor> result;
-  if (parts().empty()) return result;
   for (const Slot& slot : slots_) {
-    if (!slot.is_kept) result.push_back(slot.parameter);
+    if (!slot.is_kept && !parts(slot).empty()) result.push_back(slot.parameter);
   }
   return result;
 }
@@ -342,18 +356,16 @@ std::vector<at::Tensor> Optimizer::parameters_elsewhere() const {
 std::optional<int> Optimizer::keeper_of(std::string_view name) const {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return {};
-  const std::vector<Part> all = parts();
   const auto slot = std::ranges::find(slots_, name.substr(0, dot), &Slot::name);
-  const auto part = std::ranges::find(all, name.substr(dot + 1), &Part::first);
-  if (slot == slots_.end() || part == all.end()) return {};
+  if (slot == slots_.end()) return {};
+  const auto is_named = [&](const StatePart& part) { return name.substr(dot + 1) == part.name; };
+  if (std::ranges::none_of(parts(*slot), is_named)) return {};
   if (shard_.is_whole()) return shard_.rank;
   return shard_.owners[static_cast<std::size_t>(slot - slots_.begin())];
 }
 
 NamedTensors Optimizer::state_on_device() const {
-  std::vector<Part> there = parts();
-  if (offloads_) std::erase_if(there, [](const Part& part) { return part.second != &Slot::age; });
-  return state_of(there, /*kept=*/true);
+  return state_of(/*only_ages=*/offloads_, /*kept=*/true);
 }
 
 std::int64_t Optimizer::offloaded_bytes() const {
@@ -368,20 +380,21 @@ void Optimizer::load_state(const NamedTensors& state) {
   const auto refuse = [](const std::string& what) {
     throw std::invalid_argument("the optimizer's state has " + what);
   };
-  const std::vector<Part> all = parts();
   std::vector<Slot> fresh;
   std::vector<std::size_t> with_state;
   for (const Slot& slot : slots_) {
     fresh.push_back({.name = slot.name,
                      .group = slot.group,
                      .parameter = slot.parameter,
+                     .is_matrix = slot.is_matrix,
                      .is_kept = slot.is_kept});
-    const auto missing = [&](const Part& part) {
-      return !given.contains(slot.name + "." + part.first);
+    const std::vector<StatePart> all = parts(slot);
+    const auto missing = [&](const StatePart& part) {
+      return !given.contains(slot.name + "." + part.name);
     };
     if (std::ranges::all_of(all, missing)) continue;
-    for (const Part& part : all) {
-      const std::string name = slot.name + "." + part.first;
+    for (const StatePart& part : all) {
+      const std::string name = slot.name + "." + part.name;
       if (missing(part)) refuse("no '" + name + "'");
       const at::Tensor& tensor = given.at(name);
       const at::Tensor right = outline(slot, part);
@@ -393,7 +406,7 @@ void Optimizer::load_state(const NamedTensors& state) {
                c10::toString(right.scalar_type()));
       }
     }
-    for (const Part& part : all) given.erase(slot.name + "." + part.first);
+    for (const StatePart& part : all) given.erase(slot.name + "." + part.name);
     if (slot.is_kept) with_state.push_back(fresh.size() - 1);
     fresh.back().fresh = false;
   }
@@ -404,8 +417,8 @@ void Optimizer::load_state(const NamedTensors& state) {
   first_skip_.reset();
   make_state(with_state);
   for (const std::size_t i : with_state) {
-    for (const Part& part : all)
-      (slots_[i].*part.second).copy_(state.at(slots_[i].name + "." + part.first));
+    for (const StatePart& part : parts(slots_[i]))
+      (slots_[i].state.*part.tensor).copy_(state.at(slots_[i].name + "." + part.name));
   }
 }
 

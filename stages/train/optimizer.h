@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "stages/tensor/named_tensors.h"
 #include "stages/train/host_block.h"
 #include "stages/train/optimizer_options.h"
+#include "stages/train/optimizer_state.h"
 #include "stages/train/schedule.h"
 
 namespace stages {
@@ -21,9 +24,11 @@ struct ParameterGroup {
   std::string name;  ///< for logs; empty if it is the only group
   OptimizerOptions optimizer;
   NamedTensors parameters;
+  std::int64_t frozen_epochs = 0;  ///< epochs at the start in which the group is not trained
 };
 
-/// Updates parameters with their gradients, using LibTorch's fused kernels on CPUs and GPUs.
+/// Updates parameters with their gradients, using LibTorch's fused kernels on CPUs and GPUs for SGD
+/// and Adam. Other rules update one parameter after another (single_rules.h).
 ///
 /// step() must not fail halfway, so prepare() allocates everything that step() will write:
 ///
@@ -52,12 +57,16 @@ class Optimizer {
 
   /// Allocates the state of parameters that have a gradient for the first time. Waits for a GPU
   /// only after a step that was the first for some parameters and might have been skipped. Returns
-  /// the device memory that step() needs for offloaded state; undefined if none.
+  /// the device memory that step() needs for offloaded state and for the rule; undefined if none.
   at::Tensor prepare();
 
-  /// Sets requires_grad for exactly the parameters with a `wanted` name. A step does not change any
+  /// Sets requires_grad for exactly the parameters that are trained in an epoch, which counts from
+  /// 0: those with a `wanted` name, in groups that are no longer frozen. A step does not change any
   /// other parameter.
-  void ask_for_gradients(const std::function<bool(std::string_view name)>& wanted);
+  void ask_for_gradients(std::int64_t epoch,
+                         const std::function<bool(std::string_view name)>& wanted);
+  /// True if a group is frozen in the first epochs.
+  bool freezes_groups() const;
 
   /// The names of the groups and their learning rates before any schedule.
   const std::vector<std::string>& groups() const { return names_; }
@@ -89,9 +98,9 @@ class Optimizer {
   std::vector<at::Tensor> gradients() const;
 
   /// Returns the state that is needed to continue as if never interrupted: "<parameter>.momentum",
-  /// or "<parameter>.mean", ".square", ".maximum" and ".age". Shared, not copied. A parameter that
-  /// was never updated has no state; state on other ranks is left out. Waits for a GPU if its state
-  /// is in host memory.
+  /// or "<parameter>.mean", ".square" and others of state_parts(). Shared, not copied. A parameter
+  /// that was never updated has no state; state on other ranks is left out. Waits for a GPU if its
+  /// state is in host memory.
   NamedTensors state() const;
   /// Returns what state() returns on other ranks: names, types and shapes, on the Meta device.
   NamedTensors state_elsewhere() const;
@@ -113,23 +122,18 @@ class Optimizer {
   void load_state(const NamedTensors& state);
 
  private:
-  /// The state of one parameter. Tensors that the update rule does not need are undefined.
+  /// A parameter and its state.
   struct Slot {
     std::string name;
     std::size_t group;
     at::Tensor parameter;
-    at::Tensor momentum;               ///< SGD
-    at::Tensor mean, square, maximum;  ///< Adam: first and second moment, the largest second moment
-    at::Tensor age;  ///< Adam: number of steps, as a float32 where the kernels read
-                     ///< it
+    ParameterState state = {};
+    bool is_matrix = false;            ///< Muon orthogonalizes its updates
     bool ready = false, fresh = true;  ///< ready: state allocated; fresh: no step yet
     bool undecided = false;            ///< the parameter is fresh only if first_skip_ is 1
     bool is_kept = true;               ///< this rank keeps the state
     std::size_t piece = 0;             ///< index of the piece with the state, if offloaded
   };
-  /// One tensor of every slot, with its name in checkpoints.
-  using Part = std::pair<const char*, at::Tensor Slot::*>;
-
   /// A block of host memory that is copied as a whole: the state of some slots, one slot after
   /// another.
   struct Piece {
@@ -139,8 +143,8 @@ class Optimizer {
 
   /// Returns the tensors that the update rule needs, or only the tensors that may be kept in host
   /// memory.
-  std::vector<Part> parts() const;
-  std::vector<Part> movable_parts() const;
+  std::vector<StatePart> parts(const Slot& slot) const;
+  std::vector<StatePart> movable_parts(const Slot& slot) const;
   /// Allocates the state of these slots, filled with zeros.
   void make_state(const std::vector<std::size_t>& slots);
   /// Allocates the state of these slots in host memory, in pieces of at most the bytes of the
@@ -152,13 +156,15 @@ class Optimizer {
   /// Returns the slots that have a gradient and keep their state on this rank.
   std::vector<Slot*> with_gradient(const std::vector<std::size_t>& slots);
   /// Updates slots that are all in one group and have their state on the device.
-  void update(const std::vector<Slot*>& slots, const std::optional<at::Tensor>& skip,
-              const std::optional<at::Tensor>& divisor);
-  void update_piece(Piece& piece, const at::Tensor& scratch, const std::optional<at::Tensor>& skip,
+  void update(const std::vector<Slot*>& slots, const at::Tensor& scratch,
+              const std::optional<at::Tensor>& skip, const std::optional<at::Tensor>& divisor);
+  /// `scratch` has `rule_bytes` for the rule, then the piece's.
+  void update_piece(Piece& piece, const at::Tensor& scratch, std::int64_t rule_bytes,
+                    const std::optional<at::Tensor>& skip,
                     const std::optional<at::Tensor>& divisor);
   /// Returns the state of the slots that have been updated: of the slots that this rank keeps if
-  /// `kept`, otherwise of all other slots.
-  NamedTensors state_of(const std::vector<Part>& parts, bool kept) const;
+  /// `kept`, otherwise of all other slots. `only_ages`: leaves out what can be offloaded.
+  NamedTensors state_of(bool only_ages, bool kept) const;
   /// Records a step, which `skip` may undo.
   static void take_step(Slot& slot, const std::optional<at::Tensor>& skip);
   /// True if the latest step was skipped. Tracked only for a step that was the first one of some
@@ -167,19 +173,27 @@ class Optimizer {
   /// Marks parameters as fresh again if their first step was skipped.
   void decide_first_steps();
   /// Returns a zero tensor for one part of a parameter's state.
-  static at::Tensor zeros(const Slot& slot, const Part& part);
+  static at::Tensor zeros(const Slot& slot, const StatePart& part);
   /// Returns the type and shape of one part of a parameter's state, on the Meta device.
-  static at::Tensor outline(const Slot& slot, const Part& part);
+  static at::Tensor outline(const Slot& slot, const StatePart& part);
   void step_sgd(const std::vector<Slot*>& slots, const std::optional<at::Tensor>& skip,
                 const std::optional<at::Tensor>& divisor, bool fresh);
-  void step_adam(const std::vector<Slot*>& slots, const std::optional<at::Tensor>& skip,
-                 const std::optional<at::Tensor>& divisor);
+  void step_adam(const std::vector<Slot*>& slots, const AdamOptions& options, double learning_rate,
+                 const std::optional<at::Tensor>& skip, const std::optional<at::Tensor>& divisor);
+  void step_singly(const std::vector<Slot*>& slots, const at::Tensor& scratch,
+                   const std::optional<at::Tensor>& skip);
+  /// Returns the bytes at the begin of a scratch that the rule needs for these slots.
+  std::int64_t rule_bytes(const std::vector<std::size_t>& slots) const;
+  /// Allocates scratch for the rule and then for the piece; undefined if neither needs any.
+  at::Tensor make_scratch(std::int64_t rule_bytes, std::int64_t piece_bytes) const;
 
-  std::vector<std::string> names_;         // of each group
-  std::vector<OptimizerOptions> options_;  // of each group
-  std::vector<Rates> rates_;               // of each group, for the next step
+  std::vector<std::string> names_;           // of each group
+  std::vector<OptimizerOptions> options_;    // of each group
+  std::vector<Rates> rates_;                 // of each group, for the next step
+  std::vector<std::int64_t> frozen_epochs_;  // of each group
   std::vector<Slot> slots_;
   bool offloads_ = false;
+  std::int64_t rule_bytes_ = 0;  // of the slot that needs most
   const StateShard shard_;
   std::vector<Piece> pieces_;  // of all slots with allocated state, if offloaded
   at::Tensor first_skip_;      // skip flag of the latest step, if it was the first step of

@@ -17,18 +17,68 @@ OptimizerOptions read_sgd(runner::ConfigReader& reader) {
   return options;
 }
 
+void read_betas(runner::ConfigReader& reader, auto& options) {
+  std::vector<double> betas;
+  reader.read("betas", betas);
+  if (betas.size() != 2) return;
+  options.beta1 = betas[0];
+  options.beta2 = betas[1];
+}
+
 AdamOptions read_adam_options(runner::ConfigReader& reader) {
   AdamOptions options;
-  std::vector<double> betas;
   reader.read("learning_rate", options.learning_rate);
-  reader.read("betas", betas);
+  read_betas(reader, options);
   reader.read("epsilon", options.epsilon);
   reader.read("weight_decay", options.weight_decay);
   reader.read("amsgrad", options.amsgrad);
-  if (betas.size() == 2) {
-    options.beta1 = betas[0];
-    options.beta2 = betas[1];
-  }
+  return options;
+}
+
+OptimizerOptions read_lion(runner::ConfigReader& reader) {
+  LionOptions options;
+  reader.read("learning_rate", options.learning_rate);
+  read_betas(reader, options);
+  reader.read("weight_decay", options.weight_decay);
+  return options;
+}
+
+OptimizerOptions read_lamb(runner::ConfigReader& reader) {
+  LambOptions options;
+  reader.read("learning_rate", options.learning_rate);
+  read_betas(reader, options);
+  reader.read("epsilon", options.epsilon);
+  reader.read("weight_decay", options.weight_decay);
+  reader.read("trust_clip", options.trust_clip);
+  reader.read("always_adapt", options.always_adapt);
+  return options;
+}
+
+OptimizerOptions read_adafactor(runner::ConfigReader& reader) {
+  AdafactorOptions options;
+  reader.read("learning_rate", options.learning_rate);
+  reader.read("beta2_decay", options.beta2_decay);
+  reader.read("epsilon", options.epsilon);
+  reader.read("minimum_scale", options.minimum_scale);
+  reader.read("clip_threshold", options.clip_threshold);
+  reader.read("weight_decay", options.weight_decay);
+  return options;
+}
+
+OptimizerOptions read_muon(runner::ConfigReader& reader) {
+  MuonOptions options;
+  reader.read("learning_rate", options.learning_rate);
+  reader.read("momentum", options.momentum);
+  reader.read("nesterov", options.nesterov);
+  reader.read("orthogonalization_steps", options.steps);
+  reader.read("orthogonalization_epsilon", options.orthogonalization_epsilon);
+  options.matches_adamw = runner::choice<bool>(reader, "adjust_learning_rate",
+                                               {{"match_rms_adamw", true}, {"original", false}});
+  reader.read("weight_decay", options.weight_decay);
+  reader.read("adamw_for", options.adamw_for);
+  reader.read("adamw_learning_rate_factor", options.adamw_factor);
+  read_betas(reader, options);
+  reader.read("epsilon", options.epsilon);
   return options;
 }
 
@@ -48,8 +98,14 @@ double learning_rate(const OptimizerOptions& options) {
 
 OptimizerOptions read_optimizer(runner::ConfigReader& reader) {
   using Read = OptimizerOptions (*)(runner::ConfigReader&);
-  const auto read = runner::choice<Read>(
-      reader, "kind", {{"sgd", read_sgd}, {"adam", read_adam}, {"adamw", read_adamw}});
+  const auto read = runner::choice<Read>(reader, "kind",
+                                         {{"sgd", read_sgd},
+                                          {"adam", read_adam},
+                                          {"adamw", read_adamw},
+                                          {"lion", read_lion},
+                                          {"lamb", read_lamb},
+                                          {"adafactor", read_adafactor},
+                                          {"muon", read_muon}});
   return read ? read(reader) : OptimizerOptions{};
 }
 

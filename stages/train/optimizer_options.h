@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <variant>
+#include <vector>
 
 namespace runner {
 class ConfigReader;
@@ -31,7 +35,54 @@ struct AdamOptions {
   bool operator==(const AdamOptions&) const = default;
 };
 
-using OptimizerOptions = std::variant<SgdOptions, AdamOptions>;
+/// Lion (Chen et al., "Symbolic Discovery of Optimization Algorithms", 2023), as timm.optim.Lion.
+struct LionOptions {
+  double learning_rate = 0;
+  double beta1 = 0, beta2 = 0;
+  double weight_decay = 0;  ///< weights shrink by learning_rate · weight_decay
+  bool operator==(const LionOptions&) const = default;
+};
+
+/// LAMB (You et al., "Large Batch Optimization for Deep Learning", 2020), as timm.optim.Lamb with
+/// max_grad_norm=None: the trainer limits the norm of the gradients.
+struct LambOptions {
+  double learning_rate = 0;
+  double beta1 = 0, beta2 = 0;
+  double epsilon = 0;
+  double weight_decay = 0;  ///< this value times the weight is added to the update
+  bool trust_clip = false;
+  bool always_adapt = false;
+  bool operator==(const LambOptions&) const = default;
+};
+
+/// Adafactor (Shazeer and Stern, 2018), as torch.optim.Adafactor.
+struct AdafactorOptions {
+  double learning_rate = 0;
+  double beta2_decay = 0;
+  std::optional<double> epsilon = {};  ///< nullopt: that of the parameter's type
+  double minimum_scale = 0;            ///< torch's eps[1]
+  double clip_threshold = 1;           ///< torch's d
+  double weight_decay = 0;             ///< weights shrink by learning_rate · weight_decay
+  bool operator==(const AdafactorOptions&) const = default;
+};
+
+/// Muon (Jordan et al., 2024) for matrices, as torch.optim.Muon; AdamW for other parameters.
+struct MuonOptions {
+  double learning_rate = 0;
+  double momentum = 0;
+  bool nesterov = false;
+  std::int64_t steps = 0;                    ///< Newton-Schulz iterations
+  double orthogonalization_epsilon = 0;      ///< torch's eps
+  bool matches_adamw = false;                ///< torch's adjust_lr_fn: match_rms_adamw or original
+  double weight_decay = 0;                   ///< of all parameters, decoupled
+  std::vector<std::string> adamw_for = {};   ///< patterns of matches_parameter()
+  double adamw_factor = 1;                   ///< of AdamW's learning rate
+  double beta1 = 0, beta2 = 0, epsilon = 0;  ///< of AdamW
+  bool operator==(const MuonOptions&) const = default;
+};
+
+using OptimizerOptions =
+    std::variant<SgdOptions, AdamOptions, LionOptions, LambOptions, AdafactorOptions, MuonOptions>;
 
 /// Returns the learning rate before any schedule.
 double learning_rate(const OptimizerOptions& options);

@@ -29,6 +29,12 @@ ParameterGroupOptions read_group(runner::ConfigReader& reader, std::size_t index
   reader.read("learning_rate_factor", group.learning_rate_factor);
   reader.read("weight_decay", group.weight_decay);
   reader.read("frozen", group.frozen);
+  const runner::Value* freeze_until = reader.raw("freeze_until");
+  if (freeze_until && !freeze_until->is_null()) {
+    std::int64_t epoch = 1;
+    reader.section("freeze_until").read("epoch", epoch);
+    group.frozen_epochs = epoch - 1;
+  }
   group.name = name.value_or(std::to_string(index));
   group.place = "/parameter_groups/" + std::to_string(index) + "/match";
   return group;
@@ -176,17 +182,19 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network,
 
   std::vector<ParameterGroup> result;
   const auto add = [&](std::string name, OptimizerOptions options,
-                       std::vector<NamedTensors::Item> parameters) {
+                       std::vector<NamedTensors::Item> parameters, std::int64_t frozen_epochs) {
     std::erase_if(parameters,
                   [](const NamedTensors::Item& item) { return !item.second.requires_grad(); });
     const bool is_empty = parameters.empty();
     if (!is_empty)
-      result.push_back({std::move(name), std::move(options), NamedTensors(std::move(parameters))});
+      result.push_back({std::move(name), std::move(options), NamedTensors(std::move(parameters)),
+                        frozen_epochs});
     return !is_empty;
   };
-  add("", optimizer, left);
+  add("", optimizer, left, 0);
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (groups[i].frozen || add(groups[i].name, of_group(optimizer, groups[i]), members[i]))
+    if (groups[i].frozen ||
+        add(groups[i].name, of_group(optimizer, groups[i]), members[i], groups[i].frozen_epochs))
       continue;
     if (groups[i].may_be_empty) continue;
     throw StageError(ErrorCode::kOptionConflict, "the model trains no parameter of this group")
@@ -203,6 +211,14 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network,
                      "all parameters are frozen, so there is nothing to train")
         .at(groups.empty() ? "" : "/" + groups[0].place.substr(1, groups[0].place.find('/', 1) - 1))
         .with_help(groups.empty() ? "" : "freeze fewer parameters");
+  }
+  const auto is_late = [](const ParameterGroup& group) { return group.frozen_epochs > 0; };
+  if (std::ranges::all_of(result, is_late)) {
+    throw StageError(ErrorCode::kOptionConflict,
+                     "freeze_until freezes all parameters in the first epoch, so there is nothing "
+                     "to train")
+        .at("/parameter_groups")
+        .with_help("leave freeze_until out of the group that is to be trained first");
   }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (!groups[i].frozen) continue;

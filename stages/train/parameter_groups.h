@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,9 +27,10 @@ struct ParameterGroupOptions {
   std::optional<double> learning_rate_factor =
       {};  ///< multiplies the optimizer's learning rate; not set together with learning_rate
   std::optional<double> weight_decay = {};
-  bool frozen = false;   ///< no gradient, no optimizer state, never updated
-  bool is_part = false;  ///< a part with different names in different networks: only one
-                         ///< pattern has to match
+  bool frozen = false;             ///< no gradient, no optimizer state, never updated
+  std::int64_t frozen_epochs = 0;  ///< frozen in these first epochs
+  bool is_part = false;            ///< a part with different names in different networks: only one
+                                   ///< pattern has to match
   bool may_be_empty =
       false;               ///< a part with factor 1: the network may lack it, or train none of it
   std::string place = {};  ///< the place of the patterns in the stage's options:

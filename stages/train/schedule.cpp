@@ -40,7 +40,13 @@ double power(double base, std::int64_t exponent) {
   return std::pow(base, static_cast<double>(exponent));
 }
 
-/// Returns the warmup steps of a WarmupCosineSchedule or a WarmupLinearSchedule.
+/// Schedules with a warmup in steps.
+template <typename Schedule>
+concept HasWarmup = requires(const Schedule& schedule) {
+  schedule.warmup_fraction;
+};
+
+/// Returns the warmup steps of a schedule that has them.
 std::int64_t warmup_length(const auto& schedule, std::int64_t steps) {
   if (schedule.warmup_steps) return *schedule.warmup_steps;
   return static_cast<std::int64_t>(
@@ -89,6 +95,23 @@ double period_progress(const CosineRestartsSchedule& schedule, std::int64_t epoc
   return static_cast<double>(epoch) / static_cast<double>(period);
 }
 
+Rates cosine_cycles(const CosineCyclesSchedule& schedule, double peak, std::int64_t epoch) {
+  const double lowest = schedule.min_learning_rate, start = schedule.warmup_learning_rate;
+  if (epoch < schedule.warmup_epochs)
+    return {start + (peak - start) * share(epoch, schedule.warmup_epochs), {}};
+  double left =
+      static_cast<double>(schedule.warmup_prefix ? epoch - schedule.warmup_epochs : epoch);
+  double length = static_cast<double>(schedule.first_period);
+  std::int64_t cycle = 0;
+  for (; cycle < schedule.cycle_limit && left >= length; ++cycle) {
+    left -= length;
+    length *= schedule.period_factor;
+  }
+  if (cycle == schedule.cycle_limit) return {lowest, {}};
+  const double progress = std::pow(left, schedule.k_decay) / std::pow(length, schedule.k_decay);
+  return {cosine(peak * power(schedule.peak_factor, cycle), lowest, progress), {}};
+}
+
 struct At {
   double learning_rate;
   SchedulePoint point;
@@ -116,6 +139,33 @@ struct At {
     if (point.step < warmup) return {learning_rate * share(point.step, warmup), {}};
     return {learning_rate * std::max(0.0, 1 - fallen(warmup)), {}};
   }
+  Rates operator()(const CosineCyclesSchedule& schedule) const {
+    return cosine_cycles(schedule, learning_rate, point.epoch);
+  }
+  Rates operator()(const WarmupConstantSchedule& schedule) const {
+    return {learning_rate * std::min(1.0, risen(warmup_length(schedule, point.steps))), {}};
+  }
+  Rates operator()(const WarmupCosineRestartsSchedule& schedule) const {
+    const std::int64_t warmup = warmup_length(schedule, point.steps);
+    if (point.step < warmup) return {learning_rate * risen(warmup), {}};
+    const double progress = fallen(warmup);
+    if (progress >= 1) return {0, {}};
+    const double cycles = static_cast<double>(schedule.num_cycles) * progress;
+    return {cosine(learning_rate, 0, cycles - std::floor(cycles)), {}};
+  }
+  Rates operator()(const WarmupInverseSqrtSchedule& schedule) const {
+    constexpr std::int64_t kLong = 10000;  // steps, as in transformers
+    const std::int64_t warmup = warmup_length(schedule, point.steps);
+    if (point.step < warmup) return {learning_rate * risen(warmup), {}};
+    const std::int64_t scale = schedule.timescale.value_or(warmup > 0 ? warmup : kLong);
+    return {learning_rate / std::sqrt(share(point.step - warmup + scale, scale)), {}};
+  }
+  Rates operator()(const WarmupPolynomialSchedule& schedule) const {
+    const std::int64_t warmup = warmup_length(schedule, point.steps);
+    if (point.step < warmup) return {learning_rate * risen(warmup), {}};
+    const double left = std::max(0.0, 1 - fallen(warmup)), lowest = schedule.min_learning_rate;
+    return {lowest + (learning_rate - lowest) * std::pow(left, schedule.power), {}};
+  }
   Rates operator()(const StepSchedule& schedule) const {
     return {learning_rate * power(schedule.gamma, point.epoch / schedule.step_size), {}};
   }
@@ -142,6 +192,8 @@ struct At {
     return {reduced(schedule, learning_rate, point.reductions), {}};
   }
 
+  /// Returns the completed share of a warmup from 0; 1 if there is none.
+  double risen(std::int64_t warmup) const { return warmup == 0 ? 1 : share(point.step, warmup); }
   /// Returns the completed share of the steps after the warmup.
   double fallen(std::int64_t warmup) const {
     return share(point.step - warmup, std::max<std::int64_t>(point.steps - warmup, 1));
@@ -165,25 +217,25 @@ Rates rates_at(const Schedule& schedule, double learning_rate, const SchedulePoi
 }
 
 void check_length(const Schedule& schedule, std::int64_t steps) {
-  const auto check = [&](const auto& one) {
-    const std::int64_t warmup = warmup_length(one, steps);
-    if (warmup < steps || steps == 1) return;
-    throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                             "the warm-up has " + std::to_string(warmup) +
-                                 " steps, but the whole training has only " + std::to_string(steps))
-        .at(one.warmup_steps ? "/schedule/warmup_steps" : "/schedule")
-        .with_help("lower warmup_steps, or train for more epochs");
+  const auto check = [&]<typename One>(const One& one) {
+    if constexpr (HasWarmup<One>) {
+      const std::int64_t warmup = warmup_length(one, steps);
+      if (warmup < steps || steps == 1) return;
+      throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                               "the warm-up has " + std::to_string(warmup) +
+                                   " steps, but the whole training has only " +
+                                   std::to_string(steps))
+          .at(one.warmup_steps ? "/schedule/warmup_steps" : "/schedule")
+          .with_help("lower warmup_steps, or train for more epochs");
+    }
   };
-  if (const auto* cosine_fall = std::get_if<WarmupCosineSchedule>(&schedule)) check(*cosine_fall);
-  if (const auto* straight_fall = std::get_if<WarmupLinearSchedule>(&schedule))
-    check(*straight_fall);
+  std::visit(check, schedule);
 }
 
 std::string unreached_rate(const Schedule& schedule, double learning_rate, std::int64_t steps) {
-  const bool rises = std::holds_alternative<WarmupCosineSchedule>(schedule) ||
-                     std::holds_alternative<WarmupLinearSchedule>(schedule) ||
-                     std::holds_alternative<OneCycleSchedule>(schedule);
-  if (!rises) return "";
+  const bool has_warmup =
+      std::visit([]<typename One>(const One&) { return HasWarmup<One>; }, schedule);
+  if (!has_warmup && !std::holds_alternative<OneCycleSchedule>(schedule)) return "";
   constexpr double kEnough = 0.9;
   double highest = 0;
   for (std::int64_t step = 0; step < steps; ++step) {

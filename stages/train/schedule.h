@@ -54,6 +54,60 @@ struct WarmupLinearSchedule {
   bool operator==(const WarmupLinearSchedule&) const = default;
 };
 
+/// Linear warmup from 0, then the learning rate: get_constant_schedule_with_warmup of transformers.
+/// Exactly one of warmup_steps and warmup_fraction is set.
+struct WarmupConstantSchedule {
+  std::optional<std::int64_t> warmup_steps;
+  std::optional<double> warmup_fraction;  ///< share of all steps, rounded up
+  bool operator==(const WarmupConstantSchedule&) const = default;
+};
+
+/// Linear warmup from 0, then a fall with the inverse square root of the step:
+/// get_inverse_sqrt_schedule of transformers. Exactly one of warmup_steps and warmup_fraction is
+/// set.
+struct WarmupInverseSqrtSchedule {
+  std::optional<std::int64_t> warmup_steps;
+  std::optional<double> warmup_fraction;  ///< share of all steps, rounded up
+  std::optional<std::int64_t> timescale;  ///< steps; nullopt: the warmup's, or 10000 without one
+  bool operator==(const WarmupInverseSqrtSchedule&) const = default;
+};
+
+/// Linear warmup from 0, then a fall along a power of the remaining steps:
+/// get_polynomial_decay_schedule_with_warmup of transformers. Exactly one of warmup_steps and
+/// warmup_fraction is set.
+struct WarmupPolynomialSchedule {
+  std::optional<std::int64_t> warmup_steps;
+  std::optional<double> warmup_fraction;  ///< share of all steps, rounded up
+  double power = 1;
+  double min_learning_rate = 0;
+  bool operator==(const WarmupPolynomialSchedule&) const = default;
+};
+
+/// Linear warmup from 0, then half cosines down to 0, each starting again at the learning rate:
+/// get_cosine_with_hard_restarts_schedule_with_warmup of transformers. Exactly one of warmup_steps
+/// and warmup_fraction is set.
+struct WarmupCosineRestartsSchedule {
+  std::optional<std::int64_t> warmup_steps;
+  std::optional<double> warmup_fraction;  ///< share of all steps, rounded up
+  std::int64_t num_cycles = 1;
+  bool operator==(const WarmupCosineRestartsSchedule&) const = default;
+};
+
+/// Half cosines down, with cycles that can change in length and height, after an optional warmup:
+/// CosineLRScheduler of timm, stepped once per epoch.
+struct CosineCyclesSchedule {
+  std::int64_t first_period = 1;  ///< epochs
+  double period_factor = 1;       ///< length of each cycle relative to the previous one
+  double peak_factor = 1;         ///< highest rate of each cycle relative to the previous one
+  std::int64_t cycle_limit = 1;   ///< then the rate stays at its minimum
+  double min_learning_rate = 0;
+  std::int64_t warmup_epochs = 0;
+  double warmup_learning_rate = 0;  ///< at the first epoch of the warmup
+  bool warmup_prefix = false;       ///< the first cycle begins after the warmup
+  double k_decay = 1;               ///< power of the progress in a cycle
+  bool operator==(const CosineCyclesSchedule&) const = default;
+};
+
 /// Multiplies the rate by gamma every step_size epochs: torch's StepLR.
 struct StepSchedule {
   std::int64_t step_size = 1;  ///< epochs
@@ -111,10 +165,11 @@ struct RangeSchedule {
 };
 
 using Schedule =
-    std::variant<ConstantSchedule, CosineSchedule, CosineRestartsSchedule, WarmupCosineSchedule,
-                 WarmupLinearSchedule, StepSchedule, MultiStepSchedule, ExponentialSchedule,
-                 OneCycleSchedule, PlateauSchedule, RangeSchedule>;
-
+    std::variant<ConstantSchedule, CosineSchedule, CosineRestartsSchedule, CosineCyclesSchedule,
+                 WarmupConstantSchedule, WarmupCosineSchedule, WarmupCosineRestartsSchedule,
+                 WarmupInverseSqrtSchedule, WarmupLinearSchedule, WarmupPolynomialSchedule,
+                 StepSchedule, MultiStepSchedule, ExponentialSchedule, OneCycleSchedule,
+                 PlateauSchedule, RangeSchedule>;
 /// The rates of the epochs that stochastic weight averaging averages: torch's SWALR, stepped once
 /// per epoch. From the first such epoch on, the schedule stands still, and the rate moves from
 /// where it stood to `factor` times the learning rate.

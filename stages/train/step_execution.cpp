@@ -90,13 +90,13 @@ at::Tensor clip_divisor(const at::Tensor& norm, double limit) {
 
 StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& network,
                              const std::vector<ParameterGroup>& groups, StepPlan plan,
-                             std::optional<double> gradient_clip_norm, at::Device device,
+                             GradientClip clip, at::Device device,
                              std::optional<WeightAverageOptions> average,
                              const runner::RankOfRun& ranks)
     : step_(step),
       plan_(std::move(plan)),
       network_(network, plan_.numerics, device),
-      gradient_clip_norm_(gradient_clip_norm),
+      clip_(std::move(clip)),
       shard_(shard_of(groups, plan_, ranks)),
       optimizer_(groups, plan_.offloads_optimizer, shard_),
       sum_(ranks) {
@@ -130,7 +130,8 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   is_half_written_ = false;
   std::optional<ScopedStepsInBackward> steps;
   const auto before_backward = [&](const at::Tensor& loss) {
-    if (plan_.optimizer_in_backward) steps.emplace(optimizer_, is_broken(loss), is_half_written_);
+    if (plan_.optimizer_in_backward)
+      steps.emplace(optimizer_, is_broken(loss), clip_, is_half_written_);
   };
   std::optional<Batch> prepared;
   const auto prepare = [&] {
@@ -160,11 +161,15 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
       overflow = scaler_->unscale(gradients);
       numbers.set_scaling(scaler_->scale(), *overflow);
     }
-    if (gradient_clip_norm_ && !gradients.empty()) {
+    if (clip_.is_local()) {
+      const ScopedPhase phase(StepPhase::kClip);
+      clip_each(optimizer_.parameters(), clip_);
+    }
+    if (clip_.norm && !gradients.empty()) {
       const ScopedPhase phase(StepPhase::kClip);
       const at::Tensor norm = global_norm(gradients);
       numbers.set_gradient_norm(norm);
-      divisor = clip_divisor(norm, *gradient_clip_norm_);
+      divisor = clip_divisor(norm, *clip_.norm);
     }
     numbers.fetch();
   });
@@ -243,6 +248,18 @@ StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
       /*declares_cut=*/policy.micro_batch == options.accumulated_micro_batch, ranks);
 }
 
+namespace {
+
+GradientClip clip_of(const TrainerOptions& options, const torch::nn::Module& network) {
+  GradientClip clip{.norm = options.gradient_clip_norm,
+                    .value = options.gradient_clip_value,
+                    .adaptive = options.adaptive_gradient_clip};
+  if (clip.adaptive && clip.adaptive->skip_head) clip.head = last_layer(network);
+  return clip;
+}
+
+}  // namespace
+
 StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network,
                             std::int64_t samples, const TrainerOptions& options,
                             const MemoryPolicy& policy, c10::Device device,
@@ -259,7 +276,7 @@ StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network
   runner::RankOfRun ranks = context.node().ranks;
   if (device.is_meta())
     ranks.peers = nullptr;  // the other ranks may trace at another time, or never
-  return StepExecution(step, network, groups, std::move(plan), options.gradient_clip_norm, device,
+  return StepExecution(step, network, groups, std::move(plan), clip_of(options, network), device,
                        options.average, ranks);
 }
 
@@ -269,12 +286,17 @@ namespace autograd = torch::autograd;
 
 struct StepOfOne final : autograd::PostAccumulateGradHook {
   StepOfOne(Optimizer& optimizer, std::size_t parameter, std::optional<at::Tensor> skip,
-            bool& has_begun)
-      : optimizer(optimizer), parameter(parameter), skip(std::move(skip)), has_begun(has_begun) {}
+            const GradientClip& clip, bool& has_begun)
+      : optimizer(optimizer),
+        parameter(parameter),
+        skip(std::move(skip)),
+        clip(clip),
+        has_begun(has_begun) {}
 
   void operator()(const at::Tensor& tensor) override {
     has_begun = true;
     mark_gradient(tensor.grad());
+    if (clip.is_local()) clip_each({tensor}, clip);
     optimizer.step_one(parameter, skip);
     tensor.mutable_grad().reset();
   }
@@ -282,18 +304,20 @@ struct StepOfOne final : autograd::PostAccumulateGradHook {
   Optimizer& optimizer;
   const std::size_t parameter;
   const std::optional<at::Tensor> skip;
+  const GradientClip& clip;
   bool& has_begun;
 };
 
 }  // namespace
 
 ScopedStepsInBackward::ScopedStepsInBackward(Optimizer& optimizer,
-                                             const std::optional<at::Tensor>& skip, bool& has_begun)
+                                             const std::optional<at::Tensor>& skip,
+                                             const GradientClip& clip, bool& has_begun)
     : parameters_(optimizer.parameters()) {
   optimizer.begin_steps();
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     autograd::impl::set_post_acc_grad_hooks(
-        parameters_[i], std::make_unique<StepOfOne>(optimizer, i, skip, has_begun));
+        parameters_[i], std::make_unique<StepOfOne>(optimizer, i, skip, clip, has_begun));
 }
 
 ScopedStepsInBackward::~ScopedStepsInBackward() {

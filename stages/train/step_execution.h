@@ -17,6 +17,7 @@
 #include "stages/ranks/messages.h"
 #include "stages/tensor/named_tensors.h"
 #include "stages/train/gradient.h"
+#include "stages/train/gradient_clip.h"
 #include "stages/train/optimizer.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/trainer_options.h"
@@ -93,9 +94,8 @@ class StepExecution {
   /// lives, the network is prepared with the plan's numerics. In fp16, the loss is scaled. The
   /// constructor decides whether the optimizer is offloaded or sharded; that cannot change later.
   StepExecution(const TrainingStep& step, torch::nn::Module& network,
-                const std::vector<ParameterGroup>& groups, StepPlan plan,
-                std::optional<double> gradient_clip_norm, at::Device device,
-                std::optional<WeightAverageOptions> average = {},
+                const std::vector<ParameterGroup>& groups, StepPlan plan, GradientClip clip,
+                at::Device device, std::optional<WeightAverageOptions> average = {},
                 const runner::RankOfRun& ranks = {});
 
   /// A step just before its weights are written.
@@ -147,7 +147,7 @@ class StepExecution {
   const TrainingStep& step_;
   StepPlan plan_;
   const PreparedNetwork network_;
-  const std::optional<double> gradient_clip_norm_;
+  const GradientClip clip_;
   const StateShard shard_;
   Optimizer optimizer_;
   std::optional<GradScaler> scaler_;
@@ -208,10 +208,11 @@ class Optimizer;
 /// requires a single backward pass, and nothing that needs all gradients together.
 class [[nodiscard]] ScopedStepsInBackward {
  public:
-  /// `skip` is as in Optimizer::step(). `has_begun`, borrowed like `optimizer`, is set to true just
+  /// `skip` is as in Optimizer::step(). `clip` limits each gradient before it is used; it is not a
+  /// limit of the norm. `has_begun`, borrowed like `optimizer` and `clip`, is set to true just
   /// before the first parameter is updated: from then on the step cannot be undone.
   ScopedStepsInBackward(Optimizer& optimizer, const std::optional<at::Tensor>& skip,
-                        bool& has_begun);
+                        const GradientClip& clip, bool& has_begun);
   ~ScopedStepsInBackward();
   ScopedStepsInBackward(const ScopedStepsInBackward&) = delete;
   ScopedStepsInBackward& operator=(const ScopedStepsInBackward&) = delete;

@@ -244,14 +244,15 @@ class Training {
     }
   }
 
-  /// While one part is trained alone, the other parameters have requires_grad false, so the
-  /// optimizer does not change them or their state.
+  /// While one part is trained alone, or a group is frozen, the other parameters have requires_grad
+  /// false, so the optimizer does not change them or their state.
   void choose_trained_part() {
     const PartTrainedFirst& first = options_.trained_first;
-    if (first.epochs == 0) return;
+    if (first.epochs == 0 && !execution_.optimizer().freezes_groups()) return;
     const bool is_alone = done_.epochs < first.epochs;
-    execution_.optimizer().ask_for_gradients(
-        [&](std::string_view name) { return !is_alone || matches_parameter(name, first.pattern); });
+    execution_.optimizer().ask_for_gradients(done_.epochs, [&](std::string_view name) {
+      return !is_alone || matches_parameter(name, first.pattern);
+    });
   }
 
   void finish_epoch() {

@@ -33,6 +33,13 @@ bool read_higher_is_better(runner::ConfigReader& reader, std::span<const std::st
   return runner::choice<bool>(reader, "monitor", monitors);
 }
 
+/// Reads the limits for gradients, which the schema keeps from being combined.
+void read_gradient_clip(runner::ConfigReader& reader, TrainerOptions& options) {
+  reader.read("gradient_clip_norm", options.gradient_clip_norm);
+  reader.read("gradient_clip_value", options.gradient_clip_value);
+  options.adaptive_gradient_clip = read_adaptive_clip(reader);
+}
+
 }  // namespace
 
 TrainerOptions read_trainer_options(runner::ConfigReader& reader,
@@ -44,7 +51,7 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader,
   reader.read("epochs", options.epochs);
   options.batch_option = batch_option;
   reader.read(batch_option, options.batch_size);
-  reader.read("gradient_clip_norm", options.gradient_clip_norm);
+  read_gradient_clip(reader, options);
   options.average = read_weight_average(reader);
   options.swa = read_swa(reader, options.epochs);
   if (options.swa) options.average = WeightAverageOptions{.is_equal = true};
@@ -122,6 +129,48 @@ Schedule read_warmup_linear(runner::ConfigReader& reader) {
   return schedule;
 }
 
+Schedule read_warmup_constant(runner::ConfigReader& reader) {
+  WarmupConstantSchedule schedule;
+  read_warmup(reader, schedule);
+  return schedule;
+}
+
+Schedule read_warmup_inverse_sqrt(runner::ConfigReader& reader) {
+  WarmupInverseSqrtSchedule schedule;
+  read_warmup(reader, schedule);
+  reader.read("timescale", schedule.timescale);
+  return schedule;
+}
+
+Schedule read_warmup_polynomial(runner::ConfigReader& reader) {
+  WarmupPolynomialSchedule schedule;
+  read_warmup(reader, schedule);
+  reader.read("power", schedule.power);
+  schedule.min_learning_rate = read_minimum(reader);
+  return schedule;
+}
+
+Schedule read_warmup_cosine_restarts(runner::ConfigReader& reader) {
+  WarmupCosineRestartsSchedule schedule;
+  read_warmup(reader, schedule);
+  reader.read("num_cycles", schedule.num_cycles);
+  return schedule;
+}
+
+Schedule read_cosine_cycles(runner::ConfigReader& reader) {
+  CosineCyclesSchedule schedule;
+  reader.read("first_period", schedule.first_period);
+  reader.read("period_factor", schedule.period_factor);
+  reader.read("peak_factor", schedule.peak_factor);
+  reader.read("cycle_limit", schedule.cycle_limit);
+  schedule.min_learning_rate = read_minimum(reader);
+  reader.read("warmup_epochs", schedule.warmup_epochs);
+  reader.read("warmup_learning_rate", schedule.warmup_learning_rate);
+  reader.read("warmup_prefix", schedule.warmup_prefix);
+  reader.read("k_decay", schedule.k_decay);
+  return schedule;
+}
+
 Schedule read_cosine_restarts(runner::ConfigReader& reader) {
   CosineRestartsSchedule schedule;
   reader.read("first_period", schedule.first_period);
@@ -185,8 +234,13 @@ Schedule read_schedule(runner::ConfigReader& reader) {
                                          {{"constant", read_constant},
                                           {"cosine", read_cosine},
                                           {"cosine_restarts", read_cosine_restarts},
+                                          {"cosine_cycles", read_cosine_cycles},
+                                          {"warmup_constant", read_warmup_constant},
                                           {"warmup_cosine", read_warmup_cosine},
+                                          {"warmup_cosine_restarts", read_warmup_cosine_restarts},
+                                          {"warmup_inverse_sqrt", read_warmup_inverse_sqrt},
                                           {"warmup_linear", read_warmup_linear},
+                                          {"warmup_polynomial", read_warmup_polynomial},
                                           {"step", read_step},
                                           {"multi_step", read_multi_step},
                                           {"exponential", read_exponential},

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "stages/train/gradient_clip.h"
 #include "stages/train/optimizer.h"
 #include "stages/train/parameter_groups.h"
 #include "stages/train/schedule.h"
@@ -88,6 +89,8 @@ struct TrainerOptions {
   Schedule schedule;
   PartTrainedFirst trained_first = {};
   std::optional<double> gradient_clip_norm;
+  std::optional<double> gradient_clip_value;  ///< at most one of the three limits is set
+  std::optional<AdaptiveClip> adaptive_gradient_clip;
   std::optional<WeightAverageOptions> average;  ///< average of the weights, by `ema` or `swa`
   std::optional<SwaOptions> swa;                ///< when the weights are averaged, by `swa`
   std::int64_t validate_every = 1;              ///< epochs; the last epoch is always validated

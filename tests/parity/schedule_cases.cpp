@@ -63,9 +63,44 @@ std::optional<Timed> timed(const std::string& name, Arguments& given, double lea
         whole("num_training_steps")};
   }
   if (name == "transformers.get_cosine_schedule_with_warmup") {
+    return Timed{WarmupCosineSchedule{.warmup_steps = whole("num_warmup_steps"),
+                                      .warmup_fraction = {},
+                                      .num_cycles = given.get("num_cycles", 0.5)},
+                 whole("num_training_steps")};
+  }
+  if (name == "transformers.get_cosine_with_hard_restarts_schedule_with_warmup") {
+    return Timed{WarmupCosineRestartsSchedule{.warmup_steps = whole("num_warmup_steps"),
+                                              .warmup_fraction = {},
+                                              .num_cycles = whole("num_cycles")},
+                 whole("num_training_steps")};
+  }
+  if (name == "transformers.get_constant_schedule_with_warmup") {
     return Timed{
-        WarmupCosineSchedule{.warmup_steps = whole("num_warmup_steps"), .warmup_fraction = {}},
-        whole("num_training_steps")};
+        WarmupConstantSchedule{.warmup_steps = whole("num_warmup_steps"), .warmup_fraction = {}}};
+  }
+  if (name == "transformers.get_inverse_sqrt_schedule") {
+    WarmupInverseSqrtSchedule schedule{
+        .warmup_steps = whole("num_warmup_steps"), .warmup_fraction = {}, .timescale = {}};
+    if (given.has("timescale")) schedule.timescale = whole("timescale");
+    return Timed{schedule};
+  }
+  if (name == "transformers.get_polynomial_decay_schedule_with_warmup") {
+    return Timed{WarmupPolynomialSchedule{.warmup_steps = whole("num_warmup_steps"),
+                                          .warmup_fraction = {},
+                                          .power = given.get("power", 1.0),
+                                          .min_learning_rate = given.get("lr_end", 1e-7)},
+                 whole("num_training_steps")};
+  }
+  if (name == "timm.CosineLRScheduler") {
+    return Timed{CosineCyclesSchedule{.first_period = whole("t_initial"),
+                                      .period_factor = given.get("cycle_mul", 1.0),
+                                      .peak_factor = given.get("cycle_decay", 1.0),
+                                      .cycle_limit = given.get("cycle_limit", std::int64_t{1}),
+                                      .min_learning_rate = given.get("lr_min", 0.0),
+                                      .warmup_epochs = given.get("warmup_t", std::int64_t{0}),
+                                      .warmup_learning_rate = given.get("warmup_lr_init", 0.0),
+                                      .warmup_prefix = given.get("warmup_prefix", false),
+                                      .k_decay = given.get("k_decay", 1.0)}};
   }
   if (name == "warmup_cosine") {  // LinearLR, then CosineAnnealingLR
     const std::int64_t warmup = whole("warmup");

@@ -30,6 +30,24 @@ inline const OptimizerOptions kEveryRule[] = {
                 .weight_decay = 0.1,
                 .amsgrad = true,
                 .decoupled = false},
+    LionOptions{.learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1},
+    LambOptions{
+        .learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-6, .weight_decay = 0.1},
+    AdafactorOptions{.learning_rate = 0.1,
+                     .beta2_decay = -0.8,
+                     .minimum_scale = 1e-3,
+                     .clip_threshold = 1,
+                     .weight_decay = 0.1},
+    MuonOptions{.learning_rate = 0.1,
+                .momentum = 0.9,
+                .nesterov = true,
+                .steps = 5,
+                .orthogonalization_epsilon = 1e-7,
+                .weight_decay = 0.1,
+                .adamw_factor = 0.5,
+                .beta1 = 0.9,
+                .beta2 = 0.99,
+                .epsilon = 1e-8},
 };
 
 }  // namespace stages

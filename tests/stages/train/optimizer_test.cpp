@@ -1,5 +1,8 @@
 #include "stages/train/optimizer.h"
 
+#include <limits>
+#include <string>
+
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -69,9 +72,7 @@ TEST(Optimizer, LateParameterFillsItsMomentumWithItsFirstGradient) {
 }
 
 TEST(Optimizer, DivisorDividesTheGradientsFirst) {
-  for (const OptimizerOptions& options :
-       {OptimizerOptions(kAdamW),
-        OptimizerOptions(SgdOptions{.learning_rate = 0.1, .momentum = 0.9})}) {
+  for (const OptimizerOptions& options : kEveryRule) {
     for (const at::ScalarType type : {torch::kFloat, torch::kDouble}) {
       at::Tensor x = torch::ones(41, type).requires_grad_(),
                  y = torch::ones(41, type).requires_grad_();
@@ -81,12 +82,11 @@ TEST(Optimizer, DivisorDividesTheGradientsFirst) {
                          three = torch::full({}, 3.7, type);
         x.mutable_grad() = gradient.clone();
         y.mutable_grad() = gradient / three;
-        divided.prepare();
-        plain.prepare();
+        const at::Tensor scratch = divided.prepare(), other = plain.prepare();
         divided.set_rates({kTenth});
-        divided.step({}, three);
+        divided.step({}, three, scratch);
         plain.set_rates({kTenth});
-        plain.step();
+        plain.step({}, {}, other);
       }
       EXPECT_TRUE(x.equal(y)) << type;
     }
@@ -131,51 +131,75 @@ TEST(Optimizer, EachGroupFollowsItsOwnRule) {
 }
 
 TEST(Optimizer, SkipOfOneLeavesEverythingAsItWas) {
-  for (const OptimizerOptions& options :
-       {OptimizerOptions(kAdamW),
-        OptimizerOptions(SgdOptions{.learning_rate = 0.1, .momentum = 0.9})}) {
+  for (const OptimizerOptions& options : kEveryRule) {
     at::Tensor x = torch::ones(40, torch::requires_grad());
     x.mutable_grad() = torch::full(40, std::nan(""));
     Optimizer optimizer(options, {{"x", x}});
-    optimizer.prepare();
+    const at::Tensor scratch = optimizer.prepare();
     optimizer.set_rates({kTenth});
-    optimizer.step(torch::ones({}));
+    optimizer.step(torch::ones({}), {}, scratch);
     EXPECT_TRUE(x.equal(torch::ones(40)));
     for (const auto& [name, tensor] : optimizer.state())
       EXPECT_TRUE(tensor.equal(torch::zeros_like(tensor))) << name;
     x.mutable_grad() = torch::ones(40);
     optimizer.set_rates({kTenth});
-    optimizer.step(torch::zeros({}));
+    optimizer.step(torch::zeros({}), {}, scratch);
     EXPECT_FALSE(x.equal(torch::ones(40)));
   }
 }
 
 TEST(Optimizer, SkippedFirstStepLeavesNoTrace) {
-  for (const OptimizerOptions& options :
-       {OptimizerOptions(kAdamW), OptimizerOptions(SgdOptions{.learning_rate = 0.1}),
-        OptimizerOptions(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5})}) {
-    at::Tensor x = torch::ones(40, torch::requires_grad()),
-               y = torch::ones(40, torch::requires_grad());
+  const auto compare = [](const OptimizerOptions& options, const std::vector<std::int64_t>& sizes) {
+    at::Tensor x = torch::ones(sizes, torch::requires_grad()),
+               y = torch::ones(sizes, torch::requires_grad());
     Optimizer skipping(options, {{"x", x}}), plain(options, {{"x", y}});
     const at::Tensor one = torch::ones({}), zero = torch::zeros({});
     for (int skipped = 0; skipped < 2; ++skipped) {
-      x.mutable_grad() = torch::full(40, std::nan(""));
-      skipping.prepare();
+      x.mutable_grad() = torch::full(sizes, std::nan(""));
+      const at::Tensor scratch = skipping.prepare();
       skipping.set_rates({kTenth});
-      skipping.step(one);
+      skipping.step(one, {}, scratch);
       EXPECT_EQ(skipping.state().size(), 0);
+      EXPECT_TRUE(x.equal(y));
     }
     for (int step = 0; step < 3; ++step) {
-      x.mutable_grad() = torch::linspace(-1, 1, 40) + step;
+      x.mutable_grad() = torch::linspace(-1, 1, 40).view(sizes) + step;
       y.mutable_grad() = x.grad().clone();
-      skipping.prepare();
-      plain.prepare();
+      const at::Tensor scratch = skipping.prepare(), other = plain.prepare();
       skipping.set_rates({kTenth});
-      skipping.step(zero);
+      skipping.step(zero, {}, scratch);
       plain.set_rates({kTenth});
-      plain.step();
+      plain.step({}, {}, other);
       EXPECT_TRUE(x.equal(y));
       ASSERT_EQ(skipping.state().size(), plain.state().size());
+      for (const auto& [name, tensor] : plain.state())
+        EXPECT_TRUE(skipping.state().at(name).equal(tensor)) << name;
+    }
+  };
+  int rule = 0;
+  for (const OptimizerOptions& options : kEveryRule) {
+    SCOPED_TRACE("rule " + std::to_string(rule++));
+    compare(options, {40});
+    compare(options, {5, 8});
+    compare(options, {5, 2, 2, 2});
+  }
+}
+
+TEST(Optimizer, LaterSkippedStepLeavesNoTrace) {
+  int rule = 0;
+  for (const OptimizerOptions& options : kEveryRule) {
+    SCOPED_TRACE("rule " + std::to_string(rule++));
+    at::Tensor x = torch::linspace(-1, 2, 40).view({5, 8}).requires_grad_(),
+               y = x.detach().clone().requires_grad_();
+    Optimizer skipping(options, {{"x", x}}), plain(options, {{"x", y}});
+    for (int step = 0; step < 3; ++step) {
+      x.mutable_grad() = torch::linspace(-1, 1, 40).view({5, 8}) + step;
+      y.mutable_grad() = x.grad().clone();
+      skipping.step(torch::zeros({}), {}, skipping.prepare());
+      plain.step({}, {}, plain.prepare());
+      x.mutable_grad() = torch::full({5, 8}, std::numeric_limits<float>::infinity());
+      skipping.step(torch::ones({}), {}, skipping.prepare());
+      EXPECT_TRUE(x.equal(y));
       for (const auto& [name, tensor] : plain.state())
         EXPECT_TRUE(skipping.state().at(name).equal(tensor)) << name;
     }
@@ -233,9 +257,9 @@ struct LateGradient {
     for (std::int64_t step = from; step < to; ++step) {
       x.mutable_grad() = (x.detach() * 3 + step).cos();
       if (step >= 3) y.mutable_grad() = (y.detach() * 2 - step).sin();
-      optimizer.prepare();
+      const at::Tensor scratch = optimizer.prepare();
       optimizer.set_rates({{.learning_rate = 0.1, .momentum = {}}});
-      optimizer.step();
+      optimizer.step({}, {}, scratch);
     }
   }
   /// One that continues with a copy of everything.
@@ -339,7 +363,7 @@ runner::Diagnostics errors_of(const std::string& text) {
 }
 
 TEST(OptimizerOptions, EveryOptionIsRead) {
-  for (const char* kind : {"sgd", "adam", "adamw"})
+  for (const char* kind : {"sgd", "adam", "adamw", "lion", "lamb", "adafactor", "muon"})
     EXPECT_TRUE(errors_of(json{{"kind", kind}}.dump()).empty()) << kind;
 }
 

@@ -48,6 +48,30 @@ TEST(PlanTraining, PeakWithAnAverageOfTheWeightsIsThatOfTheTraining) {
   expect_counted_as_planned(planning.measured(), plan, 1 / 1.35);
 }
 
+TEST(PlanTraining, PeakWithEveryOptimizerIsThatOfTheTraining) {
+  for (std::size_t rule = 0; rule < std::size(kEveryRule); ++rule) {
+    SCOPED_TRACE("rule " + std::to_string(rule));
+    TowerPlanning planning;
+    planning.options.optimizer = kEveryRule[rule];
+    expect_counted_as_planned(planning.measured(), planning.plan(), 1 / 1.35);
+  }
+}
+
+TEST(PlanTraining, PeakWithClippingOfEachGradientIsThatOfTheTraining) {
+  TowerPlanning by_value, adaptive;
+  by_value.options.gradient_clip_value = 1e-3;
+  expect_counted_as_planned(by_value.measured(), by_value.plan(), 1 / 1.35);
+  adaptive.options.adaptive_gradient_clip = AdaptiveClip{.factor = 1e-3, .epsilon = 1e-3};
+  expect_counted_as_planned(adaptive.measured(), adaptive.plan(), 1 / 1.35);
+}
+
+TEST(PlanTraining, GroupsThatAreFrozenAtFirstArePlannedAsTrained) {
+  TowerPlanning all, late;
+  const std::string first = all.model.build(all.data.describe(), 1)->named_parameters()[0].key();
+  late.options.parameter_groups = {{.name = "late", .match = {first}, .frozen_epochs = 1}};
+  EXPECT_EQ(late.plan().live, all.plan().live);
+}
+
 TEST(PlanTraining, PeakOfMixedSamplesIsThatOfTheTraining) {
   TowerPlanning planning;
   planning.step.mixing = {.mixup_alpha = 1, .cutmix_alpha = 1};

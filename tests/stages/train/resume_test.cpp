@@ -161,6 +161,17 @@ std::vector<Case> every_case() {
                      .ptr();
            }),
       with("clipping", [](TinyTraining& training) { training.options.gradient_clip_norm = 0.1; }),
+      with("clipping_of_values",
+           [](TinyTraining& training) { training.options.gradient_clip_value = 0.01; }),
+      with("lion", [](TinyTraining& training) { training.options.optimizer = kEveryRule[7]; }),
+      with("lamb", [](TinyTraining& training) { training.options.optimizer = kEveryRule[8]; }),
+      with("adafactor", [](TinyTraining& training) { training.options.optimizer = kEveryRule[9]; }),
+      with("muon", [](TinyTraining& training) { training.options.optimizer = kEveryRule[10]; }),
+      with("gradual_unfreezing",
+           [](TinyTraining& training) {
+             training.options.parameter_groups = {
+                 {.name = "late", .match = {"0"}, .frozen_epochs = 2}};
+           }),
       with("micro_batches", [](TinyTraining& training) { training.policy.micro_batch = 3; }),
       with("skipped_samples",
            [](TinyTraining& training) {

@@ -200,5 +200,41 @@ TEST(Schedule, EveryOptionIsRead) {
   EXPECT_TRUE(errors_of(R"({"kind": "plateau"})").empty());
 }
 
+TEST(Schedule, EveryWarmupMustEndBeforeTheTraining) {
+  const Schedule with_warmup[] = {
+      WarmupConstantSchedule{.warmup_steps = 100, .warmup_fraction = {}},
+      WarmupInverseSqrtSchedule{.warmup_steps = 100, .warmup_fraction = {}, .timescale = {}},
+      WarmupPolynomialSchedule{.warmup_steps = 100, .warmup_fraction = {}},
+      WarmupCosineRestartsSchedule{.warmup_steps = 100, .warmup_fraction = {}}};
+  for (const Schedule& schedule : with_warmup)
+    EXPECT_REFUSED(check_length(schedule, 60), kOptionConflict, "/schedule/warmup_steps",
+                   "100 steps", "more epochs");
+}
+
+TEST(Schedule, CyclesEndAtTheLowestRate) {
+  const CosineCyclesSchedule schedule{.first_period = 3,
+                                      .period_factor = 2,
+                                      .peak_factor = 0.5,
+                                      .cycle_limit = 2,
+                                      .min_learning_rate = 0.1};
+  const auto at = [&](std::int64_t epoch) {
+    return rates_at(schedule, 1, {.step = 0, .steps = 1, .epoch = epoch}).learning_rate;
+  };
+  EXPECT_DOUBLE_EQ(at(0), 1);
+  EXPECT_DOUBLE_EQ(at(3), 0.5);  // the second cycle
+  EXPECT_DOUBLE_EQ(at(6), 0.3);  // half of it
+  EXPECT_DOUBLE_EQ(at(9), 0.1);
+  EXPECT_DOUBLE_EQ(at(1000), 0.1);
+}
+
+TEST(Schedule, EveryOptionOfTheSchedulesWithWarmupIsRead) {
+  for (const char* kind :
+       {"warmup_constant", "warmup_inverse_sqrt", "warmup_polynomial", "warmup_cosine_restarts"}) {
+    EXPECT_TRUE(errors_of(std::string(R"({"kind": ")") + kind + R"(", "warmup_steps": 5})").empty())
+        << kind;
+  }
+  EXPECT_TRUE(errors_of(R"({"kind": "cosine_cycles", "first_period": 5})").empty());
+}
+
 }  // namespace
 }  // namespace stages

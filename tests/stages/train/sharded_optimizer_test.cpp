@@ -169,8 +169,8 @@ TEST(ShardedOptimizer, StateOfTheWrongFormIsRefusedOnEveryRank) {
 }
 
 /// The weights of a network after three steps that `ranks` ranks take, on each of them.
-std::vector<NamedTensors> after_steps(const OptimizerOptions& rule, const StepPlan& plan,
-                                      int ranks) {
+std::vector<NamedTensors> after_steps(const OptimizerOptions& rule, const StepPlan& plan, int ranks,
+                                      const GradientClip& clip = {.norm = 0.5}) {
   std::vector<std::shared_ptr<DroppingNet>> nets;
   for (int rank = 0; rank < ranks; ++rank)
     nets.push_back(std::make_shared<DroppingNet>(Drops::kAll));
@@ -182,7 +182,7 @@ std::vector<NamedTensors> after_steps(const OptimizerOptions& rule, const StepPl
     StepExecution execution(
         step, *nets[index],
         {{.name = "", .optimizer = rule, .parameters = trained_parameters(*nets[index])}}, plan,
-        /*gradient_clip_norm=*/0.5, at::kCPU, WeightAverageOptions{.decay = 0.5}, own);
+        clip, at::kCPU, WeightAverageOptions{.decay = 0.5}, own);
     for (const std::int64_t number : {1, 2, 3})
       execution.commit(execution.compute(batch, {7, number}));
     NamedTensors& left = all[index];
@@ -196,9 +196,7 @@ std::vector<NamedTensors> after_steps(const OptimizerOptions& rule, const StepPl
 }
 
 TEST(ShardedOptimizer, RanksBringEachOtherTheWeights) {
-  for (const OptimizerOptions& rule :
-       {OptimizerOptions(SgdOptions{.learning_rate = 0.1, .momentum = 0.9}),
-        OptimizerOptions(adamw(0.1))}) {
+  for (const OptimizerOptions& rule : kEveryRule) {
     for (const int ranks : {2, 3}) {
       const NamedTensors expected = after_steps(rule, {}, ranks).front();
       for (const NamedTensors& one : after_steps(rule, {.shards_optimizer = true}, ranks)) {
@@ -206,6 +204,24 @@ TEST(ShardedOptimizer, RanksBringEachOtherTheWeights) {
           EXPECT_TRUE(weight.equal(expected.at(name))) << name << ", " << ranks;
       }
     }
+  }
+}
+
+TEST(ShardedOptimizer, LocalClippingLimitsTheSumOverRanks) {
+  for (const GradientClip& clip :
+       {GradientClip{.value = 1e-3},
+        GradientClip{.adaptive = AdaptiveClip{.factor = 1e-3, .epsilon = 1e-3}}}) {
+    const OptimizerOptions rule = SgdOptions{.learning_rate = 0.1, .momentum = 0.9};
+    const NamedTensors expected = after_steps(rule, {}, 2, clip).front(),
+                       free = after_steps(rule, {}, 2, {}).front();
+    bool differs = false;
+    for (const NamedTensors& one : after_steps(rule, {.shards_optimizer = true}, 2, clip)) {
+      for (const auto& [name, weight] : one) {
+        EXPECT_TRUE(weight.equal(expected.at(name))) << name;
+        differs |= !weight.equal(free.at(name));
+      }
+    }
+    EXPECT_TRUE(differs);
   }
 }
 

@@ -185,7 +185,7 @@ class Recovering : public testing::Test {
       *training_.network,
       {{.name = "", .optimizer = SgdOptions{.learning_rate = 1}, .parameters = {}}},
       StepPlan{},
-      std::nullopt,
+      GradientClip{},
       at::kCPU};
   StepRecovery::Options options_;
   MemoryPolicy policy_;

@@ -280,6 +280,14 @@ TEST(Transaction, FirstStepToo) {
   refuse_every_block({.optimizer = amsgrad}, 1);
 }
 
+TEST(Transaction, RulesWithoutFusedKernelsToo) {
+  // The new rules follow all others in the list.
+  for (std::size_t rule = std::size(kEveryRule) - 4; rule < std::size(kEveryRule); ++rule) {
+    SCOPED_TRACE("rule " + std::to_string(rule));
+    refuse_every_block({.precision = Precision::kFp16, .optimizer = kEveryRule[rule]}, 1);
+  }
+}
+
 TEST(Transaction, ReplayInFp16) { refuse_every_block({.precision = Precision::kFp16}, 2); }
 
 TEST(Transaction, ReplayInMicroBatches) {

@@ -62,7 +62,9 @@ Recipe /recipes/petals.yaml
 
 Groups, GROUP=OPTION; * is chosen:
   data                      )"));
-  EXPECT_THAT(help({}), testing::HasSubstr("  train/optimizer           adam, adamw, sgd\n"));
+  EXPECT_THAT(help({}),
+              testing::HasSubstr(
+                  "  train/optimizer           adafactor, adam, adamw, lamb, lion, muon, sgd\n"));
   EXPECT_THAT(help({}), testing::HasSubstr("Groups that can be added, +GROUP=OPTION:\n"));
   EXPECT_THAT(help({}), testing::HasSubstr("  shape                     round\n"));
   EXPECT_THAT(help({}), testing::EndsWith(R"(

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace runner {
+class ConfigReader;
+}
+
+namespace torch::nn {
+class Module;
+}
+
+namespace stages {
+
+/// Adaptive gradient clipping (Brock, De, Smith and Simonyan, "High-Performance Large-Scale Image
+/// Recognition Without Normalization", 2021), as adaptive_clip_grad of timm defines it.
+struct AdaptiveClip {
+  double factor = 0;      ///< maximum norm of a unit's gradient, relative to the unit's weights
+  double epsilon = 0;     ///< minimum of the norm of a unit's weights
+  bool skip_head = true;  ///< leaves the network's last layer alone
+  bool operator==(const AdaptiveClip&) const = default;
+};
+
+/// Reads the option adaptive_gradient_clip.
+std::optional<AdaptiveClip> read_adaptive_clip(runner::ConfigReader& reader);
+
+/// How the gradients of a step are limited before the optimizer uses them. At most one limit is
+/// set.
+struct GradientClip {
+  std::optional<double> norm = {};   ///< of all gradients together: clip_divisor()
+  std::optional<double> value = {};  ///< maximum absolute value of each element
+  std::optional<AdaptiveClip> adaptive = {};
+  std::vector<at::Tensor> head = {};  ///< the parameters that skip_head leaves alone
+
+  /// True if each gradient is limited by itself, in clip_each().
+  bool is_local() const { return value || adaptive; }
+};
+
+/// Returns the parameters of the network's last layer: those directly in the module that owns the
+/// network's last parameter.
+std::vector<at::Tensor> last_layer(const torch::nn::Module& network);
+
+/// Applies a limit that is_local() to the gradients of `parameters`, in place. Parameters without a
+/// gradient are left alone. Does not wait for a GPU.
+///
+/// value: torch's clip_grad_value_. adaptive: the norm of each unit's gradient is limited to factor
+/// times the norm of the unit's weights, or of epsilon if that is larger. A unit is an index of the
+/// first dimension; a vector or a scalar is one unit.
+void clip_each(const std::vector<at::Tensor>& parameters, const GradientClip& clip);
+
+}  // namespace stages

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "stages/train/optimizer_options.h"
+
+namespace stages {
+
+struct ParameterGroup;
+
+/// True if Muon orthogonalizes the updates of the parameter with this dotted name: a tensor of two
+/// dimensions or more that belongs to no head and no embedding, and to nothing in rule.adamw_for.
+bool is_muon_matrix(const MuonOptions& rule, std::string_view name, const at::Tensor& parameter);
+
+/// The rule by which Muon's other parameters are updated.
+AdamOptions adamw_of(const MuonOptions& rule);
+
+/// Throws runner::StageError if the optimizer of the groups is Muon and there is no matrix to
+/// orthogonalize, or a pattern of adamw_for matches no parameter.
+void check_muon(const std::vector<ParameterGroup>& groups);
+
+}  // namespace stages

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace stages {
+
+/// The shape and type of a tensor in a block of memory.
+struct ScratchPart {
+  std::vector<std::int64_t> sizes;
+  at::ScalarType type;
+  std::vector<std::int64_t> strides = {};  ///< empty: contiguous
+};
+
+/// A part of the parameter's shape, type and layout.
+ScratchPart scratch_like(const at::Tensor& parameter);
+
+/// Returns the bytes that the parts need, one after another, each aligned.
+std::int64_t scratch_bytes(const std::vector<ScratchPart>& parts);
+
+/// Returns views of `block`, a tensor of bytes, as the parts. Allocates nothing.
+std::vector<at::Tensor> scratch_within(const at::Tensor& block,
+                                       const std::vector<ScratchPart>& parts);
+
+/// Scalars on the device that steps without a fused kernel compute with, so that the host need not
+/// know whether a step is skipped. keep() is 1, or 0 if the step is skipped: then a step multiplies
+/// every change by 0. Operations with host numbers would allocate memory, so numbers are written
+/// into tensors first.
+class StepScalars {
+ public:
+  static std::int64_t bytes();
+  /// `block` has bytes() bytes. `skip` is as in Optimizer::step().
+  StepScalars(const at::Tensor& block, const at::Tensor* skip);
+
+  /// Scalars for the rule's own use, as float64.
+  static constexpr int kFree = 4;
+  at::Tensor free(int index) const { return wide_[kFirstFree + index]; }
+  /// Room for a scalar of this type; `index` is 0 or 1. own(), kept() and their like use 0.
+  at::Tensor room(at::ScalarType type, int index) const;
+  /// Room for a truth value.
+  const at::Tensor& truth() const { return truth_; }
+
+  /// As float64 and as float32; null if no step can be skipped.
+  const at::Tensor& keep() const { return wide_[0]; }
+  const at::Tensor& keep_float() const { return keep_float_; }
+  /// True where the step is skipped; undefined if this cannot be.
+  const at::Tensor& skipped() const { return skipped_; }
+
+  /// scalar · number, in place.
+  void multiply(const at::Tensor& scalar, double number) const;
+  /// Returns the scalar in another type, valid until the next call of such a function.
+  at::Tensor own(at::ScalarType type, const at::Tensor& scalar) const;
+  /// number, or 0 if the step is skipped.
+  at::Tensor kept(at::ScalarType type, double number) const;
+  /// 1 + change, or 1 if the step is skipped.
+  at::Tensor changed(at::ScalarType type, double change) const;
+  /// number in this type, whether the step is skipped or not.
+  at::Tensor number(at::ScalarType type, double number) const;
+
+ private:
+  static constexpr int kFirstFree = 3;
+  std::vector<at::Tensor> wide_;     // float64: keep, two spare ones, the free ones
+  std::vector<at::Tensor> narrow_;   // float32
+  std::vector<at::Tensor> doubles_;  // float64, for room()
+  at::Tensor keep_float_, skipped_, truth_;
+};
+
+}  // namespace stages

@@ -1,0 +1,98 @@
+#include "stages/train/gradient_clip.h"
+
+#include <gtest/gtest.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
+
+#include "stages/train/step_execution.h"
+#include "tests/support/tiny_training.h"
+
+namespace stages {
+namespace {
+
+at::Tensor with_gradient(at::Tensor weight, const at::Tensor& gradient) {
+  weight.requires_grad_();
+  weight.mutable_grad() = gradient.clone();
+  return weight;
+}
+
+TEST(GradientClip, ValueLimitsEachElement) {
+  const at::Tensor x = with_gradient(torch::ones(4), torch::tensor({-3.0F, -0.5F, 0.5F, 3.0F}));
+  clip_each({x, torch::ones(2)}, {.value = 1});
+  EXPECT_TRUE(x.grad().equal(torch::tensor({-1.0F, -0.5F, 0.5F, 1.0F})));
+}
+
+TEST(GradientClip, AdaptiveLimitsEachRowByItsWeights) {
+  // Norms of weights 5 and 0, which counts as 1; a tenth of them is the limit.
+  const at::Tensor x = with_gradient(torch::tensor({3.0, 4.0, 0.0, 0.0}).view({2, 2}),
+                                     torch::tensor({0.0, 2.0, 0.0, 2.0}).view({2, 2}));
+  clip_each({x}, {.adaptive = AdaptiveClip{.factor = 0.1, .epsilon = 1}});
+  EXPECT_DOUBLE_EQ(x.grad()[0][1].item<double>(), 0.5);
+  EXPECT_DOUBLE_EQ(x.grad()[1][1].item<double>(), 0.1);
+}
+
+TEST(GradientClip, AdaptiveLeavesShortGradientsBitForBit) {
+  const at::Tensor gradient = torch::full({3, 4}, 1e-9F);
+  const at::Tensor x = with_gradient(torch::ones({3, 4}), gradient);
+  clip_each({x}, {.adaptive = AdaptiveClip{.factor = 0.01, .epsilon = 1e-9}});
+  EXPECT_TRUE(x.grad().equal(gradient));
+}
+
+TEST(GradientClip, AdaptiveSkipsTheHead) {
+  const at::Tensor x = with_gradient(torch::ones(2), torch::ones(2)),
+                   head = with_gradient(torch::ones(2), torch::ones(2));
+  clip_each({x, head}, {.adaptive = AdaptiveClip{.factor = 0.01, .epsilon = 1e-3}, .head = {head}});
+  EXPECT_LT(x.grad()[0].item<float>(), 0.1F);
+  EXPECT_TRUE(head.grad().equal(torch::ones(2)));
+}
+
+TEST(GradientClip, LastLayerIsTheModuleOfTheLastParameter) {
+  const torch::nn::Sequential network{torch::nn::Linear(2, 3), torch::nn::Linear(3, 2)};
+  const std::vector<at::Tensor> layer = last_layer(*network);
+  ASSERT_EQ(layer.size(), 2);
+  EXPECT_TRUE(layer[0].is_same(network->named_parameters()["1.weight"]));
+  EXPECT_TRUE(layer[1].is_same(network->named_parameters()["1.bias"]));
+}
+
+TEST(GradientClip, LimitAppliesToTheGradientOfTheWholeBatch) {
+  TinyTraining whole, parts;
+  for (TinyTraining* one : {&whole, &parts}) {
+    one->options.optimizer = SgdOptions{.learning_rate = 1};
+    one->options.gradient_clip_value = 1e-3;
+    one->options.epochs = 1;
+    one->options.batch_size = 30;
+    one->validation = nullptr;
+  }
+  parts.policy.micro_batch = 4;
+  const at::Tensor before = whole.flat_weights();
+  whole.run();
+  parts.run();
+  // Elements beyond the limit are the limit itself, however the sum before them was rounded.
+  const at::Tensor moved = (whole.flat_weights() - before).abs();
+  EXPECT_FLOAT_EQ(moved.max().item<float>(), 1e-3F);
+  EXPECT_FLOAT_EQ((parts.flat_weights() - before).abs().max().item<float>(), 1e-3F);
+}
+
+TEST(GradientClip, LocalLimitsSuitStepsInBackward) {
+  for (const bool is_adaptive : {false, true}) {
+    TinyTraining after, during;
+    for (TinyTraining* one : {&after, &during}) {
+      if (is_adaptive) {
+        one->options.adaptive_gradient_clip = AdaptiveClip{.factor = 1e-3, .epsilon = 1e-3};
+      } else {
+        one->options.gradient_clip_value = 1e-3;
+      }
+    }
+    during.policy.optimizer_in_backward = true;
+    TinyTraining free;
+    after.run();
+    during.run();
+    free.run();
+    EXPECT_TRUE(during.flat_weights().equal(after.flat_weights())) << is_adaptive;
+    EXPECT_FALSE(free.flat_weights().equal(after.flat_weights())) << is_adaptive;
+  }
+}
+
+}  // namespace
+}  // namespace stages
