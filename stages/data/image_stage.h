@@ -48,7 +48,7 @@ struct ImageSource {
   /// divided.
   std::optional<SplitOptions> split = {};
   std::optional<std::int64_t> split_seed = {};  ///< of split and folds; nullopt: the run's seed
-  /// Which part of the training images is for validation, once they are divided; nullopt: none.
+  /// Which of the images for training and validation are for validation; nullopt: as divided.
   std::optional<FoldOptions> folds = {};
   /// A description of the other options that determine the division: those that select the images
   /// and, for images that are already divided, their parts.

@@ -49,12 +49,12 @@ Value* folds_in(Value& recipe) {
   return nullptr;
 }
 
-std::optional<FoldOfTrial> fold_of_trial(const SweepLayout& layout, std::uint64_t trial) {
+std::optional<FoldOfTrial> fold_of_trial(const SweepLayout& layout, std::uint64_t trial,
+                                         Sources& sources) {
   const auto text = real_file_system().read(layout.recipe(trial), kLargestFoldRecipe);
   // Reading the recipes of a large sweep takes seconds, and few sweeps have folds.
   if (!text || text->find("index:") == text->npos) return std::nullopt;
-  Sources sources;
-  auto recipe = read_yaml(sources.add("", *text));
+  auto recipe = read_yaml(sources.add(layout.recipe(trial).string(), *text));
   Value* const folds = recipe ? folds_in(*recipe) : nullptr;
   const auto* const count = folds ? integer_in(*folds, "count") : nullptr;
   const auto* const index = folds ? integer_in(*folds, "index") : nullptr;
@@ -242,11 +242,12 @@ std::vector<FoldMean> CrossValidation::means() const {
 }
 
 std::vector<CrossValidation> read_cross_validations(const std::filesystem::path& sweep,
-                                                    const std::vector<Trial>& trials) {
+                                                    const std::vector<Trial>& trials,
+                                                    Sources& sources) {
   const SweepLayout layout(sweep);
   std::vector<FoldedTrials> groups;
   for (const Trial& trial : trials) {
-    const auto fold = fold_of_trial(layout, trial.number);
+    const auto fold = fold_of_trial(layout, trial.number, sources);
     if (!fold) continue;
     auto group = std::ranges::find(groups, fold->others, &FoldedTrials::others);
     if (group == groups.end())

@@ -48,9 +48,11 @@ struct CrossValidation {
 /// Reads the cross-validations of a sweep from its trials' recipes and runs: groups of trials that
 /// differ only in folds.index, one result for each evaluation of the fold. Trials of which each has
 /// the same fold are no cross-validation. Predictions are pooled only if every fold has a finished
-/// trial with predictions, and no sample is in two folds. The intervals are the same each time.
+/// trial with predictions, and no sample is in two folds. The intervals are the same each time. The
+/// texts of the recipes are added to `sources`.
 std::vector<CrossValidation> read_cross_validations(const std::filesystem::path& sweep,
-                                                    const std::vector<Trial>& trials);
+                                                    const std::vector<Trial>& trials,
+                                                    Sources& sources);
 
 /// Returns a table for each cross-validation: the metrics of each fold, their mean and standard
 /// deviation, and the pooled metrics with their intervals.

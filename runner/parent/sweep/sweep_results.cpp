@@ -158,7 +158,7 @@ std::vector<TrialMean> SweepResults::over_seeds() const {
 }
 
 SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& plan,
-                          const std::string& wanted) {
+                          const std::string& wanted, Sources* sources) {
   const std::vector<Trial>& trials = plan.trials;
   const SweepLayout layout(sweep);
   SweepResults results;
@@ -194,7 +194,7 @@ SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& p
   if (!results.metrics.empty() || wanted != "auto") {
     results.objective = chosen_objective(results.metrics, monitors, wanted);
   }
-  results.cross_validations = read_cross_validations(sweep, trials);
+  if (sources) results.cross_validations = read_cross_validations(sweep, trials, *sources);
   return results;
 }
 

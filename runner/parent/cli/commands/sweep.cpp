@@ -62,7 +62,8 @@ nlohmann::ordered_json trials_json(const std::vector<PreparedTrial>& jobs) {
 }
 
 void print_results(const SweepJournal& journal, const std::string& metric, Console& console) {
-  const SweepResults results = read_results(journal.folder(), journal.plan(), metric);
+  const SweepResults results =
+      read_results(journal.folder(), journal.plan(), metric, &console.sources);
   const nlohmann::ordered_json json = write_results(journal, results);
   if (console.json) print_result(console, "sweep_results/1", json);
   else console.out << results_text(results) << '\n' << printable(journal.folder().string()) << '\n';
@@ -188,7 +189,7 @@ ExitCode show_sweep(const std::filesystem::path& folder, const SweepFlags& flags
   if (!plan) return report(console, plan.errors());
   const auto metric = metric_of_recorded(folder, plan->trials, flags.metric, console.sources);
   if (!metric) return report(console, metric.errors());
-  const SweepResults results = read_results(folder, *plan, *metric);
+  const SweepResults results = read_results(folder, *plan, *metric, &console.sources);
   nlohmann::ordered_json json = to_json(results);
   json["folder"] = folder.string();
   if (console.json) print_result(console, "sweep_results/1", json);

@@ -120,7 +120,8 @@ class AskedSweep {
                   [this](const Trial& trial) { return is_over(layout_, trial); });
     const ExitCode code =
         run_trials(journal_, trial_options(flags_), trial_surroundings(flags_, console_), &sampler);
-    const SweepResults results = read_results(journal_.folder(), journal_.plan(), flags_.metric);
+    const SweepResults results =
+        read_results(journal_.folder(), journal_.plan(), flags_.metric, &console_.sources);
     sampler.say({{"results", write_results(journal_, results)}});
     return code;
   }

@@ -56,11 +56,12 @@ class CrossValidationTest : public testing::Test {
     add(1, "3,a,a\n4,b,a\n", 0.5, rate);
     add(2, "5,a,b\n6,b,a\n", 0, rate);
   }
-  std::vector<CrossValidation> found() const {
-    return read_cross_validations(folder_.path(), trials_);
+  std::vector<CrossValidation> found() {
+    return read_cross_validations(folder_.path(), trials_, sources_);
   }
 
   TemporaryFolder folder_;
+  Sources sources_;
   std::vector<Trial> trials_;
 };
 
