@@ -57,7 +57,7 @@ TEST(Lbfgs, LineSearchMendsASlopeThatHardlyChanges) {
 }
 
 TEST(Lbfgs, TakesNoMoreVectorsThanStated) {
-  constexpr std::int64_t kSize = 100000, kOfTheBowl = 2;
+  constexpr std::int64_t kSize = 5000, kOfTheBowl = 2;
   const Bowl bowl(kSize);
   const at::Tensor start = torch::zeros({kSize}, at::kDouble);
   const CountingAllocator counter;
