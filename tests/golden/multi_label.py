@@ -4,8 +4,8 @@
     python3 -m venv env && env/bin/pip install torch==2.11.0 torchvision==0.26.0 timm==1.0.31 scikit-learn==1.9.1
     env/bin/python tests/golden/multi_label.py tests/recorded
 
-multi_label_loss.json     torch's BCEWithLogitsLoss, torchvision's sigmoid_focal_loss and timm's AsymmetricLossMultiLabel, each
-                          divided by the number of samples and labels, and the gradients of the logits
+multi_label_loss.json     torch's BCEWithLogitsLoss, torchvision's sigmoid_focal_loss and timm's AsymmetricLossMultiLabel, each as
+                          the mean over samples and labels, and the gradients of the logits
 multi_label_scores.json   scikit-learn, on scores with ties and a label that no sample has; null is undefined. "threshold" is
                           the one of precision_recall_curve with the highest F1, the lowest of several
 Either file can be written where only its libraries are installed.
@@ -61,7 +61,7 @@ def losses():
     for negative, positive, clip in [(4.0, 1.0, 0.05), (2.0, 0.0, 0.0), (0.0, 0.0, 0.0), (3.0, 2.0, 0.3)]:
         loss = AsymmetricLossMultiLabel(gamma_neg=negative, gamma_pos=positive, clip=clip)
         add({"kind": "asymmetric", "gamma_negative": negative, "gamma_positive": positive, "clip": clip},
-            lambda x: loss(x, target) / target.numel())
+            lambda x: loss(x, target) / LABELS)  # the mean over samples of the sum over labels
     return recorded
 
 
