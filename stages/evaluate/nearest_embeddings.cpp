@@ -8,7 +8,7 @@
 namespace stages {
 namespace {
 
-constexpr std::int64_t kQueriesAtOnce = 256, kRowsAtOnce = 4096;
+constexpr std::int64_t kQueriesAtOnce = 256, kCandidatesAtOnce = 4096;
 
 bool is_nearer(const Neighbor& one, const Neighbor& other) {
   return one.similarity != other.similarity ? one.similarity > other.similarity
@@ -59,9 +59,9 @@ std::vector<std::vector<Neighbor>> nearest_embeddings(
         of_length_one(queries.narrow(0, first, std::min(kQueriesAtOnce, queries.size(0) - first)));
     std::vector<Nearest> nearest(static_cast<std::size_t>(asked.size(0)),
                                  Nearest(static_cast<std::size_t>(count)));
-    for (std::int64_t begin = 0; begin < rows.size(0); begin += kRowsAtOnce) {
+    for (std::int64_t begin = 0; begin < rows.size(0); begin += kCandidatesAtOnce) {
       const at::Tensor among =
-          of_length_one(rows.narrow(0, begin, std::min(kRowsAtOnce, rows.size(0) - begin)));
+          of_length_one(rows.narrow(0, begin, std::min(kCandidatesAtOnce, rows.size(0) - begin)));
       const at::Tensor products = asked.mm(among.t()).clamp_(-1, 1);
       const float* product = products.const_data_ptr<float>();
       for (std::int64_t query = 0; query < asked.size(0); ++query) {

@@ -420,45 +420,6 @@ TEST(BrokenRules, SwaIsTheOnlyAverageAndAveragesSomeEpochs) {
                           "last epochs are averaged"));
 }
 
-TEST(BrokenRules, GradientsHaveOneLimit) {
-  EXPECT_THAT(of_training(R"("gradient_clip_value": 0.5)"), IsEmpty());
-  EXPECT_THAT(of_training(R"("adaptive_gradient_clip": {})"), IsEmpty());
-  EXPECT_THAT(of_training(R"("gradient_clip_norm": 1, "gradient_clip_value": 0.5)"),
-              ElementsAre("/train/gradient_clip_value: gradient_clip_norm and gradient_clip_value "
-                          "both limit the gradients"));
-  EXPECT_THAT(of_training(R"("gradient_clip_norm": 1, "adaptive_gradient_clip": {})"),
-              ElementsAre("/train/adaptive_gradient_clip: gradient_clip_norm and "
-                          "adaptive_gradient_clip both limit the gradients"));
-  EXPECT_THAT(of_training(R"("gradient_clip_value": 1, "adaptive_gradient_clip": {})"),
-              ElementsAre("/train/adaptive_gradient_clip: gradient_clip_value and "
-                          "adaptive_gradient_clip both limit the gradients"));
-}
-
-TEST(BrokenRules, GroupIsUnfrozenWithinTheTraining) {
-  const auto groups = [](const std::string& group) {
-    return of_training(R"("epochs": 3, "parameter_groups": [{"match": "head", )" + group + "}]");
-  };
-  EXPECT_THAT(groups(R"("freeze_until": {"epoch": 3})"), IsEmpty());
-  EXPECT_THAT(groups(R"("freeze_until": {"epoch": 4})"),
-              ElementsAre("/train/parameter_groups/0/freeze_until: the training has 3 epochs, so "
-                          "it ends before epoch 4, which would train the group"));
-  EXPECT_THAT(groups(R"("frozen": true, "freeze_until": {"epoch": 2})"),
-              ElementsAre("/train/parameter_groups/0/freeze_until: a frozen group is never "
-                          "trained, so freeze_until has no effect"));
-}
-
-TEST(BrokenRules, AdafactorHasNoMomentumToCycle) {
-  const auto with = [](const std::string& cycle) {
-    return of_training(
-        R"("optimizer": {"kind": "adafactor"}, "schedule": {"kind": "one_cycle", "cycle_momentum": )" +
-        cycle + "}");
-  };
-  EXPECT_THAT(with("false"), IsEmpty());
-  EXPECT_THAT(with("true"),
-              ElementsAre("/train/schedule/cycle_momentum: cycle_momentum needs an optimizer with "
-                          "momentum, but adafactor has none"));
-}
-
 TEST(BrokenRules, OneAutomaticAugmentationAtATime) {
   const auto augmented = [](const std::string& augment) {
     return broken("data.image_folder", R"({"root": "x", "augment": {)" + augment + "}}");
