@@ -52,7 +52,8 @@ std::vector<at::Tensor> HostBlock::within(const at::Tensor& block) const {
   for (const Place& place : places_) {
     if (!typed.defined() || typed.scalar_type() != place.type) typed = block.view(place.type);
     const auto size = static_cast<std::int64_t>(typed.element_size());
-    tensors.push_back(typed.as_strided(place.sizes, place.strides, place.offset / size));
+    const std::int64_t begin = typed.storage_offset() + place.offset / size;
+    tensors.push_back(typed.as_strided(place.sizes, place.strides, begin));
   }
   return tensors;
 }
