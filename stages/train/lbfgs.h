@@ -24,7 +24,7 @@ struct Minimum {
   std::int64_t iterations = 0;
 };
 
-/// Minimises a convex, differentiable function with L-BFGS (Liu and Nocedal, 1989), starting at
+/// Minimizes a convex, differentiable function with L-BFGS (Liu and Nocedal, 1989), starting at
 /// `start`, a float32 or float64 vector on the CPU. A line search ends where the strong Wolfe
 /// conditions hold (with 1e-4 and 0.9); it may use that the slope along a line never falls. Stops
 /// early where rounding hides any further decrease; then largest_gradient is above the tolerance.

@@ -23,7 +23,7 @@ struct SoftmaxFit {
   double loss = 0;              ///< the objective
 };
 
-/// Minimises, from zero, the objective of scikit-learn's LogisticRegression(C=1/lambda):
+/// Minimizes, from zero, the objective of scikit-learn's LogisticRegression(C=1/lambda):
 ///
 ///   mean of the cross-entropies + lambda / (2 n) · sum of the squared weights, without the bias
 ///
