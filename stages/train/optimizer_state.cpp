@@ -7,7 +7,7 @@ using State = ParameterState;
 
 constexpr StatePart kMomentum{"momentum", &State::momentum}, kMean{"mean", &State::mean},
     kSquare{"square", &State::square}, kMaximum{"maximum", &State::maximum},
-    kRow{"row", &State::row}, kColumn{"column", &State::column}, kAge{"age", &State::age};
+    kRowMeans{"row", &State::row}, kColumnMeans{"column", &State::column}, kAge{"age", &State::age};
 
 /// Returns the parts for one parameter under each rule.
 struct Parts {
@@ -24,7 +24,8 @@ struct Parts {
   std::vector<StatePart> operator()(const LionOptions&) const { return {kMean}; }
   std::vector<StatePart> operator()(const LambOptions&) const { return {kMean, kSquare, kAge}; }
   std::vector<StatePart> operator()(const AdafactorOptions&) const {
-    return parameter.dim() > 1 ? std::vector{kRow, kColumn, kAge} : std::vector{kSquare, kAge};
+    return parameter.dim() > 1 ? std::vector{kRowMeans, kColumnMeans, kAge}
+                               : std::vector{kSquare, kAge};
   }
   std::vector<StatePart> operator()(const MuonOptions&) const {
     return is_matrix ? std::vector{kMomentum} : std::vector{kMean, kSquare, kAge};
