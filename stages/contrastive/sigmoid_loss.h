@@ -16,9 +16,9 @@ namespace stages {
 /// float32 or wider.
 ///
 /// `images` and `texts` (n, width) have rows with an L2 norm of 1; `logit_scale` and `logit_bias`
-/// are scalars. The n² logits are never in memory at once: they are computed in square tiles of `tile`
-/// rows, once for the loss and once for its gradient. In exact arithmetic the tile size does not
-/// change the result.
+/// are scalars. The n² logits are never in memory at once: they are computed in square tiles of
+/// `tile` rows, once for the loss and once for its gradient. In exact arithmetic the tile size does
+/// not change the result.
 at::Tensor sigmoid_loss(const at::Tensor& images, const at::Tensor& texts,
                         const at::Tensor& logit_scale, const at::Tensor& logit_bias,
                         const PairGroups& groups, std::int64_t tile);

@@ -317,8 +317,9 @@ std::string digest(const NamedTensors& tensors) {
 }
 
 [[noreturn]] void damaged_table(const std::filesystem::path& path, const std::string& why) {
-  throw runner::StageError(runner::ErrorCode::kDamagedWeights,
-                           "'" + path.string() + "' does not contain features of this data and model: " + why)
+  throw runner::StageError(
+      runner::ErrorCode::kDamagedWeights,
+      "'" + path.string() + "' does not contain features of this data and model: " + why)
       .with_help("remove the file; the features are then computed again");
 }
 

@@ -38,7 +38,8 @@ void make_mini_imagenet(const std::filesystem::path& folder, const MadeImages& i
         "cannot make " + std::to_string(images.classes) + " classes of this form")
         .at("/make/classes")
         .with_help(
-            "no class is shared between parts, so make at least 3; 20 are enough for 5-way episodes");
+            "no class is shared between parts, so make at least 3; 20 are enough for 5-way "
+            "episodes");
   }
   runner::NewFolder made(folder, *callbacks.storage, "/root");
   made.create("Dataset");

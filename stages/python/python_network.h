@@ -79,9 +79,10 @@ class PythonNetwork : public torch::nn::Module {
     std::optional<std::int64_t> token_rows;  ///< rows of the embedding of a text tower's tokens
   };
   /// Runs the network and returns what it draws. The network must already be on `device`, "meta" or
-  /// "cpu". `shape` is the shape of a sample; if it is empty, common image sizes are tried. `tokens`
-  /// is the number of tokens of a text, or 0 if the network has no towers. Changes the network's buffers. Throws runner::StageError if the
-  /// network draws from a generator other than torch's.
+  /// "cpu". `shape` is the shape of a sample; if it is empty, common image sizes are tried.
+  /// `tokens` is the number of tokens of a text, or 0 if the network has no towers. Changes the
+  /// network's buffers. Throws runner::StageError if the network draws from a generator other than
+  /// torch's.
   Draws find_draws(const std::vector<std::int64_t>& shape, std::int64_t tokens,
                    const char* device) const;
 

@@ -18,8 +18,8 @@ namespace stages {
 /// been placed by the network, and the network prepared with the plan's numerics; `plan` determines
 /// how the batch is split. `weight` is TrainingStep::weight() of the whole batch. If `scale`, a
 /// float32 scalar on the device, is given, the gradient is multiplied by it. `key` seeds dropout,
-/// together with the samples' indices (their positions, if the batch has none) and the names of the inputs
-/// (ScopedInput).
+/// together with the samples' indices (their positions, if the batch has none) and the names of the
+/// inputs (ScopedInput).
 ///
 /// If the plan has two passes, every micro-batch is encoded twice: first without a graph, to
 /// compute the loss and the scores of the whole batch; then with a graph, to propagate the loss's

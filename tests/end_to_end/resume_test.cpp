@@ -329,9 +329,8 @@ TEST_F(Resume, FinishedRunGoesOnForMoreEpochsAsIfItHadHadThemFromTheBeginning) {
   expect_whole("run", result("whole"));
   const Ended back = resume("run", "train.epochs=3");
   EXPECT_EQ(back.exit, 78);
-  EXPECT_THAT(
-      back.err,
-      HasSubstr("4 epochs are done, but 'epochs' is 3: finished epochs cannot be undone [/train/epochs]"));
+  EXPECT_THAT(back.err, HasSubstr("4 epochs are done, but 'epochs' is 3: finished epochs cannot be "
+                                  "undone [/train/epochs]"));
 }
 
 TEST_F(Resume, RunAtWorkIsLeftAlone) {

@@ -55,9 +55,9 @@ struct WeightsRequest {
 /// Returns the worker request `name` for the training that `source` selects. The graph contains
 /// that node and its inputs other than data. If the run has several trainings that vote and none is
 /// named, a prediction uses their ensemble. `overrides` may set the device and the threads of
-/// "predict" and "embed", and secrets that the record does not contain; any other override is an error. A
-/// missing secret is an error if a node other than the training needs it. The errors and the recipe
-/// point into `sources`.
+/// "predict" and "embed", and secrets that the record does not contain; any other override is an
+/// error. A missing secret is an error if a node other than the training needs it. The errors and
+/// the recipe point into `sources`.
 Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& source,
                                        const std::vector<std::string>& overrides, Sources& sources);
 
