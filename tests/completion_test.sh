@@ -39,7 +39,7 @@ bash_completes() {
 expect bash 'retort val' validate
 expect bash 'retort run flow' flowers
 expect bash 'retort run flowers data=p' petals
-expect bash 'retort run flowers data=petals,l' $'petals,lakes\npetals,leaves'
+expect bash 'retort run flowers data=petals,l' $'petals,label_table\npetals,lakes\npetals,leaves'
 expect bash "retort run flowers 'data=petals,le" data=petals,leaves
 expect bash 'retort run flowers fl' flag=
 expect bash 'retort run flowers data.root=x data.ro' data.root=
@@ -56,7 +56,7 @@ if command -v fish >/dev/null; then
   expect fish 'retort val' validate
   expect fish 'retort run flow' flowers
   expect fish 'retort run flowers data=p' data=petals
-  expect fish 'retort run flowers data=petals,l' $'data=petals,lakes\ndata=petals,leaves'
+  expect fish 'retort run flowers data=petals,l' $'data=petals,label_table\ndata=petals,lakes\ndata=petals,leaves'
   expect fish "retort run flowers 'data=p" data=petals
 fi
 
@@ -74,6 +74,6 @@ if command -v zsh >/dev/null; then
   expect zsh 'retort val' validate
   expect zsh 'retort run flow' flowers
   expect zsh 'retort run flowers data=p' data=petals
-  expect zsh 'retort run flowers data=petals,l' $'data=petals,lakes\ndata=petals,leaves'
+  expect zsh 'retort run flowers data=petals,l' $'data=petals,label_table\ndata=petals,lakes\ndata=petals,leaves'
 fi
 [ "$failed" = no ]

@@ -135,9 +135,8 @@ Predictor::Predictor(std::shared_ptr<const Dataset> test,
     throw StageError(ErrorCode::kTooFewSamples, "the test set is empty")
         .with_help(
             "give the data stage samples for testing, or set aside a fraction of the data for it; "
-            "or leave out the evaluation: ~evaluate. With data.folds and no test part, evaluate "
-            "the "
-            "fold: evaluate.inputs.test=data.validation");
+            "or leave out the evaluation: ~evaluate. With data.folds and no test part, wire the "
+            "data's output `validation` to the evaluation's input `test`");
   }
   if (options_.draw) test_ = options_.draw(std::move(test_), *checkpoint_);
   const auto image = std::ranges::find(described.tensors, "image", &TensorSpec::name);

@@ -80,6 +80,10 @@ inline std::string recipe_with(const Kind& kind) {
   static const std::string kEpisodes = kFewShot + "train: {kind: train.episodic}\n";
   static const std::string kBinary = kImages + "model: {kind: model.cnn}\n" + kMemory +
                                      "train: {kind: train.binary, classes: [0, 1]}\n";
+  static const std::string kLabels =
+      "data: {kind: data.image_table, root: x, table: t, labels: {column: l}}\n"
+      "model: {kind: model.clip_vision}\n" +
+      kMemory + "train: {kind: train.multi_label}\n";
   static const std::string kPython =
       kSupervised + "train: {kind: train.python, entry: 'a.py:b', coupling: per_sample}\n";
   static const std::map<std::string, std::string> kOfKinds = {
@@ -92,6 +96,8 @@ inline std::string recipe_with(const Kind& kind) {
       {"memory.policy", kEpisodes},
       {"train.python", kPython},
       {"train.supervised", kSupervised + "train: {kind: train.supervised}\n"},
+      {"train.multi_label", kLabels},
+      {"evaluate.multi_label", kLabels + "evaluate: {kind: evaluate.multi_label}\n"},
       {"train.binary", kBinary},
       {"train.contrastive", kContrast},
       {"train.logistic_regression",
@@ -123,6 +129,12 @@ inline Words recipes_with(const Kind& kind) {
         "data: {kind: data.cub200, root: x, caption: 'a {name}'}\n"
         "model: {kind: model.python, entry: 'a.py:b', towers: {}}\n"
         "memory: {kind: memory.policy}\ntrain: {kind: train.contrastive, monitor: loss}\n");
+  if (kind.name == "train.logistic_regression")
+    recipes.emplace_back(
+        "data: {kind: data.cub200, root: x}\nmodel: {kind: model.linear_probe}\n"
+        "memory: {kind: memory.policy}\nfeatures: {kind: data.features}\n"
+        "train: {kind: train.logistic_regression, inputs: {train: features.train, validation: "
+        "null}}\n");
   return recipes;
 }
 

@@ -80,7 +80,8 @@ Result<EmbedFlags> checked_flags(EmbedFlags flags) {
   return flags;
 }
 
-/// Prints what the folder contains, or the images nearest to each query.
+/// Prints the images nearest to each query, and what the folder contains. Without queries the
+/// latter is the result.
 void print_embeddings(const Json& answer, const EmbedFlags& flags, Console& console) {
   const JsonFields<Json> fields(answer, "the embeddings");
   const std::string out = printable(flags.out);
@@ -96,16 +97,16 @@ void print_embeddings(const Json& answer, const EmbedFlags& flags, Console& cons
     }
   }
   if (console.is_quiet()) return;
-  console.err << counted(static_cast<std::size_t>(fields.count("images")), "image") << ", "
-              << fields.integer("width") << " numbers each: " << out << "/embeddings.npy\n"
-              << counted(static_cast<std::size_t>(fields.count("duplicates")),
-                         "near-duplicate pair")
-              << ", similarity " << flags.similarity << " or more: " << out << "/duplicates.csv\n";
+  std::ostream& text = fields.list("neighbors").empty() ? console.out : console.err;
+  text << counted(static_cast<std::size_t>(fields.count("images")), "image") << ", "
+       << fields.integer("width") << " numbers each: " << out << "/embeddings.npy\n"
+       << counted(static_cast<std::size_t>(fields.count("duplicates")), "near-duplicate pair")
+       << ", similarity " << flags.similarity << " or more: " << out << "/duplicates.csv\n";
   for (const Json& outlier : fields.list("outliers")) {
-    console.err << "least like its neighbors: " << printable(outlier.at("file").get<std::string>())
-                << ", similarity " << std::fixed << std::setprecision(3)
-                << outlier.at("similarity").get<double>() << std::defaultfloat
-                << std::setprecision(6) << "; all images in order: " << out << "/outliers.csv\n";
+    text << "least like its neighbors: " << printable(outlier.at("file").get<std::string>())
+         << ", similarity " << std::fixed << std::setprecision(3)
+         << outlier.at("similarity").get<double>() << std::defaultfloat << std::setprecision(6)
+         << "; all images in order: " << out << "/outliers.csv\n";
     break;
   }
 }

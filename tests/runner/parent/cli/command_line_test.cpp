@@ -321,7 +321,7 @@ TEST(CommandLine, AddressAsAPlaceToWriteIsRefusedByEveryFlag) {
           << command->name;
     }
   }
-  EXPECT_EQ(count, 8);
+  EXPECT_EQ(count, 10);
 }
 
 }  // namespace

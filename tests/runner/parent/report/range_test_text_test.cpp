@@ -19,11 +19,11 @@ Json found() {
 
 TEST(RangeTestText, EndsWithTheOverride) {
   EXPECT_EQ(range_test_text(found(), {}),
-            "-.@\n"
-            "step  learning rate  loss      smoothed\n"
-            "1     0.01           2.0000    2.0000\n"
-            "2     0.032          1.0000    1.5000\n"
-            "3     0.1            900.0000  300.0000\n"
+            "+_@\n"  // the diverged loss is drawn at the top, and hides nothing
+            "step  learning rate      loss  smoothed\n"
+            "   1           0.01    2.0000    2.0000\n"
+            "   2          0.032    1.0000    1.5000\n"
+            "   3            0.1  900.0000  300.0000\n"
             "the loss diverged after step 3, at the learning rate 0.1\n"
             "the loss falls fastest at the learning rate 0.032; the recipe has 0.001\n"
             "train.optimizer.learning_rate=0.032\n");

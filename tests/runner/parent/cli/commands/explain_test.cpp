@@ -131,8 +131,8 @@ TEST(Explain, UnknownNameSuggestsTheNearestKeyKindOrCode) {
   EXPECT_EQ(
       told_of("zzzz"),
       nothing +
-          "'zzzz' (`retort stages` lists the kinds, `retort explain train.supervised` the keys "
-          "of one)");
+          "'zzzz' (`retort stages` lists the kinds; `retort explain train.supervised` lists its "
+          "keys)");
 }
 
 TEST(Explain, JsonIsDistinguishedByItsFirstKey) {

@@ -107,8 +107,9 @@ TEST_F(Complete, WordsOfAVerb) {
   EXPECT_THAT(texts({"config", "d"}), ElementsAre("diff"));
   EXPECT_THAT(texts({"completion", ""}), ElementsAre("bash", "zsh", "fish"));
   EXPECT_THAT(texts({"schema", "train.sup"}), ElementsAre("train.supervised"));
-  EXPECT_THAT(texts({"schema", "train/optimizer/a"}),
-              ElementsAre("train/optimizer/adam", "train/optimizer/adamw"));
+  EXPECT_THAT(
+      texts({"schema", "train/optimizer/a"}),
+      ElementsAre("train/optimizer/adafactor", "train/optimizer/adam", "train/optimizer/adamw"));
 }
 
 TEST_F(Complete, RecipesByNameWithWhatTheyAre) {
@@ -222,7 +223,8 @@ TEST_F(Complete, KindsOfTheFamily) {
   EXPECT_THAT(of_petals({"train.kind="}), AllOf(Contains("train.kind=train.supervised"),
                                                 Each(StartsWith("train.kind=train."))));
   EXPECT_THAT(of_petals({"train.optimizer.kind=ad"}),
-              ElementsAre("train.optimizer.kind=adam", "train.optimizer.kind=adamw"));
+              ElementsAre("train.optimizer.kind=adafactor", "train.optimizer.kind=adam",
+                          "train.optimizer.kind=adamw"));
 }
 
 TEST_F(Complete, AliasesAndWhatIsBelowThem) {
