@@ -178,6 +178,15 @@ std::string blamed_option(const runner::Diagnostic& problem) {
   return problem.pointer.empty() ? "/root" : problem.pointer;
 }
 
+/// Reports an error of a list at `option`, such as "/labels/columns".
+void report_at(runner::ConfigReader& reader, std::string_view option,
+               const runner::Diagnostic& problem) {
+  option.remove_prefix(1);
+  const std::size_t slash = option.find('/');
+  if (slash == option.npos) return reader.fail(option, problem.code, problem.message, problem.help);
+  report_at(reader.section(option.substr(0, slash)), option.substr(slash), problem);
+}
+
 /// Returns the most memory that caches may use: half of what is free now.
 std::int64_t most_for_cache() {
   return std::min(host_memory().bytes, kilobytes_field("/proc/meminfo", "MemAvailable")) / 2;
@@ -368,7 +377,7 @@ runner::Result<std::unique_ptr<runner::Stage>> image_stage(runner::ConfigReader&
     }
     if (!list)
       for (const runner::Diagnostic& problem : listed.errors())
-        reader.fail(blamed_option(problem).substr(1), problem.code, problem.message, problem.help);
+        report_at(reader, blamed_option(problem), problem);
   }
   if (auto errors = reader.finish(); !errors.empty()) return errors;
   options.images.stage = reader.pointer();

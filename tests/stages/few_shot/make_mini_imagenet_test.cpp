@@ -43,7 +43,7 @@ TEST(MakeMiniImagenet, IsReadAsThePublishedSetIs) {
 TEST(MakeMiniImagenet, EachPartNeedsAClass) {
   const DrawingFolder folder;
   EXPECT_REFUSED(make_mini_imagenet(folder / "a", {.classes = 2, .per_class = 4, .size = 16}),
-                 kNotAllowedValue, "/make/classes", "2 classes", "three");
+                 kNotAllowedValue, "/make/classes", "2 classes", "at least 3");
 }
 
 }  // namespace
