@@ -129,12 +129,6 @@ inline Words recipes_with(const Kind& kind) {
         "data: {kind: data.cub200, root: x, caption: 'a {name}'}\n"
         "model: {kind: model.python, entry: 'a.py:b', towers: {}}\n"
         "memory: {kind: memory.policy}\ntrain: {kind: train.contrastive, monitor: loss}\n");
-  if (kind.name == "train.logistic_regression")
-    recipes.emplace_back(
-        "data: {kind: data.cub200, root: x}\nmodel: {kind: model.linear_probe}\n"
-        "memory: {kind: memory.policy}\nfeatures: {kind: data.features}\n"
-        "train: {kind: train.logistic_regression, inputs: {train: features.train, validation: "
-        "null}}\n");
   return recipes;
 }
 
