@@ -32,10 +32,11 @@ std::vector<double> smoothed_losses(const Json& found) {
   return losses;
 }
 
-/// Returns the largest loss to show: a loss that diverges would hide the rest of the curve.
+/// Returns the largest loss to show, which is the largest until the smallest: a loss that diverges
+/// afterwards would hide the rest of the curve.
 double shown_limit(const std::vector<double>& losses) {
-  const auto [low, high] = std::ranges::minmax(losses);
-  return std::min(high, losses.front() + (losses.front() - low));
+  const auto low = std::ranges::min_element(losses);
+  return *std::max_element(losses.begin(), low + 1);
 }
 
 std::string curve_text(const std::vector<double>& losses, const TextStyle& style) {

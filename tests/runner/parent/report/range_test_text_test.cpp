@@ -19,7 +19,7 @@ Json found() {
 
 TEST(RangeTestText, EndsWithTheOverride) {
   EXPECT_EQ(range_test_text(found(), {}),
-            "+_@\n"  // the diverged loss is drawn at the top, and hides nothing
+            "@_@\n"  // the diverged loss is drawn at the top, and hides nothing
             "step  learning rate      loss  smoothed\n"
             "   1           0.01    2.0000    2.0000\n"
             "   2          0.032    1.0000    1.5000\n"
