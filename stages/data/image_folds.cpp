@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -35,28 +37,51 @@ void refuse_own_validation(const ImageList& list) {
           "divide");
 }
 
+/// Returns the number of groups with images of each class or, if the list has label sets, of each
+/// label.
+std::vector<std::int64_t> group_counts(const ImageList& list,
+                                       const std::vector<std::vector<ImageGroup>>& classes) {
+  std::vector<std::int64_t> counts(list.classes.size());
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    if (!list.has_label_sets) counts[label] = std::ssize(classes[label]);
+    for (const ImageGroup& group : classes[label]) {
+      if (!list.has_label_sets) break;
+      std::set<std::int64_t> labels;
+      for (const std::size_t file : group.files) {
+        const auto set = static_cast<std::size_t>(list[Part::kTrain][file].label_set);
+        labels.insert(list.label_sets[set].begin(), list.label_sets[set].end());
+      }
+      for (const std::int64_t one : labels) ++counts[static_cast<std::size_t>(one)];
+    }
+  }
+  return counts;
+}
+
 /// Throws if a class has too few groups for each fold to get one.
 void check_classes(const ImageList& list, const std::vector<std::vector<ImageGroup>>& classes,
                    const FoldOptions& folds) {
   const bool has_groups = std::ranges::any_of(
       list[Part::kTrain], [](const ImageFile& file) { return !file.patient.empty(); });
   std::vector<std::string> small;
+  const std::vector<std::int64_t> counts = group_counts(list, classes);
   for (std::size_t label = 0; label < list.classes.size(); ++label) {
-    const std::size_t count = label < classes.size() ? classes[label].size() : 0;
-    if (static_cast<std::int64_t>(count) < folds.count)
+    if (counts[label] < folds.count)
       small.push_back("'" + runner::printable(list.classes[label]) + "' has " +
-                      std::to_string(count));
+                      std::to_string(counts[label]));
   }
   if (small.empty()) return;
   const std::string thing = has_groups ? "groups" : "images";
-  throw StageError(
-      ErrorCode::kTooFewSamples,
-      "there are " + std::to_string(folds.count) + " folds, but " +
-          (small.size() == 1 ? "a class has" : std::to_string(small.size()) + " classes have") +
-          " fewer " + thing +
-          " for training and validation: " + runner::listed(small, kNamedClasses))
+  const std::string kind = list.has_label_sets ? "label" : "class";
+  throw StageError(ErrorCode::kTooFewSamples,
+                   "there are " + std::to_string(folds.count) + " folds, but " +
+                       (small.size() == 1 ? "a " + kind + " has"
+                                          : std::to_string(small.size()) + ' ' + kind +
+                                                (list.has_label_sets ? "s have" : "es have")) +
+                       " fewer " + thing +
+                       " for training and validation: " + runner::listed(small, kNamedClasses))
       .at("/folds/count")
-      .with_help("lower folds.count, or leave out small classes");
+      .with_help("lower folds.count, or leave out small " + kind +
+                 (list.has_label_sets ? "s" : "es"));
 }
 
 /// Returns the groups of a class in the order in which folds get them.

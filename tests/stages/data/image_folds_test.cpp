@@ -150,6 +150,30 @@ TEST(Folds, ClassWithFewerImagesThanFoldsIsNamed) {
                  "'c1' has 4, 'c2' has 3");
 }
 
+/// Images with any number of labels: `rare` of them have both labels, and three have the frequent
+/// one alone.
+ImageList list_of_label_sets(int rare) {
+  ImageList list;
+  list.classes = {"frequent", "rare"};
+  list.has_label_sets = true;
+  list.label_sets = {{0}, {0, 1}};
+  for (int i = 0; i < rare + 3; ++i)
+    list[Part::kTrain].push_back(
+        {.name = std::to_string(i), .label = i < rare, .label_set = i < rare});
+  return list;
+}
+
+TEST(Folds, LabelThatIsNowhereTheRarestIsCountedInAllImages) {
+  for (const std::int64_t index : {0, 1, 2, 3})
+    EXPECT_THAT(counts_of(with_fold(list_of_label_sets(4), 4, index), Part::kValidation).back(), 1);
+}
+
+TEST(Folds, LabelWithFewerImagesThanFoldsIsNamed) {
+  EXPECT_REFUSED(with_fold(list_of_label_sets(2), 4, 0), kTooFewSamples, "/folds/count",
+                 "there are 4 folds, but a label has fewer images for training and validation: "
+                 "'rare' has 2");
+}
+
 TEST(Folds, ClassWithFewerPatientsThanFoldsIsNamed) {
   ImageList list = list_of({9, 9});
   for (ImageFile& file : list[Part::kTrain])
