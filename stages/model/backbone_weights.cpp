@@ -11,7 +11,7 @@ namespace {
 
 using runner::ErrorCode;
 using runner::StageError;
-using Places = std::variant<TimmWeightPlaces, ResNetPlaces>;
+using BackbonePlaces = std::variant<TimmWeightPlaces, ResNetPlaces>;
 
 [[noreturn]] void refuse(const ConvolutionalClassifierConfig& config, ErrorCode code,
                          const std::string& message, const std::string& help) {
@@ -21,12 +21,12 @@ using Places = std::variant<TimmWeightPlaces, ResNetPlaces>;
       .with_help(help);
 }
 
-Places places_in(const ConvolutionalClassifierConfig& config, FeatureMaps& backbone,
-                 const SavedWeights& saved) {
+BackbonePlaces places_in(const ConvolutionalClassifierConfig& config, FeatureMaps& backbone,
+                         const SavedWeights& saved) {
   try {
     if (auto* resnet = dynamic_cast<ResNet*>(&backbone))
-      return Places(std::in_place_type<ResNetPlaces>, *resnet, saved.tensors);
-    return Places(std::in_place_type<TimmWeightPlaces>, backbone, saved.tensors);
+      return BackbonePlaces(std::in_place_type<ResNetPlaces>, *resnet, saved.tensors);
+    return BackbonePlaces(std::in_place_type<TimmWeightPlaces>, backbone, saved.tensors);
   } catch (const StageError& error) {
     refuse(config, error.code, "'" + *config.weights + "': " + error.what(), error.help);
   }

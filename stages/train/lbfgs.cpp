@@ -22,13 +22,13 @@ double product(const at::Tensor& a, const at::Tensor& b) { return torch::dot(a, 
 double largest(const at::Tensor& x) { return x.abs().max().item<double>(); }
 
 /// A point, and the function there.
-struct Point {
+struct Evaluated {
   at::Tensor x, gradient;
   double value = 0;
 };
 
-Point evaluated(at::Tensor x, const ConvexFunction& function) {
-  Point point{std::move(x), {}};
+Evaluated evaluated(at::Tensor x, const ConvexFunction& function) {
+  Evaluated point{std::move(x), {}};
   point.gradient = torch::empty_like(point.x);
   point.value = function(point.x, point.gradient);
   return point;
@@ -43,14 +43,14 @@ double rounding_of(double value, at::ScalarType type) {
 
 /// Searches along `direction`, which descends with `slope` at `from`, for a point at which the
 /// strong Wolfe conditions hold. Returns nullopt if rounding hides it.
-std::optional<Point> search_line(const Point& from, const at::Tensor& direction, double slope,
-                                 double step, const ConvexFunction& function) {
+std::optional<Evaluated> search_line(const Evaluated& from, const at::Tensor& direction,
+                                     double slope, double step, const ConvexFunction& function) {
   const double slack = rounding_of(from.value, from.x.scalar_type());
   double low = 0, slope_at_low = slope;
   std::optional<double> high;
   double slope_at_high = 0;
   for (int count = 0; count < kEvaluations; ++count) {
-    Point point = evaluated(from.x + direction * step, function);
+    Evaluated point = evaluated(from.x + direction * step, function);
     const double there = product(point.gradient, direction);
     const bool descends = point.value <= from.value + kDecrease * step * slope + slack;
     if (descends && std::abs(there) <= -kFlatter * slope) return point;
@@ -123,7 +123,7 @@ class History {
 Minimum minimize(const at::Tensor& start, const ConvexFunction& function,
                  const LbfgsOptions& options) {
   const torch::NoGradGuard no_graph;
-  Point at = evaluated(start.clone(), function);
+  Evaluated at = evaluated(start.clone(), function);
   History history(options.history);
   std::int64_t iterations = 0;
   while (iterations < options.max_iterations && largest(at.gradient) > options.tolerance) {
@@ -136,7 +136,7 @@ Minimum minimize(const at::Tensor& start, const ConvexFunction& function,
     }
     const double first =
         history.is_empty() ? std::min(1.0, 1 / at.gradient.abs().sum().item<double>()) : 1;
-    std::optional<Point> next = search_line(at, direction, slope, first, function);
+    std::optional<Evaluated> next = search_line(at, direction, slope, first, function);
     if (!next && history.is_empty()) break;
     if (!next) {
       history.clear();

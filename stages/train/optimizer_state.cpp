@@ -10,7 +10,7 @@ constexpr StatePart kMomentum{"momentum", &State::momentum}, kMean{"mean", &Stat
     kRowMeans{"row", &State::row}, kColumnMeans{"column", &State::column}, kAge{"age", &State::age};
 
 /// Returns the parts for one parameter under each rule.
-struct Parts {
+struct PartsOfRule {
   const at::Tensor& parameter;
   bool is_matrix;
 
@@ -36,7 +36,7 @@ struct Parts {
 
 std::vector<StatePart> state_parts(const OptimizerOptions& rule, const at::Tensor& parameter,
                                    bool is_matrix) {
-  return std::visit(Parts{parameter, is_matrix}, rule);
+  return std::visit(PartsOfRule{parameter, is_matrix}, rule);
 }
 
 std::vector<std::int64_t> sizes_of(const StatePart& part, const at::Tensor& parameter) {

@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// Returns a number with two digits: "0.0032", "3.2e-05".
-std::string rounded(double number) {
+std::string two_digits(double number) {
   std::array<char, 32> text{};
   static_cast<void>(std::snprintf(text.data(), text.size(), "%.2g", number));
   return text.data();
@@ -56,7 +56,7 @@ std::string table_of(const Json& points) {
   std::vector<std::vector<std::string>> table = {{"step", "learning rate", "loss", "smoothed"}};
   for (std::size_t row = 0; row < rows; ++row) {
     const Json& point = points[rows == 1 ? 0 : row * (count - 1) / (rows - 1)];
-    table.push_back({point.at("step").dump(), rounded(point.at("learning_rate")),
+    table.push_back({point.at("step").dump(), two_digits(point.at("learning_rate")),
                      decimal(point.at("loss"), 4), decimal(point.at("smoothed_loss"), 4)});
   }
   return table_text(table);
@@ -67,7 +67,7 @@ std::string table_of(const Json& points) {
 std::optional<std::string> suggested_override(const Json& found) {
   if (found.at("suggestion").is_null()) return {};
   return found.at("stage").get<std::string>().substr(1) +
-         ".optimizer.learning_rate=" + rounded(found.at("suggestion"));
+         ".optimizer.learning_rate=" + two_digits(found.at("suggestion"));
 }
 
 std::string range_test_text(const Json& found, const TextStyle& style) {
@@ -76,11 +76,12 @@ std::string range_test_text(const Json& found, const TextStyle& style) {
   const std::string steps = points.back().at("step").dump();
   text += found.at("diverged").get<bool>()
               ? "the loss diverged after step " + steps + ", at the learning rate " +
-                    rounded(points.back().at("learning_rate")) + "\n"
+                    two_digits(points.back().at("learning_rate")) + "\n"
               : "the loss did not diverge in " + steps + " steps\n";
   if (const auto suggested = suggested_override(found)) {
-    return text + "the loss falls fastest at the learning rate " + rounded(found.at("suggestion")) +
-           "; the recipe has " + rounded(found.at("learning_rate")) + "\n" + *suggested + "\n";
+    return text + "the loss falls fastest at the learning rate " +
+           two_digits(found.at("suggestion")) + "; the recipe has " +
+           two_digits(found.at("learning_rate")) + "\n" + *suggested + "\n";
   }
   return text + "no suggestion: the loss never falls\n";
 }
