@@ -93,19 +93,20 @@ TEST_F(Folds, RunWithoutATestPartEvaluatesTheFold) {
       "threads=1 train.epochs=1 ";
   const Ended refused = retort(run + all + "run.dir=r", folder_.path());
   EXPECT_NE(refused.exit, 0);
-  EXPECT_THAT(refused.err, HasSubstr("evaluate.inputs.test=data.validation"));
+  EXPECT_THAT(refused.err, HasSubstr("wire the data's output `validation`"));
   const Ended ended =
-      retort(run + all + "evaluate.inputs.test=data.validation run.dir=r", folder_.path());
+      retort(run + all + "+evaluate.inputs.test=data.validation run.dir=r", folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_EQ(predicted("r", "evaluate").size(), 4u);
 }
 
 TEST_F(Folds, EvaluationOfOtherDataHasNoFold) {
   ASSERT_EQ(sweep("trained", "-q").exit, 0);
-  ASSERT_EQ(retort("data make image_folder --out others --classes 2 --per-class 3 --size 32 -q",
-                   folder_.path())
-                .exit,
-            0);
+  ASSERT_EQ(
+      retort("data make image_folder --out others --classes 2 --per-class 3 --size 32 --seed 9 -q",
+             folder_.path())
+          .exit,
+      0);
   const Ended ended =
       retort("evaluate trained/1 data.root=others data.make=null run.dir=measured", folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;

@@ -62,7 +62,9 @@ TEST_F(LrFind, DrawsTheCurve) {
 }
 
 TEST_F(LrFind, ADivergingLossEndsTheTest) {
-  const Ended ended = find("--steps 60 --min 1e-3 --max 1e6 --json train.optimizer.kind=sgd");
+  const Ended ended = find(
+      "--steps 60 --min 1e-3 --max 1e6 --json train.optimizer.kind=sgd "
+      "train.optimizer.momentum=0.9");
   const auto found = nlohmann::json::parse(ended.out)["result"];
   EXPECT_EQ(found["diverged"], true);
   EXPECT_LT(found["points"].size(), 60);
