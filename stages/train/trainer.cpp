@@ -244,8 +244,7 @@ class Training {
     }
   }
 
-  /// While one part is trained alone, or a group is frozen, the other parameters have requires_grad
-  /// false, so the optimizer does not change them or their state.
+  /// Parameters that are not trained in this epoch get requires_grad false and keep their state.
   void choose_trained_part() {
     const PartTrainedFirst& first = options_.trained_first;
     if (first.epochs == 0 && !execution_.optimizer().freezes_groups()) return;
