@@ -201,8 +201,8 @@ class PythonDataStage final : public runner::Stage {
     return division;
   }
 
-  /// Records the division. Throws if the run that is resumed, repeated or evaluated had other
-  /// samples in a part.
+  /// Records the division. Throws if any part differs from that of the earlier run, which this one
+  /// resumes, repeats or evaluates.
   void record(const MadeParts& parts, const ReaderPool& pool, runner::RunContext& context) const {
     const Division now = division_of(parts, pool, context);
     context.divided([now] { return to_gzip(now); });
