@@ -24,6 +24,7 @@
 #include "stages/plan/plan_forward.h"
 #include "stages/retina/vote.h"
 #include "stages/worker/feature_map_picture.h"
+#include "stages/worker/image_request.h"
 #include "stages/worker/network_of_run.h"
 
 namespace stages {
@@ -275,29 +276,10 @@ Voting voting_of(const runner::Graph& graph, const std::string& id) {
 /// Returns the GPU memory that the first network needs; networks of the same model need the same.
 std::int64_t planned_bytes_of(const Checkpoint& checkpoint, const ImagesToPredict& pictures,
                               const EnsembleRequest& request, const std::string& device_model) {
-  MemoryPolicy policy;
-  policy.precision = checkpoint.numerics.precision;
-  policy.tf32 = checkpoint.numerics.tf32;
-  policy.layout = checkpoint.numerics.layout;
-  policy.pointer = checkpoint.numerics.pointer;
-  const DatasetDescription data = pictures.describe(), trained_on{.size = data.size,
-                                                                  .tensors = checkpoint.inputs,
-                                                                  .classes = checkpoint.classes,
-                                                                  .pair_of = checkpoint.pair_of};
-  UnseenPlan unseen({.device = "cuda"}, {.device_model = device_model});
-  return plan_forward({.name = checkpoint.model_stage,
-                       .data = data,
-                       .loader = pictures.loader(),
-                       .batch_size = request.batch_size,
-                       .policy = policy,
-                       .outline = [&] { return checkpoint.model->outline(trained_on); },
-                       .batch_option = "--batch-size",
-                       .forward =
-                           [&](torch::nn::Module& network, const NamedTensors& inputs) {
-                             return pair_logits_of(checkpoint, request.flip, network, inputs);
-                           }},
-                      /*keeps_results=*/false, unseen)
-      .plan.needed;
+  return planned_bytes(checkpoint, pictures, request.batch_size, device_model,
+                       [&](torch::nn::Module& network, const NamedTensors& inputs) {
+                         return pair_logits_of(checkpoint, request.flip, network, inputs);
+                       });
 }
 
 }  // namespace

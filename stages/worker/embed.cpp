@@ -11,8 +11,6 @@
 #include "stages/artifact/loader.h"
 #include "stages/data/images_to_predict.h"
 #include "stages/numerics/prepared_network.h"
-#include "stages/plan/plan_forward.h"
-#include "stages/python/python_host.h"
 #include "stages/worker/embedding_files.h"
 #include "stages/worker/image_request.h"
 
@@ -100,38 +98,6 @@ EmbeddedImages embed_all(const ImageRequest& opened,
   return all;
 }
 
-/// Returns the bytes needed on a GPU named `device_model`; 0 if unknown, because Python code needs
-/// values that a dry run does not have.
-std::int64_t planned_bytes(const Checkpoint& checkpoint, const ImagesToPredict& pictures,
-                           std::int64_t batch_size, const std::string& device_model) {
-  MemoryPolicy policy;
-  policy.precision = checkpoint.numerics.precision;
-  policy.tf32 = checkpoint.numerics.tf32;
-  policy.layout = checkpoint.numerics.layout;
-  policy.pointer = checkpoint.numerics.pointer;
-  const DatasetDescription data = pictures.describe(), trained_on{.size = data.size,
-                                                                  .tensors = checkpoint.inputs,
-                                                                  .classes = checkpoint.classes,
-                                                                  .pair_of = checkpoint.pair_of};
-  UnseenPlan unseen({.device = "cuda"}, {.device_model = device_model});
-  const ForwardToPlan pass{
-      .name = checkpoint.model_stage,
-      .data = data,
-      .loader = pictures.loader(),
-      .batch_size = batch_size,
-      .policy = policy,
-      .outline = [&] { return checkpoint.model->outline(trained_on); },
-      .batch_option = "--batch-size",
-      .forward = [&](torch::nn::Module& network,
-                     const NamedTensors& inputs) { return embedded(checkpoint, network, inputs); }};
-  try {
-    return plan_forward(pass, /*keeps_results=*/false, unseen).plan.needed;
-  } catch (const StageError& error) {
-    if (!has_python() || error.code != ErrorCode::kStageFailed) throw;
-    return 0;
-  }
-}
-
 }  // namespace
 
 runner::Result<Json> answer_embed(const Json& request, const RequestContext& context) {
@@ -153,8 +119,10 @@ runner::Result<Json> answer_embed(const Json& request, const RequestContext& con
   };
   const auto pictures = pictures_of(opened->files);
   if (request.contains("plan_for"))
-    return Json{
-        {"needed", planned_bytes(checkpoint, *pictures, batch_size, fields.text("plan_for"))}};
+    return Json{{"needed", planned_bytes(checkpoint, *pictures, batch_size, fields.text("plan_for"),
+                                         [&](auto& network, const NamedTensors& inputs) {
+                                           return embedded(checkpoint, network, inputs);
+                                         })}};
   std::vector<std::string> query_files;
   if (const auto wanted = fields.texts("queries"); !wanted.empty()) {
     auto found = list_images(wanted);

@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <thread>
 
+#include <torch/nn/module.h>
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/graph/graph.h"
 #include "runner/shared/protocol/earlier_results.h"
 #include "runner/shared/value/json_fields.h"
-#include "stages/data/images_to_predict.h"
 #include "stages/machine/device.h"
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"
+#include "stages/memory/policy.h"
+#include "stages/plan/plan_forward.h"
+#include "stages/python/python_host.h"
 #include "stages/worker/network_of_run.h"
 
 namespace stages {
@@ -69,6 +72,36 @@ runner::Result<ImageRequest> open_image_request(const Json& request,
   opened.transform.loader.workers =
       std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
   return opened;
+}
+
+std::int64_t planned_bytes(const Checkpoint& checkpoint, const ImagesToPredict& images,
+                           std::int64_t batch_size, const std::string& device_model,
+                           const std::function<at::Tensor(torch::nn::Module& network,
+                                                          const NamedTensors& inputs)>& forward) {
+  MemoryPolicy policy;
+  policy.precision = checkpoint.numerics.precision;
+  policy.tf32 = checkpoint.numerics.tf32;
+  policy.layout = checkpoint.numerics.layout;
+  policy.pointer = checkpoint.numerics.pointer;
+  const DatasetDescription data = images.describe(), trained_on{.size = data.size,
+                                                                .tensors = checkpoint.inputs,
+                                                                .classes = checkpoint.classes,
+                                                                .pair_of = checkpoint.pair_of};
+  UnseenPlan unseen({.device = "cuda"}, {.device_model = device_model});
+  const ForwardToPlan pass{.name = checkpoint.model_stage,
+                           .data = data,
+                           .loader = images.loader(),
+                           .batch_size = batch_size,
+                           .policy = policy,
+                           .outline = [&] { return checkpoint.model->outline(trained_on); },
+                           .batch_option = "--batch-size",
+                           .forward = forward};
+  try {
+    return plan_forward(pass, /*keeps_results=*/false, unseen).plan.needed;
+  } catch (const runner::StageError& error) {
+    if (!has_python() || error.code != runner::ErrorCode::kStageFailed) throw;
+    return 0;
+  }
 }
 
 }  // namespace stages

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "runner/shared/error/diagnostic.h"
 #include "stages/artifact/model.h"
 #include "stages/data/image_dataset.h"
+#include "stages/data/images_to_predict.h"
 #include "stages/worker/requests.h"
 
 namespace stages {
@@ -29,5 +32,12 @@ struct ImageRequest {
 /// load_network_of_run().
 runner::Result<ImageRequest> open_image_request(const nlohmann::ordered_json& request,
                                                 const RequestContext& context);
+
+/// Returns the bytes that `forward` over the images needs on a GPU named `device_model`, in batches
+/// of `batch_size`; 0 if unknown, because Python code needs values that a dry run does not have.
+std::int64_t planned_bytes(const Checkpoint& checkpoint, const ImagesToPredict& images,
+                           std::int64_t batch_size, const std::string& device_model,
+                           const std::function<at::Tensor(torch::nn::Module& network,
+                                                          const NamedTensors& inputs)>& forward);
 
 }  // namespace stages

@@ -219,21 +219,10 @@ class Prediction {
   std::int64_t failed_ = 0, drawn_ = 0;
 };
 
-/// Returns the bytes that the prediction needs on a GPU named `device_model`; 0 if unknown, because
-/// Python code needs values that a dry run does not have.
-std::int64_t planned_bytes(const Checkpoint& checkpoint, const ImagesToPredict& pictures,
-                           const AskedClasses& classes, std::int64_t batch_size, TestTimeFlip flip,
-                           const std::string& device_model) {
-  MemoryPolicy policy;
-  policy.precision = checkpoint.numerics.precision;
-  policy.tf32 = checkpoint.numerics.tf32;
-  policy.layout = checkpoint.numerics.layout;
-  policy.pointer = checkpoint.numerics.pointer;
-  const DatasetDescription data = pictures.describe(), trained_on{.size = data.size,
-                                                                  .tensors = checkpoint.inputs,
-                                                                  .classes = checkpoint.classes,
-                                                                  .pair_of = checkpoint.pair_of};
-  UnseenPlan unseen({.device = "cuda"}, {.device_model = device_model});
+/// Returns the bytes that the prediction needs on a GPU named `device_model`; 0 if unknown.
+std::int64_t planned_prediction(const Checkpoint& checkpoint, const ImagesToPredict& pictures,
+                                const AskedClasses& classes, std::int64_t batch_size,
+                                TestTimeFlip flip, const std::string& device_model) {
   const auto forward = [&](torch::nn::Module& network, const NamedTensors& inputs) {
     const NamedTensors seen =
         classes.examples
@@ -241,20 +230,7 @@ std::int64_t planned_bytes(const Checkpoint& checkpoint, const ImagesToPredict& 
             : inputs;
     return asked_logits(checkpoint, classes, flip, network, seen);
   };
-  const ForwardToPlan prediction{.name = checkpoint.model_stage,
-                                 .data = data,
-                                 .loader = pictures.loader(),
-                                 .batch_size = batch_size,
-                                 .policy = policy,
-                                 .outline = [&] { return checkpoint.model->outline(trained_on); },
-                                 .batch_option = "--batch-size",
-                                 .forward = forward};
-  try {
-    return plan_forward(prediction, /*keeps_results=*/false, unseen).plan.needed;
-  } catch (const runner::StageError& error) {
-    if (!has_python() || error.code != runner::ErrorCode::kStageFailed) throw;
-    return 0;
-  }
+  return planned_bytes(checkpoint, pictures, batch_size, device_model, forward);
 }
 
 /// Returns the examples in a folder, which a few-shot model requires; none if the path is empty.
@@ -379,8 +355,8 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
   auto pictures =
       std::make_shared<const ImagesToPredict>(std::move(opened->files), opened->transform, skip);
   if (request.contains("plan_for"))
-    return Json{{"needed", planned_bytes(checkpoint, *pictures, *asked, batch_size, flip->second,
-                                         fields.text("plan_for"))}};
+    return Json{{"needed", planned_prediction(checkpoint, *pictures, *asked, batch_size,
+                                              flip->second, fields.text("plan_for"))}};
   const std::string explain = request.contains("explain") ? fields.text("explain") : "";
   Json answer = Prediction(checkpoint, std::move(pictures), *std::move(asked), top, flip->second,
                            explain, context)
