@@ -1,6 +1,7 @@
 #include "runner/parent/config/provenance.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -99,7 +100,11 @@ std::string origin_text(const Location& where) {
                           : source.name + ":" + std::to_string(where.line);
 }
 
-std::string yaml_with_origins(const Value& value) {
+namespace {
+
+/// Returns `value` as YAML, with the result of `origin_of` at the end of each line that has one.
+template <typename OriginOf>
+std::string annotated_yaml(const Value& value, const OriginOf& origin_of) {
   constexpr std::size_t kWidest = 60;  // longer lines do not push all origins to the right
   const std::vector<YamlLine> lines = yaml_lines(value);
   std::size_t width = 0;
@@ -110,15 +115,58 @@ std::string yaml_with_origins(const Value& value) {
   for (const auto& [line, shown] : lines) {
     const bool opens =
         (shown->list() && !shown->list()->empty()) || (shown->map() && !shown->map()->empty());
-    const std::string origin = opens               ? ""
-                               : shown->is_default ? "default"
-                                                   : origin_text(shown->where);
+    const std::string origin = opens ? "" : origin_of(*shown);
     text += line;
     if (!origin.empty())
       text += std::string(line.size() < width ? width - line.size() : 0, ' ') + "    # " + origin;
     text += '\n';
   }
   return text;
+}
+
+/// Adds the JSON pointer of each value in `value`.
+void add_pointers(const Value& value, const std::string& pointer,
+                  std::map<const Value*, std::string>& pointers) {
+  pointers.emplace(&value, pointer);
+  if (const auto* map = value.map()) {
+    for (const Entry& entry : *map)
+      add_pointers(entry.value, pointer_to(pointer, entry.key), pointers);
+  } else if (const auto* list = value.list()) {
+    for (std::size_t i = 0; i < list->size(); ++i)
+      add_pointers((*list)[i], pointer_to(pointer, std::to_string(i)), pointers);
+  }
+}
+
+/// Returns an element of origins_json() as origin_text() would; empty for any other JSON.
+std::string origin_text_of(const Json& origin) {
+  const auto text = [&](const char* key) {
+    const auto found = origin.is_object() ? origin.find(key) : origin.end();
+    return found != origin.end() && found->is_string() ? found->get<std::string>() : "";
+  };
+  const std::string from = text("from");
+  if (from == "default") return from;
+  if (from == "override") return "override '" + text("override") + "'";
+  if (from != "file" || !origin.contains("line") || !origin["line"].is_number_integer()) return "";
+  return text("file") + ":" + origin["line"].dump();
+}
+
+}  // namespace
+
+std::string yaml_with_origins(const Value& value) {
+  return annotated_yaml(value, [](const Value& shown) {
+    return shown.is_default ? "default" : origin_text(shown.where);
+  });
+}
+
+std::string yaml_with_origins(const Value& value, const Json& origins) {
+  std::map<const Value*, std::string> pointers;
+  add_pointers(value, "", pointers);
+  return annotated_yaml(value, [&](const Value& shown) {
+    const auto pointer = pointers.find(&shown);
+    if (pointer == pointers.end() || !origins.is_object()) return std::string();
+    const auto origin = origins.find(pointer->second);
+    return origin == origins.end() ? "" : origin_text_of(*origin);
+  });
 }
 
 std::vector<Write> writes(std::span<const Value> layers, std::span<const Override> overrides,

@@ -26,6 +26,9 @@ nlohmann::ordered_json origins_json(const Value& value);
 /// Returns `value` as YAML with the origin at the end of each line: "lr: 0.1    #
 /// recipes/a.yaml:3", or "default" if the value comes from a schema.
 std::string yaml_with_origins(const Value& value);
+/// The same with the origins from `origins`, the result of origins_json() for an equal value.
+/// Values that `origins` does not contain have no origin.
+std::string yaml_with_origins(const Value& value, const nlohmann::ordered_json& origins);
 
 /// A file or override that sets a key.
 struct Write {

@@ -8,7 +8,7 @@
 #include "runner/parent/config/yaml_writer.h"
 #include "runner/parent/record/run_metrics.h"
 #include "runner/parent/registry/run_entry.h"
-#include "runner/parent/report/data_survey.h"
+#include "runner/parent/report/table_text.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/run_layout.h"

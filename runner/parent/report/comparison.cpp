@@ -9,8 +9,8 @@
 
 #include "runner/parent/config/provenance.h"
 #include "runner/parent/config/yaml_reader.h"
-#include "runner/parent/report/data_survey.h"
 #include "runner/parent/report/run_report.h"
+#include "runner/parent/report/table_text.h"
 #include "runner/parent/svg/plot.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/family.h"
@@ -290,7 +290,7 @@ Json to_json(const Comparison& comparison) {
   return json;
 }
 
-std::string draw_comparison(const Comparison& comparison) {
+Drawing draw_comparison(const Comparison& comparison) {
   const auto bars = static_cast<double>(comparison.rows.size());
   const double width = std::max(320.0, 90 * bars);
   std::string description = "Accuracy on the test samples";
@@ -318,7 +318,7 @@ std::string draw_comparison(const Comparison& comparison) {
                  "small", -35);
   }
   drawing.text({10, 510}, "lines: 95 % interval (Wilson)", Align::kStart, "small");
-  return drawing.svg();
+  return drawing;
 }
 
 }  // namespace runner

@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/parent/report/recorded_evaluation.h"
+#include "runner/parent/svg/drawing.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/shared/value/value.h"
 
@@ -59,6 +60,6 @@ nlohmann::ordered_json to_json(const Comparison& comparison);
 
 /// Draws model_comparison.svg: a bar for the accuracy of each row, from 0 to 100 %, with its 95 %
 /// interval.
-std::string draw_comparison(const Comparison& comparison);
+Drawing draw_comparison(const Comparison& comparison);
 
 }  // namespace runner

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -24,10 +23,5 @@ struct SurveyTolerance {
 /// unless tolerated; other problems are warnings. All are reported at the stage.
 Diagnostics data_survey_findings(const nlohmann::ordered_json& survey,
                                  const SurveyTolerance& tolerance);
-
-/// Returns `rows` as a table; the first row is the heading. Columns are separated by two blanks,
-/// and lines have no trailing blanks. Cells that begin with a digit, a minus sign or a dash are
-/// right-aligned, as is their heading.
-std::string table_text(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace runner

@@ -74,7 +74,7 @@ std::string of_mean(const Distribution& shown) {
 
 }  // namespace
 
-std::string draw_episodes(const RecordedEvaluation& evaluation, const std::string& name) {
+Drawing draw_episodes(const RecordedEvaluation& evaluation, const std::string& name) {
   const Distribution shown{evaluation.episodes, evaluation.accuracy, evaluation.low,
                            evaluation.high};
   const std::string title =
@@ -82,10 +82,10 @@ std::string draw_episodes(const RecordedEvaluation& evaluation, const std::strin
   Drawing drawing(630, 430, "Accuracy of " + name + " by episode", title);
   draw_distribution(drawing, shown, "accuracy of an episode, %", title, 1);
   drawing.text({10, 420}, shortened(name, 90), Align::kStart, "small");
-  return drawing.svg();
+  return drawing;
 }
 
-std::string draw_difference(const PairedDifference& difference) {
+Drawing draw_difference(const PairedDifference& difference) {
   const Distribution shown{difference.of_episodes, difference.mean, difference.low,
                            difference.high};
   const std::string what = difference.run + " against " + difference.base;
@@ -98,7 +98,7 @@ std::string draw_difference(const PairedDifference& difference) {
                     std::to_string(difference.of_episodes.size()) + " episodes, " + of_mean(shown),
                     2);
   drawing.text({10, 420}, shortened(what, 90), Align::kStart, "small");
-  return drawing.svg();
+  return drawing;
 }
 
 }  // namespace runner

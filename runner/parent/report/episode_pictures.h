@@ -4,15 +4,16 @@
 
 #include "runner/parent/report/paired_comparison.h"
 #include "runner/parent/report/recorded_evaluation.h"
+#include "runner/parent/svg/drawing.h"
 
 namespace runner {
 
 /// Draws episodes.svg: a histogram of the accuracies of a few-shot model's episodes, with their
 /// mean and its interval. `evaluation` must have episodes.
-std::string draw_episodes(const RecordedEvaluation& evaluation, const std::string& name);
+Drawing draw_episodes(const RecordedEvaluation& evaluation, const std::string& name);
 
 /// Draws paired_differences.svg: a histogram over episodes of how much better one model was than
 /// the other, with the mean and its interval. A difference of 0 has its own bar.
-std::string draw_difference(const PairedDifference& difference);
+Drawing draw_difference(const PairedDifference& difference);
 
 }  // namespace runner

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/report/data_survey.h"
+#include "runner/parent/report/table_text.h"
 #include "runner/parent/svg/plot.h"
 #include "runner/shared/text/units.h"
 

@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/report/bootstrap.h"
-#include "runner/parent/report/data_survey.h"
+#include "runner/parent/report/table_text.h"
 #include "runner/parent/svg/plot.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/run_layout.h"

@@ -13,7 +13,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "runner/parent/report/data_survey.h"
+#include "runner/parent/report/table_text.h"
 #include "runner/parent/svg/plot.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/units.h"
@@ -346,7 +346,7 @@ void draw_phases(Drawing& drawing, const MemoryPlan& plan) {
 
 }  // namespace
 
-std::string draw_plan(const MemoryPlan& plan, const std::string& name) {
+Drawing draw_plan(const MemoryPlan& plan, const std::string& name) {
   assert(!plan.curve.empty());
   const std::int64_t most = *std::ranges::max_element(plan.curve);
   std::string description = "live bytes over a step of " + plan.node + ", at most " +
@@ -374,7 +374,7 @@ std::string draw_plan(const MemoryPlan& plan, const std::string& name) {
   }
   draw_legend(drawing, {kFrame.left + kFrame.width - 140, kFrame.top + kFrame.height + 60}, lines);
   drawing.text({10, kHeight - 10}, shortened(name, 60), Align::kStart, "small");
-  return drawing.svg();
+  return drawing;
 }
 
 }  // namespace runner

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runner/parent/svg/drawing.h"
 #include "runner/shared/stage/memory_plan.h"
 #include "runner/shared/stage/plan_context.h"
 
@@ -41,6 +42,6 @@ std::string certificate_text(const Certificate& certificate);
 
 /// Draws memory_plan.svg: the live bytes over a step as a line, with the phases as bands and the
 /// budget as a dashed line. `name` is the recipe's name. The curve must have at least one point.
-std::string draw_plan(const MemoryPlan& plan, const std::string& name);
+Drawing draw_plan(const MemoryPlan& plan, const std::string& name);
 
 }  // namespace runner

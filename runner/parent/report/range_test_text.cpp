@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/report/data_survey.h"
+#include "runner/parent/report/table_text.h"
 #include "runner/parent/svg/drawing.h"
 #include "runner/parent/svg/plot.h"
 #include "runner/shared/text/units.h"
@@ -86,7 +86,7 @@ std::string range_test_text(const Json& found, const TextStyle& style) {
   return text + "no suggestion: the loss never falls\n";
 }
 
-std::string draw_range_test(const Json& found, const std::string& name) {
+Drawing draw_range_test(const Json& found, const std::string& name) {
   std::vector<Point> losses, smoothed;
   for (const Json& point : found.at("points")) {
     const double rate = std::log10(point.at("learning_rate").get<double>());
@@ -116,7 +116,7 @@ std::string draw_range_test(const Json& found, const std::string& name) {
   }
   draw_legend(drawing, {90, 68}, lines);
   drawing.text({10, 370}, shortened(name, 80), Align::kStart, "small");
-  return drawing.svg();
+  return drawing;
 }
 
 }  // namespace runner

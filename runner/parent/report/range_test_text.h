@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/parent/report/plan_text.h"
+#include "runner/parent/svg/drawing.h"
 
 namespace runner {
 
@@ -19,7 +20,7 @@ std::optional<std::string> suggested_override(const nlohmann::ordered_json& foun
 /// Returns the smoothed loss as a sparkline and a table, and the suggestion.
 std::string range_test_text(const nlohmann::ordered_json& found, const TextStyle& style);
 
-/// Draws the loss over the learning rate, on a logarithmic axis, as an SVG document.
-std::string draw_range_test(const nlohmann::ordered_json& found, const std::string& name);
+/// Draws the loss over the learning rate, on a logarithmic axis.
+Drawing draw_range_test(const nlohmann::ordered_json& found, const std::string& name);
 
 }  // namespace runner

@@ -213,7 +213,7 @@ std::string times(std::int64_t count) {
 
 }  // namespace
 
-std::string draw_confusion(const RecordedEvaluation& evaluation, const std::string& name) {
+Drawing draw_confusion(const RecordedEvaluation& evaluation, const std::string& name) {
   const std::size_t classes = evaluation.classes.size();
   const bool is_named = classes <= kMostNames;
   const double cell = classes <= kMostNames
@@ -257,10 +257,10 @@ std::string draw_confusion(const RecordedEvaluation& evaluation, const std::stri
   drawing.text({left + side / 2, top + side + below - 10}, "predicted", Align::kMiddle, "text");
   drawing.text({is_named ? 18.0 : left - 14, top + side / 2}, "true", Align::kMiddle, "text", -90);
   draw_scale(drawing, {left + side + 16, top}, std::min(side, 240.0));
-  return drawing.svg();
+  return drawing;
 }
 
-std::string draw_roc(const RecordedEvaluation& evaluation, const std::string& name) {
+Drawing draw_roc(const RecordedEvaluation& evaluation, const std::string& name) {
   std::string description = "One class against the others";
   if (evaluation.macro)
     description +=
@@ -290,10 +290,10 @@ std::string draw_roc(const RecordedEvaluation& evaluation, const std::string& na
   lines.push_back({"guessing, 0.500", 1, true});
   drawing.text({460, 56}, "area under the curve", Align::kStart, "small");
   draw_legend(drawing, {460, 74}, lines);
-  return drawing.svg();
+  return drawing;
 }
 
-std::string draw_calibration(const RecordedEvaluation& evaluation, const std::string& name) {
+Drawing draw_calibration(const RecordedEvaluation& evaluation, const std::string& name) {
   std::int64_t most = 0;
   for (const RecordedBin& bin : evaluation.bins) most = std::max(most, bin.count);
   Drawing drawing(
@@ -318,7 +318,7 @@ std::string draw_calibration(const RecordedEvaluation& evaluation, const std::st
       counts.bar(bin.low + 0.004, bin.high - 0.004, static_cast<double>(bin.count), 7, "");
   }
   drawing.text({10, 590}, shortened(name, 70), Align::kStart, "small");
-  return drawing.svg();
+  return drawing;
 }
 
 }  // namespace runner

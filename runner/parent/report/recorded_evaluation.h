@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "runner/parent/svg/drawing.h"
 #include "runner/shared/error/diagnostic.h"
 
 namespace runner {
@@ -95,14 +96,14 @@ std::vector<std::string> evaluated_nodes(const std::filesystem::path& folder);
 /// Draws confusion_matrix.svg: rows are true classes, columns are predicted classes, and a cell's
 /// color is its share of the row. Shows class names for up to 20 classes and counts for up to 12.
 /// `evaluation` must have a matrix.
-std::string draw_confusion(const RecordedEvaluation& evaluation, const std::string& name);
+Drawing draw_confusion(const RecordedEvaluation& evaluation, const std::string& name);
 
 /// Draws roc.svg: mean curves over the classes and over all pairs of sample and class, and the
 /// curves of single classes if they are recorded.
-std::string draw_roc(const RecordedEvaluation& evaluation, const std::string& name);
+Drawing draw_roc(const RecordedEvaluation& evaluation, const std::string& name);
 
 /// Draws calibration.svg: how often predictions of each probability are correct, above the number
 /// of these predictions. `evaluation` must have bins.
-std::string draw_calibration(const RecordedEvaluation& evaluation, const std::string& name);
+Drawing draw_calibration(const RecordedEvaluation& evaluation, const std::string& name);
 
 }  // namespace runner

@@ -48,7 +48,7 @@ Ticks range(const std::vector<Point>& first, const std::vector<Point>& second) {
 
 }  // namespace
 
-std::string draw_training(const TrainingHistory& history, const std::string& name) {
+Drawing draw_training(const TrainingHistory& history, const std::string& name) {
   const auto train =
       points(history, [](const Epoch& epoch) { return std::optional(epoch.train_loss); });
   const auto validation = points(history, [](const Epoch& epoch) { return epoch.validation_loss; });
@@ -76,7 +76,7 @@ std::string draw_training(const TrainingHistory& history, const std::string& nam
         .line(accuracy, 2);
   }
   drawing.text({10, 370}, shortened(name, 100), Align::kStart, "small");
-  return drawing.svg();
+  return drawing;
 }
 
 namespace {
@@ -89,7 +89,7 @@ struct MeanAccuracy {
 
 }  // namespace
 
-std::string draw_pairs(const RecordedEvaluation& evaluation, const std::string& name) {
+Drawing draw_pairs(const RecordedEvaluation& evaluation, const std::string& name) {
   std::map<std::pair<std::size_t, std::size_t>, MeanAccuracy> cells;
   for (const auto& [first, second, samples, accuracy] : evaluation.pairs) {
     if (!accuracy) continue;
@@ -127,7 +127,7 @@ std::string draw_pairs(const RecordedEvaluation& evaluation, const std::string& 
     drawing.text({left - 8, top + middle + 4}, shown, Align::kEnd, "small");
     drawing.text({left + middle + 3, top + side + 14}, shown, Align::kEnd, "small", -45);
   }
-  return drawing.svg();
+  return drawing;
 }
 
 namespace {

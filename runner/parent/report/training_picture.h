@@ -7,6 +7,7 @@
 
 #include "runner/parent/record/run_folder.h"
 #include "runner/parent/report/recorded_evaluation.h"
+#include "runner/parent/svg/drawing.h"
 #include "runner/shared/disk/write_error.h"
 
 namespace runner {
@@ -14,12 +15,12 @@ namespace runner {
 /// Draws training_curves.svg: on the left the training and validation loss by epoch, on the right
 /// the validation accuracy in %. Without accuracies, draws only the loss. `name` is the run's name.
 /// Skips numbers that are not finite. There must be at least one epoch.
-std::string draw_training(const TrainingHistory& history, const std::string& name);
+Drawing draw_training(const TrainingHistory& history, const std::string& name);
 
-/// Returns an SVG document with a color matrix that shows how well the network of each class pair
+/// Draws a color matrix that shows how well the network of each class pair
 /// distinguishes its two classes. `name` is the run's name. There must be at least one pair;
 /// several networks for one pair are averaged.
-std::string draw_pairs(const RecordedEvaluation& evaluation, const std::string& name);
+Drawing draw_pairs(const RecordedEvaluation& evaluation, const std::string& name);
 
 /// The folder that drawings are written to, created if it does not exist. A drawing replaces an
 /// older drawing of the same name.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runner/parent/config/interpolation.h"
+#include "runner/parent/config/provenance.h"
 #include "runner/parent/config/yaml_writer.h"
 #include "runner/parent/record/checkpoint_origin.h"
 #include "runner/parent/record/environment_record.h"
@@ -118,6 +119,7 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
   }
   folder_->record(RunRecord::kOverrides, yaml_list(request_.composition.typed));
   folder_->record(RunRecord::kRecipe, recipe_text());
+  folder_->record_json(RunRecord::kOrigins, origins_json(request_.recipe.resolved));
   for (const auto& [path, name] : copy_names(request_.graph.python))
     folder_->record_in(
         RunRecord::kPython, name,

@@ -25,41 +25,21 @@ std::string color_rules(std::size_t theme) {
   std::string rules;
   for (std::size_t i = 0; i < kColors.size(); ++i) {
     const std::string number = std::to_string(i + 1), color = kColors[i][theme];
-    rules +=
-        ".color-" + number + "{stroke:" + color + "}.fill-" + number + "{fill:" + color + "}\n";
+    rules += "svg .color-" + number + "{stroke:" + color + "}svg .fill-" + number +
+             "{fill:" + color + "}\n";
   }
   return rules;
-}
-
-std::string style_sheet() {
-  return "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica "
-         "Neue',Arial,sans-serif;font-size:12px;"
-         "fill:#24292f}\n"
-         ".small{font-size:10px}.title{font-size:15px;font-weight:600}.inverse{fill:#ffffff}\n"
-         ".paper{fill:#ffffff}.ink{fill:#24292f}.heat{fill:#0072b2}.band{fill:#0072b2;fill-opacity:"
-         "0.15}\n"
-         ".line{fill:none;stroke-width:2;stroke-linejoin:round}.thin{fill:none;stroke-width:1}\n"
-         ".dashed{fill:none;stroke:#6e7781;stroke-width:1.2;stroke-dasharray:5 4}\n"
-         ".grid{stroke:#d8dee4;stroke-width:1}.axis{stroke:#57606a;stroke-width:1;fill:none}\n"
-         ".mark{stroke:#24292f;stroke-width:1.5}\n" +
-         color_rules(0) +
-         "@media (prefers-color-scheme: dark){\n"
-         "text{fill:#e6edf3}.inverse{fill:#0d1117}.paper{fill:#0d1117}.ink{fill:#e6edf3}.heat{fill:"
-         "#5cb8f0}\n"
-         ".band{fill:#5cb8f0}.dashed{stroke:#8b949e}.grid{stroke:#30363d}.axis{stroke:#8b949e}."
-         "mark{stroke:#e6edf3}\n" +
-         color_rules(1) + "}\n";
 }
 
 std::string coordinates(Point point) { return svg_number(point.x) + "," + svg_number(point.y); }
 
 std::string attribute(std::string_view name, std::string_view value) {
-  return " " + std::string(name) + "=\"" + svg_text(value) + "\"";
+  return " " + std::string(name) + "=\"" + markup_text(value) + "\"";
 }
 
 }  // namespace
 
-std::string svg_text(std::string_view text) {
+std::string markup_text(std::string_view text) {
   std::string result;
   for (const char letter : printable(text)) {
     if (letter == '&') result += "&amp;";
@@ -89,14 +69,30 @@ std::string svg_number(double number) {
   return result == "-0" ? "0" : result;
 }
 
-Drawing::Drawing(double width, double height, std::string_view title,
-                 std::string_view description) {
-  const std::string w = svg_number(width), h = svg_number(height);
-  head_ = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + w + " " + h + "\" width=\"" +
-          w + "\" height=\"" + h +
-          "\" role=\"img\" aria-labelledby=\"title description\">\n<title id=\"title\">" +
-          svg_text(title) + "</title>\n<desc id=\"description\">" + svg_text(description) +
-          "</desc>\n<style>\n" + style_sheet() + "</style>\n";
+std::string Drawing::style_sheet() {
+  return "svg text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica "
+         "Neue',Arial,sans-serif;font-size:12px;fill:#24292f}\n"
+         "svg .small{font-size:10px}svg .title{font-size:15px;font-weight:600}"
+         "svg .inverse{fill:#ffffff}\n"
+         "svg .paper{fill:#ffffff}svg .ink{fill:#24292f}svg .heat{fill:#0072b2}"
+         "svg .band{fill:#0072b2;fill-opacity:0.15}\n"
+         "svg .line{fill:none;stroke-width:2;stroke-linejoin:round}"
+         "svg .thin{fill:none;stroke-width:1}\n"
+         "svg .dashed{fill:none;stroke:#6e7781;stroke-width:1.2;stroke-dasharray:5 4}\n"
+         "svg .grid{stroke:#d8dee4;stroke-width:1}"
+         "svg .axis{stroke:#57606a;stroke-width:1;fill:none}\n"
+         "svg .mark{stroke:#24292f;stroke-width:1.5}\n" +
+         color_rules(0) +
+         "@media screen and (prefers-color-scheme: dark){\n"
+         "svg text{fill:#e6edf3}svg .inverse{fill:#0d1117}svg .paper{fill:#0d1117}"
+         "svg .ink{fill:#e6edf3}svg .heat{fill:#5cb8f0}\n"
+         "svg .band{fill:#5cb8f0}svg .dashed{stroke:#8b949e}svg .grid{stroke:#30363d}"
+         "svg .axis{stroke:#8b949e}svg .mark{stroke:#e6edf3}\n" +
+         color_rules(1) + "}\n";
+}
+
+Drawing::Drawing(double width, double height, std::string_view title, std::string_view description)
+    : width_(width), height_(height), title_(title), description_(description) {
   rectangle({0, 0}, width, height, "paper");
 }
 
@@ -124,7 +120,7 @@ void Drawing::rectangle(Point corner, double width, double height, std::string_v
            svg_number(corner.y) + "\" width=\"" + svg_number(width) + "\" height=\"" +
            svg_number(height) + "\"";
   if (opacity < 1) body_ += " fill-opacity=\"" + svg_number(opacity) + "\"";
-  body_ += tip.empty() ? "/>\n" : "><title>" + svg_text(tip) + "</title></rect>\n";
+  body_ += tip.empty() ? "/>\n" : "><title>" + markup_text(tip) + "</title></rect>\n";
 }
 
 void Drawing::text(Point at, std::string_view text, Align align, std::string_view style,
@@ -135,9 +131,26 @@ void Drawing::text(Point at, std::string_view text, Align align, std::string_vie
            std::string(kAnchors[static_cast<std::size_t>(align)]) + "\"";
   if (degrees != 0)
     body_ += " transform=\"rotate(" + svg_number(degrees) + " " + coordinates(at) + ")\"";
-  body_ += ">" + svg_text(text) + "</text>\n";
+  body_ += ">" + markup_text(text) + "</text>\n";
 }
 
-std::string Drawing::svg() const { return head_ + body_ + "</svg>\n"; }
+std::string Drawing::element(const std::string& title_id, const std::string& description_id,
+                             const std::string& head) const {
+  const std::string width = svg_number(width_), height = svg_number(height_);
+  return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + width + " " + height +
+         "\" width=\"" + width + "\" height=\"" + height + "\" role=\"img\" aria-labelledby=\"" +
+         title_id + " " + description_id + "\">\n<title id=\"" + title_id + "\">" +
+         markup_text(title_) + "</title>\n<desc id=\"" + description_id + "\">" +
+         markup_text(description_) + "</desc>\n" + head + body_ + "</svg>\n";
+}
+
+std::string Drawing::svg() const {
+  return element("title", "description", "<style>\n" + style_sheet() + "</style>\n");
+}
+
+std::string Drawing::inlined(std::string_view id) const {
+  const std::string prefix = markup_text(id);
+  return element(prefix + "-title", prefix + "-description", "");
+}
 
 }  // namespace runner

@@ -15,7 +15,7 @@ enum class Align { kStart, kMiddle, kEnd };
 
 /// An SVG drawing; later elements cover earlier ones. The same calls write the same bytes. It is
 /// self-contained, without external fonts, scripts or files, and is dark if the viewer uses a dark
-/// theme.
+/// theme. It is a file of its own or a part of an HTML page.
 ///
 ///   Drawing picture(300, 200, "Loss", "Loss of 3 epochs: 2.1, 1.4, 0.9");
 ///   picture.line(points, "line color-1");
@@ -42,13 +42,25 @@ class Drawing {
 
   /// Returns the whole document.
   std::string svg() const;
+  /// Returns an element for an HTML page, which must contain style_sheet() once. `id` is unique in
+  /// the page.
+  std::string inlined(std::string_view id) const;
+  /// Returns the rules for the styles, limited to SVG elements.
+  static std::string style_sheet();
+
+  double width() const { return width_; }  ///< in pixels
 
  private:
-  std::string head_, body_;
+  std::string element(const std::string& title_id, const std::string& description_id,
+                      const std::string& head) const;
+
+  double width_, height_;
+  std::string title_, description_, body_;
 };
 
-/// Returns `text` escaped for an SVG document; characters that XML does not allow become '?'.
-std::string svg_text(std::string_view text);
+/// Returns `text` escaped for SVG and HTML, in text or in an attribute with double quotes;
+/// characters that XML does not allow become '?'.
+std::string markup_text(std::string_view text);
 
 /// Returns `number` with at most two decimals and no trailing zeros: "12.5".
 std::string svg_number(double number);

@@ -77,6 +77,31 @@ Ticks nice_ticks(double low, double high, int most) { return ticks(low, high, mo
 
 Ticks whole_ticks(double low, double high, int most) { return ticks(low, high, most, 0); }
 
+Ticks power_ticks(double low, double high, int most) {
+  assert(std::isfinite(low) && std::isfinite(high) && low <= high && most >= 3);
+  constexpr double kRounding = 1e-9;
+  const double first = std::floor(low + kRounding), last = std::ceil(high - kRounding);
+  const double powers = std::max(1.0, last - first);
+  const double stride = std::ceil(powers / (most - 1));
+  const bool has_parts = 3 * powers + 1 <= most;
+  Ticks result;
+  for (double power = first; power < first + powers + stride; power += stride) {
+    for (const double mantissa : {1.0, 2.0, 5.0}) {
+      const bool is_beyond = power >= first + powers;
+      if (mantissa != 1 && (!has_parts || is_beyond)) break;
+      std::array<char, 32> text;
+      const double value = mantissa * std::pow(10.0, power);
+      const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
+                                     std::chars_format::general, 6);
+      result.values.push_back(power + std::log10(mantissa));
+      result.labels.emplace_back(text.data(), end.ptr);
+    }
+  }
+  result.low = result.values.front();
+  result.high = result.values.back();
+  return result;
+}
+
 namespace {
 
 std::string color_class(const char* kind, int color) {

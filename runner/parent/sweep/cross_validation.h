@@ -10,6 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/parent/report/pooled_predictions.h"
+#include "runner/parent/report/table_text.h"
 #include "runner/parent/sweep/sweep_journal.h"
 
 namespace runner {
@@ -53,6 +54,11 @@ struct CrossValidation {
 std::vector<CrossValidation> read_cross_validations(const std::filesystem::path& sweep,
                                                     const std::vector<Trial>& trials,
                                                     Sources& sources);
+
+/// Returns the rows of a cross-validation's table: its folds, then what summarizes them.
+TableRows fold_rows(const CrossValidation& all);
+/// Returns a line that says how the intervals of the table were computed, or why they are missing.
+std::string fold_remarks(const CrossValidation& all);
 
 /// Returns a table for each cross-validation: the metrics of each fold, their mean and standard
 /// deviation, and the pooled metrics with their intervals.

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/report/data_survey.h"
+#include "runner/parent/report/table_text.h"
 #include "runner/parent/sweep/cross_validation.h"
 #include "runner/shared/text/csv.h"
 #include "runner/shared/text/units.h"
@@ -30,11 +30,12 @@ std::string fold_number(const std::optional<double>& value) {
   return value ? decimal(*value, kFoldDigits) : "–";
 }
 
-/// Returns the rows of one cross-validation: its folds, then what sums them up.
-std::vector<std::vector<std::string>> rows_of_folds(const CrossValidation& all) {
+}  // namespace
+
+TableRows fold_rows(const CrossValidation& all) {
   std::vector<FoldMean> means = all.means();
   means.resize(std::min(means.size(), kShownFoldMetrics));
-  std::vector<std::vector<std::string>> rows = {{"fold", "trial", "state", "samples"}};
+  TableRows rows = {{"fold", "trial", "state", "samples"}};
   for (const FoldMean& mean : means) rows[0].push_back(mean.metric);
   for (const FoldResult& one : all.folds) {
     rows.push_back({std::to_string(one.fold), std::to_string(one.trial),
@@ -66,8 +67,7 @@ std::vector<std::vector<std::string>> rows_of_folds(const CrossValidation& all) 
   return rows;
 }
 
-/// Returns what the table of one cross-validation leaves open.
-std::string remarks_on(const CrossValidation& all) {
+std::string fold_remarks(const CrossValidation& all) {
   if (all.pooled)
     return "95 % intervals: bootstrap of " + std::to_string(all.pooled->groups) +
            (all.pooled->has_groups ? " groups" : " samples") + ", " +
@@ -78,15 +78,13 @@ std::string remarks_on(const CrossValidation& all) {
          std::to_string(measured) + " of " + std::to_string(all.count) + " folds\n";
 }
 
-}  // namespace
-
 std::string cross_validation_text(const std::vector<CrossValidation>& all) {
   std::string text;
   for (const CrossValidation& one : all) {
     text += "\ncross-validation over " + std::to_string(one.count) + " folds";
     if (!one.node.empty()) text += ", " + one.node;
     if (!one.settings.empty()) text += ", " + one.settings;
-    text += ":\n" + table_text(rows_of_folds(one)) + remarks_on(one);
+    text += ":\n" + table_text(fold_rows(one)) + fold_remarks(one);
   }
   return text;
 }

@@ -164,6 +164,7 @@ class SweepJournal {
 ///   3.attempt-1/            an earlier run of trial 3 that could not be continued
 ///   results.csv, results.json   the table at the end
 ///   out_of_fold.csv             the out-of-fold predictions of a cross-validation
+///   report.html, report.md      the output of `retort report`
 class SweepLayout {
  public:
   explicit SweepLayout(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -181,6 +182,9 @@ class SweepLayout {
   std::filesystem::path results_csv() const { return folder_ / "results.csv"; }
   std::filesystem::path out_of_fold_csv() const { return folder_ / "out_of_fold.csv"; }
   std::filesystem::path results_json() const { return folder_ / "results.json"; }
+  std::filesystem::path report(bool is_html) const {
+    return folder_ / (is_html ? "report.html" : "report.md");
+  }
 
  private:
   std::filesystem::path folder_;

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/record/run_metrics.h"
-#include "runner/parent/report/data_survey.h"
 #include "runner/parent/report/main_metric.h"
+#include "runner/parent/report/table_text.h"
 #include "runner/parent/sweep/sweep_journal.h"
 #include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/new_file.h"
@@ -270,28 +270,27 @@ std::string metric_text(const std::map<std::string, double>& metrics, const std:
   return found == metrics.end() ? "–" : four_digits(found->second);
 }
 
-std::string means_table(const std::string& title, const std::string& metric,
-                        const std::vector<TrialMean>& means) {
-  if (means.empty()) return "";
-  std::vector<std::vector<std::string>> rows = {{title, "trials", "mean " + metric, "95 %"}};
+}  // namespace
+
+TableRows mean_rows(const std::string& title, const std::string& metric,
+                    const std::vector<TrialMean>& means) {
+  TableRows rows = {{title, "trials", "mean " + metric, "95 %"}};
   for (const TrialMean& one : means) {
     rows.push_back({one.what.empty() ? "all" : one.what, std::to_string(one.trials),
                     four_digits(one.mean),
                     one.half_interval ? "+- " + four_digits(*one.half_interval) : "–"});
   }
-  return "\n" + table_text(rows);
+  return rows;
 }
 
-}  // namespace
-
-std::string results_text(const SweepResults& results) {
+TableRows trial_rows(const SweepResults& results, std::size_t most) {
   const std::vector<std::string> metrics = shown_metrics(results);
-  std::vector<std::vector<std::string>> rows = {{"trial", "state"}};
+  TableRows rows = {{"trial", "state"}};
   rows[0].insert(rows[0].end(), results.keys.begin(), results.keys.end());
   rows[0].insert(rows[0].end(), metrics.begin(), metrics.end());
   rows[0].emplace_back("time");
   for (const TrialResult& one : results.trials) {
-    if (rows.size() > kShownTrials) break;
+    if (rows.size() > most) break;
     std::vector<std::string> row = {std::to_string(one.trial.number),
                                     std::string(name(one.trial.state))};
     for (const std::string& key : results.keys) {
@@ -302,7 +301,11 @@ std::string results_text(const SweepResults& results) {
     row.push_back(one.trial.seconds > 0 ? duration_text(one.trial.seconds) : "–");
     rows.push_back(std::move(row));
   }
-  std::string text = table_text(rows);
+  return rows;
+}
+
+std::string results_text(const SweepResults& results) {
+  std::string text = table_text(trial_rows(results, kShownTrials));
   if (results.trials.size() > kShownTrials)
     text +=
         "and " + std::to_string(results.trials.size() - kShownTrials) + " more, in results.csv\n";
@@ -319,8 +322,10 @@ std::string results_text(const SweepResults& results) {
   }
   text += cross_validation_text(results.cross_validations);
   if (!results.objective) return text;
-  text += means_table("over seeds", results.objective->metric, results.over_seeds());
-  return text + means_table("effect", results.objective->metric, results.effects());
+  const auto means = [&](const std::string& title, const std::vector<TrialMean>& all) {
+    return all.empty() ? "" : "\n" + table_text(mean_rows(title, results.objective->metric, all));
+  };
+  return text + means("over seeds", results.over_seeds()) + means("effect", results.effects());
 }
 
 std::string results_csv(const SweepResults& results) {

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "runner/parent/report/table_text.h"
 #include "runner/parent/sweep/cross_validation.h"
 #include "runner/parent/sweep/sweep_journal.h"
 
@@ -67,6 +68,13 @@ struct SweepResults {
 /// texts of their recipes.
 SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& plan,
                           const std::string& wanted = "auto", Sources* sources = nullptr);
+
+/// Returns a row for each of the first `most` trials: number, state, settings, the most important
+/// metrics and time.
+TableRows trial_rows(const SweepResults& results, std::size_t most);
+/// Returns a row for each mean, under the heading `title`; only the heading if there are none.
+TableRows mean_rows(const std::string& title, const std::string& metric,
+                    const std::vector<TrialMean>& means);
 
 /// Returns a table with the best trial, the effect of each key, the means over seeds and the
 /// cross-validations. A trial with another fold is not better for that, so no best trial is shown

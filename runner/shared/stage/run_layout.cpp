@@ -23,6 +23,9 @@ fs::path RunLayout::log() const { return folder_ / "log.txt"; }
 fs::path RunLayout::summary() const { return folder_ / "summary.json"; }
 fs::path RunLayout::tags() const { return folder_ / "tags.json"; }
 fs::path RunLayout::analysis() const { return folder_ / "analysis"; }
+fs::path RunLayout::report(bool is_html) const {
+  return folder_ / (is_html ? "report.html" : "report.md");
+}
 fs::path RunLayout::exported(std::string_view name) const { return folder_ / "export" / name; }
 fs::path RunLayout::ranks() const { return folder_ / "ranks"; }
 fs::path RunLayout::rank(int number) const { return ranks() / std::to_string(number); }

@@ -48,7 +48,9 @@ struct RunRecord {
   static constexpr std::string_view kConfig = "config.yaml";  ///< as composed; not for a resume
   static constexpr std::string_view kOverrides = "overrides.yaml";  ///< the overrides as typed
   static constexpr std::string_view kRecipe = "recipe.yaml";        ///< the resolved recipe
-  static constexpr std::string_view kGraph = "graph.json";          ///< the compiled graph
+  static constexpr std::string_view kOrigins =
+      "origins.json";  ///< where each value of the resolved recipe comes from
+  static constexpr std::string_view kGraph = "graph.json";  ///< the compiled graph
   static constexpr std::string_view kPython =
       "python";  ///< a folder with copies of the Python files that the entries name
   static constexpr std::string_view kEnvironment =
@@ -66,6 +68,7 @@ struct RunRecord {
 ///   tags.json           the tags, by `retort runs tag` (run_entry.h); absent before the first tag
 ///   nodes/<id>/         the files of one node, by the worker: NodeLayout
 ///   analysis/           the output of `retort analyze`
+///   report.html, report.md   the output of `retort report`
 ///   export/<name>/      the output of `retort export`
 ///   ranks/<K>/          with several ranks: the files of rank K, except rank 0
 ///
@@ -84,6 +87,7 @@ class RunLayout {
   std::filesystem::path summary() const;
   std::filesystem::path tags() const;
   std::filesystem::path analysis() const;
+  std::filesystem::path report(bool is_html) const;  ///< HTML or Markdown
   std::filesystem::path exported(std::string_view name) const;
   std::filesystem::path nodes() const;
   std::filesystem::path ranks() const;

@@ -23,23 +23,23 @@ std::string file_name(const std::string& what, const std::string& node, std::siz
 void draw(const RunReport& report, DrawingFolder& pictures) {
   for (const auto& [node, history] : report.trainings) {
     pictures.write(file_name("training_curves", node, report.trainings.size()),
-                   draw_training(history, report.recipe));
+                   draw_training(history, report.recipe).svg());
   }
   for (const RecordedEvaluation& evaluation : report.evaluations) {
     const auto name = [&](const char* what) {
       return file_name(what, evaluation.node, report.evaluations.size());
     };
     if (!evaluation.confusion.empty()) {
-      pictures.write(name("confusion_matrix"), draw_confusion(evaluation, report.recipe));
+      pictures.write(name("confusion_matrix"), draw_confusion(evaluation, report.recipe).svg());
     }
     if (!evaluation.pairs.empty())
-      pictures.write(name("pair_matrix"), draw_pairs(evaluation, report.recipe));
+      pictures.write(name("pair_matrix"), draw_pairs(evaluation, report.recipe).svg());
     if (!evaluation.episodes.empty())
-      pictures.write(name("episodes"), draw_episodes(evaluation, report.recipe));
+      pictures.write(name("episodes"), draw_episodes(evaluation, report.recipe).svg());
     if (evaluation.macro || evaluation.micro)
-      pictures.write(name("roc"), draw_roc(evaluation, report.recipe));
+      pictures.write(name("roc"), draw_roc(evaluation, report.recipe).svg());
     if (evaluation.calibration_error)
-      pictures.write(name("calibration"), draw_calibration(evaluation, report.recipe));
+      pictures.write(name("calibration"), draw_calibration(evaluation, report.recipe).svg());
   }
 }
 

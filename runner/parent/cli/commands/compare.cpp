@@ -92,10 +92,11 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
     std::vector<std::string> pictures;
     if (!flags.out.empty()) {
       DrawingFolder folder(flags.out);
-      folder.write("model_comparison.svg", draw_comparison(*comparison));
+      folder.write("model_comparison.svg", draw_comparison(*comparison).svg());
       for (std::size_t i = 0; i < tests.episodes.size(); ++i) {
         const std::string number = tests.episodes.size() > 1 ? "." + std::to_string(i + 1) : "";
-        folder.write("paired_differences" + number + ".svg", draw_difference(tests.episodes[i]));
+        folder.write("paired_differences" + number + ".svg",
+                     draw_difference(tests.episodes[i]).svg());
       }
       pictures = folder.written();
     }

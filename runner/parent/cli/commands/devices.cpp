@@ -6,7 +6,7 @@
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/devices/nvml.h"
-#include "runner/parent/report/data_survey.h"
+#include "runner/parent/report/table_text.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/units.h"
 

@@ -12,7 +12,7 @@
 #include "runner/parent/cli/scratch_folder.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/record/run_summary.h"
-#include "runner/parent/report/data_survey.h"
+#include "runner/parent/report/table_text.h"
 #include "runner/parent/run/plan_request.h"
 #include "runner/shared/disk/installation.h"
 #include "runner/shared/disk/write_error.h"

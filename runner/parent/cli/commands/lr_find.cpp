@@ -133,7 +133,7 @@ ExitCode find_learning_rate(const LrFindFlags& flags, Console& console) {
                              "the loss of the first step is not finite",
                              "lower --min, or check the data"}});
   if (picture) {
-    picture->append(draw_range_test(*found, prepared->graph.recipe));
+    picture->append(draw_range_test(*found, prepared->graph.recipe).svg());
     picture->commit();
   }
   const auto suggested = suggested_override(*found);

@@ -9,8 +9,8 @@
 #include "runner/parent/cli/reserved_keys.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/devices/choose_device.h"
-#include "runner/parent/report/data_survey.h"
 #include "runner/parent/report/plan_text.h"
+#include "runner/parent/report/table_text.h"
 #include "runner/parent/run/image_folders.h"
 #include "runner/parent/run/plan_request.h"
 #include "runner/shared/disk/new_file.h"
@@ -120,7 +120,7 @@ std::vector<std::string> draw(const PlannedRecipe& asked, const std::string& fil
     if (plan.curve.empty()) continue;
     written.push_back(picture_name(file, plan.node, static_cast<std::size_t>(count)));
     try {
-      write_atomically(written.back(), draw_plan(plan, asked.prepared.recipe.name));
+      write_atomically(written.back(), draw_plan(plan, asked.prepared.recipe.name).svg());
     } catch (const WriteError& error) {
       Diagnostic diagnostic = error.diagnostic();
       if (const std::size_t at = diagnostic.help.find("run.dir"); at != diagnostic.help.npos)

@@ -13,7 +13,7 @@
 #include "runner/parent/record/node_state.h"
 #include "runner/parent/registry/run_details.h"
 #include "runner/parent/registry/run_entry.h"
-#include "runner/parent/report/data_survey.h"
+#include "runner/parent/report/table_text.h"
 #include "runner/shared/disk/write_error.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/family.h"

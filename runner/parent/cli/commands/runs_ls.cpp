@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/commands/runs.h"
-#include "runner/parent/report/data_survey.h"
+#include "runner/parent/report/table_text.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/units.h"
 #include "runner/shared/value/json_fields.h"

@@ -77,6 +77,8 @@ std::vector<GoodLine> good_lines() {
        answering(R"({"folder":"o","files":["model.safetensors"]})")},
       {"analyze", "analyze finished"},
       {"analyze", "analyze finished finished"},
+      {"report", "report finished"},
+      {"report", "report finished --format md"},
       {"compare", "compare finished finished"},
       {"runs", "runs ls ."},
       {"runs", "runs ls . status=finished --sort train.epochs"},

@@ -41,6 +41,7 @@ class RemoveRun : public testing::Test {
 TEST_F(RemoveRun, RemovesAllThatIsOurs) {
   folder_.write("outputs/run/nodes/train/checkpoints/step-00000004/model.safetensors", "weights");
   folder_.write("outputs/run/analysis/x.svg", "");
+  folder_.write("outputs/run/report.html", "");
   folder_.write("outputs/run/export/adapter/x", "");
   folder_.write("outputs/run/metrics.jsonl.part", "");
   folder_.write("outputs/run/tags.json", "");

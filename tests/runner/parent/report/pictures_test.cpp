@@ -48,7 +48,7 @@ std::size_t count(const std::string& text, const std::string& part) {
 }
 
 TEST(TrainingPicture, HasLossOnTheLeftAndAccuracyOnTheRight) {
-  const std::string svg = draw_training(history({2, 1}, {0.25, 0.5}), "a <run>");
+  const std::string svg = draw_training(history({2, 1}, {0.25, 0.5}), "a <run>").svg();
   EXPECT_THAT(svg, HasSubstr(">Training of a &lt;run&gt;</title>"));
   EXPECT_THAT(svg, HasSubstr("2 epochs; training loss from 2.000 to 1.000, validation loss 2.500 "
                              "to 1.500, validation accuracy 25.0 % to 50.0 %</desc>"));
@@ -59,28 +59,28 @@ TEST(TrainingPicture, HasLossOnTheLeftAndAccuracyOnTheRight) {
 }
 
 TEST(TrainingPicture, WithoutValidationHasTheLossAlone) {
-  const std::string svg = draw_training(history({2, 1}, {}), "run");
+  const std::string svg = draw_training(history({2, 1}, {}), "run").svg();
   EXPECT_EQ(count(svg, "<polyline class=\"line "), 2u);
   EXPECT_THAT(svg, Not(HasSubstr("accuracy")));
 }
 
 TEST(TrainingPicture, LeavesOutWhatIsNotANumber) {
-  const std::string svg = draw_training(history({NAN, 2, INFINITY, 1}, {}), "run");
+  const std::string svg = draw_training(history({NAN, 2, INFINITY, 1}, {}), "run").svg();
   EXPECT_EQ(count(svg, "<circle"), 2u);
-  EXPECT_EQ(count(draw_training(history({NAN}, {}), "run"), "<circle"), 0u);
+  EXPECT_EQ(count(draw_training(history({NAN}, {}), "run").svg(), "<circle"), 0u);
 }
 
 TEST(TrainingPicture, OneEpochIsADot) {
-  EXPECT_EQ(count(draw_training(history({2}, {0.5}), "run"), "<circle"), 3u);
+  EXPECT_EQ(count(draw_training(history({2}, {0.5}), "run").svg(), "<circle"), 3u);
 }
 
 TEST(ConfusionPicture, NamesTheClassesUpToTwenty) {
-  EXPECT_EQ(count(draw_confusion(evaluation(20), "run"), ">class3&lt;</text>"), 2u);
-  EXPECT_EQ(count(draw_confusion(evaluation(21), "run"), ">class3&lt;</text>"), 0u);
+  EXPECT_EQ(count(draw_confusion(evaluation(20), "run").svg(), ">class3&lt;</text>"), 2u);
+  EXPECT_EQ(count(draw_confusion(evaluation(21), "run").svg(), ">class3&lt;</text>"), 0u);
 }
 
 TEST(ConfusionPicture, CellIsAsDarkAsItsShareOfTheRow) {
-  const std::string svg = draw_confusion(evaluation(2), "run");
+  const std::string svg = draw_confusion(evaluation(2), "run").svg();
   EXPECT_THAT(svg, HasSubstr(" fill-opacity=\"0.75\"><title>class0&lt; predicted as class1&lt;: 3 "
                              "times</title></rect>\n"
                              "<text class=\"small inverse\""));
@@ -92,7 +92,7 @@ TEST(RocPicture, NamesEachCurveWithItsArea) {
   RecordedEvaluation one = evaluation(2);
   one.macro = {"", 0.875, {{0, 0}, {0.5, 1}, {1, 1}}};
   one.class_curves = {{"rose & co", 0.5, {{0, 0}, {1, 1}}}};
-  const std::string svg = draw_roc(one, "run");
+  const std::string svg = draw_roc(one, "run").svg();
   EXPECT_THAT(svg, HasSubstr(">rose &amp; co, 0.500</text>"));
   EXPECT_THAT(svg, HasSubstr(">mean of the classes, 0.875</text>"));
   EXPECT_THAT(svg, Not(HasSubstr("all pairs")));
@@ -103,7 +103,7 @@ TEST(CalibrationPicture, HasABarForEachBinThatIsNotEmpty) {
   RecordedEvaluation one = evaluation(2);
   one.calibration_error = 0.125;
   one.bins = {{0, 0.5, 0, 0, 0}, {0.5, 1, 4, 0.8, 0.75}};
-  const std::string svg = draw_calibration(one, "run");
+  const std::string svg = draw_calibration(one, "run").svg();
   EXPECT_THAT(svg, HasSubstr("Calibration error 12.5 %"));
   EXPECT_EQ(count(svg, "<rect class=\"fill-"), 2u);
   EXPECT_THAT(svg,
@@ -114,7 +114,7 @@ TEST(ComparisonPicture, HasABarForEachEvaluation) {
   Comparison comparison;
   comparison.rows = {{"a", "one", "flowers", 1, evaluation(2), "one"},
                      {"b", "two", "flowers", 1, evaluation(2), "two"}};
-  const std::string svg = draw_comparison(comparison);
+  const std::string svg = draw_comparison(comparison).svg();
   EXPECT_THAT(svg, HasSubstr(">Comparison of 2 evaluations</title>"));
   EXPECT_THAT(svg, HasSubstr("Accuracy on the test samples; one 75.0 %; two 75.0 %</desc>"));
   EXPECT_EQ(count(svg, "<rect class=\"fill-"), 2u);
@@ -127,7 +127,7 @@ TEST(EpisodePicture, CountsTheEpisodesOfEachAccuracy) {
   one.low = 0.45;
   one.high = 0.65;
   one.episodes = {0.5, 0.5, 0.6, 0.6, 0.60000001, 0.5, 0.8, 0.4};
-  const std::string svg = draw_episodes(one, "a <run>");
+  const std::string svg = draw_episodes(one, "a <run>").svg();
   EXPECT_THAT(svg, HasSubstr(">8 episodes, mean 55.0 %, 95 % interval 45.0 % to 65.0 %</text>"));
   EXPECT_THAT(svg, HasSubstr("<title>3 episodes at 50.0 %</title>"));
   EXPECT_THAT(svg, HasSubstr("<title>3 episodes at 60.0 %</title>"));
@@ -140,7 +140,7 @@ TEST(EpisodePicture, CountsTheEpisodesOfEachAccuracy) {
 TEST(EpisodePicture, ManyAccuraciesShareBarsEvenly) {
   RecordedEvaluation one = evaluation(2);
   for (int right = 0; right < 80; ++right) one.episodes.push_back(right / 80.0);
-  const std::string svg = draw_episodes(one, "run");
+  const std::string svg = draw_episodes(one, "run").svg();
   EXPECT_EQ(count(svg, "<title>2 episodes at "), 39u);
 }
 
@@ -148,7 +148,7 @@ TEST(EpisodePicture, EpisodesThatAreAllAlikeAreOneBar) {
   RecordedEvaluation one = evaluation(2);
   one.accuracy = one.low = one.high = 1;
   one.episodes = {1, 1, 1};
-  EXPECT_THAT(draw_episodes(one, "run"), HasSubstr("<title>3 episodes at 100.0 %</title>"));
+  EXPECT_THAT(draw_episodes(one, "run").svg(), HasSubstr("<title>3 episodes at 100.0 %</title>"));
 }
 
 TEST(EpisodePicture, DifferencesHaveABarAtZero) {
@@ -161,7 +161,7 @@ TEST(EpisodePicture, DifferencesHaveABarAtZero) {
                                 .worse = 1,
                                 .equal = 1,
                                 .of_episodes = {0.1, 0, -0.1, 0.1}};
-  const std::string svg = draw_difference(one);
+  const std::string svg = draw_difference(one).svg();
   EXPECT_THAT(svg, HasSubstr("Difference of accuracy, b against a"));
   EXPECT_THAT(
       svg,

@@ -34,15 +34,15 @@ bool is_well_formed(std::string svg) {
 }
 
 TEST(PlanPicture, IsWellFormed) {
-  EXPECT_TRUE(is_well_formed(draw_plan(memory_plan(), "classify <&>")));
+  EXPECT_TRUE(is_well_formed(draw_plan(memory_plan(), "classify <&>").svg()));
   MemoryPlan plan = plan_that_does_not_fit();
   plan.phases = {{"<forward>", 0}, {"\"", 9999}};
-  EXPECT_TRUE(is_well_formed(draw_plan(plan, "classify")));
+  EXPECT_TRUE(is_well_formed(draw_plan(plan, "classify").svg()));
   EXPECT_FALSE(is_well_formed("<svg><g></svg>"));
 }
 
 TEST(PlanPicture, ShowsTheCurveAndNamesItsPhases) {
-  const std::string svg = draw_plan(memory_plan(), "classify");
+  const std::string svg = draw_plan(memory_plan(), "classify").svg();
   EXPECT_THAT(svg, HasSubstr(">Memory plan of classify</title>"));
   EXPECT_THAT(svg, HasSubstr("live bytes over a step of train, at most 1.07 GiB in backward; 1.25 "
                              "GiB are needed of 8.00 GiB"));
@@ -54,15 +54,15 @@ TEST(PlanPicture, ShowsTheCurveAndNamesItsPhases) {
 }
 
 TEST(PlanPicture, DrawsABudgetThatIsNear) {
-  EXPECT_THAT(draw_plan(plan_that_does_not_fit(), "classify"),
+  EXPECT_THAT(draw_plan(plan_that_does_not_fit(), "classify").svg(),
               HasSubstr(">budget, 1.00 GiB</text>"));
-  EXPECT_THAT(draw_plan(memory_plan(), "classify"), Not(HasSubstr("class=\"dashed\"")));
+  EXPECT_THAT(draw_plan(memory_plan(), "classify").svg(), Not(HasSubstr("class=\"dashed\"")));
 }
 
 TEST(PlanPicture, AStepThatTakesNothingIsDrawnToo) {
   MemoryPlan plan = memory_plan();
   plan.curve = {0};
-  EXPECT_TRUE(is_well_formed(draw_plan(plan, "classify")));
+  EXPECT_TRUE(is_well_formed(draw_plan(plan, "classify").svg()));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ TEST(RangeTestText, SaysThatTheLossNeverFalls) {
 }
 
 TEST(RangeTestText, TheDrawingHasTheSuggestionAndIsNotDominatedByTheDivergence) {
-  const std::string svg = draw_range_test(found(), "flowers");
+  const std::string svg = draw_range_test(found(), "flowers").svg();
   EXPECT_THAT(svg, HasSubstr("train.optimizer.learning_rate=0.032"));
   EXPECT_THAT(svg, HasSubstr(">1e-2<"));
   EXPECT_THAT(svg, testing::Not(HasSubstr(">300<")));

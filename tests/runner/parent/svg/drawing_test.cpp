@@ -22,17 +22,17 @@ TEST(Drawing, SaysWhatItShows) {
 
 TEST(Drawing, IsDarkWhereTheViewerIs) {
   const std::string svg = Drawing(30, 20, "a", "b").svg();
-  EXPECT_THAT(svg, HasSubstr("@media (prefers-color-scheme: dark){\n"));
+  EXPECT_THAT(svg, HasSubstr("@media screen and (prefers-color-scheme: dark){\n"));
   EXPECT_THAT(svg,
               HasSubstr("<rect class=\"paper\" x=\"0\" y=\"0\" width=\"30\" height=\"20\"/>\n"));
 }
 
 TEST(Drawing, TextCannotLeaveItsPlace) {
-  EXPECT_EQ(svg_text("</text><script>\"a\" & b</script>"),
+  EXPECT_EQ(markup_text("</text><script>\"a\" & b</script>"),
             "&lt;/text&gt;&lt;script&gt;&quot;a&quot; &amp; b&lt;/script&gt;");
-  EXPECT_EQ(svg_text("rose\nred\x1b[1m\tx"), "rose red [1m x");
-  EXPECT_EQ(svg_text("d\xE9j\xE0 \xEF\xBF\xBF"), "d?j? ?");
-  EXPECT_EQ(svg_text("Gänseblümchen"), "Gänseblümchen");
+  EXPECT_EQ(markup_text("rose\nred\x1b[1m\tx"), "rose red [1m x");
+  EXPECT_EQ(markup_text("d\xE9j\xE0 \xEF\xBF\xBF"), "d?j? ?");
+  EXPECT_EQ(markup_text("Gänseblümchen"), "Gänseblümchen");
 }
 
 TEST(Drawing, NumbersAreShort) {

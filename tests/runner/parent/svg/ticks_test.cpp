@@ -37,6 +37,28 @@ TEST(Ticks, OfWholeNumbersAreWhole) {
   EXPECT_THAT(whole_ticks(1, 1000, 6).labels, ElementsAre("0", "200", "400", "600", "800", "1000"));
 }
 
+TEST(Ticks, OfPowersCoverTheRange) {
+  EXPECT_THAT(power_ticks(std::log10(0.02), std::log10(20), 8).labels,
+              ElementsAre("0.01", "0.1", "1", "10", "100"));
+  EXPECT_THAT(power_ticks(std::log10(0.2), std::log10(0.9), 8).labels,
+              ElementsAre("0.1", "0.2", "0.5", "1"));
+  EXPECT_THAT(power_ticks(0, 0, 4).labels, ElementsAre("1", "2", "5", "10"));
+}
+
+TEST(Ticks, OfManyPowersAreFew) {
+  for (int most = 3; most <= 9; ++most) {
+    for (const double low : {-12.0, -3.5, 0.0, 2.2}) {
+      for (const double range : {0.0, 0.1, 1.0, 7.5, 40.0}) {
+        const Ticks ticks = power_ticks(low, low + range, most);
+        EXPECT_LE(ticks.values.size(), static_cast<std::size_t>(most));
+        EXPECT_LE(ticks.low, low);
+        EXPECT_GE(ticks.high, low + range);
+        EXPECT_LT(ticks.low, ticks.high);
+      }
+    }
+  }
+}
+
 TEST(Ticks, HoldEveryRangeWithFewMarks) {
   for (const double size : {1e-300, 3e-9, 0.02, 1.0, 99.0, 7e14, 1e300}) {
     for (const double low : {0.0, -size / 3, size * 5}) {

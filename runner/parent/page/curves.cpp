@@ -1,0 +1,228 @@
+#include "runner/parent/page/curves.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "runner/parent/svg/plot.h"
+#include "runner/shared/text/units.h"
+
+namespace runner {
+namespace {
+
+constexpr std::size_t kMostPoints = 600;  // of a line: more than a chart has pixels
+constexpr double kChartWidth = 480, kChartHeight = 320;
+constexpr Frame kChartFrame{70, 44, 385, 200};
+constexpr double kLossRatio = 50;        // ratio of extremes from which a loss is drawn so
+constexpr double kLargestDrawn = 1e100;  // larger values are treated like infinite ones
+
+/// A line of a chart.
+struct Curve {
+  std::string name;
+  std::vector<Point> points;
+  int color = 1;
+  Stroke stroke = Stroke::kPlain;
+};
+
+/// What one chart shows.
+struct Quantity {
+  std::string name;  // "loss"
+  std::vector<Curve> curves = {};
+  std::size_t left_out = 0;  // values that are not finite
+};
+
+struct Range {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  void include(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+};
+
+/// The family and the quantity of a recorded metric: "train" and "loss" of "train/loss".
+std::pair<std::string, std::string> family_and_quantity(const std::string& metric) {
+  const std::size_t slash = metric.find('/');
+  if (slash == metric.npos) return {"", metric};
+  return {metric.substr(0, slash), metric.substr(slash + 1)};
+}
+
+/// Returns where a metric belongs; nullopt if no curve shows it.
+std::optional<std::pair<std::string, Curve>> curve_of(const std::string& metric) {
+  auto [family, quantity] = family_and_quantity(metric);
+  if (family == "memory" || family == "evaluate") return std::nullopt;
+  const bool is_of_epoch = family == "train" && quantity.starts_with("epoch_");
+  if (is_of_epoch) quantity.erase(0, std::string_view("epoch_").size());
+  std::string name = family == "train" ? "training" : family.empty() ? quantity : family;
+  if (is_of_epoch) name += ", mean of the epoch";
+  const int color = is_of_epoch ? 3 : family == "validation" ? 2 : 1;
+  const Stroke stroke = is_of_epoch || family == "validation" ? Stroke::kMarked : Stroke::kThin;
+  return std::pair{quantity, Curve{std::move(name), {}, color, stroke}};
+}
+
+std::vector<Quantity> quantities_of(const std::string& node, std::span<const MetricLine> lines) {
+  std::vector<Quantity> quantities;
+  for (const MetricLine& line : lines) {
+    if (line.metric.node != node) continue;
+    auto place = curve_of(line.metric.name);
+    if (!place) continue;
+    auto quantity = std::ranges::find(quantities, place->first, &Quantity::name);
+    if (quantity == quantities.end())
+      quantity = quantities.insert(quantities.end(), Quantity{place->first});
+    auto curve = std::ranges::find(quantity->curves, place->second.name, &Curve::name);
+    if (curve == quantity->curves.end())
+      curve = quantity->curves.insert(curve, std::move(place->second));
+    if (std::abs(line.metric.value) < kLargestDrawn)
+      curve->points.push_back({static_cast<double>(line.metric.step), line.metric.value});
+    else ++quantity->left_out;
+  }
+  std::erase_if(quantities, [](const Quantity& one) {
+    return std::ranges::none_of(one.curves,
+                                [](const Curve& curve) { return curve.points.size() > 1; });
+  });
+  return quantities;
+}
+
+/// Returns "validation_accuracy" as "validation accuracy".
+std::string in_words(std::string name) {
+  std::ranges::replace(name, '_', ' ');
+  return name;
+}
+
+void draw_lines(Plot& plot, Drawing& drawing, const std::vector<Curve>& curves) {
+  std::vector<LegendEntry> legend;
+  for (const Curve& curve : curves) {
+    plot.line(thinned(curve.points, kMostPoints), curve.color, curve.stroke);
+    legend.push_back({curve.name, curve.color});
+  }
+  const double rows = static_cast<double>(legend.size());
+  draw_legend(drawing, {kChartFrame.left, kChartHeight - 6 - 17 * (rows - 1)}, legend);
+}
+
+Drawing draw(Quantity quantity, const std::string& title) {
+  Range steps, values;
+  std::string description;
+  for (const Curve& curve : quantity.curves) {
+    for (const Point& point : curve.points) {
+      steps.include(point.x);
+      values.include(point.y);
+    }
+    if (curve.points.empty()) continue;
+    description += (description.empty() ? "" : "; ") + curve.name + ": from " +
+                   decimal(curve.points.front().y, 4) + " to " + decimal(curve.points.back().y, 4);
+  }
+  if (quantity.left_out > 0)
+    description +=
+        "; values that are not finite are left out: " + std::to_string(quantity.left_out);
+  const bool is_logarithmic = quantity.name.find("loss") != std::string::npos && values.low > 0 &&
+                              values.high > kLossRatio * values.low;
+  if (is_logarithmic) {
+    for (Curve& curve : quantity.curves)
+      for (Point& point : curve.points) point.y = std::log10(point.y);
+  }
+  const Ticks ticks = is_logarithmic
+                          ? power_ticks(std::log10(values.low), std::log10(values.high), 8)
+                          : nice_ticks(values.low, values.high, 7);
+  const std::string what = in_words(quantity.name);
+  const double legend = 17 * static_cast<double>(quantity.curves.size() - 1);
+  Frame frame = kChartFrame;
+  frame.height -= std::min(legend, 100.0);
+  Drawing drawing(kChartWidth, kChartHeight, what + " of " + title, description);
+  Plot plot(
+      drawing, frame, {"step", whole_ticks(steps.low, steps.high, 8)},
+      {is_logarithmic ? what + " (logarithmic)" : what, ticks},
+      what + (quantity.left_out > 0 ? ", not finite: " + std::to_string(quantity.left_out) : ""));
+  draw_lines(plot, drawing, quantity.curves);
+  return drawing;
+}
+
+struct ByteUnit {
+  const char* name;
+  double bytes;
+};
+
+ByteUnit unit_for(double most) {
+  if (most >= 1 << 30) return {"GiB", 1 << 30};
+  return most >= 1 << 20 ? ByteUnit{"MiB", 1 << 20} : ByteUnit{"KiB", 1 << 10};
+}
+
+}  // namespace
+
+std::vector<Point> thinned(std::span<const Point> points, std::size_t most) {
+  if (points.size() <= most) return {points.begin(), points.end()};
+  const std::size_t stretches = (most - 2) / 2, inner = points.size() - 2;
+  std::vector<Point> kept = {points.front()};
+  for (std::size_t i = 0; i < stretches; ++i) {
+    const auto begin = points.begin() + 1 + static_cast<std::ptrdiff_t>(inner * i / stretches);
+    const auto end = points.begin() + 1 + static_cast<std::ptrdiff_t>(inner * (i + 1) / stretches);
+    auto [low, high] =
+        std::minmax_element(begin, end, [](const Point& a, const Point& b) { return a.y < b.y; });
+    if (low > high) std::swap(low, high);
+    kept.push_back(*low);
+    if (low != high) kept.push_back(*high);
+  }
+  kept.push_back(points.back());
+  return kept;
+}
+
+std::vector<Drawing> draw_curves(const std::string& node, const std::string& title,
+                                 std::span<const MetricLine> lines) {
+  std::vector<Quantity> quantities = quantities_of(node, lines);
+  const auto rank = [](const Quantity& one) {
+    constexpr std::array<std::string_view, 2> kFirst = {"loss", "accuracy"};
+    return std::ranges::find(kFirst, one.name) - kFirst.begin();
+  };
+  std::ranges::stable_sort(quantities, {}, rank);
+  std::vector<Drawing> drawings;
+  for (Quantity& one : quantities) drawings.push_back(draw(std::move(one), title));
+  return drawings;
+}
+
+std::vector<Drawing> draw_memory(const std::string& node, const std::string& title,
+                                 std::span<const MetricLine> lines, const MemoryPlan* plan) {
+  constexpr std::array<std::string_view, 3> kShown = {"memory/allocated", "memory/reserved",
+                                                      "memory/peak"};
+  std::vector<Curve> curves = {{"allocated", {}, 1}, {"reserved", {}, 2}, {"peak", {}, 3}};
+  Range steps, bytes;
+  bytes.include(0);
+  for (const MetricLine& line : lines) {
+    const auto shown = std::ranges::find(kShown, line.metric.name);
+    if (line.metric.node != node || shown == kShown.end() ||
+        !(std::abs(line.metric.value) < kLargestDrawn))
+      continue;
+    const double step = static_cast<double>(line.metric.step);
+    curves[static_cast<std::size_t>(shown - kShown.begin())].points.push_back(
+        {step, line.metric.value});
+    steps.include(step);
+    bytes.include(line.metric.value);
+  }
+  std::erase_if(curves, [](const Curve& curve) { return curve.points.empty(); });
+  if (curves.empty()) return {};
+  if (plan) bytes.include(static_cast<double>(plan->reserved));
+  const ByteUnit unit = unit_for(bytes.high);
+  for (Curve& curve : curves)
+    for (Point& point : curve.points) point.y /= unit.bytes;
+  Frame frame = kChartFrame;
+  frame.height -= 50;
+  Drawing drawing(kChartWidth, kChartHeight, "Memory of " + title,
+                  "measured over the steps, at most " +
+                      size_text(static_cast<std::int64_t>(bytes.high)) +
+                      (plan ? "; planned: " + size_text(plan->reserved) + " reserved" : ""));
+  Plot plot(drawing, frame, {"step", whole_ticks(steps.low, steps.high, 8)},
+            {unit.name, nice_ticks(0, bytes.high / unit.bytes, 7)}, "memory during training");
+  draw_lines(plot, drawing, curves);
+  if (plan) {
+    const double planned = static_cast<double>(plan->reserved) / unit.bytes;
+    plot.dashed({-HUGE_VAL, planned}, {HUGE_VAL, planned});
+    const std::array<LegendEntry, 1> legend = {
+        {{"planned, " + size_text(plan->reserved), 1, true}}};
+    draw_legend(drawing, {kChartFrame.left + 200, kChartHeight - 6}, legend);
+  }
+  return {drawing};
+}
+
+}  // namespace runner

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runner/parent/svg/drawing.h"
+#include "runner/shared/record/metrics_file.h"
+#include "runner/shared/stage/memory_plan.h"
+
+namespace runner {
+
+/// Returns at most `most` of `points`, which are sorted by x: the first, the last, and the lowest
+/// and the highest of each of many equal stretches, so that no extreme is lost. `most` is 4 or
+/// more.
+std::vector<Point> thinned(std::span<const Point> points, std::size_t most);
+
+/// Draws the metrics of a training node over its steps, one chart for each quantity: the loss in
+/// training and validation, the accuracy, the learning rate, and so on. A loss that spans a factor
+/// of more than 50 has a logarithmic axis. `title` is the node's display name; `lines` are the
+/// metrics of all nodes. Values that are not finite are left out, and the chart says how many.
+/// Empty if nothing was measured at two steps.
+std::vector<Drawing> draw_curves(const std::string& node, const std::string& title,
+                                 std::span<const MetricLine> lines);
+
+/// Draws the bytes that a training node allocated and reserved over its steps, with the bytes that
+/// `plan` expected, if it is not null. Empty if nothing was measured.
+std::vector<Drawing> draw_memory(const std::string& node, const std::string& title,
+                                 std::span<const MetricLine> lines, const MemoryPlan* plan);
+
+}  // namespace runner

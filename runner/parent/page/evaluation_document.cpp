@@ -1,0 +1,131 @@
+#include "runner/parent/page/evaluation_document.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runner/parent/registry/run_entry.h"
+#include "runner/parent/report/episode_pictures.h"
+#include "runner/parent/report/pooled_predictions.h"
+#include "runner/parent/report/recorded_evaluation.h"
+#include "runner/parent/report/training_picture.h"
+#include "runner/shared/text/units.h"
+
+namespace runner {
+namespace {
+
+constexpr std::size_t kMostWrong = 20;     // wrong predictions shown
+constexpr std::size_t kMostOpenRows = 20;  // of the table of classes; a longer one is folded
+constexpr std::size_t kMostConfused = 10;  // pairs of classes shown
+
+/// "mean per class" for "evaluate/mean_per_class".
+std::string metric_words(const std::string& metric) {
+  std::string words = metric.substr(metric.find('/') + 1);
+  std::ranges::replace(words, '_', ' ');
+  return words;
+}
+
+Table metrics_of(const RunDetails& details, const std::string& node) {
+  Table table{"Metrics", {{"metric", "value"}}, false};
+  for (const RunDetails::Metric& metric : details.metrics) {
+    if (metric.node == node && metric.name.starts_with("evaluate/"))
+      table.rows.push_back({metric_words(metric.name), shown_number(metric.value)});
+  }
+  return table;
+}
+
+Table classes_of(const RecordedEvaluation& evaluation) {
+  Table table{"Classes",
+              {{"class", "samples", "precision, %", "recall, %", "F1, %"}},
+              evaluation.classes.size() > kMostOpenRows};
+  for (const RecordedEvaluation::Class& one : evaluation.classes) {
+    const double sum = one.precision + one.recall;
+    table.rows.push_back({one.name, std::to_string(one.support), percent(one.precision),
+                          percent(one.recall),
+                          percent(sum > 0 ? 2 * one.precision * one.recall / sum : 0)});
+  }
+  return table;
+}
+
+Table confusions_of(const RecordedEvaluation& evaluation) {
+  std::vector<std::pair<std::int64_t, std::pair<std::size_t, std::size_t>>> all;
+  for (std::size_t row = 0; row < evaluation.confusion.size(); ++row) {
+    for (std::size_t column = 0; column < evaluation.confusion.size(); ++column) {
+      const std::int64_t count = evaluation.confusion[row][column];
+      if (row != column && count > 0) all.push_back({count, {row, column}});
+    }
+  }
+  std::ranges::stable_sort(all, std::greater{}, &decltype(all)::value_type::first);
+  all.resize(std::min(all.size(), kMostConfused));
+  Table table{"Most frequent confusions", {{"true class", "predicted as", "times"}}, false};
+  for (const auto& [count, classes] : all) {
+    table.rows.push_back({evaluation.classes[classes.first].name,
+                          evaluation.classes[classes.second].name, std::to_string(count)});
+  }
+  return table;
+}
+
+/// The wrong predictions with the highest probability; only a heading if there are none.
+Table most_wrong(const RunDetails& details, const std::string& node) {
+  Table table{"Most confident wrong predictions",
+              {{"sample", "true class", "predicted as", "probability, %"}},
+              false};
+  const auto predictions = read_prediction_table(details.run.folder, node);
+  if (!predictions) return table;
+  const auto column = std::ranges::find(predictions->columns, "probability");
+  if (column == predictions->columns.end()) return table;
+  const auto at = static_cast<std::size_t>(column - predictions->columns.begin());
+  std::vector<std::pair<double, const std::vector<std::string>*>> wrong;
+  for (const auto& row : predictions->rows) {
+    if (row[predictions->label] != row[predictions->predicted])
+      wrong.emplace_back(std::strtod(row[at].c_str(), nullptr), &row);
+  }
+  std::ranges::stable_sort(wrong, std::greater{}, &decltype(wrong)::value_type::first);
+  wrong.resize(std::min(wrong.size(), kMostWrong));
+  for (const auto& [probability, row] : wrong) {
+    table.rows.push_back({(*row)[predictions->name], (*row)[predictions->label],
+                          (*row)[predictions->predicted], percent(probability)});
+  }
+  return table;
+}
+
+void add_charts(Document& document, const RecordedEvaluation& evaluation, const std::string& name) {
+  if (!evaluation.confusion.empty()) document.add(Figure{draw_confusion(evaluation, name)});
+  if (!evaluation.pairs.empty()) document.add(Figure{draw_pairs(evaluation, name)});
+  if (!evaluation.episodes.empty()) document.add(Figure{draw_episodes(evaluation, name)});
+  if (evaluation.macro || evaluation.micro) document.add(Figure{draw_roc(evaluation, name)});
+  if (evaluation.calibration_error) document.add(Figure{draw_calibration(evaluation, name)});
+}
+
+void add_evaluation(Document& document, const RunDetails& details,
+                    const RecordedEvaluation& evaluation, const std::string& name) {
+  document.section("Results of " + evaluation.title);
+  document.say("Top-1 accuracy " + percent(evaluation.accuracy) + " % (95 % interval " +
+               percent(evaluation.low) + "–" + percent(evaluation.high) + " %), " +
+               std::to_string(evaluation.samples) + " samples of " +
+               std::to_string(evaluation.classes.size()) + " classes" +
+               (evaluation.is_smoke ? "; a smoke run: only some of the samples." : "."));
+  document.add(metrics_of(details, evaluation.node));
+  add_charts(document, evaluation, name);
+  if (Table confusions = confusions_of(evaluation); confusions.rows.size() > 1)
+    document.add(std::move(confusions));
+  document.add(classes_of(evaluation));
+  if (Table wrong = most_wrong(details, evaluation.node); wrong.rows.size() > 1)
+    document.add(std::move(wrong));
+}
+
+}  // namespace
+
+void add_evaluations(Document& document, const RunDetails& details, const RunReport& report) {
+  for (const RecordedEvaluation& evaluation : report.evaluations)
+    add_evaluation(document, details, evaluation, report.recipe);
+  for (const RecordedMeasures& measures : report.measures) {
+    document.section("Results of " + measures.title);
+    if (measures.is_smoke) document.say("A smoke run: only some of the samples.");
+    document.add(metrics_of(details, measures.node));
+  }
+}
+
+}  // namespace runner

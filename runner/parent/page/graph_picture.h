@@ -1,0 +1,13 @@
+#pragma once
+
+#include "runner/parent/svg/drawing.h"
+#include "runner/shared/graph/graph.h"
+
+namespace runner {
+
+/// Draws the stages of a graph as boxes, from the data on the left to the evaluation on the right,
+/// and what flows between them as lines. The nodes of a stage with `foreach` are one box, with
+/// their number. `graph` must have at least one node.
+Drawing draw_stages(const Graph& graph);
+
+}  // namespace runner

@@ -1,0 +1,83 @@
+#include <string_view>
+
+#include "runner/parent/page/document.h"
+#include "runner/parent/report/table_text.h"
+#include "runner/shared/text/printable.h"
+
+namespace runner {
+namespace {
+
+/// Returns text that Markdown shows as it is: each character that could begin markup is escaped.
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char letter : printable(text)) {
+    if (letter == '<') result += "&lt;";
+    else if (letter == '&') result += "&amp;";
+    else {
+      if (std::string_view("\\`*_{}[]>#|~!$@").find(letter) != std::string_view::npos)
+        result += '\\';
+      result += letter;
+    }
+  }
+  return result;
+}
+
+/// Returns a fence that does not occur in `text`.
+std::string fence_for(std::string_view text) {
+  std::string fence = "```";
+  while (text.find(fence) != text.npos) fence += '`';
+  return fence;
+}
+
+struct MarkdownWriter {
+  std::string text;
+
+  void operator()(const Heading& heading) {
+    text += std::string(static_cast<std::size_t>(heading.level), '#') + " " +
+            escaped(heading.text) + "\n\n";
+  }
+
+  void operator()(const Paragraph& paragraph) { text += escaped(paragraph.text) + "\n\n"; }
+
+  void operator()(const Table& table) {
+    if (table.rows.empty()) return;
+    fold(table.caption, table.is_folded);
+    const std::vector<bool> are_numbers = number_columns(table.rows);
+    for (std::size_t row = 0; row < table.rows.size(); ++row) {
+      for (const std::string& cell : table.rows[row]) text += "| " + escaped(cell) + " ";
+      text += "|\n";
+      if (row > 0) continue;
+      for (std::size_t column = 0; column < table.rows[0].size(); ++column)
+        text += are_numbers[column] ? "|---:" : "|---";
+      text += "|\n";
+    }
+    unfold(table.is_folded);
+  }
+
+  void operator()(const CodeBlock& block) {
+    fold(block.caption, block.is_folded);
+    const std::string fence = fence_for(block.text);
+    text += fence + "\n" + block.text + (block.text.ends_with('\n') ? "" : "\n") + fence + "\n";
+    unfold(block.is_folded);
+  }
+
+  void operator()(const Figure&) {}
+  void operator()(const Gallery&) {}
+
+ private:
+  void fold(const std::string& caption, bool is_folded) {
+    if (is_folded) text += "<details><summary>" + markup_text(caption) + "</summary>\n\n";
+  }
+  void unfold(bool is_folded) { text += is_folded ? "\n</details>\n\n" : "\n"; }
+};
+
+}  // namespace
+
+std::string markdown(const Document& document) {
+  MarkdownWriter writer{"# " + escaped(document.title) + "\n\n"};
+  for (const Block& block : document.blocks) std::visit(writer, block);
+  writer.text.pop_back();  // the last empty line
+  return writer.text;
+}
+
+}  // namespace runner

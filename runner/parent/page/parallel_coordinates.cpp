@@ -1,0 +1,139 @@
+#include "runner/parent/page/parallel_coordinates.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "runner/parent/registry/run_entry.h"
+#include "runner/parent/svg/plot.h"
+
+namespace runner {
+namespace {
+
+constexpr double kAxisTop = 60, kAxisLength = 220, kAcross = 150, kLeft = 80, kBottom = 40;
+constexpr double kAxisRatio = 50;
+constexpr std::size_t kMostMarks = 12;  // labels of one axis
+
+/// A vertical axis: what it stands for, its labels, and where each trial crosses it.
+struct Coordinate {
+  std::string name;
+  std::vector<std::pair<double, std::string>> marks = {};  // from 0, the lower end, to 1
+  std::vector<double> places = {};                         // one for each trial
+};
+
+std::optional<double> number_of(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+    return std::nullopt;
+  return value;
+}
+
+Coordinate of_numbers(std::string name, const std::vector<double>& values) {
+  const double low = std::ranges::min(values), high = std::ranges::max(values);
+  const bool is_logarithmic = low > 0 && high > kAxisRatio * low;
+  const auto scale = [&](double value) { return is_logarithmic ? std::log10(value) : value; };
+  const double range = scale(high) - scale(low);
+  const auto place = [&](double value) {
+    return range > 0 ? (scale(value) - scale(low)) / range : 0.5;
+  };
+  Coordinate axis{std::move(name)};
+  for (const double value : values) axis.places.push_back(place(value));
+  std::vector<double> marks = values;
+  std::ranges::sort(marks);
+  marks.erase(std::unique(marks.begin(), marks.end()), marks.end());
+  if (marks.size() > kMostMarks) marks = {low, high};
+  for (const double mark : marks) axis.marks.emplace_back(place(mark), shown_number(mark));
+  return axis;
+}
+
+Coordinate of_names(std::string name, const std::vector<std::string>& values) {
+  std::vector<std::string> distinct;
+  for (const std::string& value : values)
+    if (std::ranges::find(distinct, value) == distinct.end()) distinct.push_back(value);
+  const auto place = [&](std::size_t index) {
+    return distinct.size() > 1
+               ? static_cast<double>(index) / static_cast<double>(distinct.size() - 1)
+               : 0.5;
+  };
+  Coordinate axis{std::move(name)};
+  for (const std::string& value : values)
+    axis.places.push_back(
+        place(static_cast<std::size_t>(std::ranges::find(distinct, value) - distinct.begin())));
+  for (std::size_t i = 0; i < distinct.size() && i < kMostMarks; ++i)
+    axis.marks.emplace_back(place(i), shortened(distinct[i], 16));
+  return axis;
+}
+
+Coordinate of_key(const std::string& key, const std::vector<const TrialResult*>& trials) {
+  std::vector<std::string> texts;
+  std::vector<double> numbers;
+  for (const TrialResult* trial : trials) {
+    const auto found = trial->settings.find(key);
+    texts.push_back(found == trial->settings.end() ? "–" : found->second);
+    if (const auto number = number_of(texts.back())) numbers.push_back(*number);
+  }
+  return numbers.size() == texts.size() ? of_numbers(key, numbers) : of_names(key, texts);
+}
+
+double x_of(std::size_t axis) { return kLeft + kAcross * static_cast<double>(axis); }
+double y_of(double place) { return kAxisTop + (1 - place) * kAxisLength; }
+
+void draw_axis(Drawing& drawing, const Coordinate& axis, std::size_t number) {
+  const double x = x_of(number);
+  drawing.line({x, kAxisTop}, {x, kAxisTop + kAxisLength}, "axis");
+  drawing.text({x, kAxisTop - 14}, shortened(axis.name, 22), Align::kMiddle, "small");
+  double last = 1e9;  // below the axis; labels that would overlap are left out
+  for (const auto& [place, text] : axis.marks) {
+    const double y = y_of(place);
+    if (std::abs(last - y) < 11) continue;
+    drawing.line({x - 4, y}, {x, y}, "axis");
+    drawing.text({x - 7, y + 4}, text, Align::kEnd, "small");
+    last = y;
+  }
+}
+
+}  // namespace
+
+std::vector<Drawing> draw_parallel_coordinates(const SweepResults& results) {
+  if (!results.objective) return {};
+  const std::string& metric = results.objective->metric;
+  std::vector<const TrialResult*> trials;
+  for (const TrialResult& one : results.trials) {
+    const auto value = one.metrics.find(metric);
+    if (value != one.metrics.end() && std::isfinite(value->second)) trials.push_back(&one);
+  }
+  if (trials.size() < 2 || results.keys.empty()) return {};
+  std::vector<double> values;
+  for (const TrialResult* trial : trials) values.push_back(trial->metrics.at(metric));
+  std::vector<Coordinate> axes;
+  for (const std::string& key : results.keys) axes.push_back(of_key(key, trials));
+  axes.push_back(of_numbers(metric, values));
+
+  std::vector<std::size_t> order(trials.size());  // the best trials are last, and drawn on top
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    return results.objective->is_smaller_better ? values[a] > values[b] : values[a] < values[b];
+  });
+  Drawing drawing(
+      x_of(axes.size() - 1) + 60, kAxisTop + kAxisLength + kBottom, "Parallel coordinates",
+      std::to_string(trials.size()) + " trials over " + std::to_string(axes.size() - 1) +
+          " keys; in color: the best quarter by " + metric);
+  drawing.text({10, 20}, "Trials by setting", Align::kStart, "title");
+  const std::size_t best = trials.size() - std::max<std::size_t>(1, trials.size() / 4);
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    std::vector<Point> line;
+    for (std::size_t i = 0; i < axes.size(); ++i)
+      line.push_back({x_of(i), y_of(axes[i].places[order[rank]])});
+    drawing.line(line, rank >= best ? "line color-2" : "thin color-7");
+  }
+  for (std::size_t i = 0; i < axes.size(); ++i) draw_axis(drawing, axes[i], i);
+  const std::vector<LegendEntry> legend = {{"best quarter by " + shortened(metric, 40), 2}};
+  draw_legend(drawing, {kLeft, kAxisTop + kAxisLength + 24}, legend);
+  return {drawing};
+}
+
+}  // namespace runner

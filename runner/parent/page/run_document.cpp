@@ -1,0 +1,229 @@
+#include "runner/parent/page/run_document.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/config/yaml_writer.h"
+#include "runner/parent/page/curves.h"
+#include "runner/parent/page/evaluation_document.h"
+#include "runner/parent/page/graph_picture.h"
+#include "runner/parent/page/recipe_block.h"
+#include "runner/parent/registry/run_entry.h"
+#include "runner/parent/report/plan_text.h"
+#include "runner/shared/disk/file_digests.h"
+#include "runner/shared/record/metrics_file.h"
+#include "runner/shared/stage/memory_plan.h"
+#include "runner/shared/stage/run_layout.h"
+#include "runner/shared/text/units.h"
+#include "runner/shared/value/parse_json.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kLargestPlan = 16 << 20;
+constexpr std::size_t kMostTrainings = 10;  // with curves; an ensemble may have hundreds
+
+std::string title_of(const RunReport& report, const std::string& node) {
+  const auto found = report.titles.find(node);
+  return found == report.titles.end() ? node : found->second;
+}
+
+std::string field_text(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+void add_overview(Document& document, const RunDetails& details, const RunReport& report) {
+  Table table{.caption = "", .rows = {{"run", details.run.folder.string()}}, .is_folded = false};
+  const auto add = [&](const std::string& key, const std::string& value) {
+    if (!value.empty()) table.rows.push_back({key, value});
+  };
+  add("recipe", report.recipe);
+  add("status", details.run.status + (details.run.smoke ? " (smoke: only a few steps)" : ""));
+  add("started", field_text(details.summary, "started"));
+  add("time", report.seconds > 0 ? duration_text(report.seconds) : "");
+  add("device", details.run.device + ", " + std::to_string(details.run.threads) + " threads");
+  add("weights of", details.run.source);
+  std::string tags;
+  for (const std::string& tag : details.tags) tags += (tags.empty() ? "" : ", ") + tag;
+  add("tags", tags);
+  for (const auto& [node, best] : report.bests) {
+    if (!best.best_step()) continue;
+    const auto value = best.best_values().find(best.monitor().metric);
+    if (value == best.best_values().end()) continue;
+    add("best " + value->first,
+        decimal(value->second, 4) + " at step " + std::to_string(*best.best_step()) +
+            (report.bests.size() > 1 ? " of " + title_of(report, node) : ""));
+  }
+  document.add(std::move(table));
+}
+
+/// Adds warnings, errors and recoveries; nothing if there were none.
+void add_events(Document& document, const RunDetails& details) {
+  std::vector<std::vector<std::string>> rows = {{"event", "node", "what happened"}};
+  const auto list = [&](const char* key) {
+    const auto found = details.summary.find(key);
+    return found != details.summary.end() && found->is_array() ? *found : Json::array();
+  };
+  for (const Json& one : list("diagnostics")) {
+    if (!one.is_object()) continue;
+    std::string what = field_text(one, "message");
+    if (const std::string help = field_text(one, "help"); !help.empty()) what += "; " + help;
+    rows.push_back({field_text(one, "severity") + " " + field_text(one, "code"),
+                    field_text(one, "pointer"), std::move(what)});
+  }
+  for (const Json& one : list("recoveries")) {
+    if (!one.is_object()) continue;
+    rows.push_back({"recovery", field_text(one, "node"),
+                    field_text(one, "cause") + ": " + field_text(one, "action")});
+  }
+  const RunLayout layout(details.run.folder);
+  std::error_code ignored;
+  for (int i = 1; std::filesystem::is_directory(layout.resume(i), ignored); ++i)
+    rows.push_back({"resume", "", "resumed for the " + std::to_string(i) + ". time"});
+  if (rows.size() == 1) return;
+  document.section("Events");
+  document.add(Table{"Warnings, errors, recoveries and resumes", std::move(rows), false});
+}
+
+std::optional<MemoryPlan> plan_of(const RunDetails& details, const std::string& node) {
+  const auto text =
+      real_file_system().read(RunLayout(details.run.folder).node(node).plan(), kLargestPlan);
+  if (!text) return std::nullopt;
+  try {
+    return memory_plan_from_json(parse_json<Json>(*text));
+  } catch (const std::runtime_error&) {
+    return std::nullopt;
+  }
+}
+
+void add_trainings(Document& document, const RunDetails& details, const RunReport& report,
+                   const std::vector<MetricLine>& metrics) {
+  if (report.trainings.empty()) return;
+  document.section("Training");
+  for (std::size_t i = 0; i < report.trainings.size(); ++i) {
+    const auto& [node, history] = report.trainings[i];
+    const std::string title = title_of(report, node);
+    if (i == kMostTrainings) {
+      document.say("Curves of the other " + std::to_string(report.trainings.size() - i) +
+                   " trainings are left out; `retort analyze " + report.folder +
+                   "` draws all of them.");
+      break;
+    }
+    if (report.trainings.size() > 1) document.part(title);
+    for (Drawing& drawing : draw_curves(node, title, metrics))
+      document.add(Figure{std::move(drawing)});
+    const auto plan = plan_of(details, node);
+    for (Drawing& drawing : draw_memory(node, title, metrics, plan ? &*plan : nullptr))
+      document.add(Figure{std::move(drawing)});
+    Table epochs{
+        "Epochs of " + title,
+        {{"epoch", "step", "training loss", "validation loss", "validation accuracy", "seconds"}},
+        true};
+    for (std::size_t epoch = 0; epoch < history.epochs().size(); ++epoch) {
+      const TrainingHistory::Epoch& one = history.epochs()[epoch];
+      const auto cell = [](const std::optional<double>& value) {
+        return value ? decimal(*value, 4) : "–";
+      };
+      epochs.rows.push_back({std::to_string(epoch + 1), std::to_string(one.step),
+                             decimal(one.train_loss, 4), cell(one.validation_loss),
+                             cell(one.validation_accuracy), decimal(one.seconds, 1)});
+    }
+    document.add(std::move(epochs));
+  }
+}
+
+void add_plan(Document& document, const MemoryPlan& plan, const std::string& title) {
+  document.part(title);
+  std::string text = "Needs " + size_text(plan.needed);
+  if (plan.budget) text += " of " + size_text(*plan.budget) + " (" + plan.budget_from + ")";
+  text += "; live bytes at the peak: " + size_text(plan.live) + ", in " + plan.peak_phase + ".";
+  if (plan.choice) text += " " + choice_text(plan) + ".";
+  document.say(std::move(text));
+  if (!plan.curve.empty()) document.add(Figure{draw_plan(plan, title)});
+  Table owners{"Live bytes at the peak, by owner", {{"owner", "bytes"}}, false};
+  for (const NamedBytes& one : plan.owners)
+    if (one.bytes > 0) owners.rows.push_back({one.name, size_text(one.bytes)});
+  if (owners.rows.size() > 1) document.add(std::move(owners));
+  Table largest{
+      "Largest tensors at the peak", {{"tensor", "shape", "type", "owner", "bytes"}}, true};
+  for (const AliveTensor& one : plan.largest) {
+    largest.rows.push_back(
+        {one.name, shape_text(one.shape), one.dtype, one.owner, size_text(one.bytes)});
+  }
+  if (largest.rows.size() > 1) document.add(std::move(largest));
+}
+
+void add_plans(Document& document, const RunDetails& details, const RunReport& report) {
+  bool is_first = true;
+  std::size_t shown = 0;
+  for (const RunDetails::Node& node : details.nodes) {
+    const auto plan = plan_of(details, node.id);
+    if (!plan || shown++ >= kMostTrainings) continue;
+    if (std::exchange(is_first, false)) document.section("Memory plan");
+    add_plan(document, *plan, title_of(report, node.id));
+  }
+}
+
+void add_stages(Document& document, const RunDetails& details) {
+  document.section("Stages");
+  const auto text =
+      real_file_system().read(details.run.recipe.parent_path() / RunRecord::kGraph, kLargestPlan);
+  try {
+    const Graph graph = graph_from_json(text ? parse_json<Json>(*text) : Json());
+    if (!graph.nodes.empty()) document.add(Figure{draw_stages(graph)});
+  } catch (const std::runtime_error&) {
+    document.say("The graph in the record cannot be read.");
+  }
+  Table table{"Nodes", {{"node", "status", "time", "peak memory"}}, details.nodes.size() > 20};
+  for (const RunDetails::Node& node : details.nodes) {
+    table.rows.push_back({node.id, node.status,
+                          node.seconds > 0 ? duration_text(node.seconds) : "–",
+                          node.peak_memory_bytes > 0 ? size_text(node.peak_memory_bytes) : "–"});
+  }
+  document.add(std::move(table));
+}
+
+void add_environment(Document& document, const RunDetails& details) {
+  document.section("Environment");
+  Table table{"Environment", {{"key", "value"}}, true};
+  const auto add = [&](const auto& self, const Json& json, const std::string& key) -> void {
+    if (json.is_object()) {
+      for (const auto& [name, value] : json.items())
+        self(self, value, key.empty() ? name : key + "." + name);
+    } else {
+      table.rows.push_back({key, json.is_string()
+                                     ? json.get<std::string>()
+                                     : json.dump(-1, ' ', false, Json::error_handler_t::replace)});
+    }
+  };
+  add(add, details.environment, "");
+  document.add(std::move(table));
+}
+
+}  // namespace
+
+Document run_document(const RunDetails& details, const RunReport& report) {
+  Document document;
+  document.title = report.recipe.empty() ? "Run" : report.recipe;
+  const std::vector<MetricLine> metrics =
+      read_metrics(RunLayout(details.run.folder).metrics()).lines;
+  document.section("Overview");
+  add_overview(document, details, report);
+  add_events(document, details);
+  add_evaluations(document, details, report);
+  add_trainings(document, details, report, metrics);
+  add_plans(document, details, report);
+  add_stages(document, details);
+  document.section("Recipe");
+  document.add(recipe_block(details));
+  add_environment(document, details);
+  return document;
+}
+
+}  // namespace runner

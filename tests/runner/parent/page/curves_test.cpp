@@ -1,0 +1,93 @@
+#include "runner/parent/page/curves.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+
+namespace runner {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+MetricLine at(std::int64_t step, const std::string& name, double value,
+              const std::string& node = "train") {
+  return {{node, name, value, step}, 0};
+}
+
+std::vector<Point> sawtooth(std::size_t count) {
+  std::vector<Point> points;
+  for (std::size_t i = 0; i < count; ++i)
+    points.push_back({static_cast<double>(i), i == count / 3 ? 99.0 : static_cast<double>(i % 7)});
+  return points;
+}
+
+TEST(Thinned, KeepsAFewPointsAsTheyAre) { EXPECT_THAT(thinned(sawtooth(10), 10), SizeIs(10)); }
+
+TEST(Thinned, KeepsEndsAndExtremesInOrder) {
+  const std::vector<Point> all = sawtooth(100'000), few = thinned(all, 600);
+  EXPECT_LE(few.size(), 600u);
+  EXPECT_EQ(few.front().x, 0);
+  EXPECT_EQ(few.back().x, 99'999);
+  EXPECT_TRUE(std::ranges::is_sorted(few, {}, &Point::x));
+  EXPECT_EQ(std::ranges::max(few, {}, &Point::y).y, 99);
+  EXPECT_EQ(std::ranges::min(few, {}, &Point::y).y, 0);
+}
+
+TEST(Curves, OneChartForEachQuantity) {
+  const std::vector<MetricLine> lines = {
+      at(1, "train/loss", 2),          at(2, "train/loss", 1),
+      at(1, "train/learning_rate", 3), at(2, "train/learning_rate", 4),
+      at(2, "train/epoch_loss", 1.5),  at(2, "validation/loss", 1.25),
+      at(1, "train/accuracy", 0.25),   at(2, "train/accuracy", 0.5),
+      at(1, "train/loss", 9, "other"), at(1, "memory/allocated", 5)};
+  const std::vector<Drawing> charts = draw_curves("train", "train[x]", lines);
+  ASSERT_THAT(charts, SizeIs(3));
+  const std::string loss = charts[0].svg();
+  EXPECT_THAT(loss, HasSubstr(">loss of train[x]</title>"));
+  EXPECT_THAT(loss, HasSubstr("training: from 2.0000 to 1.0000; training, mean of the epoch: from "
+                              "1.5000 to 1.5000; validation: from 1.2500 to 1.2500</desc>"));
+  EXPECT_THAT(loss, Not(HasSubstr("logarithmic")));
+  EXPECT_THAT(charts[1].svg(), HasSubstr(">accuracy of "));
+  EXPECT_THAT(charts[2].svg(), HasSubstr(">learning rate of "));
+}
+
+TEST(Curves, ALossOverManyPowersOfTenIsLogarithmic) {
+  const std::vector<MetricLine> lines = {at(1, "train/loss", 20), at(2, "train/loss", 0.02)};
+  const std::string chart = draw_curves("train", "train", lines).at(0).svg();
+  EXPECT_THAT(chart, HasSubstr(">loss (logarithmic)</text>"));
+  for (const char* tick : {">0.01<", ">0.1<", ">1<", ">10<", ">100<"})
+    EXPECT_THAT(chart, HasSubstr(tick));
+}
+
+TEST(Curves, SayWhatIsNotFinite) {
+  const std::vector<MetricLine> lines = {at(1, "train/loss", 2), at(2, "train/loss", NAN),
+                                         at(3, "train/loss", INFINITY), at(4, "train/loss", 1)};
+  EXPECT_THAT(draw_curves("train", "train", lines).at(0).svg(),
+              HasSubstr(">loss, not finite: 2</text>"));
+}
+
+TEST(Curves, OneStepIsNoCurve) {
+  const std::vector<MetricLine> lines = {at(1, "train/loss", 2)};
+  EXPECT_THAT(draw_curves("train", "train", lines), IsEmpty());
+}
+
+TEST(MemoryChart, ShowsThePlan) {
+  const std::vector<MetricLine> lines = {at(1, "memory/allocated", 1 << 20),
+                                         at(2, "memory/allocated", 2 << 20),
+                                         at(2, "memory/peak", 3 << 20)};
+  MemoryPlan plan;
+  plan.reserved = 4 << 20;
+  const std::vector<Drawing> charts = draw_memory("train", "train", lines, &plan);
+  ASSERT_THAT(charts, SizeIs(1));
+  EXPECT_THAT(charts[0].svg(), HasSubstr(">planned, 4.0 MiB</text>"));
+  EXPECT_THAT(charts[0].svg(), HasSubstr(">MiB</text>"));
+  EXPECT_THAT(draw_memory("train", "train", lines, nullptr).at(0).svg(), Not(HasSubstr("planned")));
+  EXPECT_THAT(draw_memory("other", "other", lines, &plan), IsEmpty());
+}
+
+}  // namespace
+}  // namespace runner

@@ -1,0 +1,93 @@
+#include <gmock/gmock.h>
+
+#include "runner/parent/page/document.h"
+
+namespace runner {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kAttack = "<script>alert(\"1\")</script>\x1b[31m";
+constexpr const char* kShown = "&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; [31m";
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t times = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++times;
+  return times;
+}
+
+TEST(HtmlPage, EscapesEveryText) {
+  Document document{.title = kAttack, .blocks = {}};
+  document.section(kAttack);
+  document.say(kAttack);
+  document.add(Table{kAttack, {{kAttack}, {kAttack}}, false});
+  document.add(CodeBlock{kAttack, kAttack, true});
+  document.add(Figure{Drawing(10, 10, kAttack, kAttack)});
+  document.add(Gallery{{{"jpeg", kAttack, {kAttack}}}});
+  const std::string page = html_page(document);
+  EXPECT_THAT(page, Not(HasSubstr("<script")));
+  EXPECT_THAT(page, Not(HasSubstr("\x1b")));
+  // Title twice; heading and its link; paragraph; caption, label and two cells; summary, label and
+  // text; title and description of the chart; two texts of the image.
+  EXPECT_EQ(count(page, kShown), 16u);
+}
+
+TEST(HtmlPage, RefersToNoOtherFile) {
+  const std::string page = html_page({.title = "run", .blocks = {}});
+  EXPECT_THAT(page, HasSubstr("content=\"default-src 'none'; style-src 'unsafe-inline'; "
+                              "img-src data:\""));
+  for (const char* reference : {"<link", "url(", "@import", "src=\"http"})
+    EXPECT_THAT(page, Not(HasSubstr(reference)));
+}
+
+TEST(HtmlPage, ListsItsSections) {
+  Document document{.title = "run", .blocks = {}};
+  document.section("First");
+  document.part("Part");
+  document.section("Second");
+  const std::string page = html_page(document);
+  EXPECT_THAT(page, HasSubstr("<li><a href=\"#section-1\">First</a></li>\n"
+                              "<li><a href=\"#section-2\">Second</a></li>\n"));
+  EXPECT_THAT(page, HasSubstr("<h2 id=\"section-2\">Second</h2>"));
+  EXPECT_THAT(page, HasSubstr("<h3>Part</h3>"));
+}
+
+TEST(HtmlPage, NumbersAreOnTheRight) {
+  Document document{.title = "run", .blocks = {}};
+  document.add(Table{"", {{"name", "value"}, {"a", "1.5"}, {"b", "–"}}, false});
+  EXPECT_THAT(html_page(document),
+              HasSubstr("<thead><tr><th scope=\"col\">name</th><th scope=\"col\" "
+                        "class=\"number\">value</th></tr></thead>\n<tbody><tr><td>a</td>"
+                        "<td class=\"number\">1.5</td></tr>\n"));
+}
+
+TEST(HtmlPage, ACodeBlockKeepsItsLines) {
+  Document document{.title = "run", .blocks = {}};
+  document.add(CodeBlock{"yaml", "a: 1\n  b: <2>\n", false});
+  EXPECT_THAT(html_page(document), HasSubstr("<pre>a: 1\n  b: &lt;2&gt;\n</pre>"));
+}
+
+TEST(HtmlPage, ChartsInARowShareAGroupAndHaveTheirOwnNames) {
+  Document document{.title = "run", .blocks = {}};
+  document.add(Figure{Drawing(10, 10, "one", "")});
+  document.add(Figure{Drawing(900, 10, "two", "")});
+  document.say("text");
+  document.add(Figure{Drawing(10, 10, "three", "")});
+  const std::string page = html_page(document);
+  EXPECT_EQ(count(page, "<div class=\"charts\">"), 2u);
+  for (const char* id : {"chart-1-title", "chart-2-title", "chart-3-title"})
+    EXPECT_EQ(count(page, "id=\"" + std::string(id) + "\""), 1u);
+  EXPECT_EQ(count(page, "<figure class=\"large\""), 1u);
+}
+
+TEST(HtmlPage, ImagesArePartOfThePage) {
+  Document document{.title = "run", .blocks = {}};
+  document.add(Gallery{{{"f", "", {}}, {"fo", "", {}}, {"foo", "", {}}, {"foob\xff", "", {}}}});
+  const std::string page = html_page(document);  // examples of RFC 4648
+  for (const char* bytes : {"base64,Zg==\"", "base64,Zm8=\"", "base64,Zm9v\"", "base64,Zm9vYv8=\""})
+    EXPECT_THAT(page, HasSubstr(bytes));
+}
+
+}  // namespace
+}  // namespace runner

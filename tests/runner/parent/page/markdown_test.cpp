@@ -1,0 +1,35 @@
+#include <gtest/gtest.h>
+
+#include "runner/parent/page/document.h"
+
+namespace runner {
+namespace {
+
+TEST(Markdown, IsReadableAsText) {
+  Document document{.title = "run", .blocks = {}};
+  document.section("Results");
+  document.say("Two classes.");
+  document.add(Table{"", {{"class", "F1, %"}, {"rose", "97.5"}}, false});
+  document.add(CodeBlock{"recipe", "lr: 0.1\n", true});
+  document.add(Figure{Drawing(10, 10, "chart", "")});
+  EXPECT_EQ(markdown(document),
+            "# run\n\n## Results\n\nTwo classes.\n\n| class | F1, % |\n|---|---:|\n| rose | 97.5 "
+            "|\n\n<details><summary>recipe</summary>\n\n```\nlr: 0.1\n```\n\n</details>\n");
+}
+
+TEST(Markdown, TextStaysText) {
+  Document document{.title = "<b>", .blocks = {}};
+  document.say("a|b *c* `d` [e](f) # ~ @g $h$ _i_ \\ & !\nj");
+  EXPECT_EQ(markdown(document),
+            "# &lt;b\\>\n\na\\|b \\*c\\* \\`d\\` \\[e\\](f) \\# \\~ \\@g \\$h\\$ "
+            "\\_i\\_ \\\\ &amp; \\! j\n");
+}
+
+TEST(Markdown, ACodeBlockCannotEndEarly) {
+  Document document{.title = "run", .blocks = {}};
+  document.add(CodeBlock{"", "a\n````\nb", false});
+  EXPECT_EQ(markdown(document), "# run\n\n`````\na\n````\nb\n`````\n");
+}
+
+}  // namespace
+}  // namespace runner
