@@ -33,7 +33,7 @@ void refuse_own_validation(const ImageList& list) {
                        ", but a fold would be the validation part")
       .at("/folds")
       .with_help(
-          "set folds: null, or assign the images for validation to training, which is what folds "
+          "set folds: null, or move the validation images to the training part, which folds "
           "divide");
 }
 
