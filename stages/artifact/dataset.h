@@ -24,7 +24,7 @@ class RunContext;
 
 namespace stages {
 
-/// The order in which a pass visits the samples of a dataset: a value with random access.
+/// The order in which a pass visits the samples of a dataset; copyable, with random access.
 class SampleOrder {
  public:
   /// Visits the indices in the order of the list.

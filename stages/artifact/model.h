@@ -93,8 +93,8 @@ class ImageTextModel {
   virtual bool has_class_head() const = 0;
 };
 
-/// A model with the same modules, names and dropout, but as small as possible, and data for it. Its
-/// weights are random; no file is read.
+/// A model with the same modules, names and dropout, but as small as possible, and data to match.
+/// Its weights are random; no file is read.
 struct Shrunken {
   std::shared_ptr<const Model> model;
   DatasetDescription data;

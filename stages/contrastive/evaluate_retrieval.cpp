@@ -220,7 +220,7 @@ extern const runner::StageKind kEvaluateRetrieval = {"evaluate.retrieval", creat
 
 namespace {
 
-/// The best matching candidate of a query so far.
+/// The best match of a query so far.
 struct Found {
   double product = -std::numeric_limits<double>::infinity();
   std::int64_t index = 0;

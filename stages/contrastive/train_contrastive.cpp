@@ -36,8 +36,8 @@ struct ContrastiveOptions {
   bool asks_for_classes = false;   ///< validation measures zero-shot accuracy
   std::int64_t frozen_epochs = 0;
   std::int64_t declared_parts = 1;  ///< gradient_accumulation_steps
-  std::int64_t compared = 0;        ///< number of pairs among which an image is compared; 0: the
-                                    ///< whole batch
+  std::int64_t compared = 0;        ///< number of pairs that are compared with each other; 0: all
+                                    ///< pairs of the batch
   bool balances_classes = false;    ///< in the class head's loss
   bool balances_samples = false;
   double label_smoothing = 0;

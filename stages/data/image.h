@@ -119,7 +119,7 @@ struct KeptImage {
   int width = 0, height = 0;  ///< of the whole upright image
 };
 
-/// Caches images from their first use until `limit_bytes` are full. Entries are not evicted for new
+/// Caches images from their first use until `limit_bytes` are used. Entries are not evicted for new
 /// images: with eviction, a pass over more images than fit would never hit the cache. Thread-safe.
 class ImageCache {
  public:

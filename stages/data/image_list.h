@@ -50,7 +50,7 @@ struct ImageList {
   std::vector<std::string> ignored;  ///< other folders next to the part folders
   runner::NotTaken not_taken;        ///< other files found below the root
   std::vector<std::string> notes;    ///< other messages for the user, one line each
-  /// Why a part has no images; nullopt: no reason known.
+  /// The reason why a part has no images; nullopt: unknown.
   std::optional<runner::Diagnostic> no_train, no_test;
   ImageFacts facts;   ///< facts that captions can mention
   Captions captions;  ///< empty without captions

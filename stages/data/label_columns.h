@@ -39,8 +39,8 @@ class LabelRows {
  public:
   explicit LabelRows(LabelColumns columns);
 
-  /// Adds a row with these fields of LabelColumns::titles(). Returns what is wrong with them, in
-  /// the form "its label 'red' occurs twice"; empty if nothing is. The row then counts.
+  /// Adds a row with these fields of LabelColumns::titles(). If they are invalid, does not add
+  /// the row and returns the reason, such as "its label 'red' occurs twice"; otherwise returns "".
   std::string add(const std::vector<std::string>& fields);
 
   /// The labels of an image.

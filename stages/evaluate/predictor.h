@@ -56,7 +56,7 @@ struct ClassifiedSamples {
   std::vector<std::string> groups = {};
 };
 
-/// Runs a checkpoint's network over a test set under a memory policy, and plans that with the same
+/// Runs a checkpoint's network over a test set under a memory policy, and plans this with the same
 /// code. All kinds of evaluation use this:
 ///
 ///   const Predictor predictor(inputs, batch_size);

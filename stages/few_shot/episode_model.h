@@ -51,7 +51,7 @@ struct EpisodeBackbone {
 /// Checks that the weights exist, but does not read them.
 EpisodeBackbone read_episode_backbone(runner::ConfigReader& reader);
 
-/// Returns the shape of the feature map for images of that size. Throws runner::StageError if they
+/// Returns the shape of the feature map for images of this size. Throws runner::StageError if they
 /// are too small.
 MapShape fitting_map(const EpisodeBackbone& backbone, const FeatureMaps& network,
                      std::int64_t height, std::int64_t width);

@@ -41,9 +41,8 @@ struct FewShotPart {
 
 /// Lists all parts. Files are named relative to root, or with their full path if they are outside.
 /// They are sorted by class and name, so the order of a list has no effect. All errors are reported
-/// together, each at its option: "/root", "/train", "/validation" or "/test". Errors are files that
-/// cannot be read, images that are missing or outside root, and classes or images that two parts
-/// share.
+/// together, each at its option: "/root", "/train", "/validation" or "/test". Unreadable files,
+/// images that are missing or outside root, and classes or images that two parts share are errors.
 runner::Result<std::array<FewShotPart, kSplitParts>> list_few_shot(const FewShotSource& source);
 
 }  // namespace stages

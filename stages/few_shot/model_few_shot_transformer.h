@@ -27,7 +27,7 @@ void check_overlap(const std::array<FewShotPart, kSplitParts>& parts, runner::Di
 /// The sizes of an episode: a few support images (shots) of each of some classes (ways), and query
 /// images to classify.
 struct EpisodeImages {
-  std::int64_t ways = 0, shots = 0, queries = 0;  ///< `queries` counts all classes together
+  std::int64_t ways = 0, shots = 0, queries = 0;  ///< `queries` is the total of all classes
   std::int64_t height = 0, width = 0;             ///< of an image
   std::int64_t supports() const { return ways * shots; }
 };
