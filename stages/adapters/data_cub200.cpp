@@ -66,7 +66,7 @@ Words words_of(std::string_view line) {
   return words;
 }
 
-/// Parses a whole word as a number; nullopt if it is not one.
+/// Parses all of `word` as a number; returns nullopt if it is not one.
 template <typename T>
 std::optional<T> number_of(std::string_view word) {
   T number{};
@@ -84,7 +84,7 @@ std::string display_name(std::string_view name) {
   return result;
 }
 
-/// What the text files say about one image.
+/// The facts about one image in the text files.
 struct Bird {
   std::string path;
   std::optional<std::int64_t> class_number;
@@ -127,8 +127,8 @@ class Lister {
   }
 
  private:
-  /// Calls `use` with (line, number, words) for each line of `file`. Lines must have `count` words,
-  /// as in `form`, and begin with a number of at least one; other lines are reported.
+  /// Calls `use` with (line, number, words) for each line of `file`. Reports lines that do not have
+  /// `count` words (described by `form`) or do not begin with a positive number.
   void for_lines(const char* file, std::size_t count, const char* form,
                  const std::function<void(std::size_t, std::int64_t, const Words&)>& use) {
     files_.for_lines(file, kMaxBytes, [&](std::size_t line, std::string_view text) {
@@ -175,7 +175,7 @@ class Lister {
         kImages, 2, "IMAGE PATH", [&](std::size_t line, std::int64_t number, const Words& words) {
           if (!is_image_path(words[1])) {
             files_.fault(kImages, line,
-                         "its path must be that of a " + std::string(runner::kImageEndings) +
+                         "its path must name a " + std::string(runner::kImageEndings) +
                              " file below images/");
             return;
           }
@@ -247,7 +247,7 @@ class Lister {
           double edges[4];
           for (std::size_t i = 0; i < 4; ++i) {
             const auto number = number_of<double>(words[i + 1]);
-            // This condition also refuses NaN.
+            // This condition also rejects NaN.
             if (!number || !(std::abs(*number) <= kMaxSide)) {
               files_.fault(kBoxes, line, "its box must be four numbers, in pixels");
               return;
@@ -283,10 +283,10 @@ runner::Result<ImageList> list_cub200(const fs::path& root, bool boxes, bool all
         ErrorCode::kMissingFolder,
         {},
         "",
-        "CUB-200-2011 is not in '" + root.string() + "', which has neither " + kImages +
-            " nor a folder " + kFolder,
+        "CUB-200-2011 is not in '" + root.string() + "', which contains neither " + kImages +
+            " nor a folder named " + kFolder,
         "correct root; `retort data fetch cub200` downloads the dataset, `retort data "
-        "make cub200` creates a small dataset of the same form"};
+        "make cub200` creates a small dataset in the same format"};
   }
   Lister lister(*folder);
   lister.read(boxes);

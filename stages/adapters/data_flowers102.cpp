@@ -54,7 +54,7 @@ constexpr const char *kPictures = "flowers-102", *kLabelFile = "imagelabels.mat"
 constexpr std::size_t kMaxNamesBytes = 1 << 20, kMaxNameBytes = 1000;
 constexpr std::int64_t kMostImages = 99'999;  // a file's number has five digits
 
-/// Counts errors and remembers the first: "3 labels are outside 1 to 102, the first: …".
+/// Counts errors and remembers the first: "3 labels are outside 1 to 102; the first is …".
 class Count {
  public:
   void add(const std::string& first) {
@@ -63,7 +63,7 @@ class Count {
   bool any() const { return count_ > 0; }
   std::string text(const std::string& one, const std::string& many) const {
     return count_ == 1 ? "1 " + one + ": " + first_
-                       : std::to_string(count_) + " " + many + ", the first: " + first_;
+                       : std::to_string(count_) + " " + many + "; the first is " + first_;
   }
 
  private:
@@ -71,7 +71,7 @@ class Count {
   std::string first_;
 };
 
-/// The content of the files next to the images.
+/// The contents of the files next to the images.
 class Annotations {
  public:
   /// `inner` is their folder below the root, such as "flowers-102/".
@@ -126,7 +126,7 @@ class Annotations {
     Count outside;
     for (std::size_t i = 0; i < labels.size(); ++i) {
       if (labels[i] >= 1 && labels[i] <= most) continue;
-      outside.add(std::to_string(labels[i]) + " of image " + std::to_string(i + 1));
+      outside.add(std::to_string(labels[i]) + " for image " + std::to_string(i + 1));
     }
     if (outside.any()) {
       const std::string range = "outside 1 to " + std::to_string(most);
@@ -211,9 +211,9 @@ runner::Result<ImageList> list_flowers102(const fs::path& root, FlowerParts part
         {},
         "",
         "Oxford Flowers 102 is not in '" + root.string() +
-            "', which has neither a folder jpg nor " + kPictures,
+            "', which contains neither a folder named jpg nor one named " + kPictures,
         "correct root; `retort data fetch flowers102` downloads the dataset, `retort "
-        "data make flowers102` creates a small dataset of the same form"};
+        "data make flowers102` creates a small dataset in the same format"};
   }
   Annotations annotations(root, *folder == root ? "" : std::string(kPictures) + "/");
   annotations.read();

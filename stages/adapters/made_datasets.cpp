@@ -34,7 +34,7 @@ void make_flowers102(const std::filesystem::path& folder, const MadeImages& imag
     throw runner::StageError(runner::ErrorCode::kNotAllowedValue,
                              "cannot make " + std::to_string(images.count()) + " images")
         .at("/make")
-        .with_help("make fewer; the most that this format allows is " + std::to_string(kMost));
+        .with_help("make fewer; this format allows at most " + std::to_string(kMost));
   }
   const auto seed = static_cast<std::uint64_t>(images.seed);
   runner::NewFolder made(folder, *callbacks.storage, "/root");

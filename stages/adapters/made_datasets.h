@@ -8,9 +8,9 @@ namespace stages {
 
 /// Draws a small dataset in the format of Oxford Flowers 102 into `folder`/flowers-102/, with
 /// torchvision's layout: jpg/, imagelabels.mat, setid.mat with unordered lists, and
-/// cat_to_name.json with the names of the shapes. The files of a class are consecutive, in a random
-/// order of classes, as in the published dataset. A quarter of each class is for training, a
-/// quarter for validation, the rest for the test. The folder appears only when it is complete.
+/// cat_to_name.json with the names of the shapes. As in the published dataset, the files of a class
+/// are consecutive, and the classes are in random order. A quarter of each class is for training, a
+/// quarter for validation, the rest for testing. The folder appears only when it is complete.
 /// Throws like make_image_folder().
 void make_flowers102(const std::filesystem::path& folder, const MadeImages& images,
                      const MakeCallbacks& callbacks = {});

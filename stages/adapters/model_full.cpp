@@ -37,7 +37,7 @@ std::optional<std::string> backbone_kind(ConfigReader& reader) {
   return kind && kind->text() ? std::optional(*kind->text()) : std::nullopt;
 }
 
-/// Reports options of a convolutional backbone that model.full cannot obey.
+/// Reports options of a convolutional backbone that model.full does not support.
 void check_backbone(ConfigReader& backbone) {
   bool is_trainable = false;
   backbone.read("trainable", is_trainable);

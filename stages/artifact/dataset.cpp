@@ -102,7 +102,7 @@ json parsed(const std::map<std::string, std::string>& about, const std::string& 
 json to_json(const TensorSpec& tensor) {
   const auto* const type =
       std::ranges::find(kTypes, tensor.dtype, [](const auto& item) { return item.second; });
-  if (type == kTypes.end()) throw std::invalid_argument("samples of a type without a name");
+  if (type == kTypes.end()) throw std::invalid_argument("a sample has an unsupported type");
   return {{"name", tensor.name}, {"shape", tensor.shape}, {"dtype", type->first}};
 }
 
@@ -171,7 +171,7 @@ DatasetDescription described_data(const std::map<std::string, std::string>& abou
   data.classes = names_from(about, "classes");
   if (about.contains("class_words")) data.class_words = names_from(about, "class_words");
   if (!data.class_words.empty() && data.class_words.size() != data.classes.size())
-    refuse("class_words", "has a different number of names than there are classes");
+    refuse("class_words", "does not have one name per class");
   const json tensors = parsed(about, "tensors");
   if (tensors.size() > kMaxTensors) refuse("tensors", "is too long");
   for (const json& tensor : tensors) data.tensors.push_back(tensor_from(tensor));

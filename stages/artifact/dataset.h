@@ -24,7 +24,7 @@ class RunContext;
 
 namespace stages {
 
-/// The order in which a pass visits the samples of a dataset: a value with random access.
+/// The order in which a pass visits the samples of a dataset; copyable, with random access.
 class SampleOrder {
  public:
   /// Visits the indices in the order of the list.
@@ -66,14 +66,14 @@ struct TensorSpec {
   at::ScalarType dtype;
 };
 
-/// A description of a dataset from its metadata; no file is decoded for it.
+/// Describes a dataset, using only metadata: no file is decoded.
 struct DatasetDescription {
   std::int64_t size = 0;
   /// The tensors of one sample, e.g. {"image", {3, 96, 96}, float}, {"label", {}, int64}.
   std::vector<TensorSpec> tensors;
   std::vector<std::string> classes;  ///< class names in label order; empty if there are no labels
-  /// JSON that describes how a file becomes the tensors, without augmentation; empty if it cannot
-  /// be expressed.
+  /// JSON that describes how a file is turned into the tensors, without augmentation; empty if it
+  /// cannot be expressed.
   std::string transform = {};
   bool augmented = false;  ///< samples depend on the epoch
   /// The distinct captions that samples may have, in a fixed order; a sample's "caption" (int64 {})
@@ -152,8 +152,8 @@ class RemarkingDataset {
   struct Remarks {
     std::int64_t count = 0;               ///< number of samples with a remark
     std::vector<std::string> unreported;  ///< names that no earlier call returned
-    /// What is wrong with these samples, as a phrase that follows "does" or "do": "not look like a
-    /// house".
+    /// A phrase that follows "does" or "do" and says what is wrong with these samples: "not look
+    /// like a house".
     std::string verdict;
     std::string metric;  ///< the metric that counts them: "data/strangers"
   };
@@ -174,7 +174,7 @@ void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t
 class AugmentedDataset {
  public:
   virtual ~AugmentedDataset() = default;
-  /// Returns a dataset with the same samples as training reads them.
+  /// Returns a dataset with the same samples, augmented for training.
   virtual std::shared_ptr<const Dataset> for_training() const = 0;
 };
 
@@ -190,11 +190,11 @@ inline std::shared_ptr<const Dataset> as_trained(const std::shared_ptr<const Dat
 std::map<std::string, std::string> describe_data(const DatasetDescription& data);
 
 /// Parses the output of describe_data(), which is not trusted; other entries may be present. The
-/// transform is not parsed. Throws std::runtime_error with the fault in half a sentence: "its
+/// transform is not parsed. Throws std::runtime_error with a clause that names the fault: "its
 /// 'tensors' is not a list".
 DatasetDescription described_data(const std::map<std::string, std::string>& about);
 
-/// Implemented by a Dataset with files as samples.
+/// Implemented by a Dataset whose samples are files.
 class FilesOnDisk {
  public:
   virtual ~FilesOnDisk() = default;

@@ -43,7 +43,7 @@ std::string from_one_line(std::string_view line) {
   return text;
 }
 
-/// Removes the first word and the blank after it from `line`, and returns the word.
+/// Removes the first word and the space after it from `line`, and returns the word.
 std::string_view take_word(std::string_view& line) {
   const std::size_t end = std::min(line.find(' '), line.size());
   const std::string_view word = line.substr(0, end);

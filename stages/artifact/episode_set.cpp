@@ -80,7 +80,8 @@ EpisodeSet::EpisodeSet(std::shared_ptr<const Dataset> source, Options options,
   if (std::ssize(labels) != data.size || labels.empty()) {
     throw StageError(ErrorCode::kTooFewSamples,
                      "the class labels of " + part + " are not known before its samples are read")
-        .with_help("connect labeled data, such as that of data.few_shot or data.image_folder");
+        .with_help(
+            "connect labeled data, such as the output of data.few_shot or data.image_folder");
   }
   std::map<std::int64_t, std::vector<std::int64_t>> by_label;
   for (std::int64_t index = 0; index < data.size; ++index)

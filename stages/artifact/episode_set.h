@@ -68,7 +68,7 @@ class EpisodeSet final : public Dataset {
   std::string fingerprint() const;
 
  private:
-  /// Returns the seed for everything that is drawn for an episode.
+  /// Returns the seed for all random choices of an episode.
   std::uint64_t key(std::int64_t epoch, std::int64_t index) const;
   std::vector<std::size_t> draw_classes(std::uint64_t key) const;
 

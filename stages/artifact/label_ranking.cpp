@@ -7,8 +7,8 @@
 namespace stages {
 namespace {
 
-/// Calls `accept(score, samples, positives)` for each different score from the highest down, with
-/// the numbers of samples and of positives with at least that score.
+/// Calls `accept(score, samples, positives)` for each distinct score, from the highest down, with
+/// the numbers of samples and of positives that have at least that score.
 void for_thresholds(std::span<ScoredLabel> samples,
                     const std::function<void(double, std::int64_t, std::int64_t)>& accept) {
   std::ranges::sort(samples, std::greater{}, &ScoredLabel::score);

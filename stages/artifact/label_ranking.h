@@ -17,12 +17,12 @@ struct ScoredLabel {
 /// accepted together. nullopt if no sample has the label. Sorts `samples`.
 std::optional<double> average_precision(std::span<ScoredLabel> samples);
 
-/// Returns the score of a sample for which accepting all samples with at least that score has the
-/// highest F1, compared without rounding; the lowest if there are several. nullopt if no sample has
-/// the label. Sorts `samples`.
+/// Returns the best threshold: accepting all samples with at least that score gives the highest F1,
+/// compared without rounding. It is the score of a sample; the lowest if several are best. nullopt
+/// if no sample has the label. Sorts `samples`.
 std::optional<double> best_threshold(std::span<ScoredLabel> samples);
 
-/// Returns the logistic function of a label's logit: its probability.
+/// Returns a label's probability: the logistic function of its logit.
 double label_probability(double logit);
 
 }  // namespace stages

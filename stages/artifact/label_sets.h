@@ -13,8 +13,8 @@ namespace stages {
 /// "label".
 inline constexpr std::string_view kLabelSet = "labels";
 
-/// True if samples described by these tensors, of a dataset with `classes` classes, can have any
-/// number of the classes.
+/// True if `tensors` describe samples that can have any number of the `classes` classes of their
+/// dataset.
 bool has_label_sets(const std::vector<TensorSpec>& tensors, std::int64_t classes);
 bool has_label_sets(const DatasetDescription& data);
 

@@ -12,17 +12,17 @@
 
 namespace stages {
 
-/// The score of a validation that the option `monitor` can name.
+/// A validation score that the option `monitor` can name.
 inline constexpr std::string_view kMeanAveragePrecision = "mean_average_precision";
 
-/// The probability from which a label is predicted if no validation has chosen another.
+/// A label is predicted at this probability or above, unless validation chose another threshold.
 inline constexpr double kUsualThreshold = 0.5;
 
 /// In these functions, `rows` (n, 2 labels) float32 has the logits of each sample and then its
 /// labels, 1 or 0, on the CPU.
 
-/// Returns the mean over labels of their average precisions, without the labels that no sample has;
-/// nullopt if no sample has any.
+/// Returns the mean of the labels' average precisions, ignoring labels that no sample has; nullopt
+/// if no sample has any label.
 std::optional<double> mean_average_precision(const at::Tensor& rows);
 
 /// Returns for each label the probability with the highest F1 (best_threshold()), or
@@ -37,7 +37,7 @@ std::vector<std::pair<std::string, double>> named_thresholds(const std::vector<d
 /// for each of `labels` labels.
 std::vector<double> thresholds_of(const std::map<std::string, double>& validation,
                                   std::int64_t labels);
-/// As thresholds_of(), but kUsualThreshold for every label instead of an empty list.
+/// Like thresholds_of(), but returns kUsualThreshold for every label instead of an empty list.
 std::vector<double> thresholds_or_usual(const std::map<std::string, double>& validation,
                                         std::int64_t labels);
 

@@ -23,20 +23,20 @@ struct RowRange {
 
 /// Lets a Loader read only some rows of each batch, while other ranks read the rest.
 struct PartialReading {
-  /// Returns the rows to read of a batch with `rows` rows; null: all rows.
+  /// Returns the range to read of a batch with `rows` rows; null: all rows.
   std::function<RowRange(std::int64_t rows)> own;
   /// Fills in the other rows: in `tensors`, where they are zeros, and in `present`, one byte per
   /// row, 0 for a skipped sample. next() calls this once for each batch, in order.
   std::function<void(const NamedTensors& tensors, const at::Tensor& present)> complete;
 };
 
-/// Reads a dataset once in a given order, batch by batch and ahead of its user, with the threads of
-/// the dataset's LoaderOptions. Batches are bitwise equal for any number of workers. next()
-/// rethrows errors of sample() at the batch they belong to. Destroying an unfinished loader stops
-/// its threads.
+/// Reads a dataset once in a given order, batch by batch and ahead of its user. The dataset's
+/// LoaderOptions set the number of threads. Batches are bitwise equal for any number of workers.
+/// next() rethrows errors of sample() at the batch they belong to. Destroying an unfinished loader
+/// stops its threads.
 class Loader {
  public:
-  /// `order` has indices into the dataset. `drop_last` drops an incomplete last batch. The pass
+  /// `order` contains indices of samples. `drop_last` drops an incomplete last batch. The pass
   /// starts at `first_batch`, 0 to batches(); earlier batches are not read.
   Loader(std::shared_ptr<const Dataset> dataset, SampleOrder order, std::int64_t batch_size,
          std::int64_t epoch, bool drop_last = false, std::int64_t first_batch = 0,
@@ -65,8 +65,8 @@ class PassProgress {
  public:
   /// `phase` is as in Progress; the pass has `steps` batches or samples.
   PassProgress(std::string phase, std::int64_t steps) : phase_(std::move(phase)), steps_(steps) {}
-  /// Returns the progress after `step` of the pass's batches or samples, at least one, which had
-  /// `samples` samples.
+  /// Returns the progress after `step` batches or samples of the pass (at least one), with a total
+  /// of `samples` samples.
   runner::Progress after(std::int64_t step, std::int64_t samples) const;
 
  private:

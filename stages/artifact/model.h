@@ -93,8 +93,8 @@ class ImageTextModel {
   virtual bool has_class_head() const = 0;
 };
 
-/// A model with the same modules, names and dropout, but as small as possible, and data for it. Its
-/// weights are random; no file is read.
+/// A model with the same modules, names and dropout, but as small as possible, and data to match.
+/// Its weights are random; no file is read.
 struct Shrunken {
   std::shared_ptr<const Model> model;
   DatasetDescription data;
@@ -105,8 +105,8 @@ struct Shrunken {
 class ShrinkableModel {
  public:
   virtual ~ShrinkableModel() = default;
-  /// Returns the small model for `data`. The forward() of this model also runs networks of the
-  /// small one.
+  /// Returns the small model for `data`. This model's forward() can also run the small model's
+  /// networks.
   virtual Shrunken shrunken(const DatasetDescription& data) const = 0;
 };
 
@@ -137,8 +137,8 @@ class Checkpoint : public runner::Artifact {
   std::filesystem::path file;        ///< the safetensors file
   /// Validation metrics by name; empty: not measured.
   std::map<std::string, double> validation;
-  /// Which weights of an earlier run these are, if that run averaged its weights: "averaged" or
-  /// "trained"; otherwise empty.
+  /// If an earlier run that averaged its weights saved these: "averaged" or "trained"; otherwise
+  /// empty.
   std::string weights;
 };
 

@@ -42,8 +42,8 @@ struct TrainingState {
 /// bits. Throws std::invalid_argument for a non-finite number, which JSON cannot represent.
 std::string state_json(const TrainingState& state);
 
-/// Parses the output of state_json(); the tensors stay empty. Throws std::runtime_error with the
-/// fault in half a sentence: "its state.json …".
+/// Parses the output of state_json(); the tensors stay empty. Throws std::runtime_error with a
+/// clause that names the fault: "its state.json …".
 TrainingState state_from_json(std::string_view text);
 
 /// A checkpoint is a folder:
@@ -51,8 +51,8 @@ TrainingState state_from_json(std::string_view text);
 ///   model.safetensors        the weights
 ///   optimizer.safetensors    the optimizer's state
 ///   state.json               the progress of the training
-///   manifest.json            {"schema": 1, "files": {name: {"size", "sha256"}}} of the rest,
-///                            written last
+///   manifest.json            {"schema": 1, "files": {name: {"size", "sha256"}}} for the other
+///                            files, written last
 ///
 /// All functions below throw runner::StageError (kDamagedWeights) if a file is missing, differs
 /// from the manifest or cannot be parsed, and WriteError if a write fails.
@@ -73,7 +73,7 @@ enum class CheckpointPart {
 TrainingState read_checkpoint(const std::filesystem::path& folder,
                               CheckpointPart part = CheckpointPart::kAll);
 /// Reads a checkpoint after checking every byte against its manifest. `contents_of` decides for
-/// each tensor of the optimizer's state whether its numbers are read; if it is null, the
+/// each tensor of the optimizer's state whether its values are read; if it is null, the
 /// optimizer's state is left out.
 TrainingState read_checkpoint(const std::filesystem::path& folder, const ContentsOf& contents_of);
 

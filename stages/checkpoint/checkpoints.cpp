@@ -182,7 +182,7 @@ std::string Checkpoints::set_aside(const CheckpointName& name) {
   const fs::path folder = folder_ / to_text(name), aside = folder_ / ("damaged-" + to_text(name));
   std::error_code error;
   if (!fs::exists(folder, error)) return "";
-  runner::remove_all(aside, storage_);  // left from an earlier time
+  runner::remove_all(aside, storage_);  // left over from an earlier resume
   return storage_.rename(folder, aside) == 0
              ? "; it has been renamed to " + aside.filename().string()
              : "";
@@ -209,7 +209,7 @@ std::string Checkpoints::advice(const std::string& option) const {
 }
 
 /// Returns all checkpoints: first the checkpoints with a metric, from the best to the worst (the
-/// oldest first among equals), then all without a metric.
+/// oldest first among equals), then those without a metric.
 std::vector<Checkpoints::Saved> Checkpoints::saved() const {
   std::vector<Saved> all;
   for (const CheckpointName& name : list_checkpoints(folder_)) {
@@ -244,7 +244,7 @@ void Checkpoints::make_room(const TrainingState& state) {
                     "",
                     "cannot save a checkpoint in '" + folder_.string() + "': it needs " +
                         std::to_string(needed) + " bytes, but only " + std::to_string(*free) +
-                        " are free, " + std::to_string(needed - *free) + " too few",
+                        " are free; " + std::to_string(needed - *free) + " more are needed",
                     "free up space, or choose another place with run.dir"});
 }
 

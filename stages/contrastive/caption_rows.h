@@ -11,7 +11,7 @@ namespace stages {
 struct CaptionRowsOptions {
   bool trims = true;         ///< cut the padding beyond the longest text of a batch
   bool encodes_once = true;  ///< encode equal captions of a batch once, as one row
-  std::int64_t within = 0;   ///< share rows only within groups of so many consecutive samples; 0:
+  std::int64_t within = 0;   ///< share rows only within groups of this many consecutive samples; 0:
                              ///< in the whole batch
 };
 
@@ -19,7 +19,7 @@ struct CaptionRowsOptions {
 /// sample that has it; samples refer to texts by index.
 class CaptionRows {
  public:
-  /// `captions` are all captions that samples may have, in the order of their numbers.
+  /// `captions` are all captions that samples may have, in index order.
   CaptionRows(TokenizedTexts captions, const CaptionRowsOptions& options);
 
   /// Arranges a batch with "caption" (n), on the host, as groups of one sample each. Replaces

@@ -25,7 +25,7 @@ using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
 using MaybeTensor = std::optional<at::Tensor>;
 
-/// Keeps only one tile in memory of everything that grows with the square of the number of pairs.
+/// Keeps only one tile of each (images, texts) matrix in memory.
 /// With a single tile, PairWork::kOperators saves its similarities for the gradient.
 class TiledLoss : public torch::autograd::Function<TiledLoss> {
  public:

@@ -21,7 +21,7 @@ struct PairGroups {
 /// cross-entropy of each row and each column against its matches, averaged over both directions and
 /// all pairs. The loss is a differentiable scalar in float32 or wider.
 ///
-/// `images` and `texts` (n, width) have rows with an L2 norm of 1; `logit_scale` is a scalar. The
+/// The rows of `images` and `texts` (n, width) have an L2 norm of 1; `logit_scale` is a scalar. The
 /// n² similarities are never in memory at once. They are computed in square tiles of `tile` rows,
 /// keeping only the log-sum-exp of each row and column. The gradient computes them a second time,
 /// unless there is only one tile (Cheng et al. 2024, "Breaking the memory barrier",
@@ -41,8 +41,8 @@ at::Tensor contrastive_loss(const at::Tensor& images, const at::Tensor& texts,
 std::int64_t contrastive_tile(const at::Tensor& x);
 
 /// For each row of `queries` (n, width), finds the row of `candidates` (m, width) with the largest
-/// product; the first of equal ones wins. Returns their indices, (n) int64, without a graph.
-/// Computes the products tile by tile.
+/// product; ties go to the first. Returns their indices, (n) int64, without a graph. Computes the
+/// products tile by tile.
 at::Tensor nearest(const at::Tensor& queries, const at::Tensor& candidates, std::int64_t tile);
 
 }  // namespace stages

@@ -61,7 +61,7 @@ constexpr const char *kCarsFolder = "stanford_cars", *kDevkit = "devkit",
 /// The folders that may contain the devkit, as published and as on Kaggle.
 constexpr std::array kDevkits = {"devkit", "car_devkit/devkit", "cars_devkit/devkit", "car_devkit",
                                  "cars_devkit"};
-/// The last one is the name that a browser gives to a second download; Kaggle has it, too.
+/// Browsers give the last of these names to a second download; Kaggle has it, too.
 constexpr std::array kTestAnnotations = {"cars_test_annos_withlabels.mat",
                                          "cars_test_annos_withlabels (1).mat"};
 constexpr std::array<std::string_view, 3> kTwoWordMakes = {"AM General", "Aston Martin",
@@ -238,7 +238,7 @@ class CarLister {
     std::string message = "its records lack " + runner::listed(lacking, kNamedCars, "'") +
                           "; they have " + runner::listed(records.fields, kNamedCars, "'");
     if (lacking == std::vector<std::string>{"class"})
-      message += ": this is the file of the test images without their classes";
+      message += ": this file lists the test images without their classes";
     files_.fault(file, message);
   }
 
@@ -262,7 +262,7 @@ class CarLister {
             ", which contains their classes, is neither in '" + root_.string() + "' nor in " +
             devkit_.substr(0, devkit_.size() - 1) +
             (files_.has(devkit_ + "cars_test_annos.mat")
-                 ? "; cars_test_annos.mat has only their boxes"
+                 ? "; cars_test_annos.mat contains only their boxes"
                  : ""),
         "it was published next to the devkit: put it into '" + root_.string() +
             "', or test on the validation images: evaluate.inputs: {test: data.validation}"};
@@ -313,11 +313,11 @@ runner::Result<ImageList> list_stanford_cars(const fs::path& root, CarLabels lab
         ErrorCode::kMissingFolder,
         {},
         "",
-        "Stanford Cars is not in '" + root.string() + "', which has neither a folder " + kDevkit +
-            " nor " + kCarsFolder + found_instead(root),
+        "Stanford Cars is not in '" + root.string() + "', which contains neither a folder named " +
+            kDevkit + " nor one named " + kCarsFolder + found_instead(root),
         "correct root: it must contain cars_train, cars_test and devkit, with cars_meta.mat and "
         "cars_train_annos.mat in devkit; `retort data make stanford_cars` creates a small dataset "
-        "of the same form"};
+        "in the same format"};
   }
   CarLister lister(*folder, labels, boxes);
   lister.read();
@@ -380,7 +380,7 @@ void make_stanford_cars(const std::filesystem::path& folder, const MadeImages& i
     throw runner::StageError(runner::ErrorCode::kNotAllowedValue,
                              "cannot make " + std::to_string(images.count()) + " images")
         .at("/make")
-        .with_help("make fewer; the most that this format allows is " + std::to_string(kMostCars));
+        .with_help("make fewer; this format allows at most " + std::to_string(kMostCars));
   }
   const auto seed = static_cast<std::uint64_t>(images.seed);
   runner::NewFolder made(folder, *callbacks.storage, "/root");

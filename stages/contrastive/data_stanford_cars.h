@@ -12,7 +12,7 @@
 
 namespace stages {
 
-/// What the classes of Stanford Cars are: the published models, or their makes.
+/// Whether the classes of Stanford Cars are the published models or their makes.
 enum class CarLabels : std::uint8_t { kModel, kMake };
 
 /// The parts of a published class name such as "Audi TT Hatchback 2011".
@@ -20,7 +20,7 @@ struct CarName {
   std::string make, model, year;
 };
 
-/// Parses a class name. The last word is the year, of four digits. The first word is the make; AM
+/// Parses a class name. The last word is the four-digit year. The first word is the make; AM
 /// General, Aston Martin and Land Rover are two words. The words between are the model. Returns
 /// nullopt if one of the parts is missing.
 std::optional<CarName> car_name(std::string_view name);
@@ -29,7 +29,7 @@ std::optional<CarName> car_name(std::string_view name);
 /// are cars_train/00001.jpg, …, and cars_test/…, each possibly one folder deeper
 /// (cars_train/cars_train/). devkit/ contains cars_meta.mat and cars_train_annos.mat, with the
 /// annotations of the training images: `class`, counted from one, `fname` and, if `boxes` is set,
-/// bbox_x1, bbox_y1, bbox_x2 and bbox_y2, inclusive pixels counted from one.
+/// bbox_x1, bbox_y1, bbox_x2 and bbox_y2, inclusive and counted from one.
 /// cars_test_annos_withlabels.mat, next to devkit or in it, contains the same for the test images.
 /// Without it there are no test images, and `no_test` explains why. Captions can use {name},
 /// {make}, {model} and {year}. A smaller dataset in the same layout is also valid. All errors,

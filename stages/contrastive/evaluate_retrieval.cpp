@@ -160,7 +160,7 @@ class RetrievalEvaluation final : public runner::Stage {
     return texts;
   }
 
-  /// Returns the captions of all pairs, without the samples that were skipped.
+  /// Returns the captions of all pairs except those of skipped samples.
   static std::vector<std::int64_t> captions_of(const ClassifiedSamples& pairs,
                                                const Dataset& test) {
     const std::vector<std::int64_t> all = test.captions();
@@ -220,12 +220,12 @@ extern const runner::StageKind kEvaluateRetrieval = {"evaluate.retrieval", creat
 
 namespace {
 
-/// The best matching candidate of a query so far.
+/// The best match of a query so far.
 struct Found {
   double product = -std::numeric_limits<double>::infinity();
   std::int64_t index = 0;
 
-  /// Candidates are offered in index order, so the first of equal ones is kept.
+  /// Candidates are offered in index order, so ties go to the first.
   void offer(double other, std::int64_t at) {
     if (other > product) *this = {other, at};
   }
@@ -274,7 +274,7 @@ class PairProducts {
   const std::function<void()>& step_;
 };
 
-/// Which squares contain a matching pair.
+/// Finds the squares that contain a matching pair.
 class OwnTexts {
  public:
   OwnTexts(std::span<const std::int64_t> text_of, std::int64_t tile) : tile_(tile) {

@@ -35,7 +35,7 @@ struct RetrievalMetrics {
       recall;  ///< by k: the share of queries with a match among the first k
 };
 
-/// Summarizes ranks, of which there must be at least one, with the recall at each of `recall_at`.
+/// Summarizes one or more ranks, with the recall at each of `recall_at`.
 RetrievalMetrics retrieval_metrics(std::span<const std::int64_t> ranks,
                                    std::span<const std::int64_t> recall_at);
 

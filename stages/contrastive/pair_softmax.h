@@ -11,7 +11,7 @@ namespace stages {
 // They do not depend on torch, so CPU loops and GPU kernels can share them. T is float or double;
 // every number has the type T.
 
-/// Computes log Σ exp(x) of numbers that arrive one by one or in parts, without overflow. Starts
+/// Computes log Σ exp(x) of numbers that arrive one by one or in chunks, without overflow. Starts
 /// empty.
 template <typename T>
 struct RunningLogSum {
@@ -79,12 +79,12 @@ struct PairSums {
   }
 };
 
-/// The log Σ exp of each row and each column, and what else the gradient needs.
+/// The log Σ exp of each row and each column, and the other inputs and outputs of the gradient.
 template <typename T>
 struct PairGradient {
   const T *of_rows, *of_columns;
   const T* weight;  ///< a scalar: the loss's gradient with respect to a row's or column's term
-  T* by_scale;  ///< of each row: Σ gradient · similarity; their sum is the gradient by logit_scale
+  T* by_scale;  ///< of each row: Σ gradient · similarity; they add up to logit_scale's gradient
 
   /// Returns the gradient with respect to a similarity: softmax minus share, in both directions.
   RETORT_HOST_DEVICE T by_similarity(T similarity, std::int64_t row, std::int64_t column,

@@ -20,8 +20,8 @@ struct TilePlace {
   std::int64_t row, column;
 };
 
-/// Negates the numbers of a tile that belong to texts which do not match. `group` may be undefined:
-/// then only the diagonal of the matrix matches.
+/// Negates the values of a tile for images and texts that do not match. If `group` is undefined,
+/// only the diagonal of the matrix matches.
 void negate_others(at::Tensor x, const TilePlace& place, const at::Tensor& group) {
   if (group.defined()) {
     const at::Tensor rows = group.narrow(0, place.row, x.size(0)).unsqueeze(1);
@@ -33,7 +33,7 @@ void negate_others(at::Tensor x, const TilePlace& place, const at::Tensor& group
   if (place.row == place.column) x.diagonal().neg_();
 }
 
-/// Keeps only one tile in memory of everything that grows with the square of the number of pairs.
+/// Keeps only one tile of each (images, texts) matrix in memory.
 class TiledSigmoidLoss : public torch::autograd::Function<TiledSigmoidLoss> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& images,
@@ -75,7 +75,7 @@ class TiledSigmoidLoss : public torch::autograd::Function<TiledSigmoidLoss> {
       by_images.narrow(0, row, rows).addmm_(x, texts.narrow(0, column, columns));
       by_texts.narrow(0, column, columns).addmm_(x.t(), images.narrow(0, row, rows));
     });
-    // The products grow with the factor as they do with the images.
+    // The products are proportional to the factor as well as to the images.
     return {by_images, by_texts, (images * by_images).sum(), by_bias, {}, {}};
   }
 };

@@ -36,8 +36,8 @@ struct ContrastiveOptions {
   bool asks_for_classes = false;   ///< validation measures zero-shot accuracy
   std::int64_t frozen_epochs = 0;
   std::int64_t declared_parts = 1;  ///< gradient_accumulation_steps
-  std::int64_t compared = 0;        ///< number of pairs among which an image is compared; 0: the
-                                    ///< whole batch
+  std::int64_t compared = 0;        ///< number of pairs that are compared with each other; 0: all
+                                    ///< pairs of the batch
   bool balances_classes = false;    ///< in the class head's loss
   bool balances_samples = false;
   double label_smoothing = 0;
@@ -165,11 +165,11 @@ class ContrastiveStep final : public TrainingStep {
     if (options_.compared > 0) {
       lines.push_back("negatives: micro_batch: each image is compared only with the " +
                       std::to_string(options_.compared - 1) +
-                      " others of its micro-batch, so this is not the loss of the whole batch");
+                      " others in its micro-batch, so this is not the loss of the whole batch");
     }
     if (options_.compared == 0 && options_.declared_parts > 1) {
       lines.push_back(
-          "each image is compared with all others of the batch, not only with the others of its "
+          "each image is compared with all others in the batch, not only with the others in its "
           "micro-batch: this is the loss of the whole batch");
     }
     if (options_.balances_samples && classes_.weights.defined())
@@ -189,8 +189,8 @@ class ContrastiveStep final : public TrainingStep {
   struct Compared {
     std::int64_t begin, end;   // indices within the part
     at::Tensor images, texts;  // (n, width): row i of both is a pair
-    at::Tensor equal;  // (n): equal captions have the same number, below the number of the part's
-                       // texts
+    at::Tensor equal;  // (n): equal captions have the same index, less than the number of texts in
+                       // the part
   };
 
   /// Sums `measure` over the groups of a part.
@@ -246,8 +246,8 @@ class ContrastiveStep final : public TrainingStep {
     });
   }
 
-  /// Returns the number of images for which the nearest of the captions that they are compared with
-  /// equals their own.
+  /// Returns the number of images whose nearest caption, among those they are compared with, equals
+  /// their own.
   at::Tensor recalled_count(const NamedTensors& encoded, const Batch& part) const {
     const torch::NoGradGuard no_graph;
     return sum_over_groups(encoded, part, [](const Compared& pairs) {

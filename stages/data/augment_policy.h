@@ -27,7 +27,7 @@ struct AugmentPolicy {
   bool operator==(const AugmentPolicy&) const = default;
 };
 
-/// Operations that follow each other, and the share of their result in a mixture.
+/// Operations applied one after another, and the share of their result in a mixture.
 struct OperationChain {
   std::vector<OperationAt> steps;
   float share = 1;

@@ -237,7 +237,7 @@ class Features final : public runner::Stage {
     if (!context.node().smoke) write_features(file, table, description);
     const at::Tensor& features = table.tensors.at("features");
     context.say(part + ": " + thousands(features.size(0)) + " features of " +
-                thousands(features.numel() / features.size(0)) + " numbers, " +
+                thousands(features.numel() / features.size(0)) + " values, " +
                 thousands(static_cast<std::int64_t>(features.nbytes())) + " bytes");
     return std::make_shared<FeatureDataset>(dataset, std::move(table));
   }
@@ -355,7 +355,7 @@ FeatureTable read_features(const std::filesystem::path& path, const DatasetDescr
   const Safetensors file = read_safetensors(path);
   const auto recorded = file.metadata.find("sha256");
   if (recorded == file.metadata.end() || recorded->second != digest(file.tensors)) {
-    damaged_table(path, "its digest does not match its numbers");
+    damaged_table(path, "its digest does not match its values");
   }
   for (const auto& [key, text] : describe_data(data)) {
     const auto found = file.metadata.find(key);

@@ -23,7 +23,7 @@ struct FeatureTable {
 /// Returns the tensors of a sample of `data` that are stored with its features: all except "image".
 std::vector<TensorSpec> kept_with_features(const DatasetDescription& data);
 
-/// Writes `table` atomically to a safetensors file, together with a digest of its numbers and
+/// Writes `table` atomically to a safetensors file, together with a digest of its values and
 /// `data`, the description of the dataset. Throws runner::StageError if the write fails.
 void write_features(const std::filesystem::path& path, const FeatureTable& table,
                     const DatasetDescription& data);

@@ -47,9 +47,9 @@ Image oriented(Image image, int orientation) {
       {last_column, -column, row},              // 2: mirrored
       {last_row + last_column, -column, -row},  // 3: upside down
       {last_row, column, -row},                 // 4: mirrored, upside down
-      {0, row, column},                         // 5: mirrored at the main diagonal
+      {0, row, column},                         // 5: mirrored across the main diagonal
       {last_row, -row, column},                 // 6: rotated clockwise
-      {last_row + last_column, -row, -column},  // 7: mirrored at the other diagonal
+      {last_row + last_column, -row, -column},  // 7: mirrored across the other diagonal
       {last_column, row, -column},              // 8: rotated counterclockwise
   }};
   const Walk walk = walks[static_cast<std::size_t>(orientation - 2)];
@@ -180,7 +180,7 @@ std::vector<std::uint8_t> read_image_file(const std::filesystem::path& path) {
     const ssize_t got = ::read(file.number, bytes.data() + filled, bytes.size() - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw ImageError(ErrorCode::kMissingImage, cause_of(errno));
-    if (got == 0) break;  // the file has shrunk in the meantime
+    if (got == 0) break;  // the file has become shorter
     filled += static_cast<std::size_t>(got);
   }
   bytes.resize(filled);
@@ -277,8 +277,8 @@ Image decode_webp(Bytes file) {
 
 namespace {
 
-/// The libpng decoder and its source. libpng reports errors with longjmp, which may only skip
-/// frames without destructors.
+/// The libpng decoder and its source. libpng reports errors with longjmp, which must not skip
+/// frames with destructors.
 struct PngDecoder {
   png_structp png = nullptr;
   png_infop info = nullptr;

@@ -21,7 +21,7 @@ namespace stages {
 /// An allocator for pixels that leaves them uninitialized, since zeroing them costs a decoder 2 %.
 /// The storage never starts at a multiple of 32 bytes. At such addresses libjpeg-turbo bypasses the
 /// caches when it writes, and reading the pixels back then waits for memory, which costs a seventh
-/// of the time of decoding and resizing.
+/// of the decoding and resizing time.
 template <typename T>
 struct Unset : std::allocator<T> {
   template <typename Other>
@@ -119,7 +119,7 @@ struct KeptImage {
   int width = 0, height = 0;  ///< of the whole upright image
 };
 
-/// Caches images from their first use until `limit_bytes` are full. Entries are not evicted for new
+/// Caches images from their first use until `limit_bytes` are used. Entries are not evicted for new
 /// images: with eviction, a pass over more images than fit would never hit the cache. Thread-safe.
 class ImageCache {
  public:
@@ -153,8 +153,8 @@ class ImageCache {
 /// not a regular file, kImageTooLarge if it is larger than 1 GiB.
 std::vector<std::uint8_t> read_image_file(const std::filesystem::path& path);
 
-/// Returns size and orientation of a JPEG, PNG or WebP file. The format is detected from the first
-/// bytes, not from the file's name. Throws ImageError: kUnsupportedImage for other formats,
+/// Returns the size and orientation of a JPEG, PNG or WebP file. The format is detected from the
+/// first bytes, not from the file's name. Throws ImageError: kUnsupportedImage for other formats,
 /// kCorruptImage, kImageTooLarge.
 ImageHeader read_image_header(Bytes file);
 
@@ -168,7 +168,7 @@ Image decode_image(Bytes file, int eighths = 8);
 int smallest_eighths(Bytes file, const ImageHeader& header, std::int64_t width,
                      std::int64_t height);
 
-/// Returns size and orientation of a WebP file. Throws ImageError: kUnsupportedImage for an
+/// Returns the size and orientation of a WebP file. Throws ImageError: kUnsupportedImage for an
 /// animation.
 ImageHeader read_webp_header(Bytes file);
 
@@ -176,7 +176,7 @@ ImageHeader read_webp_header(Bytes file);
 /// compositing; color profiles are ignored. Throws ImageError.
 Image decode_webp(Bytes file);
 
-/// Returns size and orientation of a PNG file. Throws ImageError.
+/// Returns the size and orientation of a PNG file. Throws ImageError.
 ImageHeader read_png_header(Bytes file);
 
 /// Decodes a PNG file without applying its orientation. Palettes are expanded, gray is repeated in

@@ -246,7 +246,7 @@ void exact_into(const Image& image, const AffineMatrix& from, Image& result) {
   }
 }
 
-/// True if the integer part of all the image's coordinates fits into 16 bits.
+/// True if the integer parts of all the image's coordinates fit into 16 bits.
 bool fits_fixed(const Image& image, const AffineMatrix& from) {
   for (const double x : {0, image.width}) {
     for (const double y : {0, image.height}) {

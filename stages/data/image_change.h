@@ -33,11 +33,11 @@ struct ImageChange {
   bool operator==(const ImageChange&) const = default;
 };
 
-/// True if `augment` changes an image in other ways than cutting, mirroring and FinalAugment.
+/// True if `augment` changes an image in ways other than cutting, mirroring and FinalAugment.
 bool changes_pixels(const AugmentOptions& augment);
 
-/// Draws the change for one image, mirrored or not, from `random`. Always draws the same number of
-/// random numbers, so that one option does not affect the draws of another.
+/// Draws the change for one image, mirrored or not, from `random`. Always consumes the same number
+/// of random numbers, so no option affects the values drawn for another.
 ImageChange drawn_change(const AugmentOptions& augment, bool is_mirrored, Random& random);
 
 /// Applies `change` to `image` as torchvision's transforms do on Pillow images: the flips,
@@ -61,8 +61,8 @@ void change_hue(Image& image, double turns);
 /// m[5]).
 using AffineMatrix = std::array<double, 6>;
 
-/// Returns `image` transformed: each pixel is copied from the source pixel at its center, black if
-/// that is outside the image. Bitwise equal to Pillow's transform() with nearest-neighbor
+/// Returns `image` transformed: each pixel is copied from the source pixel at its center, or black
+/// if that is outside the image. Bitwise equal to Pillow's transform() with nearest-neighbor
 /// resampling.
 Image transformed(const Image& image, const AffineMatrix& from);
 

@@ -30,7 +30,7 @@ namespace stages {
 struct ImageSubject {
   std::string_view name;  ///< in records: "house"
   std::string_view what;  ///< "a photograph of a house"
-  /// A quick check whether an image looks like the subject; thread-safe.
+  /// Quickly checks whether an image looks like the subject; thread-safe.
   bool (*looks_alike)(const Image&);
   bool has_patients = false;  ///< file names should identify the patient
 };
@@ -158,7 +158,7 @@ class ImageDataset : public Dataset,
   struct Use {
     std::int64_t epoch, index;
   };
-  /// Writes an image cut to size as numbers; in training, changed by FinalAugment.
+  /// Writes the normalized values of an image cut to size; in training, applies FinalAugment.
   void write(const Image& image, bool mirrored, Use use, const at::Tensor& pixels) const;
   Drawn drawn(const ImageHeader& header, std::int64_t epoch, std::int64_t index) const;
   /// Applies the change and `cut` to `image`.

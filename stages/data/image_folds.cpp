@@ -33,7 +33,7 @@ void refuse_own_validation(const ImageList& list) {
                        ", but a fold would be the validation part")
       .at("/folds")
       .with_help(
-          "set folds: null, or assign the images for validation to training, which is what folds "
+          "set folds: null, or move the validation images to the training part, which folds "
           "divide");
 }
 
@@ -84,7 +84,7 @@ void check_classes(const ImageList& list, const std::vector<std::vector<ImageGro
                  (list.has_label_sets ? "s" : "es"));
 }
 
-/// Returns the groups of a class in the order in which folds get them.
+/// Returns the groups of a class in the order in which they are assigned to folds.
 std::vector<const ImageGroup*> dealt(const std::vector<ImageGroup>& groups, std::uint64_t seed) {
   std::vector<std::string_view> names;
   for (const ImageGroup& group : groups) names.push_back(group.name);

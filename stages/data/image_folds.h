@@ -20,8 +20,8 @@ struct FoldOptions {
 /// Images of one patient (ImageFile::patient) are in the same fold; such a group belongs to the
 /// highest class of its images, as in split(). The groups of a class, the largest first and equally
 /// large ones at random, go one by one to the fold that has the fewest images of the class, or else
-/// the fewest images. Without groups, the numbers of images of a class in two folds differ by 1 at
-/// the most, and so do the numbers of all images.
+/// the fewest images. Without groups, two folds differ by at most 1 in the number of images of each
+/// class, and by at most 1 in the number of all images.
 ///
 /// Throws runner::StageError if the list has a validation part of its own (kOptionConflict, at
 /// /folds), or if a class has fewer images or groups than there are folds (kTooFewSamples, at

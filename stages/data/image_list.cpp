@@ -251,7 +251,7 @@ class FolderLister {
            kRename);
     }
     const std::string not_taken = list_.not_taken.text();
-    // A class may only seem empty because its links were refused.
+    // A class may seem empty only because its links were refused.
     if (!empty_.empty() && !root_.refused_some()) {
       fail(ErrorCode::kEmptyClass,
            (empty_.size() == 1 ? "a class has no images: " : "several classes have no images: ") +

@@ -50,7 +50,7 @@ struct ImageList {
   std::vector<std::string> ignored;  ///< other folders next to the part folders
   runner::NotTaken not_taken;        ///< other files found below the root
   std::vector<std::string> notes;    ///< other messages for the user, one line each
-  /// Why a part has no images; nullopt: no reason known.
+  /// The reason why a part has no images; nullopt: unknown.
   std::optional<runner::Diagnostic> no_train, no_test;
   ImageFacts facts;   ///< facts that captions can mention
   Captions captions;  ///< empty without captions
@@ -65,7 +65,7 @@ struct ImageList {
   }
 };
 
-/// Makes {name} available to captions; it stands for the entry of `names` at the image's class.
+/// Makes {name} available to captions: the entry of `names` for the image's class.
 void add_names(ImageList& list, std::vector<std::string> names);
 
 /// True if a path from an annotation file is relative, stays below its folder, and has an image's

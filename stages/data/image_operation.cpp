@@ -174,8 +174,8 @@ void gaussian_blur(Image& image, double radius) {
   in_three_passes(image.width, 3, image.height, row);
 }
 
-/// Returns `image` moved as by transformed(), with each pixel interpolated from the four around its
-/// source.
+/// Returns `image` moved as transformed() does, with each pixel interpolated from the four around
+/// its source.
 Image moved_smoothly(const Image& image, const AffineMatrix& from) {
   Image result(image.width, image.height);
   for (int row = 0; row < image.height; ++row) {

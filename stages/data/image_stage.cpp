@@ -294,8 +294,8 @@ class ImageStage final : public runner::Stage {
            share(shares.test) + " with seed " + std::to_string(split_seed(context));
   }
 
-  /// Divides the listed images as an earlier run of this stage did, or otherwise by the options.
-  /// Removes images from the list that the earlier run did not have.
+  /// Divides the listed images as an earlier run of this stage did, or else by the options. Removes
+  /// from the list images that the earlier run did not have.
   ImageList divided(ImageList& list, runner::RunContext& context) {
     ImageList images = drawn(list, context);
     if (context.node().earlier.empty()) return images;
@@ -336,7 +336,7 @@ class ImageStage final : public runner::Stage {
     report_missing("test", list->no_test, context);
     if (const auto& captions = list->captions.texts; !captions.empty()) {
       context.say(std::to_string(captions.size()) +
-                  (captions.size() == 1 ? " caption: '" : " captions, the first: '") +
+                  (captions.size() == 1 ? " caption: '" : " captions; the first is '") +
                   captions.front() + "'");
     }
     if (const std::string not_taken = list->not_taken.text(); !not_taken.empty())

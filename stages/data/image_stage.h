@@ -48,7 +48,7 @@ struct ImageSource {
   /// divided.
   std::optional<SplitOptions> split = {};
   std::optional<std::int64_t> split_seed = {};  ///< of split and folds; nullopt: the run's seed
-  /// Which of the images for training and validation are for validation; nullopt: as divided.
+  /// The fold that becomes the validation part; nullopt: the parts stay as divided.
   std::optional<FoldOptions> folds = {};
   /// A description of the other options that determine the division: those that select the images
   /// and, for images that are already divided, their parts.
@@ -61,9 +61,10 @@ struct ImageSource {
 
 /// Creates a data stage that outputs a dataset for each part of the list, as "train", "validation"
 /// and "test", and reports how many images each has. "validation" is missing if it has no images;
-/// an empty "test" is kept, and its user reports it. The caller has read all options except
+/// an empty "test" is kept for its user to report. The caller has read all options except
 /// `options`. Returns the errors of all options and of the list; list errors that name no option
-/// are placed at `root`. If the images must be obtained first, they are listed when the stage runs:
+/// are reported at `root`. If the images must be obtained first, they are listed when the stage
+/// runs:
 ///
 ///   runner::Result<std::unique_ptr<runner::Stage>> create_birds(runner::ConfigReader& reader) {
 ///     const ImageOptions options = read_image_options(reader);

@@ -25,7 +25,7 @@ namespace stages {
 namespace {
 
 constexpr int kSeenSide = 128;     // enough pixels to hash an image and to check its subject
-constexpr double kMostGrey = 1.5;  // the most by which thumbnails that look the same differ
+constexpr double kMostGrey = 1.5;  // the largest difference between similar thumbnails
 constexpr auto kShownEvery = std::chrono::milliseconds(100);
 
 /// The data kept for each image.

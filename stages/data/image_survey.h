@@ -19,7 +19,7 @@ struct SurveyedImage {
   Part part = Part::kTrain;
   std::string file;  ///< relative to the data set's root
   std::int64_t label = 0;
-  /// Its labels, if an image can have any number of them: equal for equal labels.
+  /// Identifies its set of labels, if an image can have any number of them.
   std::int64_t label_set = 0;
 };
 
@@ -39,7 +39,7 @@ struct ImageSurvey {
   /// their EXIF orientation.
   std::array<int, 3> widths{}, heights{};
   std::vector<Unreadable> unreadable;
-  std::vector<Group> identical;  ///< groups of byte-for-byte equal files
+  std::vector<Group> identical;  ///< groups of identical files
   /// Groups of images that look the same, with at least two different files each.
   std::vector<Group> alike;
   std::int64_t patients = 0;              ///< number of known patients

@@ -32,7 +32,7 @@ const json& member(const json& object, const std::string& key) {
 }
 
 double number_between(const json& value, double smallest, double largest, const std::string& key) {
-  // This form of the comparison also refuses NaN.
+  // This form of the comparison also rejects NaN.
   if (value.is_number() && value.get<double>() >= smallest && value.get<double>() <= largest)
     return value.get<double>();
   refuse_transform(key, "is outside its range");

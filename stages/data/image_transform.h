@@ -28,7 +28,7 @@ std::string transform_json(const ImageDatasetOptions& options);
 
 /// Parses the output of transform_json(); the text is not trusted. Other options keep their
 /// defaults, and a subject that is not among `subjects` is ignored. Throws std::invalid_argument
-/// with the fault in half a sentence: "its 'image_size' …".
+/// with a clause that names the fault: "its 'image_size' …".
 ImageDatasetOptions transform_from_json(std::string_view text,
                                         std::span<const ImageSubject* const> subjects = {});
 

@@ -11,7 +11,7 @@
 namespace stages {
 namespace {
 
-/// The libjpeg encoder. libjpeg reports errors with longjmp, which may only skip frames without
+/// The libjpeg encoder. libjpeg reports errors with longjmp, which must not skip frames with
 /// destructors.
 struct Encoder {
   jpeg_compress_struct state{};

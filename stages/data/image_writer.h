@@ -11,7 +11,7 @@ namespace stages {
 /// 100. Neither side may exceed 65500 pixels. Throws std::runtime_error if libjpeg fails.
 std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality);
 
-/// Encodes `image` as a grayscale JPEG file; otherwise as encode_jpeg().
+/// Like encode_jpeg(), but encodes `image` as a grayscale file.
 std::vector<std::uint8_t> encode_gray_jpeg(const Image& image, int quality);
 
 /// Encodes `image` as a PNG file. Throws std::runtime_error if libpng fails.

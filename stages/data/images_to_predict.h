@@ -29,7 +29,7 @@ struct ImagePaths {
 /// that is unreadable or has no image, a link in a folder that is broken or leads out of it.
 runner::Result<ImagePaths> list_images(const std::vector<std::string>& paths);
 
-/// Why an image could not be read.
+/// The reason why an image could not be read.
 struct Unreadable {
   runner::ErrorCode code;
   std::string message;  ///< includes the file's name

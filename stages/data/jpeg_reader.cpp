@@ -236,8 +236,8 @@ namespace {
 constexpr int kMaxScans = 500;
 
 /// The libjpeg decoder and its jump target. No exception may pass through libjpeg's C code, so
-/// errors use longjmp, which may only skip frames without destructors. Objects with destructors
-/// must be in the frames above `run`.
+/// errors use longjmp, which must not skip frames with destructors. Objects with destructors must
+/// be in the frames above `run`.
 struct Decoder {
   jpeg_decompress_struct state{};
   jpeg_error_mgr errors{};

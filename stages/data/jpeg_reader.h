@@ -25,7 +25,7 @@ int png_orientation(Bytes file);
 /// Reads a WebP file's chunks EXIF and XMP.
 int webp_orientation(Bytes file);
 
-/// Returns size and orientation of a JPEG file. Throws ImageError.
+/// Returns the size and orientation of a JPEG file. Throws ImageError.
 ImageHeader read_jpeg_header(Bytes file);
 
 /// Decodes a JPEG file at `eighths`/8 of its size (1 to 8; sides are rounded up), without applying

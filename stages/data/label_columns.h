@@ -15,7 +15,7 @@ class ConfigReader;
 
 namespace stages {
 
-/// The columns of a table with the labels of its images, of which each has any number.
+/// The columns of a table that contain the labels of its images. An image has any number of them.
 struct LabelColumns {
   std::string column;                ///< the column with all labels; empty: one column per label
   std::string separator;             ///< between two labels in `column`
@@ -26,7 +26,7 @@ struct LabelColumns {
   std::vector<std::string> titles() const { return column.empty() ? columns : std::vector{column}; }
 };
 
-/// Returns a field of a table as messages show it.
+/// Returns a field of a table as shown in messages.
 std::string in_quotes(std::string_view text);
 /// Returns `field` without surrounding spaces.
 std::string_view without_spaces(std::string_view field);
@@ -39,8 +39,8 @@ class LabelRows {
  public:
   explicit LabelRows(LabelColumns columns);
 
-  /// Adds a row with these fields of LabelColumns::titles(). Returns what is wrong with them, in
-  /// the form "its label 'red' occurs twice"; empty if nothing is. The row then counts.
+  /// Adds a row with these fields of LabelColumns::titles(). If they are invalid, does not add
+  /// the row and returns the reason, such as "its label 'red' occurs twice"; otherwise returns "".
   std::string add(const std::vector<std::string>& fields);
 
   /// The labels of an image.
@@ -63,8 +63,8 @@ class LabelRows {
   std::vector<std::vector<std::int64_t>> rows_;  // indices into names_
 };
 
-/// Changes the label sets of `list` to those of a list with `classes` as classes. Returns, for each
-/// label set, whether all its labels are among them; the other sets become empty.
+/// Converts the label sets of `list` to indices into `classes`. Returns, for each label set,
+/// whether `classes` contains all its labels; the other sets become empty.
 std::vector<bool> relabel(ImageList& list, const std::vector<std::string>& classes);
 
 }  // namespace stages

@@ -73,7 +73,7 @@ void append_numbers(std::string_view data, std::vector<std::int64_t>& values) {
   for (std::size_t at = 0; at < data.size(); at += sizeof(T)) {
     const T value = number_at<T>(data.substr(at));
     if constexpr (std::is_floating_point_v<T>) {
-      // This form of the comparison also refuses NaN.
+      // This form of the comparison also rejects NaN.
       if (!(std::abs(value) <= T{1 << 24}) || value != std::trunc(value))
         refuse_mat("it has a number that is not an integer");
     } else if constexpr (std::is_same_v<T, std::uint64_t>) {
@@ -140,7 +140,7 @@ MatElement MatElements::next(const char* what) {
   const std::size_t size = number_at<std::uint32_t>(rest_.substr(4));
   if (size > rest_.size() - 8) {
     refuse_mat(std::string("it ends within ") + what + ": " + std::to_string(size) +
-               " bytes are expected, but only " + std::to_string(rest_.size() - 8) + " are there");
+               " bytes are expected, but only " + std::to_string(rest_.size() - 8) + " are left");
   }
   const MatElement element{first, rest_.substr(8, size)};
   // Compressed elements have no padding, and the last element may have none.

@@ -9,7 +9,7 @@
 namespace stages {
 
 // The elements of version 5 MAT-files. Input is not trusted: each function throws
-// std::invalid_argument with the fault in half a sentence.
+// std::invalid_argument with a clause that names the fault.
 
 // Element types: numeric types, and types that contain other elements.
 inline constexpr std::uint32_t kMatInt8 = 1, kMatUint8 = 2, kMatUint16 = 4, kMatInt32 = 5,
@@ -42,7 +42,7 @@ class MatElements {
   std::string_view rest_;
 };
 
-/// An array of which the header has been read. Refers to the bytes that it was read from.
+/// An array whose header has been read. Refers to the bytes that it was read from.
 struct MatArray {
   std::string_view name;
   std::uint32_t array_class = 0;
@@ -69,8 +69,8 @@ struct MatSize {
 };
 MatSize mat_size(const MatArray& array, const std::string& what);
 
-/// Returns the numbers of an array of `elements` numbers, which must be integers. `what` names the
-/// array in errors.
+/// Returns the values of an array with `elements` elements, which must be integers. `what` names
+/// the array in errors.
 std::vector<std::int64_t> mat_numbers(MatArray& array, std::int64_t elements,
                                       const std::string& what);
 

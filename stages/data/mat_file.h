@@ -20,18 +20,18 @@ struct MatMatrix {
 /// dropped.
 using MatCell = std::variant<std::monostate, std::int64_t, std::string>;
 
-/// A list of records, called struct array in MATLAB.
+/// A list of records, called a struct array in MATLAB.
 struct MatRecords {
   std::vector<std::string> fields;         ///< field names, in file order
   std::vector<std::vector<MatCell>> rows;  ///< each row has one cell per field
 };
 
-/// Longer MAT-files are refused, and so is more decompressed data in total.
+/// The largest accepted size of a MAT-file, and of all its decompressed data.
 inline constexpr std::size_t kMaxMatBytes = std::size_t{64} << 20;
 
 // The following functions read one variable of a version 5 MAT-file ("MAT-File Format", The
 // MathWorks), compressed or not. Other variables may be of any kind. The contents of `file` are not
-// trusted. Each function throws std::invalid_argument with the fault in half a sentence: "it ends
+// trusted. Each function throws std::invalid_argument with a clause that names the fault: "it ends
 // within …".
 
 /// Reads a real matrix of integers, stored in any numeric class.

@@ -14,8 +14,7 @@ namespace stages {
 nlohmann::ordered_json preprocessor_config(const ImageDatasetOptions& options);
 
 /// Reads a preprocessor_config.json of any transformers version: sizes may be numbers or mappings.
-/// Throws std::invalid_argument for unsupported values, with half a sentence: "its 'resample' is 1,
-/// …".
+/// For unsupported values, throws std::invalid_argument with a clause: "its 'resample' is 1, …".
 ImageDatasetOptions options_of_preprocessor(const nlohmann::json& config);
 
 /// Returns `options` in timm's form, as members of a model's pretrained_cfg.

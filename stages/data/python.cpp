@@ -45,7 +45,7 @@ struct PythonDataConfig {
   std::optional<std::int64_t> split_seed;  // nullopt: the run's seed
 };
 
-/// The data set that a part comes from, and the numbers of its samples; nullopt: all samples.
+/// The data set that a part comes from, and the indices of its samples; nullopt: all samples.
 struct PartOfData {
   std::size_t set = 0;
   std::optional<std::vector<std::int64_t>> numbers;
@@ -176,8 +176,8 @@ class PythonDataStage final : public runner::Stage {
                   "the data set has classes, but its samples have no "
                   "'label'")
           .with_help(
-              "return the class number of each sample as 'label', or for any number of classes, "
-              "'labels' with 1 or 0 for each class");
+              "return each sample's class number as 'label' or, if a sample can have any number of "
+              "classes, 'labels' with 1 or 0 for each class");
     }
   }
 
@@ -225,7 +225,7 @@ class PythonDataStage final : public runner::Stage {
           (before->second.size() == samples.size() ? ", but not the same ones" : "");
       if (!context.node().accepts_changes)
         throw error(ErrorCode::kChangedRun, message)
-            .with_help("restore the data set, or add --force to use it as it is");
+            .with_help("restore the data set, or add --force to use the changed one");
       context.say(message);
     }
   }

@@ -23,8 +23,8 @@ struct Point {
   float angle() const { return std::atan2(y, x); }
 };
 
-/// A shape consists of the points where its field exceeds a level, which is chosen by how much of
-/// the image the shape should cover.
+/// A shape consists of the points where its field exceeds a level. The level determines how much of
+/// the image the shape covers.
 struct Shape {
   std::string_view name;
   float (*field)(Point);

@@ -139,7 +139,7 @@ double support_of(Interpolation interpolation) {
   return 0.0;
 }
 
-// Compiles a function also for processors that can process four numbers at once. AVX2 does not
+// Also compiles a function for processors that can process four numbers at once. AVX2 does not
 // include fused multiply-add, which rounds once and would change the bits.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
 

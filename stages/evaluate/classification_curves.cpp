@@ -91,11 +91,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kGrid = 100;       // number of intervals of the mean curve
-constexpr std::size_t kMostPoints = 400;  // the most points of a curve that is written
+constexpr std::size_t kMostPoints = 400;  // the most points written per curve
 constexpr std::size_t kMostCurves = 20;   // number of classes for which curves are written
 
 /// Returns the probability of each class for each sample. Does not use torch's softmax, which would
-/// rank equal probabilities by their last bit, and that differs between processor types.
+/// rank equal probabilities by their last bit, which differs between processor types.
 std::vector<double> shares_of(const at::Tensor& logits) {
   std::vector<double> shares;
   shares.reserve(static_cast<std::size_t>(logits.numel()));

@@ -18,7 +18,7 @@ struct Confidence {
   bool is_correct = false;
 };
 
-/// Calibration: how well the probability of predictions matches the share that is correct (Guo et
+/// Calibration: how well predicted probabilities match the share of correct predictions (Guo et
 /// al. 2017, arXiv:1706.04599).
 struct Calibration {
   /// The predictions with a probability in (low, high].
@@ -33,7 +33,7 @@ struct Calibration {
   double error = 0;
 };
 
-/// Returns the calibration of `predictions`, of which there must be at least one.
+/// Returns the calibration of one or more `predictions`.
 Calibration calibration(std::span<const Confidence> predictions, std::int64_t bins);
 
 /// A sample's score for one class, and whether it belongs to that class.

@@ -54,7 +54,7 @@ struct ClassQuality {
   double precision = 0, recall = 0, f1 = 0;
 };
 
-/// Returns the quality for one class, as scikit-learn defines it with zero_division=0.
+/// Returns the metrics of one class, as scikit-learn defines them with zero_division=0.
 ClassQuality class_quality(const ConfusionMatrix& confusion, std::int64_t label);
 
 /// A confidence interval for a share.
@@ -66,16 +66,16 @@ struct Interval {
 /// 1927, doi:10.1080/01621459.1927.10502953).
 Interval wilson_interval(std::int64_t successes, std::int64_t trials);
 
-/// Quality of a classifier's predictions, as scikit-learn defines it with zero_division=0: a class
-/// that is never predicted has precision 0, a class without samples has recall 0, and both have F1
-/// 0 and count in the macro means.
+/// Metrics of a classifier's predictions, as scikit-learn defines them with zero_division=0: a
+/// class that is never predicted has precision 0, a class without samples has recall 0, and both
+/// have F1 0 and count in the macro means.
 struct ClassificationMetrics {
   ConfusionMatrix confusion{0};
   std::vector<ClassQuality> of_class;  ///< by label
   ClassQuality macro;                  ///< mean over all classes that can occur
   ClassQuality weighted;               ///< mean over all samples of the values of their classes
-  double top1 = 0;                     ///< share of samples with the largest logit at their class
-  /// k, and the share of samples with their class among the k best.
+  double top1 = 0;                     ///< share of samples whose class has the largest logit
+  /// k, and the share of samples whose class is among the k best.
   std::vector<std::pair<std::int64_t, double>> top_k;
   Interval top1_interval;
   /// Mean recall over the classes that have samples ("balanced accuracy").

@@ -32,7 +32,7 @@ using runner::StageError;
 struct MultiLabelConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
-  std::optional<double> threshold;  // nullopt: as chosen in the training
+  std::optional<double> threshold;  // nullopt: as chosen in training
   bool csv = false;
 };
 
@@ -116,7 +116,7 @@ class MultiLabelStage final : public runner::Stage {
     if (!has_label_sets(test)) {
       throw StageError(ErrorCode::kOptionConflict,
                        "evaluate.multi_label needs samples with any number of labels, but the test "
-                       "set gives them " +
+                       "set's samples have " +
                            std::string(test.classes.empty() ? "none" : "one class each"))
           .with_help("connect a test set with labels, or use evaluate.classification");
     }

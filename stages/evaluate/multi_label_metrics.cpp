@@ -15,7 +15,7 @@
 namespace stages {
 namespace {
 
-/// Numbers of predictions of one label, or of all.
+/// Counts of predictions of one label, or of all.
 struct FoundCounts {
   std::int64_t right = 0;  ///< samples that have the label, predicted with it
   std::int64_t predicted = 0, support = 0;
@@ -185,7 +185,7 @@ std::string report_text(const MultiLabelMetrics& metrics, const std::vector<std:
     }
     text += "\n";
   }
-  return text + "All in percent, except the numbers of samples.\n";
+  return text + "All values are percentages, except the numbers of samples.\n";
 }
 
 std::string headline(const MultiLabelMetrics& metrics) {

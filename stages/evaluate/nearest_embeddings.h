@@ -8,7 +8,7 @@
 
 namespace stages {
 
-/// A row that is near to another, and the cosine of the angle between them, from -1 to 1.
+/// A row that is near another, and the cosine of the angle between them, from -1 to 1.
 struct Neighbor {
   std::int64_t row = 0;
   double similarity = 0;

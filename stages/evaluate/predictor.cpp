@@ -134,7 +134,7 @@ Predictor::Predictor(std::shared_ptr<const Dataset> test,
   if (described.size == 0) {
     throw StageError(ErrorCode::kTooFewSamples, "the test set is empty")
         .with_help(
-            "give the data stage samples for testing, or set aside a fraction of the data for it; "
+            "give the data stage samples for testing, set aside a fraction of the data for this, "
             "or leave out the evaluation: ~evaluate. With data.folds and no test part, wire the "
             "data's output `validation` to the evaluation's input `test`");
   }

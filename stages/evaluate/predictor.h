@@ -52,11 +52,11 @@ struct ClassifiedSamples {
   std::int64_t skipped = 0;  ///< number of unreadable samples that were skipped
   /// The predicted class of each sample; empty: the class with the largest logit.
   std::vector<std::int64_t> predicted = {};
-  /// The group of each sample (GroupedSamples), empty for one that is alone; empty: all are alone.
+  /// The group of each sample (GroupedSamples), "" for one without a group; empty: there are none.
   std::vector<std::string> groups = {};
 };
 
-/// Runs a checkpoint's network over a test set under a memory policy, and plans that with the same
+/// Runs a checkpoint's network over a test set under a memory policy, and plans this with the same
 /// code. All kinds of evaluation use this:
 ///
 ///   const Predictor predictor(inputs, batch_size);
@@ -81,7 +81,7 @@ class Predictor {
     /// The name of the tensor to keep unchanged for each sample instead of class labels. Empty: the
     /// labels.
     std::string target = {};
-    /// Returns the bytes that metrics of so many samples and outputs need, in addition to the
+    /// Returns the bytes that metrics of this many samples and outputs need, in addition to the
     /// outputs and targets; only with `target`. Null: 0.
     std::function<std::int64_t(std::int64_t samples, std::int64_t outputs)> metric_bytes = {};
     /// Lines already reported by the predictors that share this set; they are not reported again.

@@ -43,7 +43,7 @@ struct PythonEvaluationConfig {
   bool csv = true;
 };
 
-/// Appends a column name for each number of a sample: "output", or "output_0", "output_1" and so
+/// Appends a column name for each value of a sample: "output", or "output_0", "output_1" and so
 /// on.
 void add_columns(const std::string& name, const at::Tensor& rows,
                  std::vector<std::string>& columns) {
@@ -153,7 +153,8 @@ class PythonEvaluationStage final : public runner::Stage {
       throw StageError(ErrorCode::kOptionConflict,
                        "the network's output '" + name + "' does not have a row per sample")
           .at("/output")
-          .with_help("set output to another one of: " + runner::either(names, names.size()));
+          .with_help("set output to another of its outputs: " +
+                     runner::either(names, names.size()));
     }
     return output.reshape({samples, output.numel() / samples});
   }

@@ -14,7 +14,7 @@ namespace stages {
 const ImageTextModel& text_model_of(const Checkpoint& checkpoint);
 
 /// Returns the similarities (n, m) of image embeddings (n, width) and text embeddings (m, width) as
-/// logits. Computes them at least in float32, whatever the precision of the embeddings, so rounding
+/// logits. Computes them in float32 or wider, whatever the precision of the embeddings, so rounding
 /// does not decide which text is nearest.
 at::Tensor text_logits(const at::Tensor& images, const at::Tensor& texts,
                        const at::Tensor& logit_scale);

@@ -214,7 +214,7 @@ class Fetching {
     if (all_ == 0) leave_room(static_cast<std::int64_t>(bytes.size()));
   }
 
-  /// Stops before the disk is full: a server that does not announce the size may never end.
+  /// Stops before the disk is full: a server that does not announce the size may send forever.
   void leave_room(std::int64_t added) {
     constexpr std::int64_t kEvery = 16 << 20;
     constexpr std::uint64_t kLeft = std::uint64_t{1} << 30;

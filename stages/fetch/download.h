@@ -30,7 +30,7 @@ std::string sum_of_file(const std::filesystem::path& file, const Checksum& like,
 struct Patience {
   long connect_seconds = 30;
   long stall_seconds = 60;  ///< the longest time without receiving a byte
-  int attempts = 5;         ///< the most attempts in a row without progress
+  int attempts = 5;         ///< the most consecutive attempts without progress
   double first_wait = 1;  ///< seconds before the second attempt; doubles with each further attempt
   /// The longest wait, in seconds, that a server may request with Retry-After.
   double longest_wait = 120;

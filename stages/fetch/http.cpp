@@ -197,7 +197,7 @@ HttpReply send(const HttpRequest& request, const HttpSettings& settings,
     if (!request.leaves_host && origin_of(next) != home) return reply;
     reply.url = next;
   }
-  throw HttpError(shown_url(request.url) + " redirects without end", false);
+  throw HttpError(shown_url(request.url) + " redirects endlessly", false);
 }
 
 std::string origin_of(const std::string& url) {

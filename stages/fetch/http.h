@@ -44,7 +44,7 @@ struct HttpError : std::runtime_error {
 };
 
 /// Sends a request and follows redirects, at most ten and never from https: to http:. Passes the
-/// body of the final response to `on_body` in pieces; an exception from `on_body` aborts the
+/// body of the final response to `on_body` in chunks; an exception from `on_body` aborts the
 /// transfer and is rethrown. Respects http_proxy, https_proxy, all_proxy and no_proxy, and uses the
 /// certificates in CURL_CA_BUNDLE or SSL_CERT_FILE. Throws HttpError and runner::Cancelled.
 HttpReply send(const HttpRequest& request, const HttpSettings& settings,

@@ -17,7 +17,7 @@ namespace stages {
 /// kCannotWrite, kCannotCreate).
 class PartialFile {
  public:
-  /// Finds the part of `file` that exists already. A note with another `url` is ignored. `storage`
+  /// Finds the part of `file` that already exists. A note with another `url` is ignored. `storage`
   /// is borrowed.
   PartialFile(const std::filesystem::path& file, std::string url, runner::Storage& storage);
 

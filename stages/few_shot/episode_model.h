@@ -51,13 +51,13 @@ struct EpisodeBackbone {
 /// Checks that the weights exist, but does not read them.
 EpisodeBackbone read_episode_backbone(runner::ConfigReader& reader);
 
-/// Returns the shape of the feature map for images of that size. Throws runner::StageError if they
+/// Returns the shape of the feature map for images of this size. Throws runner::StageError if they
 /// are too small.
 MapShape fitting_map(const EpisodeBackbone& backbone, const FeatureMaps& network,
                      std::int64_t height, std::int64_t width);
 
-/// Finds the places of the saved weights in a network of the backbone. Throws runner::StageError if
-/// they do not fit.
+/// Finds where the saved weights belong in `network`, a network of the backbone. Throws
+/// runner::StageError if they do not fit.
 std::unique_ptr<ResNetPlaces> weight_places(const EpisodeBackbone& backbone, FeatureMaps& network,
                                             const SavedWeights& saved);
 
@@ -68,7 +68,7 @@ struct EpisodeModelConfig {
   std::variant<FewShotHeadOptions, CrossHeadOptions> head;
 };
 
-/// A model that takes episodes as samples (stages/few_shot/model_few_shot_transformer.h). build()
+/// A model whose samples are episodes (stages/few_shot/model_few_shot_transformer.h). build()
 /// creates an EpisodeNetwork.
 class EpisodeModel : public Model, public ShrinkableModel {
  public:

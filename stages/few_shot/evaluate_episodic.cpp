@@ -39,7 +39,7 @@ struct EpisodicTest {
   std::string pointer;
 };
 
-/// Divides the test classes into episodes. Throws if the checkpoint was not trained on episodes.
+/// Draws episodes from the test images. Throws if the checkpoint was not trained on episodes.
 std::shared_ptr<const EpisodeSet> test_episodes(const EpisodicTest& test,
                                                 std::shared_ptr<const Dataset> images,
                                                 const Checkpoint& checkpoint) {

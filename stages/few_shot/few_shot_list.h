@@ -11,13 +11,13 @@
 
 namespace stages {
 
-/// Which classes of a folder of class folders a part uses. kAll: all classes. kAlternating: in name
-/// order, train uses every second class from the first on, validation every fourth from the second
-/// on, and test every fourth from the fourth on, as publications divide CUB-200-2011. kRandom: as
-/// many classes as with kAlternating, in random order.
+/// Which classes in a folder of class folders belong to a part. kAll: all classes. kAlternating: in
+/// name order, train uses every second class from the first on, validation every fourth from the
+/// second on, and test every fourth from the fourth on, as in published work on CUB-200-2011.
+/// kRandom: as many classes as with kAlternating, chosen at random.
 enum class FolderClasses : std::uint8_t { kAll, kAlternating, kRandom };
 
-/// Where the images of each part are listed.
+/// The files and folders that list the images of each part.
 struct FewShotSource {
   std::filesystem::path root;
   bool allow_outside = false;
@@ -41,9 +41,8 @@ struct FewShotPart {
 
 /// Lists all parts. Files are named relative to root, or with their full path if they are outside.
 /// They are sorted by class and name, so the order of a list has no effect. All errors are reported
-/// together, each at its option: "/root", "/train", "/validation" or "/test". Errors are files that
-/// cannot be read, images that are missing or outside root, and classes or images that two parts
-/// share.
+/// together, each at its option: "/root", "/train", "/validation" or "/test". Unreadable files,
+/// images that are missing or outside root, and classes or images that two parts share are errors.
 runner::Result<std::array<FewShotPart, kSplitParts>> list_few_shot(const FewShotSource& source);
 
 }  // namespace stages

@@ -35,7 +35,7 @@ void make_mini_imagenet(const std::filesystem::path& folder, const MadeImages& i
   if (images.classes < kFewestClasses) {
     throw runner::StageError(
         runner::ErrorCode::kNotAllowedValue,
-        "cannot make " + std::to_string(images.classes) + " classes of this form")
+        "cannot make " + std::to_string(images.classes) + " classes in this format")
         .at("/make/classes")
         .with_help(
             "no class is shared between parts, so make at least 3; 20 are enough for 5-way "

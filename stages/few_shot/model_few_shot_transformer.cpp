@@ -148,7 +148,7 @@ EpisodeImages fitting_episode(const DatasetDescription& data, const std::string&
   const TensorSpec* image = tensor_named(data, "image");
   if (!image || image->shape.size() != 4 || image->shape[1] != 3) {
     refuse_episode(
-        "the episodes have no images of three channels",
+        "the episodes have no three-channel images",
         "this model classifies color images: connect it to a data stage with such images", pointer);
   }
   const EpisodeImages episode{.ways = support->shape[0],

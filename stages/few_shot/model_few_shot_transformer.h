@@ -21,13 +21,13 @@
 namespace stages {
 
 /// Adds an error at the later part if two parts share a class name or a file: the model would be
-/// tested on what it was trained on. Files are compared on disk, after following links.
+/// tested on data it was trained on. Files are compared on disk, after following links.
 void check_overlap(const std::array<FewShotPart, kSplitParts>& parts, runner::Diagnostics& errors);
 
 /// The sizes of an episode: a few support images (shots) of each of some classes (ways), and query
 /// images to classify.
 struct EpisodeImages {
-  std::int64_t ways = 0, shots = 0, queries = 0;  ///< `queries` counts all classes together
+  std::int64_t ways = 0, shots = 0, queries = 0;  ///< `queries` is the total of all classes
   std::int64_t height = 0, width = 0;             ///< of an image
   std::int64_t supports() const { return ways * shots; }
 };
@@ -45,7 +45,7 @@ struct EpisodeFeatures {
   MapShape map;
 };
 
-/// The module that classifies an episode's queries by its supports.
+/// The module that classifies an episode's queries, given its supports.
 class EpisodeHead : public PrecisionModule {
  public:
   /// Returns the logits (queries, ways). Throws runner::StageError if the head does not suit the
@@ -101,7 +101,7 @@ enum class PairAttention {
 inline constexpr std::array<std::pair<std::string_view, PairAttention>, 2> kPairAttentions = {
     {{"cosine", PairAttention::kCosine}, {"softmax", PairAttention::kSoftmax}}};
 
-/// What is normalized before a pair is scored.
+/// Which values are normalized before a pair is scored.
 enum class ScoreNorm {
   kWay,      ///< each feature over the classes of the episode
   kFeature,  ///< the features of each pair

@@ -109,7 +109,7 @@ TEST_F(ClipCars, PublishedTrainingIsToldHowFewItCompares) {
       folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.err,
-              HasSubstr("negatives: micro_batch: each image is compared only with the 15 others of "
+              HasSubstr("negatives: micro_batch: each image is compared only with the 15 others in "
                         "its micro-batch, so this is not the loss of the whole batch"));
   EXPECT_THAT(ended.err,
               HasSubstr("within its class: the image's own caption is the nearest for "));

@@ -65,7 +65,7 @@ TEST_P(DataSets, WhatIsNotThereIsMissingInput) {
   const Ended ended = train("run.dir=run");
   EXPECT_EQ(ended.exit, 66);
   EXPECT_THAT(ended.err, HasSubstr("error[E0601]: "));
-  EXPECT_THAT(ended.err, HasSubstr(" is not in 'made', which has neither "));
+  EXPECT_THAT(ended.err, HasSubstr(" is not in 'made', which contains neither "));
   EXPECT_THAT(ended.err, HasSubstr("[/data/root]"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
@@ -83,7 +83,7 @@ TEST(CarListing, IsTrainedOnAsItWasPublished) {
   EXPECT_THAT(file_text(folder / "run/log.txt"),
               HasSubstr("3 classes; 24 images for training, 6 for validation, 6 for test"));
   EXPECT_THAT(file_text(folder / "run/log.txt"),
-              HasSubstr("3 captions, the first: 'a photo of a "));
+              HasSubstr("3 captions; the first is 'a photo of a "));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DataSets, testing::Values("flowers102", "cub200", "stanford_cars"),

@@ -145,7 +145,7 @@ TEST_F(FewShot, FeaturesOfAFixedBackboneAreKept) {
   ASSERT_EQ(run("images", fixed).exit, 0);
   const Ended kept = run("kept", fixed + "+features=kept");
   ASSERT_EQ(kept.exit, 0) << kept.err;
-  EXPECT_THAT(kept.err, HasSubstr("train: 36 features of 256 numbers, 36,864 bytes"));
+  EXPECT_THAT(kept.err, HasSubstr("train: 36 features of 256 values, 36,864 bytes"));
   const json of_images = metrics("images")["accuracies"],
              of_features = metrics("kept")["accuracies"];
   EXPECT_EQ(of_features, of_images);

@@ -125,7 +125,7 @@ TEST_F(Flowers102List, WrongLabelsAndNumbersAreCounted) {
   write_labels({3, 0, 103, 1});
   write_lists({1}, {}, {});
   EXPECT_REFUSED(errors(), kBadAnnotations, "", "imagelabels.mat", "2 labels", "1 to 102",
-                 "0 of image 2");
+                 "0 for image 2");
   write_set();
   write_lists({5, 2, 6, 2, 0}, {7, 1, 5}, {4, 8, 3});
   EXPECT_ALL_REFUSED(

@@ -80,7 +80,7 @@ TEST(DataDescription, EveryFieldIsChecked) {
   EXPECT_EQ(refusal("classes", "[\"a\""), "its 'classes' is not a list");
   EXPECT_EQ(refusal("tensors", "[1]"), "one of its 'tensors' is not a JSON object");
   EXPECT_EQ(refusal("class_words", "[\"cat\"]"),
-            "its 'class_words' has a different number of names than there are classes");
+            "its 'class_words' does not have one name per class");
   EXPECT_EQ(refusal("class_words", "[1]"), "its 'class_words' has an invalid name");
   const auto tensor = [](const std::string& name, const std::string& shape,
                          const std::string& type) {

@@ -115,7 +115,7 @@ TEST_F(FeaturesTest, AreWhatTheFrozenPartMakesOfEachSample) {
   EXPECT_EQ(features->sample_name(3), "point3");
   EXPECT_TRUE(features->loader().drop_last);
   EXPECT_EQ(features->loader().workers, 0);
-  EXPECT_THAT(context_.said, Contains("train: 30 features of 8 numbers, 960 bytes"));
+  EXPECT_THAT(context_.said, Contains("train: 30 features of 8 values, 960 bytes"));
   EXPECT_EQ(outputs_.count("validation"), 0);
 }
 
@@ -185,7 +185,7 @@ TEST_F(FeaturesTest, DamagedFileIsComputedAgain) {
   damage(file("train"), 40);
   context_.facts.reuses = true;
   const auto again = run("train");
-  EXPECT_THAT(context_.said, Contains(HasSubstr("its digest does not match its numbers")));
+  EXPECT_THAT(context_.said, Contains(HasSubstr("its digest does not match its values")));
   EXPECT_TRUE(again->sample(0, 29)->at("features").allclose(expected(*train_, 29), 1e-6, 1e-7));
   context_.facts.reuses = true;
   context_.said.clear();
@@ -290,7 +290,7 @@ TEST_F(FeaturesTest, MicroBatchLimitsTheBatch) {
 
 TEST_F(FeaturesTest, HalfTheBytesWhereThatIsWanted) {
   const auto features = run("test", R"({"storage": "bf16"})");
-  EXPECT_THAT(context_.said, Contains("test: 7 features of 8 numbers, 112 bytes"));
+  EXPECT_THAT(context_.said, Contains("test: 7 features of 8 values, 112 bytes"));
   const at::Tensor row = features->sample(0, 2)->at("features");
   EXPECT_EQ(row.scalar_type(), at::kFloat);
   EXPECT_TRUE(row.equal(expected(*test_, 2).to(at::kBFloat16).to(at::kFloat)));

@@ -314,7 +314,8 @@ TEST_F(ImageFolder, CaptionsCallClassesWhatTheirFoldersAreCalled) {
   EXPECT_THAT(spec.shape, IsEmpty());
   EXPECT_EQ(spec.dtype, at::kLong);
   EXPECT_FALSE(train->describe().augmented);
-  EXPECT_THAT(context_.said, testing::Contains("2 captions, the first: 'a photo of a colts foot'"));
+  EXPECT_THAT(context_.said,
+              testing::Contains("2 captions; the first is 'a photo of a colts foot'"));
 }
 
 TEST_F(ImageFolder, ClassesAreAskedForAsCaptionsCallThem) {

@@ -150,7 +150,7 @@ TEST(MatFile, RefusesByCause) {
   EXPECT_EQ(problem(file, "trnid"), "it has no variable 'trnid'");
   EXPECT_EQ(problem(mat_file({})), "it has no variable 'labels'");
   EXPECT_EQ(problem(file.substr(0, file.size() - 1)),
-            "it ends within a variable: 72 bytes are expected, but only 71 are there");
+            "it ends within a variable: 72 bytes are expected, but only 71 are left");
   EXPECT_EQ(problem(changed(128, "\x0d")), "it has an element of type 13 among its variables");
   EXPECT_EQ(
       problem(written_by_matio<double>({1, 2.5}, MAT_C_DOUBLE, MAT_T_DOUBLE, MAT_COMPRESSION_ZLIB)),
