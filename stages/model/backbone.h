@@ -30,8 +30,8 @@ bool refuse_backbone(runner::ConfigReader& parent, std::initializer_list<std::st
 
 /// The options of schemas/model/backbone: the network that turns an image into features.
 struct BackboneConfig {
-  std::string pointer;  ///< place in the recipe, such as "/model/backbone", for errors in build(),
-                        ///< which runs inside another stage
+  std::string pointer;  ///< location in the recipe, such as "/model/backbone", for errors in
+                        ///< build(), which runs inside another stage
   BackboneFamily family = BackboneFamily::kClip;
   std::optional<std::string> weights;          ///< a reference (saved_weights.h); nullopt: random
   std::optional<std::string> weights_entry;    ///< the weights to read if the file has several

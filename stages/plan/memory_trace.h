@@ -89,7 +89,7 @@ struct RecordedWork {
   std::vector<TraceEvent> events;
 };
 
-/// How to treat repeated work (stages/plan/repetition.h).
+/// How to handle repeated work (stages/plan/repetition.h).
 enum class Repeated {
   kNoted,     ///< do not run it again; append a copy of its events to the trace
   kComputed,  ///< run it again, which is slower but has the same result

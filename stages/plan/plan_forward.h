@@ -22,7 +22,7 @@ namespace stages {
 
 struct PlannedForward;
 
-/// A forward pass of a network over a dataset, without an autograd graph, to be planned. `data`,
+/// A forward pass to plan, of a network over a dataset, without an autograd graph. `data`,
 /// `dataset` and `policy` must outlive this object.
 struct ForwardToPlan {
   std::string name;  ///< name of the stage that makes the network
@@ -36,10 +36,10 @@ struct ForwardToPlan {
   std::string batch_option;  ///< the option that sets `batch_size`, "evaluate.batch_size"
   /// Computes the output for the rows of a batch.
   std::function<at::Tensor(torch::nn::Module& network, const NamedTensors& inputs)> forward;
-  /// Adds to a plan, on a CPU, the memory of what is computed from the results; may be empty.
+  /// On a CPU, adds to a plan the memory for computations on the results; may be empty.
   std::function<void(PlannedForward&)> besides = {};
-  /// Makes the network with values. If user code makes the dry run fail, this network is run on
-  /// batches of `samples` instead. Null: the dry run's error is thrown.
+  /// Makes the network with actual values. If user code makes the dry run fail, this network is run
+  /// on batches of `samples` instead. Null: the dry run's error is thrown.
   std::function<std::shared_ptr<torch::nn::Module>()> build = {};
   std::shared_ptr<const Dataset> samples = {};
 };

@@ -38,7 +38,7 @@ void clear_after_out_of_memory(c10::Device device);
 ///     rows.run(batch.units(), [&](std::int64_t at_once) { encode(batch, at_once); });
 class RowsAtOnce {
  public:
-  /// `what` is the name of the work for messages. All other arguments are borrowed.
+  /// `what` names the work in messages. All other arguments are borrowed.
   RowsAtOnce(const MemoryPolicy& policy, c10::Device device, std::string what,
              runner::RunContext& context)
       : policy_(policy), device_(device), what_(std::move(what)), context_(context) {}

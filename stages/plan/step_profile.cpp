@@ -61,7 +61,7 @@ class ProfileWalk {
     return entry->second;
   }
 
-  /// Returns the place of `block` among the blocks that have run.
+  /// Returns the position of `block` among the blocks that have run.
   std::size_t place_of(std::size_t block) {
     const auto [entry, is_new] = places_.try_emplace(block, profile_.blocks.size());
     if (is_new) {
@@ -177,7 +177,7 @@ class Chain {
                                             : kept_.blocks[i].peak - all_extra_before_[i] + extra;
     return std::max(peak, outside(i, extra));
   }
-  /// As needed(), but after the last block and in other phases.
+  /// Like needed(), but after the last block and in other phases.
   std::int64_t needed_at_end(std::int64_t extra) const {
     return std::max({outside(size(), extra), kept_.elsewhere, recomputed_.elsewhere});
   }

@@ -129,7 +129,7 @@ class Networks:
         return forward
 
     def probe(self, request):
-        """Returns what a training forward pass on the given device draws at random, for samples of the given shape."""
+        """Returns the random draws of a training forward pass on the given device, for samples of the given shape."""
         made = self.made[request["network"]]
         return draws_of(self.torch, made, request.get("shape"), request.get("tokens"), request["device"])
 
@@ -148,13 +148,13 @@ class Networks:
             else:
                 place = None
             if not inputs or not isinstance(inputs[0], self.torch.Tensor):
-                raise TypeError(f"'{path}' does not get a tensor as its first argument, so it cannot be recomputed, "
+                raise TypeError(f"'{path}' does not receive a tensor as its first argument, so it cannot be recomputed, "
                                 "adapted or given its own precision")
             call = 0
             if inputs[1:] or named or place:
                 others = list(inputs[1:]) + list(named.values())
                 if any(isinstance(one, self.torch.Tensor) and one.requires_grad for one in others):
-                    raise TypeError(f"'{path}' gets several tensors that need a gradient, so it cannot be recomputed")
+                    raise TypeError(f"'{path}' receives several tensors that need a gradient, so it cannot be recomputed")
                 self.last_call += 1
                 call = self.last_call
                 self.calls[call] = (inputs[1:], named, place)
@@ -199,7 +199,7 @@ class Networks:
         return {}
 
     def share_batches(self):
-        """Allows batches with a single number per channel, which torch rejects, because a rank's share may have no more."""
+        """Allows batches with a single value per channel, which torch rejects, because a rank's share may contain no more."""
         if self.allows_single_numbers or not self.operators.shares_batch():
             return
         functional = self.torch.nn.functional
@@ -305,7 +305,7 @@ class Made:
         return found
 
     def find_scalar(self, torch, path, names):
-        """Returns the "name" of a parameter of one number, or what the attribute is "instead"; {} if there is none."""
+        """Returns the "name" of a one-element parameter, or what the attribute is "instead"; {} if there is none."""
         value = attribute(self.network, path)
         if id(value) in names and value.numel() == 1:
             return {"name": names[id(value)]}
