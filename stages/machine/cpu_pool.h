@@ -28,7 +28,7 @@ class CpuPool {
  public:
   /// `addresses` is the size of the address space in bytes; 0: more than the machine's memory,
   /// within the limits of the process. Throws std::logic_error if the current allocator cannot be
-  /// replaced, and std::bad_alloc if the process may not reserve the address space.
+  /// replaced, and std::bad_alloc if the process is not allowed to reserve the address space.
   explicit CpuPool(std::int64_t addresses = 0);
   ~CpuPool();
   CpuPool(const CpuPool&) = delete;

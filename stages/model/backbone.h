@@ -45,7 +45,7 @@ struct BackboneConfig {
   bool has_timm_names = false;
   at::ScalarType dtype = at::kFloat;  ///< type of the frozen weights
 
-  /// Returns the layout with the names by which adapters select the backbone's layers.
+  /// Returns the layout of the names that adapters use to select the backbone's layers.
   WeightLayout layout() const;
   InitializerOptions initializer() const;
 };

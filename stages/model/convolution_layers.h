@@ -28,10 +28,10 @@ at::Tensor grouped_convolution(const at::Tensor& maps, const at::Tensor& weight,
 
 struct ConvolutionSizes {
   std::int64_t in = 0, out = 0;  ///< channels
-  std::int64_t size = 3;         ///< of the square kernel
+  std::int64_t size = 3;         ///< side of the square kernel
   std::int64_t stride = 1, padding = 0;
   bool has_bias = false;
-  std::int64_t groups = 1;  ///< of channels; a group's outputs depend only on its own inputs
+  std::int64_t groups = 1;  ///< channel groups; a group's outputs depend only on its own inputs
 };
 
 /// A convolution of maps. `weight` is (out, in / groups, size, size); `bias` is (out) or undefined.

@@ -31,7 +31,7 @@ at::Tensor resize_positions(const at::Tensor& positions, std::int64_t tokens, Po
 /// form a square.
 std::int64_t grid_side(std::int64_t tokens);
 
-/// What happened to every tensor in a weights file, and to every weight of the network.
+/// A report on every tensor in a weights file and every weight of the network.
 struct PretrainedReport {
   WeightLayout layout = WeightLayout::kClip;
   std::int64_t taken = 0;                ///< weights of the network that now have the file's values

@@ -60,7 +60,7 @@ class ResNet : public FeatureMaps {
   std::vector<std::shared_ptr<BasicBlock>> blocks_;
 };
 
-/// What happened to every tensor in a weights file, and to every weight of a ResNet.
+/// A report on every tensor in a weights file and every weight of a ResNet.
 struct ResNetWeightsReport {
   std::string prefix;  ///< before torchvision's names in the file: "module.resnet."; usually empty
   std::int64_t taken = 0;  ///< weights and buffers of the network that have the file's values

@@ -11,7 +11,7 @@
 
 namespace stages {
 
-/// What happened to every tensor in a weights file, and to every weight of a backbone.
+/// A report on every tensor in a weights file and every weight of a backbone.
 struct TimmWeightsReport {
   std::string prefix;      ///< before timm's names in the file: "backbone."; usually empty
   std::int64_t taken = 0;  ///< weights and buffers of the backbone that have the file's values

@@ -63,8 +63,8 @@ struct NumericsOptions {
   std::string pointer = {};           ///< location in the recipe, "/memory"
 };
 
-/// How a network computes, after every open choice of the recipe has been made. All code that runs
-/// a network follows these settings.
+/// How a network computes, with all open choices of the recipe resolved. All code that runs a
+/// network follows these settings.
 struct Numerics {
   PrecisionMap precision;  ///< its rules name paths in the network
   bool tf32 = false;

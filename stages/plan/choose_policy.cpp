@@ -158,8 +158,8 @@ class WaySearch {
     }
   }
 
-  /// Returns the first index below `count` from which on `is_one` holds, by bisection; `count` if
-  /// there is none.
+  /// Finds by bisection the first index below `count` from which `is_one` holds; `count` if there
+  /// is none.
   template <typename Is>
   static std::size_t first_that_fits(std::size_t count, Is is_one) {
     if (is_one(0)) return 0;

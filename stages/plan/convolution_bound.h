@@ -36,7 +36,7 @@ bool takes_onednn(const ConvolutionShape& shape);
 
 // Upper bounds, in bytes, for the memory that oneDNN allocates in addition to the tensors of a
 // convolution. Its kernels, and how they divide the work, differ by processor and version. There
-// are two families; if both are possible, the larger one counts:
+// are two families; if both are possible, the larger one applies:
 // - direct kernels read and write copies with channels padded to vectors of at most 16 values;
 //   each thread also keeps the values that it gathers from an image or sums for the weight
 //   gradient;

@@ -54,7 +54,8 @@ class MeasuredHistory {
  public:
   /// Adds memory that stays live from now on.
   void keep(TracedStorage storage);
-  /// Adds `work`, with `besides` more bytes live during it. What `work` does not free stays live.
+  /// Adds `work`, with `besides` additional bytes live during it. Memory that `work` does not free
+  /// stays live.
   void add(const RecordedWork& work, std::int64_t besides = 0);
   /// Adds memory that is allocated and freed at once.
   void pass(TracedStorage storage);

@@ -117,8 +117,8 @@ class MemoryTrace {
   MemoryTrace(const MemoryTrace&) = delete;
   MemoryTrace& operator=(const MemoryTrace&) = delete;
 
-  /// Sets the owner of a tensor's storage for the whole trace, whenever it is called while the
-  /// tensor lives.
+  /// Sets the owner of a tensor's storage for the whole trace, no matter when it is called while
+  /// the tensor lives.
   void own(const at::Tensor& tensor, Owner owner, std::string name);
 
   const Backend& backend() const;

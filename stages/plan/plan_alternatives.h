@@ -36,9 +36,9 @@ std::vector<std::string> overrides_between(const MemoryPolicy& from, const Memor
 /// the policy cannot be obeyed.
 using PlanUnder = std::function<runner::MemoryPlan(const MemoryPolicy&)>;
 
-/// Adds to `plan`, the plan of `policy`, how each option that the recipe sets to other than its
-/// default affects the peak. `written` is the recipe's policy; in `policy`, its open choices have
-/// been made.
+/// Adds to `plan`, the plan of `policy`, how each option with a non-default value in the recipe
+/// affects the peak. `written` is the recipe's policy; in `policy`, its open choices have been
+/// made.
 void add_option_effects(runner::MemoryPlan& plan, const MemoryPolicy& policy,
                         const MemoryPolicy& written, const CutBatch& batch, const PlanUnder& under);
 

@@ -74,13 +74,13 @@ Backend planned_backend(const runner::PlanContext& context);
 /// add_term() and add_held_memory() change the needed bytes.
 void add_term(runner::MemoryPlan& plan, runner::NamedBytes term);
 
-/// Adds to `plan` what a Loader with batches of `units` keeps in addition to the current batch, if
-/// the plan is for a CPU and the loader has workers.
+/// Adds to `plan` the memory that a Loader with batches of `units` keeps in addition to the current
+/// batch, if the plan is for a CPU and the loader has workers.
 void add_read_ahead(runner::MemoryPlan& plan, at::DeviceType device, const DatasetDescription& data,
                     const LoaderOptions& loader, std::int64_t units);
 
-/// Adds to `plan` what stays in memory while a stage works: what `datasets`, any of which may be
-/// null, keep in host memory if the plan is for a CPU, and what earlier nodes keep.
+/// Adds to `plan` the memory that is held while a stage works: by `datasets`, any of which may be
+/// null, in host memory if the plan is for a CPU, and by earlier nodes.
 void add_held_memory(runner::MemoryPlan& plan, const runner::PlanContext& context,
                      std::initializer_list<const Dataset*> datasets);
 

@@ -53,7 +53,7 @@ struct RecordedPart {
 ///
 /// While a MemoryTrace lives, a part is not computed if the two parts before it had the same size
 /// and the trace recorded the same for both: the same births and deaths, sizes, owners, operations
-/// and flops, and nothing remained of either except what it returned. The trace then appends a
+/// and flops, and neither left anything behind except what it returned. The trace then appends a
 /// copy, so it equals the trace of a step that computes all parts. The first part differs from the
 /// second, since it allocates the gradients. Without a trace, every part is computed.
 ///

@@ -150,8 +150,8 @@ StepProfile profile(const MemoryTrace& trace, std::size_t first_event,
 
 namespace {
 
-/// The chain of blocks, each of which is kept or recomputed. "Extra" bytes are what earlier blocks
-/// keep in excess of what they would keep if recomputed.
+/// The chain of blocks, each of which is kept or recomputed. "Extra" bytes are those that earlier
+/// blocks keep beyond what they would keep if recomputed.
 class Chain {
  public:
   Chain(const StepProfile& kept, const StepProfile& recomputed)

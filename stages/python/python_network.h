@@ -119,7 +119,7 @@ class PythonNetwork : public torch::nn::Module {
 };
 
 /// Implements the operator retort::dropout: applies the dropout layer at `path` of the network
-/// `id`. The rows of `x` are samples, or pieces of samples in equal numbers.
+/// `id`. The rows of `x` are samples, or the same number of pieces of each sample.
 at::Tensor drop_in_network(const at::Tensor& x, std::int64_t id, std::string path);
 
 /// Implements the operator retort::run: runs the hosted module at `path` of the network `id`.

@@ -21,8 +21,8 @@ namespace stages {
 
 /// The options of a recipe for data sets created by Python.
 struct PythonDataOptions {
-  std::string stage;                                ///< location in the recipe, "/data"
-  std::string entry;                                ///< what creates a data set, "my_data.py:make"
+  std::string stage;  ///< location in the recipe, "/data"
+  std::string entry;  ///< the code that creates a data set, "my_data.py:make"
   std::optional<std::vector<std::string>> tensors;  ///< the values that are used; nullopt: all
   std::optional<std::vector<std::string>> classes;  ///< nullopt: the names in the data set
   bool is_augmented = true;    ///< training samples are drawn anew in every epoch

@@ -11,7 +11,7 @@ namespace stages {
 /// The maximum number of bytes sent at once, as in DistributedDataParallel.
 inline constexpr std::int64_t kMessageBytes = 25 << 20;
 
-/// A tensor to be sent, and the rank to or from which it is sent.
+/// A tensor to send or receive, and the rank at the other end.
 struct ToSend {
   at::Tensor tensor;
   int rank = 0;

@@ -80,8 +80,8 @@ runner::Result<ImageList> with_patients(runner::Result<ImageList> list) {
                               {},
                               "/patient",
                               "the pattern finds no patient in any name, such as '" + *name + "'",
-                              "it is applied to names without folder and extension; leave patient "
-                              "out for the names of published datasets"}};
+                              "it is applied to names without folder or extension; omit patient if "
+                              "the names are those of a published dataset"}};
 }
 
 runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReader& reader) {

@@ -34,7 +34,7 @@ struct DrawingOwner {
 /// are removed: 12_flip, 12_aug3, rot90_12. Not thread-safe.
 class PatientNames {
  public:
-  /// `pattern` is a regular expression that is searched for in names without folder and extension.
+  /// `pattern` is a regular expression that is searched for in names without folder or extension.
   /// Its group "patient", or else its first group, matches the patient. Throws a
   /// std::invalid_argument that describes the mistake in the pattern.
   explicit PatientNames(const std::optional<std::string>& pattern = {});

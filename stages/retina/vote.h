@@ -41,7 +41,7 @@ std::string_view name(VoteRule rule);
 /// True if the rule needs the accuracy of every network.
 bool needs_accuracies(VoteRule rule);
 
-/// Which of several classes with the best score wins.
+/// Which class wins if several have the best score.
 enum class TieBreak {
   kProbabilitySum,  ///< the one with the highest kSoft score; then kMostSevere
   kLowest,          ///< the first: the mildest grade
@@ -85,7 +85,7 @@ struct Vote {
 Vote vote(VoteRule rule, std::span<const VotingPair> pairs, std::span<const double> probabilities,
           std::int64_t classes, const VoteOptions& options);
 
-/// The probability of `first` against `second`, given that one of the two is right.
+/// The probability of `first` against `second`, given that one of the two is correct.
 struct PairOpinion {
   std::int64_t first = 0, second = 0;
   double share = 0.5;  ///< probability of the first, in [0, 1]

@@ -134,7 +134,7 @@ class Networks:
         return draws_of(self.torch, made, request.get("shape"), request.get("tokens"), request["device"])
 
     def hosted(self, made, number, path, original):
-        """Returns a forward() with which the worker can recompute a module, or give it a number format or an adapter."""
+        """Returns a forward() that lets the worker recompute a module, or give it a number format or an adapter."""
         made.forwards[path] = original
 
         def forward(*inputs, **named):
@@ -359,7 +359,7 @@ class Made:
             if self.classes is not None and logits.dim() == 2 and logits.shape[1] != self.classes:
                 raise Refusal(f"the network returned {logits.shape[1]} logits per sample, but the data needs "
                               f"{self.classes}, one per class",
-                              f"set its last layer's size to the number of classes, which it gets as '{self.class_argument}'; "
+                              f"set its last layer's size to the number of classes, which it receives as '{self.class_argument}'; "
                               "class_argument: null is for networks with outputs that are not classes")
         self.check_weights()
 
