@@ -63,7 +63,7 @@ std::optional<std::string> value_in(std::string_view conf, std::string_view key)
     if (at < plain.size() && (plain[at] != ',' || depth > 0)) continue;
     const std::string_view item = std::string_view(plain).substr(begin, at - begin);
     if (item.starts_with(key) && item.size() > key.size() && item[key.size()] == ':')
-      found = std::string(item.substr(key.size() + 1));  // the last value counts
+      found = std::string(item.substr(key.size() + 1));  // the last value wins
     begin = at + 1;
   }
   return found;
@@ -136,8 +136,8 @@ std::vector<std::string> apply_settings(const AllocatorSettings& settings) {
     }
   }
   if (!wanted.empty()) {
-    // LibTorch resets every setting that is missing from the new text, so the previous text is
-    // repeated. If a key occurs twice, the last value counts.
+    // LibTorch resets every setting that is missing from the new text, so the previous text comes
+    // first. If a key occurs twice, the last value wins.
     const std::string before = c10::CachingAllocator::getAllocatorSettings();
     c10::CachingAllocator::setAllocatorSettings((before.empty() ? "" : before + ",") +
                                                 to_text(settings));

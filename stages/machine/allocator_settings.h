@@ -28,7 +28,7 @@ struct EmptyCacheEvery {
 /// "expandable_segments:True,max_split_size_mb:128".
 std::string to_text(const AllocatorSettings& settings);
 
-/// Returns LibTorch's current settings; nullopt for each one at its default. Throws
+/// Returns LibTorch's current settings; nullopt for those at their defaults. Throws
 /// runner::StageError if LibTorch cannot parse one of its environment variables.
 AllocatorSettings allocator_settings_in_force();
 
@@ -40,7 +40,7 @@ struct AllocatorVariable {
 std::vector<AllocatorVariable> allocator_variables();
 
 /// Applies `settings` to LibTorch's allocator and reads them back; existing blocks stay as they
-/// are. No other thread may use the allocator meanwhile. Returns a line for each setting that
+/// are. No other thread may use the allocator during the call. Returns a line for each setting that
 /// overrides a different value in the environment. Throws runner::StageError for incompatible
 /// settings, or if LibTorch does not adopt them.
 std::vector<std::string> apply_settings(const AllocatorSettings& settings);

@@ -186,8 +186,8 @@ BlockPool::Part& BlockPool::part_of(std::int64_t address) {
   });
 }
 
-/// Reserves the pages of a block that are not reserved yet. Returns false if the limit or memory
-/// does not suffice.
+/// Reserves those pages of a block that are not reserved yet. Returns false if the limit is too low
+/// or memory has run out.
 bool BlockPool::reserve(Part& part, AddressRange block) {
   const std::vector<AddressRange> missing = part.reserved.missing(pages_around(block));
   wanted_limit_ = reserved();

@@ -60,9 +60,9 @@ class Arena {
   std::map<std::int64_t, std::int64_t> used_;  // begin to bytes
 };
 
-/// The owner of a block: a training step, or threads that work in parallel with it. Where a step's
-/// blocks are placed depends only on the step's earlier blocks, not on what other threads allocate
-/// at the same time.
+/// The owner of a block: a training step, or threads that work in parallel with it. The addresses
+/// of a step's blocks depend only on its earlier blocks, not on what other threads allocate at the
+/// same time.
 enum class Lane { kStep, kBeside };
 
 /// The source of a pool's memory. All ranges are whole pages.
@@ -74,8 +74,8 @@ class Pages {
   virtual void give_back(AddressRange range) = 0;
 };
 
-/// The allocation rules for CPU tensors, computed on numbers alone. CpuPool (cpu_pool.h) applies
-/// them to memory, and a run's plan replays them.
+/// The allocation rules for CPU tensors, as arithmetic on addresses alone. CpuPool (cpu_pool.h)
+/// applies them to memory, and a run's plan replays them.
 ///
 ///   BlockPool pool;
 ///   const std::optional<std::int64_t> address = pool.allocate(1000);  // nullopt: out of memory
@@ -93,12 +93,12 @@ class BlockPool {
   static constexpr std::int64_t kGrain = 64, kPage = 4096;
   static constexpr std::int64_t kSmall = 64 << 10;  ///< bytes of the largest small block
 
-  /// `addresses` is the size of all arenas together in bytes. `pages` is borrowed; null: compute
+  /// `addresses` is the total size of all arenas in bytes. `pages` is borrowed; null: compute
   /// addresses only.
   explicit BlockPool(std::int64_t addresses = std::int64_t{1} << 60, Pages* pages = nullptr);
 
-  /// Returns the address of a new block; nullopt if the limit, the pages or the addresses do not
-  /// suffice. Then nothing has changed, except that unused pages may have been returned.
+  /// Returns the address of a new block; nullopt if the limit is too low, or pages or addresses
+  /// have run out. Then nothing has changed, except that unused pages may have been returned.
   std::optional<std::int64_t> allocate(std::int64_t bytes, Lane lane = Lane::kStep);
   void free(std::int64_t address);
   void empty_cache();
@@ -118,7 +118,7 @@ class BlockPool {
   std::int64_t peak_reserved() const { return peak_reserved_; }
   std::int64_t retries() const {
     return retries_;
-  }  ///< number of blocks that succeeded after unused pages were returned
+  }  ///< number of allocations that succeeded only after unused pages were returned
 
  private:
   struct Part {

@@ -128,7 +128,8 @@ class CountingAllocator::Counter final : public c10::Allocator {
   void note_refused_by_pool(std::int64_t bytes) {
     const std::int64_t taken = pool_->reserved(), wanted = pool_->wanted_limit();
     std::optional<std::int64_t> limit = pool_->limit();
-    if (limit && wanted <= *limit) limit.reset();  // the system ran out of memory, not the limit
+    if (limit && wanted <= *limit)
+      limit.reset();  // the system was out of memory; the limit was not reached
     const std::lock_guard lock(mutex_);
     ++refusals_;
     refused_ = {bytes, live_, taken, wanted, limit, current_phase(), alive()};

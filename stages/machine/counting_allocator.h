@@ -83,7 +83,7 @@ class CountingAllocator {
   /// Returns the peak of live_bytes() since the last call. Tracked separately, for MemoryMeter.
   std::int64_t take_peak();
 
-  /// Refuses, from now on, a block with c10::OutOfMemoryError if live bytes (with a pool, reserved
+  /// From now on, refuses a block with c10::OutOfMemoryError if live bytes (with a pool, reserved
   /// bytes) would exceed `bytes`. Live blocks stay. nullopt: no limit.
   void set_limit(std::optional<std::int64_t> bytes);
   std::optional<std::int64_t> limit() const;

@@ -29,9 +29,9 @@ std::int64_t huge_page_after(std::int64_t address) {
   return huge_page_before(address + kHugePage - 1);
 }
 
-/// Returns the size of the address space. It is many times larger than what is ever reserved, so no
-/// arena runs out: addresses cost no memory. If the process has a limit (ulimit -v), half of the
-/// remaining address space is left free.
+/// Returns the size of the address space. Addresses cost no memory, so it is many times larger than
+/// the memory ever reserved, and no arena runs out. If the process has a limit (ulimit -v), half of
+/// the remaining address space is left free.
 std::int64_t wanted_addresses() {
   const std::int64_t machine =
       std::max<std::int64_t>(kilobytes_field("/proc/meminfo", "MemTotal"), kLeastAddresses);
@@ -42,7 +42,7 @@ std::int64_t wanted_addresses() {
   return std::clamp<std::int64_t>(left / 2, kLeastAddresses, 16 * machine);
 }
 
-/// An address range that starts without memory, on a huge-page boundary.
+/// An address range on a huge-page boundary, at first without memory.
 class Addresses final : public Pages {
  public:
   explicit Addresses(std::int64_t wanted) {

@@ -15,20 +15,20 @@ namespace stages {
 /// page by page.
 ///
 ///   CpuPool pool;
-///   CountingAllocator counter;      // wraps the pool, and finds it
+///   CountingAllocator counter;      // finds the pool and wraps it
 ///   run();
 ///   use(pool.reserved());           // tensors keep at most this much resident
 ///
 /// It must be created and destroyed by one thread, while no other thread allocates tensors; in
 /// between, any number of threads may allocate. A tensor may outlive the pool. Blocks are aligned
-/// to 64 bytes. An allocation throws c10::OutOfMemoryError if memory or the limit does not suffice.
-/// After a fork, the child has its own copy of the pool; it may allocate if no other thread was
-/// allocating at the time of the fork.
+/// to 64 bytes. An allocation throws c10::OutOfMemoryError if memory has run out or the limit is
+/// too low. After a fork, the child has its own copy of the pool; it may allocate if no other
+/// thread was allocating at the time of the fork.
 class CpuPool {
  public:
   /// `addresses` is the size of the address space in bytes; 0: more than the machine's memory,
   /// within the limits of the process. Throws std::logic_error if the current allocator cannot be
-  /// replaced, std::bad_alloc if the process may not reserve the address space.
+  /// replaced, and std::bad_alloc if the process is not allowed to reserve the address space.
   explicit CpuPool(std::int64_t addresses = 0);
   ~CpuPool();
   CpuPool(const CpuPool&) = delete;
@@ -57,8 +57,8 @@ class CpuPool {
 };
 
 /// While this object lives, marks this thread as not part of a step. For example, a thread that
-/// reads ahead allocates at unpredictable times, and must not affect where a step's tensors are
-/// placed.
+/// reads ahead allocates at unpredictable times, and must not affect the addresses of a step's
+/// tensors.
 class [[nodiscard]] ScopedLaneBeside {
  public:
   ScopedLaneBeside();

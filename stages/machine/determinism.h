@@ -35,9 +35,9 @@ struct CublasWorkspace {
 };
 
 /// Sets CUBLAS_WORKSPACE_CONFIG, unless `determinism` is kOff or the user has set it: cuBLAS is
-/// bitwise reproducible only if the variable is suitable when it starts. Call this from one thread
-/// before a GPU is used. An unsuitable value that the user has set is an error or, with kWarn, a
-/// warning.
+/// bitwise reproducible only if the variable has a suitable value when cuBLAS starts. Call this
+/// from one thread before a GPU is used. If the user has set an unsuitable value, the result is an
+/// error or, with kWarn, a warning.
 CublasWorkspace use_cublas_workspace(runner::Determinism determinism);
 
 }  // namespace stages

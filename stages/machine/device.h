@@ -27,7 +27,7 @@ Gpus find_gpus();
 /// Returns the model name of a GPU as reported by its driver, such as "NVIDIA L4"; empty for a CPU.
 std::string gpu_model(c10::Device device);
 
-/// Returns the UUID of a GPU, by which its driver tells it from all others.
+/// Returns the UUID of a GPU, which its driver uses to identify it.
 std::array<std::int64_t, 2> gpu_uuid(c10::Device gpu);
 
 /// Parses a recipe's device.select: "cpu", "cuda" (the first GPU) or "cuda:K". Returns
@@ -54,9 +54,9 @@ std::optional<std::int64_t> free_device_bytes(c10::Device device);
 /// allocate memory outside LibTorch's allocator, for their handles and for kernels they load. If
 /// that fails, they may report INTERNAL_ERROR, EXECUTION_FAILED or NOT_INITIALIZED, as they also do
 /// for their own bugs and for a lost device. So such an error counts as out of memory only if the
-/// device still answers and has less than kNearlyNil bytes free. If this is wrong, unused blocks
-/// are returned and the work is retried; more memory is free then, so the same error is not taken
-/// for out of memory again.
+/// device still answers and has less than kNearlyNil bytes free. If this guess is wrong, unused
+/// blocks are returned and the work is retried. More memory is free by then, so the same error is
+/// not mistaken for out of memory again.
 bool is_out_of_memory(
     const std::exception& error, c10::Device device,
     const std::function<std::optional<std::int64_t>(c10::Device)>& free_bytes = free_device_bytes);

@@ -30,8 +30,8 @@ class MemoryMeter {
   MemoryMeter(const MemoryMeter&) = delete;
   MemoryMeter& operator=(const MemoryMeter&) = delete;
 
-  /// Returns the peak use in bytes since the last call; if the kernel does not allow a reset of the
-  /// peak, since the process started.
+  /// Returns the peak use in bytes since the last call or, if the kernel does not allow the peak to
+  /// be reset, since the process started.
   std::int64_t peak_since_last();
   /// Bytes in live tensors.
   std::int64_t in_use() const;

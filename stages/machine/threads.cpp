@@ -61,7 +61,7 @@ int threads_that_start(int wanted) {
   try {
     while (std::ssize(threads) < wanted) threads.emplace_back([have_tried] { have_tried.wait(); });
   } catch (const std::system_error&) {
-    // only the threads that could be started count
+    // count only the threads that could be started
   }
   all.set_value();
   for (std::thread& thread : threads) thread.join();
@@ -82,7 +82,8 @@ int use_threads(std::optional<int> wanted, int ranks) {
     const int fit = started / 2 + 1;
     throw runner::StageError(
         runner::ErrorCode::kDeviceUnavailable,
-        "the system starts only " + std::to_string(started) + " of the " + std::to_string(others) +
+        "the system can start only " + std::to_string(started) + " of the " +
+            std::to_string(others) +
             " additional threads needed for threads: " + std::to_string(threads))
         .at("/threads")
         .with_help("set threads to " + std::to_string(fit) +

@@ -17,8 +17,8 @@ using runner::ErrorCode;
 
 constexpr int kMostThreads = 1024;
 
-/// The values that oneDNN 3 in LibTorch 2.11 accepts, in any case; see "CPU dispatcher control" in
-/// its guide.
+/// The values that oneDNN 3 in LibTorch 2.11 accepts, in upper or lower case; see "CPU dispatcher
+/// control" in its guide.
 constexpr std::array<std::string_view, 18> kOneDnnSets = {"DEFAULT",
                                                           "ALL",
                                                           "SSE41",

@@ -17,7 +17,7 @@ class ConfigReader;
 
 namespace stages {
 
-/// What a run may do after memory has run out: compute the same result in another way, use another
+/// How a run may respond when memory runs out: compute the same result in another way, use another
 /// GPU or the CPU, or stop in a state that can be resumed.
 enum class OnOom { kReplan, kGpu, kCpu, kStop };
 
@@ -40,8 +40,8 @@ struct RecoveryOptions {
 /// Reads max_retries, on_oom and on_oom_policy, as defined in schemas/memory/policy.schema.json.
 RecoveryOptions read_recovery_options(runner::ConfigReader& reader);
 
-/// What a plan may change: nothing, only what keeps every bit of the result, or also what keeps the
-/// result equal in exact arithmetic.
+/// The changes that a plan may make: none, only those that keep every bit of the result, or also
+/// those that keep the result equal in exact arithmetic.
 enum class Allow { kNothing, kBit, kExact };
 
 /// How to compute a loss that has several forms: as its formula is written, from products of
@@ -55,7 +55,7 @@ class MemoryPolicy : public runner::Artifact {
   static constexpr auto kType = runner::ArtifactType::kMemoryPolicy;
   runner::ArtifactType type() const final { return kType; }
 
-  std::string pointer;  ///< place in the recipe, "/memory"
+  std::string pointer;  ///< location in the recipe, "/memory"
   Allow allow = Allow::kNothing;
   std::optional<std::int64_t> micro_batch;  ///< units of a batch to compute at once; nullopt: the
                                             ///< whole batch, or the plan chooses
@@ -84,7 +84,7 @@ class MemoryPolicy : public runner::Artifact {
                                ///< the budget applies
   EmptyCacheEvery empty_cache_every;
   AllocatorSettings allocator;
-  RecoveryOptions recovery;  ///< what to do after memory has run out
+  RecoveryOptions recovery;  ///< what to do when memory runs out
 
   NumericsOptions numerics() const { return {precision, tf32, layout, pointer}; }
   /// True if covariances are computed from products of samples.

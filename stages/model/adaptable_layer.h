@@ -13,7 +13,7 @@
 
 namespace stages {
 
-/// One of an adapter's two weights: `weight`, which is uninitialized until it is drawn or loaded.
+/// One of an adapter's two matrices. `weight` is uninitialized until it is drawn or loaded.
 class LoraFactor : public torch::nn::Module {
  public:
   LoraFactor(at::IntArrayRef shape, const at::TensorOptions& options);
@@ -21,7 +21,7 @@ class LoraFactor : public torch::nn::Module {
   at::Tensor weight;
 };
 
-/// How a convolution moves over an image: rows, then columns.
+/// How a convolution moves over an image; each list is for rows, then columns.
 struct ConvolutionSteps {
   std::vector<std::int64_t> stride, padding = {0, 0}, dilation = {1, 1};
 };

@@ -102,7 +102,7 @@ class Members {
     }
     return result;
   }
-  /// Refuses members that have a value but were not taken.
+  /// Refuses members that have a value but were not read.
   void finish() const {
     for (const auto& [key, value] : config_.items()) {
       if (std::ranges::find(taken_, key) != taken_.end() || says_nothing(value)) continue;

@@ -73,7 +73,7 @@ fs::path adapter_in(const fs::path& folder) {
     throw StageError(ErrorCode::kMissingWeights,
                      "'" + folder.string() + "' contains no adapter: it has no " + kConfigFile)
         .at("/adapter")
-        .with_help("give a folder written by peft's save_pretrained");
+        .with_help("use a folder written by peft's save_pretrained");
   }
   std::ranges::sort(named);
   std::string list;
@@ -81,7 +81,7 @@ fs::path adapter_in(const fs::path& folder) {
   throw StageError(ErrorCode::kMissingWeights,
                    "'" + folder.string() + "' contains several adapters: " + list)
       .at("/adapter")
-      .with_help("give the folder of one of them");
+      .with_help("use the folder of one of them");
 }
 
 std::vector<std::string> read_classes(const fs::path& path) {
@@ -317,7 +317,7 @@ std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapt
   const Misfits misfits(own, saved.tensors);
   if (const std::string text = misfits.text(); !text.empty()) {
     damaged_adapter(saved.folder, text,
-                    "use an adapter of this network, unmodified; nothing of this one was loaded");
+                    "use an unmodified adapter of this network; nothing was loaded from this one");
   }
   const torch::NoGradGuard no_graph;
   for (const auto& [name, tensor] : own) tensor.copy_(saved.tensors.at(name));

@@ -36,9 +36,9 @@ struct SavedAdapter {
 /// subfolder with an adapter. The content is untrusted. Throws runner::StageError.
 SavedAdapter read_adapter(const std::filesystem::path& folder);
 
-/// Returns the index in `libraries` of the naming scheme that the adapter's tensors use: the one by
-/// which the most tensors belong to modules of the network. Throws runner::StageError if no scheme
-/// assigns a tensor to a module.
+/// Returns the index in `libraries` of the naming scheme that the adapter's tensors use: the one
+/// under which the most tensors belong to modules of the network. Throws runner::StageError if no
+/// scheme assigns a tensor to a module.
 std::size_t names_of_adapter(const SavedAdapter& adapter, const torch::nn::Module& network,
                              std::span<const ModuleNames> libraries);
 
@@ -49,13 +49,13 @@ void take_head(SavedAdapter& saved, const ModuleNames& names);
 
 /// Copies the tensors of `saved` into the adapters of `lora`, converting types and devices. The
 /// options in `saved` must select exactly these adapters, with the same ranks and scalings. Each
-/// tensor of the adapters must be in `saved` with the same shape. `saved` may have no further
+/// tensor of the adapters must be in `saved` with the same shape. `saved` must have no other
 /// tensors, except those of CLIP's text tower. Returns notes on what was left out. Throws
 /// runner::StageError with everything that does not fit; then nothing is changed.
 std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapter& saved,
                                       const ModuleNames& names);
 
-/// What save_adapter() records about the model that the adapter belongs to.
+/// The model that an adapter belongs to, as recorded by save_adapter().
 struct AdapterBase {
   std::string base_class;      ///< "CLIPVisionModel"
   std::string parent_library;  ///< "transformers.models.clip.modeling_clip"
@@ -81,19 +81,19 @@ void save_adapter_with_head(const std::filesystem::path& folder, const AttachedL
                             const ModuleNames& names, const AdapterBase& base,
                             const AdapterHead& head, runner::Storage& storage = runner::disk());
 
-/// Where a library can load the base weights of an adapted network from.
+/// Where a library can find the base weights of an adapted network.
 struct PublishedBase {
   std::string name_or_path;  ///< "openai/clip-vit-base-patch32", or a folder saved by the library
   std::optional<std::string> revision;  ///< revision of that repository
 };
 
-/// Returns where the library of `layout` can load the base weights of `network` from, with position
+/// Returns where the library of `layout` can find the base weights of `network`, with position
 /// embeddings for the network's image size. Returns nullopt if it cannot: the weights are random,
 /// in another library's format, or for another image size.
 std::optional<PublishedBase> published_base(const FineTunedClassifier& network,
                                             WeightLayout layout);
 
-/// Returns where transformers' CLIPModel can load the base weights of a CLIP with both towers from;
+/// Returns where transformers' CLIPModel can find the base weights of a CLIP with both towers;
 /// nullopt if it cannot.
 std::optional<PublishedBase> published_base(const AdaptedClip& network);
 

@@ -16,8 +16,8 @@ ModuleNames module_names(WeightLayout layout);
 /// separate CLIP text model. Throws runner::StageError if they are for another network.
 ModuleNames names_in_adapter(const SavedAdapter& adapter, const torch::nn::Module& network);
 
-/// Returns the layout that the adapter's tensors are named by. Throws runner::StageError if they
-/// are for another network.
+/// Returns the layout of the adapter's tensor names. Throws runner::StageError if they are for
+/// another network.
 WeightLayout layout_of_adapter(const SavedAdapter& adapter, const torch::nn::Module& network);
 
 /// Returns the model that peft would have wrapped to save an adapter in that layout, with CLIP's

@@ -206,7 +206,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// Returns the result of `read` for the backbone's weights; errors are placed at the option
+/// Returns the result of `read` for the backbone's weights; errors are reported at the option
 /// `weights`.
 template <typename Read>
 auto read_by(const BackboneConfig& backbone, Read read) {
@@ -243,7 +243,7 @@ std::optional<runner::PretrainedConfig> config_of_weights(
                          "' describes an unsupported model: " + error.what())
         .at("/weights")
         .in_stage(backbone.pointer)
-        .with_help("give weights of a CLIP or ViT model");
+        .with_help("use weights of a CLIP or ViT model");
   }
 }
 

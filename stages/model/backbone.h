@@ -30,8 +30,8 @@ bool refuse_backbone(runner::ConfigReader& parent, std::initializer_list<std::st
 
 /// The options of schemas/model/backbone: the network that turns an image into features.
 struct BackboneConfig {
-  std::string pointer;  ///< place in the recipe, such as "/model/backbone", for errors in build(),
-                        ///< which runs inside another stage
+  std::string pointer;  ///< location in the recipe, such as "/model/backbone", for errors in
+                        ///< build(), which runs inside another stage
   BackboneFamily family = BackboneFamily::kClip;
   std::optional<std::string> weights;          ///< a reference (saved_weights.h); nullopt: random
   std::optional<std::string> weights_entry;    ///< the weights to read if the file has several
@@ -45,7 +45,7 @@ struct BackboneConfig {
   bool has_timm_names = false;
   at::ScalarType dtype = at::kFloat;  ///< type of the frozen weights
 
-  /// Returns the layout with the names by which adapters select the backbone's layers.
+  /// Returns the layout of the names that adapters use to select the backbone's layers.
   WeightLayout layout() const;
   InitializerOptions initializer() const;
 };

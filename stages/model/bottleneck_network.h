@@ -82,7 +82,7 @@ struct InvertedResidualStage {
 struct InvertedResidualOptions {
   std::vector<InvertedResidualStage> stages;
   std::int64_t stem = 32, head = 0;  ///< channels before the first stage, and after the last
-  std::int64_t expansion = 6;        ///< how much wider a block is inside
+  std::int64_t expansion = 6;        ///< factor by which a block widens its input
   bool is_efficient_net = false;     ///< with gates and SiLU; otherwise ReLU6
 
   static InvertedResidualOptions mobile_net_v2();

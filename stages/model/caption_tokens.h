@@ -14,7 +14,7 @@ namespace stages {
 /// /tokenizer/vocabulary.
 std::shared_ptr<const Tokenizer> opened_tokenizer(const TokenizerOptions& options);
 
-/// Which texts a network accepts.
+/// The texts that a network accepts.
 struct CaptionContext {
   std::int64_t length = 0;     ///< in tokens, including the start and the end
   bool cuts = false;           ///< longer texts are truncated; false: refused

@@ -81,7 +81,7 @@ std::unique_ptr<PretrainedPlaces> Clip::places_in(torch::nn::Module& network) co
     const std::string sizes = differing_sizes(image, sizes_of_weights(saved_->tensors));
     if (sizes.empty())
       refuse(places->report().misfits(),
-             "give weights of both towers of a CLIP model of this shape, or change the model's "
+             "use weights of both towers of a CLIP model of this shape, or change the model's "
              "shape to match the weights");
     refuse(sizes, "change the model's sizes to match the weights, or use other weights");
   } catch (const StageError& error) {

@@ -16,10 +16,10 @@ namespace stages {
 
 /// The options of model.clip.
 struct ClipConfig {
-  std::string pointer;    ///< place in the recipe, such as "/model", for errors in build(), which
-                          ///< runs inside another stage
-  BackboneConfig image;   ///< the image tower with its projection, and the weights of both towers;
-                          ///< its pointer equals `pointer`
+  std::string pointer;   ///< location in the recipe, such as "/model", for errors in build(), which
+                         ///< runs inside another stage
+  BackboneConfig image;  ///< the image tower with its projection, and the weights of both towers;
+                         ///< its pointer equals `pointer`
   TextTowerOptions text;  ///< its vocabulary and tokens come from the tokenizer
   bool has_class_head = true;
   std::optional<std::int64_t> num_classes;  ///< nullopt: the number of the data's classes

@@ -16,7 +16,7 @@
 
 namespace stages {
 
-/// The token that represents a text by its output.
+/// Which token's output represents a text.
 enum class EndToken {
   kHighestId,  ///< the first token with the highest id, which is the end-of-text token in OpenAI's
                ///< weights
@@ -135,7 +135,7 @@ class ClipNetwork : public PrecisionModule {
 
 /// The options in the section `adapters` of model.clip.
 struct ClipAdapterConfig {
-  std::string pointer;  ///< place in the recipe, "/model/adapters"
+  std::string pointer;  ///< location in the recipe, "/model/adapters"
   LoraOptions options;
   std::optional<std::string>
       adapter;  ///< a folder in peft's format to start from; nullopt: a new adapter

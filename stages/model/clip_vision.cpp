@@ -116,7 +116,7 @@ using runner::StageError;
 std::int64_t square_size(const DatasetDescription& data, const std::string& pointer) {
   const auto image = std::ranges::find(data.tensors, "image", &TensorSpec::name);
   if (image == data.tensors.end() || image->shape.size() != 3 || image->shape[0] != 3) {
-    throw StageError(ErrorCode::kOptionConflict, "the data has no images of three channels")
+    throw StageError(ErrorCode::kOptionConflict, "the data has no three-channel images")
         .in_stage(pointer)
         .with_help(
             "this model classifies color images: connect it to a data stage with such images");

@@ -13,7 +13,7 @@ namespace stages {
 
 /// The options of model.clip_vision, as written in the recipe.
 struct ClipVisionConfig {
-  std::string pointer;       ///< place in the recipe, such as "/model", for errors in build(),
+  std::string pointer;       ///< location in the recipe, such as "/model", for errors in build(),
                              ///< which runs inside another stage
   VisionTowerOptions tower;  ///< image_size is in the next field instead
   std::optional<std::int64_t> image_size;      ///< nullopt: the size of the data's images
@@ -50,7 +50,7 @@ class ClipVision : public Model, public ShrinkableModel {
 // runner::StageError at an option below `pointer`.
 
 /// Returns the height and width of the data's images. The images must be square and have three
-/// channels; their size must be a multiple of `patch_size`, and `wanted` if that is set.
+/// channels; their size must be a multiple of `patch_size`, and equal to `wanted` if that is set.
 std::int64_t fitting_image_size(const DatasetDescription& data, std::optional<std::int64_t> wanted,
                                 std::int64_t patch_size, const std::string& pointer);
 

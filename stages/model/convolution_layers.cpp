@@ -47,8 +47,8 @@ struct RowPair {
   std::int64_t result_width, width, stride, channels;
 };
 
-/// Adds the weight's gradient at one place of the kernel to `sums`: each input channel of a group
-/// is broadcast to all lanes of the group and multiplied by `slopes`.
+/// Adds the weight's gradient at one position of the kernel to `sums`: each input channel of a
+/// group is broadcast to all lanes of the group and multiplied by `slopes`.
 template <int kOfGroup, int kOne = 0>
 RETORT_INLINE void add_products(const Lanes& slopes, const Lanes& x, Lanes* sums) {
   constexpr auto of = [](int lane) { return lane / kOfGroup * kOfGroup + kOne; };
@@ -298,8 +298,8 @@ std::shared_ptr<Convolution> pointwise(std::int64_t in, std::int64_t out,
       ConvolutionSizes{.in = in, .out = out, .size = 1, .has_bias = true}, options);
 }
 
-/// The mean of each channel, (n, channels, 1, 1). Its gradient is a view of one number per channel;
-/// torch's mean copies that number to every pixel.
+/// The mean of each channel, (n, channels, 1, 1). Its gradient is a view of one value per channel;
+/// torch's mean copies that value to every pixel.
 class ChannelMeans : public torch::autograd::Function<ChannelMeans> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& maps) {

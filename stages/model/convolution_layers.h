@@ -28,10 +28,10 @@ at::Tensor grouped_convolution(const at::Tensor& maps, const at::Tensor& weight,
 
 struct ConvolutionSizes {
   std::int64_t in = 0, out = 0;  ///< channels
-  std::int64_t size = 3;         ///< of the square kernel
+  std::int64_t size = 3;         ///< side of the square kernel
   std::int64_t stride = 1, padding = 0;
   bool has_bias = false;
-  std::int64_t groups = 1;  ///< of channels; a group's outputs depend only on its own inputs
+  std::int64_t groups = 1;  ///< channel groups; a group's outputs depend only on its own inputs
 };
 
 /// A convolution of maps. `weight` is (out, in / groups, size, size); `bias` is (out) or undefined.
@@ -47,7 +47,7 @@ class Convolution : public PrecisionModule {
   const ConvolutionSizes shape_;
 };
 
-/// The statistics with which a BatchNorm normalizes.
+/// The statistics that a BatchNorm normalizes with.
 enum class BatchNormStatistics {
   kCollected,  ///< in training the batch statistics, which also update the running statistics; in
                ///< eval mode the running statistics
@@ -65,8 +65,8 @@ class BatchNorm : public PrecisionModule, public CollectingLayer {
             const at::TensorOptions& options);
   /// Normalizes `x`, (n, channels, h, w) or (n, channels), and returns a tensor of the same shape.
   /// The result may be changed in place: it shares no memory with `x`, and no gradient needs it.
-  /// One number per channel has no variance: kCollected then uses the running statistics and does
-  /// not update them.
+  /// A single value per channel has no variance: kCollected then uses the running statistics and
+  /// does not update them.
   at::Tensor forward(const at::Tensor& x) const;
   /// Returns relu(forward(x)).
   at::Tensor forward_relu(const at::Tensor& x) const;
@@ -106,7 +106,7 @@ class SqueezeExcitation : public PrecisionModule {
  public:
   SqueezeExcitation(const SqueezeExcitationSizes& sizes, const SqueezeExcitationStyle& style,
                     const at::TensorOptions& options);
-  /// Returns the factors of the channels of maps (n, channels, h, w): (n, channels, 1, 1).
+  /// Returns the factors for the channels of maps (n, channels, h, w): (n, channels, 1, 1).
   at::Tensor forward(const at::Tensor& maps) const;
 
  private:

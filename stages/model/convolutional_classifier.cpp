@@ -79,7 +79,7 @@ namespace {
 constexpr BottleneckOptions kSeResNeXt50 = {
     .cardinality = 32, .base_width = 4, .squeeze_ratio = 16};
 
-/// Families of networks; timm initializes the weights of each family by another rule.
+/// Families of networks; timm initializes the weights of each family by a different rule.
 enum class ConvolutionFamily { kResNet, kDenseNet, kEfficientNet };
 
 ConvolutionFamily family_of(const ConvolutionalBackbone& backbone) {
@@ -231,7 +231,7 @@ void check_images(const ConvolutionalClassifierConfig& config, const FeatureMaps
                   const DatasetDescription& data) {
   const auto image = std::ranges::find(data.tensors, "image", &TensorSpec::name);
   if (image == data.tensors.end() || image->shape.size() != 3 || image->shape[0] != 3) {
-    throw StageError(ErrorCode::kOptionConflict, "the data has no images of three channels")
+    throw StageError(ErrorCode::kOptionConflict, "the data has no three-channel images")
         .in_stage(config.pointer)
         .with_help(
             "this model classifies color images: connect it to a data stage with such images");

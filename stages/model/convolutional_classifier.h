@@ -80,7 +80,7 @@ void initialize_backbone(const ConvolutionalBackbone& backbone, FeatureMaps& net
 
 /// The options that model.se_resnext, model.cnn and, for convolutional backbones, model.full share.
 struct ConvolutionalClassifierConfig {
-  std::string pointer;  ///< place of the model's options in the recipe, "/model"
+  std::string pointer;  ///< location of the model's options in the recipe, "/model"
   std::string name;     ///< of the backbone, in messages: "SE-ResNeXt", "densenet121"
   ConvolutionalBackbone backbone;
   std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random

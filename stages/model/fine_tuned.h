@@ -34,7 +34,7 @@ class FrozenBase : public OnFrozenBase {
 
 /// The options that model.linear_probe, model.lora and model.full share.
 struct FineTunedConfig {
-  std::string pointer;  ///< place of the model's options in the recipe, "/model"
+  std::string pointer;  ///< location of the model's options in the recipe, "/model"
   BackboneConfig backbone;
   std::optional<std::int64_t> num_classes;  ///< nullopt: the number of the data's classes
   std::optional<LoraOptions> lora;          ///< nullopt: no adapters
@@ -59,7 +59,7 @@ class FineTunedClassifier : public ImageClassifier, public FrozenBase, public Fr
   /// If all weights are trained: those of the backbone.
   bool is_of_origin(std::string_view weight) const override;
   const std::string& origin() const override { return origin_; }
-  /// Declares that the backbone starts as given and is trained; `origin` identifies its start.
+  /// Declares that the backbone is trained from its current weights; `origin` identifies them.
   void start_from(std::string origin);
 
   std::vector<std::string> notes;                ///< where its weights come from
@@ -73,8 +73,8 @@ class FineTunedClassifier : public ImageClassifier, public FrozenBase, public Fr
   std::string origin_;
 };
 
-/// A given backbone and a linear head. Trained are either only the head, or the head and adapters
-/// of the frozen backbone, or all weights.
+/// A given backbone and a linear head. Training updates only the head, the head and adapters of the
+/// frozen backbone, or all weights.
 class FineTuned : public Model, public ShrinkableModel {
  public:
   /// `config` must have no open options. `saved` contains the shapes and the digest of the weights;
@@ -103,12 +103,12 @@ class FineTuned : public Model, public ShrinkableModel {
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
 
  private:
-  /// Creates the network in its types, with a gradient for what is trained. The base weights are
-  /// uninitialized.
+  /// Creates the network in its types; only the trained parameters require gradients. The base
+  /// weights are uninitialized.
   std::shared_ptr<FineTunedClassifier> make(const DatasetDescription& data, std::uint64_t seed,
                                             at::Device device) const;
   void fill_base(FineTunedClassifier& network) const;
-  /// Finds the places of the saved weights in `network`. Throws if they do not fit.
+  /// Finds where the saved weights belong in `network`. Throws if they do not fit.
   std::unique_ptr<PretrainedPlaces> places_in(torch::nn::Module& network) const;
   void check_fit(const PretrainedReport& report) const;
   AttachedLora attach(FineTunedClassifier& network, std::uint64_t seed) const;

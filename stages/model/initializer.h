@@ -13,7 +13,7 @@ class Module;
 
 namespace stages {
 
-/// The rule of transformers for a tower's initial weights.
+/// The rule by which transformers initializes a tower's weights.
 enum class InitializerRule {
   kClip,  ///< CLIPPreTrainedModel
   kVit,   ///< ViTPreTrainedModel: every weight, the class token and the positions are normal with
@@ -29,7 +29,7 @@ struct InitializerOptions {
   InitializerRule rule = InitializerRule::kClip;
 };
 
-/// How a head starts that a model adds to a pretrained backbone.
+/// The initial weights of a head that a model adds to a pretrained backbone.
 enum class HeadStart {
   kUniform,  ///< torch's rule for nn.Linear: uniform within 1/sqrt(inputs)
   kZero,     ///< all zero (Dosovitskiy et al. 2020, arXiv:2010.11929)

@@ -24,7 +24,7 @@ struct LowRank {
 at::Tensor linear_layer(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                         const std::optional<LowRank>& adapter = {});
 
-/// True if computations with `x` run on a CPU. For a Meta tensor, the planned device counts.
+/// True if computations with `x` run on a CPU. For a Meta tensor, the planned device decides.
 bool is_on_cpu(const at::Tensor& x);
 
 /// True if linear_layer() multiplies these tensors with torch's product: float32 or float64 on a

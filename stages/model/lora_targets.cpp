@@ -22,7 +22,7 @@ void check_expression(runner::ConfigReader& reader, std::string_view key, const 
   } catch (const std::invalid_argument& error) {
     reader.fail(key, ErrorCode::kBadPattern,
                 "'" + text + "' is not a regular expression: " + error.what(),
-                "use Python's syntax, or give a list of names");
+                "use Python's syntax, or write a list of names");
   }
 }
 

@@ -46,7 +46,7 @@ struct LoraOptions {
   std::vector<std::string> layers_pattern =
       {};  ///< expressions for the part of a name before a block's number
   /// Sets another rank or alpha for a layer if its name, or the end of its name after a dot,
-  /// matches an expression; the first match counts.
+  /// matches an expression; the first match wins.
   std::vector<std::pair<std::string, std::int64_t>> rank_pattern = {};
   std::vector<std::pair<std::string, double>> alpha_pattern = {};
   LoraBias bias = LoraBias::kNone;
@@ -77,7 +77,7 @@ struct LoraTarget {
   double alpha = 0;
 };
 
-/// True if `modules` contains the module `name` or a module around it.
+/// True if `modules` contains the module `name` or a module that contains it.
 bool is_in_module(std::string_view name, const std::vector<std::string>& modules);
 
 /// Returns the layers that get an adapter by peft's rules, in the order of the candidates. Throws

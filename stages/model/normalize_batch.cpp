@@ -20,7 +20,7 @@ using torch::autograd::AutogradContext, torch::autograd::variable_list;
 /// Number of elements per part. They stay in a core's cache while they are read twice, and can be
 /// summed accurately in float32.
 constexpr std::int64_t kElementsOfPart = 1 << 15;
-/// Minimum number of channels per thread; fewer are not worth starting one.
+/// Minimum number of channels per thread; fewer do not justify another thread.
 constexpr std::int64_t kChannelsOfThread = 64;
 
 /// Divides the pixels of all maps into parts; each pixel is a row of channels.

@@ -16,7 +16,7 @@ struct BatchNormTensors {
 };
 
 /// True if normalize_batch() supports such maps: (n, channels, h, w), float32, on a CPU,
-/// channels_last, with more than one number per channel.
+/// channels_last, with more than one value per channel.
 bool can_normalize_batch(const at::Tensor& maps, const at::Tensor& weight);
 
 /// Computes torch's batch_norm with the statistics of the batch, followed by ReLU if `has_relu`.

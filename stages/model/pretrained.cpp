@@ -70,7 +70,7 @@ constexpr std::array<std::string_view, 11> kOfOtherParts = {
     "positional_embedding", "vit.pooler.",      "pooler."};
 constexpr std::array<std::string_view, 4> kOtherHeads = {"classifier.", "head.", "pre_logits.",
                                                          "make_classifier."};
-/// The class head's name, next to a CLIP, in the published training code for Stanford Cars.
+/// The name of the class head next to a CLIP in the published training code for Stanford Cars.
 constexpr std::string_view kPublishedHead = "make_classifier.";
 
 bool is_one_of(std::string_view name, auto& list) {
@@ -125,7 +125,7 @@ struct PretrainedPlaces::Place {
   enum class How {
     kInOrder,     ///< one after another, starting at `offset` in the weight
     kTransposed,  ///< the tensor's rows are the weight's columns
-    kResized,     ///< position embeddings of another image size
+    kResized,     ///< position embeddings for another image size
   };
   at::Tensor weight;   // of the network
   std::string theirs;  // the tensor's name
@@ -168,7 +168,7 @@ class PretrainedPlaces::Source {
     return {};
   }
 
-  /// Returns true if there is a tensor of this name and shape, and then marks it as used.
+  /// If there is a tensor of this name and shape, marks it as used and returns true.
   bool take_of_shape(const std::string& theirs, at::IntArrayRef shape) {
     const auto found = by_name_.find(theirs);
     if (found == by_name_.end() || found->second.sizes() != shape) return false;
@@ -251,7 +251,7 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
         ErrorCode::kDamagedWeights,
         "the weights contain no vision tower with known names: " + listed_weights(names))
         .with_help(
-            "give weights of a CLIP or ViT model from transformers, timm, OpenAI or open_clip");
+            "use weights of a CLIP or ViT model from transformers, timm, OpenAI or open_clip");
   }
   report_.wrapper = *wrapper;
   const NamedTensors plain = unwrapped(saved, report_.wrapper);
@@ -319,7 +319,7 @@ bool PretrainedPlaces::take_class_head(const std::string& ours, const at::Tensor
   return true;
 }
 
-/// A model without this bias has the value that its options set.
+/// If the file has no such bias, the model keeps the value set by its options.
 void PretrainedPlaces::take_logit_bias(const at::Tensor& weight, Source& source) {
   const std::string theirs(kLogitBias);
   if (!source.take_of_shape(theirs, weight.sizes())) return;

@@ -31,7 +31,7 @@ at::Tensor resize_positions(const at::Tensor& positions, std::int64_t tokens, Po
 /// form a square.
 std::int64_t grid_side(std::int64_t tokens);
 
-/// What happened to every tensor in a weights file, and to every weight of the network.
+/// A report on every tensor in a weights file and every weight of the network.
 struct PretrainedReport {
   WeightLayout layout = WeightLayout::kClip;
   std::int64_t taken = 0;                ///< weights of the network that now have the file's values
@@ -53,7 +53,7 @@ struct PretrainedReport {
   std::string misfits() const;
 };
 
-/// Loads a model of transformers, timm, OpenAI or open_clip, under any of the names in
+/// Loads a model from transformers, timm, OpenAI or open_clip, under any of the names in
 /// weight_names.h, into the tower and the projection of an ImageClassifier, or into both towers of
 /// a ClipNetwork. Fused projections are split, separate ones joined, OpenAI's projections are
 /// transposed, position embeddings are resized, and values are converted to the weight's type.
@@ -90,7 +90,7 @@ class PretrainedPlaces {
   PretrainedReport report_;
   PositionResize resize_;
   std::vector<Place> places_;
-  std::vector<at::Tensor> zeros_;       // weights that this layout lacks and that are then 0
+  std::vector<at::Tensor> zeros_;       // weights that this layout lacks, which are set to 0
   std::string bias_that_must_be_zero_;  // a tensor that has no place; empty: none
 };
 

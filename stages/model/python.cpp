@@ -29,14 +29,14 @@ using runner::ErrorCode;
 using runner::StageError;
 
 struct PythonModelConfig {
-  std::string pointer;  ///< place in the recipe
+  std::string pointer;  ///< location in the recipe
   std::string entry;    ///< "timm:create_model", "my_net.py:make"
   nlohmann::ordered_json arguments = nlohmann::ordered_json::object();
   nlohmann::ordered_json shown_arguments = nlohmann::ordered_json::object();  ///< without secrets
-  std::optional<std::string> class_argument;  ///< the argument that gets the number of classes
-  std::string input;                          ///< the samples' tensor that the network gets
+  std::optional<std::string> class_argument;  ///< the argument that receives the number of classes
+  std::string input;                          ///< the samples' tensor that the network receives
   std::optional<LoraOptions> lora;
-  std::optional<TowerOptions> towers;  ///< nullopt: the network gets one tensor
+  std::optional<TowerOptions> towers;  ///< nullopt: the network receives one tensor
 };
 
 HostedNetwork& as_python(torch::nn::Module& network) {
@@ -70,7 +70,7 @@ PythonNetwork::Draws draws_of(const HostedNetwork& network, const PythonModelCon
   return network.find_draws(shape, config.towers ? config.towers->context.length : 0, device);
 }
 
-/// What is known about a network before it is created for its data.
+/// The properties of a network that are known before it is created for its data.
 struct PythonTraits {
   std::string mixing_layer, lone_mixing_layer;  ///< as in PythonNetwork
   PythonNetwork::Draws draws;
@@ -113,7 +113,7 @@ class PythonModel : public Model {
     }
     return outputs;
   }
-  /// True also if the network draws random numbers by itself: like the statistics of BatchNorm,
+  /// Also true if the network draws random numbers by itself: like the statistics of BatchNorm,
   /// they depend on how a batch is split.
   bool mixes_samples() const override { return !mixing_layer_.empty() || !draws_.places.empty(); }
   std::string why_mixed() const override {
@@ -192,8 +192,8 @@ class PythonModel : public Model {
     }
   }
 
-  /// Finds out where the network draws random numbers, if that is unknown. Some networks need real
-  /// values for that: they are run once with them.
+  /// Finds out where the network draws random numbers, if that is unknown. Networks that need real
+  /// values for that are run once with real values.
   void find_draws(const char* device, std::uint64_t seed, const DatasetDescription& data,
                   const std::vector<std::int64_t>& shape) const {
     const bool is_real = std::string_view(device) != "meta";

@@ -123,7 +123,7 @@ constexpr std::string_view kFirstWeight = "conv1.weight", kFirstOfBlocks = "laye
                            kBatchCount = ".num_batches_tracked", kHeadOfClasses = "fc.";
 constexpr std::size_t kNamesShown = 6;
 
-/// Returns the prefix before torchvision's names; empty also if there are no such names.
+/// Returns the prefix before torchvision's names; also empty if there are no such names.
 std::string prefix_of(const NamedTensors& saved) {
   for (const auto& [name, tensor] : saved) {
     if (!name.ends_with(kFirstOfBlocks)) continue;
@@ -188,7 +188,7 @@ std::string ResNetWeightsReport::text(std::int64_t depth) const {
   std::string text = std::to_string(taken) + " tensors of ResNet-" + std::to_string(depth);
   if (!prefix.empty()) text += ", below '" + prefix + "'";
   if (!left_out.empty()) text += "; left out: " + runner::listed(left_out, kNamesShown);
-  if (!unused.empty()) text += "; without a place: " + runner::listed(unused, kNamesShown);
+  if (!unused.empty()) text += "; unmatched: " + runner::listed(unused, kNamesShown);
   return text;
 }
 

@@ -60,17 +60,17 @@ class ResNet : public FeatureMaps {
   std::vector<std::shared_ptr<BasicBlock>> blocks_;
 };
 
-/// What happened to every tensor in a weights file, and to every weight of a ResNet.
+/// A report on every tensor in a weights file and every weight of a ResNet.
 struct ResNetWeightsReport {
   std::string prefix;  ///< before torchvision's names in the file: "module.resnet."; usually empty
   std::int64_t taken = 0;  ///< weights and buffers of the network that have the file's values
   std::vector<std::string> missing;      ///< weights and buffers that the file lacks
   std::vector<std::string> wrong_shape;  ///< "conv1.weight [64, 3, 7, 7] for [64, 3, 5, 5]"
   std::vector<std::string> left_out;     ///< tensors of a classifier's head: fc.weight, fc.bias
-  std::vector<std::string> unused;       ///< all other tensors without a place in the network
+  std::vector<std::string> unused;       ///< all other tensors that match none of the network's
 
   bool fits() const { return missing.empty() && wrong_shape.empty(); }
-  /// Returns "110 tensors of ResNet-18; left out: fc.bias and fc.weight; without a place:
+  /// Returns "110 tensors of ResNet-18; left out: fc.bias and fc.weight; unmatched:
   /// layer2.1.bn1.bias and 19 more".
   std::string text(std::int64_t depth) const;
   /// Returns "40 tensors are missing from layer1.2, layer2.2 and layer2.3"; empty if everything

@@ -24,8 +24,8 @@ using torch::autograd::AutogradContext, torch::autograd::variable_list;
 using Tensors = std::vector<at::Tensor>;
 
 /// Number of elements per piece. Pieces of this size, of two or three tensors, stay in a core's
-/// cache from one operator to the next. With fewer, starting the operators costs more than the
-/// cache saves.
+/// cache from one operator to the next. With smaller pieces, starting the operators costs more than
+/// the cache saves.
 constexpr std::int64_t kPieceElements = 1 << 16;
 
 /// Applies the elementwise `work` to tensors of the same type and shape. On a CPU it works piece by

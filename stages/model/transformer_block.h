@@ -47,9 +47,9 @@ struct BlockOptions {
 
 /// Multi-head self-attention over the tokens of each row (Vaswani et al. 2017, arXiv:1706.03762).
 /// Maps (n, tokens, width) to the same shape. Each token attends to all tokens or, with causal
-/// attention, to itself and the tokens before it. In training, attention weights are dropped with a
-/// probability. Children: k_proj, v_proj and q_proj, or a fused qkv with rows for queries, keys and
-/// values in that order; out_proj and dropout. All linear layers have biases.
+/// attention, to itself and the tokens before it. In training, attention weights are dropped with
+/// probability attention_dropout. Children: k_proj, v_proj and q_proj, or a fused qkv with rows for
+/// queries, keys and values in that order; out_proj and dropout. All linear layers have biases.
 class Attention : public RecomputableModule {
  public:
   /// hidden_size of `block` must be a multiple of num_attention_heads.

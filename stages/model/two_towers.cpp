@@ -93,7 +93,7 @@ TwoTowers::TwoTowers(const Json& request, bool draws, Json description, TowerOpt
   check_scale();
 }
 
-/// Throws an error with `advice` if the network's attribute is not a parameter of one number.
+/// Throws an error with `advice` if the network's attribute is not a one-element parameter.
 at::Tensor TwoTowers::parameter(const std::string& option, const std::string& name,
                                 const std::string& advice) const {
   const Json& found = towers().at(option);
@@ -141,8 +141,8 @@ at::Tensor TwoTowers::embedded(const std::string& tower, const at::Tensor& input
   widths_[tower] = output.size(1);
   const std::string other = tower == "image" ? "text" : "image";
   if (widths_.contains(other) && widths_[other] != output.size(1)) {
-    refuse(method + " returned embeddings of " + std::to_string(output.size(1)) +
-               " numbers, but embeddings of " + other + "s have " + std::to_string(widths_[other]),
+    refuse(method + " returned embeddings of width " + std::to_string(output.size(1)) +
+               ", but embeddings of " + other + "s have width " + std::to_string(widths_[other]),
            "project both into the same space");
   }
   return output / output.norm(2, /*dim=*/-1, /*keepdim=*/true);

@@ -20,7 +20,7 @@ namespace stages {
 
 /// The options in the section `towers` of model.python.
 struct TowerOptions {
-  std::string pointer;                    ///< place in the recipe, "/model/towers"
+  std::string pointer;                    ///< location in the recipe, "/model/towers"
   std::string image, text, logit_scale;   ///< two methods and a parameter, by their names in Python
   std::optional<std::string> logit_bias;  ///< a parameter; nullopt: none
   std::optional<double> maximum_logit_scale;

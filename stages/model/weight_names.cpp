@@ -281,8 +281,8 @@ NamedTensors unwrapped(const NamedTensors& saved, std::string_view wrapper) {
 
 std::optional<std::string> wrapper_of(const NamedTensors& saved) {
   if (layout_of(saved)) return "";
-  // The patches' weight is in every layout. What precedes it may belong to a layout's own names, so
-  // the shortest prefix is used.
+  // The patches' weight is in every layout. The part before it may belong to a layout's own names,
+  // so the shortest prefix is used.
   constexpr std::array<std::string_view, 4> kPatches = {
       "visual.conv1.weight", "embeddings.patch_embedding.weight", "patch_embed.proj.weight",
       "embeddings.patch_embeddings.projection.weight"};

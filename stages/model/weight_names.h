@@ -30,9 +30,9 @@ enum class WeightLayout {
 std::string_view name(WeightLayout layout);
 
 /// Returns the library's name for a module or parameter that vision_tower.h or clip_network.h calls
-/// `ours`, such as "vision_model.encoder.layers.0.self_attn.q_proj", also with ".lora_A.weight".
-/// Returns nullopt if the library has none: separate projections have no name in a library that
-/// fuses them, and a fused projection has none in a library that keeps it separate.
+/// `ours`, such as "vision_model.encoder.layers.0.self_attn.q_proj", with or without
+/// ".lora_A.weight". Returns nullopt if the library has none: separate projections have no name in
+/// a library that fuses them, and a fused projection has none in a library that keeps it separate.
 std::optional<std::string> library_name(WeightLayout layout, std::string_view ours);
 
 /// Returns our name for a module or parameter that the library calls `theirs`; nullopt if there is

@@ -22,9 +22,9 @@ class RunContext;
 
 namespace stages {
 
-/// The memory format of images and convolution weights: one channel after another, row by row, or
-/// all channels of one pixel after another. The values are the same, and so are all results in
-/// exact arithmetic.
+/// The memory format of images and convolution weights: channel by channel, each in rows, or pixel
+/// by pixel, each with all its channels. The values are the same, and so are all results in exact
+/// arithmetic.
 enum class Layout { kContiguous, kChannelsLast };
 
 /// Returns "contiguous" or "channels_last".
@@ -60,11 +60,11 @@ struct NumericsOptions {
   PrecisionMap precision;  ///< each rule begins with the name of the network's stage
   bool tf32 = false;
   std::optional<Layout> layout = {};  ///< nullopt: kLayoutRule decides
-  std::string pointer = {};           ///< place in the recipe, "/memory"
+  std::string pointer = {};           ///< location in the recipe, "/memory"
 };
 
-/// How a network computes, after every open choice of the recipe has been made. All code that runs
-/// a network follows these settings.
+/// How a network computes, with all open choices of the recipe resolved. All code that runs a
+/// network follows these settings.
 struct Numerics {
   PrecisionMap precision;  ///< its rules name paths in the network
   bool tf32 = false;

@@ -217,7 +217,7 @@ PrecisionMap rules_for(const torch::nn::Module& network, const std::string& name
     if (!is_known) refuse_unknown(modules, name, rule.modules, policy);
     if (!is_obeyed) {
       refuse(rule.modules, policy,
-             "no module that '" + rule.modules + "' names can have its own precision",
+             "'" + rule.modules + "' names no module that can have its own precision",
              "name the modules that contain them");
     }
     // "model.head" is more specific than "*.head"; both become "head" in the network.

@@ -25,7 +25,7 @@ enum class Precision { kFp32, kBf16, kFp16 };
 inline constexpr std::array<std::pair<std::string_view, Precision>, 3> kPrecisions = {
     {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}, {"fp16", Precision::kFp16}}};
 std::string_view name(Precision precision);
-/// Returns the dtype that a matrix product has in `precision`.
+/// Returns the dtype of a matrix product in `precision`.
 at::ScalarType scalar_type(Precision precision);
 
 /// Returns the precision of the innermost ScopedPrecision of this thread. No scope is open in the
@@ -69,8 +69,8 @@ struct PrecisionMap {
   /// True if any module may run in `precision`.
   bool uses(Precision precision) const;
   /// Returns the rule for the module at `path`; null if there is none, so the module runs in
-  /// `base`. The rule that matches the longest part of the path wins. Of rules of equal length, the
-  /// rule that has a name rather than a * wins at the first position where they differ.
+  /// `base`. The rule that matches the longest part of the path wins. If several are equally long,
+  /// a name wins over a * at the first position where they differ.
   const PrecisionRule* rule_for(std::string_view path) const;
 
   Precision base;
@@ -88,7 +88,7 @@ bool names_module(std::string_view pattern, std::string_view path);
 PrecisionMap rules_for(const torch::nn::Module& network, const std::string& name,
                        const PrecisionMap& written, const std::string& policy);
 
-/// This thread's autocast state for the Meta device, which torch lacks. The kernels of
+/// This thread's autocast state for the Meta device. Torch itself has none. The kernels of
 /// register_meta_kernels() do the casts. They follow the autocast rules of the device that the
 /// current trace simulates, since operator lists differ between devices, and cache casts of weights
 /// as autocast does.

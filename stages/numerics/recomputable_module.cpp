@@ -75,7 +75,7 @@ ScopedPrecisionMap::ScopedPrecisionMap(torch::nn::Module& network, const Precisi
 }
 
 ScopedPrecisionMap::~ScopedPrecisionMap() {
-  // In reverse, so a module that is in the network twice gets its first state back.
+  // In reverse, so a module that is in the network twice gets its original state back.
   for (auto entry = before_.rbegin(); entry != before_.rend(); ++entry)
     entry->first->own_ = entry->second;
 }
@@ -107,8 +107,7 @@ variable_list trained(const torch::nn::Module& module) {
 }
 
 /// A module's buffers, each with the values to write to it. Writing bypasses the version counters:
-/// once the original values are restored, tensors that a graph has saved of a buffer are valid
-/// again.
+/// once the original values are restored, buffers that a graph has saved are valid again.
 using Buffers = std::vector<std::pair<at::Tensor, at::Tensor>>;
 
 Buffers copied(const torch::nn::Module& module) {
@@ -226,7 +225,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
     const torch::AutoGradMode with_graph(true);
     // `input` must not be a leaf: autocast would cache its half-precision copy, in which the
     // gradients of all its uses would accumulate. view_as() would change the strides of dimensions
-    // of size one, by which kernels are chosen.
+    // of size one, which affect the choice of kernels.
     const at::Tensor input = at::alias(x);
     const ScopedPrecision precision(conditions.precision, conditions.device);
     const ScopedDropout dropout(conditions.dropout);

@@ -132,7 +132,7 @@ class RecomputableModule : public PrecisionModule {
 /// part of the outer one and, within that, again by itself:
 ///
 ///   const ScopedActivationCheckpointing recomputed(network, {.blocks = true});
-///   step.encode(network, part);  // and its backward
+///   step.encode(network, part);  // and its backward pass
 ///
 /// The network must outlive the scope and keep its modules. The backward pass of its outputs must
 /// run within the scope.

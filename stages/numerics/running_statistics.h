@@ -13,16 +13,16 @@ class CollectingLayer {
   /// True if training updates its running statistics.
   virtual bool collects_statistics() const = 0;
   /// Forgets the running statistics and, until stop_averaging(), makes them the plain average over
-  /// the batches in training mode, as torch does with a momentum of None. Such batches do not count
-  /// in num_batches_tracked.
+  /// the batches in training mode, as torch does with a momentum of None. Such batches are not
+  /// counted in num_batches_tracked.
   virtual void start_averaging() = 0;
   virtual void stop_averaging() = 0;
 };
 
-/// What training does to the running statistics of a network.
+/// How training affects the running statistics of a network.
 struct RunningStatistics {
   bool are_collected = false;       ///< training updates some of them
-  bool has_unknown_layers = false;  ///< some are of layers that are no CollectingLayer
+  bool has_unknown_layers = false;  ///< some belong to layers that are not CollectingLayers
 };
 RunningStatistics running_statistics_of(const torch::nn::Module& network);
 

@@ -23,12 +23,12 @@ struct AllocatorRules {
 /// Returns the rules for `settings`, with LibTorch's default for each setting that is not set.
 AllocatorRules rules_of(const AllocatorSettings& settings);
 
-/// Simulates, on numbers alone, how LibTorch 2.11's caching allocator manages a GPU's memory. It
+/// Simulates, without allocating, how LibTorch 2.11's caching allocator manages a GPU's memory. It
 /// rounds sizes to 512 bytes, finds the best fit in one of two pools (up to 1 MiB, and above), and
-/// splits and merges blocks. It requests segments from the device: of 2 MiB for small blocks, of 20
-/// MiB for blocks below 10 MiB, and otherwise of the block's size rounded up to 2 MiB. Expandable
-/// segments grow by 2 MiB and 20 MiB instead. If the device has no more memory, it returns unused
-/// segments and tries once more.
+/// splits and merges blocks. It requests segments from the device: 2 MiB for small blocks, 20 MiB
+/// for blocks below 10 MiB, and otherwise the block's size rounded up to a multiple of 2 MiB.
+/// Expandable segments grow by 2 MiB and 20 MiB instead. If the device has no more memory, it
+/// returns unused segments and tries once more.
 ///
 ///   AllocatorReplay replay({.limit = 8 << 30});
 ///   for (const TraceEvent& event : trace.events()) {

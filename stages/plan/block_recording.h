@@ -15,7 +15,7 @@
 namespace stages {
 
 /// Records the memory that tensors on a device allocate and free while real work runs, on any
-/// thread, in the same form as a MemoryTrace records a dry run:
+/// thread, in the same form in which a MemoryTrace records a dry run:
 ///
 ///   BlockRecording recording(device);
 ///   const std::size_t begin = recording.place();

@@ -158,8 +158,8 @@ class WaySearch {
     }
   }
 
-  /// Returns the first index below `count` from which on `is_one` holds, by bisection; `count` if
-  /// there is none.
+  /// Finds by bisection the first index below `count` from which `is_one` holds; `count` if there
+  /// is none.
   template <typename Is>
   static std::size_t first_that_fits(std::size_t count, Is is_one) {
     if (is_one(0)) return 0;
@@ -192,8 +192,8 @@ class WaySearch {
     const std::int64_t besides =
         without_loss(recomputed) -
         bytes_needed(without, with, std::vector<bool>(with.blocks.size(), true));
-    // By the calculation, ways of up to `low` bytes fit (0: none known), and ways of `high` bytes
-    // or more do not.
+    // According to the calculation, ways of up to `low` bytes fit (0: none known), and ways of
+    // `high` bytes or more do not.
     std::int64_t low = 0, high = search_.budget - besides + 1, bytes = high - 1;
     for (int i = 0; i < kRefinements && high - low > search_.budget / 1024; ++i) {
       const auto blocks = choose_blocks(without, with, bytes, search_.seconds);
@@ -222,7 +222,7 @@ class WaySearch {
     return plan.needed - (plan.reserved - plan.live);
   }
 
-  /// How to treat an error in a way: note it, throw unless it is a conflict between options, or
+  /// How to handle an error in a way: note it, throw unless it is a conflict between options, or
   /// always throw. A step that fails with the whole batch fails in every way, whereas options may
   /// conflict in one way only.
   enum class Illegal { kNoted, kConflictNoted, kThrown };

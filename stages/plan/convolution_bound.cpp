@@ -6,7 +6,7 @@
 namespace stages::meta {
 namespace {
 
-/// kVector: numbers in the widest vector. kBlock: channels in the widest block. kTile: numbers in a
+/// kVector: values in the widest vector. kBlock: channels in the widest block. kTile: values in a
 /// row of a tile for half types. kColours: channels of an RGB image.
 constexpr std::int64_t kVector = 16, kBlock = 64, kTile = 32, kColours = 3;
 constexpr std::int64_t kSum = 4;  // bytes of a float32 sum
@@ -29,8 +29,7 @@ std::int64_t padded_groups(const ConvolutionShape& shape) {
          shape.kernel();
 }
 
-/// Returns the padded channels of all groups where a product sums over them, which it does in
-/// blocks.
+/// Returns the padded channels of all groups for a product that sums over them, in blocks.
 std::int64_t in_blocks(const ConvolutionShape& shape, std::int64_t channels) {
   if (is_depthwise(shape)) return in_vectors(channels);
   const std::int64_t each = channels / shape.groups;
@@ -74,15 +73,15 @@ std::int64_t read_image(const ConvolutionShape& shape) {
                             shape.kernel_height * (shape.dilation + 1),
                      pixels = rows * (shape.in_width + 2 * shape.padding) *
                               (shape.padding > 0 || is_single ? shape.stride : 1);
-  // Tiles of half types (AMX) use twice the memory for images with few channels: 27 MiB were seen
-  // for two images of 224 x 224 in patches of 32 x 32, with four threads on a Xeon.
+  // Tiles of half types (AMX) use twice the memory for images with few channels: 27 MiB were
+  // measured for two images of 224 x 224 in patches of 32 x 32, with four threads on a Xeon.
   const std::int64_t of_tiles = shape.is_half() && shape.in / shape.groups < kTile ? 2 : 1;
   return pixels * (is_single && shape.dilation == 1
                        ? shape.kernel_height * shape.kernel_height * shape.in
                        : of_tiles * in_blocks(shape, shape.in));
 }
 
-/// Returns the elements that a thread may keep of the gradient of the result.
+/// Returns how many elements of the result's gradient a thread may keep.
 std::int64_t read_gradient(const ConvolutionShape& shape) {
   if (shape.is_pointwise() && shape.padding == 0 && shape.stride == 1) return 0;
   const std::int64_t high = shape.dilation * shape.kernel_height / shape.stride + 1,
@@ -90,8 +89,8 @@ std::int64_t read_gradient(const ConvolutionShape& shape) {
   return in_blocks(shape, shape.out) * (shape.out_height + 2 * high) * (shape.out_width + 2 * wide);
 }
 
-/// Returns the bytes of lists of products, barriers, row buffers and, for half types, tiles: what
-/// all threads share, plus what each thread has.
+/// Returns the bytes of lists of products, barriers, row buffers and, for half types, tiles: those
+/// that all threads share, plus those of each thread.
 std::int64_t lists(const ConvolutionShape& shape) {
   const std::int64_t tiles = shape.is_half() ? 16 << 10 : 0;
   return (32 << 10) + shape.threads * ((24 << 10) + tiles + 80 * shape.kernel());
@@ -106,7 +105,7 @@ std::int64_t gathered(const ConvolutionShape& shape, std::int64_t channels, std:
   return shape.threads * (read + (shape.is_half() ? kSum * in_vectors(channels) * area : 0));
 }
 
-/// Returns the larger of a direct kernel's scratch memory and of the memory that a kernel of the
+/// Returns the larger of two: a direct kernel's scratch memory, and the memory that a kernel of the
 /// other family uses in excess of the direct kernel's copies.
 std::int64_t larger(const ConvolutionShape& shape, std::int64_t direct, std::int64_t unfolding,
                     std::int64_t copies) {

@@ -36,12 +36,13 @@ bool takes_onednn(const ConvolutionShape& shape);
 
 // Upper bounds, in bytes, for the memory that oneDNN allocates in addition to the tensors of a
 // convolution. Its kernels, and how they divide the work, differ by processor and version. There
-// are two families; if both are possible, the larger one counts:
-// - direct kernels read and write copies with channels padded to vectors of at most 16 numbers;
-//   each thread also keeps what it gathers from an image or sums up for the weight gradient;
+// are two families; if both are possible, the larger one applies:
+// - direct kernels read and write copies with channels padded to vectors of at most 16 values;
+//   each thread also keeps the values that it gathers from an image or sums for the weight
+//   gradient;
 // - other kernels multiply matrices; each thread keeps one unfolded image and four times the weight
-//   gradient (oneDNN counts its bytes as numbers). With AVX2 they are used only for shapes that are
-//   rare in networks.
+//   gradient (oneDNN allocates as many floats as the gradient has bytes). With AVX2 they are used
+//   only for shapes that are rare in networks.
 
 /// Bytes of the copies in the memory order of a direct kernel. channels_last images need no copy.
 std::int64_t blocked_input(const ConvolutionShape& shape);

@@ -96,7 +96,7 @@ std::int64_t copies(const ConvolutionShape& shape) {
                                 shape.out * of_group * shape.kernel());
 }
 
-/// Adds a margin for what kernels allocate apart from copies.
+/// Adds a margin for memory that kernels allocate apart from copies.
 std::int64_t with_room(std::int64_t bytes) { return bytes + bytes / 50 + kMiB; }
 
 std::int64_t result_bytes(const ConvolutionShape& shape) {
@@ -165,8 +165,7 @@ std::int64_t gpu_weight_gradient_scratch(const ConvolutionShape& shape, const Gp
                                                                        : 6 * kMiB;
     return copied + copied / 10 + parts + converted + 4 * kMiB;
   }
-  // Seen once, in a training run on 105 images with three channels: 1.0 GiB, with copies of 0.2
-  // GiB.
+  // Measured once, in a training run on 105 three-channel images: 1.0 GiB, with copies of 0.2 GiB.
   const std::int64_t few = shape.in < 8 && !shape.is_pointwise() ? (shape.stride == 1 ? 6 : 2) : 1;
   const std::int64_t of_weight =
       std::min((shape.is_pointwise() ? 15 : 3) * kSumBytes * elements, 2 * kMost);

@@ -35,7 +35,7 @@ struct AttentionShape {
 std::int64_t attention_backward_scratch(const AttentionShape& shape, const GpuKernels& gpu);
 
 /// Returns the scratch bytes for the gradient of an embedding's weight, computed from a gradient of
-/// `elements` numbers for `indices` rows.
+/// `elements` values for `indices` rows.
 std::int64_t embedding_backward_scratch(std::int64_t elements, std::int64_t indices);
 
 /// Returns the scratch bytes of a convolution kernel. cuDNN computes channels last, with channels

@@ -11,12 +11,12 @@
 
 namespace stages {
 
-/// Predicts the memory of work for numbers of samples that were not run, from runs with a few
-/// samples. Work on more samples is assumed to do the same with larger tensors: each storage grows
-/// as it did from one run to the next, or with the square of the number of samples if it grew
-/// faster than linearly. Only the last runs with the same events count, since a single sample often
-/// takes a different path. If even the last two runs differ, the peak of all storages other than
-/// gradients is assumed to grow with the number of samples.
+/// Predicts the memory of work on any number of samples from runs with a few samples. Work on more
+/// samples is assumed to do the same with larger tensors: each storage grows as it did from one run
+/// to the next, or with the square of the number of samples if it grew faster than linearly. Only
+/// the last runs with the same events count, since a single sample often takes a different path. If
+/// even the last two runs differ, the peak of all storages other than gradients is assumed to grow
+/// with the number of samples.
 class MeasuredWork {
  public:
   /// Adds a run. `units` must be more than in the run before.
@@ -39,7 +39,7 @@ class MeasuredWork {
   std::vector<Run> runs_;
 };
 
-/// Returns the peak of live bytes in `work`, without what was live before.
+/// Returns the peak of live bytes in `work`, not counting what was live before.
 std::int64_t most_live(const RecordedWork& work);
 
 /// Joins consecutive measured work into a plan:
@@ -54,15 +54,16 @@ class MeasuredHistory {
  public:
   /// Adds memory that stays live from now on.
   void keep(TracedStorage storage);
-  /// Adds `work`, with `besides` more bytes live during it. What `work` does not free stays live.
+  /// Adds `work`, with `besides` additional bytes live during it. Memory that `work` does not free
+  /// stays live.
   void add(const RecordedWork& work, std::int64_t besides = 0);
   /// Adds memory that is allocated and freed at once.
   void pass(TracedStorage storage);
 
   std::size_t events() const { return work_.events.size(); }
 
-  /// Returns the plan from event `first_event` on, as from summarize(), plus a margin for other
-  /// values. `units` is the number of samples that are run at once.
+  /// Returns the plan from event `first_event` on, as from summarize(), plus a margin, since other
+  /// values may need more. `units` is the number of samples that are run at once.
   runner::MemoryPlan plan(std::size_t first_event, std::int64_t units, const Backend& backend,
                           const AllocatorSettings& settings) const;
 

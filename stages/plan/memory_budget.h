@@ -29,7 +29,7 @@ int host_memory_ranks();
 /// Returns how much of the GPU's free memory each of `ranks` processes may use. Creates the CUDA
 /// context of this process; call it again once all processes have called it.
 std::int64_t gpu_memory(c10::Device gpu, int ranks);
-/// Sets device_memory() of a GPU to what the ranks of a run have agreed on.
+/// Sets device_memory() of a GPU to the value that the ranks of a run have agreed on.
 void set_gpu_memory(std::int64_t bytes);
 /// Returns all memory of `device`, named after its source.
 runner::NamedBytes device_memory(c10::Device device);

@@ -89,7 +89,7 @@ struct RecordedWork {
   std::vector<TraceEvent> events;
 };
 
-/// How to treat repeated work (stages/plan/repetition.h).
+/// How to handle repeated work (stages/plan/repetition.h).
 enum class Repeated {
   kNoted,     ///< do not run it again; append a copy of its events to the trace
   kComputed,  ///< run it again, which is slower but has the same result
@@ -117,8 +117,8 @@ class MemoryTrace {
   MemoryTrace(const MemoryTrace&) = delete;
   MemoryTrace& operator=(const MemoryTrace&) = delete;
 
-  /// Sets the owner of a tensor's storage for the whole trace, whenever it is called while the
-  /// tensor lives.
+  /// Sets the owner of a tensor's storage for the whole trace, no matter when it is called while
+  /// the tensor lives.
   void own(const at::Tensor& tensor, Owner owner, std::string name);
 
   const Backend& backend() const;

@@ -16,7 +16,7 @@ using at::Tensor;
 using Maybe = std::optional<Tensor>;
 
 /// Returns a tensor of shape (n, heads, tokens, width) that is stored as (n, tokens, heads, width).
-/// Kernels create gradients in this order; on a GPU also results.
+/// Kernels create gradients in this order and, on a GPU, results too.
 Tensor token_major(const Tensor& like) {
   return at::empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options())
       .transpose(1, 2);
@@ -107,8 +107,8 @@ bool takes_flash(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe&
          k.stride(3) == 1 && v.stride(3) == 1;
 }
 
-/// Returns a mask of bools in the form in which torch passes it to kernels: as numbers to add to
-/// the products.
+/// Returns a boolean mask in the form in which torch passes it to kernels: as values to add to the
+/// products.
 Maybe added_mask(const Maybe& mask, const Tensor& q) {
   if (!mask || mask->scalar_type() != at::kBool) return mask;
   return at::where(*mask, 0.0, at::empty({}, q.options()));

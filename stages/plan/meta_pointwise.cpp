@@ -63,7 +63,7 @@ Tensor embedding_backward(const Tensor& gradient, const Tensor& indices, c10::Sy
 }
 
 /// Computes the gradient of index_select. On Meta, the result is a second tensor in addition to the
-/// zeros. A deterministic GPU adds the rows to the zeros by way of two sorted copies.
+/// zeros. A deterministic GPU adds the rows to the zeros via two sorted copies.
 Tensor index_add(const Tensor& zeros, std::int64_t dimension, const Tensor& index,
                  const Tensor& rows, const Scalar& alpha) {
   Tensor sum = at::meta::index_add(zeros, dimension, index, rows, alpha);

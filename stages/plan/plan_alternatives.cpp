@@ -113,7 +113,7 @@ class Alternatives {
       }
       consider_optimizer({policy_.micro_batch.value_or(0), blocks, policy_.two_pass});
     }
-    // Of ways with equal compute, within a few per cent, the one with larger parts is faster.
+    // Of ways with equal compute, within a few percent, the one with larger parts is faster.
     const auto cost = [](const PlanAlternative& one) {
       return std::tuple(!one.refused.empty(), std::lround(20 * one.relative_flops), -one.needed);
     };

@@ -18,8 +18,8 @@ struct CutBatch {
   bool has_loss_forms = false;  ///< a term of the loss has several forms
 };
 
-/// Returns the name of an option, such as "memory.micro_batch", for the stage at `stage`, a place
-/// in the recipe such as "/memory".
+/// Returns the name of an option, such as "memory.micro_batch", for the stage at `stage`, a
+/// location in the recipe such as "/memory".
 std::string option_of(const std::string& stage, const std::string& name);
 
 /// Returns "none", "block" or "[model.a,model.b]", as a recipe writes it.
@@ -27,8 +27,8 @@ std::string option_text(const ActivationCheckpointing& checkpointing);
 
 /// Returns the overrides that change a recipe with policy `from` into one with policy `to`. They
 /// cover micro_batch, two_pass, activation_checkpointing, offload, shard, optimizer_in_backward,
-/// loss_form and precision. micro_batch replaces gradient_accumulation_steps, since a recipe may
-/// not have both.
+/// loss_form and precision. micro_batch replaces gradient_accumulation_steps, since a recipe cannot
+/// have both.
 std::vector<std::string> overrides_between(const MemoryPolicy& from, const MemoryPolicy& to,
                                            const CutBatch& batch);
 
@@ -36,9 +36,9 @@ std::vector<std::string> overrides_between(const MemoryPolicy& from, const Memor
 /// the policy cannot be obeyed.
 using PlanUnder = std::function<runner::MemoryPlan(const MemoryPolicy&)>;
 
-/// Adds to `plan`, the plan of `policy`, how each option that differs from its default in the
-/// recipe affects the peak. `written` is the recipe's policy; in `policy`, its open choices have
-/// been made.
+/// Adds to `plan`, the plan of `policy`, how each option with a non-default value in the recipe
+/// affects the peak. `written` is the recipe's policy; in `policy`, its open choices have been
+/// made.
 void add_option_effects(runner::MemoryPlan& plan, const MemoryPolicy& policy,
                         const MemoryPolicy& written, const CutBatch& batch, const PlanUnder& under);
 

@@ -22,7 +22,7 @@ namespace stages {
 
 struct PlannedForward;
 
-/// A forward pass of a network over a dataset, without an autograd graph, to be planned. `data`,
+/// A forward pass to plan, of a network over a dataset, without an autograd graph. `data`,
 /// `dataset` and `policy` must outlive this object.
 struct ForwardToPlan {
   std::string name;  ///< name of the stage that makes the network
@@ -36,10 +36,10 @@ struct ForwardToPlan {
   std::string batch_option;  ///< the option that sets `batch_size`, "evaluate.batch_size"
   /// Computes the output for the rows of a batch.
   std::function<at::Tensor(torch::nn::Module& network, const NamedTensors& inputs)> forward;
-  /// Adds to a plan, on a CPU, the memory of what is computed from the results; may be empty.
+  /// On a CPU, adds to a plan the memory for computations on the results; may be empty.
   std::function<void(PlannedForward&)> besides = {};
-  /// Makes the network with values. If user code makes the dry run fail, this network is run on
-  /// batches of `samples` instead. Null: the dry run's error is thrown.
+  /// Makes the network with actual values. If user code makes the dry run fail, this network is run
+  /// on batches of `samples` instead. Null: the dry run's error is thrown.
   std::function<std::shared_ptr<torch::nn::Module>()> build = {};
   std::shared_ptr<const Dataset> samples = {};
 };
@@ -74,13 +74,13 @@ Backend planned_backend(const runner::PlanContext& context);
 /// add_term() and add_held_memory() change the needed bytes.
 void add_term(runner::MemoryPlan& plan, runner::NamedBytes term);
 
-/// Adds to `plan` what a Loader with batches of `units` keeps in addition to the current batch, if
-/// the plan is for a CPU and the loader has workers.
+/// Adds to `plan` the memory that a Loader with batches of `units` keeps in addition to the current
+/// batch, if the plan is for a CPU and the loader has workers.
 void add_read_ahead(runner::MemoryPlan& plan, at::DeviceType device, const DatasetDescription& data,
                     const LoaderOptions& loader, std::int64_t units);
 
-/// Adds to `plan` what stays in memory while a stage works: what `datasets`, any of which may be
-/// null, keep in host memory if the plan is for a CPU, and what earlier nodes keep.
+/// Adds to `plan` the memory that is held while a stage works: by `datasets`, any of which may be
+/// null, in host memory if the plan is for a CPU, and by earlier nodes.
 void add_held_memory(runner::MemoryPlan& plan, const runner::PlanContext& context,
                      std::initializer_list<const Dataset*> datasets);
 

@@ -9,13 +9,13 @@
 #include "runner/shared/stage/plan_context.h"
 #include "stages/memory/policy.h"
 
-// Real steps for a plan, for Python code of the user that needs values, which tensors of a dry run
-// do not have.
+// Real steps for a plan, for the user's Python code if it needs values, which the tensors of a dry
+// run do not have.
 
 namespace stages {
 
 /// Records, when a request to Python fails, whether the user's code or code that it called raised
-/// an exception. Errors that Python's part of Retort reports do not count.
+/// an exception. Errors that Retort's own Python code reports do not count.
 void set_raised_by_user(bool was_raised);
 
 /// Returns in one line why a dry run failed, if user code may be the reason: it raised an exception
@@ -28,7 +28,7 @@ std::string why_not_dry();
 void check_may_measure(const std::string& why, const runner::PlanContext& context);
 
 /// Runs `work`, real steps for a plan, within the plan's budget, and restores torch's random number
-/// generators. Throws runner::StageError, kOutOfMemory, if memory does not suffice.
+/// generators. Throws runner::StageError, kOutOfMemory, if there is not enough memory.
 void do_for_plan(const MemoryPolicy& policy, const runner::PlanContext& context,
                  const std::function<void()>& work);
 

@@ -35,7 +35,7 @@ int first_factor(std::string_view name) {
   return 0;
 }
 
-/// Each number of the first factor is multiplied by a row of the second.
+/// Each value of the first factor is multiplied by a row of the second.
 double product_flops(const at::Tensor& first, const at::Tensor& second) {
   const double row = first.dim() > 1 && second.dim() > 1 ? static_cast<double>(second.size(-1)) : 1;
   return 2.0 * static_cast<double>(first.numel()) * row;

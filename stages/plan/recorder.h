@@ -87,7 +87,7 @@ class [[nodiscard]] ScopedOperations {
 
 /// While this object lives, reports every tensor that autograd saves for a backward pass on this
 /// thread, once for each operation that saves it. Only the innermost scope reports. The first scope
-/// replaces torch's autograd engine with one that differs only in this.
+/// replaces torch's autograd engine with one that differs only in this respect.
 class [[nodiscard]] ScopedSavedTensors {
  public:
   explicit ScopedSavedTensors(std::function<void(const at::Tensor&)> show);
@@ -135,7 +135,7 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
     std::vector<std::size_t> survivors;  ///< storages that are live at the end
     double flops;
     std::int64_t launches;
-    /// True if both sections recorded the same, regardless of their positions.
+    /// True if both sections have the same contents, regardless of their positions.
     bool is_like(const Stretch& other) const;
   };
   /// Returns the section since `begin`; nullopt if an older storage has died since.

@@ -38,7 +38,7 @@ void clear_after_out_of_memory(c10::Device device);
 ///     rows.run(batch.units(), [&](std::int64_t at_once) { encode(batch, at_once); });
 class RowsAtOnce {
  public:
-  /// `what` is the name of the work for messages. All other arguments are borrowed.
+  /// `what` names the work in messages. All other arguments are borrowed.
   RowsAtOnce(const MemoryPolicy& policy, c10::Device device, std::string what,
              runner::RunContext& context)
       : policy_(policy), device_(device), what_(std::move(what)), context_(context) {}
@@ -65,8 +65,8 @@ class RowsAtOnce {
 void do_with_retry(const MemoryPolicy& policy, c10::Device device, const std::string& what,
                    runner::RunContext& context, const std::function<void()>& work);
 
-/// Returns where a node that has finally run out of memory on `device` may continue, in the
-/// policy's order: "gpu" for another GPU, "cpu". `device` itself is left out.
+/// Returns where a node that lacks the memory to continue on `device` may continue, in the policy's
+/// order: "gpu" for another GPU, "cpu". `device` itself is left out.
 std::vector<std::string> other_devices(const MemoryPolicy& policy, c10::Device device);
 
 /// Runs `work`. If memory runs out and the policy allows other devices, throws a runner::StageError

@@ -42,7 +42,7 @@ struct RecordedPart {
   std::vector<bool> had_gradient;                       // per parameter, when the part began
   std::vector<Described> described;
   bool is_repeatable = false;  // in another batch of the same size
-  /// True if both parts recorded the same, regardless of their positions.
+  /// True if both parts have the same contents, regardless of their positions.
   bool is_like(const RecordedPart& other) const;
 };
 
@@ -53,12 +53,12 @@ struct RecordedPart {
 ///
 /// While a MemoryTrace lives, a part is not computed if the two parts before it had the same size
 /// and the trace recorded the same for both: the same births and deaths, sizes, owners, operations
-/// and flops, and nothing remained of either except what it returned. The trace then appends a
+/// and flops, and neither left anything behind except what it returned. The trace then appends a
 /// copy, so it equals the trace of a step that computes all parts. The first part differs from the
 /// second, since it allocates the gradients. Without a trace, every part is computed.
 ///
 /// With a Loop, a part is also not computed if the trace has recorded the same part of an earlier
-/// batch of the same size, and only its results and gradients remained, and it changed nothing
+/// batch of the same size, and that part left only its results and gradients and changed nothing
 /// else. What an optimizer allocates between two steps does not affect the steps.
 class Repetition {
  public:

@@ -61,7 +61,7 @@ class ProfileWalk {
     return entry->second;
   }
 
-  /// Returns the place of `block` among the blocks that have run.
+  /// Returns the position of `block` among the blocks that have run.
   std::size_t place_of(std::size_t block) {
     const auto [entry, is_new] = places_.try_emplace(block, profile_.blocks.size());
     if (is_new) {
@@ -150,8 +150,8 @@ StepProfile profile(const MemoryTrace& trace, std::size_t first_event,
 
 namespace {
 
-/// The chain of blocks, each of which is kept or recomputed. "Extra" bytes are what earlier blocks
-/// keep in excess of what they would keep if recomputed.
+/// The chain of blocks, each of which is kept or recomputed. "Extra" bytes are those that earlier
+/// blocks keep beyond what they would keep if recomputed.
 class Chain {
  public:
   Chain(const StepProfile& kept, const StepProfile& recomputed)
@@ -177,7 +177,7 @@ class Chain {
                                             : kept_.blocks[i].peak - all_extra_before_[i] + extra;
     return std::max(peak, outside(i, extra));
   }
-  /// As needed(), but after the last block and in other phases.
+  /// Like needed(), but after the last block and in other phases.
   std::int64_t needed_at_end(std::int64_t extra) const {
     return std::max({outside(size(), extra), kept_.elsewhere, recomputed_.elsewhere});
   }

@@ -12,7 +12,7 @@
 
 namespace stages {
 
-/// The work of a step, in numbers that do not depend on the machine.
+/// The work of a step, in machine-independent numbers.
 struct StepWork {
   double flops = 0;
   double traffic = 0;     ///< bytes written; each is read about once

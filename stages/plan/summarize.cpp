@@ -97,7 +97,7 @@ void draw(const TraceHistory& history, runner::MemoryPlan& plan) {
 /// The margin as a fraction of the planned bytes, without and with half types.
 constexpr double kShare = 0.005, kShareOfHalves = 0.01;
 /// Added to the margin: the largest small block, since small tensors may be placed differently than
-/// in the plan; on a GPU instead two of the pieces in which its allocator's segments grow.
+/// in the plan; on a GPU, instead, two of the steps by which its allocator's segments grow.
 constexpr std::int64_t kMisplaced = BlockPool::kSmall, kGpuPieces = 2 * (20 << 20);
 
 /// Returns the safety margin: gaps depend on where tensors are placed, and kernels that use less

@@ -35,7 +35,8 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
 runner::MemoryPlan summarize(const RecordedWork& work, double flops, std::size_t first_event,
                              const Backend& backend, const AllocatorSettings& settings);
 
-/// Returns the version of the terms. Another version may compute other numbers for the same step.
+/// Returns the version of the terms. Another version may compute different values for the same
+/// step.
 std::string_view backend_terms_version();
 
 /// The name of the term for a GPU's context and loaded kernels, which are outside the tensor

@@ -9,8 +9,8 @@ namespace stages {
 /// Runs a module's own code in Python.
 using InPython = std::function<at::Tensor(const at::Tensor&)>;
 
-/// A module of a PythonNetwork that Retort can run instead of Python, to recompute it or to give it
-/// a number format or an adapter. It is also a torch::nn::Module in the network's module tree.
+/// A module of a PythonNetwork that Retort can run instead of Python, to recompute it or to apply a
+/// number format or an adapter to it. It is also a torch::nn::Module in the network's module tree.
 class HostedModule {
  public:
   virtual ~HostedModule() = default;

@@ -34,7 +34,7 @@ void set_log_of_run();
 /// Returns "Python's traceback is in log.txt", or how to see it if there is no log.
 std::string where_the_traceback_is();
 
-/// Sets the function with which code that waits for Python checks whether the worker must stop. Any
+/// Sets the function that code waiting for Python calls to check whether the worker must stop. Any
 /// thread may call it. Without a function, is_to_stop() returns false.
 void set_stop(std::function<bool()> is_to_stop);
 bool is_to_stop();

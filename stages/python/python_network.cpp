@@ -82,7 +82,7 @@ class KeptCall {
     try {
       call_python({{"do", "forget"}, {"call", call_}});
     } catch (const StageError&) {
-      // Python then keeps the arguments until the worker ends.
+      // Python then keeps the arguments until the worker exits.
     }
   }
   KeptCall(const KeptCall&) = delete;
@@ -93,7 +93,7 @@ class KeptCall {
 };
 
 /// Returns the module that directly contains the item with this dotted name, and the item's name in
-/// that module. Creates missing modules on the way.
+/// that module. Creates missing modules along the way.
 std::pair<torch::nn::Module*, std::string> place_of(torch::nn::Module& root,
                                                     const std::string& path) {
   torch::nn::Module* module = &root;
@@ -166,7 +166,7 @@ PythonNetwork::~PythonNetwork() {
   try {
     call_python({{"do", "release"}, {"network", id_}});
   } catch (const StageError&) {
-    // Python then keeps the network until the worker ends.
+    // Python then keeps the network until the worker exits.
   }
 }
 
@@ -272,13 +272,12 @@ std::pair<NamedTensors, at::Tensor> PythonNetwork::run_forward(const at::Tensor&
   clear_python_tensors();
   if (before.defined() && !before.equal(drawn())) {
     throw StageError(ErrorCode::kStageFailed,
-                     is_training()
-                         ? "the network draws random numbers in places that the plan did not find"
-                         : "the network draws random numbers in evaluation, so its "
-                           "predictions cannot be repeated")
+                     is_training() ? "the network makes random draws that the plan did not find"
+                                   : "the network draws random numbers in evaluation, so its "
+                                     "predictions cannot be repeated")
         .with_help(is_training()
                        ? "draw them in modules of type torch.nn.Dropout or DropPath, which Retort "
-                         "replaces by masks determined by seed, step and sample"
+                         "replaces with masks determined by seed, step and sample"
                        : "draw random numbers only if self.training is true");
   }
   return {std::move(outputs), std::move(maps)};

@@ -18,7 +18,7 @@
 
 namespace stages {
 
-/// Creates the module for a linear layer of Python (with null `steps`) or a convolution. The
+/// Creates the module for a linear layer in Python (with null `steps`) or a convolution. The
 /// layer's weights are registered with it afterwards. It must be a HostedModule.
 using MakeHostedLayer =
     std::function<std::shared_ptr<torch::nn::Module>(const nlohmann::ordered_json& steps)>;
@@ -59,8 +59,8 @@ class PythonNetwork : public torch::nn::Module {
   /// Returns the names under which Python saves tensors, each with the name of the parameter or
   /// buffer here.
   const std::vector<std::pair<std::string, std::string>>& state() const { return state_; }
-  /// Returns the input on which the weights were trained, {"input_size", "mean", "std", "fixed"};
-  /// null if they are not pretrained or the network does not say.
+  /// Returns the form of the input that the weights were trained on, {"input_size", "mean", "std",
+  /// "fixed"}; null if they are not pretrained or the network does not specify it.
   const nlohmann::ordered_json& pretrained() const { return *pretrained_; }
 
   /// Returns a layer that normalizes over the samples of a batch in training, such as "'norm'
@@ -70,7 +70,7 @@ class PythonNetwork : public torch::nn::Module {
   /// the samples of other ranks; empty if there is none.
   const std::string& lone_mixing_layer() const { return lone_mixing_layer_; }
 
-  /// What a training forward pass draws at random outside Retort's dropout layers.
+  /// The random draws of a training forward pass outside Retort's dropout layers.
   struct Draws {
     bool is_known = false;                   ///< the network ran on the Meta device
     std::vector<std::string> places;         ///< "aten::bernoulli_ (my_net.py:12)"
@@ -87,7 +87,8 @@ class PythonNetwork : public torch::nn::Module {
                    const char* device) const;
 
  protected:
-  /// Returns what Python has found of the towers that the request names; null if it names none.
+  /// Returns what Python has found out about the towers that the request names; null if it names
+  /// none.
   const nlohmann::ordered_json& towers() const { return *towers_; }
   /// Returns the output of the "image" or "text" tower for its input. Throws the same errors as
   /// forward().
@@ -118,7 +119,7 @@ class PythonNetwork : public torch::nn::Module {
 };
 
 /// Implements the operator retort::dropout: applies the dropout layer at `path` of the network
-/// `id`. The rows of `x` are samples, or pieces of samples in equal numbers.
+/// `id`. The rows of `x` are samples, or the same number of pieces of each sample.
 at::Tensor drop_in_network(const at::Tensor& x, std::int64_t id, std::string path);
 
 /// Implements the operator retort::run: runs the hosted module at `path` of the network `id`.

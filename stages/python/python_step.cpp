@@ -88,7 +88,7 @@ PythonStep::~PythonStep() {
   try {
     call_python({{"do", "release_step"}, {"step", id_}});
   } catch (const std::exception&) {
-    // Python then keeps the step until the worker ends.
+    // Python then keeps the step until the worker exits.
   }
 }
 

@@ -21,7 +21,8 @@ using runner::StageError;
 
 constexpr std::size_t kLongestText = std::size_t{1} << 30;  // bytes of a reply in JSON
 constexpr const char* kNoSense = "sent an invalid reply";
-constexpr const char* kOthersPipes = "the code may not write to descriptors that it has not opened";
+constexpr const char* kOthersPipes =
+    "the code must not write to file descriptors that it has not opened";
 constexpr std::uint64_t kMaking = 1;  // a stream separate from those of samples
 
 Json received_json(ReaderProcess& process, std::size_t bytes) {

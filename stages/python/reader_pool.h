@@ -21,8 +21,8 @@ namespace stages {
 
 /// The options of a recipe for data sets created by Python.
 struct PythonDataOptions {
-  std::string stage;                                ///< the place in the recipe, "/data"
-  std::string entry;                                ///< what creates a data set, "my_data.py:make"
+  std::string stage;  ///< location in the recipe, "/data"
+  std::string entry;  ///< the code that creates a data set, "my_data.py:make"
   std::optional<std::vector<std::string>> tensors;  ///< the values that are used; nullopt: all
   std::optional<std::vector<std::string>> classes;  ///< nullopt: the names in the data set
   bool is_augmented = true;    ///< training samples are drawn anew in every epoch
@@ -31,8 +31,8 @@ struct PythonDataOptions {
   LoaderOptions loader;
 };
 
-/// The processes that read the samples of one stage's data sets. There are as many as threads that
-/// request samples at a time, which is the number of loader workers, but at least one. Each process
+/// The processes that read the samples of one stage's data sets. There is one for each thread that
+/// may request samples at the same time: as many as loader workers, but at least one. Each process
 /// creates a data set when it first reads from it. Thread-safe.
 class ReaderPool {
  public:
@@ -48,9 +48,9 @@ class ReaderPool {
     std::vector<std::int64_t> labels;  ///< of all samples; empty if unknown
     bool is_steady = true;             ///< the first sample is the same when read again
   };
-  /// Returns the number of the data set that Python creates with these keyword arguments; each set
-  /// of arguments is used once. `name` identifies the data set in messages; empty if it is the only
-  /// one. Must not be called while samples are read. Throws runner::StageError.
+  /// Returns the number of the data set that Python creates with these keyword arguments; the same
+  /// arguments return the same number. `name` identifies the data set in messages; empty if it is
+  /// the only one. Must not be called while samples are read. Throws runner::StageError.
   std::size_t open(const nlohmann::ordered_json& arguments, const std::string& name);
   const Known& known(std::size_t set) const;
 

@@ -29,7 +29,7 @@ constexpr int kRequests = 3, kReplies = 4, kWorker = 5;  // in the reader
 constexpr int kFirstFree = 10;  // pipe ends get higher numbers than those used in a reader
 constexpr int kTick = 100;      // milliseconds between checks for other events
 constexpr std::chrono::seconds kGrace{1};  // to finish the current sample when the run stops
-constexpr int kPipeBytes = 1 << 20;        // most samples of images fit
+constexpr int kPipeBytes = 1 << 20;        // most image samples fit
 
 void check_call(int error, const char* what) {
   if (error != 0) throw std::system_error(error, std::generic_category(), what);
@@ -194,9 +194,9 @@ bool ReaderProcess::has_ended() {
 }
 
 void ReaderProcess::report_lost() {
-  // The pipe closes shortly before the process has ended.
+  // The pipe closes shortly before the process has exited.
   for (int tries = 0; tries < 10 && !has_ended(); ++tries) poll(nullptr, 0, kTick);
-  const std::string advice = "what it printed is in log.txt";
+  const std::string advice = "its output is in log.txt";
   if (pid_ != 0) throw ReaderLost("has closed the pipe to the worker", advice);
   if (WIFSIGNALED(status_) && WTERMSIG(status_) == SIGKILL)
     throw ReaderLost("was killed by signal 9",

@@ -19,7 +19,7 @@ struct ReaderProgram {
   std::string interpreter, script;
 };
 
-/// Thrown if a reader has ended or does not answer in time. what() says how, as in "was killed by
+/// Thrown if a reader has exited or does not answer in time. what() says how, as in "was killed by
 /// signal 9".
 struct ReaderLost : std::runtime_error {
   ReaderLost(const std::string& how, std::string advice)
@@ -30,7 +30,7 @@ struct ReaderLost : std::runtime_error {
 /// A Python process that creates the user's data sets and reads their samples
 /// (retort_host/reader.py). Replies have their own pipe; what the process prints goes to this
 /// process's output. The process sees no GPU, computes with one thread, and hashes strings in the
-/// same way as all readers. It ends with this object or when this process ends.
+/// same way as all readers. It is killed with this object, or when this process exits.
 ///
 ///   reader.send({{"do", "sample"}, …});
 ///   const ReaderProcess::Reply reply = reader.reply(timeout);
@@ -50,7 +50,7 @@ class ReaderProcess {
     bool has_failed = false;  ///< the bytes describe the failure
     std::size_t bytes = 0;    ///< number of bytes to receive
   };
-  /// Waits for the reply to the last request, at most for `limit` if it is set. This and receive()
+  /// Waits for the reply to the last request, for at most `limit` if it is set. This and receive()
   /// throw ReaderLost. They throw runner::Cancelled if the worker must stop and the reader does not
   /// answer soon.
   Reply reply(std::optional<std::chrono::seconds> limit);
@@ -62,10 +62,10 @@ class ReaderProcess {
   void wait_for_bytes();
   bool has_ended();
 
-  pid_t pid_ = 0;   // 0 once the process has ended, with status_
+  pid_t pid_ = 0;   // 0 once the process has exited, with status_
   int status_ = 0;  // from waitpid()
   runner::Descriptor requests_, replies_;
-  runner::Descriptor own_life_;  // closes when this process ends, which kills the reader
+  runner::Descriptor own_life_;  // closes when this process exits, which kills the reader
   std::optional<std::chrono::seconds> limit_;
   std::chrono::steady_clock::time_point asked_;
 };

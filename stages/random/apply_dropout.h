@@ -16,8 +16,8 @@ namespace stages {
 /// Throws std::invalid_argument for other shapes or types.
 at::Tensor apply_dropout(const DropoutMask& mask, const at::Tensor& x, const at::Tensor& samples);
 
-/// Does the same as apply_dropout() with PyTorch operators only, for devices without a loop or
-/// kernel of Retort. Temporarily needs about forty bytes per element.
+/// Does the same as apply_dropout() with PyTorch operators only, for devices for which Retort has
+/// no loop or kernel. Temporarily needs about forty bytes per element.
 at::Tensor apply_dropout_by_operators(const DropoutMask& mask, const at::Tensor& x,
                                       const at::Tensor& samples);
 

@@ -119,7 +119,7 @@ Dropout::Saved Dropout::names_of(torch::nn::Module& module) {
 }
 
 void Dropout::restore(Saved& saved) {
-  // Restores in reverse order, so a layer that occurs twice in the network gets its first state
+  // Restores in reverse order, so a layer that occurs twice in the network gets its original state
   // back.
   for (auto entry = saved.rbegin(); entry != saved.rend(); ++entry)
     entry->first->names_ = std::move(entry->second);

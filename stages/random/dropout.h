@@ -22,8 +22,8 @@ struct StepKey {
   std::int64_t step = 0;  ///< 0 to 2^32 - 1
 };
 
-/// The numbers by which dropout identifies the rows of an encoding, one per row, from 0 to 2^32 -
-/// 1. The key is the name of the input to which the rows belong; the entry "" applies to all inputs
+/// The numbers that identify the rows of an encoding to dropout, one per row, from 0 to 2^32 - 1.
+/// The key is the name of the input to which the rows belong; the entry "" applies to all inputs
 /// without an entry of their own.
 using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 
@@ -80,8 +80,8 @@ class Dropout : public torch::nn::Module {
 /// The current row names of a module's dropout layers, for running it again later under the same
 /// names:
 ///
-///   const DropoutNames names(block);  // in the forward
-///   const ScopedDropout again(names);  // in the backward, around the recomputation
+///   const DropoutNames names(block);  // in the forward pass
+///   const ScopedDropout again(names);  // in the backward pass, around the recomputation
 class DropoutNames {
  public:
   /// `module` must outlive this object and keep its submodules.
@@ -97,9 +97,9 @@ class DropoutNames {
 /// network, never a part of it:
 ///
 ///   const ScopedDropout dropout(network, {seed, step}, part.indices);
-///   step.encode(network, part);  // and its backward
+///   step.encode(network, part);  // and its backward pass
 ///
-/// A second pass or a recomputation under the same names has the same masks, and so has any other
+/// A second pass or a recomputation under the same names uses the same masks, and so does any other
 /// split of the batch. A sample that occurs twice in a batch has the same mask both times. The
 /// network must outlive the scope and keep its submodules.
 class [[nodiscard]] ScopedDropout {
@@ -118,10 +118,10 @@ class [[nodiscard]] ScopedDropout {
   Dropout::Saved before_;
 };
 
-/// Within a ScopedDropout, states that the rows now going through the network belong to the input
-/// `name`. Each name has its own masks, so two views of a sample are dropped independently. If a
-/// batch is divided into groups, its inputs have different rows, so each must be named this way.
-/// Without a ScopedDropout, as in evaluation, it does nothing.
+/// Within a ScopedDropout, declares that the rows now passing through the network belong to the
+/// input `name`. Each name has its own masks, so dropout treats two views of a sample
+/// independently. If a batch is divided into groups, its inputs have different rows, so each must
+/// be named this way. Without a ScopedDropout, as in evaluation, it does nothing.
 ///
 ///   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
 ///     const auto embed = [&](const char* name) {

@@ -9,8 +9,8 @@ namespace stages {
 /// The unit of one draw: an element of a sample, or the whole sample.
 enum class DropoutUnit { kElement, kSample };
 
-/// Which elements of its input a layer drops at a step. This is decided by a word of Philox with
-/// the seed as key and (element / 4, sample, layer, step) as counter. Whether an element is dropped
+/// Decides which elements of its input a layer drops at a step: by a word of Philox with the seed
+/// as key and (element / 4, sample, layer, step) as counter. Whether an element is dropped
 /// therefore does not depend on its neighbors, its type, its device or the order of computation.
 /// This header does not use LibTorch: the CPU loop and the GPU kernel share it.
 struct DropoutMask {

@@ -76,7 +76,7 @@ void set_generator_state(const nlohmann::json& json, at::Device device) {
     if (text == json.end() && !one.is_cpu())
       continue;  // saved by a run that did not use this device
     if (text == json.end() || !text->is_string())
-      throw std::invalid_argument("it has no state of a random generator");
+      throw std::invalid_argument("it has no random-generator state");
     state = bytes_from(text->get<std::string>());
   }
   try {

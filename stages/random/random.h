@@ -39,8 +39,8 @@ class Random {
   std::uint64_t state_ = 0;
 };
 
-/// Returns the positions of `names` in an order drawn from (seed, name) alone. The relative order
-/// of two names does not depend on the other names or on their order.
+/// Returns the positions of `names` in a random order that depends only on (seed, name). The
+/// relative order of two names does not depend on the other names or on their order.
 std::vector<std::size_t> drawn_by_name(std::span<const std::string_view> names, std::uint64_t seed);
 
 /// The numbers 0 … size-1 in an order that depends only on (seed, epoch). The order is not stored

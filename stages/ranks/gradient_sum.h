@@ -9,7 +9,7 @@
 
 namespace stages {
 
-/// Sums over all ranks what each rank has computed in a step:
+/// Sums the gradients of a step over all ranks:
 ///
 ///   GradientSum sum(ranks);  // one for all steps
 ///   sum.over_ranks(parameters, [&] { return numbers_after_backward(); });

@@ -30,7 +30,7 @@ std::vector<Messages::Message> Messages::divided(const std::vector<ToSend>& tens
   return messages;
 }
 
-/// Allocates one tensor for each type of messages, as large as the largest message of the type.
+/// Allocates one tensor per message type, as large as the largest message of that type.
 void Messages::make_room() {
   std::map<at::ScalarType, std::int64_t> most;
   const auto needs_none = [](const Message& message) {

@@ -11,7 +11,7 @@ namespace stages {
 /// The maximum number of bytes sent at once, as in DistributedDataParallel.
 inline constexpr std::int64_t kMessageBytes = 25 << 20;
 
-/// A tensor to be sent, and the rank to or from which it is sent.
+/// A tensor to send or receive, and the rank at the other end.
 struct ToSend {
   at::Tensor tensor;
   int rank = 0;
@@ -24,8 +24,8 @@ class Messages {
  public:
   explicit Messages(const std::vector<ToSend>& tensors);
 
-  /// Calls `send` with each message, a contiguous tensor. What `send` leaves in the message is then
-  /// written to the tensors that it came from.
+  /// Calls `send` with each message, a contiguous tensor. The message as `send` leaves it is then
+  /// copied back to the original tensors.
   void exchange(const std::function<void(const at::Tensor& message, int rank)>& send) const;
 
  private:

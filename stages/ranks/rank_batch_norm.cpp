@@ -28,7 +28,7 @@ std::vector<std::int64_t> summed_dimensions(const at::Tensor& maps) {
 
 at::Tensor sum_by_channel(const at::Tensor& maps) { return maps.sum(summed_dimensions(maps)); }
 
-/// Converts a number per channel to a shape and type that can be combined with maps in the type of
+/// Converts one value per channel to a shape and type that can be combined with maps in the type of
 /// their sums.
 at::Tensor for_maps(const at::Tensor& numbers, const at::Tensor& maps) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(maps.dim()), 1);
@@ -41,7 +41,7 @@ at::Tensor copied_for_sums(const at::Tensor& maps) {
   return maps.to(at::toOpMathType(maps.scalar_type()), /*non_blocking=*/false, /*copy=*/true);
 }
 
-/// Allocates two numbers per channel, (2, channels) float64.
+/// Allocates two values per channel, (2, channels) float64.
 at::Tensor pairs_by_channel(const at::Tensor& maps) {
   return at::empty({2, maps.size(1)}, maps.options().dtype(at::kDouble).memory_format({}));
 }
@@ -100,7 +100,7 @@ class BatchNormOverRanks : public autograd::Function<BatchNormOverRanks> {
     sums[0].copy_(sum_by_channel(slopes));
     sums[1].copy_(sum_by_channel(distances().mul_(slopes)));
     if (weight.defined()) result[1] = (sums[1] * inverse).to(weight.scalar_type());
-    // Copies the sums, because sum_slopes() replaces them by the sums over all ranks.
+    // Copies the sums, because sum_slopes() replaces them with the sums over all ranks.
     if (context->saved_data.at("has bias").toBool())
       result[2] = sums[0].to(slopes.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
     if (!context->needs_input_grad(0)) return result;

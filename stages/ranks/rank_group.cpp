@@ -22,10 +22,10 @@ namespace stages {
 namespace {
 
 /// How long the other ranks wait for a rank that is, for example, reading files, saving or
-/// validating. If it has ended, they notice at once.
+/// validating. If it exits, they notice at once.
 constexpr auto kPatience = std::chrono::hours(2);
 
-/// How long a rank that ends waits for the other ranks to read the reason.
+/// How long an exiting rank waits for the other ranks to read the reason.
 constexpr auto kLastWord = std::chrono::seconds(2);
 
 std::string reason_of(int rank) { return "reason-" + std::to_string(rank); }
@@ -74,7 +74,7 @@ RankGroup::~RankGroup() {
   }
   try {
     store_->wait(heard, kLastWord);
-  } catch (const std::exception&) {  // the others have ended, or are not waiting
+  } catch (const std::exception&) {  // the others have exited, or are not waiting
   }
 }
 
@@ -83,12 +83,13 @@ void RankGroup::say_why(const std::string& reason) {
   try {
     store_->set(reason_of(rank_), reason);
     has_said_why_ = true;
-  } catch (const std::exception&) {  // rank 0, which serves the store, has ended
+  } catch (const std::exception&) {  // rank 0, which serves the store, has exited
   }
 }
 
 runner::StageError RankGroup::lost(const std::exception& error) {
-  std::string message = "rank " + std::to_string(rank_) + " has lost another rank of the run: ";
+  std::string message =
+      "rank " + std::to_string(rank_) + " has lost contact with another rank of the run: ";
   std::string reason = first_line(error.what());
   try {
     for (int rank = 0; rank < size_; ++rank) {
@@ -96,7 +97,7 @@ runner::StageError RankGroup::lost(const std::exception& error) {
       reason = "rank " + std::to_string(rank) + ": " + store_->get_to_str(reason_of(rank));
     }
     store_->set(heard_by(rank_), "");
-  } catch (const std::exception&) {  // rank 0, which serves the store, has ended without a reason
+  } catch (const std::exception&) {  // rank 0, which serves the store, has exited without a reason
   }
   return runner::StageError(runner::ErrorCode::kRankLost, message + reason)
       .with_help("see the error of the other rank; `retort resume` continues the run");
@@ -112,8 +113,8 @@ void RankGroup::in_group(Call call) {
   }
 }
 
-/// Calls `call` with a tensor's numbers in host memory; a GPU tensor goes through a buffer, in
-/// parts. `is_given`: each part is copied to the host before the call. `is_taken`: it is copied
+/// Calls `call` with a tensor's values in host memory; a GPU tensor goes through a buffer, in
+/// chunks. `is_given`: each chunk is copied to the host before the call. `is_taken`: it is copied
 /// back afterwards.
 template <typename Call>
 void RankGroup::on_host(const at::Tensor& tensor, bool is_given, bool is_taken, Call call) {
@@ -245,11 +246,11 @@ RankGroup::Gathered RankGroup::gather_on_host(const at::Tensor& rows) {
 
 namespace {
 
-/// What a rank that runs out of memory sends instead of its number.
+/// What a rank sends instead of its number when it runs out of memory.
 constexpr std::int64_t kOutOfMemory = INT64_MAX;
 
 [[noreturn]] void throw_out_of_memory() {
-  C10_THROW_ERROR(OutOfMemoryError, "memory ran out on another rank of the run");
+  C10_THROW_ERROR(OutOfMemoryError, "another rank of the run ran out of memory");
 }
 
 }  // namespace
@@ -272,7 +273,7 @@ std::int64_t RankGroup::largest_of(const std::function<std::int64_t()>& work) {
   } catch (const std::exception& error) {
     if (lost_) std::rethrow_exception(lost_);  // rather than what Python code turned it into
     if (is_told_) throw_out_of_memory();
-    if (!is_out_of_memory(error, device_)) throw;  // the other ranks notice that this rank ends
+    if (!is_out_of_memory(error, device_)) throw;  // the other ranks notice that this rank exits
     out_of_memory = std::current_exception();
   }
   if (is_told_) throw_out_of_memory();
@@ -297,7 +298,7 @@ void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& ow
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      // The end of a rank, also by an exception, closes the connections on which others wait.
+      // When a rank ends, even by an exception, it closes the connections on which others wait.
       try {
         RankGroup group(rank, size, store, "127.0.0.1");
         work({.rank = rank, .size = size, .peers = &group});

@@ -23,8 +23,8 @@ namespace stages {
 
 /// Connects the ranks of a run, using PyTorch's process groups. All ranks must call the same
 /// functions in the same order. A call waits for the other ranks, and throws runner::StageError
-/// (kRankLost) if one of them has ended. The order of summation depends only on the number of ranks
-/// and the size, so all ranks get the same bits, in every run.
+/// (kRankLost) if one of them has exited. The order of summation depends only on the number of
+/// ranks and the size, so all ranks get the same bits, in every run.
 class RankGroup final : public runner::Peers {
  public:
   /// Connects the ranks that share `store`, through Gloo. `address` is the address of the network
@@ -34,8 +34,8 @@ class RankGroup final : public runner::Peers {
   ~RankGroup() override;
 
   /// Declares that this rank computes on a GPU, so the tensors below may be there too. They travel
-  /// through a buffer in pinned memory, which this allocates, so sums have the same bits as on a
-  /// CPU.
+  /// through a buffer in pinned memory, which this call allocates, so sums have the same bits as on
+  /// a CPU.
   void use_gpu(c10::Device gpu);
 
   int rank() const { return rank_; }
@@ -51,7 +51,7 @@ class RankGroup final : public runner::Peers {
   std::int64_t least(std::int64_t value) { return -largest(-value); }
   void wait_for_all() { largest(0); }
 
-  /// Tells the other ranks why this rank is about to end. Their kRankLost includes the reason.
+  /// Tells the other ranks why this rank is about to exit. Their kRankLost includes the reason.
   void say_why(const std::string& reason);
 
   // The tensors below are contiguous, on the CPU or on the GPU of use_gpu(). Only gather()
@@ -102,7 +102,7 @@ class RankGroup final : public runner::Peers {
   c10::Device device_ = c10::kCPU;
   at::Tensor buffer_;        // bytes that a GPU's tensors travel through; undefined on a CPU
   bool is_told_ = false;     // within together(): all ranks know that memory has run out
-  std::exception_ptr lost_;  // set once another rank has ended
+  std::exception_ptr lost_;  // set once another rank has exited
   std::int64_t texts_ = 0;   // texts exchanged so far
   bool has_said_why_ = false;
 };

@@ -30,18 +30,18 @@ class RankStatistics final : public torch::CustomClassHolder {
   /// Returns the number of units of the whole batch.
   std::int64_t units() const { return units_; }
   bool is_declared() const { return is_declared_; }
-  /// Replaces the moments of this rank by those of all ranks. `moments`, (2, channels) contiguous
+  /// Replaces the moments of this rank with those of all ranks. `moments`, (2, channels) contiguous
   /// float64, has the mean of each channel and the sum of squared distances from it, for `count`
-  /// numbers. Returns the number of numbers on all ranks. All ranks get the same bits (Chan, Golub
+  /// values. Returns the number of values on all ranks. All ranks get the same bits (Chan, Golub
   /// and LeVeque, 1979). Throws runner::StageError if the network was not known to have such
   /// layers.
   double join_moments(const at::Tensor& moments, double count) const;
   /// Throws the error of join_moments() again if there was one, because Python code may have turned
   /// it into another exception.
   void refuse_if_asked() const;
-  /// Replaces a layer's sums over the gradients of this rank, contiguous float64, by the sums over
-  /// all ranks. On a rank with a share that does not count they become zeros, since the batch does
-  /// not depend on its numbers.
+  /// Replaces a layer's sums over the gradients of this rank, contiguous float64, with the sums
+  /// over all ranks. On a rank whose share does not count, they become zeros, since the batch does
+  /// not depend on its values.
   void sum_slopes(const at::Tensor& sums) const;
 
  private:

@@ -98,7 +98,7 @@ class Guest {
       try {
         return store->wait(all, next_try());
       } catch (const c10::DistNetworkError&) {
-        throw;  // rank 0, which serves the store, has ended
+        throw;  // rank 0, which serves the store, has exited
       } catch (const c10::Error&) {
         if (is_over()) throw missing(store);
       }
@@ -117,13 +117,15 @@ class Guest {
   }
 
   runner::StageError lost_first(const std::string& reason) const {
-    return no_meeting("rank " + std::to_string(own_.rank) + " has lost rank 0 at " + where() +
+    return no_meeting("rank " + std::to_string(own_.rank) + " has lost contact with rank 0 at " +
+                          where() +
                           " before all ranks had joined: " + reason.substr(0, reason.find('\n')),
                       "see the error of rank 0");
   }
 
  private:
-  /// Keeps rank 0, which may end because of what was exchanged, until all ranks have read it.
+  /// Keeps rank 0, which may exit because of what was exchanged, alive until all ranks have read
+  /// it.
   void stay_for_others(const Store& store, const std::string& name) const {
     const auto read_by = [&](int rank) { return name + "read-" + std::to_string(rank); };
     store->set(read_by(own_.rank), "");
@@ -132,7 +134,7 @@ class Guest {
     for (int rank = 1; rank < own_.size; ++rank) all.push_back(read_by(rank));
     try {
       store->wait(all, kTry);
-    } catch (const c10::Error&) {  // a rank has ended, which the group will notice
+    } catch (const c10::Error&) {  // a rank has exited, which the group will notice
     }
   }
 
@@ -253,8 +255,8 @@ std::string first_address(const runner::Meeting& meeting) {
   return interface_towards(meeting.host);
 }
 
-/// Returns the address at which the other ranks reach this one. A machine's own name may stand for
-/// its loopback interface, so the way to another machine determines the address.
+/// Returns the address at which the other ranks reach this one. A machine's own name may resolve to
+/// its loopback interface, so the route to another machine determines the address.
 std::string own_address(const Guest& guest, const Store& store, std::string own) {
   const std::vector<std::string> all = guest.exchange(store, "address-", own);
   const auto other = std::ranges::find_if_not(all, is_loopback);

@@ -14,9 +14,9 @@
 
 namespace stages {
 
-/// Returns what must be the same on all ranks of a run: the recipe, this build, LibTorch, the CPU
-/// kernels in use and, if Python hosts the worker, its packages. `versions` is the result of
-/// all_versions(). Secrets are hidden.
+/// Returns the properties that must be the same on all ranks of a run: the recipe, this build,
+/// LibTorch, the CPU kernels in use and, if Python hosts the worker, its packages. `versions` is
+/// the result of all_versions(). Secrets are hidden.
 nlohmann::ordered_json traits_of(const runner::Graph& graph,
                                  const nlohmann::ordered_json& versions);
 
@@ -26,8 +26,8 @@ std::vector<std::string> differences(const nlohmann::ordered_json& first,
                                      const nlohmann::ordered_json& own);
 
 /// Waits until all ranks have joined, and connects them. Throws runner::StageError (kNoMeeting) if
-/// a rank is missing, joined twice, belongs to another job, or has other traits than rank 0; the
-/// message names the rank. Throws Cancelled soon after `is_cancelled` returns true.
+/// a rank is missing, joined twice, belongs to another job, or has different traits from rank 0;
+/// the message names the rank. Throws Cancelled soon after `is_cancelled` returns true.
 std::unique_ptr<RankGroup> meet_ranks(
     const runner::RankOfRun& own, const runner::Meeting& meeting,
     const nlohmann::ordered_json& traits,

@@ -19,7 +19,8 @@ struct StateShard {
 };
 
 /// Distributes parameters of the given sizes in bytes about evenly among the ranks and returns
-/// their owners: the largest first, each to the rank that has least. The first rank gets the most.
+/// their owners: the largest first, each to the rank that has the least. The first rank gets the
+/// most.
 std::vector<int> owners_of(const std::vector<std::int64_t>& bytes, int ranks);
 
 }  // namespace stages

@@ -58,7 +58,7 @@ std::shared_ptr<const PatientNames> read_patient_names(runner::ConfigReader& rea
     return std::make_shared<const PatientNames>(pattern);
   } catch (const std::invalid_argument& error) {
     reader.fail("patient", runner::ErrorCode::kBadPattern,
-                "'" + *pattern + "' is not a pattern of patients: " + error.what(),
+                "'" + *pattern + "' is not a valid pattern for patients: " + error.what(),
                 "write a regular expression such as '^(\\d+)_': its first group, or a group called "
                 "patient, matches the patient");
     return std::make_shared<const PatientNames>();
@@ -80,8 +80,8 @@ runner::Result<ImageList> with_patients(runner::Result<ImageList> list) {
                               {},
                               "/patient",
                               "the pattern finds no patient in any name, such as '" + *name + "'",
-                              "it is applied to names without folder and extension; leave patient "
-                              "out for the names of published datasets"}};
+                              "it is applied to names without folder or extension; omit patient if "
+                              "the names are those of a published dataset"}};
 }
 
 runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReader& reader) {
@@ -142,7 +142,7 @@ const ImageFile& at_place(const ImageList& list, const ImagePlace& place) {
   return list[place.part][place.index];
 }
 
-/// Returns "images of the grades 0 to 4: train 12, 3, 4, 2, 1; test 5, 1, 1, 1, 1".
+/// Returns "images of grades 0 to 4: train 12, 3, 4, 2, 1; test 5, 1, 1, 1, 1".
 std::string counts_by_grade(const ImageList& list) {
   std::vector<std::string> texts;
   for (const Part part : kPartsInOrder) {
@@ -153,7 +153,7 @@ std::string counts_by_grade(const ImageList& list) {
     for (const std::size_t count : counts) numbers.push_back(std::to_string(count));
     texts.push_back(std::string(name(part)) + " " + runner::join(numbers, ", "));
   }
-  return "images of the grades 0 to " + std::to_string(list.classes.size() - 1) + ": " +
+  return "images of grades 0 to " + std::to_string(list.classes.size() - 1) + ": " +
          runner::join(texts, "; ");
 }
 
@@ -215,7 +215,7 @@ void report_patients(const ImageList& list, runner::RunContext& context) {
             ", judging by the names";
   context.say(text);
   report_shared(shared, "patient", context);
-  report_shared(shared_images, "image with copies", context);
+  report_shared(shared_images, "duplicated image", context);
 }
 
 /// Returns "'0/a.png' in train and '0/b.png' in test".

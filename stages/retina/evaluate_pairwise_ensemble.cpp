@@ -174,7 +174,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
     numbers.emplace_back("abstained", static_cast<double>(decisions.abstained));
     Decided decided = decided_samples(table, ensemble, decisions, config_.voting.options);
     if (decided.graded.labels.empty()) {
-      throw StageError(ErrorCode::kTooFewSamples, "the ensemble abstains from every sample")
+      throw StageError(ErrorCode::kTooFewSamples, "the ensemble abstains on every sample")
           .at("/abstain_below")
           .with_help("lower abstain_below, or set it to null");
     }
@@ -239,8 +239,8 @@ class PairwiseEnsembleStage final : public runner::Stage {
     return rules;
   }
 
-  /// Returns the metrics that each model's networks reach alone, by the deciding rule: [{"model",
-  /// "set", "tied", "abstained", "accuracy", "quadratic_kappa", …}]. Adds accuracy and
+  /// Returns the metrics that each model's networks reach on their own, by the deciding rule:
+  /// [{"model", "set", "tied", "abstained", "accuracy", "quadratic_kappa", …}]. Adds accuracy and
   /// quadratic_kappa to `numbers`.
   Json models_json(const PairTable& table, const Ensemble& ensemble, NamedNumbers& numbers) const {
     Json all = Json::array();

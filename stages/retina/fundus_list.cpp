@@ -251,7 +251,7 @@ class GradeFolders {
   Diagnostics errors_;
 };
 
-/// A table of grades, and where its images are.
+/// A table of grades, and the location of its images.
 struct GradeTable {
   std::string file, image, grade;  // file name and column names
   std::string folder, ending;

@@ -28,15 +28,15 @@ struct DrawingOwner {
 ///   PatientNames().of("17_left-600-FA.jpg")      the patient 17
 ///   PatientNames().of("0a1b2c3d4e5f_rot90.png")  no patient, a copy of 0a1b2c3d4e5f
 ///
-/// The part of a name before an eye identifies the patient, as in EyePACS, ODIR and DeepDRiD:
+/// The part of a name before the eye identifies the patient, as in EyePACS, ODIR and DeepDRiD:
 /// 17_left, 17_OD, 17_l1. That part must contain a number. In APTOS, IDRiD, DDR and Messidor, an
-/// image's own number identifies the image. Other names lose the additions of augmentation tools:
-/// 12_flip, 12_aug3, rot90_12. Not thread-safe.
+/// image's own number identifies the image. From other names, the additions of augmentation tools
+/// are removed: 12_flip, 12_aug3, rot90_12. Not thread-safe.
 class PatientNames {
  public:
-  /// `pattern` is a regular expression that is searched for in names without folder and extension.
-  /// Its group "patient", or else its first group, is the patient. Throws std::invalid_argument
-  /// that describes the mistake in the pattern.
+  /// `pattern` is a regular expression that is searched for in names without folder or extension.
+  /// Its group "patient", or else its first group, matches the patient. Throws a
+  /// std::invalid_argument that describes the mistake in the pattern.
   explicit PatientNames(const std::optional<std::string>& pattern = {});
 
   bool has_pattern() const { return pattern_.has_value(); }
@@ -70,8 +70,8 @@ bool has_published_test(const std::filesystem::path& root, FundusLayout layout);
 ///     retinopathy_solution.csv exists, also test/IMAGE.jpeg as the test part.
 /// `names` determines which images belong together; images without a patient belong together only
 /// if they have the same grade. Reports all errors together, with files and lines but without a
-/// place in the recipe: invalid grades, images that are listed twice or missing, patients in both
-/// tables of EyePACS, tables without rows. If matching a name takes too long, the error is at
+/// location in the recipe: invalid grades, images that are listed twice or missing, patients in
+/// both tables of EyePACS, tables without rows. If matching a name takes too long, the error is at
 /// "/patient".
 runner::Result<ImageList> list_fundus(const std::filesystem::path& root, FundusLayout layout,
                                       bool allow_outside,

@@ -26,8 +26,8 @@ std::optional<double> ratio_if_any(std::int64_t part, std::int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// Returns the quality of the decision whether a sample has one of the grades for which `is_meant`
-/// is true.
+/// Returns how well the predictions decide whether a sample has one of the grades for which
+/// `is_meant` is true.
 template <typename IsMeant>
 DecisionQuality decision_quality(const GradeCounts& counts, IsMeant is_meant) {
   std::int64_t hits = 0, meant = 0, left_alone = 0, others = 0;

@@ -57,14 +57,14 @@ class GradeCounts {
 /// predictions have the same grade.
 std::optional<double> quadratic_kappa(const GradeCounts& counts);
 
-/// The quality of a yes/no decision: sensitivity is the share of positives that are found, and
+/// How good a yes/no decision is: sensitivity is the share of positives that are detected, and
 /// specificity the share of negatives that are not. nullopt if there are no positives or negatives.
 struct DecisionQuality {
   std::optional<double> sensitivity, specificity;
 };
-/// Returns the quality of telling `grade` from all other grades.
+/// Returns how well `grade` is distinguished from all other grades.
 DecisionQuality quality_of_grade(const GradeCounts& counts, std::int64_t grade);
-/// Returns the quality of referring every sample of grade `from` or above to a doctor.
+/// Returns how well samples of grade `from` or above are selected for referral to a doctor.
 DecisionQuality quality_of_referral(const GradeCounts& counts, std::int64_t from);
 
 using NamedNumbers = std::vector<std::pair<std::string, double>>;
@@ -92,7 +92,7 @@ struct GradedSamples {
   std::vector<std::int64_t> labels;     ///< true grade of each sample
   std::vector<std::int64_t> predicted;  ///< predicted grade of each sample
   std::vector<double>
-      scores;  ///< (samples, grades), row by row: the scores by which each grade ranks the samples
+      scores;  ///< (samples, grades), row by row: the scores that rank the samples for each grade
 };
 
 struct NumberInterval {
@@ -110,7 +110,7 @@ struct Grading {
 };
 
 /// Computes the metrics; there must be at least one sample. The bootstrap repeatedly draws as many
-/// samples as there are, as a function of `seed`. If a number is undefined in a draw, that draw is
+/// samples as there are, determined by `seed`. If a number is undefined in a draw, that draw is
 /// left out of the number's percentiles.
 Grading grade(const GradedSamples& samples, const GradingOptions& options, std::uint64_t seed);
 

@@ -48,7 +48,7 @@ nlohmann::ordered_json pairs_json(const PairTable& table, const Ensemble& ensemb
 /// Returns a table with a line per sample: name,grade and a logit per network, without rounding.
 std::string pair_logits_csv(const PairTable& table, const Ensemble& ensemble);
 
-/// The decisions of an ensemble about every sample by one rule.
+/// The decisions of an ensemble on every sample, by one rule.
 struct Decisions {
   std::vector<Vote> votes;
   std::vector<bool> abstains;  ///< true if the vote's margin is too small

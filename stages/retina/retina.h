@@ -10,11 +10,11 @@
 
 namespace stages {
 
-/// Draws a synthetic image of a retina, `size` x `size`: a round orange-red ground on black, with
-/// the optic disc, the macula, vessels, and the lesions of `grade`. Grade 0 has none; 1 has
-/// microaneurysms; 2 also haemorrhages and exudates; 3 many of them in all quadrants and cotton
-/// wool spots; 4 new vessels and bleeding in front of the retina. Light, colors, position and side
-/// of the eye are drawn from `random` in the same way for all grades, so the mean color does not
+/// Draws a synthetic image of a retina, `size` x `size`: an orange-red disc on black, with the
+/// optic disc, the macula, vessels, and the lesions of `grade`. Grade 0 has none; 1 has
+/// microaneurysms; 2 also hemorrhages and exudates; 3 many of them in all quadrants and cotton wool
+/// spots; 4 new vessels and bleeding in front of the retina. Light, colors, position and side of
+/// the eye are drawn from `random` in the same way for all grades, so the mean color does not
 /// distinguish grades. The images are realistic enough to test programs, but a model learns nothing
 /// about patients from them.
 Image draw_retina(std::int64_t grade, int size, Random random);
@@ -35,13 +35,13 @@ void make_eyepacs_2015(const std::filesystem::path& folder, const MadeImages& im
                        const MakeCallbacks& callbacks = {});
 
 /// Uses folders {train,val,test}/{0..4}/00001.jpg, with a fifth of each grade, but at least one
-/// image, for validation, and as many for the test.
+/// image, for validation, and as many for testing.
 void make_fundus_folders(const std::filesystem::path& folder, const MadeImages& images,
                          const MakeCallbacks& callbacks = {});
 
 /// True if `image` looks like a photograph of a retina: its bright pixels are orange-red and form a
 /// disc on black, perhaps cut off at two sides. This is a rough test on 96 x 96 points of an image
-/// of any size. It accepted all 593 images of a hospital's screening, and two of 300 images of
+/// of any size. It accepted all 593 images from a hospital's screening, and two of 300 images of
 /// flowers. It rejects images that are cropped to the inside of the disc, so use it only for
 /// warnings.
 bool looks_like_retina(const Image& image);

@@ -20,8 +20,8 @@ struct RankedSample {
 };
 
 /// Returns the area under the ROC curve: how often a sample of the second class ranks above a
-/// sample of the first, with ties counted half (Mann and Whitney). Returns nullopt if either class
-/// has no samples. Sorts `samples`.
+/// sample of the first, with a tie counting as one half (Mann and Whitney). Returns nullopt if
+/// either class has no samples. Sorts `samples`.
 std::optional<double> ranked_area(std::span<RankedSample> samples);
 
 /// A class in a recipe: its number or its name.

@@ -280,7 +280,7 @@ void check_pairs(const Ensemble& ensemble) {
     message += "; there is none for " + runner::listed(missing, kListedPairs, "'");
   if (!repeated.empty())
     message += "; there are several for " + runner::listed(repeated, kListedPairs, "'");
-  refuse_networks(message, "list every class pair once in the training's foreach");
+  refuse_networks(message, "list every class pair once in the foreach of the training stage");
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ enum class VoteRule {
   kMajority,            ///< one vote per network
   kSoft,                ///< sum of the networks' probabilities
   kAccuracyWeighted,    ///< kSoft, weighted by each network's accuracy on the validation data
-  kConfidenceWeighted,  ///< kSoft, weighted by each output's distance from undecided, 2 |p - 0.5|
+  kConfidenceWeighted,  ///< kSoft, weighted by how decided each output is, 2 |p - 0.5|
   kPairwiseCoupling,    ///< the class probabilities that best fit the networks' outputs: couple()
   kSeedWeighted,        ///< as published in October 2025, including its mistakes; for five classes
 };
@@ -41,7 +41,7 @@ std::string_view name(VoteRule rule);
 /// True if the rule needs the accuracy of every network.
 bool needs_accuracies(VoteRule rule);
 
-/// Which of several classes with the best score wins.
+/// Which class wins if several have the best score.
 enum class TieBreak {
   kProbabilitySum,  ///< the one with the highest kSoft score; then kMostSevere
   kLowest,          ///< the first: the mildest grade
@@ -70,12 +70,13 @@ struct VotingPair {
 /// Returns the probability of a pair's second class.
 double pair_probability(double logit, const VoteOptions& options);
 
-/// The decision of the networks about one sample by one rule.
+/// The decision of the networks on one sample, by one rule.
 struct Vote {
   std::vector<double> scores;  ///< by class
   std::int64_t winner = 0;
   bool is_tied = false;  ///< another class has the same score, up to rounding
-  double margin = 0;     ///< between the two best scores, as a share of all scores' sum; 0 if tied
+  double margin =
+      0;  ///< between the two best scores, as a share of the sum of all scores; 0 if tied
 };
 
 /// Combines the networks' outputs for one sample by a rule. `probabilities` are the probabilities
@@ -84,7 +85,7 @@ struct Vote {
 Vote vote(VoteRule rule, std::span<const VotingPair> pairs, std::span<const double> probabilities,
           std::int64_t classes, const VoteOptions& options);
 
-/// The probability of `first` against `second`, given that one of the two is right.
+/// The probability of `first` against `second`, given that one of the two is correct.
 struct PairOpinion {
   std::int64_t first = 0, second = 0;
   double share = 0.5;  ///< probability of the first, in [0, 1]

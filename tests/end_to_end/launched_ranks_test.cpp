@@ -94,7 +94,7 @@ TEST_F(LaunchedRanks, OneThatIsKilledEndsAllAndTheyResume) {
                                 {kTraining + name + " memory.max_retries=0", fault}});
     for (const Ended& one : killed) EXPECT_EQ(one.exit, 1) << one.err;
     EXPECT_THAT(killed[rank == "0" ? 0 : 1].err, HasSubstr("SIGKILL"));
-    EXPECT_THAT(killed[rank == "0" ? 1 : 0].err, HasSubstr("has lost another rank"));
+    EXPECT_THAT(killed[rank == "0" ? 1 : 0].err, HasSubstr("has lost contact with another rank"));
     const auto resumed = launch(2, "resume " + name);
     for (const Ended& one : resumed) EXPECT_EQ(one.exit, 0) << one.err;
     EXPECT_TRUE(weights(name) == weights("whole"));

@@ -341,7 +341,8 @@ TEST_F(HostedTowers, WrongEmbeddingsAreNamed) {
               HasSubstr("returned 'image_embeddings' on cpu"));
   EXPECT_THAT(
       images("torch.cat([self.patches(image).mean((2, 3))], 1)"),
-      HasSubstr("'encode_text' returned embeddings of 6 numbers, but embeddings of images have 8"));
+      HasSubstr(
+          "'encode_text' returned embeddings of width 6, but embeddings of images have width 8"));
   EXPECT_THAT(images("self.patches(image).mean((2, 3))[:, :6] * float('nan')"),
               HasSubstr("is not finite at step 1"));
 }

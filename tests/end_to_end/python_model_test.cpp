@@ -567,7 +567,7 @@ number = 3
       {"my_net.py:weightless", "the network has no weights, so there is nothing to train",
        "choose a network with weights"},
       {"my_net.py:ten", "10 logits per sample, but the data needs 3, one per class [/model/",
-       "set its last layer's size to the number of classes, which it gets as 'num_classes'"},
+       "set its last layer's size to the number of classes, which it receives as 'num_classes'"},
       {"my_net.py:large", "Kernel size can't be greater than actual input size",
        "the network's input has the shape (1, 3, 16, 16); for images, the data's image_size"},
       {"my_net.py:imports", "No module named 'no_such_package' (",

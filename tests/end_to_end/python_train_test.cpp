@@ -526,7 +526,7 @@ TEST_F(PythonTrain, MetricThatIsNoNumberIsRefusedAfterTheTraining) {
   EXPECT_EQ(again("drawn").exit, 0);
   EXPECT_THAT(again("labels").err,
               HasSubstr("samples has no 'labels'; it has outputs, targets, classes and names"));
-  EXPECT_THAT(again("none_given").err, HasSubstr("it gets the samples and returns metrics"));
+  EXPECT_THAT(again("none_given").err, HasSubstr("it receives the samples and returns metrics"));
 }
 
 }  // namespace

@@ -131,7 +131,8 @@ TEST_F(Ranks, OneThatIsKilledEndsTheRunAndItGoesOn) {
     const Ended killed = train(name, 2, "memory.max_retries=0", worker + "/step:3:kill");
     EXPECT_EQ(killed.exit, 1) << killed.err;
     EXPECT_THAT(killed.err, HasSubstr("SIGKILL"));
-    EXPECT_THAT(killed.err, Not(HasSubstr("has lost another rank"))) << "the reason is shown alone";
+    EXPECT_THAT(killed.err, Not(HasSubstr("has lost contact with another rank")))
+        << "the reason is shown alone";
     EXPECT_THAT(killed.err, HasSubstr("retort resume"));
     const Ended resumed = retort("resume " + name, folder_.path());
     EXPECT_EQ(resumed.exit, 0) << resumed.err;

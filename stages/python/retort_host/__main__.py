@@ -34,7 +34,7 @@ def options():
 
 
 def reply_to(torch, error):
-    """Returns what is sent to the worker about an exception."""
+    """Returns the reply to the worker for an exception."""
     said = str(error) if isinstance(error, Refusal) else last_line(error)
     return {
         "error": said.encode("utf-8", "replace").decode(),

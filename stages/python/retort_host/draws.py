@@ -14,7 +14,7 @@ SAMPLES = 7  # a number that rarely divides the number of pieces of samples
 
 
 def python_generators():
-    """Returns the states of the generators of Python and numpy, which torch does not know."""
+    """Returns the states of the generators of Python and numpy, which torch does not know about."""
     numpy = sys.modules.get("numpy")
     states = [random.getstate()]
     if numpy is not None:

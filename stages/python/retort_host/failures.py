@@ -38,7 +38,7 @@ def print_traceback(error):
 
 
 def say_where_backward_fails(torch):
-    """Adds the place to exceptions in the backward pass of the user's torch.autograd.Function, because only the message of
+    """Adds the code location to exceptions in the backward pass of the user's torch.autograd.Function, because only the message of
     an exception reaches the worker. An out-of-memory exception is released before it is reported, together with all tensors
     in its frames, because the step is then computed again."""
     node = torch.autograd.function.BackwardCFunction

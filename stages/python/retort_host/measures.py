@@ -33,7 +33,7 @@ class Measures:
             names=request["names"],
         )
         self.seed(request["seed"])
-        role = "; it gets the samples and returns metrics"
+        role = "; it receives the samples and returns metrics"
         measure = self.entries.taking(entry, request["arguments"], given=[samples], role=role)
         values = measure(samples, **request["arguments"])
         if not isinstance(values, collections.abc.Mapping) or not values:
@@ -65,7 +65,7 @@ class Measures:
             try:
                 number = float(value)
             except (TypeError, ValueError, RuntimeError, OverflowError):
-                pass  # such as a tensor of several numbers
+                pass  # such as a tensor of several elements
         if number is None:
             raise Refusal(
                 f"the metric '{name}' of {entry} is not a number but a {type(value).__name__}", "return a float for it"

@@ -129,12 +129,12 @@ class Networks:
         return forward
 
     def probe(self, request):
-        """Returns what a training forward pass on the given device draws at random, for samples of the given shape."""
+        """Returns the random draws of a training forward pass on the given device, for samples of the given shape."""
         made = self.made[request["network"]]
         return draws_of(self.torch, made, request.get("shape"), request.get("tokens"), request["device"])
 
     def hosted(self, made, number, path, original):
-        """Returns a forward() with which the worker can recompute a module, or give it a number format or an adapter."""
+        """Returns a forward() that lets the worker recompute a module, or give it a number format or an adapter."""
         made.forwards[path] = original
 
         def forward(*inputs, **named):
@@ -148,13 +148,13 @@ class Networks:
             else:
                 place = None
             if not inputs or not isinstance(inputs[0], self.torch.Tensor):
-                raise TypeError(f"'{path}' does not get a tensor as its first argument, so it cannot be recomputed, "
+                raise TypeError(f"'{path}' does not receive a tensor as its first argument, so it cannot be recomputed, "
                                 "adapted or given its own precision")
             call = 0
             if inputs[1:] or named or place:
                 others = list(inputs[1:]) + list(named.values())
                 if any(isinstance(one, self.torch.Tensor) and one.requires_grad for one in others):
-                    raise TypeError(f"'{path}' gets several tensors that need a gradient, so it cannot be recomputed")
+                    raise TypeError(f"'{path}' receives several tensors that need a gradient, so it cannot be recomputed")
                 self.last_call += 1
                 call = self.last_call
                 self.calls[call] = (inputs[1:], named, place)
@@ -199,7 +199,7 @@ class Networks:
         return {}
 
     def share_batches(self):
-        """Allows batches with a single number per channel, which torch rejects, because a rank's share may have no more."""
+        """Allows batches with a single value per channel, which torch rejects, because a rank's share may contain no more."""
         if self.allows_single_numbers or not self.operators.shares_batch():
             return
         functional = self.torch.nn.functional
@@ -305,7 +305,7 @@ class Made:
         return found
 
     def find_scalar(self, torch, path, names):
-        """Returns the "name" of a parameter of one number, or what the attribute is "instead"; {} if there is none."""
+        """Returns the "name" of a one-element parameter, or what the attribute is "instead"; {} if there is none."""
         value = attribute(self.network, path)
         if id(value) in names and value.numel() == 1:
             return {"name": names[id(value)]}
@@ -359,7 +359,7 @@ class Made:
             if self.classes is not None and logits.dim() == 2 and logits.shape[1] != self.classes:
                 raise Refusal(f"the network returned {logits.shape[1]} logits per sample, but the data needs "
                               f"{self.classes}, one per class",
-                              f"set its last layer's size to the number of classes, which it gets as '{self.class_argument}'; "
+                              f"set its last layer's size to the number of classes, which it receives as '{self.class_argument}'; "
                               "class_argument: null is for networks with outputs that are not classes")
         self.check_weights()
 

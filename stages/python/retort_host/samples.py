@@ -11,7 +11,7 @@ MODES_OF_8_BITS = ("1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX
 
 
 class BadSample(Exception):
-    """Raised for a sample or a data set that cannot be used as it is. The kind is "sample", "label" or "data"."""
+    """Raised for a sample or a data set that cannot be used. The kind is "sample", "label" or "data"."""
 
     def __init__(self, message, help, kind="sample"):
         super().__init__(message)
@@ -86,7 +86,7 @@ def of_tensor(torch, name, value):
     dtype = str(value.dtype).removeprefix("torch.")
     if value.device.type != "cpu" or value.layout is not torch.strided:
         found = f"a tensor on {value.device}" if value.device.type != "cpu" else f"a tensor of layout {value.layout}"
-        refuse_type(name, found, "give a dense tensor on the CPU")
+        refuse_type(name, found, "return a dense tensor on the CPU")
     check_type(name, dtype, value.shape)
     tensor = value.detach().as_subclass(torch.Tensor).resolve_neg().contiguous()
     # The sum is fast to compute, and it is NaN if any element is.
@@ -105,7 +105,7 @@ def of_array(numpy, name, value):
 
 
 def of_picture(name, picture):
-    """Converts an image of Pillow as torchvision's to_tensor() does after convert("RGB")."""
+    """Converts a Pillow image as torchvision's to_tensor() does after convert("RGB")."""
     found = f"a PIL image of mode {picture.mode}"
     if name != "image":
         refuse_type(name, found, "name it 'image' to get RGB values from 0 to 1; convert others, such as masks, to arrays: "
@@ -241,7 +241,7 @@ class DataSet:
             if found[name].says() != wanted:
                 raise BadSample(f"its '{name}' is {found[name].says()}, but that of sample 0 is {wanted}",
                                 "samples are stacked into batches: give them all the same shape and type" + (
-                                    ", such as by image.resize((224, 224))" if name == "image" else ""))
+                                    ", for example with image.resize((224, 224))" if name == "image" else ""))
         return [found[spec["name"]] for spec in self.expected]
 
     def description(self, seed):

@@ -187,7 +187,7 @@ TEST(ClipVision, OblongImagesAreRefused) {
 TEST(ClipVision, DataWithoutImagesAreRefused) {
   DatasetDescription data = flowers();
   data.tensors.erase(data.tensors.begin());
-  EXPECT_REFUSED(refusal(*tiny(), data), kOptionConflict, "/model", "three channels");
+  EXPECT_REFUSED(refusal(*tiny(), data), kOptionConflict, "/model", "three-channel images");
 }
 
 }  // namespace

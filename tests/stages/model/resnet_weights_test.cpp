@@ -115,7 +115,7 @@ TEST(ResNetWeights, OfACheckpointAreFoundBelowItsKeyAndPrefix) {
   const ResNetWeightsReport report = load(*network, folder / "feti.pt.tar");
   EXPECT_EQ(report.text(18),
             "120 tensors of ResNet-18, below 'module.resnet.'; left out: module.resnet.fc.bias, "
-            "module.resnet.fc.weight; without a place: module.film.weight");
+            "module.resnet.fc.weight; unmatched: module.film.weight");
   expect_values(*network, saved, "module.resnet.");
 }
 
@@ -123,7 +123,7 @@ TEST(ResNetWeights, OfADeeperNetworkGiveAShallowerOneItsBlocks) {
   const NamedTensors saved = saved_by_torchvision(18);
   const ResNetPlaces places(*narrow(12), saved);
   EXPECT_EQ(places.report().text(12),
-            "84 tensors of ResNet-12; left out: fc.weight, fc.bias; without a place: "
+            "84 tensors of ResNet-12; left out: fc.weight, fc.bias; unmatched: "
             "layer2.1.conv1.weight, "
             "layer2.1.conv2.weight, layer2.1.bn1.weight, layer2.1.bn1.bias, layer2.1.bn2.weight, "
             "layer2.1.bn2.bias and "

@@ -231,7 +231,7 @@ TEST(SeResNeXt, DataWithoutPhotographsAreRefused) {
   DatasetDescription gray = photographs();
   gray.tensors[0].shape[0] = 1;
   EXPECT_REFUSED(what_is_refused([&] { model->build(gray, 1); }), kOptionConflict, "/model",
-                 "three channels");
+                 "three-channel images");
 }
 
 }  // namespace

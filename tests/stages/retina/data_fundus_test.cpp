@@ -31,7 +31,7 @@ TEST_F(Fundus, IsDividedByGradeAndSeed) {
   const auto first = run({{"layout", "aptos_2019"}, {"image_size", 8}});
   EXPECT_THAT(context_.said,
               Contains("5 classes; 70 images for training, 15 for validation, 15 for test"));
-  EXPECT_THAT(context_.said, Contains("images of the grades 0 to 4: train 14, 14, 14, 14, 14; "
+  EXPECT_THAT(context_.said, Contains("images of grades 0 to 4: train 14, 14, 14, 14, 14; "
                                       "validation 3, 3, 3, 3, 3; test 3, 3, 3, 3, 3"));
   EXPECT_EQ(
       part(first, "train")->describe().classes,
@@ -152,7 +152,7 @@ TEST_F(Fundus, CopiesInPublishedPartsAreTold) {
        {"train/0/a1.jpg", "test/0/a1_flip.jpg", "train/0/a2.jpg", "test/0/a2.jpg"})
     folder_.add("data/" + std::string(name), name[9] + name[1]);
   run({{"duplicates", "keep"}});
-  EXPECT_THAT(context_.said, Contains("images of 1 image with copies are in more than one part, so "
+  EXPECT_THAT(context_.said, Contains("images of 1 duplicated image are in more than one part, so "
                                       "the results may be too good: 'a1.jpg'"));
 }
 
