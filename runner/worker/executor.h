@@ -90,11 +90,11 @@ class Executor {
   /// Creates all stages, or returns the errors of all stages at once.
   Diagnostics create();
 
-  /// Determines what the nodes that will run need. Runs those that are too cheap to plan, and keeps
-  /// their outputs for run(). Distributes the memory that the plans leave free (left_memory.h).
-  /// Nodes that cannot be planned before the run are planned during the run, before they start.
-  /// Returns the errors of nodes that do not fit or that reject their options or inputs; with
-  /// `strict`, also everything that prevents a node from being planned.
+  /// Determines the memory needs of the nodes that will run. Runs those that are too cheap to plan,
+  /// and keeps their outputs for run(). Distributes the memory that the plans leave free
+  /// (left_memory.h). Nodes that cannot be planned before the run are planned during the run,
+  /// before they start. Returns the errors of nodes that do not fit or that reject their options or
+  /// inputs; with `strict`, also everything that prevents a node from being planned.
   Diagnostics plan(const RunOptions& options, const DryRunOptions& dry, bool strict,
                    std::string_view device);
   /// The results of plan(), in the order of the graph's nodes.

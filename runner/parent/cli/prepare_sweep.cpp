@@ -112,7 +112,7 @@ class FindingsOfTrials {
   }
   bool empty() const { return findings_.empty(); }
 
-  /// Returns the findings sorted by place, with a note on each that affects only some of the
+  /// Returns the findings sorted by location, with a note on each that affects only some of the
   /// trials.
   Diagnostics all(std::size_t jobs, const Sources& sources) const {
     Diagnostics result;
@@ -121,7 +121,7 @@ class FindingsOfTrials {
       if (finding.jobs == jobs) continue;
       result.back().notes.push_back({{},
                                      "in " + std::to_string(finding.jobs) + " of " +
-                                         std::to_string(jobs) + " runs, the first is " +
+                                         std::to_string(jobs) + " runs; the first is " +
                                          finding.first});
     }
     sort_by_place(result, sources);
@@ -199,7 +199,8 @@ void share_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t
   else if (slots > 1) threads->data = of_rank(threads_of_slot(slots));
 }
 
-/// Returns the epochs of the longest training of a recipe; nullopt if no training has a number.
+/// Returns the largest number of epochs of any training in a recipe; nullopt if none specifies a
+/// number.
 std::optional<std::int64_t> epochs_of(const Value& recipe) {
   std::optional<std::int64_t> most;
   for (const Entry& stage : *recipe.map()) {

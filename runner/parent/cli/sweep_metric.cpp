@@ -102,8 +102,8 @@ Result<std::string> metric_of_trials(const std::string& wanted, const TrialNodes
   }
   std::ranges::stable_sort(all, {}, interest);
   const std::string near = did_you_mean_path(wanted, all);
-  const std::string there = all.empty() ? "nothing in this recipe measures anything"
-                                        : "there are " + listed(all, kMetricsInHelp);
+  const std::string there =
+      all.empty() ? "this recipe records no metrics" : "there are " + listed(all, kMetricsInHelp);
   return Diagnostic{ErrorCode::kUsage,
                     {},
                     "",

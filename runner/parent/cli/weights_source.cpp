@@ -265,7 +265,7 @@ NextGpu next_gpu_for(const DeviceUse& use, Console& console) {
       return Diagnostic{ErrorCode::kDeviceUnavailable,
                         {},
                         "",
-                        "cannot choose another GPU, since only CUDA knows which GPUs there are",
+                        "cannot choose another GPU, since only CUDA knows which GPUs exist",
                         ""};
     return own;
   };

@@ -20,7 +20,7 @@
 
 namespace runner {
 
-/// The run and the checkpoint from which a verb takes weights.
+/// The run and the checkpoint from which a verb loads weights.
 struct WeightsSource {
   std::string run;
   std::string checkpoint;  ///< best, latest or a checkpoint's folder; empty: the one that the
@@ -84,7 +84,7 @@ Diagnostics placed(Diagnostics errors, const Value& recipe);
 /// for a device.
 DeviceWorld device_world(DeviceSource& source, Console& console, SignalWait* wait = nullptr);
 
-/// What a device is chosen for.
+/// The use for which a device is chosen.
 struct DeviceUse {
   const Value& recipe;               ///< resolved; its device section is used
   Graph& graph;                      ///< its `device` is set

@@ -49,7 +49,7 @@ struct Recipe {
 /// matter.
 std::string recipe_hash(const Value& resolved);
 
-/// Makes a Recipe of `valid`, which must be validated and have every default
+/// Makes a Recipe from `valid`, which must be validated and have every default
 /// (Composer::validated()): expands ~ in paths, fills in values from the configs of weights, and
 /// reads the reserved keys. The texts of the configs are added to `sources`; if it is null, no
 /// configs are read. Relative paths of weights are resolved against `folder`, or against the
@@ -68,10 +68,10 @@ std::int64_t ranks_of(const Value& resolved);
 /// unchanged.
 std::string with_home(const std::string& path);
 
-/// Applies with_home() to all path options of the resolved recipe. Returns an error for what only a
-/// shell understands, since Retort would use a folder of that literal name: "~anna/…", "$HOME/…",
-/// and "a/~/b" as the folder of a run or sweep. A URL as that folder, and ~ without HOME, are
-/// errors too.
+/// Applies with_home() to all path options of the resolved recipe. Returns an error for syntax that
+/// only a shell understands, since Retort would use a folder of that literal name: "~anna/…",
+/// "$HOME/…", and "a/~/b" as the folder of a run or sweep. A URL as that folder, and ~ without
+/// HOME, are errors too.
 Diagnostics expand_home(Value& resolved, const SchemaSet& schemas);
 
 }  // namespace runner

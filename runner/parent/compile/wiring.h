@@ -33,7 +33,7 @@ bool agree(const ForeachItem& a, const ForeachItem& b);
 
 /// Returns `options` with every ${item.key} and ${item.key[i]} filled in. A reference that is the
 /// whole value keeps its type; inside a longer text it becomes text. Unknown keys are errors at
-/// their place. `pointer` is the place of `options`.
+/// their location. `pointer` is the location of `options`.
 Result<Value> fill_in(Value options, const ForeachItem& item, const std::string& pointer);
 
 /// A node before its inputs are known.

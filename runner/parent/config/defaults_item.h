@@ -48,7 +48,7 @@ std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const st
 
 /// Merges `over` into `base`: mappings merge key by key, base's keys first; lists and scalars
 /// replace the old value; `???` never replaces a value. Merging a list with a mapping is an error,
-/// added to `errors`; `pointer` is the place of `base` in the recipe.
+/// added to `errors`; `pointer` is the location of `base` in the recipe.
 void merge(Value& base, Value over, const std::string& pointer, Diagnostics& errors);
 
 /// True if `value` is the text `???`, which must be replaced.

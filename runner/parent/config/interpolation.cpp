@@ -113,7 +113,7 @@ const Value* InterpolationPass::remembered(const Scope& scope) {
   if (is_new) {
     active_.push_back(&scope);
     memo.value = resolve_text(*scope.value, scope);
-    // The user wrote the interpolation, so its value is no default, even if its target is one.
+    // The user wrote the interpolation, so its value is not a default, even if its target is.
     if (memo.value) for_all(*memo.value, [](Value& part) { part.is_default = false; });
     memo.active = false;
     active_.pop_back();

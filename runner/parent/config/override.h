@@ -20,7 +20,7 @@ struct Edit {
   enum class Kind { kAppend, kPrepend, kInsert, kRemoveAt, kRemoveValue, kReplace };
   Kind kind = Kind::kAppend;
   std::int64_t index = 0;          ///< for kInsert and kRemoveAt; negative: from the end
-  std::vector<Value> values = {};  ///< what is added or removed; exactly one for kReplace
+  std::vector<Value> values = {};  ///< the values added or removed; exactly one for kReplace
 };
 
 /// Why a list cannot be changed ("has no item 3"), and what to do about it.

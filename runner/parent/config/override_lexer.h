@@ -5,8 +5,8 @@
 
 namespace runner {
 
-/// What is accepted in an override: exactly what Hydra accepts, or also our extensions (letters
-/// outside ASCII, # ! & ; < > ^, ~/, nested interpolations).
+/// The syntax accepted in an override: exactly Hydra's, or also our extensions (letters outside
+/// ASCII, # ! & ; < > ^, ~/, nested interpolations).
 enum class OverrideGrammar { kHydra, kExtended };
 
 enum class TokenKind {

@@ -15,7 +15,7 @@
 namespace runner {
 
 /// Returns the origin of a value in readable form: "recipes/classify.yaml:12", or "override 'lr=1'"
-/// as it was typed. Empty if the place is unknown.
+/// as it was typed. Empty if the location is unknown.
 std::string origin_text(const Location& where);
 
 /// Returns the origin of each scalar and each empty container of `value`, by its JSON pointer:

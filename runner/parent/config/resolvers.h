@@ -13,7 +13,7 @@
 
 namespace runner {
 
-/// What a resolver can read: the environment, the time, and the document that contains its
+/// The inputs of a resolver: the environment, the time, and the document that contains its
 /// interpolation.
 class ResolverContext {
  public:

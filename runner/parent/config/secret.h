@@ -15,7 +15,7 @@
 
 namespace runner {
 
-/// Defines what is a secret and what is shown instead; no other code decides that.
+/// Defines which values are secrets and what is shown instead; no other code decides that.
 ///
 /// The name decides: it contains TOKEN, KEY, SECRET, PASSWORD, PASSWD, PASSPHRASE, AUTH or
 /// CREDENTIAL, or ends with PASS, in any case; words such as `author` and `bypass` are exceptions.
@@ -57,7 +57,7 @@ class SecretTexts {
   SecretTexts() = default;
   /// Collects the secrets of a recipe with resolved interpolations, and of the environment
   /// variables that it reads: a message may contain the value of a variable without the text around
-  /// it. Ignores secrets below four bytes, which occur everywhere.
+  /// it. Ignores secrets shorter than four bytes, which occur everywhere.
   explicit SecretTexts(const Value& recipe, const Environment& environment = process_environment);
   /// Returns `text` with each secret replaced by what the recipe shows.
   std::string hidden_in(std::string text) const;

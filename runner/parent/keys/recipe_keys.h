@@ -17,7 +17,7 @@ struct OtherName {
   std::string own;      ///< its name here: "wait_timeout_minutes"
 };
 
-/// What composing a recipe needs to know from the schemas; SchemaSet implements it. Composing
+/// The schema information that composing a recipe needs; SchemaSet implements it. Composing
 /// (config/) and the schemas (schema/) do not depend on each other; both depend on this class.
 class RecipeKeys {
  public:
@@ -37,7 +37,7 @@ class RecipeKeys {
   /// True if +path=value may add a single value at `path`, where there is none. For help texts.
   virtual bool may_add(const Value& recipe, Path path) const = 0;
 
-  /// Returns the kinds that have the key at `path` if the mapping around it has a kind that lacks
+  /// Returns the kinds that have the key at `path` if the enclosing mapping has a kind that lacks
   /// the key: {"sgd"} for train.optimizer.momentum of adamw. For help texts.
   virtual std::vector<std::string> other_kinds(const Value& recipe, Path path) const = 0;
 

@@ -24,7 +24,7 @@ struct CodeFolders {
 /// import those, but no other files there. PythonCode::folders gets the folders, or none if no file
 /// is named, because an installed module does not need them.
 ///
-/// Errors are placed at the entries: kUntrustedCode for code that was never trusted or has changed
+/// Errors are located at the entries: kUntrustedCode for code that was never trusted or has changed
 /// since, kMissingFile, and kBadPattern for text that is not an entry.
 Diagnostics allow_code(Graph& graph, const std::vector<PlacedEntry>& entries,
                        const CodeFolders& folders, const TrustedCode& trusted);

@@ -47,8 +47,8 @@ struct RunEntry {
   std::string monitor = {};     ///< as in RunMetrics; also empty if it has no value
 };
 
-/// Reads the record in `folder`, which has the mark of a run. Never fails: what cannot be read is
-/// left out, and `problem` says so.
+/// Reads the record in `folder`, which has the mark of a run. Never fails: unreadable parts are
+/// left out, and `problem` reports them.
 RunEntry read_entry(const std::filesystem::path& folder);
 
 /// Reads the tags of the run in `folder`, sorted, from tags.json: {"schema": 1, "tags": ["best"]}.

@@ -25,8 +25,8 @@ namespace runner {
 /// not have is false, and so is every comparison with NaN except !=.
 class RunFilter {
  public:
-  /// Parses a filter; an empty text matches every run. Fails with kUsage at the place in the filter
-  /// where parsing fails.
+  /// Parses a filter; an empty text matches every run. Fails with kUsage at the position where
+  /// parsing fails.
   static Result<RunFilter> parse(const std::string& text, Sources& sources);
 
   /// The keys that the filter reads, each once.

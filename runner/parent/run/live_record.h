@@ -72,8 +72,8 @@ class LiveRecord {
   void log(LogLevel level, const std::string& node, const std::string& text);
   /// Flushes all metrics so far to the disk.
   void sync_metrics();
-  /// Checks at the end of a run how its data have changed. Returns an error for each changed input,
-  /// which is also recorded, and a warning for each input with added files.
+  /// Checks at the end of a run whether its data have changed. Returns an error for each changed
+  /// input, which is also recorded, and a warning for each input with added files.
   Diagnostics look_at_inputs_again();
   /// Records how the run ended.
   void close();

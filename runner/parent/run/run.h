@@ -30,7 +30,7 @@ struct RunRequest {
   const Composition& composition;
   const Recipe& recipe;
   const Graph& graph;
-  const Sources& sources;  ///< used to sort diagnostics by place
+  const Sources& sources;  ///< used to sort diagnostics by location
   bool smoke = false;
   bool strict = false;                ///< refuse stages that cannot be planned without running them
   std::filesystem::path resume = {};  ///< the folder of a run to resume; empty: a new run
@@ -78,7 +78,7 @@ struct RunSurroundings {
       std::chrono::system_clock::now;
 };
 
-/// `retort run` and `retort resume`: lets a worker run the graph, shows the progress, writes the
+/// `retort run` and `retort resume`: has a worker run the graph, shows the progress, writes the
 /// record, and reports how the run ended. Writes nothing until the worker has validated every
 /// stage.
 ExitCode run(const RunRequest& request, const RunSurroundings& surroundings);

@@ -176,8 +176,8 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
   worker.requests_ = std::move(requests.write);
   worker.events_ = std::move(events.read);
   worker.output_ = std::move(output.read);
-  // SIGCHLD alone would not do: a thread that is older than the SignalSource, such as one of a
-  // GPU's driver, may receive it and ignore it.
+  // SIGCHLD alone is not enough: a thread older than the SignalSource, such as a GPU driver's, may
+  // receive it and ignore it.
   worker.end_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
   return worker;
 }

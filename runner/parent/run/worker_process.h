@@ -167,9 +167,9 @@ class WorkerSet {
   /// Stops the worker if it is still running. Drops its news that next() has not returned so far.
   void remove(const WorkerProcess& worker);
 
-  /// Waits for the next event, at most `timeout`. What a worker wrote before it died comes before
-  /// its WorkerExit; a busy worker does not delay the news of others. Ctrl-Z stops the workers and
-  /// this process; `fg` continues them all.
+  /// Waits for the next event, at most `timeout`. Everything that a worker wrote before it died
+  /// comes before its WorkerExit; a busy worker does not delay the news of others. Ctrl-Z stops the
+  /// workers and this process; `fg` continues them all.
   Occurrence next(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
  private:

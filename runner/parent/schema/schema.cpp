@@ -56,7 +56,7 @@ std::optional<decltype(Value::data)> number_in(const std::string& text) {
   return real;
 }
 
-/// Values from environment variables are texts. Converts the texts at the places of `errors` to
+/// Values from environment variables are texts. Converts the texts at the locations of `errors` to
 /// numbers if they parse as numbers. Returns true if any was converted.
 bool read_environment_numbers(Value& root, const Diagnostics& errors) {
   bool is_changed = false;

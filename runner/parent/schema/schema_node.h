@@ -82,7 +82,7 @@ enum class ResumeClass {
 /// Nodes point to each other; the SchemaSet owns all of them, and they do not move.
 struct SchemaNode {
   std::string_view file;  ///< "train/supervised.schema.json"; borrowed from the SchemaSet
-  std::string pointer;    ///< its place in the file, "/properties/epochs"
+  std::string pointer;    ///< its location in the file, "/properties/epochs"
 
   std::optional<bool> verdict;  ///< for a schema that is just true or false
   std::optional<std::string> reference;

@@ -24,7 +24,7 @@ std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& va
 /// `value` is null if the recipe does not have it either.
 bool may_add(const SchemaNode& schema, const Value* value, std::span<const std::string> path);
 
-/// Returns the kinds that have the key at the end of `path`, if the kind of the mapping around it
+/// Returns the kinds that have the key at the end of `path`, if the kind of the enclosing mapping
 /// lacks the key: {"sgd"} for train.optimizer.momentum of adamw. For stages, only kinds of the same
 /// family.
 std::vector<std::string> other_kinds_with(const SchemaNode& schema, const Value& value,

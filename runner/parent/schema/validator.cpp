@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kDeepestInstance = 100;  // of nested values; YAML stops at 64
 
-/// Sorts by source text, in order of appearance, then by line and column. Errors without a place
+/// Sorts by source text, in order of appearance, then by line and column. Errors without a location
 /// come last.
 void sort_as_found(Diagnostics& errors) {
   std::vector<const SourceText*> sources;

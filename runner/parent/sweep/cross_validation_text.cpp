@@ -30,7 +30,7 @@ std::string fold_number(const std::optional<double>& value) {
   return value ? decimal(*value, kFoldDigits) : "–";
 }
 
-/// Returns the rows of one cross-validation: its folds, then what sums them up.
+/// Returns the rows of one cross-validation: its folds, then their summary.
 std::vector<std::vector<std::string>> rows_of_folds(const CrossValidation& all) {
   std::vector<FoldMean> means = all.means();
   means.resize(std::min(means.size(), kShownFoldMetrics));
@@ -66,7 +66,7 @@ std::vector<std::vector<std::string>> rows_of_folds(const CrossValidation& all) 
   return rows;
 }
 
-/// Returns what the table of one cross-validation leaves open.
+/// Returns notes on the table of one cross-validation.
 std::string remarks_on(const CrossValidation& all) {
   if (all.pooled)
     return "95 % intervals: bootstrap of " + std::to_string(all.pooled->groups) +

@@ -69,7 +69,7 @@ SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& p
                           const std::string& wanted = "auto", Sources* sources = nullptr);
 
 /// Returns a table with the best trial, the effect of each key, the means over seeds and the
-/// cross-validations. A trial with another fold is not better for that, so no best trial is shown
+/// cross-validations. Trials with different folds are not comparable, so no best trial is shown
 /// with cross-validations.
 std::string results_text(const SweepResults& results);
 /// Returns one line for each trial, with all metrics.

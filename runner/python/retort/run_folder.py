@@ -168,7 +168,7 @@ class Run:
         node: str | None = None,
         progress: bool | None = None,
     ) -> Table[ImagePrediction]:
-        """Predicts the classes of images and folders of images. Takes the options of `retort predict`."""
+        """Predicts the classes of images and folders of images. Accepts the options of `retort predict`."""
         files = [images] if isinstance(images, (str, os.PathLike)) else list(images)
         options = flags(
             top=top, skip_corrupt=skip_corrupt, checkpoint=checkpoint, weights=weights, flip=flip, batch_size=batch_size,

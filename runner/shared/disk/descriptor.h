@@ -32,7 +32,7 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// A lock (flock(2)) with which processes take turns to create something that each of them could
+/// A lock (flock(2)) with which processes take turns to create something that any of them could
 /// create. The lock is on a file next to the result. It ends with the process, however the process
 /// ends. A caller that had to wait checks, once it has its turn, whether another process has
 /// created the result.

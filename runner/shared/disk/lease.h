@@ -29,7 +29,7 @@ class Lease {
     std::string host;
     std::string boot;     ///< boot_id of the system
     std::string space;    ///< the PID namespace of its process (containers have their own)
-    std::string started;  ///< start time of the process, to tell apart processes with the same PID
+    std::string started;  ///< start time of the process, to distinguish processes with the same PID
     std::int64_t process = 0;
   };
 

@@ -21,9 +21,9 @@ struct SourceText {
   std::string contents;
 };
 
-/// A place in a SourceText. Lines and columns are 1-based; columns count bytes.
+/// A position in a SourceText. Lines and columns are 1-based; columns count bytes.
 struct Location {
-  const SourceText* source = nullptr;  ///< null: the place is unknown
+  const SourceText* source = nullptr;  ///< null: the position is unknown
   int line = 0;
   int column = 0;
 };
@@ -40,7 +40,7 @@ class Sources {
   std::deque<SourceText> texts_;  // a deque: addresses are stable
 };
 
-/// A related place, e.g. "first defined here".
+/// A related location, e.g. "first defined here".
 struct Note {
   Location where;
   std::string message;
@@ -48,7 +48,7 @@ struct Note {
 
 enum class Severity { kError, kWarning };
 
-/// One error or warning about the user's input, with its place.
+/// One error or warning about the user's input, with its location.
 struct Diagnostic {
   ErrorCode code{};
   Location where;
@@ -63,7 +63,7 @@ struct Diagnostic {
 /// Every problem found in one pass, in source order; empty if there is none.
 using Diagnostics = std::vector<Diagnostic>;
 
-/// Sorts by source, line and column; diagnostics without a place come last. The sort is stable.
+/// Sorts by source, line and column; diagnostics without a location come last. The sort is stable.
 void sort_by_place(Diagnostics& diagnostics, const Sources& sources);
 
 /// Returns the exit code of the first error; kDone if there is none.

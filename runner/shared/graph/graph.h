@@ -30,7 +30,7 @@ struct Node {
   std::string stage;
   std::string kind;
   Value options;        ///< ${item.*} filled in; without kind, name, inputs and foreach
-  std::string pointer;  ///< the stage's place in the recipe, "/train"
+  std::string pointer;  ///< the stage's location in the recipe, "/train"
   std::vector<Edge> inputs;
   std::uint64_t seed = 0;
   int version = 1;         ///< version of the kind

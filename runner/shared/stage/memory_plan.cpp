@@ -193,7 +193,7 @@ Json run_peak(const MemoryPlan& plan) {
 }
 
 std::string measured_text(const MemoryPlan& plan) {
-  return "measured by real steps, since a dry run fails: " + plan.measured;
+  return "measured by running real steps, since a dry run fails: " + plan.measured;
 }
 
 std::string choice_text(const MemoryPlan& plan) {
@@ -225,7 +225,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 std::string override_text(const std::vector<std::string>& overrides) {
   std::string text;
   for (const std::string& one : overrides) text += (text.empty() ? "" : " ") + one;
-  return text.empty() ? "as it is" : text;
+  return text.empty() ? "as written" : text;
 }
 
 std::string tensor_text(const AliveTensor& tensor) {

@@ -9,7 +9,7 @@
 
 namespace runner {
 
-/// What `retort evaluate` evaluates: as overrides, and as lines for the user.
+/// The data that `retort evaluate` uses, as overrides and as lines for the user.
 struct EvaluatedData {
   std::vector<std::string>
       overrides;  ///< overrides that select all of a folder for which no split was requested

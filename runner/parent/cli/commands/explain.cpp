@@ -29,7 +29,7 @@ std::string default_phrase(const Option& option) {
   return option.fallback ? "; default " + default_text(option) : "";
 }
 
-/// Returns what an option takes: "an integer of at least 1 (epochs); default 10".
+/// Returns the values that an option accepts: "an integer of at least 1 (epochs); default 10".
 std::string head(const Option& option) { return takes_phrase(option) + default_phrase(option); }
 
 Json option_json(const Option& option) {

@@ -30,7 +30,7 @@ using Json = nlohmann::ordered_json;
 struct PredictFlags {
   WeightsSource weights;
   std::string
-      model;  ///< a CLIP model that no run has trained: a folder, or hf:ORG/NAME; empty: the run's
+      model;  ///< a CLIP model not trained by a run: a folder, or hf:ORG/NAME; empty: the run's
   std::vector<std::string> paths;  ///< images and folders of images; also overrides
   std::int64_t top = 5, batch_size = 64;
   std::string out;            ///< the file for the predictions; empty: standard output
@@ -88,8 +88,8 @@ Result<WeightsRequest> prediction_request(const PredictFlags& flags,
                              : model_request("predict", flags.model, overrides, sources);
 }
 
-/// Returns the errors with their places in the run's recipe, or without places for --model, which
-/// has no recipe.
+/// Returns the errors with their locations in the run's recipe, or without locations for --model,
+/// which has no recipe.
 Diagnostics placed_for(const PredictFlags& flags, Diagnostics errors, const Value& recipe) {
   if (flags.model.empty()) return placed(std::move(errors), recipe);
   for (Diagnostic& error : errors) error.pointer.clear();

@@ -85,8 +85,9 @@ Diagnostics put_there(const RecordedRun& run, const Graph& graph, bool force) {
   return found;
 }
 
-/// True if `change` can no longer affect the run: it concerns only what trainings start from, and
-/// all of them have saved a checkpoint. Changed Python code always affects the run.
+/// True if `change` can no longer affect the run: it concerns only the starting points of
+/// trainings, and all trainings have saved a checkpoint. Changed Python code always affects the
+/// run.
 bool is_behind(const RecordChange& change, const Graph& graph, const RecordedRun& run) {
   if (graph.python.has_entry(change.pointer)) return false;
   const auto begins_from_it = [&](const Node& node) {

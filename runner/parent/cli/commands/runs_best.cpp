@@ -54,7 +54,7 @@ std::optional<Contest> contest_among(const std::vector<ListedRun>& runs) {
 
 std::string words_of(const Contest& contest) {
   if (contest.is_of_test)
-    return "no run here has been validated, so test data decide: " + contest.metric +
+    return "no run here has been validated, so the test data decide: " + contest.metric +
            " is no longer a fair estimate of how good the best run is\n";
   if (is_of_test(contest.metric))
     return contest.metric +
@@ -68,7 +68,7 @@ std::string words_of(const Contest& contest) {
 
 Diagnostic no_winner(const RunsFlags& flags, const std::string& metric) {
   const std::string has =
-      metric.empty() ? " has measured anything" : " has '" + metric + "' and weights";
+      metric.empty() ? " has recorded a metric" : " has '" + metric + "' and weights";
   return {ErrorCode::kNoResults,
           {},
           "",

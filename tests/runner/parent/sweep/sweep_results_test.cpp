@@ -156,8 +156,8 @@ TEST_F(SweepResultsTest, IsShownAsATable) {
             "    2  waiting      3              –        –\n"
             "\n"
             "best: trial 1, evaluate/top1 0.7500\n"
-            "no trial has been validated, so test data decide: evaluate/top1 is no longer a fair "
-            "estimate for the best trial\n"
+            "no trial has been validated, so the test data decide: evaluate/top1 is no longer a "
+            "fair estimate for the best trial\n"
             "\n"
             "over seeds  trials  mean evaluate/top1  95 %\n"
             "all              1              0.7500     –\n");
