@@ -79,7 +79,7 @@ struct ExecutorWorld {
 /// Runs a compiled graph inside the worker. Creates all stages, then runs them in run_order(),
 /// passes artifacts on, and frees each one after its last consumer. A resumed run skips a finished
 /// node unless an unfinished node needs its outputs. A node is also skipped if its results are
-/// reused from another run (reuse.h). A node that an earlier run has trained gets no data, and
+/// reused from another run (reuse.h). A node that an earlier run has trained receives no data, and
 /// nodes needed only for that data output nothing. Exceptions of stages are caught here, once, and
 /// become diagnostics, except for Cancelled, which passes through.
 class Executor {

@@ -15,12 +15,12 @@ namespace runner {
 
 /// Fills in options of each backbone in `recipe`, which must be validated and have its defaults.
 /// Options that the user has not written get their values and locations from the config.json next
-/// to the weights, the text of which is added to `sources`. Returns an error for every written
-/// option that contradicts the config. Weights that are missing, or have no config, change nothing.
-/// Relative paths of weights are resolved against `folder`, or against the current folder if it is
-/// empty. If image_size of a data stage is auto or not written, it becomes the size on which all
-/// backbones agree. The size of a backbone is its own option or else in its config; if no backbone
-/// has one, image_size becomes 224.
+/// to the weights, whose text is added to `sources`. Returns an error for every written option that
+/// contradicts the config. Missing weights, and weights without a config, change nothing. Relative
+/// paths of weights are resolved against `folder`, or against the current folder if it is empty. If
+/// image_size of a data stage is auto or not written, it becomes the size on which all backbones
+/// agree. The size of a backbone is its own option or else in its config; if no backbone has one,
+/// image_size becomes 224.
 Diagnostics fill_in_from_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
                                  const std::filesystem::path& folder = {});
 

@@ -62,8 +62,8 @@ class DeviceSource {
   virtual DeviceReading read() = 0;
 };
 
-/// The variables by which a user or a cluster scheduler sets which devices CUDA sees, and in which
-/// order.
+/// The variables with which a user or a cluster scheduler selects and orders the devices that CUDA
+/// sees.
 struct CudaVariables {
   /// CUDA_VISIBLE_DEVICES; nullopt: not set, so all devices are visible.
   std::optional<std::string> visible = {};

@@ -79,7 +79,7 @@ class Run {
       if (!meeting_.empty()) ::unlink(meeting_.c_str());
       if (!ending) return fail(ending.errors());
       output_.take_rest();
-      // With a launcher, the other ranks end with this one, so the run cannot be restarted here.
+      // With a launcher, the other ranks exit with this one, so the run cannot be restarted here.
       std::optional<Restart> next =
           record_.is_open() && !request_.launched ? restarts_.after(*ending) : std::nullopt;
       if (const auto stopped = restarts_.stopped()) return judge(stopped_between_workers(*stopped));

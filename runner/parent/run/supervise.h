@@ -31,7 +31,7 @@ struct Conversation {
 
 /// How a conversation ended.
 struct Ending {
-  /// says_stopped() (diagnostic.h) is true if a signal stopped the worker before it was done.
+  /// says_stopped() (diagnostic.h) is true if a signal stopped the worker before it had finished.
   ExitCode exit = ExitCode::kDone;
   /// Found by the supervision: a worker that died, had another version or sent invalid lines.
   Diagnostics errors = {};
@@ -58,10 +58,10 @@ class Supervision {
 
   /// Starts a worker and sends it `request` and its log level after its greeting. Returns errors if
   /// it cannot be started; stopped_by() once a signal has asked to stop. run() calls `on_end` when
-  /// the worker has ended; `on_end` may start the next worker.
+  /// the worker has exited; `on_end` may start the next worker.
   Diagnostics start(const WorkerCommand& command, nlohmann::ordered_json request,
                     Conversation conversation, OnEnd on_end);
-  /// Follows all workers until they end.
+  /// Follows all workers until they exit.
   void run();
   /// Kills the workers that are still running; for use in callbacks.
   void kill_others();

@@ -21,7 +21,7 @@ struct OtherRanks {
 };
 
 /// supervise() for a graph with several ranks: starts a worker for each rank. Signals go only to
-/// rank 0, since it saves; when rank 0 ends, the others end too. If another rank fails or is
+/// rank 0, since it saves; when rank 0 exits, the others exit too. If another rank fails or is
 /// killed, the returned ending is that rank's, because rank 0 only reports that it lost that rank.
 Result<Ending> supervise_ranks(const WorkerCommand& command, const nlohmann::ordered_json& request,
                                Conversation first, const OtherRanks& others);

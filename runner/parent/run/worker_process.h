@@ -32,7 +32,7 @@ struct WorkerCommand {
   std::filesystem::path program;
   std::vector<std::string> arguments = {"--events-fd", "3"};
   /// True if `program` is a Python interpreter, which has to load the worker before the worker's
-  /// greeting. If it ends before the greeting, the environment is to blame (kNoPython).
+  /// greeting. If it exits before the greeting, the environment is to blame (kNoPython).
   bool is_hosted = false;
   LogLevel log = LogLevel::kInfo;  ///< level of the log lines that the worker sends
   /// "NAME=value" environment variables of the worker, which replace those of this process.
@@ -95,7 +95,7 @@ class WorkerProcess {
   Watched watched() const;
   /// Writes and reads what poll() found ready, one piece each. Appends received data to `news`.
   void serve(const Watched& ready, std::vector<WorkerNews>& news);
-  /// If the worker has ended, appends its last output and then its WorkerExit.
+  /// If the worker has exited, appends its last output and then its WorkerExit.
   void collect(std::vector<WorkerNews>& news);
 
  private:
@@ -162,7 +162,7 @@ class WorkerSet {
  public:
   using Occurrence = std::variant<NewsOf, SignalToUs, Timeout>;
 
-  /// Starts a worker; kWorkerMissing if that fails. The worker runs until it ends or is removed.
+  /// Starts a worker; kWorkerMissing if that fails. The worker runs until it exits or is removed.
   Result<WorkerProcess*> start(const WorkerCommand& command);
   /// Stops the worker if it is still running. Drops its news that next() has not returned so far.
   void remove(const WorkerProcess& worker);

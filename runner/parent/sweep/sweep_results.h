@@ -63,8 +63,8 @@ struct SweepResults {
 /// rung counts, because the moment at which it stopped is a matter of chance. `wanted` is a
 /// metric's full name or "auto": the metric that the trials monitor, or else the metric by which
 /// runs are chosen (main_metric.h). A wanted metric that no trial has is still the objective, but
-/// best() is null. Cross-validations are read only if `sources` is not null; it gets the
-/// texts of their recipes.
+/// best() is null. Cross-validations are read only if `sources` is not null; it receives the texts
+/// of their recipes.
 SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& plan,
                           const std::string& wanted = "auto", Sources* sources = nullptr);
 

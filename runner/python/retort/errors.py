@@ -69,7 +69,7 @@ class RetortWarning(UserWarning):
 
 
 class RetortError(Exception):
-    """The program ended with an error. Each exit code has its own class."""
+    """The program exited with an error. Each exit code has its own class."""
 
     def __init__(
         self,

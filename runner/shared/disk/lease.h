@@ -13,11 +13,11 @@ namespace runner {
 /// A file, in a folder that machines may share, that names the process working there. The file
 /// `lease.7` is the seventh lease taken. The lease with the largest number counts and is never
 /// removed. Only one process can create the file with the next number; it then holds the lease, and
-/// writes a sign of life to it every few seconds.
+/// writes a heartbeat to it every few seconds.
 ///
 /// If the holder runs on the same boot of the same system, and its processes are visible here, its
-/// process is checked directly. Any other holder is presumed gone when it has given no sign of life
-/// at `looks` checks in a row. Clocks are not compared.
+/// process is checked directly. Any other holder is presumed gone when `looks` checks in a row have
+/// found no heartbeat. Clocks are not compared.
 class Lease {
  public:
   /// The prefix of the names of lease files.
@@ -35,20 +35,20 @@ class Lease {
 
   struct Options {
     std::chrono::milliseconds beat{
-        5000};      ///< between two signs of life, and between two checks for them
-    int looks = 6;  ///< checks without a sign of life until a holder is presumed gone
+        5000};      ///< between two heartbeats, and between two checks for them
+    int looks = 6;  ///< checks without a heartbeat until a holder is presumed gone
     std::function<void(std::chrono::milliseconds)> wait =
-        {};  ///< empty: sleeps, until a signal asks the process to end
+        {};  ///< empty: sleeps, until a signal asks the process to exit
     std::function<void(const std::string& line)> on_wait =
         {};  ///< called once with the reason for waiting
-    /// Called in a thread when another process has taken over the lease because this process gave
-    /// no sign of life. If empty, the program ends.
+    /// Called in a thread when another process has taken over the lease because this process wrote
+    /// no heartbeats. If empty, the program exits.
     std::function<void(const std::string& holder)> on_lost = {};
   };
 
   /// The result of take(): a lease, or its current holder, or an error.
   struct Taken;
-  /// Takes the lease of `folder`, which must exist. Waits for signs of life if necessary.
+  /// Takes the lease of `folder`, which must exist. Waits for heartbeats if necessary.
   static Taken take(const std::filesystem::path& folder, Options options);
 
   /// Returns whether the holder of the lease on `folder` is alive, by a single and so less reliable

@@ -164,7 +164,7 @@ fs::path without_slash(const fs::path& folder) {
   return folder.has_filename() ? folder : folder.parent_path();
 }
 
-/// Returns the start of the names of drafts of `folder`, up to the process number.
+/// Returns the start of the names of drafts of `folder`, up to the PID.
 std::string hidden_name(const fs::path& folder) { return "." + folder.filename().string() + "."; }
 
 fs::path draft_beside(const fs::path& folder) {
@@ -172,7 +172,7 @@ fs::path draft_beside(const fs::path& folder) {
          (hidden_name(folder) + std::to_string(::getpid()) + ".part");
 }
 
-/// True if `rest`, the name without its hidden start, is the number of an ended process, with an
+/// True if `rest`, the name without its hidden start, is the PID of an exited process, with an
 /// optional ".part".
 bool is_of_the_dead(std::string_view rest) {
   if (rest.ends_with(".part")) rest.remove_suffix(5);

@@ -146,9 +146,9 @@ class NewFolder {
   Descriptor held_;  // locked while the folder is filled
 };
 
-/// Removes what ended processes have left in `folder`: names that consist of `hidden`, a process
-/// number, and possibly more, such as ".photos.4711.part". Keeps every NewFolder that a process on
-/// another machine or in another container has open.
+/// Removes the leftovers of exited processes from `folder`: names that consist of `hidden`, a PID,
+/// and possibly more, such as ".photos.4711.part". Keeps every NewFolder that a process on another
+/// machine or in another container has open.
 void remove_leftovers(const std::filesystem::path& folder, const std::string& hidden,
                       Storage& storage);
 

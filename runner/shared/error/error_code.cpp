@@ -25,7 +25,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "Correct the path: it is relative to the working directory."},
     {kEmptyClass, ExitCode::kBadData, "a class has no images",
      "The folder of a class contains no images, so the class could not be learned.",
-     "photos/cats without a file", "Fill the folder, or remove it."},
+     "photos/cats without a file", "Add images to the folder, or remove it."},
     {kMissingImage, ExitCode::kMissingInput, "an image file does not exist",
      "An image cannot be opened.", "a link to a deleted file",
      "Restore the file, or remove the link."},
@@ -55,11 +55,11 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "retort data make image_folder --out photos    (twice)",
      "Choose another name, or remove the folder."},
     {kMissingAnnotations, ExitCode::kMissingInput, "an annotation file does not exist",
-     "An annotation file, which says what each image shows, is not in the data set's folder.",
+     "An annotation file, which describes the images, is not in the data set's folder.",
      "data.root=data    (data/flowers-102 without setid.mat)",
      "Put it there (it is published with the images), or correct data.root."},
     {kBadAnnotations, ExitCode::kBadData, "an annotation file is wrong",
-     "An annotation file, which says what each image shows, is truncated, has an unexpected "
+     "An annotation file, which describes the images, is truncated, has an unexpected "
      "format, or contradicts itself or another file.",
      "images.txt with a duplicate number", "Use the file as published."},
     {kDamagedWeights, ExitCode::kBadData, "a weights file is damaged",
@@ -113,7 +113,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "retort devices lists the GPUs; device.wait_for_gpu=true waits for one, device=cpu always "
      "works."},
     {kWorkerDied, ExitCode::kRunFailed, "the worker died",
-     "The worker ended without an explanation: it was killed, or it crashed.",
+     "The worker exited without an explanation: it was killed, or it crashed.",
      "the kernel killed it because memory ran out",
      "Read the last lines of its output; make the batch smaller if memory ran out."},
     {kWorkerMismatch, ExitCode::kInternalError, "retort and its worker come from different builds",
@@ -154,7 +154,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "a GPU that has fallen off the bus",
      "Continue with retort resume. If it fails again at the same point, run it on another device."},
     {kTerminated, ExitCode::kTerminated, "the program was stopped by a signal",
-     "Another program, or the system during a shutdown, asked Retort to end.",
+     "Another program, or the system during a shutdown, asked Retort to exit.",
      "kill, or a cluster's time limit", "Look in the run folder for what was written before."},
     {kUntrustedCode, ExitCode::kBadRecipe, "code is not trusted",
      "A recipe names Python code or hook commands that you have not allowed to run on this "
@@ -168,7 +168,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "python=venv/bin/python    (an environment without torch)",
      "Install torch into that environment, or name another interpreter with python=…."},
     {kHookFailed, ExitCode::kRunFailed, "a command of hooks failed",
-     "A command of the recipe's hooks could not be started, ended with an error, or took longer "
+     "A command of the recipe's hooks could not be started, exited with an error, or took longer "
      "than hooks.timeout_seconds. The run itself goes on.",
      "hooks: {after_run: [[./notify.sh]]}    (a script that is not executable)",
      "Run the command yourself; it gets the event as JSON on its standard input."},
@@ -180,7 +180,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "model.arguments.model_name=gemma4_vit_167m",
      "Avoid reading the values, for example with torch.where instead of a boolean mask; or plan on "
      "a machine with the device, without --strict."},
-    {kRankLost, ExitCode::kRunFailed, "a rank of the run has ended",
+    {kRankLost, ExitCode::kRunFailed, "a rank of the run has exited",
      "The processes that train together (device.count) depend on each other: when one exits, the "
      "others exit too. The first one's error, or the signal that killed it, shows why.",
      "one of two workers was killed", "Continue from the last checkpoint with retort resume."},
@@ -192,8 +192,9 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "rank 0)",
      "Start the same command for all ranks at the same time, with one launcher."},
     {kClusterSilent, ExitCode::kDeviceUnavailable, "the cluster's scheduler does not answer",
-     "A command of the scheduler, such as squeue, is not installed here, failed, or did not end in "
-     "time. Submitted tasks continue on their own and leave their results in the sweep's folder.",
+     "A command of the scheduler, such as squeue, is not installed here, failed, or did not finish "
+     "in time. Submitted tasks continue on their own and leave their results in the sweep's "
+     "folder.",
      "retort sweep classify seed=1,2 --launcher slurm    (on a laptop)",
      "Try the command yourself; then continue with retort sweep resume DIR, which submits nothing "
      "twice."},

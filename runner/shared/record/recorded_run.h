@@ -76,11 +76,11 @@ Result<std::string> choose_training(const CheckpointSources& trained, const std:
 
 /// The lock on a run: on its folder .retort, across machines (folder_lock.h). The process that
 /// works on the run has the lock. retort shares it with its worker, so the run cannot be resumed
-/// before both have ended.
+/// before both have exited.
 class RunLock {
  public:
   /// Takes the lock for the retort process that starts or resumes the run. Waits a moment for a
-  /// worker left by a killed retort, and longer for signs of life of a retort on another machine,
+  /// worker left by a killed retort, and longer for heartbeats of a retort on another machine,
   /// which it reports through Lease::Options::on_wait. kRunBusy if the run is in progress.
   static Result<RunLock> take(const std::filesystem::path& run_folder, Lease::Options options = {});
   /// Joins the lock, in the worker of the retort process that took it.

@@ -137,8 +137,8 @@ class RunContext {
   virtual void debug(std::string_view /*line*/) {}
 
   /// Reports that the stage has divided samples among its outputs. `division` returns the bytes of
-  /// the file NodeLayout::division(), from which a resumed run or an evaluation divides them in the
-  /// same way.
+  /// the file NodeLayout::division(), from which a resumed run or an evaluation restores the
+  /// division.
   virtual void divided(const std::function<std::string()>& /*division*/) {}
 
   /// Records that the stage has recovered. The caller also calls say().

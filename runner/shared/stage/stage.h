@@ -111,10 +111,10 @@ class Stage {
   /// Does the work. Throws StageError for errors that the user can fix, and other exceptions for
   /// the rest. The executor reports both at the stage's location in the recipe.
   virtual Outputs run(const Inputs& inputs, RunContext& context) = 0;
-  /// Plans what run() would need for such inputs, without running: from descriptions only, on the
-  /// Meta device. Returns stand-ins for the outputs, which suffice to plan later stages. Returns
-  /// nullopt if the stage is too cheap to plan; it is then run, and its outputs are kept for the
-  /// run.
+  /// Plans the memory that run() would need for such inputs, without running: only from
+  /// descriptions, on the Meta device. Returns stand-ins for the outputs, which suffice to plan
+  /// later stages. Returns nullopt if the stage is too cheap to plan; it is then run, and its
+  /// outputs are kept for the run.
   virtual std::optional<Outputs> plan(const Inputs& /*inputs*/, PlanContext& /*context*/) {
     return std::nullopt;
   }

@@ -165,7 +165,7 @@ Invocation declare_lr_find() {
             .shows_default = true});
   verb.add({.name = "--out",
             .value = &flags->out,
-            .summary = "Draw the loss over the learning rate into this SVG file",
+            .summary = "Plot the loss against the learning rate in this SVG file",
             .type = "FILE",
             .is_written = true});
   add_log_level(verb, flags->log, LogPlace::kStandardError);

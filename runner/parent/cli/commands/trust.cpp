@@ -155,7 +155,7 @@ ExitCode change_trust(const TrustFlags& flags, Console& console) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
-                             flags.list ? "--list takes no file and no module"
+                             flags.list ? "--list takes no files or modules"
                                         : "no file, folder or module given",
                              "retort trust my_net.py, or retort trust --list"}});
   auto code = TrustedCode::read();

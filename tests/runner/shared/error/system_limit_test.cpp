@@ -26,10 +26,10 @@ TEST(Unexpected, LimitOfTheSystemIsNoBugOfOurs) {
   EXPECT_EQ(
       told_of_system(std::errc::resource_unavailable_try_again),
       "E0703: the system cannot start more processes or threads (fork: Resource temporarily "
-      "unavailable) | end other programs, or raise the limit: `ulimit -u`, or pids.max of the "
+      "unavailable) | close other programs, or raise the limit: `ulimit -u`, or pids.max of the "
       "container");
   EXPECT_EQ(told_of_system(std::errc::not_enough_memory),
-            "E0706: the system is out of memory (fork: Cannot allocate memory) | end "
+            "E0706: the system is out of memory (fork: Cannot allocate memory) | close "
             "other programs, or raise the limit: `ulimit -v`, or the container's limit");
   EXPECT_EQ(told_of_system(std::errc::no_space_on_device),
             "E0804: fork: No space left on device | free up space, then run again");
