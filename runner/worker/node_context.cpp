@@ -271,7 +271,7 @@ std::string first_line_logging_rest(const char* what) {
   return std::string(text.substr(0, end));
 }
 
-/// LibTorch's exception types are not available here, so this compares texts.
+/// LibTorch's exception types are not available here, so this compares messages.
 bool says_out_of_memory(std::string_view what) {
   return what.find("out of memory") != what.npos || what.find("can't allocate memory") != what.npos;
 }

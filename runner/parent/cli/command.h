@@ -84,7 +84,7 @@ struct Invocation {
   std::function<ExitCode(Console&)> run = {};
 
   void add(Parameter parameter) { parameters.push_back(std::move(parameter)); }
-  /// Adds a recipe, overrides, and the flags that set where recipes are searched.
+  /// Adds a recipe, overrides, and the flags that set where to search for recipes.
   void add_recipe(NamedRecipe& target);
 };
 

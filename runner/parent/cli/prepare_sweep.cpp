@@ -199,8 +199,8 @@ void share_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t
   else if (slots > 1) threads->data = of_rank(threads_of_slot(slots));
 }
 
-/// Returns the largest number of epochs of any training in a recipe; nullopt if none specifies a
-/// number.
+/// Returns the largest number of epochs of any training stage in a recipe; nullopt if none
+/// specifies a number.
 std::optional<std::int64_t> epochs_of(const Value& recipe) {
   std::optional<std::int64_t> most;
   for (const Entry& stage : *recipe.map()) {
@@ -213,7 +213,7 @@ std::optional<std::int64_t> epochs_of(const Value& recipe) {
 
 /// Reads `sweep.asha` of a valid recipe into `asha`; does nothing if the recipe has none. Unless
 /// `last` is given, trials are compared for the last time one epoch before the shortest training
-/// ends.
+/// stage ends.
 Diagnostics see_asha(const Value& recipe, const Graph& graph, const SchemaSet& schemas,
                      std::optional<AshaOptions>& asha) {
   const Value* given = at_key(recipe, "sweep.asha");

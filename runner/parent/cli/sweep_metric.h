@@ -27,7 +27,7 @@ Result<std::string> metric_of_trials(const std::string& wanted, const TrialNodes
                                      const SchemaSet& schemas,
                                      Compared compared = Compared::kAtTheEnd);
 
-/// Returns the metric by which the only training of `graph` chooses its best epoch. Fails with
+/// Returns the metric by which the only training node of `graph` chooses its best epoch. Fails with
 /// kBadSweep if there is no such metric, or if there are several.
 Result<std::string> monitored_metric(const Graph& graph);
 

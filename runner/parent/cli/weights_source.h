@@ -53,9 +53,9 @@ struct WeightsRequest {
 };
 
 /// Returns the worker request `name` for the training that `source` selects. The graph contains
-/// that node and its inputs other than data. If the run has several trainings that vote and none is
-/// named, a prediction uses their ensemble. `overrides` may set the device and the threads of
-/// "predict" and "embed", and secrets that the record does not contain; any other override is an
+/// that node and its inputs other than data. If the run has several training nodes that vote and
+/// none is named, a prediction uses their ensemble. `overrides` may set the device and the threads
+/// of "predict" and "embed", and secrets that the record does not contain; any other override is an
 /// error. A missing secret is an error if a node other than the training needs it. The errors and
 /// the recipe point into `sources`.
 Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& source,
@@ -91,7 +91,7 @@ struct DeviceUse {
   WorkerCommand& worker;             ///< its environment variables are set
   const RecordedRun* run = nullptr;  ///< the recorded run, to use its device; null: a new run
   bool is_resumed = false;           ///< part of the run is already done
-  CheckpointSources trained = {};    ///< trainings that are not part of the graph
+  CheckpointSources trained = {};    ///< training nodes that are not part of the graph
   std::optional<ReuseOptions::Which> reuse =
       {};            ///< for a run, which is planned to learn its need; nullopt: not a run
   NeedOf need = {};  ///< the memory that a use other than a run needs; empty: unknown

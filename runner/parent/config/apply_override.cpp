@@ -129,7 +129,7 @@ class Application {
       return error(code, found,
                    "'" + dotted(found) + "' is a list of " + std::to_string(parent.list()->size()) +
                        " and has no item '" + key + "'",
-                   "items are counted from 0");
+                   "indices start at 0");
     }
     if (is_interpolation(parent)) {
       return error(

@@ -13,7 +13,7 @@ constexpr std::string_view kCore = "tag:yaml.org,2002:";
 /// The start of `text`, in quotes.
 std::string start_in_quotes(const std::string& text) {
   constexpr std::size_t kMaxShown =
-      60;  // longer texts are numbers, or truncated in messages anyway
+      60;  // longer strings are numbers, or truncated in messages anyway
   return "'" + (text.size() > kMaxShown ? text.substr(0, kMaxShown) + "..." : text) + "'";
 }
 
@@ -33,7 +33,7 @@ constexpr std::size_t kMaxFound = 100;  // errors, and as many warnings
 
 struct Size {
   std::size_t nodes = 1;
-  std::size_t bytes = 0;  ///< of keys and texts
+  std::size_t bytes = 0;  ///< of keys and strings
   std::size_t depth = 0;  ///< of nested containers
 };
 
@@ -165,7 +165,7 @@ void DocumentBuilder::stop(ErrorCode code, const Location& where, std::string me
 
 void DocumentBuilder::check_depth(std::size_t depth, const Location& where) {
   if (depth > kDeepestDocument)
-    stop(ErrorCode::kNestingTooDeep, where, "values are nested more than 64 deep", "");
+    stop(ErrorCode::kNestingTooDeep, where, "values are nested more than 64 levels deep", "");
 }
 
 bool DocumentBuilder::expects_key() const {

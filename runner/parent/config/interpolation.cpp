@@ -17,8 +17,8 @@ constexpr std::string_view kAliases = "aliases";
 /// Marks `result`, the resolved value of `written`, as a secret if `written` is one (secret.h).
 std::optional<Value> as_secret_as(const Value& written, std::optional<Value> result) {
   if (!result || written.secret_as.empty()) return result;
-  // If records show the interpolation as it was written, its target needs no mark except in texts,
-  // which may come from the environment.
+  // If records show the interpolation as it was written, its target needs no mark except in
+  // strings, which may come from the environment.
   const bool shows_itself = written.says(written.secret_as);
   for_all(*result, [&](Value& part) {
     if (!shows_itself || part.text()) part.secret_as = written.secret_as;

@@ -24,10 +24,10 @@ struct InterpolationSources {
 ///                            overrides
 ///   \${                      a literal ${
 ///
-/// An interpolation that is the whole text keeps the type of its target, even a mapping or list.
-/// Inside a longer text it becomes text, and a container is an error. A missing key is read from
-/// the schemas' defaults. References to `???` are `???`. ${item.x} and everything below `aliases`
-/// stay unresolved. Values from an environment variable with the name of a secret have
+/// An interpolation that is the whole string keeps the type of its target, even a mapping or list.
+/// Inside a longer string it becomes a string, and a container is an error. A missing key is read
+/// from the schemas' defaults. References to `???` are `???`. ${item.x} and everything below
+/// `aliases` stay unresolved. Values from an environment variable with the name of a secret have
 /// Value::secret_as set. Errors and warnings are added to `found`, at the locations of the
 /// interpolations; an interpolation that fails becomes null. Runs in time linear in the size of the
 /// document and its resolution.

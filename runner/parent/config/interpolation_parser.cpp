@@ -151,7 +151,7 @@ class Reader {
   }
 
   std::unique_ptr<Interpolation> interpolation(int depth) {
-    if (depth > kDeepestExpression) fail("interpolations are nested more than 32 deep");
+    if (depth > kDeepestExpression) fail("interpolations are nested more than 32 levels deep");
     const std::size_t start = at_;
     at_ += 2;
     auto result = std::make_unique<Interpolation>();
@@ -219,7 +219,7 @@ class Reader {
     }
   }
 
-  /// Parses up to the end of the text. An argument ends at the next ',' or '}', without the blanks
+  /// Parses up to the end of the text. An argument ends at the next ',' or '}', without the spaces
   /// around it.
   Template value_template(int depth, bool is_argument) {
     Template result;

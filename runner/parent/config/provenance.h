@@ -40,8 +40,8 @@ struct Write {
 std::vector<Write> writes(std::span<const Value> layers, std::span<const Override> overrides,
                           std::string_view key);
 
-/// Formats `writes` for people. Marks the last one, which counts, except for a mapping, to which
-/// all contribute:
+/// Formats `writes` for display. Marks the last one, which takes effect, except for a mapping, to
+/// which all contribute:
 ///
 ///   train.epochs: 8
 ///     default                               10

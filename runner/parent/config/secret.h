@@ -23,11 +23,11 @@ namespace runner {
 ///
 ///  - An environment variable with such a name, and everything derived from it, is shown as the
 ///    interpolation that reads it.
-///  - A text in the recipe's `vars` under such a key, at any depth, is shown as ***, whether it was
-///    written in a file, in an override or as a value of a sweep. A number is a secret if its key
-///    ends with such a word; for TOKEN or KEY it must also have six digits, so that `max_tokens`
-///    can be read again from the record. An interpolation that is the whole text is shown as
-///    written; a text around an interpolation is shown as ***.
+///  - A string in the recipe's `vars` under such a key, at any depth, is shown as ***, whether it
+///    was written in a file, in an override or as a value of a sweep. A number is a secret if its
+///    key ends with such a word; for TOKEN or KEY it must also have six digits, so that
+///    `max_tokens` can be read again from the record. An interpolation that is the whole string is
+///    shown as written; a string around an interpolation is shown as ***.
 ///  - The password in a URL, and the value of a query parameter with such a name, are shown as ***,
 ///    whichever option contains the URL.
 ///  - Public values must not be derived from a secret; shown_secrets() rejects them. These are the
@@ -49,7 +49,7 @@ namespace runner {
 /// reports: in records (LiveRecord), on the terminal (ProgressDisplay) and in diagnostics
 /// (placed()).
 
-/// Removes the secrets of a recipe from texts that contain them by chance, such as a message of a
+/// Removes the secrets of a recipe from text that contains them by chance, such as a message of a
 /// stage about its folder.
 class SecretTexts {
  public:
@@ -74,8 +74,8 @@ class SecretTexts {
 /// again.
 bool is_lost_secret(const Value& value);
 
-/// Returns an error for each text in `options`, at `pointer` of the recipe, that a record shows as
-/// *** instead of a secret. The user must enter the secret again, since no record stores it.
+/// Returns an error for each string in `options`, at `pointer` of the recipe, that a record shows
+/// as *** instead of a secret. The user must enter the secret again, since no record stores it.
 Diagnostics lost_secrets(const Value& options, const std::string& pointer);
 
 /// Returns an error for each value at the dotted `keys` of a resolved recipe, or below, that is

@@ -289,7 +289,7 @@ constexpr std::array kModels = {
     DeviceModel{"NVIDIA RTX PRO 6000 Blackwell", gb(96), "Blackwell", 120, kMig},
 };
 
-/// Splits a name into lower-case words, separated by blanks, '-' and '_'.
+/// Splits a name into lower-case words, separated by spaces, '-' and '_'.
 std::vector<std::string> words(std::string_view name) {
   std::vector<std::string> result(1);
   for (const unsigned char letter : name) {
@@ -310,7 +310,7 @@ std::vector<std::string> known_words(std::string_view name) {
 }
 
 /// Returns the model with that name, or the models with names that contain every word of `name`; if
-/// there are none, the models with names that end in `name` when blanks are removed.
+/// there are none, the models with names that end in `name` when spaces are removed.
 std::vector<const DeviceModel*> meant(std::string_view name) {
   std::vector<std::string> wanted = words(name);
   if (wanted.size() > 1) std::erase(wanted, "tesla");

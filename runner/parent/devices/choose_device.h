@@ -91,7 +91,7 @@ struct DeviceModel {
   std::int64_t memory = 0;        ///< bytes that CUDA can allocate
   std::string_view architecture;  ///< "Ada Lovelace"
   int capability = 0;             ///< compute capability times ten: 89
-  std::string_view source;        ///< the address of the source of the memory size
+  std::string_view source;        ///< the URL of the source of the memory size
 };
 
 /// Returns all known models, by generation. LibTorch's CUDA 13 build needs Turing or later,

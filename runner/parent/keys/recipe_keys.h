@@ -41,7 +41,7 @@ class RecipeKeys {
   /// the key: {"sgd"} for train.optimizer.momentum of adamw. For help texts.
   virtual std::vector<std::string> other_kinds(const Value& recipe, Path path) const = 0;
 
-  /// Returns all other names of keys.
+  /// Returns the other names of all keys.
   virtual std::vector<OtherName> other_names() const = 0;
 
   /// Checks a resolved recipe and, if it is valid, fills in every default. Returns all errors at

@@ -13,8 +13,8 @@
 
 namespace runner {
 
-/// A value of a recipe or a metric, used to filter and sort runs: a number or a text. true, false,
-/// null and lists are texts in JSON syntax.
+/// A value of a recipe or a metric, used to filter and sort runs: a number or a string. true,
+/// false, null and lists are strings in JSON syntax.
 using RunValue = std::variant<double, std::string>;
 
 /// Formats a value: "0.975", "model.lora".
@@ -57,7 +57,7 @@ Result<std::vector<std::string>> read_tags(const std::filesystem::path& folder);
 
 /// Adds tags to a run and removes others; returns the run's tags afterwards. kUsage for an invalid
 /// tag name, such as "../x"; kRunBusy if another process changes the tags at the same time. Throws
-/// WriteError. Touches no other file of the run, so the run may be running.
+/// WriteError. Touches no other file of the run, so the run may be in progress.
 Result<std::vector<std::string>> change_tags(const std::filesystem::path& folder,
                                              std::span<const std::string> added,
                                              std::span<const std::string> removed,

@@ -130,8 +130,7 @@ class LiveRecord {
   double seconds_before_ = 0;  // of a resumed run: the working time of earlier attempts
   std::map<std::string, TrainingHistory> histories_;  // by node
   std::set<std::string> unwritten_;                   // nodes with unwritten history
-  std::optional<std::string> running_anew_;  // node of a resumed run that has measured nothing
-                                             // since
+  std::optional<std::string> running_anew_;  // node of a resumed run with no new metrics yet
   std::vector<KeptLine> kept_lines_;         // lines of the log before it is open
   std::size_t kept_bytes_ = 0;
 };

@@ -83,7 +83,7 @@ struct RunSurroundings {
 /// stage.
 ExitCode run(const RunRequest& request, const RunSurroundings& surroundings);
 
-/// Splits a worker's output, which arrives in pieces, into lines. Keeps the last few lines, which
+/// Splits a worker's output, which arrives in chunks, into lines. Keeps the last few lines, which
 /// explain why a worker died.
 class WorkerOutput {
  public:
@@ -92,7 +92,7 @@ class WorkerOutput {
       : on_line_(std::move(on_line)) {}
 
   void take(std::string_view text);
-  /// Treats the unfinished rest as a line.
+  /// Treats the unfinished remainder as a line.
   void take_rest();
   const std::deque<std::string>& last_lines() const { return last_lines_; }
 

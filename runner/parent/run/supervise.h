@@ -21,7 +21,7 @@ struct Conversation {
   /// Called for every event except Hello and Finished.
   std::function<void(const Event&, WorkerProcess&)> on_event;
   std::function<void(const Hello&)> on_hello;
-  std::function<void(std::string_view)> on_output;  ///< receives pieces of the worker's output
+  std::function<void(std::string_view)> on_output;  ///< receives chunks of the worker's output
   std::function<void()> on_resize;                  ///< the terminal's size has changed
   /// Called now and then; returns the longest time until the next call.
   std::function<std::optional<std::chrono::milliseconds>()> tick;

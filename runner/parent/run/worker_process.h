@@ -52,11 +52,11 @@ struct EventLine {
 };
 /// More than kMaxLine bytes without a newline; the rest is not read.
 struct OverlongLine {};
-/// A piece of the worker's output, stdout and stderr interleaved.
+/// A chunk of the worker's output, stdout and stderr interleaved.
 struct OutputText {
   std::string text;
 };
-/// The last news of a worker. `signal` is 0 unless a signal killed the worker.
+/// The last event from a worker. `signal` is 0 unless a signal killed the worker.
 struct WorkerExit {
   int exit;
   int signal;
@@ -93,7 +93,8 @@ class WorkerProcess {
   /// wait for.
   using Watched = std::array<pollfd, 4>;
   Watched watched() const;
-  /// Writes and reads what poll() found ready, one piece each. Appends received data to `news`.
+  /// Writes and reads where poll() found descriptors ready, one chunk each. Appends received data
+  /// to `news`.
   void serve(const Watched& ready, std::vector<WorkerNews>& news);
   /// If the worker has exited, appends its last output and then its WorkerExit.
   void collect(std::vector<WorkerNews>& news);

@@ -122,7 +122,7 @@ class SchemaSet final : public RecipeKeys {
   /// The possible values at `path` of `recipe`, if they can be listed; for completion.
   KeyChoices choices(const Value& recipe, Path path) const;
 
-  /// Returns the schema of a kind, or of a file by its path without the ending: "recipe",
+  /// Returns the schema of a kind, or of a file by its path without the extension: "recipe",
   /// "train/optimizer/adam". Null if there is none.
   const nlohmann::ordered_json* document(std::string_view kind) const;
 

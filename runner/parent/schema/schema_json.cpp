@@ -62,7 +62,7 @@ class JsonText {
 
   Json value(int depth) {
     skip_blanks();
-    if (depth > kDeepest) fail("this is nested too deep", at_);
+    if (depth > kDeepest) fail("this is nested too deeply", at_);
     if (take('{')) return object(depth);
     if (take('[')) return array(depth);
     if (take('"')) return string();

@@ -18,7 +18,7 @@ namespace runner {
 /// pattern.
 class Pattern {
  public:
-  /// Longer texts never match; a schema that constrains a text by a pattern also constrains its
+  /// Longer strings never match; a schema that constrains a string by a pattern also constrains its
   /// length.
   static constexpr std::size_t kMaxText = 1000;  // characters
 

@@ -86,7 +86,7 @@ void ValidatorPass::fail(ErrorCode code, const Location& where, std::string poin
 void ValidatorPass::check(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
                           std::string_view unit) {
   if (place.depth > kDeepestInstance)
-    return fail(ErrorCode::kNestingTooDeep, value.where, place.pointer(), "nested too deep");
+    return fail(ErrorCode::kNestingTooDeep, value.where, place.pointer(), "nested too deeply");
   if (place.items && names_item(value)) return;
   if (!schema.unit.empty()) unit = schema.unit;
   if (schema.target) return check(value, *schema.target, place, unit);

@@ -11,11 +11,11 @@
 namespace runner {
 
 /// Returns all errors in `value` according to `schema`, in the order of the text. Does not fill in
-/// defaults. Inside a stage with `foreach`, a text with ${item.…} is valid everywhere, since it is
-/// checked again once it is filled in. `items` is true if `value` itself is inside such a stage.
+/// defaults. Inside a stage with `foreach`, a string with ${item.…} is valid everywhere, since it
+/// is checked again once it is filled in. `items` is true if `value` itself is inside such a stage.
 Diagnostics check(const Value& value, const SchemaNode& schema, bool items = false);
 
-/// True if `value` is a text that foreach fills in.
+/// True if `value` is a string that foreach fills in.
 bool names_item(const Value& value);
 
 /// True if `mapping` is a stage with `foreach`.

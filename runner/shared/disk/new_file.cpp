@@ -164,7 +164,7 @@ fs::path without_slash(const fs::path& folder) {
   return folder.has_filename() ? folder : folder.parent_path();
 }
 
-/// Returns the start of the names of drafts of `folder`, up to the PID.
+/// Returns the name prefix of the drafts of `folder`, up to the PID.
 std::string hidden_name(const fs::path& folder) { return "." + folder.filename().string() + "."; }
 
 fs::path draft_beside(const fs::path& folder) {

@@ -10,7 +10,7 @@
 
 namespace runner {
 
-/// The entries of an image folder that are ignored, judged by name only.
+/// The entries of an image folder that are ignored, based only on their names.
 struct Leftovers {
   NotTaken counts;
   bool complete = true;  ///< false if the limit was reached before all entries were

@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Fields = JsonFields<Json>;
 
-/// Returns a text that to_json() omits if it is empty.
+/// Returns a string that to_json() omits if it is empty.
 std::string text_or_none(const Fields& fields, std::string_view key) {
   return fields.has(key) ? fields.text(key) : "";
 }

@@ -17,7 +17,7 @@ inline constexpr std::array<std::string_view, 8> kMakeableData = {
 inline constexpr std::array<std::string_view, 3> kGradedData = {"aptos_2019", "eyepacs_2015",
                                                                 "fundus_folders"};
 
-/// The data sets that `retort data fetch` knows; stages/data/fetch_dataset.cpp has their addresses.
+/// The data sets that `retort data fetch` knows; stages/data/fetch_dataset.cpp has their URLs.
 inline constexpr std::array<std::string_view, 2> kFetchableData = {"cub200", "flowers102"};
 
 /// Implements `retort data check`: a worker inspects the images of each data stage of a recipe,

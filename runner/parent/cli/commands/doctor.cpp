@@ -195,7 +195,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Runs two new workers, one after the other, for the first `steps` steps of every training of
+/// Runs two new workers, one after the other, for the first `steps` steps of every training node of
 /// `graph`, and compares every tensor of every step.
 ///
 /// Returns the second worker's answer, {"steps", "tensors", "difference"}, which

@@ -177,7 +177,7 @@ Diagnostics of_no_ensemble(const Json& request) {
                       {},
                       "",
                       "--" + std::string(flag) + " does not work with an ensemble of networks",
-                      "leave it out, or name one of the trainings: --node NODE"});
+                      "leave it out, or name one of the training nodes: --node NODE"});
   }
   return errors;
 }

@@ -29,11 +29,11 @@ bool may_win(const ListedRun& run, const RunsFlags& flags) {
 
 /// Returns the metric that most runs of one kind of training monitor. The kind matters because the
 /// accuracy on episodes is not comparable with the accuracy on classes. If no run monitors a
-/// metric, returns the main metric that most runs share; nullopt if no run has measured anything.
+/// metric, returns the main metric that most runs share; nullopt if no run has any metrics.
 std::optional<Contest> contest_among(const std::vector<ListedRun>& runs) {
   std::map<std::pair<std::string, std::string>, std::size_t> monitored;
   std::map<std::string, std::size_t> headlines;
-  std::size_t count = 0;  // runs that have measured anything
+  std::size_t count = 0;  // runs with metrics
   for (const ListedRun& run : runs) {
     const RunEntry& entry = run.entry;
     if (entry.headline.empty()) continue;
