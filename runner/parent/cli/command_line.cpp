@@ -58,8 +58,8 @@ std::vector<Binding> declare(CLI::App& app, const Invocation& verb, OutputFlags&
   return declared;
 }
 
-/// Replaces Hydra's two-letter flags by their long forms, such as -cn by --config-name. Returns any
-/// other word unchanged.
+/// Replaces Hydra's two-letter flags with their long forms, such as -cn with --config-name. Returns
+/// any other word unchanged.
 std::string spelled_out(const std::string& word) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kShort = {
       {{"-cn", "--config-name"}, {"-cp", "--config-path"}, {"-cd", "--config-dir"}}};

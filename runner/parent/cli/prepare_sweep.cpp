@@ -51,7 +51,7 @@ std::string place_text(const Location& where) {
   return where.source ? where.source->name + ":" + std::to_string(where.line) : "";
 }
 
-/// Returns the values of a key in `sweep.params` in the syntax of overrides.
+/// Returns the values of a key in `sweep.params` in override syntax.
 std::string grammar_of(const Value& value) {
   if (const std::string* text = value.reveal()) return *text;
   const Value* columns = value.map() ? value.find("zip") : nullptr;
@@ -171,7 +171,7 @@ void check_written_out(const Value& recipe, Diagnostics& errors) {
   }
 }
 
-/// Validates `sweep` against its schema, before there are trials.
+/// Validates `sweep` against its schema, before any trials exist.
 void check_schema(const Value& recipe, const SchemaSet& schemas, Diagnostics& errors) {
   const Value* sweep = recipe.find("sweep");
   if (!sweep) return;
@@ -185,7 +185,7 @@ void erase(Value* map, std::string_view key) {
     std::erase_if(*map->map(), [&](const Entry& entry) { return entry.key == key; });
 }
 
-/// Replaces `threads: auto` of a trial by a number for each of its ranks. The ranks divide the
+/// Replaces `threads: auto` of a trial with a number for each of its ranks. The ranks divide the
 /// trial's share of the processor or, on a cluster, the `cores` of a task on each of `nodes`
 /// machines.
 void share_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t> cores,

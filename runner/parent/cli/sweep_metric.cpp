@@ -64,8 +64,7 @@ std::vector<std::string> meant_in_trial(const std::string& wanted, const NodesOf
   return meant;
 }
 
-/// Returns a sort key: metrics of validation come first, then those of evaluations, then all
-/// others.
+/// Returns a sort key: validation metrics come first, then evaluation metrics, then all others.
 int interest(const std::string& metric) {
   const std::string_view name = std::string_view(metric).substr(metric.find(':') + 1);
   return name.starts_with("validation/") ? 0 : name.starts_with("evaluate/") ? 1 : 2;

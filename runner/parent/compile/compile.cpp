@@ -212,7 +212,7 @@ class Compiler {
     return nullptr;
   }
 
-  /// Returns an order in which the nodes can run: the order of the recipe if the edges allow it.
+  /// Returns a valid execution order of the nodes: the recipe's order if the edges allow it.
   /// Reports cycles.
   std::vector<std::size_t> sorted() {
     enum class Mark { kUnseen, kOpen, kDone };

@@ -64,7 +64,7 @@ std::string notice_of(const Value& resolved);
 /// has the recipe's threads and the memory of its plan.
 std::int64_t ranks_of(const Value& resolved);
 
-/// Replaces a leading "~" of `path`, as in "~" or "~/…", by the home folder. Leaves other paths
+/// Replaces a leading "~" of `path`, as in "~" or "~/…", with the home folder. Leaves other paths
 /// unchanged.
 std::string with_home(const std::string& path);
 

@@ -11,7 +11,7 @@
 
 namespace runner {
 
-/// Builds the Value of one YAML document from a parser's events, in text order: checks keys,
+/// Builds the Value of one YAML document from a parser's events, in document order: checks keys,
 /// applies anchors, aliases and `<<`, and limits depth and size.
 ///
 ///   builder.open({Value::List{}, where}, "?", 0);

@@ -9,7 +9,7 @@ namespace runner {
 /// which return an Edit. Removes the quotes of arguments; strings in a sweep stay strings. Throws
 /// OverrideError for unknown names, wrong arguments and sweeps inside sweeps.
 ///
-/// shuffle([..]) of a list, not a sweep, uses the seed 0.
+/// shuffle([..]) of a list, not a sweep, uses seed 0.
 Element call_function(FunctionCall call);
 
 /// Returns the value of `element`. Throws OverrideError for a sweep or an edit.

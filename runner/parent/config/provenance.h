@@ -36,7 +36,7 @@ struct Write {
 
 /// Returns everything that wrote the key `key` ("train.epochs") or the mapping that contains it, in
 /// order. `layers` are the parts of a composition as they were merged, and `overrides` were applied
-/// after them. The last write counts, but mappings are merged.
+/// after them. The last write takes effect, but mappings are merged.
 std::vector<Write> writes(std::span<const Value> layers, std::span<const Override> overrides,
                           std::string_view key);
 

@@ -62,7 +62,7 @@ class SecretTexts {
   /// Returns `text` with each secret replaced by what the recipe shows.
   std::string hidden_in(std::string text) const;
   Diagnostic hidden_in(Diagnostic diagnostic) const;
-  /// Hides the secrets in every text of `answer`, an answer of the worker.
+  /// Hides the secrets in every string of `answer`, which comes from the worker.
   void hide_in(nlohmann::ordered_json& answer) const;
 
  private:

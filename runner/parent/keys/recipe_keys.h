@@ -34,11 +34,11 @@ class RecipeKeys {
   /// Returns the keys of the mapping at `path`, for "did you mean".
   virtual std::vector<std::string> declared_keys(const Value& recipe, Path path) const = 0;
 
-  /// True if +path=value may add a single value at `path`, where there is none. For help texts.
+  /// True if +path=value may add a single value at `path`, where there is none. For help messages.
   virtual bool may_add(const Value& recipe, Path path) const = 0;
 
   /// Returns the kinds that have the key at `path` if the enclosing mapping has a kind that lacks
-  /// the key: {"sgd"} for train.optimizer.momentum of adamw. For help texts.
+  /// the key: {"sgd"} for train.optimizer.momentum of adamw. For help messages.
   virtual std::vector<std::string> other_kinds(const Value& recipe, Path path) const = 0;
 
   /// Returns the other names of all keys.

@@ -30,11 +30,11 @@ struct RunEntry {
   std::string status;   ///< from summary.json; "incomplete" if the record is incomplete, "damaged"
                         ///< if a part cannot be read
   std::string started;  ///< as in summary.json
-  double seconds = 0;   ///< worked in all attempts together; 0 if unknown
+  double seconds = 0;   ///< working time of all attempts; 0 if unknown
   std::string device = {};
   bool smoke = false;
   std::vector<std::string> tags = {};
-  std::string problem = {};  ///< a sentence on damage in the record; empty if there is none
+  std::string problem = {};  ///< a sentence about damage in the record; empty if there is none
   /// From the resolved recipe, by dotted key.
   std::vector<std::pair<std::string, RunValue>> settings = {};
   /// By name, sorted; RunMetrics::values().

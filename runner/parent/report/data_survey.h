@@ -25,8 +25,8 @@ struct SurveyTolerance {
 Diagnostics data_survey_findings(const nlohmann::ordered_json& survey,
                                  const SurveyTolerance& tolerance);
 
-/// Returns `rows` as a table; the first row is the heading. Columns are separated by two blanks,
-/// and lines have no trailing blanks. Cells that begin with a digit, a minus sign or a dash are
+/// Returns `rows` as a table; the first row is the heading. Columns are separated by two spaces,
+/// and lines have no trailing spaces. Cells that begin with a digit, a minus sign or a dash are
 /// right-aligned, as is their heading.
 std::string table_text(const std::vector<std::vector<std::string>>& rows);
 

@@ -45,7 +45,7 @@ class LiveRecord {
   bool is_open() const { return folder_.has_value(); }
   /// The run's folder; empty if the run is new and not open yet.
   std::filesystem::path path() const;
-  /// Returns path() as it is shown to the user.
+  /// Returns path() as shown to the user.
   std::string folder() const { return shown_folder(path()); }
 
   /// Call before another worker continues from the last save. Metrics that the previous worker

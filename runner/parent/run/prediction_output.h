@@ -24,9 +24,9 @@ enum class PredictionFormat { kCsv, kShownCsv, kJsonLines };
 ///
 ///   {"file": "a.jpg", "classes": [{"class", "probability"}, …]}
 ///
-/// For a network that can assign any number of labels to an image, the labels, separated by |, come
-/// before the most likely classes: file,labels,class_1,probability_1 …, and {"file", "labels":
-/// [text, …], "classes"}. For a network with outputs that are not class scores: file,output or
+/// For a network with any number of labels per image, the labels, separated by |, precede the most
+/// likely classes: file,labels,class_1,probability_1 …, and {"file", "labels": [text, …],
+/// "classes"}. For a network with outputs that are not class scores: file,output or
 /// file,output_0,output_1 …, and {"file", "outputs": [number, …]}. For an ensemble:
 /// file,prediction,tied,margin, votes_NAME for each class and p_NAME for each class pair.
 /// Unreadable images are collected; with CSV they are also reported immediately on `err`.

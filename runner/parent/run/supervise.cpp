@@ -27,7 +27,7 @@ struct Overloaded : Ts... {
 template <typename... Ts>
 Overloaded(Ts...) -> Overloaded<Ts...>;
 
-/// Returns advice for signals that a program causes itself; empty for signals from outside.
+/// Returns advice for signals that a program causes itself; empty for external signals.
 std::string advice_on(int number) {
   switch (number) {
     case SIGKILL:

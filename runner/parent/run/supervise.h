@@ -16,14 +16,14 @@
 namespace runner {
 
 /// Callbacks of a conversation with a worker. Every member except `on_event` may be empty. An
-/// exception from a callback leaves the supervision, which then stops all its workers.
+/// exception from a callback propagates out of the supervision, which then stops all its workers.
 struct Conversation {
   /// Called for every event except Hello and Finished.
   std::function<void(const Event&, WorkerProcess&)> on_event;
   std::function<void(const Hello&)> on_hello;
   std::function<void(std::string_view)> on_output;  ///< receives chunks of the worker's output
   std::function<void()> on_resize;                  ///< the terminal's size has changed
-  /// Called now and then; returns the longest time until the next call.
+  /// Called periodically; returns the longest time until the next call.
   std::function<std::optional<std::chrono::milliseconds>()> tick;
   bool obeys_signals = true;                ///< false: signals to stop or save are not passed on
   std::function<void(int number)> on_stop;  ///< called for a stop signal that is not passed on

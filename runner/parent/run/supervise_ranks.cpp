@@ -143,7 +143,7 @@ class RanksOfRun {
     return rank.ending && !rank.was_killed && rank.ending->exit != ExitCode::kDone;
   }
 
-  /// Returns how the run ended: the end of the first rank that failed.
+  /// Returns how the run ended: the ending of the first rank that failed.
   Ending ending() const {
     if (lost_.empty() && !was_first_killed_) return *first_end_;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {

@@ -165,7 +165,7 @@ class WorkerSet {
 
   /// Starts a worker; kWorkerMissing if that fails. The worker runs until it exits or is removed.
   Result<WorkerProcess*> start(const WorkerCommand& command);
-  /// Stops the worker if it is still running. Drops its news that next() has not returned so far.
+  /// Stops the worker if it is still running. Drops its news that next() has not yet returned.
   void remove(const WorkerProcess& worker);
 
   /// Waits for the next event, at most `timeout`. Everything that a worker wrote before it died

@@ -136,8 +136,8 @@ class SchemaSet final : public RecipeKeys {
   std::unique_ptr<Store> store_;
 };
 
-/// Calls `visit` for each mapping in `value` with x-config in its schema. `value` must be valid by
-/// `schema` and have its defaults filled in.
+/// Calls `visit` for each mapping in `value` with x-config in its schema. `value` must be valid
+/// according to `schema` and have its defaults filled in.
 void visit_configured(Value& value, const SchemaNode& schema, const VisitConfigured& visit);
 
 }  // namespace runner

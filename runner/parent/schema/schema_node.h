@@ -75,7 +75,7 @@ struct PatternSchema {
 enum class ResumeClass {
   kSafe,     ///< the result stays the same bit for bit, or the option does not affect it
   kForce,    ///< no single recipe describes the result
-  kRefused,  ///< the saved state does not fit the new value
+  kRefused,  ///< the saved state is incompatible with the new value
 };
 
 /// A schema or subschema, read and checked: one member per keyword, empty if the keyword is absent.

@@ -35,8 +35,8 @@ std::vector<std::string> other_kinds_with(const SchemaNode& schema, const Value&
 ResumeClass resume_class(const SchemaNode& schema, const Value& value,
                          std::span<const std::string> path);
 
-/// Fills in every default in `value`, which must be valid by `schema`. Added keys come after the
-/// written ones, in the order of the schema, with the Location of their mapping. Among
+/// Fills in every default in `value`, which must be valid according to `schema`. Added keys come
+/// after the written ones, in the order of the schema, with the Location of their mapping. Among
 /// alternatives, only the one that matches supplies defaults. If an integer is expected, 1.0
 /// becomes 1. `items` is as in check().
 void fill_in_defaults(Value& value, const SchemaNode& schema, bool items = false);

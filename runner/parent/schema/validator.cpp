@@ -198,7 +198,7 @@ bool ValidatorPass::check_top_level(const Entry& entry, const SchemaNode& recipe
   const std::string rule = "every other top-level mapping is a stage and has a 'kind'";
   const std::string pointer = place.below(entry).pointer();
   const bool is_family = !kind_names(stages, entry.key + ".").empty();
-  // Composition has replaced the mapping of a group or a stage by another value.
+  // Composition has replaced the mapping of a group or a stage with another value.
   const bool is_elsewhere = entry.value.where.source != entry.key_where.source;
   if (!entry.value.map() && (is_family || (is_elsewhere && near.empty()))) {
     fail(ErrorCode::kWrongType, entry.value.where, pointer,

@@ -21,8 +21,8 @@ bool names_item(const Value& value);
 /// True if `mapping` is a stage with `foreach`.
 bool has_items(const SchemaNode& schema, const Value& mapping);
 
-/// The place that is being validated. Places form a chain on the stack up to the root. The chain
-/// becomes a JSON pointer only when an error is reported.
+/// The location that is being validated. Locations form a chain on the stack up to the root. The
+/// chain becomes a JSON pointer only when an error is reported.
 struct ValidatorPlace {
   const ValidatorPlace* above = nullptr;
   std::string_view key = {};              ///< for an entry of a mapping

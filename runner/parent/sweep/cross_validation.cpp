@@ -97,7 +97,7 @@ bool is_of_quality(std::string_view metric) {
   return std::ranges::find(kOthers, metric) == kOthers.end();
 }
 
-/// Returns the metrics of `node` or, if it is empty, the validation metrics of the training.
+/// Returns the metrics of `node` or, if it is empty, the validation metrics of the training node.
 std::map<std::string, double> metrics_of_fold(const RunMetrics& run, const std::string& node) {
   std::map<std::string, double> metrics;
   if (node.empty()) {

@@ -37,7 +37,7 @@ class TaskQueue {
   virtual Result<std::vector<QueuedTask>> look(std::span<const Submission> submissions) = 0;
   /// Returns in one word what happened to a task that look() no longer returns; empty: unknown.
   virtual std::string fate(const Submission& submission, std::size_t index) = 0;
-  /// Makes all tasks of `submissions` save and end; kClusterSilent if the scheduler does not
+  /// Makes all tasks of `submissions` save and exit; kClusterSilent if the scheduler does not
   /// answer.
   virtual Diagnostics cancel(std::span<const Submission> submissions) = 0;
 };

@@ -35,9 +35,9 @@ Result<ExitCode> run_task(const std::filesystem::path& folder, const std::string
 /// Returns "status" from the summary.json of a run, such as "finished"; empty if there is none.
 std::string run_status(const std::filesystem::path& run);
 
-/// Returns the command by which retort at `program` runs trial `number`. It resumes a run that was
-/// begun, if possible; otherwise it starts a new run, after moving an existing folder aside. The
-/// `further` arguments are followed by `of_new` or `of_resumed`. `anew`: do not resume.
+/// Returns the command with which retort at `program` runs trial `number`. It resumes a run that
+/// was begun, if possible; otherwise it starts a new run, after moving an existing folder aside.
+/// The `further` arguments are followed by `of_new` or `of_resumed`. `anew`: do not resume.
 WorkerCommand trial_command(const SweepLayout& sweep, std::uint64_t number,
                             const std::filesystem::path& program,
                             const std::vector<std::string>& further,

@@ -248,8 +248,8 @@ int make_file(const fs::path& path, const std::string& text) {
   return error;
 }
 
-/// Removes all leases but the last two, and all drafts. If another process is just creating a file
-/// that is removed here, it notices that it came too late.
+/// Removes all leases but the last two, and all drafts. Another process that is just creating a
+/// file removed here notices that it was too late.
 void clear_up(const fs::path& folder, std::uint64_t number) {
   for (const Numbered& one : leases_in(folder)) {
     if (one.number + 1 >= number) continue;

@@ -51,15 +51,15 @@ class Lease {
   /// Takes the lease of `folder`, which must exist. Waits for heartbeats if necessary.
   static Taken take(const std::filesystem::path& folder, Options options);
 
-  /// Returns whether the holder of the lease on `folder` is alive, by a single and so less reliable
-  /// check; nullopt if there is no holder. A holder on another machine counts as alive if its file
-  /// was written within the last two minutes. `is_free_here` is true if no process on this machine
-  /// has the lock (folder_lock.h).
+  /// Returns whether the holder of the lease on `folder` is alive, by a single check, which is less
+  /// reliable; nullopt if there is no holder. A holder on another machine counts as alive if its
+  /// file was written within the last two minutes. `is_free_here` is true if no process on this
+  /// machine has the lock (folder_lock.h).
   static std::optional<bool> is_at_work(const std::filesystem::path& folder, bool is_free_here);
   /// Returns "process 12 on 'node7'"; empty if there is no holder.
   static std::string holder_of(const std::filesystem::path& folder);
   /// Records that this process works for the holder. The lease is not taken over while this process
-  /// lives, even if the holder has ended. Returns false if there is no holder or the record cannot
+  /// lives, even if the holder has exited. Returns false if there is no holder or the record cannot
   /// be written.
   static bool join(const std::filesystem::path& folder);
 

@@ -15,7 +15,7 @@
 
 namespace runner {
 
-/// A text that the user wrote: a recipe file or one command-line override.
+/// Text that the user wrote: a recipe file or one command-line override.
 struct SourceText {
   std::string name;  ///< as shown in messages: "recipes/classify.yaml" or "override 2"
   std::string contents;
@@ -28,7 +28,8 @@ struct Location {
   int column = 0;
 };
 
-/// Owns all texts of one invocation. Must outlive all Locations and Values that point into them.
+/// Owns all source texts of one invocation. Must outlive all Locations and Values that point into
+/// them.
 class Sources {
  public:
   const SourceText& add(std::string name, std::string contents) {
@@ -54,7 +55,7 @@ struct Diagnostic {
   Location where;
   std::string pointer;  ///< RFC 6901 pointer into the recipe, e.g. "/train/epochs"; empty if there
                         ///< is none
-  std::string message;  ///< what is wrong, one line, no full stop
+  std::string message;  ///< what is wrong, one line, no period
   std::string help;     ///< what to do instead, one line; empty if there is no good advice
   std::vector<Note> notes = {};
   Severity severity = Severity::kError;
@@ -89,8 +90,8 @@ Diagnostic stopped_by(int signal, const std::string& doing = "");
 /// True if exit_code_of_stop() can return `code`.
 bool says_stopped(ExitCode code);
 
-/// A value, or all errors in the input from which it was to be created. Has the interface of
-/// C++23's std::expected<T, Diagnostics>, which C++20 lacks.
+/// A value, or all errors in the input that should have produced it. Has the interface of C++23's
+/// std::expected<T, Diagnostics>, which C++20 lacks.
 template <typename T>
 class [[nodiscard]] Result {
  public:

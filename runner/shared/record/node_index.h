@@ -18,7 +18,7 @@ struct NodeFile {
   std::string name;           ///< relative to the folder:
                               ///< "checkpoints/step-00000004/model.safetensors"
   std::uintmax_t size = 0;    ///< bytes
-  std::int64_t modified = 0;  ///< time of modification, by the file system's clock and in its units
+  std::int64_t modified = 0;  ///< modification time, by the file system's clock and in its units
   bool operator==(const NodeFile&) const = default;
 };
 

@@ -113,9 +113,9 @@ struct NodeFacts {
   bool wants(const std::string& output) const { return !wanted || wanted->contains(output); }
 };
 
-/// The access of a running stage to its environment, other than its inputs. An implementation
-/// without a record keeps the defaults. In the worker this is a NodeContext
-/// (runner/worker/node_context.h), which the Executor creates for each node.
+/// A running stage's access to its environment, other than its inputs. An implementation without a
+/// record keeps the defaults. In the worker this is a NodeContext (runner/worker/node_context.h),
+/// which the Executor creates for each node.
 class RunContext {
  public:
   explicit RunContext(NodeFacts facts) : node_(std::move(facts)) {}

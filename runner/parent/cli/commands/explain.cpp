@@ -238,8 +238,8 @@ Result<Explanation> explain(const SchemaSet& schemas, std::string_view what) {
 
 namespace {
 
-/// Explains the recipe called `name` by the comment at the start of its file; nullopt if there is
-/// no such recipe.
+/// Explains the recipe called `name` using the comment at the start of its file; nullopt if there
+/// is no such recipe.
 std::optional<Explanation> explain_recipe(const std::string& name, Sources& sources) {
   NamedRecipe recipe;
   recipe.name = name;

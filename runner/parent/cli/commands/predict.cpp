@@ -37,8 +37,8 @@ struct PredictFlags {
   std::string flip = "none";  ///< mirrored copies to average over
   std::string support;        ///< examples of each class, for a few-shot model; empty: none
   std::vector<std::string>
-      labels;           ///< texts to compare an image with; empty: the classes of the training
-  std::string explain;  ///< a folder for images that explain the predictions; empty: none
+      labels;                 ///< texts to compare an image with; empty: the training's classes
+  std::string explain;        ///< a folder for images that explain the predictions; empty: none
   bool skip_corrupt = false;  ///< continue after an image that cannot be read
   bool force = false;         ///< use examples even if the data has changed since the training
   LogFlags log;
@@ -97,7 +97,7 @@ Diagnostics placed_for(const PredictFlags& flags, Diagnostics errors, const Valu
 }
 
 /// Thrown if standard output can no longer be written; the reason is reported when the program
-/// ends.
+/// exits.
 struct NobodyReads : std::exception {};
 
 /// Sends `request` to the worker and writes the predictions as they arrive.

@@ -39,8 +39,8 @@ ExitCode remove_runs(const RunsFlags& flags, Console& console);
 ExitCode reindex_runs(const RunsFlags& flags, Console& console);
 
 /// Parses the words of ls, best and reindex: folders that contain runs, and at most one filter. A
-/// word is a filter if it is not a folder and contains an operator of filters. A second filter or
-/// an invalid one is a kUsage error.
+/// word is a filter if it is not a folder and contains a filter operator. A second filter or an
+/// invalid one is a kUsage error.
 Result<ListingWish> listing_wish(const RunsFlags& flags, Console& console);
 
 /// Returns the values that a run has for a key as JSON: a number or a string, null if there are
