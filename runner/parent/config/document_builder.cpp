@@ -101,7 +101,7 @@ Value yaml_scalar(const Location& where, const std::string& tag, const std::stri
                  "remove the tag; !!str, !!int, !!float, !!bool and !!null are supported");
   }
   if (plain && text == "=")
-    return error(ErrorCode::kYamlSyntax, "'=' alone has another meaning in YAML", "quote it");
+    return error(ErrorCode::kYamlSyntax, "'=' alone has a special meaning in YAML", "quote it");
   std::optional<PlainScalar> read = plain_scalar(text);
   if (!read) {
     return error(ErrorCode::kNumberOutOfRange, "the integer has more than 4300 digits",

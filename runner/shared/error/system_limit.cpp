@@ -24,7 +24,7 @@ std::optional<Diagnostic> limit_reached(const std::error_code& code, const std::
                       {},
                       "",
                       "too many files are open" + where,
-                      "raise the limit of open files: `ulimit -n 1024`"};
+                      "raise the limit on open files: `ulimit -n 1024`"};
   if (code == std::errc::resource_unavailable_try_again)
     return Diagnostic{
         ErrorCode::kDeviceUnavailable,
@@ -62,7 +62,7 @@ Diagnostic unexpected(const std::exception& error) {
               "",
               has_name ? "'" + of_file->path1().string() + "': " + of_file->code().message()
                        : of_file->what(),
-              has_name ? "check that it exists and that you may use it"
+              has_name ? "check that it exists and that you have access to it"
                        : "set TMPDIR to a folder that exists"};
     }
   }

@@ -226,7 +226,7 @@ Invocation declare_data() {
             .shows_default = true});
   verb.add({.name = "--seed",
             .value = &flags->seed,
-            .summary = "make: the random seed of the images",
+            .summary = "make: the random seed for the images",
             .shows_default = true});
   verb.add(
       {.name = "--distance",

@@ -36,7 +36,7 @@ void print_report(std::ostream& out, const Json& found) {
   line("retort",
        found["program"].get<std::string>() + ", build " + found["build"].get<std::string>());
   line("shipped", found["share"].get<std::string>());
-  line("worker", found["worker_program"].get<std::string>() + ", of the same build");
+  line("worker", found["worker_program"].get<std::string>() + ", from the same build");
   line("LibTorch",
        text_of(worker, "libtorch") + ", CUDA runtime: " + text_of(worker, "cuda_runtime"));
   line("processor", text_of(worker, "cpu_capability") + ", " +

@@ -335,7 +335,7 @@ Invocation declare_predict() {
 }  // namespace
 
 const Command kPredictCommand = {
-    "predict", "Predicts the classes of images with the network that a run trained.",
+    "predict", "Predicts the classes of images with a run's trained network.",
     "retort predict outputs/2026-01-31/12-00-00 holiday/ cat.jpg --top 3", declare_predict};
 
 }  // namespace runner

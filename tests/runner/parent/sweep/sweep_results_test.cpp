@@ -97,7 +97,7 @@ TEST_F(SweepResultsTest, WhatTrainingsMonitorIsCompared) {
   EXPECT_EQ(to_json(results())["objective"]["of_test_data"], false);
   EXPECT_EQ(results("evaluate/top1").best()->trial.number, 0u);
   EXPECT_THAT(results_text(results("evaluate/top1")),
-              HasSubstr("\nchosen by test data: evaluate/top1 is no longer a fair"));
+              HasSubstr("\nchosen by the test data: evaluate/top1 is no longer a fair"));
   EXPECT_EQ(to_json(results("evaluate/top1"))["objective"]["of_test_data"], true);
 }
 

@@ -337,7 +337,7 @@ TEST_F(LeaseTest, ThatALimitOfTheSystemKeepsAwayNamesTheLimit) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.errors()[0].message,
             "too many files are open (a lease in '" + folder_.path().string() + "')");
-  EXPECT_EQ(refused.errors()[0].help, "raise the limit of open files: `ulimit -n 1024`");
+  EXPECT_EQ(refused.errors()[0].help, "raise the limit on open files: `ulimit -n 1024`");
 }
 
 }  // namespace

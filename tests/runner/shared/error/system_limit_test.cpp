@@ -21,7 +21,7 @@ std::string told_of_system(std::errc error) {
 TEST(Unexpected, LimitOfTheSystemIsNoBugOfOurs) {
   EXPECT_EQ(told_of_system(std::errc::too_many_files_open),
             "E0801: too many files are open (fork: Too many open files) | raise the "
-            "limit of open files: "
+            "limit on open files: "
             "`ulimit -n 1024`");
   EXPECT_EQ(
       told_of_system(std::errc::resource_unavailable_try_again),
@@ -39,9 +39,9 @@ TEST(Unexpected, LimitOfTheSystemIsNoBugOfOurs) {
 TEST(Unexpected, FileIsNamed) {
   const std::filesystem::filesystem_error error("temp_directory_path", "/tmp/missing",
                                                 std::make_error_code(std::errc::not_a_directory));
-  EXPECT_EQ(
-      told(unexpected(error)),
-      "E0801: '/tmp/missing': Not a directory | check that it exists and that you may use it");
+  EXPECT_EQ(told(unexpected(error)),
+            "E0801: '/tmp/missing': Not a directory | check that it exists and that you have "
+            "access to it");
 }
 
 TEST(Unexpected, WhatIsKnownIsToldAsItIs) {
