@@ -18,8 +18,8 @@ namespace runner {
 /// Defines which values are secrets and what is shown instead; no other code decides that.
 ///
 /// The name decides: it contains TOKEN, KEY, SECRET, PASSWORD, PASSWD, PASSPHRASE, AUTH or
-/// CREDENTIAL, or ends with PASS, in any case; words such as `author` and `bypass` are exceptions.
-/// In a key, `tokenizer` is ignored.
+/// CREDENTIAL, or ends with PASS, in upper or lower case; words such as `author` and `bypass` are
+/// exceptions. In a key, `tokenizer` is ignored.
 ///
 ///  - An environment variable with such a name, and everything derived from it, is shown as the
 ///    interpolation that reads it.

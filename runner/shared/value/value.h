@@ -94,7 +94,7 @@ const Value* at_key(const Value& root, std::string_view key);
 /// True if the data are equal, regardless of location. As in JSON Schema, 1 and 1.0 are equal.
 bool same_data(const Value& a, const Value& b);
 
-/// Converts to JSON; NaN and infinities become strings. `hide_secrets` replaces secrets by their
+/// Converts to JSON; NaN and infinities become strings. `hide_secrets` replaces secrets with their
 /// `secret_as`; pass false for the worker, but never for records.
 nlohmann::ordered_json to_json(const Value& value, bool hide_secrets = true);
 Value from_json(const nlohmann::ordered_json& json);
