@@ -79,7 +79,7 @@ struct ExecutorWorld {
 /// Runs a compiled graph inside the worker. Creates all stages, then runs them in run_order(),
 /// passes artifacts on, and frees each one after its last consumer. A resumed run skips a finished
 /// node unless an unfinished node needs its outputs. A node is also skipped if its results are
-/// reused from another run (reuse.h). A node that an earlier run has trained gets no data, and
+/// reused from another run (reuse.h). A node that an earlier run has trained receives no data, and
 /// nodes needed only for that data output nothing. Exceptions of stages are caught here, once, and
 /// become diagnostics, except for Cancelled, which passes through.
 class Executor {
@@ -90,11 +90,11 @@ class Executor {
   /// Creates all stages, or returns the errors of all stages at once.
   Diagnostics create();
 
-  /// Determines what the nodes that will run need. Runs those that are too cheap to plan, and keeps
-  /// their outputs for run(). Distributes the memory that the plans leave free (left_memory.h).
-  /// Nodes that cannot be planned before the run are planned during the run, before they start.
-  /// Returns the errors of nodes that do not fit or that reject their options or inputs; with
-  /// `strict`, also everything that prevents a node from being planned.
+  /// Determines the memory needs of the nodes that will run. Runs those that are too cheap to plan,
+  /// and keeps their outputs for run(). Distributes the memory that the plans leave free
+  /// (left_memory.h). Nodes that cannot be planned before the run are planned during the run,
+  /// before they start. Returns the errors of nodes that do not fit or that reject their options or
+  /// inputs; with `strict`, also everything that prevents a node from being planned.
   Diagnostics plan(const RunOptions& options, const DryRunOptions& dry, bool strict,
                    std::string_view device);
   /// The results of plan(), in the order of the graph's nodes.

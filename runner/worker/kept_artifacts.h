@@ -26,7 +26,7 @@ class KeptArtifacts {
   /// borrowed.
   KeptArtifacts(const Graph& graph, const CheckpointSources& done, const std::vector<bool>& runs);
 
-  /// Returns the outputs of node `index` that are really used. Excludes an output if its only
+  /// Returns the outputs of node `index` that are actually used. Excludes an output if its only
   /// consumers pass data through and their own outputs have no consumers.
   std::set<std::string> wanted(std::size_t index) const;
   /// Returns the artifacts on the edges of `node`. Releases those for which it was the last

@@ -68,7 +68,7 @@ class LeftMemory {
   /// that can be planned are planned.
   void share(std::vector<DryNode>& planned, std::string_view device);
   /// Adds the distributed memory to the plan of a node that could not be planned before. Takes back
-  /// what does not fit next to that plan.
+  /// whatever does not fit alongside that plan.
   void count_in(MemoryPlan& plan);
   /// Gives recreated artifacts of node `index` their shares again.
   void renew(std::size_t index, const Outputs& outputs);

@@ -101,8 +101,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLargestGraph = std::size_t{64} << 20;  // bytes
 constexpr std::size_t kDeepestGraph = 100;
 
-/// Adds the data nodes from which the data on `edge` comes, found by following it back through
-/// nodes that only change data.
+/// Adds the data nodes where the data on `edge` originates, following it back through nodes that
+/// only change data.
 void add_sources(const Graph& graph, const Edge& edge,
                  std::map<std::size_t, std::set<std::string>>& parts) {
   const Node& node = graph.nodes[edge.from];
@@ -271,7 +271,7 @@ std::string first_line_logging_rest(const char* what) {
   return std::string(text.substr(0, end));
 }
 
-/// LibTorch's exception types are not available here, so this compares texts.
+/// LibTorch's exception types are not available here, so this compares messages.
 bool says_out_of_memory(std::string_view what) {
   return what.find("out of memory") != what.npos || what.find("can't allocate memory") != what.npos;
 }

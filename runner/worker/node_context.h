@@ -120,8 +120,8 @@ class DryContext final : public PlanContext {
 
   std::vector<std::string>& said() { return said_; }
   const std::function<std::string()>& division() const { return division_; }
-  /// Sets earlier_step() from the plan in the file `recorded`, if it exists. Tells the user if the
-  /// file cannot be read.
+  /// Sets earlier_step() from the plan in the file `recorded`, if it exists. Reports an unreadable
+  /// file to the user.
   void replay(const std::filesystem::path& recorded);
 
  private:
@@ -131,14 +131,14 @@ class DryContext final : public PlanContext {
   std::function<std::string()> division_;
 };
 
-/// Returns the data on which the models that node `index` evaluates were trained. Includes the
-/// training nodes of its graph and, if these or their models start from weights of other runs, the
-/// training nodes of those runs. Includes validation parts, unless the node is wired to one. A run
-/// with an unreadable record is represented by its own folder, which has no division.
+/// Returns the training data of the models that node `index` evaluates. Includes the training nodes
+/// of its graph and, if these or their models start from weights of other runs, the training nodes
+/// of those runs. Includes validation parts, unless the node is wired to one. A run with an
+/// unreadable record is represented by its own folder, which has no division.
 std::vector<TrainedData> trained_data(std::size_t index, const Graph& graph,
                                       const RunOptions& options);
 
-/// Converts the current exception, thrown by a stage, to an error at the node's place in the
+/// Converts the current exception, thrown by a stage, to an error at the node's location in the
 /// recipe. If its text has several lines, such as a backtrace of LibTorch, the user sees the first
 /// line and the log (stderr) gets all of it.
 Diagnostic stage_failure(const Node& node);
@@ -150,8 +150,8 @@ Diagnostics stage_failures(const Node& node);
 const PlanAlternative* cheapest_that_fits(const MemoryPlan& plan);
 
 /// Returns the error for a plan that does not fit its budget: by how many bytes, what is live at
-/// the peak, and the cheapest change that would make it fit. `pointer` is the node's place in the
-/// recipe.
+/// the peak, and the cheapest change that would make it fit. `pointer` is the node's location in
+/// the recipe.
 Diagnostic does_not_fit(const MemoryPlan& plan, std::string pointer = "");
 
 }  // namespace runner

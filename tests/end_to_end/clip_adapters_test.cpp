@@ -161,7 +161,7 @@ TEST_F(ClipAdapters, AModelThatCannotPredictIsRefusedByText) {
   folder_.write("merged/preprocessor_config.json", preprocessor);
   fs::remove(folder_ / "merged/merges.txt");
   refused("--model merged" + photo + "--labels car", 66,
-          "it has no merges.txt, which is needed to read text",
+          "it has no merges.txt, which is needed to tokenize text",
           "transformers saves it with a CLIP model");
   folder_.write("merged/config.json", R"({"model_type": "vit"})");
   refused("--model merged" + photo + "--labels car", 78, "it describes a 'vit', not a 'clip'",

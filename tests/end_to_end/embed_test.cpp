@@ -55,7 +55,7 @@ class Embedded : public testing::Test {
 TEST_F(Embedded, EveryImageHasARowAndACopyIsADuplicate) {
   const Ended ended = embed("run photos --out all");
   ASSERT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("25 images, 128 numbers each: all/embeddings.npy"),
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("25 images, 128 values each: all/embeddings.npy"),
                                HasSubstr("least like its neighbors: photos/")));
   const std::string npy = file_text(folder_ / "all/embeddings.npy");
   EXPECT_THAT(npy, AllOf(StartsWith(std::string("\x93NUMPY\x01\x00", 8)),

@@ -152,8 +152,8 @@ TEST_F(MeasuredPlan, CodeThatNeedsValuesIsPlannedAndSaidByItsLine) {
     })) << owners;
     const Ended run = train();
     EXPECT_EQ(run.exit, 0) << run.err;
-    EXPECT_THAT(run.err, HasSubstr("warning[E0717]: the plan of 'train' was measured by real "
-                                   "steps, since a dry run fails: "));
+    EXPECT_THAT(run.err, HasSubstr("warning[E0717]: the plan of 'train' was measured by "
+                                   "running real steps, since a dry run fails: "));
     EXPECT_LE(used_of_plan(), 1.0);
   }
 }

@@ -113,7 +113,7 @@ TEST_F(Runs, BestHasWeightsAndIsChosenByValidation) {
   const Ended plain = runs("best plain");
   EXPECT_EQ(plain.out, "plain/a\n");
   EXPECT_THAT(plain.err,
-              HasSubstr("no run here has been validated, so test data decide: evaluate/top1 "));
+              HasSubstr("no run here has been validated, so the test data decide: evaluate/top1 "));
   EXPECT_THAT(runs("best --metric accuracy").err,
               testing::StartsWith("evaluate/top1 is measured on test data: "));
   for (const std::string seed : {"1", "2"}) {

@@ -71,7 +71,7 @@ struct Parameter {
 ///   verb.run = [options](Console& console) { return draw(*options, console); };
 struct Invocation {
   std::vector<Parameter> parameters = {};         ///< in the order of `retort VERB --help`
-  std::vector<std::string>* overrides = nullptr;  ///< where overrides are stored; null: none taken
+  std::vector<std::string>* overrides = nullptr;  ///< where overrides are stored; null: refused
   NamedRecipe* recipe =
       nullptr;  ///< set if the verb takes a recipe, which may be anywhere on the command line
   std::function<bool()> needs_recipe = [] { return true; };
@@ -84,7 +84,7 @@ struct Invocation {
   std::function<ExitCode(Console&)> run = {};
 
   void add(Parameter parameter) { parameters.push_back(std::move(parameter)); }
-  /// Adds a recipe, overrides, and the flags that set where recipes are searched.
+  /// Adds a recipe, overrides, and the flags that set where to search for recipes.
   void add_recipe(NamedRecipe& target);
 };
 

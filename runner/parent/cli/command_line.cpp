@@ -58,8 +58,8 @@ std::vector<Binding> declare(CLI::App& app, const Invocation& verb, OutputFlags&
   return declared;
 }
 
-/// Replaces Hydra's two-letter flags by their long forms, such as -cn by --config-name. Returns any
-/// other word unchanged.
+/// Replaces Hydra's two-letter flags with their long forms, such as -cn with --config-name. Returns
+/// any other word unchanged.
 std::string spelled_out(const std::string& word) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kShort = {
       {{"-cn", "--config-name"}, {"-cp", "--config-path"}, {"-cd", "--config-dir"}}};
@@ -71,7 +71,7 @@ std::string spelled_out(const std::string& word) {
 }
 
 /// Stores the recipe's name: the value of --config-name or else the first word that is not an
-/// override, wherever it is. Returns an error if the verb needs a recipe and none is named.
+/// override, wherever it appears. Returns an error if the verb needs a recipe and none is named.
 std::optional<Diagnostic> place_recipe(const Invocation& verb, const std::string& name) {
   if (!verb.recipe) return std::nullopt;
   NamedRecipe& recipe = *verb.recipe;
@@ -124,7 +124,7 @@ std::optional<Diagnostic> place_short_overrides(const Invocation& verb) {
   return std::nullopt;
 }
 
-/// Returns an error for each file or folder to be written that is given as a URL.
+/// Returns an error for each output file or folder that is given as a URL.
 Diagnostics written_addresses(const Invocation& verb) {
   Diagnostics errors;
   for (const Parameter& parameter : verb.parameters) {

@@ -76,8 +76,8 @@ std::string_view environment(const char* name) {
   return value ? value : "";
 }
 
-/// The number of errors that are printed as text. Users read no more at once, and finding the line
-/// of each takes time.
+/// The number of errors that are printed as text. Users do not read more at once, and finding the
+/// line of each error takes time.
 constexpr std::size_t kMaxPrinted = 100;
 
 void print_all(Console& console, const Diagnostics& diagnostics) {

@@ -84,8 +84,8 @@ ExitCode report(Console& console, const Diagnostics& diagnostics);
 
 /// Finishes the program after a verb has returned `code`: flushes `standard`, which is
 /// `console.out`. Reports an error if results could not be written, and returns kCannotWrite unless
-/// the verb itself failed. If the reader has closed the pipe, the program ends silently by SIGPIPE,
-/// as `cat` does.
+/// the verb itself failed. If the reader has closed the pipe, the program exits silently on
+/// SIGPIPE, as `cat` does.
 ExitCode finish(Console& console, StandardOutput& standard, ExitCode code);
 
 /// Prints warnings to `err`, unless quiet. With `json`, keeps them to be printed with the results.

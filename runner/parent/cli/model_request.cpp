@@ -51,9 +51,9 @@ Result<Json> folder_options(const std::string& reference, const fs::path& weight
   }
   constexpr std::array kMerges = {"merges.txt", "bpe_simple_vocab_16e6.txt.gz"};
   if (!is_file(folder / kMerges[0]) && !is_file(folder / kMerges[1]))
-    return missing("merges.txt", "which is needed to read text");
+    return missing("merges.txt", "which is needed to tokenize text");
   if (!is_file(folder / "preprocessor_config.json"))
-    return missing("preprocessor_config.json", "which says how an image becomes pixels");
+    return missing("preprocessor_config.json", "which describes how images are preprocessed");
   if (is_file(folder / "vocab.json"))
     options["tokenizer"]["vocabulary"] = (folder / "vocab.json").string();
   return options;

@@ -29,8 +29,8 @@ Result<Composer> open_recipe(const NamedRecipe& named, const SchemaSet& schemas,
 Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& schemas,
                                         Sources& sources);
 
-/// What `retort config` shows: the composition as written or, with `resolve`, with interpolations
-/// resolved and, if a schema applies, with every default filled in.
+/// A recipe as `retort config` shows it: the composition as written or, with `resolve`, with
+/// interpolations resolved and, if a schema applies, with every default filled in.
 struct ShownConfig {
   Composition composition;
   Value recipe = {};

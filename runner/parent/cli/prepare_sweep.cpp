@@ -51,7 +51,7 @@ std::string place_text(const Location& where) {
   return where.source ? where.source->name + ":" + std::to_string(where.line) : "";
 }
 
-/// Returns the values of a key in `sweep.params` in the syntax of overrides.
+/// Returns the values of a key in `sweep.params` in override syntax.
 std::string grammar_of(const Value& value) {
   if (const std::string* text = value.reveal()) return *text;
   const Value* columns = value.map() ? value.find("zip") : nullptr;
@@ -112,7 +112,7 @@ class FindingsOfTrials {
   }
   bool empty() const { return findings_.empty(); }
 
-  /// Returns the findings sorted by place, with a note on each that affects only some of the
+  /// Returns the findings sorted by location, with a note on each that affects only some of the
   /// trials.
   Diagnostics all(std::size_t jobs, const Sources& sources) const {
     Diagnostics result;
@@ -121,7 +121,7 @@ class FindingsOfTrials {
       if (finding.jobs == jobs) continue;
       result.back().notes.push_back({{},
                                      "in " + std::to_string(finding.jobs) + " of " +
-                                         std::to_string(jobs) + " runs, the first is " +
+                                         std::to_string(jobs) + " runs; the first is " +
                                          finding.first});
     }
     sort_by_place(result, sources);
@@ -171,7 +171,7 @@ void check_written_out(const Value& recipe, Diagnostics& errors) {
   }
 }
 
-/// Validates `sweep` against its schema, before there are trials.
+/// Validates `sweep` against its schema, before any trials exist.
 void check_schema(const Value& recipe, const SchemaSet& schemas, Diagnostics& errors) {
   const Value* sweep = recipe.find("sweep");
   if (!sweep) return;
@@ -185,7 +185,7 @@ void erase(Value* map, std::string_view key) {
     std::erase_if(*map->map(), [&](const Entry& entry) { return entry.key == key; });
 }
 
-/// Replaces `threads: auto` of a trial by a number for each of its ranks. The ranks divide the
+/// Replaces `threads: auto` of a trial with a number for each of its ranks. The ranks divide the
 /// trial's share of the processor or, on a cluster, the `cores` of a task on each of `nodes`
 /// machines.
 void share_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t> cores,
@@ -199,7 +199,8 @@ void share_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t
   else if (slots > 1) threads->data = of_rank(threads_of_slot(slots));
 }
 
-/// Returns the epochs of the longest training of a recipe; nullopt if no training has a number.
+/// Returns the largest number of epochs of any training stage in a recipe; nullopt if none
+/// specifies a number.
 std::optional<std::int64_t> epochs_of(const Value& recipe) {
   std::optional<std::int64_t> most;
   for (const Entry& stage : *recipe.map()) {
@@ -212,7 +213,7 @@ std::optional<std::int64_t> epochs_of(const Value& recipe) {
 
 /// Reads `sweep.asha` of a valid recipe into `asha`; does nothing if the recipe has none. Unless
 /// `last` is given, trials are compared for the last time one epoch before the shortest training
-/// ends.
+/// stage ends.
 Diagnostics see_asha(const Value& recipe, const Graph& graph, const SchemaSet& schemas,
                      std::optional<AshaOptions>& asha) {
   const Value* given = at_key(recipe, "sweep.asha");

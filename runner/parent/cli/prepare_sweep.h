@@ -36,9 +36,9 @@ struct PreparedSweep {
   Diagnostics warnings;
 };
 
-/// Returns the threads of a trial with `threads: auto` if `slots` trials run at once: an equal
-/// share of the processor, at least 1. The number of threads affects the bits of the result, so it
-/// is set before the recipe is hashed. With one slot, `auto` stays in the recipe.
+/// Returns the number of threads of a trial with `threads: auto` if `slots` trials run at once: an
+/// equal share of the processor, at least 1. The number of threads affects the bits of the result,
+/// so it is set before the recipe is hashed. With one slot, `auto` stays in the recipe.
 std::int64_t threads_of_slot(std::int64_t slots);
 
 /// Prepares the trials that the recipe's `sweep.params` and the command line define; a key on the

@@ -119,8 +119,8 @@ bool is_empty(std::string_view word) {
          (word.starts_with("--") && word.size() > 3 && word.find('=') == word.size() - 1);
 }
 
-/// Reports an empty word, which is no path, name or number. A flag that treats an empty value as
-/// "not given" would silently ignore what was meant.
+/// Reports an empty word, which is neither a path nor a name nor a number. A flag that treats an
+/// empty value as "not given" would silently ignore what was meant.
 void check_filled(std::span<const std::string> words, std::size_t place, Diagnostics& errors) {
   const std::string& word = words[place];
   if (!is_empty(word)) return;

@@ -60,8 +60,8 @@ std::vector<std::string> meaning(const Alias& alias) {
   return words;
 }
 
-/// Returns the headline and a table of groups: of those that are in a defaults list if `listed` is
-/// true, else of those that are not.
+/// Returns the headline and a table of the groups that are in a defaults list or, if `listed` is
+/// false, of those that are not.
 std::string table_of_groups(const std::string& headline, bool listed, const Outline& outline) {
   std::string table;
   for (const Outline::Group& group : outline.groups()) {
@@ -78,7 +78,7 @@ std::string recipe_help(std::string_view file, std::string_view contents, const 
   std::string text = "Recipe " + std::string(file) + '\n';
   for (const std::string& line : comment_header(contents))
     text += (line.empty() ? "" : "  " + printable(line)) + '\n';
-  text += table_of_groups("Groups, GROUP=OPTION; * is chosen:", true, outline);
+  text += table_of_groups("Groups, GROUP=OPTION; * marks the chosen option:", true, outline);
   text += table_of_groups("Groups that can be added, +GROUP=OPTION:", false, outline);
   if (!outline.aliases().empty()) text += "\nAliases:\n";
   for (const Alias& alias : outline.aliases())

@@ -41,8 +41,8 @@ class Rerun {
   /// `flags` is borrowed.
   Rerun(const RerunFlags& flags, RecordedRun run) : flags_(flags), run_(std::move(run)) {}
 
-  /// Starts the run, waits for its end and returns its exit code. If `on_end` is set, it is called
-  /// when the run ends, but not if the run could not start; it must then print the result.
+  /// Starts the run, waits for it to end and returns its exit code. If `on_end` is set, it is
+  /// called when the run ends, but not if the run could not start; it must then print the result.
   ExitCode operator()(Console& console, OnEnd on_end = {});
   /// Returns the differences from the record, which are known once the run has started.
   const std::vector<RecordChange>& changes() const { return changes_; }

@@ -219,7 +219,7 @@ std::vector<RecordChange> changes_since_record(const RecordedRun& run, const Jso
       environment_changes(recorded_json(run, RunRecord::kEnvironment), environment);
   for (RecordChange& change : kind_changes(recorded_json(run, RunRecord::kGraph), graph))
     changes.push_back(std::move(change));
-  // Changes made by an override need no report.
+  // Changes made by an override need not be reported.
   std::erase_if(changes, [&](const RecordChange& change) {
     return !change.pointer.empty() &&
            !same_data(nearest(old_recipe, change.pointer), nearest(recipe, change.pointer));

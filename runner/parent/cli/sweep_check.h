@@ -16,7 +16,7 @@
 
 namespace runner {
 
-/// Returns what differs between a sweep when it was started and now, when it is resumed. Relative
+/// Returns the differences between a sweep when it was started and now that it is resumed. Relative
 /// paths are resolved in the folder where it was started.
 ///
 /// Errors: the recipe of a trial that has yet to run was changed (kDamagedRecord); the command line
@@ -27,9 +27,10 @@ namespace runner {
 Diagnostics check_resumed_sweep(const SweepJournal& journal, const NamedRecipe& named,
                                 std::int64_t slots, bool force, Sources& sources);
 
-/// Returns what differs between the record of `run` and now, when `graph`, compiled from the
-/// resolved `recipe`, continues or repeats that run. `environment` is what would be recorded now,
-/// `old_recipe` is the recorded recipe. An input changed by an override is not included.
+/// Returns the differences between the record of `run` and the current state, in which `graph`,
+/// compiled from the resolved `recipe`, continues or repeats that run. `environment` is the one
+/// that would be recorded now, `old_recipe` is the recorded recipe. An input changed by an override
+/// is not included.
 std::vector<RecordChange> changes_since_record(const RecordedRun& run,
                                                const nlohmann::ordered_json& environment,
                                                const Graph& graph, const Value& old_recipe,

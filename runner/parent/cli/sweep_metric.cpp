@@ -64,8 +64,7 @@ std::vector<std::string> meant_in_trial(const std::string& wanted, const NodesOf
   return meant;
 }
 
-/// Returns a sort key: metrics of validation come first, then those of evaluations, then all
-/// others.
+/// Returns a sort key: validation metrics come first, then evaluation metrics, then all others.
 int interest(const std::string& metric) {
   const std::string_view name = std::string_view(metric).substr(metric.find(':') + 1);
   return name.starts_with("validation/") ? 0 : name.starts_with("evaluate/") ? 1 : 2;
@@ -102,8 +101,8 @@ Result<std::string> metric_of_trials(const std::string& wanted, const TrialNodes
   }
   std::ranges::stable_sort(all, {}, interest);
   const std::string near = did_you_mean_path(wanted, all);
-  const std::string there = all.empty() ? "nothing in this recipe measures anything"
-                                        : "there are " + listed(all, kMetricsInHelp);
+  const std::string there =
+      all.empty() ? "this recipe records no metrics" : "there are " + listed(all, kMetricsInHelp);
   return Diagnostic{ErrorCode::kUsage,
                     {},
                     "",

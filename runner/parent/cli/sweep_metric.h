@@ -20,14 +20,14 @@ TrialNodes::value_type nodes_of_trial(const Graph& graph);
 /// When trials are compared by a metric.
 enum class Compared { kAtTheEnd, kWhileTraining };
 
-/// Returns the full name of the metric that `wanted` refers to; "auto" is returned as it is. Fails
+/// Returns the full name of the metric that `wanted` refers to; "auto" is returned unchanged. Fails
 /// with kUsage if the name is ambiguous or if, according to the schemas, no trial records such a
 /// metric; the help suggests the nearest name or lists the available ones.
 Result<std::string> metric_of_trials(const std::string& wanted, const TrialNodes& trials,
                                      const SchemaSet& schemas,
                                      Compared compared = Compared::kAtTheEnd);
 
-/// Returns the metric by which the only training of `graph` chooses its best epoch. Fails with
+/// Returns the metric by which the only training node of `graph` chooses its best epoch. Fails with
 /// kBadSweep if there is no such metric, or if there are several.
 Result<std::string> monitored_metric(const Graph& graph);
 

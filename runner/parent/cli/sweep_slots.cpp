@@ -83,8 +83,8 @@ Result<TrialPeak> needed_by_trial(const Value& resolved, const SchemaSet& schema
   return peak;
 }
 
-/// Returns the most threads that any trial sets, in all of its ranks together. A trial that does
-/// not set them counts as one thread for each rank.
+/// Returns the largest number of threads that any trial sets, over all of its ranks. A trial that
+/// does not set it counts as one thread per rank.
 std::int64_t threads_written(const PreparedSweep& sweep) {
   std::int64_t most = 1;
   for (const PreparedTrial& job : sweep.jobs) {

@@ -127,7 +127,8 @@ bool may_give_numbers(const Graph& graph, const std::string& training) {
          });
 }
 
-/// Returns the only node in which trainings vote; empty if there is none, or if there are several.
+/// Returns the only node in which training nodes vote; empty if there is none, or if there are
+/// several.
 std::string ensemble_in(const Graph& graph) {
   std::string found;
   for (const Node& node : graph.nodes) {
@@ -265,7 +266,7 @@ NextGpu next_gpu_for(const DeviceUse& use, Console& console) {
       return Diagnostic{ErrorCode::kDeviceUnavailable,
                         {},
                         "",
-                        "cannot choose another GPU, since only CUDA knows which GPUs there are",
+                        "cannot choose another GPU, since only CUDA knows which GPUs exist",
                         ""};
     return own;
   };

@@ -20,7 +20,7 @@
 
 namespace runner {
 
-/// The run and the checkpoint from which a verb takes weights.
+/// The run and the checkpoint from which a verb loads weights.
 struct WeightsSource {
   std::string run;
   std::string checkpoint;  ///< best, latest or a checkpoint's folder; empty: the one that the
@@ -53,9 +53,9 @@ struct WeightsRequest {
 };
 
 /// Returns the worker request `name` for the training that `source` selects. The graph contains
-/// that node and its inputs other than data. If the run has several trainings that vote and none is
-/// named, a prediction uses their ensemble. `overrides` may set the device and the threads of
-/// "predict" and "embed", and secrets that the record does not contain; any other override is an
+/// that node and its inputs other than data. If the run has several training nodes that vote and
+/// none is named, a prediction uses their ensemble. `overrides` may set the device and the threads
+/// of "predict" and "embed", and secrets that the record does not contain; any other override is an
 /// error. A missing secret is an error if a node other than the training needs it. The errors and
 /// the recipe point into `sources`.
 Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& source,
@@ -84,14 +84,14 @@ Diagnostics placed(Diagnostics errors, const Value& recipe);
 /// for a device.
 DeviceWorld device_world(DeviceSource& source, Console& console, SignalWait* wait = nullptr);
 
-/// What a device is chosen for.
+/// The use for which a device is chosen.
 struct DeviceUse {
   const Value& recipe;               ///< resolved; its device section is used
   Graph& graph;                      ///< its `device` is set
   WorkerCommand& worker;             ///< its environment variables are set
   const RecordedRun* run = nullptr;  ///< the recorded run, to use its device; null: a new run
   bool is_resumed = false;           ///< part of the run is already done
-  CheckpointSources trained = {};    ///< trainings that are not part of the graph
+  CheckpointSources trained = {};    ///< training nodes that are not part of the graph
   std::optional<ReuseOptions::Which> reuse =
       {};            ///< for a run, which is planned to learn its need; nullopt: not a run
   NeedOf need = {};  ///< the memory that a use other than a run needs; empty: unknown

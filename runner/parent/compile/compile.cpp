@@ -195,9 +195,9 @@ class Compiler {
     wires_.push_back(std::move(wires));
   }
 
-  /// Returns the port with the fold of the stage that puts out `source`, if that is the test part
-  /// of data with folds, or of what is computed from such data in at most `steps`; else null.
-  /// Stages may wait for each other in a circle, which is reported later.
+  /// Returns the fold's output port of the stage that outputs `source`, if `source` is the test
+  /// part of data with folds, or is computed from one through at most `steps` stages; else null.
+  /// Stages may depend on each other in a cycle, which is reported later.
   const Port* fold_beside(const Source& source, std::size_t steps) const {
     const Draft& draft = drafts_[source.draft];
     if (source.port->type != ArtifactType::kDataset || source.port->name != "test") return nullptr;
@@ -212,7 +212,7 @@ class Compiler {
     return nullptr;
   }
 
-  /// Returns an order in which the nodes can run: the order of the recipe if the edges allow it.
+  /// Returns a valid execution order of the nodes: the recipe's order if the edges allow it.
   /// Reports cycles.
   std::vector<std::size_t> sorted() {
     enum class Mark { kUnseen, kOpen, kDone };
@@ -243,7 +243,7 @@ class Compiler {
     errors_.push_back(
         {ErrorCode::kGraphCycle, inputs ? inputs->where : stage.name_where,
          pointer_to("", stage.name),
-         "stages wait for each other in a circle: " + chain + drafts_[cycle.front()].id,
+         "stages depend on each other in a cycle: " + chain + drafts_[cycle.front()].id,
          "remove one of these inputs"});
   }
 

@@ -113,7 +113,7 @@ class Legality {
         declared_coupling(schemas_, train.kind, train.options).value_or(LossCoupling::kPerSample);
     if (mixes && two_pass(memory) == TwoPass::kOn) {
       add(memory, "two_pass",
-          "two_pass would compute each batch of '" + train.stage + "' in parts, but " + layers +
+          "two_pass would split each batch of '" + train.stage + "', but " + layers +
               ": the gradient would differ",
           "set two_pass: off; activation_checkpointing: block saves memory and gives the same "
           "result bit for bit");
@@ -155,8 +155,9 @@ class Legality {
     }
     if (accumulated && *accumulated > 1 && needs_whole) {
       add(train, "gradient_accumulation_steps",
-          "gradient_accumulation_steps " + std::to_string(*accumulated) + " builds the batch of " +
-              std::to_string(batch) + " from parts, but " + kWhole,
+          "gradient_accumulation_steps " + std::to_string(*accumulated) +
+              " accumulates the batch of " + std::to_string(batch) + " from smaller ones, but " +
+              kWhole,
           kTwoPass);
     }
     if (steps_in_backward(memory))
@@ -174,7 +175,7 @@ class Legality {
     };
     if (is_in_parts) {
       refuse("the batch of '" + train.stage +
-                 "' is split, and the gradients of its parts must add up first",
+                 "' is split, and its micro-batches' gradients must be summed first",
              "set optimizer_in_backward: false, or leave the batch whole");
     }
     const Value* clip = train.options.find("gradient_clip_norm");

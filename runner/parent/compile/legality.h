@@ -10,12 +10,12 @@
 
 namespace runner {
 
-/// Returns "per_sample", "per_group" or "whole_batch", as in x-coupling of schemas.
+/// Returns "per_sample", "per_group" or "whole_batch", the values of `x-coupling` in the schemas.
 std::string_view name(LossCoupling coupling);
 
-/// Returns the coupling of the loss of a training stage of `kind` ("train.contrastive") with
-/// `options`: the strongest that the kind, the kinds of its sub-mappings or the values of its
-/// options declare. Nullopt if none is declared.
+/// Returns the loss coupling of a training stage of `kind` ("train.contrastive") with `options`:
+/// the strongest one declared by the kind, by the kinds of its sub-mappings or by the values of its
+/// options. Nullopt if none is declared.
 std::optional<LossCoupling> declared_coupling(const SchemaSet& schemas, std::string_view kind,
                                               const Value& options);
 

@@ -136,8 +136,9 @@ bool takes_from(const Node& node, const Node& producer, const Graph& graph) {
       node.inputs, [&](const Edge& edge) { return &graph.nodes[edge.from] == &producer; });
 }
 
-/// True if a data.image_folder stage has a validation part: a fold; or, if its root has folders of
-/// parts, one for validation; otherwise, or if the root cannot be read, split.validation above 0.
+/// True if a data.image_folder stage has a validation part: it has folds; or its root is divided
+/// into folders for the parts, with one for validation; or its root is not divided that way or
+/// cannot be read, and split.validation is above 0.
 bool has_validation(const Node& node) {
   const Value* const root = at_key(node.options, "root");
   bool has_parts = false, has_its_folder = false;

@@ -31,7 +31,7 @@ struct OptionMapping {
   const Node& node;
   const Value& options;
   const SchemaNode& schema;
-  const std::string& pointer;  ///< its place in the recipe, "/train/optimizer"
+  const std::string& pointer;  ///< its location in the recipe, "/train/optimizer"
   /// Finds an option of the mapping. "parent." leads to the enclosing mapping. "inputs.PORT" is
   /// "wired" if something is wired to the node's port, else null, and "inputs.PORT.OPTION" is an
   /// option of the wired stage (WiredOption).

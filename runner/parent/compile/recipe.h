@@ -15,12 +15,12 @@ namespace runner {
 
 /// Fills in options of each backbone in `recipe`, which must be validated and have its defaults.
 /// Options that the user has not written get their values and locations from the config.json next
-/// to the weights, the text of which is added to `sources`. Returns an error for every written
-/// option that contradicts the config. Weights that are missing, or have no config, change nothing.
-/// Relative paths of weights are resolved against `folder`, or against the current folder if it is
-/// empty. If image_size of a data stage is auto or not written, it becomes the size on which all
-/// backbones agree. The size of a backbone is its own option or else in its config; if no backbone
-/// has one, image_size becomes 224.
+/// to the weights, whose text is added to `sources`. Returns an error for every written option that
+/// contradicts the config. Missing weights, and weights without a config, change nothing. Relative
+/// paths of weights are resolved against `folder`, or against the current folder if it is empty. If
+/// image_size of a data stage is auto or not written, it becomes the size on which all backbones
+/// agree. The size of a backbone is its own option or else in its config; if no backbone has one,
+/// image_size becomes 224.
 Diagnostics fill_in_from_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
                                  const std::filesystem::path& folder = {});
 
@@ -49,7 +49,7 @@ struct Recipe {
 /// matter.
 std::string recipe_hash(const Value& resolved);
 
-/// Makes a Recipe of `valid`, which must be validated and have every default
+/// Makes a Recipe from `valid`, which must be validated and have every default
 /// (Composer::validated()): expands ~ in paths, fills in values from the configs of weights, and
 /// reads the reserved keys. The texts of the configs are added to `sources`; if it is null, no
 /// configs are read. Relative paths of weights are resolved against `folder`, or against the
@@ -64,14 +64,14 @@ std::string notice_of(const Value& resolved);
 /// has the recipe's threads and the memory of its plan.
 std::int64_t ranks_of(const Value& resolved);
 
-/// Replaces a leading "~" of `path`, as in "~" or "~/…", by the home folder. Leaves other paths
+/// Replaces a leading "~" of `path`, as in "~" or "~/…", with the home folder. Leaves other paths
 /// unchanged.
 std::string with_home(const std::string& path);
 
-/// Applies with_home() to all path options of the resolved recipe. Returns an error for what only a
-/// shell understands, since Retort would use a folder of that literal name: "~anna/…", "$HOME/…",
-/// and "a/~/b" as the folder of a run or sweep. A URL as that folder, and ~ without HOME, are
-/// errors too.
+/// Applies with_home() to all path options of the resolved recipe. Returns an error for syntax that
+/// only a shell understands, since Retort would use a folder of that literal name: "~anna/…",
+/// "$HOME/…", and "a/~/b" as the folder of a run or sweep. A URL as that folder, and ~ without
+/// HOME, are errors too.
 Diagnostics expand_home(Value& resolved, const SchemaSet& schemas);
 
 }  // namespace runner

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kOpening = "${item.";
 
-/// Formats a value as part of a name or a text: lists joined by '-', strings unquoted.
+/// Formats a value as part of a name or a string: lists joined by '-', strings unquoted.
 std::string as_text(const Value& value, bool hide_secrets = true) {
   if (const auto* text = hide_secrets ? value.text() : value.reveal()) return *text;
   if (const auto* list = value.list()) {

@@ -25,15 +25,15 @@ std::vector<ForeachItem> items(const Value* foreach);
 /// not allowed in a file name become '_'.
 std::string node_id(const StageSpec& stage, const ForeachItem& item);
 
-/// Returns the title of a node for people: "train", or "train[rate=0.001]".
+/// Returns the title of a node for display: "train", or "train[rate=0.001]".
 std::string node_title(const StageSpec& stage, const ForeachItem& item);
 
 /// True if the items agree on the keys they share, so that their nodes may be wired.
 bool agree(const ForeachItem& a, const ForeachItem& b);
 
 /// Returns `options` with every ${item.key} and ${item.key[i]} filled in. A reference that is the
-/// whole value keeps its type; inside a longer text it becomes text. Unknown keys are errors at
-/// their place. `pointer` is the place of `options`.
+/// whole value keeps its type; inside a longer string it becomes a string. Unknown keys are errors
+/// at their location. `pointer` is the location of `options`.
 Result<Value> fill_in(Value options, const ForeachItem& item, const std::string& pointer);
 
 /// A node before its inputs are known.

@@ -129,7 +129,7 @@ class Application {
       return error(code, found,
                    "'" + dotted(found) + "' is a list of " + std::to_string(parent.list()->size()) +
                        " and has no item '" + key + "'",
-                   "items are counted from 0");
+                   "indices start at 0");
     }
     if (is_interpolation(parent)) {
       return error(
@@ -207,7 +207,7 @@ class Application {
     return "`retort explain " + name + "` lists its keys";
   }
 
-  /// The places below `parent` that have a key `path_[found]`, such as train.lr for lr. Empty if
+  /// The paths below `parent` that end in the key `path_[found]`, such as train.lr for lr. Empty if
   /// there are more than a few.
   std::vector<std::string> keys_below(const Value& parent, std::size_t found) const {
     constexpr std::size_t kMaxPlaces = 3;

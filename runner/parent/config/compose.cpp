@@ -184,7 +184,7 @@ bool is_open(const Value& value) {
           }));
 }
 
-/// True if the error is caused by a value that is not known yet: the value at its place, or the
+/// True if the error is caused by a value that is not known yet: the value at its location, or the
 /// `kind` of an enclosing mapping.
 bool is_about_open(const Diagnostic& error, const Value& recipe) {
   if (is_open(nearest(recipe, error.pointer))) return true;
@@ -203,7 +203,7 @@ bool is_about_missing(const Diagnostic& error) {
          error.code == ErrorCode::kInterpolationUnknown;
 }
 
-/// Replaces a sweep by its first listed value; false if the sweep lists none.
+/// Replaces a sweep with its first listed value; false if the sweep lists none.
 bool take_first_value(Override& override) {
   if (!override.sweep) return true;
   if (override.sweep->choices.empty()) return false;
@@ -321,7 +321,7 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
   take_hydra_block(result.unresolved, has_schema, result.warnings);
   if (has_schema) {
     values = in_our_terms(std::move(values), names);
-  } else {  // nothing runs, so Hydra's settings of runs have no effect
+  } else {  // nothing runs, so Hydra's run settings have no effect
     std::erase_if(values,
                   [](const Override& override) { return override.key.starts_with("hydra."); });
   }

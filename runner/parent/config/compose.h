@@ -46,7 +46,7 @@ struct Composition {
   /// rules.
   bool has_schema = false;
   DefaultsList defaults = {};  ///< the configs that were composed, and the chosen options
-  /// The keys of each config, placed at its package, in merge order.
+  /// The keys of each config, nested at its package, in merge order.
   std::vector<Value> layers = {};
   std::vector<Override> overrides = {};  ///< the overrides applied after merging
   std::vector<std::string> typed = {};   ///< the overrides as typed, without secrets; for records

@@ -48,13 +48,13 @@ std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const st
 
 /// Merges `over` into `base`: mappings merge key by key, base's keys first; lists and scalars
 /// replace the old value; `???` never replaces a value. Merging a list with a mapping is an error,
-/// added to `errors`; `pointer` is the place of `base` in the recipe.
+/// added to `errors`; `pointer` is the location of `base` in the recipe.
 void merge(Value& base, Value over, const std::string& pointer, Diagnostics& errors);
 
-/// True if `value` is the text `???`, which must be replaced.
+/// True if `value` is the string `???`, which must be replaced.
 bool is_mandatory(const Value& value);
 
-/// True if `value` is a text with `${`, so its final value is known only after resolving.
+/// True if `value` is a string with `${`, so its final value is known only after resolving.
 bool is_interpolation(const Value& value);
 
 /// The error for merging a list with a mapping: `over` cannot replace `base`.

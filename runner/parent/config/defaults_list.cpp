@@ -283,8 +283,8 @@ class Tree {
     }
   }
 
-  /// Replaces each ${key} in `text` by the option chosen for that group. Returns false if no single
-  /// option is known for one of them.
+  /// Replaces each ${key} in `text` with the option chosen for that group. Returns false if no
+  /// single option is known for one of them.
   bool fill_in(std::string& text) const {
     for (std::size_t start = 0; (start = text.find("${", start)) != text.npos;) {
       const std::size_t end = text.find('}', start);

@@ -45,7 +45,7 @@ struct DefaultsList {
 /// take precedence over the files' own `override` items, of which the last one wins. The algorithm
 /// is Hydra 1.4's, with these differences: a primary config keeps its own content whatever its list
 /// contains, ~group before +group=option replaces the group, ~group also removes a list of options,
-/// and a key with the name of a group that no list has can be deleted.
+/// and a key named like a group can be deleted if no list contains that group.
 Result<DefaultsList> build_defaults(ConfigFiles& files, const ConfigDocument& primary,
                                     const std::string& name, std::span<const Override> choices);
 

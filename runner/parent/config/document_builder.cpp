@@ -13,7 +13,7 @@ constexpr std::string_view kCore = "tag:yaml.org,2002:";
 /// The start of `text`, in quotes.
 std::string start_in_quotes(const std::string& text) {
   constexpr std::size_t kMaxShown =
-      60;  // longer texts are numbers, or truncated in messages anyway
+      60;  // longer strings are numbers, or truncated in messages anyway
   return "'" + (text.size() > kMaxShown ? text.substr(0, kMaxShown) + "..." : text) + "'";
 }
 
@@ -33,7 +33,7 @@ constexpr std::size_t kMaxFound = 100;  // errors, and as many warnings
 
 struct Size {
   std::size_t nodes = 1;
-  std::size_t bytes = 0;  ///< of keys and texts
+  std::size_t bytes = 0;  ///< of keys and strings
   std::size_t depth = 0;  ///< of nested containers
 };
 
@@ -101,7 +101,7 @@ Value yaml_scalar(const Location& where, const std::string& tag, const std::stri
                  "remove the tag; !!str, !!int, !!float, !!bool and !!null are supported");
   }
   if (plain && text == "=")
-    return error(ErrorCode::kYamlSyntax, "'=' alone has another meaning in YAML", "quote it");
+    return error(ErrorCode::kYamlSyntax, "'=' alone has a special meaning in YAML", "quote it");
   std::optional<PlainScalar> read = plain_scalar(text);
   if (!read) {
     return error(ErrorCode::kNumberOutOfRange, "the integer has more than 4300 digits",
@@ -165,7 +165,7 @@ void DocumentBuilder::stop(ErrorCode code, const Location& where, std::string me
 
 void DocumentBuilder::check_depth(std::size_t depth, const Location& where) {
   if (depth > kDeepestDocument)
-    stop(ErrorCode::kNestingTooDeep, where, "values are nested more than 64 deep", "");
+    stop(ErrorCode::kNestingTooDeep, where, "values are nested more than 64 levels deep", "");
 }
 
 bool DocumentBuilder::expects_key() const {

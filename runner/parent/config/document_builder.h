@@ -11,14 +11,14 @@
 
 namespace runner {
 
-/// Builds the Value of one YAML document from a parser's events, in text order: checks keys,
+/// Builds the Value of one YAML document from a parser's events, in document order: checks keys,
 /// applies anchors, aliases and `<<`, and limits depth and size.
 ///
 ///   builder.open({Value::List{}, where}, "?", 0);
 ///   builder.scalar(where, "?", "1", 0);
 ///   builder.close();
 ///
-/// Adds errors to `errors`, and warnings about texts that YAML 1.1 reads unexpectedly to
+/// Adds errors to `errors`, and warnings about unquoted text that YAML 1.1 reads unexpectedly to
 /// `warnings`. Anchors are yaml-cpp's numbers, 0 for none. A tag is "?" for an unquoted scalar, "!"
 /// for a quoted scalar, empty for null, or the tag as written.
 class DocumentBuilder {

@@ -22,8 +22,8 @@ class GroupChoices {
   /// Records the `override` item of a file.
   void choose(const DefaultsItem& item, const std::string& key);
 
-  /// Replaces the item's option by the choice for its group `key`. False if the choice deletes the
-  /// item.
+  /// Replaces the item's option with the choice for its group `key`. False if the choice deletes
+  /// the item.
   bool apply(DefaultsItem& item, const std::string& key);
   /// True if an override deletes the config `name`, which a list includes by name.
   bool deletes(const std::string& name);

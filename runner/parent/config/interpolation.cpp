@@ -17,8 +17,8 @@ constexpr std::string_view kAliases = "aliases";
 /// Marks `result`, the resolved value of `written`, as a secret if `written` is one (secret.h).
 std::optional<Value> as_secret_as(const Value& written, std::optional<Value> result) {
   if (!result || written.secret_as.empty()) return result;
-  // If records show the interpolation as it was written, its target needs no mark except in texts,
-  // which may come from the environment.
+  // If records show the interpolation as it was written, its target needs no mark except in
+  // strings, which may come from the environment.
   const bool shows_itself = written.says(written.secret_as);
   for_all(*result, [&](Value& part) {
     if (!shows_itself || part.text()) part.secret_as = written.secret_as;
@@ -113,7 +113,7 @@ const Value* InterpolationPass::remembered(const Scope& scope) {
   if (is_new) {
     active_.push_back(&scope);
     memo.value = resolve_text(*scope.value, scope);
-    // The user wrote the interpolation, so its value is no default, even if its target is one.
+    // The user wrote the interpolation, so its value is not a default, even if its target is.
     if (memo.value) for_all(*memo.value, [](Value& part) { part.is_default = false; });
     memo.active = false;
     active_.pop_back();

@@ -8,7 +8,7 @@
 
 namespace runner {
 
-/// What interpolations can read in addition to the document.
+/// The sources that interpolations can read in addition to the document.
 struct InterpolationSources {
   const RecipeKeys& schemas;
   Environment environment;
@@ -18,17 +18,17 @@ struct InterpolationSources {
 /// Returns `document` with every interpolation resolved:
 ///
 ///   ${a.b} ${a[0]} ${a[b]}   a key from the root; ${.x} is relative to the mapping or list that
-///                            contains it, and ${..x} to the one around that
+///                            contains it, and ${..x} to the enclosing one
 ///   ${a.${b}}                the inner interpolation is resolved first
 ///   ${oc.env:NAME,default}   a resolver (resolvers.h); its arguments are parsed like the values of
 ///                            overrides
 ///   \${                      a literal ${
 ///
-/// An interpolation that is the whole text keeps the type of its target, even a mapping or list.
-/// Inside a longer text it becomes text, and a container is an error. A missing key is read from
-/// the schemas' defaults. References to `???` are `???`. ${item.x} and everything below `aliases`
-/// stay unresolved. Values from an environment variable with the name of a secret have
-/// Value::secret_as set. Errors and warnings are added to `found`, at the places of the
+/// An interpolation that is the whole string keeps the type of its target, even a mapping or list.
+/// Inside a longer string it becomes a string, and a container is an error. A missing key is read
+/// from the schemas' defaults. References to `???` are `???`. ${item.x} and everything below
+/// `aliases` stay unresolved. Values from an environment variable with the name of a secret have
+/// Value::secret_as set. Errors and warnings are added to `found`, at the locations of the
 /// interpolations; an interpolation that fails becomes null. Runs in time linear in the size of the
 /// document and its resolution.
 Value resolve_interpolations(const Value& document, const InterpolationSources& sources,

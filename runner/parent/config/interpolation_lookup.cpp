@@ -148,7 +148,7 @@ void InterpolationPass::report_unknown(const Interpolation& interpolation, const
   if (!found.parent) {
     error(scope, ErrorCode::kInterpolationUnknown,
           quoted_reference(interpolation) + " goes above the root of the recipe",
-          "one dot is the same mapping, each further dot is one level up");
+          "one dot means the same mapping; each further dot goes up one level");
     return;
   }
   const std::string shown = found.is_secret ? "the key" : "'" + found.missing_key + "'";
@@ -162,7 +162,7 @@ void InterpolationPass::report_unknown(const Interpolation& interpolation, const
     help = did_you_mean(found.missing_key, names);
   } else if (const auto* list = found.parent->list()) {
     message += "a list of " + std::to_string(list->size()) + " has no item " + shown;
-    help = "items are counted from 0";
+    help = "indices start at 0";
   } else {
     message += describe(*found.parent) + " is not a mapping and has no " + shown;
   }

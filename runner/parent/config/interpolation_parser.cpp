@@ -30,14 +30,14 @@ void add_text(TextPieces& pieces, std::string_view text) {
   else pieces.emplace_back(std::string(text));
 }
 
-/// The number of backslashes directly before `at`, counted back to `start` at most.
+/// The number of backslashes directly before `at`, looking back no further than `start`.
 std::size_t backslashes_before(std::string_view text, std::size_t at, std::size_t start) {
   std::size_t count = 0;
   while (at - count > start && text[at - count - 1] == '\\') ++count;
   return count;
 }
 
-/// A text in the grammar of overrides with placeholders for its interpolations, since that grammar
+/// A string in the override grammar with placeholders for its interpolations, since that grammar
 /// cannot find their ends: "a${0}${1}" stands for "a" and the interpolations 0 and 1.
 struct Template {
   std::string text;
@@ -66,7 +66,7 @@ struct Template {
 };
 
 /// Replaces the placeholders in `value` and clears its locations, which point into a temporary
-/// text.
+/// string.
 void finish(Value& value, const Template& written) {
   value.where = {};
   if (auto* text = std::get_if<std::string>(&value.data)) *text = written.filled(*text);
@@ -151,7 +151,7 @@ class Reader {
   }
 
   std::unique_ptr<Interpolation> interpolation(int depth) {
-    if (depth > kDeepestExpression) fail("interpolations are nested more than 32 deep");
+    if (depth > kDeepestExpression) fail("interpolations are nested more than 32 levels deep");
     const std::size_t start = at_;
     at_ += 2;
     auto result = std::make_unique<Interpolation>();
@@ -219,7 +219,7 @@ class Reader {
     }
   }
 
-  /// Parses up to the end of the text. An argument ends at the next ',' or '}', without the blanks
+  /// Parses up to the end of the text. An argument ends at the next ',' or '}', without the spaces
   /// around it.
   Template value_template(int depth, bool is_argument) {
     Template result;

@@ -18,7 +18,7 @@ namespace runner {
 
 struct Interpolation;
 
-/// A piece of a text that is split at its interpolations: literal text or an interpolation.
+/// A piece of a string that is split at its interpolations: literal text or an interpolation.
 using TextPiece = std::variant<std::string, std::unique_ptr<Interpolation>>;
 using TextPieces = std::vector<TextPiece>;
 
@@ -38,15 +38,15 @@ struct InterpolationSyntaxError {
 };
 
 /// Splits `text` at its interpolations and removes the backslashes that escape `${`. Throws
-/// InterpolationSyntaxError, also if interpolations are nested too deeply.
+/// InterpolationSyntaxError, including if interpolations are nested too deeply.
 TextPieces parse_interpolations(std::string_view text);
 
 /// Parses a key without the braces around it: "a.b", "..a[0]". Throws InterpolationSyntaxError.
 Interpolation parse_interpolation_key(std::string_view text);
 
 /// Parses a value in the grammar of overrides, without sweeps and editing functions. Interpolations
-/// in its texts stay as written, a quoted text keeps its ScalarForm, and values have no Location.
-/// Throws InterpolationSyntaxError.
+/// in its strings stay as written, a quoted string keeps its ScalarForm, and values have no
+/// Location. Throws InterpolationSyntaxError.
 Value parse_written_value(std::string_view text);
 
 /// True for ${item.x}, which composition leaves to the compiler.
@@ -55,7 +55,7 @@ bool is_item(const Interpolation& interpolation);
 /// Calls `change` with `value` and with each value in it, at any depth.
 void for_all(Value& value, const std::function<void(Value&)>& change);
 
-/// The cost of copying `value`: the number of values in it, plus a little for long texts.
+/// The cost of copying `value`: the number of values in it, plus a little for long strings.
 std::size_t copy_cost(const Value& value);
 
 /// An interpolation as shown in messages.
@@ -66,7 +66,7 @@ bool keeps_item(const TextPieces& pieces);
 /// True if `text` contains ${item.x} and has no syntax error.
 bool holds_item(const std::string& text);
 
-/// Returns a text that resolves to `literal`.
+/// Returns a string that resolves to `literal`.
 std::string escaped(const std::string& literal);
 
 /// A value of a document and its path from the root. Borrows the value and its parent.
@@ -109,7 +109,7 @@ class InterpolationPass {
   class Call;
   using Resolved = std::optional<Value>;  // nullopt if it failed; the error is recorded
 
-  /// The state of a text with an interpolation: being resolved (`active`), resolved, or failed
+  /// The state of a string with an interpolation: being resolved (`active`), resolved, or failed
   /// (nullopt).
   struct Memo {
     bool active = true;
@@ -132,19 +132,19 @@ class InterpolationPass {
   bool exhausted(const Scope& scope, std::size_t added);
   Resolved resolve(const Scope& scope);
   Resolved resolve_within(const Scope& scope);
-  /// Resolves the text at `scope`, or returns the result of an earlier call. Null if it failed.
+  /// Resolves the string at `scope`, or returns the result of an earlier call. Null if it failed.
   const Value* remembered(const Scope& scope);
   void report_cycle(const Scope& scope);
-  /// Resolves a text at `scope`, or a resolver argument that was created there.
+  /// Resolves a string at `scope`, or a resolver argument that was created there.
   Resolved resolve_text(const Value& value, const Scope& scope, bool is_argument = false);
-  /// Joins the resolved pieces of the text `written`. Returns `???` if one of them is `???`.
+  /// Joins the resolved pieces of the string `written`. Returns `???` if one of them is `???`.
   Resolved join(const TextPieces& pieces, const Scope& scope, const std::string& written);
   Resolved evaluate(const Interpolation& interpolation, const Scope& scope);
   /// Returns true, and reports an error, if the pieces contain ${item.x}, which is not known yet.
   /// The message says that it cannot `use`, such as "be the argument of a resolver".
   bool refuses_item(const TextPieces& pieces, const Scope& scope, const std::string& use);
-  /// Resolves the interpolations in the texts of `written`, which is not part of the document. A
-  /// quoted text stays a text.
+  /// Resolves the interpolations in the strings of `written`, which is not part of the document. A
+  /// quoted string stays a string.
   Resolved resolve_written(const Value& written, const Scope& scope);
 
   Resolved look_up(const Interpolation& interpolation, const Scope& scope);

@@ -51,7 +51,7 @@ Result<Interval> Interval::make(const Sweep& interval) {
   }
   const auto start = bound_of(interval.start), stop = bound_of(interval.stop);
   if (!start || !stop)
-    return fail("the ends of an interval must be finite numbers", "write interval(0.001,0.1)");
+    return fail("the bounds of an interval must be finite numbers", "write interval(0.001,0.1)");
   result.start_ = *start;
   result.stop_ = *stop;
   result.is_integer_ = std::holds_alternative<std::int64_t>(interval.start.data) &&

@@ -76,7 +76,7 @@ std::string text_of(Wide number) {
 
 bool is_integer(const Value& number) { return !std::holds_alternative<double>(number.data); }
 
-/// Returns `number` as a decimal text; booleans count as 0 and 1.
+/// Returns `number` as a decimal string; booleans count as 0 and 1.
 std::string decimal_text(const Value& number) {
   if (const auto* flag = std::get_if<bool>(&number.data)) return *flag ? "1" : "0";
   return scalar_text(number);

@@ -20,7 +20,7 @@ struct Edit {
   enum class Kind { kAppend, kPrepend, kInsert, kRemoveAt, kRemoveValue, kReplace };
   Kind kind = Kind::kAppend;
   std::int64_t index = 0;          ///< for kInsert and kRemoveAt; negative: from the end
-  std::vector<Value> values = {};  ///< what is added or removed; exactly one for kReplace
+  std::vector<Value> values = {};  ///< the values added or removed; exactly one for kReplace
 };
 
 /// Why a list cannot be changed ("has no item 3"), and what to do about it.
@@ -106,9 +106,9 @@ std::size_t override_key_length(std::string_view text);
 /// The error for an override that lists several values where a single run is requested.
 Diagnostic needs_multirun(const Override& override);
 
-/// Formats `value` as Hydra does in an override: no blanks, True and False, 1e-05, backslashes
+/// Formats `value` as Hydra does in an override: no spaces, True and False, 1e-05, backslashes
 /// before special characters, and quotes if it was parsed with quotes. The result parses to the
-/// same value: a text that would not is quoted. A secret is shown as in records.
+/// same value: a string that would not is quoted. A secret is shown as in records.
 std::string element_text(const Value& value);
 
 /// Formats an override: "+a.b@c=value", "~a" or, for a sweep or an edit, the typed text.

@@ -311,7 +311,7 @@ Element edit_of_place(FunctionCall call, Edit::Kind kind) {
   if (!number || (inserts ? call.arguments.size() < 2 : call.arguments.size() > 1)) {
     fail_call(call.where,
               call.name + (inserts ? "() needs an index and values" : "() needs one index"),
-              inserts ? "write insert(0,VALUE); items are counted from 0"
+              inserts ? "write insert(0,VALUE); indices start at 0"
                       : "write remove_at(0); -1 is the last item");
   }
   Edit edit{.kind = kind, .index = *number};

@@ -84,7 +84,7 @@ std::size_t quoted_length(std::string_view text) {
   return 0;
 }
 
-/// The length of the punctuation at the start of `text`, including the blanks around it; 0 if there
+/// The length of the punctuation at the start of `text`, including the spaces around it; 0 if there
 /// is none.
 std::size_t punctuation_length(std::string_view text, TokenKind& kind) {
   constexpr std::string_view kMarks = "(,)[]{}:=";

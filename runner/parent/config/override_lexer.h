@@ -5,8 +5,8 @@
 
 namespace runner {
 
-/// What is accepted in an override: exactly what Hydra accepts, or also our extensions (letters
-/// outside ASCII, # ! & ; < > ^, ~/, nested interpolations).
+/// The syntax accepted in an override: exactly Hydra's, or also our extensions (letters outside
+/// ASCII, # ! & ; < > ^, ~/, nested interpolations).
 enum class OverrideGrammar { kHydra, kExtended };
 
 enum class TokenKind {
@@ -33,7 +33,7 @@ enum class TokenKind {
   kEnd,
 };
 
-/// A piece of an override's value. Punctuation includes the blanks around it.
+/// A piece of an override's value. Punctuation includes the spaces around it.
 struct Token {
   TokenKind kind;
   std::size_t start;  ///< byte offset in the whole override

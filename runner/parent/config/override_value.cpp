@@ -177,7 +177,8 @@ class Parser {
   /// function, where name=value has a meaning.
   Element element(int depth, bool takes_equal) {
     if (depth > kDeepestValue) {
-      fail_override(where(), "values are nested more than 64 deep", "", ErrorCode::kNestingTooDeep);
+      fail_override(where(), "values are nested more than 64 levels deep", "",
+                    ErrorCode::kNestingTooDeep);
     }
     const Location start = where();
     if (kind() == TokenKind::kOpenBracket) return {list(depth, takes_equal), start};
@@ -317,7 +318,7 @@ class Parser {
     return false;
   }
 
-  /// Parses unquoted text without the blanks around it. A single token has a type; several tokens
+  /// Parses unquoted text without the spaces around it. A single token has a type; several tokens
   /// are a string.
   Value text(bool is_key, bool takes_equal) {
     if (kind() == TokenKind::kBlank) lexer_.advance();
@@ -325,7 +326,7 @@ class Parser {
     const Location start = where();
     std::string text;
     int count = 0;
-    std::size_t trailing = 0;  // bytes of the trailing blank
+    std::size_t trailing = 0;  // bytes of the trailing space
     bool may_be_equal = false;
     while (belongs_to_text(kind(), is_key, may_be_equal)) {
       const std::size_t before = text.size();

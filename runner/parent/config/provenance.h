@@ -15,7 +15,7 @@
 namespace runner {
 
 /// Returns the origin of a value in readable form: "recipes/classify.yaml:12", or "override 'lr=1'"
-/// as it was typed. Empty if the place is unknown.
+/// as it was typed. Empty if the location is unknown.
 std::string origin_text(const Location& where);
 
 /// Returns the origin of each scalar and each empty container of `value`, by its JSON pointer:
@@ -39,12 +39,12 @@ struct Write {
 
 /// Returns everything that wrote the key `key` ("train.epochs") or the mapping that contains it, in
 /// order. `layers` are the parts of a composition as they were merged, and `overrides` were applied
-/// after them. The last write counts, but mappings are merged.
+/// after them. The last write takes effect, but mappings are merged.
 std::vector<Write> writes(std::span<const Value> layers, std::span<const Override> overrides,
                           std::string_view key);
 
-/// Formats `writes` for people. Marks the last one, which counts, except for a mapping, to which
-/// all contribute:
+/// Formats `writes` for display. Marks the last one, which takes effect, except for a mapping, to
+/// which all contribute:
 ///
 ///   train.epochs: 8
 ///     default                               10

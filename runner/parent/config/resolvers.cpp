@@ -77,7 +77,7 @@ Resolved decode(ResolverContext& context, std::vector<Value>& arguments) {
   }
 }
 
-/// Clears the locations, which point into a temporary text.
+/// Clears the locations, which point into a temporary string.
 void forget_places(Value& value) {
   value.where = {};
   if (auto* list = value.list()) std::ranges::for_each(*list, forget_places);

@@ -13,7 +13,7 @@
 
 namespace runner {
 
-/// What a resolver can read: the environment, the time, and the document that contains its
+/// The inputs of a resolver: the environment, the time, and the document that contains its
 /// interpolation.
 class ResolverContext {
  public:
@@ -28,8 +28,8 @@ class ResolverContext {
   };
   virtual Selection select(const std::string& key) = 0;
 
-  /// Returns `written` with the interpolations in its texts resolved. Nullopt after an error, which
-  /// has been recorded.
+  /// Returns `written` with the interpolations in its strings resolved. Nullopt after an error,
+  /// which has been recorded.
   virtual std::optional<Value> evaluate(const Value& written) = 0;
 
   /// Records an error or a warning about this interpolation.
@@ -57,9 +57,9 @@ struct Resolver {
 std::span<const Resolver> resolvers();
 
 /// The arithmetic resolvers: ${add:1,2}, ${sub:a,b}, ${mul:${train.epochs},0.1}, ${div:a,b},
-/// ${int:0.9}. Arguments are numbers, or texts that parse as numbers, such as ${oc.env:N}. Integers
-/// yield an integer, except in a division with a remainder; int truncates. Non-numbers, overflow
-/// and division by zero are errors.
+/// ${int:0.9}. Arguments are numbers, or strings that parse as numbers, such as ${oc.env:N}.
+/// Integers yield an integer, except in a division with a remainder; int truncates. Non-numbers,
+/// overflow and division by zero are errors.
 std::optional<Value> add_numbers(ResolverContext& context, std::vector<Value>& arguments);
 std::optional<Value> subtract_numbers(ResolverContext& context, std::vector<Value>& arguments);
 std::optional<Value> multiply_numbers(ResolverContext& context, std::vector<Value>& arguments);

@@ -79,7 +79,7 @@ bool one_of(std::string_view text, std::initializer_list<std::string_view> words
   return std::ranges::find(words, text) != words.end();
 }
 
-/// Reads a text from left to right.
+/// Reads text from left to right.
 struct Cursor {
   std::string_view rest;
 

@@ -32,7 +32,7 @@ double parse_double(std::string_view text);
 /// "inf", "nan".
 std::string float_text(double number);
 
-/// Returns `scalar` as it appears inside a longer text: null, true, 3, 0.5 or the string itself.
+/// Returns `scalar` as it appears inside a longer string: null, true, 3, 0.5 or the string itself.
 /// For a secret, returns what is shown instead. Empty for containers.
 std::string scalar_text(const Value& scalar);
 

@@ -238,7 +238,7 @@ bool sets_value(const Override& override) {
   return override.value && !override.value->map() && override.kind != OverrideKind::kDelete;
 }
 
-/// True if the override leaves nothing of the earlier value of its key.
+/// True if the override completely replaces the earlier value of its key.
 bool replaces_all(const Override& override) {
   return sets_value(override) || (override.kind == OverrideKind::kDelete && !override.value);
 }

@@ -15,19 +15,19 @@
 
 namespace runner {
 
-/// Defines what is a secret and what is shown instead; no other code decides that.
+/// Defines which values are secrets and what is shown instead; no other code decides that.
 ///
 /// The name decides: it contains TOKEN, KEY, SECRET, PASSWORD, PASSWD, PASSPHRASE, AUTH or
-/// CREDENTIAL, or ends with PASS, in any case; words such as `author` and `bypass` are exceptions.
-/// In a key, `tokenizer` is ignored.
+/// CREDENTIAL, or ends with PASS, in upper or lower case; words such as `author` and `bypass` are
+/// exceptions. In a key, `tokenizer` is ignored.
 ///
 ///  - An environment variable with such a name, and everything derived from it, is shown as the
 ///    interpolation that reads it.
-///  - A text in the recipe's `vars` under such a key, at any depth, is shown as ***, whether it was
-///    written in a file, in an override or as a value of a sweep. A number is a secret if its key
-///    ends with such a word; for TOKEN or KEY it must also have six digits, so that `max_tokens`
-///    can be read again from the record. An interpolation that is the whole text is shown as
-///    written; a text around an interpolation is shown as ***.
+///  - A string in the recipe's `vars` under such a key, at any depth, is shown as ***, whether it
+///    was written in a file, in an override or as a value of a sweep. A number is a secret if its
+///    key ends with such a word; for TOKEN or KEY it must also have six digits, so that
+///    `max_tokens` can be read again from the record. An interpolation that is the whole string is
+///    shown as written; a string around an interpolation is shown as ***.
 ///  - The password in a URL, and the value of a query parameter with such a name, are shown as ***,
 ///    whichever option contains the URL.
 ///  - Public values must not be derived from a secret; shown_secrets() rejects them. These are the
@@ -49,7 +49,7 @@ namespace runner {
 /// reports: in records (LiveRecord), on the terminal (ProgressDisplay) and in diagnostics
 /// (placed()).
 
-/// Removes the secrets of a recipe from texts that contain them by chance, such as a message of a
+/// Removes the secrets of a recipe from text that contains them by chance, such as a message of a
 /// stage about its folder.
 class SecretTexts {
  public:
@@ -57,12 +57,12 @@ class SecretTexts {
   SecretTexts() = default;
   /// Collects the secrets of a recipe with resolved interpolations, and of the environment
   /// variables that it reads: a message may contain the value of a variable without the text around
-  /// it. Ignores secrets below four bytes, which occur everywhere.
+  /// it. Ignores secrets shorter than four bytes, which occur everywhere.
   explicit SecretTexts(const Value& recipe, const Environment& environment = process_environment);
   /// Returns `text` with each secret replaced by what the recipe shows.
   std::string hidden_in(std::string text) const;
   Diagnostic hidden_in(Diagnostic diagnostic) const;
-  /// Hides the secrets in every text of `answer`, an answer of the worker.
+  /// Hides the secrets in every string of `answer`, which comes from the worker.
   void hide_in(nlohmann::ordered_json& answer) const;
 
  private:
@@ -74,8 +74,8 @@ class SecretTexts {
 /// again.
 bool is_lost_secret(const Value& value);
 
-/// Returns an error for each text in `options`, at `pointer` of the recipe, that a record shows as
-/// *** instead of a secret. The user must enter the secret again, since no record stores it.
+/// Returns an error for each string in `options`, at `pointer` of the recipe, that a record shows
+/// as *** instead of a secret. The user must enter the secret again, since no record stores it.
 Diagnostics lost_secrets(const Value& options, const std::string& pointer);
 
 /// Returns an error for each value at the dotted `keys` of a resolved recipe, or below, that is

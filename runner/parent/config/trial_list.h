@@ -33,9 +33,9 @@ class TrialList {
   static constexpr std::uint64_t kMaxTrials = 10'000;
 
   /// glob() chooses from the options of a group in `configs`; shuffling depends only on `seed`. If
-  /// a key appears twice, the last value counts, at the position of the first. Fails for a repeated
-  /// key if one of its values is a sweep, a sweep without values, interval() if nothing is drawn,
-  /// more samples than combinations, a sweep over Hydra's own settings, and more than kMaxTrials
+  /// a key appears twice, the last value counts, at the position of the first. Fails for: a
+  /// repeated key with a sweep among its values; a sweep without values; interval() if nothing is
+  /// drawn; more samples than combinations; a sweep over Hydra's own settings; more than kMaxTrials
   /// trials.
   static Result<TrialList> make(std::span<const Override> overrides, const ConfigFiles& configs,
                                 const TrialChoice& choice);

@@ -11,8 +11,8 @@
 namespace runner {
 
 /// Returns a negative number, 0 or a positive number if `a` comes before, with or after `b`.
-/// Numbers and booleans are compared by value, texts by their bytes, and lists item by item.
-/// Nullopt if there is no order: null, mappings, quoted texts, values of different types.
+/// Numbers and booleans are compared by value, strings by their bytes, and lists item by item.
+/// Nullopt if there is no order: null, mappings, quoted strings, values of different types.
 std::optional<int> compare(const Value& a, const Value& b);
 
 /// Random orders that depend only on a seed and are the same on every machine. A 64-bit Mersenne

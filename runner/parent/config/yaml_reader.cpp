@@ -129,7 +129,7 @@ Result<Value> read_yaml(const SourceText& source, Diagnostics* warnings) {
   }
   if (const auto offset = hopeless_nesting(text)) {
     return Diagnostic{ErrorCode::kNestingTooDeep, place(source, *offset), "",
-                      "values are nested more than 64 deep", ""};
+                      "values are nested more than 64 levels deep", ""};
   }
   Diagnostics errors, found;
   DocumentBuilder builder(errors, found);

@@ -103,7 +103,8 @@ Result<MeantDevices> candidates(const DeviceWish& wish, const VisibleDevices& vi
   const auto count = static_cast<int>(visible.devices.size());
   if (named && *named < count && !visible.in_cuda_order && count > 1) {
     return no_such_gpu(
-        wish.select, "CUDA numbers GPUs from the fastest, in an order that only CUDA knows",
+        wish.select,
+        "CUDA numbers GPUs starting with the fastest, in an order that only CUDA knows",
         "set CUDA_DEVICE_ORDER=PCI_BUS_ID to number GPUs as nvidia-smi does, or write device=auto");
   }
   const bool has_named = named && *named < count;
@@ -288,7 +289,7 @@ constexpr std::array kModels = {
     DeviceModel{"NVIDIA RTX PRO 6000 Blackwell", gb(96), "Blackwell", 120, kMig},
 };
 
-/// Splits a name into lower-case words, separated by blanks, '-' and '_'.
+/// Splits a name into lower-case words, separated by spaces, '-' and '_'.
 std::vector<std::string> words(std::string_view name) {
   std::vector<std::string> result(1);
   for (const unsigned char letter : name) {
@@ -309,7 +310,7 @@ std::vector<std::string> known_words(std::string_view name) {
 }
 
 /// Returns the model with that name, or the models with names that contain every word of `name`; if
-/// there are none, the models with names that end in `name` when blanks are removed.
+/// there are none, the models with names that end in `name` when spaces are removed.
 std::vector<const DeviceModel*> meant(std::string_view name) {
   std::vector<std::string> wanted = words(name);
   if (wanted.size() > 1) std::erase(wanted, "tesla");

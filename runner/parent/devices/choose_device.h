@@ -80,8 +80,8 @@ std::vector<DeviceFacts> ranked(MeantDevices candidates);
 /// Returns "70.1 GiB of 79.2 GiB free, 12 % in use, process 4711 (9.0 GiB)".
 std::string state_text(const DeviceFacts& device);
 
-/// Returns the error that none of `candidates` has room for `need`, now or ever. `taken` contains
-/// the UUIDs of devices that other runs of this user hold. The notes describe each device.
+/// Returns the error for a `need` that none of `candidates` has room for, now or ever. `taken`
+/// contains the UUIDs of devices that other runs of this user hold. The notes describe each device.
 Diagnostic no_room(std::span<const DeviceFacts> candidates, const DeviceNeed& need,
                    std::span<const std::string> taken, bool has_waited);
 
@@ -91,7 +91,7 @@ struct DeviceModel {
   std::int64_t memory = 0;        ///< bytes that CUDA can allocate
   std::string_view architecture;  ///< "Ada Lovelace"
   int capability = 0;             ///< compute capability times ten: 89
-  std::string_view source;        ///< the address of the source of the memory size
+  std::string_view source;        ///< the URL of the source of the memory size
 };
 
 /// Returns all known models, by generation. LibTorch's CUDA 13 build needs Turing or later,

@@ -101,7 +101,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// A choice takes milliseconds, unless the process is stopped during it.
+// Choosing takes milliseconds, unless the process is stopped meanwhile.
 constexpr auto kTurnPatience = 5s;
 constexpr auto kTurnPause = 5ms;
 

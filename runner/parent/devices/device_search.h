@@ -44,8 +44,8 @@ class DeviceTicket {
   Descriptor file_;
 };
 
-/// Searches for a free device and may wait for one: the part of take_device() that has a choice to
-/// make. All arguments are borrowed.
+/// Searches for a free device and may wait for one: the part of take_device() that chooses between
+/// devices. All arguments are borrowed.
 class DeviceSearch {
  public:
   DeviceSearch(const DeviceWish& wish, const NeedOf& need_of, const DeviceWorld& world,
@@ -77,7 +77,7 @@ class DeviceSearch {
   const NeedOf& need_of_;
   const DeviceWorld& world_;
   const LockFolder& folder_;
-  std::optional<DeviceNeed> need_;  // nullopt: unknown so far
+  std::optional<DeviceNeed> need_;  // nullopt: not known yet
   MeantDevices candidates_;         // as of the last check
   // UUIDs of devices that other runs held at the last attempt.
   std::vector<std::string> taken_ = {};

@@ -93,7 +93,7 @@ std::string problem_text(const NvmlLibrary& library, nvml::Return answer) {
   if (answer == nvml::kGpuIsLost)
     return "it is lost: it fell off the bus or broke; restart the machine";
   if (answer == nvml::kResetRequired) return "it must be reset: `nvidia-smi --gpu-reset` as root";
-  if (answer == nvml::kNoPermission) return "you may not use it";
+  if (answer == nvml::kNoPermission) return "you do not have permission to use it";
   return library.words(answer);
 }
 

@@ -110,7 +110,7 @@ class Nvml : public DeviceSource {
  private:
   const std::string name_;
   const std::filesystem::path driver_;
-  std::optional<NvmlLibrary> library_;  // nullopt: it could not be loaded so far
+  std::optional<NvmlLibrary> library_;  // nullopt: not loaded yet
 };
 
 }  // namespace runner

@@ -74,7 +74,7 @@ Result<MachineLook> look_at_devices(const DeviceWorld& world) {
                       ? "the NVIDIA driver finds no GPU"
                       : "no GPU can be used: " + join(look.reading.problems, "; ");
   if (!look.visible.remark.empty())
-    look.help = "`retort devices` lists the entries that CUDA_VISIBLE_DEVICES may have";
+    look.help = "`retort devices` lists the entries that CUDA_VISIBLE_DEVICES may contain";
   return look;
 }
 

@@ -53,8 +53,8 @@ struct TakenDevice {
   std::optional<DeviceLock> lock = {};
 };
 
-/// Returns what a run needs on a candidate device, given the memory that is free there. Errors end
-/// the search.
+/// Returns the memory that a run needs on a candidate device, given the free memory there. Errors
+/// end the search.
 using NeedOf = std::function<Result<DeviceNeed>(const DeviceFacts& device)>;
 
 /// Takes the best device that `wish` allows: one that has enough room and that no other run of this

@@ -16,11 +16,10 @@ struct DeviceHolder {
   bool operator==(const DeviceHolder&) const = default;
 };
 
-/// What is known about a device that CUDA can compute on: a GPU or, if the GPU is partitioned
-/// (MIG), one of its instances. nullopt: the driver does not report the value, or not to this user.
+/// The properties of a device that CUDA can compute on: a GPU or, if the GPU is partitioned (MIG),
+/// one of its instances. nullopt: the driver does not report the value, or not to this user.
 struct DeviceFacts {
-  int index = 0;  ///< GPU number, from 0, in NVML's order, which is that of PCI buses, as in
-                  ///< nvidia-smi
+  int index = 0;  ///< GPU number from 0 in PCI bus order, as in NVML and nvidia-smi
   std::optional<int> instance = {};  ///< the MIG instance, from 0
   std::string uuid = {};             ///< "GPU-…"; for an instance "MIG-…"
   std::string gpu_uuid = {};         ///< "GPU-…" of the whole GPU
@@ -63,8 +62,8 @@ class DeviceSource {
   virtual DeviceReading read() = 0;
 };
 
-/// The variables by which a user or a cluster scheduler sets which devices CUDA sees, and in which
-/// order.
+/// The variables with which a user or a cluster scheduler selects and orders the devices that CUDA
+/// sees.
 struct CudaVariables {
   /// CUDA_VISIBLE_DEVICES; nullopt: not set, so all devices are visible.
   std::optional<std::string> visible = {};

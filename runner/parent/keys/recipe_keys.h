@@ -17,7 +17,7 @@ struct OtherName {
   std::string own;      ///< its name here: "wait_timeout_minutes"
 };
 
-/// What composing a recipe needs to know from the schemas; SchemaSet implements it. Composing
+/// The schema information that composing a recipe needs; SchemaSet implements it. Composing
 /// (config/) and the schemas (schema/) do not depend on each other; both depend on this class.
 class RecipeKeys {
  public:
@@ -34,14 +34,14 @@ class RecipeKeys {
   /// Returns the keys of the mapping at `path`, for "did you mean".
   virtual std::vector<std::string> declared_keys(const Value& recipe, Path path) const = 0;
 
-  /// True if +path=value may add a single value at `path`, where there is none. For help texts.
+  /// True if +path=value may add a single value at `path`, where there is none. For help messages.
   virtual bool may_add(const Value& recipe, Path path) const = 0;
 
-  /// Returns the kinds that have the key at `path` if the mapping around it has a kind that lacks
-  /// the key: {"sgd"} for train.optimizer.momentum of adamw. For help texts.
+  /// Returns the kinds that have the key at `path` if the enclosing mapping has a kind that lacks
+  /// the key: {"sgd"} for train.optimizer.momentum of adamw. For help messages.
   virtual std::vector<std::string> other_kinds(const Value& recipe, Path path) const = 0;
 
-  /// Returns all other names of keys.
+  /// Returns the other names of all keys.
   virtual std::vector<OtherName> other_names() const = 0;
 
   /// Checks a resolved recipe and, if it is valid, fills in every default. Returns all errors at

@@ -22,13 +22,13 @@ struct PythonEntry {
   std::string_view top() const { return std::string_view(module).substr(0, module.find('.')); }
 };
 
-/// Parses the text of an entry. Errors have no place.
+/// Parses the text of an entry. Errors have no location.
 Result<PythonEntry> python_entry(const std::string& text);
 
 /// True for a module name such as "timm.models".
 bool is_module_name(std::string_view text);
 
-/// An entry and its place in the recipe.
+/// An entry and its location in the recipe.
 struct PlacedEntry {
   std::string text;
   std::string pointer;  ///< "/model/entry"

@@ -10,7 +10,7 @@
 namespace runner {
 namespace {
 
-/// Adds the places of the texts in `value`, one for each source.
+/// Adds the locations of the strings in `value`, one for each source.
 void add_places(const Value& value, std::vector<Location>& places) {
   if (const auto* map = value.map())
     for (const Entry& entry : *map) add_places(entry.value, places);

@@ -57,9 +57,10 @@ std::string change_of_input(const nlohmann::ordered_json& before,
                             const nlohmann::ordered_json& now);
 
 /// Returns the changes of inputs that both records name and that existed in `before`. An input
-/// without contents in both records counts as changed if its files have different times. An input
-/// that the run created ("made": true) may be missing. An input that changed during the run
-/// ("changed": true) always counts as changed. Records may come from a file with arbitrary content.
+/// without contents in both records counts as changed if its files have different modification
+/// times. An input that the run created ("made": true) may be missing. An input that changed during
+/// the run ("changed": true) always counts as changed. Records may come from a file with arbitrary
+/// content.
 std::vector<InputChange> input_changes(const nlohmann::ordered_json& before,
                                        const nlohmann::ordered_json& now);
 
@@ -81,8 +82,8 @@ struct RecordChange {
 /// Returns the differences between `before` and the environment.json `now` that affect a result:
 /// the build, the worker's versions, Python and its packages, the processor's model and instruction
 /// sets, device and threads, determinism, the recorded variables except that of a Slurm job, and
-/// the inputs. Except for variables, ignores what only one of the two has. Records may come from a
-/// file with arbitrary content.
+/// the inputs. Except for variables, ignores anything that only one of the two contains. Records
+/// may come from a file with arbitrary content.
 std::vector<RecordChange> environment_changes(const nlohmann::ordered_json& before,
                                               const nlohmann::ordered_json& now);
 

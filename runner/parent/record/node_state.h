@@ -11,7 +11,7 @@
 
 namespace runner {
 
-/// The progress of a node of a run, judged by the files in its folder.
+/// The progress of a node of a run, determined from the files in its folder.
 struct NodeState {
   enum class Progress {
     kDone,     ///< it has finished, and all its files exist

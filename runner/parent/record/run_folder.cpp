@@ -245,7 +245,7 @@ bool TrainingHistory::see(const NodeMetric& metric, double seconds) {
   if (metric.name == "train/epoch_loss") {
     epochs_.push_back({metric.step, metric.value});
   } else {
-    // Validations at single steps do not belong to an epoch.
+    // Validations at individual steps do not belong to an epoch.
     if (epochs_.empty() || epochs_.back().step != metric.step) return false;
     if (metric.name == "validation/loss") epochs_.back().validation_loss = metric.value;
     else if (metric.name == "validation/accuracy")

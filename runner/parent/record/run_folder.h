@@ -68,7 +68,7 @@ class RunFolder {
   void record_json(std::string_view name, const nlohmann::ordered_json& json);
   /// Writes training_metrics.json of `node`, after the worker has created the node's folder.
   void record_history(const std::string& node, const nlohmann::ordered_json& json);
-  /// Returns when a training node began, in seconds after the run's start. `kept` are its metrics,
+  /// Returns when a training node began, in seconds since the run's start. `kept` are its metrics,
   /// at least one. Uses the duration of the first epoch in its training_metrics.json or, without
   /// one, the time of its first metric.
   double beginning_of(const std::string& node, std::span<const MetricLine> kept) const;

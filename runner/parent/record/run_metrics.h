@@ -10,7 +10,7 @@ namespace runner {
 /// The metrics of a run, from its summary.json. A metric has the same name everywhere, the name
 /// under which it is recorded: "evaluate/..." for evaluations, "train/..." and "validation/..." for
 /// training stages. A validation metric is measured with the weights that the training stage
-/// outputs, so all metrics of a run belong to the same weights.
+/// outputs, so all metrics of a run describe the same weights.
 struct RunMetrics {
   struct Value {
     double value = 0;

@@ -177,8 +177,8 @@ std::string RunSummary::recovered_text() const {
   return text + " (recoveries in summary.json)";
 }
 
-/// Returns, for each training node, the metric by which its weights are kept and the metrics of
-/// those weights.
+/// Returns, for each training node, the metric that selects its weights and the metrics of those
+/// weights.
 Json RunSummary::kept_json() const {
   Json kept = Json::object();
   for (const Training& training : trainings_) {

@@ -27,7 +27,7 @@ struct Monitor {
 std::optional<Monitor> monitor_of(const Value& options);
 
 /// Follows the metrics of a training stage. Like the stage's checkpoints, it finds the step at
-/// which the monitored metric was best, and what was measured there.
+/// which the monitored metric was best, and the metrics measured there.
 class BestValidation {
  public:
   explicit BestValidation(Monitor monitor) : monitor_(std::move(monitor)) {}
@@ -75,7 +75,7 @@ std::vector<Recovered> recorded_recoveries(const std::filesystem::path& path);
 /// The content of summary.json: how a run went, collected from the events of its worker.
 class RunSummary {
  public:
-  /// `started`: date and time of day in the form in which they are shown.
+  /// `started`: date and time of day, formatted for display.
   RunSummary(const Graph& graph, std::string started, bool smoke);
 
   /// Adds nodes, metrics and diagnostics. Set `seconds` to the time of the event before the call.
@@ -113,7 +113,7 @@ class RunSummary {
     double value;
     std::int64_t step;
   };
-  /// A training node that names the metric by which its weights are kept.
+  /// A training node that names the metric that selects its weights.
   struct Training {
     std::string node, kind;
     BestValidation best;

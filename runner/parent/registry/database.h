@@ -18,7 +18,8 @@ struct DatabaseError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A prepared statement of a Database, which must outlive it. Parameters and columns count from 0.
+/// A prepared statement of a Database, which must outlive it. Parameters and columns are numbered
+/// from 0.
 class Statement {
  public:
   Statement(sqlite3* database, const std::string& sql);  ///< see Database::prepare()

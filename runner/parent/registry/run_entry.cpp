@@ -206,7 +206,7 @@ Result<std::vector<std::string>> change_tags(const std::filesystem::path& folder
                       {},
                       "",
                       "another process is changing the tags of '" + folder.string() + "'",
-                      "try again once it has ended"};
+                      "try again once it has finished"};
   }
   const auto before = read_tags(folder);
   if (!before) return before.errors();

@@ -13,8 +13,8 @@
 
 namespace runner {
 
-/// A value of a recipe or a metric, used to filter and sort runs: a number or a text. true, false,
-/// null and lists are texts in JSON syntax.
+/// A value of a recipe or a metric, used to filter and sort runs: a number or a string. true,
+/// false, null and lists are strings in JSON syntax.
 using RunValue = std::variant<double, std::string>;
 
 /// Formats a value: "0.975", "model.lora".
@@ -30,11 +30,11 @@ struct RunEntry {
   std::string status;   ///< from summary.json; "incomplete" if the record is incomplete, "damaged"
                         ///< if a part cannot be read
   std::string started;  ///< as in summary.json
-  double seconds = 0;   ///< worked in all attempts together; 0 if unknown
+  double seconds = 0;   ///< working time of all attempts; 0 if unknown
   std::string device = {};
   bool smoke = false;
   std::vector<std::string> tags = {};
-  std::string problem = {};  ///< a sentence on damage in the record; empty if there is none
+  std::string problem = {};  ///< a sentence about damage in the record; empty if there is none
   /// From the resolved recipe, by dotted key.
   std::vector<std::pair<std::string, RunValue>> settings = {};
   /// By name, sorted; RunMetrics::values().
@@ -47,8 +47,8 @@ struct RunEntry {
   std::string monitor = {};     ///< as in RunMetrics; also empty if it has no value
 };
 
-/// Reads the record in `folder`, which has the mark of a run. Never fails: what cannot be read is
-/// left out, and `problem` says so.
+/// Reads the record in `folder`, which has the mark of a run. Never fails: unreadable parts are
+/// left out, and `problem` reports them.
 RunEntry read_entry(const std::filesystem::path& folder);
 
 /// Reads the tags of the run in `folder`, sorted, from tags.json: {"schema": 1, "tags": ["best"]}.
@@ -57,7 +57,7 @@ Result<std::vector<std::string>> read_tags(const std::filesystem::path& folder);
 
 /// Adds tags to a run and removes others; returns the run's tags afterwards. kUsage for an invalid
 /// tag name, such as "../x"; kRunBusy if another process changes the tags at the same time. Throws
-/// WriteError. Touches no other file of the run, so the run may be running.
+/// WriteError. Touches no other file of the run, so the run may be in progress.
 Result<std::vector<std::string>> change_tags(const std::filesystem::path& folder,
                                              std::span<const std::string> added,
                                              std::span<const std::string> removed,

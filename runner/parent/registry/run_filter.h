@@ -19,14 +19,14 @@ namespace runner {
 ///   name='two words'
 ///
 /// A comparison is a key, then = (or ==), !=, <, <=, > or >=, and a value, in quotes if it contains
-/// blanks or operators. & (or &&) binds tighter than | (or ||); ! and parentheses work as usual.
-/// Two numbers are compared as numbers, anything else as texts. For a key that ends in "kind", the
-/// value may leave out the family: lora matches model.lora. A comparison with a key that a run does
-/// not have is false, and so is every comparison with NaN except !=.
+/// spaces or operators. & (or &&) binds tighter than | (or ||); ! and parentheses work as usual.
+/// Two numbers are compared as numbers, anything else as strings. For a key that ends in "kind",
+/// the value may leave out the family: lora matches model.lora. A comparison with a key that a run
+/// does not have is false, and so is every comparison with NaN except !=.
 class RunFilter {
  public:
-  /// Parses a filter; an empty text matches every run. Fails with kUsage at the place in the filter
-  /// where parsing fails.
+  /// Parses a filter; an empty text matches every run. Fails with kUsage at the position where
+  /// parsing fails.
   static Result<RunFilter> parse(const std::string& text, Sources& sources);
 
   /// The keys that the filter reads, each once.

@@ -185,7 +185,7 @@ void RunIndex::clear() {
       std::to_string(kIndexVersion));
 }
 
-/// Replaces the stored database by a copy in memory, so that database_ can be changed.
+/// Replaces the stored database with a copy in memory, so that database_ can be changed.
 void RunIndex::own() {
   auto copy = Database::read(file_);
   if (!copy) clear();
@@ -206,7 +206,7 @@ RunIndex::Changes RunIndex::refresh(const std::function<void(std::size_t)>& befo
   if (is_stored_) {
     if (found.size() == stamps.size() && std::ranges::all_of(found, &FoundRun::is_unchanged))
       return {};
-    own();  // another process may have replaced the file by a newer one
+    own();  // another process may have replaced the file with a newer one
     return refresh(before_reading);
   }
   auto ids = known_numbers(database_, "id");

@@ -50,7 +50,7 @@ class RunIndex {
     bool any() const { return read > 0 || !gone.empty(); }
   };
   /// Reads the runs that are new or have changed, and drops those that no longer exist.
-  /// `before_reading` gets the number of runs to read. Throws DatabaseError.
+  /// `before_reading` receives the number of runs to read. Throws DatabaseError.
   Changes refresh(const std::function<void(std::size_t)>& before_reading = {});
   /// Removes all runs from the index.
   void clear();

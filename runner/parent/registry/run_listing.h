@@ -58,8 +58,8 @@ std::vector<std::string> listed_keys(const std::filesystem::path& indexes);
 /// reverses the order.
 void sort_runs(RunListing& listing, std::size_t at, bool is_reversed);
 
-/// Moves each evaluation behind the run that it evaluated, if that run is listed. All others keep
-/// their order.
+/// Moves each evaluation to just after the run that it evaluated, if that run is listed. All others
+/// keep their order.
 void group_evaluations(RunListing& listing);
 
 }  // namespace runner

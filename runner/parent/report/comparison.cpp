@@ -57,7 +57,7 @@ Diagnostic not_evaluated(const RunReport& report) {
       "",
       "the run in '" + report.folder + "' was not evaluated: its status is '" + report.status + "'",
       "`retort resume " + report.folder + "` continues it, `retort evaluate " + report.folder +
-          "` evaluates what it trained"};
+          "` evaluates its trained network"};
 }
 
 const Value* at_path(const Value& root, const std::vector<std::string>& path) {

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kMostBars = 40;
 
-/// A histogram of values that are multiples of one share, such as one query of an episode. The
-/// width of a bar is a whole multiple of that share; otherwise some bars would contain more of
+/// A histogram of values that are multiples of one fraction, such as one query of an episode. The
+/// width of a bar is a whole multiple of that fraction; otherwise some bars would contain more of
 /// these values than their neighbors, and the histogram would look jagged.
 struct Bars {
   double width = 1;
@@ -80,7 +80,7 @@ Drawing draw_episodes(const RecordedEvaluation& evaluation, const std::string& n
   const std::string title =
       std::to_string(evaluation.episodes.size()) + " episodes, " + of_mean(shown);
   Drawing drawing(630, 430, "Accuracy of " + name + " by episode", title);
-  draw_distribution(drawing, shown, "accuracy of an episode, %", title, 1);
+  draw_distribution(drawing, shown, "accuracy per episode, %", title, 1);
   drawing.text({10, 420}, shortened(name, 90), Align::kStart, "small");
   return drawing;
 }
@@ -89,12 +89,12 @@ Drawing draw_difference(const PairedDifference& difference) {
   const Distribution shown{difference.of_episodes, difference.mean, difference.low,
                            difference.high};
   const std::string what = difference.run + " against " + difference.base;
-  Drawing drawing(630, 430, "Difference of accuracy, " + what,
+  Drawing drawing(630, 430, "Accuracy difference, " + what,
                   std::to_string(difference.of_episodes.size()) + " episodes, " + of_mean(shown) +
                       "; better in " + std::to_string(difference.better) + ", worse in " +
                       std::to_string(difference.worse) + ", equal in " +
                       std::to_string(difference.equal));
-  draw_distribution(drawing, shown, "difference of accuracy in an episode, %",
+  draw_distribution(drawing, shown, "accuracy difference per episode, %",
                     std::to_string(difference.of_episodes.size()) + " episodes, " + of_mean(shown),
                     2);
   drawing.text({10, 420}, shortened(what, 90), Align::kStart, "small");

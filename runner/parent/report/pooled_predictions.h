@@ -16,7 +16,7 @@ namespace runner {
 struct PredictionTable {
   std::vector<std::string> columns;
   std::vector<std::vector<std::string>> rows;      ///< each has as many fields as there are columns
-  std::size_t name = 0, label = 0, predicted = 0;  ///< places of these columns
+  std::size_t name = 0, label = 0, predicted = 0;  ///< positions of these columns
   std::optional<std::size_t> group;  ///< the column with groups of samples that belong together
   std::vector<std::size_t> best;     ///< the columns top_1, top_2, …
   std::vector<std::string> grades;   ///< grades in order, for an evaluation of grades

@@ -20,7 +20,7 @@ std::optional<std::string> suggested_override(const nlohmann::ordered_json& foun
 /// Returns the smoothed loss as a sparkline and a table, and the suggestion.
 std::string range_test_text(const nlohmann::ordered_json& found, const TextStyle& style);
 
-/// Draws the loss over the learning rate, on a logarithmic axis.
+/// Plots the loss against the learning rate, on a logarithmic axis.
 Drawing draw_range_test(const nlohmann::ordered_json& found, const std::string& name);
 
 }  // namespace runner

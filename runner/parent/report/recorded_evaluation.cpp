@@ -203,7 +203,7 @@ void draw_scale(Drawing& drawing, Point corner, double height) {
   }
   drawing.text({corner.x + 20, corner.y + 8}, "100 %", Align::kStart, "small");
   drawing.text({corner.x + 20, corner.y + height}, "0 %", Align::kStart, "small");
-  drawing.text({corner.x + 58, corner.y + height / 2}, "share of the true class", Align::kMiddle,
+  drawing.text({corner.x + 58, corner.y + height / 2}, "fraction of the true class", Align::kMiddle,
                "small", -90);
 }
 
@@ -224,7 +224,7 @@ Drawing draw_confusion(const RecordedEvaluation& evaluation, const std::string& 
   Drawing drawing(left + side + 90, top + side + below, "Confusion matrix of " + name,
                   std::to_string(evaluation.samples) + " samples of " + std::to_string(classes) +
                       " classes, " + percent(evaluation.accuracy) +
-                      " % of them right; rows are true classes, columns predicted ones");
+                      " % correct; rows are true classes, columns are predicted classes");
   drawing.text({left + side / 2, 28}, "Confusion matrix", Align::kMiddle, "title");
   for (std::size_t row = 0; row < classes; ++row) {
     const auto& counts = evaluation.confusion[row];
@@ -298,16 +298,16 @@ Drawing draw_calibration(const RecordedEvaluation& evaluation, const std::string
   for (const RecordedBin& bin : evaluation.bins) most = std::max(most, bin.count);
   Drawing drawing(
       500, 600, "Calibration of " + name,
-      "How often predictions are right, by their probability; expected calibration error " +
+      "How often predictions are correct, by their probability; expected calibration error " +
           percent(*evaluation.calibration_error) + " %");
   const Ticks shares = nice_ticks(0, 1, 8);
-  Plot rights(drawing, {80, 56, 380, 300}, {"", shares}, {"share of right predictions", shares},
+  Plot rights(drawing, {80, 56, 380, 300}, {"", shares}, {"fraction correct", shares},
               "Calibration error " + percent(*evaluation.calibration_error) + " %");
   for (const RecordedBin& bin : evaluation.bins) {
     if (bin.count == 0) continue;
     rights.bar(bin.low + 0.004, bin.high - 0.004, bin.accuracy, 1,
                std::to_string(bin.count) + " predictions, mean probability " +
-                   percent(bin.confidence) + " %, right " + percent(bin.accuracy) + " %");
+                   percent(bin.confidence) + " %, correct " + percent(bin.accuracy) + " %");
   }
   rights.dashed({0, 0}, {1, 1});
   Plot counts(

@@ -12,7 +12,7 @@
 
 namespace runner {
 
-/// A ROC curve of an evaluation: at each threshold, the share of negatives and of positives with
+/// A ROC curve of an evaluation: at each threshold, the fraction of negatives and of positives with
 /// scores at or above it.
 struct RecordedCurve {
   std::string name;  ///< of the class; empty for a mean over classes
@@ -25,10 +25,10 @@ struct RecordedCurve {
 struct RecordedBin {
   double low = 0, high = 0;
   std::int64_t count = 0;
-  double confidence = 0, accuracy = 0;  ///< mean probability; share of correct predictions
+  double confidence = 0, accuracy = 0;  ///< mean probability; fraction of correct predictions
 };
 
-/// The validated content of the files of an evaluation with classes: shares are between 0 and 1,
+/// The validated content of the files of an evaluation with classes: fractions are between 0 and 1,
 /// and the matrix is square.
 struct RecordedEvaluation {
   struct Class {
@@ -94,8 +94,8 @@ std::optional<RecordedMeasures> read_measures(const std::filesystem::path& folde
 std::vector<std::string> evaluated_nodes(const std::filesystem::path& folder);
 
 /// Draws confusion_matrix.svg: rows are true classes, columns are predicted classes, and a cell's
-/// color is its share of the row. Shows class names for up to 20 classes and counts for up to 12.
-/// `evaluation` must have a matrix.
+/// color is its fraction of the row. Shows class names for up to 20 classes and counts for up to
+/// 12. `evaluation` must have a matrix.
 Drawing draw_confusion(const RecordedEvaluation& evaluation, const std::string& name);
 
 /// Draws roc.svg: mean curves over the classes and over all pairs of sample and class, and the

@@ -30,7 +30,7 @@ struct RunReport {
 };
 
 /// Reads the results of a run. Returns a kDamagedRecord for each damaged file. The report of a run
-/// that has measured nothing is empty.
+/// without metrics is empty.
 Result<RunReport> read_report(const RecordedRun& run);
 
 /// Returns one or a few lines of text for each training stage and evaluation.

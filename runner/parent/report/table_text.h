@@ -12,8 +12,8 @@ using TableRows = std::vector<std::vector<std::string>>;
 /// digit, a minus sign or a dash. Such a column is right-aligned.
 std::vector<bool> number_columns(const TableRows& rows);
 
-/// Returns `rows` as a table. Columns are separated by two blanks, and lines have no trailing
-/// blanks.
+/// Returns `rows` as a table. Columns are separated by two spaces, and lines have no trailing
+/// spaces.
 std::string table_text(const TableRows& rows);
 
 }  // namespace runner

@@ -103,18 +103,18 @@ Drawing draw_pairs(const RecordedEvaluation& evaluation, const std::string& name
   const double side = cell * static_cast<double>(classes), left = 190, top = 50;
   Drawing drawing(
       left + side + 30, top + side + 160, "Class-pair matrix of " + name,
-      "How often the network of each class pair is right on the test samples of its two classes");
+      "How often the network of each class pair is correct on the test samples of its two classes");
   drawing.text({left + side / 2, 28}, "Accuracy of the network of each class pair", Align::kMiddle,
                "title");
   for (const auto& [pair, mean] : cells) {
     const auto& [first, second] = pair;
     const Point corner{left + cell * static_cast<double>(second),
                        top + cell * static_cast<double>(first)};
-    // A pair at chance level is almost invisible; one that is always right is fully colored.
+    // A pair at chance level is almost invisible; one that is always correct is fully colored.
     const double strength = std::clamp(2 * mean.value() - 1, 0.06, 1.0);
     drawing.rectangle(corner, cell, cell, "heat", strength,
                       evaluation.classes[first].name + " or " + evaluation.classes[second].name +
-                          ": right " + percent(mean.value()) + " % of " +
+                          ": correct " + percent(mean.value()) + " % of " +
                           std::to_string(mean.samples));
     if (cell < 40) continue;
     drawing.text({corner.x + cell / 2, corner.y + cell / 2 + 4}, percent(mean.value()),

@@ -125,7 +125,7 @@ void Hooks::hear(const WorkerNews& news) {
   const auto* exit = std::get_if<WorkerExit>(&news);
   if (!exit) return;
   if (exit->signal) end("was killed by " + signal_name(exit->signal));
-  else if (exit->exit != 0) end("ended with exit code " + std::to_string(exit->exit));
+  else if (exit->exit != 0) end("exited with code " + std::to_string(exit->exit));
   else end("");
 }
 

@@ -21,7 +21,7 @@
 namespace runner {
 
 /// Runs the commands of a recipe's `hooks`. Each is a program and its arguments, run without a
-/// shell, and gets the event as a line of JSON on its standard input. Commands run one after
+/// shell, and receives the event as a line of JSON on its standard input. Commands run one after
 /// another while the worker continues. If one fails or takes too long, a kHookFailed warning is
 /// reported. A new validation replaces one that is still waiting for earlier commands.
 class Hooks {

@@ -10,7 +10,7 @@
 
 namespace runner {
 
-/// What is known about a recipe's image folders before any image is opened.
+/// Findings about a recipe's image folders, made without opening any image.
 struct ImageFolders {
   std::vector<std::string> lines;  ///< "data: 12 files ignored: 10 .txt, 2 .svg"
   Diagnostics errors;

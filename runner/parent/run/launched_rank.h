@@ -30,8 +30,8 @@ std::optional<std::string> launcher_variable(const char* name);
 ///
 ///   RANK, WORLD_SIZE               torchrun, and scripts that follow PyTorch's convention
 ///   SLURM_PROCID, SLURM_STEP_NUM_TASKS           srun
-///   OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE   mpirun of Open MPI
-///   PMI_RANK, PMI_SIZE                           mpirun of MPICH and Intel MPI
+///   OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE   mpirun (Open MPI)
+///   PMI_RANK, PMI_SIZE                           mpirun (MPICH, Intel MPI)
 ///
 /// MASTER_ADDR and MASTER_PORT are the address and port of rank 0; RETORT_MEETING_SECONDS is how
 /// long a rank waits for the others (600). kNoMeeting if variables are missing, are not numbers, or

@@ -392,7 +392,7 @@ Diagnostics LiveRecord::look_at_inputs_again() {
         {ErrorCode::kChangedRun,
          {},
          change.pointer,
-         what + ": it was changed during the run, so the result belongs to no single version of it",
+         what + ": it was changed during the run, so the result matches no single version of it",
          is_evaluation
              ? "restore it and evaluate again"
              : "restore it and run again; the trained weights are kept, and `retort resume " +

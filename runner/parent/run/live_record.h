@@ -45,7 +45,7 @@ class LiveRecord {
   bool is_open() const { return folder_.has_value(); }
   /// The run's folder; empty if the run is new and not open yet.
   std::filesystem::path path() const;
-  /// Returns path() as it is shown to the user.
+  /// Returns path() as shown to the user.
   std::string folder() const { return shown_folder(path()); }
 
   /// Call before another worker continues from the last save. Metrics that the previous worker
@@ -72,8 +72,8 @@ class LiveRecord {
   void log(LogLevel level, const std::string& node, const std::string& text);
   /// Flushes all metrics so far to the disk.
   void sync_metrics();
-  /// Checks at the end of a run how its data have changed. Returns an error for each changed input,
-  /// which is also recorded, and a warning for each input with added files.
+  /// Checks at the end of a run whether its data have changed. Returns an error for each changed
+  /// input, which is also recorded, and a warning for each input with added files.
   Diagnostics look_at_inputs_again();
   /// Records how the run ended.
   void close();
@@ -130,8 +130,7 @@ class LiveRecord {
   double seconds_before_ = 0;  // of a resumed run: the working time of earlier attempts
   std::map<std::string, TrainingHistory> histories_;  // by node
   std::set<std::string> unwritten_;                   // nodes with unwritten history
-  std::optional<std::string> running_anew_;  // node of a resumed run that has measured nothing
-                                             // since
+  std::optional<std::string> running_anew_;  // node of a resumed run with no new metrics yet
   std::vector<KeptLine> kept_lines_;         // lines of the log before it is open
   std::size_t kept_bytes_ = 0;
 };

@@ -141,7 +141,7 @@ class OtherRank {
   const Clock::time_point began_ = Clock::now();
   WorkerOutput output_;
   Supervision supervision_;
-  std::optional<Log> log_;  // nullopt: its folder is not known so far
+  std::optional<Log> log_;  // nullopt: its folder is not known yet
   Diagnostics errors_;
   Ending ending_;
   std::optional<int> stop_signal_;

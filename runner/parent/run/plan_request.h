@@ -90,7 +90,7 @@ Conversation shown_conversation(ProgressDisplay& display, std::string name = "")
 /// A worker's reply to one request.
 struct WorkerReply {
   std::optional<nlohmann::ordered_json> answer;  ///< nullopt: see `diagnostics` for the reason
-  Diagnostics diagnostics;                       ///< sent with the answer; without a place
+  Diagnostics diagnostics;                       ///< sent with the answer; without a location
 };
 
 /// Starts a worker and sends it one request that is not a run; passes its other events to

@@ -13,8 +13,8 @@
 
 namespace runner {
 
-/// The output formats of predictions. kShownCsv escapes names for a terminal; kCsv writes them as
-/// they are.
+/// The output formats of predictions. kShownCsv escapes names for a terminal; kCsv writes them
+/// unchanged.
 enum class PredictionFormat { kCsv, kShownCsv, kJsonLines };
 
 /// Writes the answer items of a "predict" request as they arrive, one line per image:
@@ -24,8 +24,8 @@ enum class PredictionFormat { kCsv, kShownCsv, kJsonLines };
 ///
 ///   {"file": "a.jpg", "classes": [{"class", "probability"}, …]}
 ///
-/// For a network that gives an image any number of labels, the labels, separated by |, come before
-/// the most likely ones: file,labels,class_1,probability_1 …, and {"file", "labels": [text, …],
+/// For a network with any number of labels per image, the labels, separated by |, precede the most
+/// likely classes: file,labels,class_1,probability_1 …, and {"file", "labels": [text, …],
 /// "classes"}. For a network with outputs that are not class scores: file,output or
 /// file,output_0,output_1 …, and {"file", "outputs": [number, …]}. For an ensemble:
 /// file,prediction,tied,margin, votes_NAME for each class and p_NAME for each class pair.

@@ -13,7 +13,7 @@ namespace runner {
 Diagnostics check_change(const Value& before, const Value& after, bool force,
                          const SchemaSet& schemas);
 
-/// Checks whether the recipe `after` can evaluate what a run has trained with `before`, both
+/// Checks whether the recipe `after` can evaluate a network that a run trained with `before`, both
 /// resolved. Returns an error for every changed option of a model or training stage, and for a
 /// changed seed. A secret that the record does not contain may be given again.
 Diagnostics check_change_of_trained(const Value& before, const Value& after);

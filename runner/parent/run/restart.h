@@ -19,7 +19,7 @@ namespace runner {
 /// NextGpu.
 using TakeOtherGpu = std::function<Result<OwnDevice>()>;
 
-/// How a run continues after its worker ended before the run was done.
+/// How a run continues after its worker exited before the run was done.
 struct Restart {
   /// The device taken, without a record if it is the CPU; nullopt: the same device.
   std::optional<OwnDevice> device = {};
@@ -41,7 +41,7 @@ struct Restart {
 ///   tensors are in host memory, the run continues instead with the training's next plan, until no
 ///   plan is left.
 ///
-/// Any other end of a worker ends the run. The counts start at 0 on each device.
+/// Any other exit of a worker ends the run. The counts start at 0 on each device.
 class RestartRule {
  public:
   /// `graph` is borrowed; `other_gpu` may be empty. `device` is the device's name for the user,
@@ -80,7 +80,7 @@ class RestartRule {
   // True if the run has moved to this device and has saved nothing there so far.
   bool has_moved_ = false;
   std::set<std::string> finished_;  // nodes
-  // The number of metrics with which each node last continued.
+  // The number of metrics that each node had when it last continued.
   std::map<std::string, std::int64_t> resumed_;
   std::int64_t saves_ = 0;    // number of saves begun by this worker
   std::int64_t deaths_ = 0;   // number of workers that died on this device

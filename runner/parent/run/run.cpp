@@ -79,7 +79,7 @@ class Run {
       if (!meeting_.empty()) ::unlink(meeting_.c_str());
       if (!ending) return fail(ending.errors());
       output_.take_rest();
-      // With a launcher, the other ranks end with this one, so the run cannot be restarted here.
+      // With a launcher, the other ranks exit with this one, so the run cannot be restarted here.
       std::optional<Restart> next =
           record_.is_open() && !request_.launched ? restarts_.after(*ending) : std::nullopt;
       if (const auto stopped = restarts_.stopped()) return judge(stopped_between_workers(*stopped));
@@ -220,8 +220,8 @@ class Run {
     if (summary_.status == RunStatus::kFinished) look_at_inputs_again();
   }
 
-  /// Handles a worker that was killed because it did not stop. What it saved before is valid,
-  /// although it did not report that.
+  /// Handles a worker that was killed because it did not stop. Its saves are valid, although it did
+  /// not report them.
   void report_unheeded_stop() {
     if (has_saved_) exit_ = ExitCode::kStoppedAfterSave;
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(worker_.grace).count();
@@ -299,7 +299,8 @@ class Run {
     }
   }
 
-  /// Returns `diagnostic` without secrets, and with the place in the recipe that its pointer names.
+  /// Returns `diagnostic` without secrets, and with the location in the recipe that its pointer
+  /// names.
   Diagnostic placed(Diagnostic diagnostic) const {
     diagnostic = record_.without_secrets(std::move(diagnostic));
     if (!diagnostic.where.source && !diagnostic.pointer.empty()) {

@@ -30,7 +30,7 @@ struct RunRequest {
   const Composition& composition;
   const Recipe& recipe;
   const Graph& graph;
-  const Sources& sources;  ///< used to sort diagnostics by place
+  const Sources& sources;  ///< used to sort diagnostics by location
   bool smoke = false;
   bool strict = false;                ///< refuse stages that cannot be planned without running them
   std::filesystem::path resume = {};  ///< the folder of a run to resume; empty: a new run
@@ -78,12 +78,12 @@ struct RunSurroundings {
       std::chrono::system_clock::now;
 };
 
-/// `retort run` and `retort resume`: lets a worker run the graph, shows the progress, writes the
+/// `retort run` and `retort resume`: has a worker run the graph, shows the progress, writes the
 /// record, and reports how the run ended. Writes nothing until the worker has validated every
 /// stage.
 ExitCode run(const RunRequest& request, const RunSurroundings& surroundings);
 
-/// Splits a worker's output, which arrives in pieces, into lines. Keeps the last few lines, which
+/// Splits a worker's output, which arrives in chunks, into lines. Keeps the last few lines, which
 /// explain why a worker died.
 class WorkerOutput {
  public:
@@ -92,7 +92,7 @@ class WorkerOutput {
       : on_line_(std::move(on_line)) {}
 
   void take(std::string_view text);
-  /// Treats the unfinished rest as a line.
+  /// Treats the unfinished remainder as a line.
   void take_rest();
   const std::deque<std::string>& last_lines() const { return last_lines_; }
 

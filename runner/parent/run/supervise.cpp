@@ -27,7 +27,7 @@ struct Overloaded : Ts... {
 template <typename... Ts>
 Overloaded(Ts...) -> Overloaded<Ts...>;
 
-/// Returns advice for signals that a program causes itself; empty for signals from outside.
+/// Returns advice for signals that a program causes itself; empty for external signals.
 std::string advice_on(int number) {
   switch (number) {
     case SIGKILL:
@@ -201,7 +201,7 @@ class Supervision::Dialogue {
     if (first_words_.size() > kMost) first_words_.erase(0, first_words_.size() - kMost);
   }
 
-  /// Returns why the interpreter ended: the host's own error or, without one, the last line that
+  /// Returns why the interpreter exited: the host's own error or, without one, the last line that
   /// was printed, which in a traceback is the exception.
   std::string reason_of_host() const {
     constexpr std::string_view kMark = "retort_host: error: ";
@@ -215,7 +215,7 @@ class Supervision::Dialogue {
     }
     if (!last.empty()) return last;
     return end_->signal ? "it was killed by " + signal_name(end_->signal)
-                        : "it ended with exit code " + std::to_string(end_->exit);
+                        : "it exited with code " + std::to_string(end_->exit);
   }
 
   Diagnostic death() const {
@@ -229,7 +229,7 @@ class Supervision::Dialogue {
     Diagnostic error{ErrorCode::kWorkerDied, {}, "", "", ""};
     if (end_->signal == 0) {
       error.message =
-          "the worker ended with exit code " + std::to_string(end_->exit) + " before it was done";
+          "the worker exited with code " + std::to_string(end_->exit) + " before it had finished";
       if (end_->exit == kCannotLoad && !greeted_)
         error.help =
             "its libraries could not be loaded; in a virtual environment run `pip install "

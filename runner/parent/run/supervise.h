@@ -16,14 +16,14 @@
 namespace runner {
 
 /// Callbacks of a conversation with a worker. Every member except `on_event` may be empty. An
-/// exception from a callback leaves the supervision, which then stops all its workers.
+/// exception from a callback propagates out of the supervision, which then stops all its workers.
 struct Conversation {
   /// Called for every event except Hello and Finished.
   std::function<void(const Event&, WorkerProcess&)> on_event;
   std::function<void(const Hello&)> on_hello;
-  std::function<void(std::string_view)> on_output;  ///< receives pieces of the worker's output
+  std::function<void(std::string_view)> on_output;  ///< receives chunks of the worker's output
   std::function<void()> on_resize;                  ///< the terminal's size has changed
-  /// Called now and then; returns the longest time until the next call.
+  /// Called periodically; returns the longest time until the next call.
   std::function<std::optional<std::chrono::milliseconds>()> tick;
   bool obeys_signals = true;                ///< false: signals to stop or save are not passed on
   std::function<void(int number)> on_stop;  ///< called for a stop signal that is not passed on
@@ -31,7 +31,7 @@ struct Conversation {
 
 /// How a conversation ended.
 struct Ending {
-  /// says_stopped() (diagnostic.h) is true if a signal stopped the worker before it was done.
+  /// says_stopped() (diagnostic.h) is true if a signal stopped the worker before it had finished.
   ExitCode exit = ExitCode::kDone;
   /// Found by the supervision: a worker that died, had another version or sent invalid lines.
   Diagnostics errors = {};
@@ -58,10 +58,10 @@ class Supervision {
 
   /// Starts a worker and sends it `request` and its log level after its greeting. Returns errors if
   /// it cannot be started; stopped_by() once a signal has asked to stop. run() calls `on_end` when
-  /// the worker has ended; `on_end` may start the next worker.
+  /// the worker has exited; `on_end` may start the next worker.
   Diagnostics start(const WorkerCommand& command, nlohmann::ordered_json request,
                     Conversation conversation, OnEnd on_end);
-  /// Follows all workers until they end.
+  /// Follows all workers until they exit.
   void run();
   /// Kills the workers that are still running; for use in callbacks.
   void kill_others();

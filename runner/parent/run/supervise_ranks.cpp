@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
-/// The time for all ranks to end after one has failed. Ranks notice a failure at once, unless they
+/// The time for all ranks to exit after one has failed. Ranks notice a failure at once, unless they
 /// are still waiting for the others to join.
 constexpr auto kNotice = std::chrono::seconds(10);
 
@@ -74,7 +74,7 @@ class RanksOfRun {
                                 first_end_ = end;
                                 was_first_killed_ = has_killed_;
                                 if (lost_.empty()) kill_all();
-                                else wait_for_others();  // how they end explains the error
+                                else wait_for_others();  // how they exit explains the error
                               });
   }
 
@@ -143,7 +143,7 @@ class RanksOfRun {
     return rank.ending && !rank.was_killed && rank.ending->exit != ExitCode::kDone;
   }
 
-  /// Returns how the run ended: the end of the first rank that failed.
+  /// Returns how the run ended: the ending of the first rank that failed.
   Ending ending() const {
     if (lost_.empty() && !was_first_killed_) return *first_end_;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
@@ -171,7 +171,7 @@ class RanksOfRun {
   std::optional<Ending> first_end_;
   // The errors that rank 0 reports about losing another rank.
   Diagnostics lost_;
-  std::optional<Clock::time_point> deadline_;  // by when all ranks must end
+  std::optional<Clock::time_point> deadline_;  // by when all ranks must exit
   bool has_killed_ = false;                    // the remaining ranks were killed
   bool was_first_killed_ = false;              // rank 0 was among the killed ranks
 };

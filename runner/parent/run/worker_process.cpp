@@ -75,7 +75,7 @@ void close_inherited(unsigned flags) {
 /// How long a worker's thread spins before it sleeps while it waits for the others. With libgomp's
 /// default of 300,000 rounds, spinning threads take cores from the very threads that they wait for
 /// as soon as other processes compete: next to two such processes, training ran at a tenth of its
-/// speed. With 1,000 rounds it keeps its share, and alone it loses a few percent.
+/// speed. With 1,000 rounds it keeps its share, and without competition it loses a few percent.
 constexpr char kSpin[] = "GOMP_SPINCOUNT=1000";
 
 /// Returns this process's environment with `changes`, and a waiting policy for threads unless the
@@ -176,8 +176,8 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
   worker.requests_ = std::move(requests.write);
   worker.events_ = std::move(events.read);
   worker.output_ = std::move(output.read);
-  // SIGCHLD alone would not do: a thread that is older than the SignalSource, such as one of a
-  // GPU's driver, may receive it and ignore it.
+  // SIGCHLD alone is not enough: a thread older than the SignalSource, such as a GPU driver's, may
+  // receive it and ignore it.
   worker.end_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
   return worker;
 }
@@ -295,7 +295,7 @@ bool is_ignored(int number) {
 
 SignalSource::SignalSource() {
   struct sigaction action {};
-  // The exit of a child must be seen even if our parent ignores SIGCHLD.
+  // The exit of a child must be detected even if our parent ignores SIGCHLD.
   action.sa_handler = SIG_DFL;
   sigaction(SIGCHLD, &action, &old_child_);
   action.sa_handler = SIG_IGN;
@@ -368,7 +368,7 @@ bool WorkerSet::wait(int milliseconds) {
   const int ready = poll(watched.data(), watched.size(), milliseconds);
   if (ready < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "poll");
   if (ready <= 0) return ready < 0;
-  if (watched.front().revents) read_signals();  // they came before the end of a worker
+  if (watched.front().revents) read_signals();  // they came before the exit of a worker
   WorkerProcess::Watched own;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     std::copy_n(watched.begin() + 1 + static_cast<std::ptrdiff_t>(i * own.size()), own.size(),

@@ -32,7 +32,7 @@ struct WorkerCommand {
   std::filesystem::path program;
   std::vector<std::string> arguments = {"--events-fd", "3"};
   /// True if `program` is a Python interpreter, which has to load the worker before the worker's
-  /// greeting. If it ends before the greeting, the environment is to blame (kNoPython).
+  /// greeting. If it exits before the greeting, the environment is to blame (kNoPython).
   bool is_hosted = false;
   LogLevel log = LogLevel::kInfo;  ///< level of the log lines that the worker sends
   /// "NAME=value" environment variables of the worker, which replace those of this process.
@@ -52,11 +52,11 @@ struct EventLine {
 };
 /// More than kMaxLine bytes without a newline; the rest is not read.
 struct OverlongLine {};
-/// A piece of the worker's output, stdout and stderr interleaved.
+/// A chunk of the worker's output, stdout and stderr interleaved.
 struct OutputText {
   std::string text;
 };
-/// The last news of a worker. `signal` is 0 unless a signal killed the worker.
+/// The last event from a worker. `signal` is 0 unless a signal killed the worker.
 struct WorkerExit {
   int exit;
   int signal;
@@ -93,9 +93,10 @@ class WorkerProcess {
   /// wait for.
   using Watched = std::array<pollfd, 4>;
   Watched watched() const;
-  /// Writes and reads what poll() found ready, one piece each. Appends received data to `news`.
+  /// Writes and reads where poll() found descriptors ready, one chunk each. Appends received data
+  /// to `news`.
   void serve(const Watched& ready, std::vector<WorkerNews>& news);
-  /// If the worker has ended, appends its last output and then its WorkerExit.
+  /// If the worker has exited, appends its last output and then its WorkerExit.
   void collect(std::vector<WorkerNews>& news);
 
  private:
@@ -162,14 +163,14 @@ class WorkerSet {
  public:
   using Occurrence = std::variant<NewsOf, SignalToUs, Timeout>;
 
-  /// Starts a worker; kWorkerMissing if that fails. The worker runs until it ends or is removed.
+  /// Starts a worker; kWorkerMissing if that fails. The worker runs until it exits or is removed.
   Result<WorkerProcess*> start(const WorkerCommand& command);
-  /// Stops the worker if it is still running. Drops its news that next() has not returned so far.
+  /// Stops the worker if it is still running. Drops its news that next() has not yet returned.
   void remove(const WorkerProcess& worker);
 
-  /// Waits for the next event, at most `timeout`. What a worker wrote before it died comes before
-  /// its WorkerExit; a busy worker does not delay the news of others. Ctrl-Z stops the workers and
-  /// this process; `fg` continues them all.
+  /// Waits for the next event, at most `timeout`. Everything that a worker wrote before it died
+  /// comes before its WorkerExit; a busy worker does not delay the news of others. Ctrl-Z stops the
+  /// workers and this process; `fg` continues them all.
   Occurrence next(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
  private:

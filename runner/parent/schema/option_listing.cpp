@@ -217,7 +217,7 @@ std::string as_code(const std::string& text) { return text.empty() ? "" : "`" + 
 std::string options_table(const SchemaSet& schemas, const std::string& kind) {
   const std::vector<Option> options = options_of(schemas, kind);
   if (options.empty()) return "It has no options.\n";
-  std::string table = "| option | takes | default | meaning |\n|---|---|---|---|\n";
+  std::string table = "| option | value | default | meaning |\n|---|---|---|---|\n";
   for (const Option& option : options) {
     const std::string fallback = option.required ? "required" : as_code(default_text(option));
     table += "| " + as_code(option.key) + " | " + cell(takes_phrase(option)) + " | " + fallback +

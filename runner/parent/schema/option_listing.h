@@ -28,7 +28,7 @@ struct Option {
   bool required = false;
 };
 
-/// What the option takes, with its unit: "an integer of at least 1 (epochs)".
+/// The values that the option accepts, with their unit: "an integer of at least 1 (epochs)".
 std::string takes_phrase(const Option& option);
 
 /// The default of the option as a recipe would contain it; empty if there is none.

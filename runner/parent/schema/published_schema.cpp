@@ -62,7 +62,7 @@ bool takes_any_string(const Json& schema) {
          schema.value("minLength", 0) <= 3;
 }
 
-/// Lets `value`, a schema, also accept an interpolation or ???.
+/// Makes the schema `value` also accept an interpolation or ???.
 void loosen(Json& value) {
   if (!value.is_object()) return;
   loosen_parts(value);

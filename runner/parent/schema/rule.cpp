@@ -199,7 +199,7 @@ class Condition {
     return true;
   }
 
-  /// The truth of an operand; unknown if it is not a boolean.
+  /// The truth value of an operand; unknown if it is not a boolean.
   Truth truth(const Operand& operand) const {
     if (!operand) return std::nullopt;
     if (const auto* flag = std::get_if<bool>(&*operand)) return *flag;

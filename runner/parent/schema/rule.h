@@ -41,7 +41,7 @@ struct FileRule {
 /// Returns the value of the option at a dotted path; null if it is absent.
 using OptionLookup = std::function<const Value*(std::string_view path)>;
 
-/// Evaluates a condition. It consists of options, numbers, 'texts', true, false and null with
+/// Evaluates a condition. It consists of options, numbers, 'strings', true, false and null with
 ///   and or not   == != < <= > >=   + - * / %   ( )   size(option)   least(list)   is_text(option)
 ///   differ(list.key)
 /// as in Python. An absent option is null. least() is the smallest number of a list, and differ()

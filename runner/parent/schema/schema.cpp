@@ -27,7 +27,7 @@ Diagnostic bad(std::string_view path, const std::string& pointer, const std::str
 }
 
 /// Checks all defaults. A default stands for a value that a recipe could contain, so it must be
-/// just as valid, also after nested defaults are filled in.
+/// just as valid, even after nested defaults are filled in.
 void check_defaults(const SchemaReader& schemas, Diagnostics& errors) {
   for (const SchemaNode& node : schemas.nodes) {
     if (!node.default_value) continue;
@@ -56,8 +56,8 @@ std::optional<decltype(Value::data)> number_in(const std::string& text) {
   return real;
 }
 
-/// Values from environment variables are texts. Converts the texts at the places of `errors` to
-/// numbers if they parse as numbers. Returns true if any was converted.
+/// Values from environment variables are strings. Converts the strings at the locations of `errors`
+/// to numbers if they parse as numbers. Returns true if any was converted.
 bool read_environment_numbers(Value& root, const Diagnostics& errors) {
   bool is_changed = false;
   for (const Diagnostic& error : errors) {

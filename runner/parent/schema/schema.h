@@ -122,7 +122,7 @@ class SchemaSet final : public RecipeKeys {
   /// The possible values at `path` of `recipe`, if they can be listed; for completion.
   KeyChoices choices(const Value& recipe, Path path) const;
 
-  /// Returns the schema of a kind, or of a file by its path without the ending: "recipe",
+  /// Returns the schema of a kind, or of a file by its path without the extension: "recipe",
   /// "train/optimizer/adam". Null if there is none.
   const nlohmann::ordered_json* document(std::string_view kind) const;
 
@@ -136,8 +136,8 @@ class SchemaSet final : public RecipeKeys {
   std::unique_ptr<Store> store_;
 };
 
-/// Calls `visit` for each mapping in `value` with x-config in its schema. `value` must be valid by
-/// `schema` and have its defaults filled in.
+/// Calls `visit` for each mapping in `value` with x-config in its schema. `value` must be valid
+/// according to `schema` and have its defaults filled in.
 void visit_configured(Value& value, const SchemaNode& schema, const VisitConfigured& visit);
 
 }  // namespace runner

@@ -8,14 +8,14 @@
 
 namespace runner {
 
-/// A schema that refers back to itself for the same value, so that validation would not end.
+/// A schema that refers back to itself for the same value, so that validation would never end.
 struct SchemaCircle {
   const SchemaNode* at;
   std::string problem;  ///< "$ref refers to itself"
 };
 
-/// Returns the circles among `nodes` once their references and kinds are resolved. Values are
-/// finite, so a circle can only consist of references that stay at the same value, or of defaults
+/// Returns the cycles among `nodes` once their references and kinds are resolved. Values are
+/// finite, so a cycle can only consist of references that stay at the same value, or of defaults
 /// that are mappings or lists and would be filled in inside each other.
 std::vector<SchemaCircle> circles_in(const std::deque<SchemaNode>& nodes);
 

@@ -20,7 +20,7 @@ class JsonText {
  public:
   explicit JsonText(std::string_view text) : text_(text) {}
 
-  /// Throws std::invalid_argument with the error and its place.
+  /// Throws std::invalid_argument with the error and its position.
   Json read() {
     if (const auto byte = invalid_utf8(text_)) fail("this is not UTF-8", *byte);
     Json root = value(0);
@@ -62,7 +62,7 @@ class JsonText {
 
   Json value(int depth) {
     skip_blanks();
-    if (depth > kDeepest) fail("this is nested too deep", at_);
+    if (depth > kDeepest) fail("this is nested too deeply", at_);
     if (take('{')) return object(depth);
     if (take('[')) return array(depth);
     if (take('"')) return string();

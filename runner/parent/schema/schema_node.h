@@ -18,7 +18,7 @@ namespace runner {
 /// pattern.
 class Pattern {
  public:
-  /// Longer texts never match; a schema that constrains a text by a pattern also constrains its
+  /// Longer strings never match; a schema that constrains a string by a pattern also constrains its
   /// length.
   static constexpr std::size_t kMaxText = 1000;  // characters
 
@@ -75,14 +75,14 @@ struct PatternSchema {
 enum class ResumeClass {
   kSafe,     ///< the result stays the same bit for bit, or the option does not affect it
   kForce,    ///< no single recipe describes the result
-  kRefused,  ///< the saved state does not fit the new value
+  kRefused,  ///< the saved state is incompatible with the new value
 };
 
 /// A schema or subschema, read and checked: one member per keyword, empty if the keyword is absent.
 /// Nodes point to each other; the SchemaSet owns all of them, and they do not move.
 struct SchemaNode {
   std::string_view file;  ///< "train/supervised.schema.json"; borrowed from the SchemaSet
-  std::string pointer;    ///< its place in the file, "/properties/epochs"
+  std::string pointer;    ///< its location in the file, "/properties/epochs"
 
   std::optional<bool> verdict;  ///< for a schema that is just true or false
   std::optional<std::string> reference;

@@ -11,8 +11,8 @@ namespace {
 
 const Value kNoSchema{};
 
-/// The default of a key with `schema`. `nested` is its value in the default of a mapping around it,
-/// which takes precedence; null if there is none.
+/// The default of a key with `schema`. `nested` is its value in the default of an enclosing
+/// mapping, which takes precedence; null if there is none.
 std::optional<Value> default_at(const SchemaNode& schema, const Value* nested) {
   const Value* given = nested ? nested : default_of(schema);
   if (!given) return Value{};

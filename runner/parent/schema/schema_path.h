@@ -24,7 +24,7 @@ std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& va
 /// `value` is null if the recipe does not have it either.
 bool may_add(const SchemaNode& schema, const Value* value, std::span<const std::string> path);
 
-/// Returns the kinds that have the key at the end of `path`, if the kind of the mapping around it
+/// Returns the kinds that have the key at the end of `path`, if the kind of the enclosing mapping
 /// lacks the key: {"sgd"} for train.optimizer.momentum of adamw. For stages, only kinds of the same
 /// family.
 std::vector<std::string> other_kinds_with(const SchemaNode& schema, const Value& value,
@@ -35,8 +35,8 @@ std::vector<std::string> other_kinds_with(const SchemaNode& schema, const Value&
 ResumeClass resume_class(const SchemaNode& schema, const Value& value,
                          std::span<const std::string> path);
 
-/// Fills in every default in `value`, which must be valid by `schema`. Added keys come after the
-/// written ones, in the order of the schema, with the Location of their mapping. Among
+/// Fills in every default in `value`, which must be valid according to `schema`. Added keys come
+/// after the written ones, in the order of the schema, with the Location of their mapping. Among
 /// alternatives, only the one that matches supplies defaults. If an integer is expected, 1.0
 /// becomes 1. `items` is as in check().
 void fill_in_defaults(Value& value, const SchemaNode& schema, bool items = false);

@@ -139,7 +139,7 @@ SchemaNode* SchemaReader::read(const Json& json, Document& document, std::string
   } else if (!json.is_object()) {
     fail(node.file, node.pointer, "a schema is a mapping, true or false");
   } else if (depth > kDeepestSchema) {
-    fail(node.file, node.pointer, "nested too deep");
+    fail(node.file, node.pointer, "nested too deeply");
   } else {
     for (const auto& [key, value] : members(json))
       read_keyword(node, document, key, value, depth + 1);

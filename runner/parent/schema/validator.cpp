@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kDeepestInstance = 100;  // of nested values; YAML stops at 64
 
-/// Sorts by source text, in order of appearance, then by line and column. Errors without a place
+/// Sorts by source text, in order of appearance, then by line and column. Errors without a location
 /// come last.
 void sort_as_found(Diagnostics& errors) {
   std::vector<const SourceText*> sources;
@@ -86,7 +86,7 @@ void ValidatorPass::fail(ErrorCode code, const Location& where, std::string poin
 void ValidatorPass::check(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
                           std::string_view unit) {
   if (place.depth > kDeepestInstance)
-    return fail(ErrorCode::kNestingTooDeep, value.where, place.pointer(), "nested too deep");
+    return fail(ErrorCode::kNestingTooDeep, value.where, place.pointer(), "nested too deeply");
   if (place.items && names_item(value)) return;
   if (!schema.unit.empty()) unit = schema.unit;
   if (schema.target) return check(value, *schema.target, place, unit);
@@ -198,7 +198,7 @@ bool ValidatorPass::check_top_level(const Entry& entry, const SchemaNode& recipe
   const std::string rule = "every other top-level mapping is a stage and has a 'kind'";
   const std::string pointer = place.below(entry).pointer();
   const bool is_family = !kind_names(stages, entry.key + ".").empty();
-  // Composition has replaced the mapping of a group or a stage by another value.
+  // Composition has replaced the mapping of a group or a stage with another value.
   const bool is_elsewhere = entry.value.where.source != entry.key_where.source;
   if (!entry.value.map() && (is_family || (is_elsewhere && near.empty()))) {
     fail(ErrorCode::kWrongType, entry.value.where, pointer,

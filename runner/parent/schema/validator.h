@@ -10,19 +10,19 @@
 
 namespace runner {
 
-/// Returns all errors in `value` by `schema`, in the order of the text. Does not fill in defaults.
-/// Inside a stage with `foreach`, a text with ${item.…} is valid everywhere, since it is checked
-/// again once it is filled in. `items` is true if `value` itself is inside such a stage.
+/// Returns all errors in `value` according to `schema`, in the order of the text. Does not fill in
+/// defaults. Inside a stage with `foreach`, a string with ${item.…} is valid everywhere, since it
+/// is checked again once it is filled in. `items` is true if `value` itself is inside such a stage.
 Diagnostics check(const Value& value, const SchemaNode& schema, bool items = false);
 
-/// True if `value` is a text that foreach fills in.
+/// True if `value` is a string that foreach fills in.
 bool names_item(const Value& value);
 
 /// True if `mapping` is a stage with `foreach`.
 bool has_items(const SchemaNode& schema, const Value& mapping);
 
-/// The place that is being validated. Places form a chain on the stack up to the root. The chain
-/// becomes a JSON pointer only when an error is reported.
+/// The location that is being validated. Locations form a chain on the stack up to the root. The
+/// chain becomes a JSON pointer only when an error is reported.
 struct ValidatorPlace {
   const ValidatorPlace* above = nullptr;
   std::string_view key = {};              ///< for an entry of a mapping

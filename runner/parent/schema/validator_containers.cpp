@@ -11,13 +11,13 @@
 namespace runner {
 namespace {
 
-/// `text` prefixed with its length, so that concatenated texts are unambiguous.
+/// `text` prefixed with its length, so that concatenated strings are unambiguous.
 std::string with_length(const std::string& text) {
   return std::to_string(text.size()) + '"' + text;
 }
 
-/// Returns a text that is the same for equal data, such as 1 and 1.0, or mappings with any order of
-/// keys.
+/// Returns a string that is the same for equal data, such as 1 and 1.0, or mappings with any order
+/// of keys.
 std::string fingerprint(const Value& value) {
   if (const auto* number = std::get_if<double>(&value.data)) {
     const bool integral = *number >= -0x1p63 && *number < 0x1p63 &&

@@ -55,7 +55,8 @@ class Plot {
   /// to their ends.
   Point at(double x, double y) const;
 
-  /// Draws a line through the points in order. `color` counts from 1; the ninth is the first again.
+  /// Draws a line through the points in order. Colors are numbered from 1; the ninth equals the
+  /// first.
   void line(std::span<const Point> data, int color, Stroke stroke = Stroke::kMarked);
   void dashed(Point from, Point to);
   /// Draws a bar from the lower end of the y axis up to `height`.

@@ -89,7 +89,7 @@ std::vector<std::string> evaluations_of_fold(const std::filesystem::path& run) {
   return ids;
 }
 
-/// True for a metric that says how good the network is on the fold.
+/// True for a metric of the network's performance on the fold.
 bool is_of_quality(std::string_view metric) {
   constexpr std::array<std::string_view, 5> kOthers = {"evaluate/top1_low", "evaluate/top1_high",
                                                        "evaluate/chance", "evaluate/samples",
@@ -97,7 +97,7 @@ bool is_of_quality(std::string_view metric) {
   return std::ranges::find(kOthers, metric) == kOthers.end();
 }
 
-/// Returns the metrics of `node` or, if it is empty, the validation metrics of the training.
+/// Returns the metrics of `node` or, if it is empty, the validation metrics of the training node.
 std::map<std::string, double> metrics_of_fold(const RunMetrics& run, const std::string& node) {
   std::map<std::string, double> metrics;
   if (node.empty()) {
@@ -150,7 +150,7 @@ std::optional<std::string> sample_in_two_folds(const std::vector<FoldResult>& fo
   return std::nullopt;
 }
 
-/// Pools the predictions of all folds, or says why not.
+/// Pools the predictions of all folds, or sets `not_pooled`.
 void pool(CrossValidation& all) {
   std::vector<std::int64_t> without;
   for (std::int64_t fold = 0; fold < all.count; ++fold) {

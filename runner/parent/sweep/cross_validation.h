@@ -33,7 +33,7 @@ struct FoldMean {
   std::optional<double> deviation;  ///< the sample standard deviation; nullopt for one fold
 };
 
-/// Trials of a sweep that differ only in folds.index, and what one of their evaluations found.
+/// Trials of a sweep that differ only in folds.index, and the results of one of their evaluations.
 struct CrossValidation {
   std::string settings;  ///< what sets them apart from other trials of the sweep; may be empty
   std::string node;      ///< the evaluation of the fold; empty: nothing evaluates it
@@ -47,8 +47,8 @@ struct CrossValidation {
 };
 
 /// Reads the cross-validations of a sweep from its trials' recipes and runs: groups of trials that
-/// differ only in folds.index, one result for each evaluation of the fold. Trials of which each has
-/// the same fold are no cross-validation. Predictions are pooled only if every fold has a finished
+/// differ only in folds.index, one result for each evaluation of the fold. Trials that all have the
+/// same fold are not a cross-validation. Predictions are pooled only if every fold has a finished
 /// trial with predictions, and no sample is in two folds. The intervals are the same each time. The
 /// texts of the recipes are added to `sources`.
 std::vector<CrossValidation> read_cross_validations(const std::filesystem::path& sweep,

@@ -146,8 +146,7 @@ class Following {
     return TaskAccount::read(launch_.account(submissions_[trial.submission].number, trial.index));
   }
 
-  /// Returns how many of `events` are already in the journal, judged by the starts that it
-  /// contains.
+  /// Returns how many of `events` are already in the journal, based on the starts that it contains.
   std::size_t known_lines(const FollowedTrial& trial, const Trial& written,
                           const std::vector<TaskEvent>& events) const {
     int begun = written.attempts - submissions_[trial.submission].attempts_before[trial.index];

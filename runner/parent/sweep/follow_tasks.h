@@ -37,7 +37,7 @@ class TaskQueue {
   virtual Result<std::vector<QueuedTask>> look(std::span<const Submission> submissions) = 0;
   /// Returns in one word what happened to a task that look() no longer returns; empty: unknown.
   virtual std::string fate(const Submission& submission, std::size_t index) = 0;
-  /// Makes all tasks of `submissions` save and end; kClusterSilent if the scheduler does not
+  /// Makes all tasks of `submissions` save and exit; kClusterSilent if the scheduler does not
   /// answer.
   virtual Diagnostics cancel(std::span<const Submission> submissions) = 0;
 };
@@ -55,11 +55,11 @@ struct FollowOptions {
 
 /// Submits the unfinished trials of the journal that the cluster does not have already, as arrays
 /// of tasks, and follows them. Only this process reads the tasks' accounts and writes them into the
-/// journal. A task that is gone before its trial ended is submitted again. The records in launch/
-/// (submission.h) list what the cluster has, so if this process is killed, another can continue
-/// without submitting anything twice. `wait` lets time pass; if it returns a signal, this function
-/// returns and the tasks continue on their own. Otherwise like run_trials(); kDeviceUnavailable if
-/// the scheduler did not answer for too long, or rejected a submission.
+/// journal. A task that disappears before its trial has ended is submitted again. The records in
+/// launch/ (submission.h) list what the cluster has, so if this process is killed, another can
+/// continue without submitting anything twice. `wait` lets time pass; if it returns a signal, this
+/// function returns and the tasks continue on their own. Otherwise like run_trials();
+/// kDeviceUnavailable if the scheduler did not answer for too long, or rejected a submission.
 ExitCode follow_tasks(SweepJournal& journal, TaskQueue& queue, const FollowOptions& options,
                       const std::function<std::optional<int>(std::chrono::milliseconds)>& wait,
                       const TrialSurroundings& surroundings);

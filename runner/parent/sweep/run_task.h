@@ -18,7 +18,7 @@ struct TaskPlace {
   std::filesystem::path program;  ///< the path of retort itself
   std::string name;               ///< the scheduler's name for the task, "12_3 on node7"
   std::string requeue;            ///< a shell command that queues the task again; empty: none
-  /// The command, with words separated by blanks, that starts a trial once for each of its ranks
+  /// The command, with words separated by spaces, that starts a trial once for each of its ranks
   /// (srun); empty: the trial starts its ranks itself.
   std::string ranks = {};
 };
@@ -35,9 +35,9 @@ Result<ExitCode> run_task(const std::filesystem::path& folder, const std::string
 /// Returns "status" from the summary.json of a run, such as "finished"; empty if there is none.
 std::string run_status(const std::filesystem::path& run);
 
-/// Returns the command by which retort at `program` runs trial `number`. It resumes a run that was
-/// begun, if possible; otherwise it starts a new run, after moving an existing folder aside. The
-/// `further` arguments are followed by `of_new` or `of_resumed`. `anew`: do not resume.
+/// Returns the command with which retort at `program` runs trial `number`. It resumes a run that
+/// was begun, if possible; otherwise it starts a new run, after moving an existing folder aside.
+/// The `further` arguments are followed by `of_new` or `of_resumed`. `anew`: do not resume.
 WorkerCommand trial_command(const SweepLayout& sweep, std::uint64_t number,
                             const std::filesystem::path& program,
                             const std::vector<std::string>& further,
@@ -46,7 +46,7 @@ WorkerCommand trial_command(const SweepLayout& sweep, std::uint64_t number,
 /// True if `command` resumes a run.
 bool is_resumed(const WorkerCommand& command);
 
-/// Collects the last lines of a text that arrives in pieces.
+/// Collects the last lines of text that arrives in chunks.
 class LastLines {
  public:
   void add(std::string_view text);

@@ -150,8 +150,8 @@ class TrialPool {
     const std::vector<std::string> given = metric_names(RunLayout(layout_.run(number)).metrics());
     const std::string& wanted = journal_.plan().asha->metric;
     const std::string near = did_you_mean_path(wanted.substr(wanted.find(':') + 1), given);
-    report("warning: trial " + std::to_string(number) + " has never measured '" + wanted +
-           "', by which sweep.asha compares trials; it measured " +
+    report("warning: trial " + std::to_string(number) + " never measured '" + wanted +
+           "', which sweep.asha uses to compare trials; it measured " +
            (given.empty() ? "nothing" : listed(given, kNamedMetrics)) +
            (near.empty() ? "" : "; " + near));
   }

@@ -147,7 +147,7 @@ std::vector<std::string> SlotMemory::uncounted() const {
     const Result<TrialPeak>& plan = plans_.at(key);
     if (!plan) trials["cannot be planned: " + plan.errors().front().message].push_back(trial);
     else if (!plan->unplanned.empty())
-      trials["is planned only in part: " + plan->unplanned].push_back(trial);
+      trials["is only partly planned: " + plan->unplanned].push_back(trial);
   }
   std::vector<std::string> lines;
   for (const auto& [why, numbers] : trials) {

@@ -229,8 +229,8 @@ class SlurmQueue : public TaskQueue {
                  std::to_string(std::lround(static_cast<double>(patience_.count()) / 1000)) + " s";
     else if (outcome.exit == 127) message += " is not installed here";
     else
-      message += " ended with exit code " + std::to_string(outcome.exit) +
-                 (line.empty() ? "" : ": " + line);
+      message +=
+          " exited with code " + std::to_string(outcome.exit) + (line.empty() ? "" : ": " + line);
     return {ErrorCode::kClusterSilent,
             {},
             "",

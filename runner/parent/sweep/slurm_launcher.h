@@ -62,8 +62,8 @@ std::string unexpanded(const std::string& text);
 
 enum class ScriptKind { kSlurm, kKubernetes };
 /// Returns an error (kClusterRefused) if the path of `what` ("the sweep's folder") contains
-/// something that cannot be written into a script: control characters, or what the scheduler would
-/// interpret.
+/// something that cannot be written into a script: control characters, or characters that the
+/// scheduler would interpret.
 std::optional<Diagnostic> unfit_for_script(const std::filesystem::path& path,
                                            const std::string& what, ScriptKind kind);
 

@@ -16,7 +16,7 @@ namespace runner {
 ///   launcher.json        the launcher's settings, as requested (slurm_launcher.h)
 ///   1/                   the first submission: one array of tasks
 ///     submission.json    which trials (Submission)
-///     script.sh, job.yaml   as the scheduler got it
+///     script.sh, job.yaml   as given to the scheduler
 ///     0.jsonl, 0.log     what task 0 reports (task_account.h), and its output
 class LaunchLayout {
  public:

@@ -66,7 +66,7 @@ std::optional<TrialState> trial_state_named(std::string_view name);
 
 /// A trial of a sweep and its state so far.
 struct Trial {
-  /// Counts from 0, in the order of the whole sweep; also the name of the trial's folder.
+  /// Numbered from 0, in the order of the whole sweep; also the name of the trial's folder.
   std::uint64_t number = 0;
   std::string hash;                   ///< hash of its resolved recipe
   std::vector<std::string> settings;  ///< its overrides, "train.epochs=5", without secrets
@@ -134,8 +134,8 @@ class SweepJournal {
   std::uint64_t add(std::string hash, std::vector<std::string> settings,
                     std::optional<std::uint64_t> ask = {});
   void started(std::uint64_t trial);
-  /// Returns how long an attempt without a known end has worked, according to the record of its
-  /// run; 0: there is no record.
+  /// Returns how long an attempt without a recorded end ran, according to the record of its run; 0:
+  /// there is no record.
   double seconds_of_open_attempt(const Trial& trial) const;
   /// Records that a trial has reached its next rung with `value`.
   void reached(std::uint64_t trial, double value);

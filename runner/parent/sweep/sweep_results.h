@@ -64,8 +64,8 @@ struct SweepResults {
 /// rung counts, because the moment at which it stopped is a matter of chance. `wanted` is a
 /// metric's full name or "auto": the metric that the trials monitor, or else the metric by which
 /// runs are chosen (main_metric.h). A wanted metric that no trial has is still the objective, but
-/// best() is null. Cross-validations are read only if `sources` is not null; it gets the
-/// texts of their recipes.
+/// best() is null. Cross-validations are read only if `sources` is not null; it receives the texts
+/// of their recipes.
 SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& plan,
                           const std::string& wanted = "auto", Sources* sources = nullptr);
 
@@ -77,7 +77,7 @@ TableRows mean_rows(const std::string& title, const std::string& metric,
                     const std::vector<TrialMean>& means);
 
 /// Returns a table with the best trial, the effect of each key, the means over seeds and the
-/// cross-validations. A trial with another fold is not better for that, so no best trial is shown
+/// cross-validations. Trials with different folds are not comparable, so no best trial is shown
 /// with cross-validations.
 std::string results_text(const SweepResults& results);
 /// Returns one line for each trial, with all metrics.

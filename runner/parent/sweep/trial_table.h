@@ -23,7 +23,7 @@ struct TrialProgress {
   RunProgress run;
 
   /// Returns the state to show: the journal's, or "finished" if the run's record already says so.
-  /// Adds "silent" if a running trial has measured nothing for two minutes.
+  /// Adds "silent" if a running trial has recorded no metrics for two minutes.
   std::string state() const;
   bool is_over() const;
   bool is_at_work() const;

@@ -18,7 +18,7 @@ def _place(file: str | None, line: int, column: int) -> str:
 
 @dataclass(frozen=True)
 class Note:
-    """A related place, such as "first defined here"."""
+    """A related location, such as "first defined here"."""
 
     message: str
     file: str | None
@@ -31,13 +31,13 @@ class Note:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """An error or warning and its place. `retort explain CODE` explains it."""
+    """An error or warning and its location. `retort explain CODE` explains it."""
 
     severity: str  # error or warning
     code: str  # such as E0203
     message: str
-    pointer: str  # the place in the recipe, as a JSON pointer; empty: none
-    file: str | None  # the file or override of the place; None: none
+    pointer: str  # the location in the recipe, as a JSON pointer; empty: none
+    file: str | None  # the file or override of the location; None: none
     line: int  # counted from 1; 0: none
     column: int
     help: str  # what to do; empty: no advice
@@ -53,7 +53,7 @@ class Diagnostic:
 
 
 def diagnostic_of(json: dict[str, Any], temporary: str | None = None) -> Diagnostic:
-    """Converts the JSON of a diagnostic. Omits places in the file `temporary`, which the caller has never seen."""
+    """Converts the JSON of a diagnostic. Omits locations in the file `temporary`, which the caller has never seen."""
 
     def place(item: dict[str, Any]) -> tuple[str | None, int, int]:
         return (None, 0, 0) if item["file"] == temporary else (item["file"], item["line"], item["column"])
@@ -69,7 +69,7 @@ class RetortWarning(UserWarning):
 
 
 class RetortError(Exception):
-    """The program ended with an error. Each exit code has its own class."""
+    """The program exited with an error. Each exit code has its own class."""
 
     def __init__(
         self,

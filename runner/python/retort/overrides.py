@@ -97,5 +97,5 @@ def _text(text: str, plain: re.Pattern[str]) -> str:
         raise ValueError("a string in an override cannot contain a null character")
     if plain.fullmatch(text) and text.lower() not in _WORDS:
         return text
-    # Backslashes are doubled before a quote and at the end; elsewhere they stay as they are.
+    # Backslashes are doubled before a quote and at the end; elsewhere they are kept.
     return "'" + re.sub(r"(\\*)('|\Z)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), text) + "'"

@@ -72,7 +72,7 @@ class Answer:
             return self.result
         kind = BY_EXIT_CODE.get(self.exit_code, RetortError)
         message = "\n".join(map(str, self.errors)) or _WITHOUT_ERRORS.get(self.exit_code)
-        raise kind(message or f"retort ended with exit code {self.exit_code}", self.exit_code, self.errors, run, sweep)
+        raise kind(message or f"retort exited with code {self.exit_code}", self.exit_code, self.errors, run, sweep)
 
     def check_result(self) -> Any:
         """Returns the result even if there are errors; raises only if there is no result."""
@@ -123,7 +123,7 @@ def call(
 
 
 def _follow(process: subprocess.Popen[bytes], shown: Progress, said: collections.deque[str]) -> bool:
-    """Waits until the program ends. Returns True if the user has interrupted it.
+    """Waits until the program exits. Returns True if the user has interrupted it.
 
     On the first interrupt, sends SIGTERM to make the program save: the terminal has sent SIGINT to both processes, and
     another SIGINT would end the run at once. The second interrupt sends SIGINT.
@@ -156,7 +156,7 @@ def _read(text: str, code: int, said: str, temporary: str | None) -> Answer:
         document, rows = _documents(text)
         schema = document["schema"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ProgramError(f"retort ended with exit code {code}, and its output cannot be read: {error}\n{said}") from error
+        raise ProgramError(f"retort exited with code {code}, and its output cannot be read: {error}\n{said}") from error
     if schema not in KNOWN_SCHEMAS:
         raise ProgramError(
             f"{find_program()} is retort {document.get('retort')}, which prints {schema}; "

@@ -120,7 +120,7 @@ class Run:
     def history(self, *names: str) -> Table[MetricPoint]:
         """Returns all values of the named metrics, or of all metrics, in the order of measurement."""
         if not (self.folder / "metrics.jsonl").exists():
-            self._shown()  # says so if this is no run
+            self._shown()  # raises an error if this is not a run
         points = read_history(self.folder / "metrics.jsonl")
         return Table((point for point in points if not names or point["name"] in names), points.columns)
 
@@ -168,7 +168,7 @@ class Run:
         node: str | None = None,
         progress: bool | None = None,
     ) -> Table[ImagePrediction]:
-        """Predicts the classes of images and folders of images. Takes the options of `retort predict`."""
+        """Predicts the classes of images and folders of images. Accepts the options of `retort predict`."""
         files = [images] if isinstance(images, (str, os.PathLike)) else list(images)
         options = flags(
             top=top, skip_corrupt=skip_corrupt, checkpoint=checkpoint, weights=weights, flip=flip, batch_size=batch_size,
@@ -230,7 +230,7 @@ class Run:
         if len(found) > 1:
             raise ValueError(f"several nodes have {name}: set node to one of {', '.join(file.parent.name for file in found)}")
         if not found:
-            self._shown()  # says so if this is no run
+            self._shown()  # raises an error if this is not a run
             raise missing(f"the run in '{self.folder}' has no {name}", "evaluate it with csv: true")
         return found[0]
 

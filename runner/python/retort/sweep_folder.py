@@ -84,7 +84,7 @@ class Sweep:
 
     @property
     def cross_validations(self) -> tuple[dict[str, Any], ...]:
-        """The folds and what combines them, if folds.index is swept, as `retort sweep show --json` prints them."""
+        """The folds and their combined results, if folds.index is swept, as `retort sweep show --json` prints them."""
         return tuple(self._shown()["cross_validations"])
 
     def table(self) -> Table[dict[str, Any]]:

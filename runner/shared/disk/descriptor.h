@@ -32,10 +32,10 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// A lock (flock(2)) with which processes take turns to create something that each of them could
-/// create. The lock is on a file next to the result. It ends with the process, however the process
-/// ends. A caller that had to wait checks, once it has its turn, whether another process has
-/// created the result.
+/// A lock (flock(2)) with which processes take turns to create something that any of them could
+/// create. The lock is on a file next to the result. It is released when the process exits, for
+/// whatever reason. A caller that had to wait checks, once it has its turn, whether another process
+/// has created the result.
 class Turn {
  public:
   /// Creates `file` and waits for the turn. Calls `on_wait` once if another process has the turn.

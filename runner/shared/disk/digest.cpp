@@ -29,8 +29,8 @@ void check(int result) {
   if (result != 1) throw std::runtime_error("OpenSSL failed to compute a digest");
 }
 
-/// A digest of OpenSSL, through its low-level functions: the EVP functions pull in all of OpenSSL
-/// and load its providers.
+/// An OpenSSL digest, through the low-level functions: the EVP functions pull in all of OpenSSL and
+/// load its providers.
 template <typename Context, std::size_t kSize, int (*kStart)(Context*),
           int (*kUpdate)(Context*, const void*, std::size_t),
           int (*kFinish)(unsigned char*, Context*)>

@@ -10,7 +10,7 @@ namespace runner {
 
 /// One injected fault, written as "point:n" or "point:n:action", e.g. "rename:2:kill".
 struct Fault {
-  /// What is counted: calls of a Storage, except free_bytes(); training steps, before they are
+  /// What is counted: calls to a Storage, except free_bytes(); training steps, before they are
   /// computed; worker events, before they are sent. kAny counts all of these. kAllocation counts
   /// memory blocks of CPU tensors, which can only fail.
   enum class Point {
@@ -62,7 +62,7 @@ class FaultyStorage final : public Storage {
   int remove(const std::filesystem::path& path) override;
   std::optional<std::uint64_t> free_bytes(const std::filesystem::path& path) override;
 
-  /// Counts a point that is not a call of a Storage. Returns what must happen there, kFail or
+  /// Counts a point that is not a call to a Storage. Returns what must happen there, kFail or
   /// kLose; nullopt if nothing.
   std::optional<Fault::Action> reach(Fault::Point point);
 

@@ -18,9 +18,9 @@ namespace runner {
 /// seconds if they are in the page cache. A larger set is identified by the FileState of its files.
 inline constexpr std::uintmax_t kLargestContents = std::uintmax_t{4} << 30;
 
-/// The state of a file, as the system reports it without reading the file. The time of change
-/// (ctime) cannot be set, so a file with the same state has the same bytes, even if its time of
-/// modification was changed.
+/// The state of a file, as the system reports it without reading the file. The change time (ctime)
+/// cannot be set, so a file with the same state has the same bytes, even if its modification time
+/// was changed.
 struct FileState {
   std::uintmax_t size = 0;
   std::int64_t modified = 0, changed = 0;  ///< nanoseconds since 1970

@@ -22,7 +22,7 @@ namespace runner {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto kPatience = 3s;  // the kernel ends the worker of a killed retort within milliseconds
+constexpr auto kPatience = 3s;  // the kernel kills a killed retort's worker within milliseconds
 constexpr auto kPause = 20ms;
 
 enum class Locked { kYes, kNo, kHasNone };

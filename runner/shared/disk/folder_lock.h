@@ -11,19 +11,19 @@
 namespace runner {
 
 /// The exclusive right of one process, on any machine, to work in a folder. It consists of a lock
-/// (flock(2)) on the folder, if its file system has locks, and a lease in it (lease.h). The lock
-/// ends with the process, however the process ends, but other machines may not see it; they see the
-/// lease. Other processes may join the holder.
+/// (flock(2)) on the folder, if its file system has locks, and a lease in it (lease.h). The lock is
+/// released when the process exits, for whatever reason, but other machines may not see it; they
+/// see the lease. Other processes may join the holder.
 class FolderLock {
  public:
   /// Takes the lock of `folder`. If another process has it, returns the error `busy`, with {} in
   /// its texts replaced by the holder, if known. Waits a moment for a killed holder that is still
-  /// exiting, and longer for signs of life of a holder on another machine. kCannotWrite if neither
-  /// a lock nor a lease is possible.
+  /// exiting, and longer for heartbeats of a holder on another machine. kCannotWrite if neither a
+  /// lock nor a lease is possible.
   static Result<FolderLock> take(const std::filesystem::path& folder, const Diagnostic& busy,
                                  Lease::Options options = {});
   /// Joins the holder's lock, for a process that works for the holder. No other process gets the
-  /// folder until the processes that joined have ended too. Returns `busy` if there is no holder.
+  /// folder until the processes that joined have exited too. Returns `busy` if there is no holder.
   static Result<FolderLock> join(const std::filesystem::path& folder, const Diagnostic& busy);
 
   /// Checks once whether a process is using `folder`; nullopt if that cannot be determined.
@@ -40,8 +40,8 @@ class FolderLock {
 
 /// A folder for locks that only this user's processes can access: retort/ in $XDG_RUNTIME_DIR, or
 /// /tmp/retort-<user id> if there is no such folder. A lock is a file in it, held by flock(2): it
-/// ends with the process, however the process ends. Processes on different machines do not see each
-/// other's locks.
+/// is released when the process exits, for whatever reason. Processes on different machines do not
+/// see each other's locks.
 class LockFolder {
  public:
   /// Opens the folder, and creates it if it is missing. kCannotCreate if it cannot be created, is a

@@ -31,7 +31,7 @@ using std::chrono::milliseconds;
 constexpr std::string_view kOfWorker = ".worker", kDraft = ".part";
 constexpr milliseconds kShortLook(20);
 constexpr milliseconds kWorkersPatience(
-    3000);  // the kernel ends the worker of a killed retort within milliseconds
+    3000);  // the kernel kills a killed retort's worker within milliseconds
 constexpr std::chrono::seconds kSilentMachine(
     120);  // after this, a holder on another machine no longer counts as alive
 constexpr std::size_t kLongestLease = 4096;
@@ -43,8 +43,8 @@ std::string first_line_of(const fs::path& path) {
   return line;
 }
 
-/// Returns the start time of a process, from /proc/N/stat; empty if it has ended or the time is not
-/// available.
+/// Returns the start time of a process, from /proc/N/stat; empty if it has exited or the time is
+/// not available.
 std::string start_of(std::int64_t process) {
   const std::string line = first_line_of("/proc/" + std::to_string(process) + "/stat");
   const std::size_t name_end = line.rfind(')');  // the name may contain anything
@@ -180,7 +180,7 @@ void wait_to_look(const Lease::Options& options, milliseconds time) {
     std::this_thread::sleep_for(std::min(time, kShortLook));
 }
 
-/// True if the holder of a lease gives no sign of life. Used if this process cannot check the
+/// True if the holder of a lease writes no heartbeat. Used if this process cannot check the
 /// holder's process.
 bool is_silent(const fs::path& folder, const Numbered& lease, const Lease::Options& options) {
   const std::string before = lease_text(lease.path);
@@ -188,7 +188,7 @@ bool is_silent(const fs::path& folder, const Numbered& lease, const Lease::Optio
     options.on_wait(shown_holder(holder_in(before)) + " was working in '" +
                     folder.parent_path().string() + "': waiting " +
                     std::to_string(options.looks * options.beat.count() / 1000) +
-                    " s for a sign of life");
+                    " s for a heartbeat");
   for (int look = 0; look < options.looks; ++look) {
     wait_to_look(options, options.beat);
     if (is_asked_to_end() || newest_lease(folder).number != lease.number) return false;
@@ -200,7 +200,7 @@ bool is_silent(const fs::path& folder, const Numbered& lease, const Lease::Optio
   return true;
 }
 
-/// True if the processes that joined an ended holder have ended too.
+/// True if the processes that joined an exited holder have exited too.
 bool is_left(const Numbered& lease, const Lease::Options& options) {
   const auto worker = holder_in(lease_text(lease.path.string() + std::string(kOfWorker)));
   for (milliseconds waited(0); worker && is_alive(*worker).value_or(false); waited += kShortLook) {
@@ -248,8 +248,8 @@ int make_file(const fs::path& path, const std::string& text) {
   return error;
 }
 
-/// Removes all leases but the last two, and all drafts. If another process is just creating a file
-/// that is removed here, it notices that it came too late.
+/// Removes all leases but the last two, and all drafts. Another process that is just creating a
+/// file removed here notices that it was too late.
 void clear_up(const fs::path& folder, std::uint64_t number) {
   for (const Numbered& one : leases_in(folder)) {
     if (one.number + 1 >= number) continue;
@@ -272,7 +272,7 @@ void end_without_lease(const std::string& text) {
 
 }  // namespace
 
-/// Writes the signs of life of a held lease.
+/// Writes the heartbeats of a held lease.
 class Lease::Beating {
  public:
   Beating(fs::path folder, std::uint64_t number, Holder holder, Options options)
@@ -303,10 +303,10 @@ class Lease::Beating {
     if (options_.on_lost) options_.on_lost(by);
     else
       end_without_lease("error: '" + folder_.string() + "' was taken over by " + by +
-                        ", since this process gave no sign of life; it ends now\n");
+                        ", since this process wrote no heartbeats; exiting\n");
     return false;
   }
-  /// Writes a sign of life. If this fails, others see that the signs of life have stopped.
+  /// Writes a heartbeat. If this fails, others see that the heartbeats have stopped.
   void write() {
     const Descriptor file(::open(path_of_lease(folder_, number_).c_str(),
                                  O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));

@@ -13,11 +13,11 @@ namespace runner {
 /// A file, in a folder that machines may share, that names the process working there. The file
 /// `lease.7` is the seventh lease taken. The lease with the largest number counts and is never
 /// removed. Only one process can create the file with the next number; it then holds the lease, and
-/// writes a sign of life to it every few seconds.
+/// writes a heartbeat to it every few seconds.
 ///
 /// If the holder runs on the same boot of the same system, and its processes are visible here, its
-/// process is checked directly. Any other holder is presumed gone when it has given no sign of life
-/// at `looks` checks in a row. Clocks are not compared.
+/// process is checked directly. Any other holder is presumed gone when `looks` checks in a row have
+/// found no heartbeat. Clocks are not compared.
 class Lease {
  public:
   /// The prefix of the names of lease files.
@@ -29,37 +29,37 @@ class Lease {
     std::string host;
     std::string boot;     ///< boot_id of the system
     std::string space;    ///< the PID namespace of its process (containers have their own)
-    std::string started;  ///< start time of the process, to tell apart processes with the same PID
+    std::string started;  ///< start time of the process, to distinguish processes with the same PID
     std::int64_t process = 0;
   };
 
   struct Options {
     std::chrono::milliseconds beat{
-        5000};      ///< between two signs of life, and between two checks for them
-    int looks = 6;  ///< checks without a sign of life until a holder is presumed gone
+        5000};      ///< between two heartbeats, and between two checks for them
+    int looks = 6;  ///< checks without a heartbeat until a holder is presumed gone
     std::function<void(std::chrono::milliseconds)> wait =
-        {};  ///< empty: sleeps, until a signal asks the process to end
+        {};  ///< empty: sleeps, until a signal asks the process to exit
     std::function<void(const std::string& line)> on_wait =
         {};  ///< called once with the reason for waiting
-    /// Called in a thread when another process has taken over the lease because this process gave
-    /// no sign of life. If empty, the program ends.
+    /// Called in a thread when another process has taken over the lease because this process wrote
+    /// no heartbeats. If empty, the program exits.
     std::function<void(const std::string& holder)> on_lost = {};
   };
 
   /// The result of take(): a lease, or its current holder, or an error.
   struct Taken;
-  /// Takes the lease of `folder`, which must exist. Waits for signs of life if necessary.
+  /// Takes the lease of `folder`, which must exist. Waits for heartbeats if necessary.
   static Taken take(const std::filesystem::path& folder, Options options);
 
-  /// Returns whether the holder of the lease on `folder` is alive, by a single and so less reliable
-  /// check; nullopt if there is no holder. A holder on another machine counts as alive if its file
-  /// was written within the last two minutes. `is_free_here` is true if no process on this machine
-  /// has the lock (folder_lock.h).
+  /// Returns whether the holder of the lease on `folder` is alive, by a single check, which is less
+  /// reliable; nullopt if there is no holder. A holder on another machine counts as alive if its
+  /// file was written within the last two minutes. `is_free_here` is true if no process on this
+  /// machine has the lock (folder_lock.h).
   static std::optional<bool> is_at_work(const std::filesystem::path& folder, bool is_free_here);
   /// Returns "process 12 on 'node7'"; empty if there is no holder.
   static std::string holder_of(const std::filesystem::path& folder);
   /// Records that this process works for the holder. The lease is not taken over while this process
-  /// lives, even if the holder has ended. Returns false if there is no holder or the record cannot
+  /// lives, even if the holder has exited. Returns false if there is no holder or the record cannot
   /// be written.
   static bool join(const std::filesystem::path& folder);
 

@@ -19,7 +19,7 @@ namespace {
 std::filesystem::path part_of(const std::filesystem::path& path) { return path.string() + ".part"; }
 
 /// Throws if `path` is a device such as /dev/null, a pipe or a socket, which a rename would replace
-/// by a file. Otherwise returns `path`.
+/// with a file. Otherwise returns `path`.
 std::filesystem::path no_device(std::filesystem::path path) {
   using Type = std::filesystem::file_type;
   std::error_code error;
@@ -164,7 +164,7 @@ fs::path without_slash(const fs::path& folder) {
   return folder.has_filename() ? folder : folder.parent_path();
 }
 
-/// Returns the start of the names of drafts of `folder`, up to the process number.
+/// Returns the name prefix of the drafts of `folder`, up to the PID.
 std::string hidden_name(const fs::path& folder) { return "." + folder.filename().string() + "."; }
 
 fs::path draft_beside(const fs::path& folder) {
@@ -172,7 +172,7 @@ fs::path draft_beside(const fs::path& folder) {
          (hidden_name(folder) + std::to_string(::getpid()) + ".part");
 }
 
-/// True if `rest`, the name without its hidden start, is the number of an ended process, with an
+/// True if `rest`, the name without its hidden start, is the PID of an exited process, with an
 /// optional ".part".
 bool is_of_the_dead(std::string_view rest) {
   if (rest.ends_with(".part")) rest.remove_suffix(5);
@@ -215,7 +215,7 @@ Descriptor opened(const fs::path& path) {
 void sync_tree(const fs::path& root, Storage& storage) {
   const MadeTree tree = tree_of(root);
   // Start writing all files before waiting for the first one. For thousands of small files this
-  // needs a tenth of the time.
+  // takes a tenth of the time.
   for (const fs::path& path : tree.files)
     ::sync_file_range(*opened(path), 0, 0, SYNC_FILE_RANGE_WRITE);
   for (const fs::path& path : tree.files) {

@@ -38,8 +38,8 @@ class NewFile {
 };
 
 /// A file that appears whole or not at all, even after a power cut. It is written as <path>.part
-/// next to its final place, then renamed over any existing file. Without commit() nothing is left
-/// behind.
+/// next to its final location, then renamed over any existing file. Without commit() nothing is
+/// left behind.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path, Storage& storage = disk());
@@ -113,7 +113,7 @@ void make_folders(const std::filesystem::path& folder, Storage& storage = disk()
 /// place, or kCannotCreate, kCannotWrite or kDiskFull. `storage` is borrowed.
 class NewFolder {
  public:
-  /// Fills the folder next to its final place; parent folders need not exist yet. Errors name
+  /// Fills the folder next to its final location; parent folders need not exist yet. Errors name
   /// `option`, the option of the stage that sets the folder; empty if there is no such option.
   explicit NewFolder(const std::filesystem::path& folder, Storage& storage = disk(),
                      std::string option = "");
@@ -146,9 +146,9 @@ class NewFolder {
   Descriptor held_;  // locked while the folder is filled
 };
 
-/// Removes what ended processes have left in `folder`: names that consist of `hidden`, a process
-/// number, and possibly more, such as ".photos.4711.part". Keeps what a process on another machine
-/// or in another container has open as a NewFolder.
+/// Removes the leftovers of exited processes from `folder`: names that consist of `hidden`, a PID,
+/// and possibly more, such as ".photos.4711.part". Keeps every NewFolder that a process on another
+/// machine or in another container has open.
 void remove_leftovers(const std::filesystem::path& folder, const std::string& hidden,
                       Storage& storage);
 

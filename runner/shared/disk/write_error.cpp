@@ -58,14 +58,14 @@ Diagnostic write_diagnostic(const std::filesystem::path& path, int error, ErrorC
             {},
             "",
             "cannot write " + place,
-            "free up space, or choose another place with run.dir"};
+            "free up space, or choose another location with run.dir"};
   }
   return {otherwise,
           {},
           "",
           (otherwise == ErrorCode::kCannotCreate ? "cannot create " : "cannot write ") + place,
           error == EFBIG ? "it reached the limit on file sizes: raise it with `ulimit -f`"
-                         : "choose another place with run.dir"};
+                         : "choose another location with run.dir"};
 }
 
 }  // namespace runner

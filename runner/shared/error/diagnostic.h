@@ -15,20 +15,21 @@
 
 namespace runner {
 
-/// A text that the user wrote: a recipe file or one command-line override.
+/// Text that the user wrote: a recipe file or one command-line override.
 struct SourceText {
   std::string name;  ///< as shown in messages: "recipes/classify.yaml" or "override 2"
   std::string contents;
 };
 
-/// A place in a SourceText. Lines and columns are 1-based; columns count bytes.
+/// A position in a SourceText. Lines and columns are 1-based; columns count bytes.
 struct Location {
-  const SourceText* source = nullptr;  ///< null: the place is unknown
+  const SourceText* source = nullptr;  ///< null: the position is unknown
   int line = 0;
   int column = 0;
 };
 
-/// Owns all texts of one invocation. Must outlive all Locations and Values that point into them.
+/// Owns all source texts of one invocation. Must outlive all Locations and Values that point into
+/// them.
 class Sources {
  public:
   const SourceText& add(std::string name, std::string contents) {
@@ -40,7 +41,7 @@ class Sources {
   std::deque<SourceText> texts_;  // a deque: addresses are stable
 };
 
-/// A related place, e.g. "first defined here".
+/// A related location, e.g. "first defined here".
 struct Note {
   Location where;
   std::string message;
@@ -48,13 +49,13 @@ struct Note {
 
 enum class Severity { kError, kWarning };
 
-/// One error or warning about the user's input, with its place.
+/// One error or warning about the user's input, with its location.
 struct Diagnostic {
   ErrorCode code{};
   Location where;
   std::string pointer;  ///< RFC 6901 pointer into the recipe, e.g. "/train/epochs"; empty if there
                         ///< is none
-  std::string message;  ///< what is wrong, one line, no full stop
+  std::string message;  ///< what is wrong, one line, no period
   std::string help;     ///< what to do instead, one line; empty if there is no good advice
   std::vector<Note> notes = {};
   Severity severity = Severity::kError;
@@ -63,7 +64,7 @@ struct Diagnostic {
 /// Every problem found in one pass, in source order; empty if there is none.
 using Diagnostics = std::vector<Diagnostic>;
 
-/// Sorts by source, line and column; diagnostics without a place come last. The sort is stable.
+/// Sorts by source, line and column; diagnostics without a location come last. The sort is stable.
 void sort_by_place(Diagnostics& diagnostics, const Sources& sources);
 
 /// Returns the exit code of the first error; kDone if there is none.
@@ -89,8 +90,8 @@ Diagnostic stopped_by(int signal, const std::string& doing = "");
 /// True if exit_code_of_stop() can return `code`.
 bool says_stopped(ExitCode code);
 
-/// A value, or all errors in the input from which it was to be created. Has the interface of
-/// C++23's std::expected<T, Diagnostics>, which C++20 lacks.
+/// A value, or all errors in the input that should have produced it. Has the interface of C++23's
+/// std::expected<T, Diagnostics>, which C++20 lacks.
 template <typename T>
 class [[nodiscard]] Result {
  public:

@@ -25,9 +25,9 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "Correct the path: it is relative to the working directory."},
     {kEmptyClass, ExitCode::kBadData, "a class has no images",
      "The folder of a class contains no images, so the class could not be learned.",
-     "photos/cats without a file", "Fill the folder, or remove it."},
+     "photos/cats without a file", "Add images to the folder, or remove it."},
     {kMissingImage, ExitCode::kMissingInput, "an image file does not exist",
-     "An image cannot be opened.", "a link to a file that is gone",
+     "An image cannot be opened.", "a link to a deleted file",
      "Restore the file, or remove the link."},
     {kCorruptImage, ExitCode::kBadData, "an image file is damaged",
      "An image is damaged: it ends early, or its contents are inconsistent.",
@@ -55,17 +55,17 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "retort data make image_folder --out photos    (twice)",
      "Choose another name, or remove the folder."},
     {kMissingAnnotations, ExitCode::kMissingInput, "an annotation file does not exist",
-     "An annotation file, which says what each image shows, is not in the data set's folder.",
+     "An annotation file, which describes the images, is not in the data set's folder.",
      "data.root=data    (data/flowers-102 without setid.mat)",
      "Put it there (it is published with the images), or correct data.root."},
     {kBadAnnotations, ExitCode::kBadData, "an annotation file is wrong",
-     "An annotation file, which says what each image shows, is truncated, has an unexpected "
+     "An annotation file, which describes the images, is truncated, has an unexpected "
      "format, or contradicts itself or another file.",
-     "images.txt with a number twice", "Use the file as published."},
+     "images.txt with a duplicate number", "Use the file as published."},
     {kDamagedWeights, ExitCode::kBadData, "a weights file is damaged",
      "A weights file is truncated or inconsistent, has an unknown format, or contains code that "
      "would run when it is loaded.",
-     "a download that broke off",
+     "an interrupted download",
      "Fetch it again and compare its checksum; `retort resume RUN` recreates a run's checkpoint."},
     {kMissingWeights, ExitCode::kMissingInput, "a weights file does not exist",
      "The weights are not where the recipe says.", "model.weights=weights/none.safetensors",
@@ -77,7 +77,8 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "Predict with a network that was trained on images; evaluate this one with `retort "
      "evaluate`."},
     {kDownloadFailed, ExitCode::kDeviceUnavailable, "a file could not be fetched",
-     "A file could not be fetched: its server was not reached, or the connection kept breaking.",
+     "A file could not be fetched: its server could not be reached, or the connection kept "
+     "breaking.",
      "no network, or one that needs https_proxy",
      "Run the same command again: it continues from what was received. Or download the file "
      "yourself and use --from-file."},
@@ -91,8 +92,8 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "an archive that a proxy truncated",
      "Fetch it again; if that does not help, fetch it from another server."},
     {kBadArchive, ExitCode::kBadData, "an archive is damaged, or has unexpected contents",
-     "An archive cannot be unpacked, or it contains a link, a device, a path out of its folder, or "
-     "far more than the data set.",
+     "An archive cannot be unpacked, or it contains a link, a device, a path that leads out of its "
+     "folder, or far more than the data set.",
      "an archive that contains ../../.bashrc", "Fetch it again from where it is published."},
     {kMissingFile, ExitCode::kMissingInput, "a file does not exist or cannot be read",
      "A file that the command line or an option `entry` names does not exist or cannot be read.",
@@ -100,7 +101,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "Correct the path: it is relative to the working directory."},
 
     {kStageFailed, ExitCode::kRunFailed, "a stage failed", "A stage failed; the message says why.",
-     "a tensor of a wrong shape", "See log.txt in the run folder for details."},
+     "a tensor of the wrong shape", "See log.txt in the run folder for details."},
     {kLossNotFinite, ExitCode::kRunFailed, "the loss is not a number",
      "The loss became infinite or NaN, and the training cannot recover from that.",
      "train.optimizer.learning_rate=100",
@@ -112,10 +113,10 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "retort devices lists the GPUs; device.wait_for_gpu=true waits for one, device=cpu always "
      "works."},
     {kWorkerDied, ExitCode::kRunFailed, "the worker died",
-     "The worker ended without an explanation: it was killed, or it crashed.",
+     "The worker exited without an explanation: it was killed, or it crashed.",
      "the kernel killed it because memory ran out",
      "Read the last lines of its output; make the batch smaller if memory ran out."},
-    {kWorkerMismatch, ExitCode::kInternalError, "worker and retort are of different builds",
+    {kWorkerMismatch, ExitCode::kInternalError, "retort and its worker come from different builds",
      "retort and retort-worker were not built together.", "one of them was copied by hand",
      "Install both from one build."},
     {kOutOfMemory, ExitCode::kRunFailed, "the device ran out of memory",
@@ -151,9 +152,9 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "checkpoint up to memory.max_retries times, as long as each attempt gets further than the one "
      "before.",
      "a GPU that has fallen off the bus",
-     "Continue with retort resume. If it fails again at the same place, run it on another device."},
+     "Continue with retort resume. If it fails again at the same point, run it on another device."},
     {kTerminated, ExitCode::kTerminated, "the program was stopped by a signal",
-     "Another program, or the system during a shutdown, asked Retort to end.",
+     "Another program, or the system during a shutdown, asked Retort to exit.",
      "kill, or a cluster's time limit", "Look in the run folder for what was written before."},
     {kUntrustedCode, ExitCode::kBadRecipe, "code is not trusted",
      "A recipe names Python code or hook commands that you have not allowed to run on this "
@@ -167,11 +168,11 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "python=venv/bin/python    (an environment without torch)",
      "Install torch into that environment, or name another interpreter with python=…."},
     {kHookFailed, ExitCode::kRunFailed, "a command of hooks failed",
-     "A command of the recipe's hooks could not be started, ended with an error, or took longer "
+     "A command of the recipe's hooks could not be started, exited with an error, or took longer "
      "than hooks.timeout_seconds. The run itself goes on.",
      "hooks: {after_run: [[./notify.sh]]}    (a script that is not executable)",
      "Run the command yourself; it gets the event as JSON on its standard input."},
-    {kMeasuredPlan, ExitCode::kRunFailed, "a plan needs a real step",
+    {kMeasuredPlan, ExitCode::kRunFailed, "a plan requires running real steps",
      "Python code reads the values of tensors, as .item() and boolean masks do, or uses an "
      "operator that a dry run does not support. Its plan is an upper bound, measured by running "
      "steps on the device. Other values may need a different amount of memory. A warning; an error "
@@ -179,9 +180,9 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "model.arguments.model_name=gemma4_vit_167m",
      "Avoid reading the values, for example with torch.where instead of a boolean mask; or plan on "
      "a machine with the device, without --strict."},
-    {kRankLost, ExitCode::kRunFailed, "a rank of the run has ended",
-     "The processes that train together (device.count) need each other: when one ends, the others "
-     "end too. The first one's error, or the signal that killed it, shows why.",
+    {kRankLost, ExitCode::kRunFailed, "a rank of the run has exited",
+     "The processes that train together (device.count) depend on each other: when one exits, the "
+     "others exit too. The first one's error, or the signal that killed it, shows why.",
      "one of two workers was killed", "Continue from the last checkpoint with retort resume."},
     {kNoMeeting, ExitCode::kDeviceUnavailable, "the ranks of a run cannot meet",
      "The processes that a launcher has started (torchrun, srun, mpirun) find each other at "
@@ -189,10 +190,11 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "another job, or would run a different recipe or different programs.",
      "WORLD_SIZE=2 RANK=1 MASTER_ADDR=node1 MASTER_PORT=29500 retort run classify    (without "
      "rank 0)",
-     "Start the same command for all ranks at the same time, by one launcher."},
+     "Start the same command for all ranks at the same time, with one launcher."},
     {kClusterSilent, ExitCode::kDeviceUnavailable, "the cluster's scheduler does not answer",
-     "A command of the scheduler, such as squeue, is not installed here, failed, or did not end in "
-     "time. Submitted tasks continue on their own and leave their results in the sweep's folder.",
+     "A command of the scheduler, such as squeue, is not installed here, failed, or did not finish "
+     "in time. Submitted tasks continue on their own and leave their results in the sweep's "
+     "folder.",
      "retort sweep classify seed=1,2 --launcher slurm    (on a laptop)",
      "Try the command yourself; then continue with retort sweep resume DIR, which submits nothing "
      "twice."},
@@ -212,7 +214,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "The folder already contains the record of a run, which is never overwritten.",
      "run.dir=outputs/a    (twice)", "Choose another run.dir, or leave it out."},
     {kDiskFull, ExitCode::kCannotWrite, "the disk is full", "There is no space left on the disk.",
-     "outputs/ on a full disk", "Free up space, or choose another place with run.dir."},
+     "outputs/ on a full disk", "Free up space, or choose another location with run.dir."},
     {kRunBusy, ExitCode::kDeviceUnavailable, "the run is still running",
      "Another process is running or resuming this run, and only one may write its record.",
      "retort resume outputs/a    (while it runs)",
@@ -234,15 +236,15 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "retort predict outputs/a photos    (a second after `retort run`)",
      "Train it: retort resume RUN; train.checkpoint sets when it saves."},
     {kTrainedOption, ExitCode::kBadRecipe, "an option that cannot change once a network is trained",
-     "`retort evaluate` and `retort predict` use the trained weights as they are. An option of the "
-     "model or the training would have no effect on them, or would not fit them.",
+     "`retort evaluate` and `retort predict` use the trained weights unchanged. An option of the "
+     "model or the training would have no effect on them, or would be incompatible with them.",
      "retort evaluate outputs/a train.epochs=50",
      "Leave it out, or train again: retort run RUN/.retort/recipe.yaml."},
     {kNoResults, ExitCode::kMissingInput, "the run has no results to show",
      "The run's record has no measurements for `retort analyze` to show, or no evaluation results "
      "for `retort compare`.",
      "retort compare outputs/a outputs/b    (b was stopped before it was evaluated)",
-     "Finish the run with retort resume RUN, or evaluate what it trained with retort evaluate "
+     "Finish the run with retort resume RUN, or evaluate its trained network with retort evaluate "
      "RUN."},
     {kDamagedRecord, ExitCode::kBadData, "a file of a run's record is damaged",
      "A file of a run's record does not contain what Retort writes there.",
@@ -250,12 +252,12 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "Evaluate the run again: retort evaluate RUN."},
 
     {kInternal, ExitCode::kInternalError, "a bug in Retort",
-     "Something happened that should be impossible.", "none that is known",
+     "Something happened that should be impossible.", "none known",
      "Keep the command, the recipe and log.txt: they are needed to find the bug."},
     {kBadSchema, ExitCode::kInternalError,
      "a schema uses a keyword or a form that is not supported",
      "A file in schemas/ breaks the rules of schemas/README.md. Only a changed schema causes this.",
-     "an option without a description", "Correct the schema at the place named."},
+     "an option without a description", "Correct the schema at the location named."},
 });
 
 }  // namespace

@@ -24,21 +24,21 @@ std::optional<Diagnostic> limit_reached(const std::error_code& code, const std::
                       {},
                       "",
                       "too many files are open" + where,
-                      "raise the limit of open files: `ulimit -n 1024`"};
+                      "raise the limit on open files: `ulimit -n 1024`"};
   if (code == std::errc::resource_unavailable_try_again)
-    return Diagnostic{ErrorCode::kDeviceUnavailable,
-                      {},
-                      "",
-                      "the system cannot start more processes or threads" + where,
-                      "end other programs, or raise the limit: `ulimit -u`, or pids.max of the "
-                      "container"};
+    return Diagnostic{
+        ErrorCode::kDeviceUnavailable,
+        {},
+        "",
+        "the system cannot start more processes or threads" + where,
+        "close other programs, or raise the limit: `ulimit -u`, or pids.max of the container"};
   if (code == std::errc::not_enough_memory)
     return Diagnostic{
         ErrorCode::kOutOfMemory,
         {},
         "",
         "the system is out of memory" + where,
-        "end other programs, or raise the limit: `ulimit -v`, or the container's limit"};
+        "close other programs, or raise the limit: `ulimit -v`, or the container's limit"};
   if (code == std::errc::no_space_on_device || code.value() == EDQUOT)
     return Diagnostic{ErrorCode::kDiskFull,
                       {},
@@ -62,7 +62,7 @@ Diagnostic unexpected(const std::exception& error) {
               "",
               has_name ? "'" + of_file->path1().string() + "': " + of_file->code().message()
                        : of_file->what(),
-              has_name ? "check that it exists and that you may use it"
+              has_name ? "check that it exists and that you have access to it"
                        : "set TMPDIR to a folder that exists"};
     }
   }

@@ -30,7 +30,7 @@ struct Node {
   std::string stage;
   std::string kind;
   Value options;        ///< ${item.*} filled in; without kind, name, inputs and foreach
-  std::string pointer;  ///< the stage's place in the recipe, "/train"
+  std::string pointer;  ///< the stage's location in the recipe, "/train"
   std::vector<Edge> inputs;
   std::uint64_t seed = 0;
   int version = 1;         ///< version of the kind
@@ -42,9 +42,8 @@ struct Node {
   std::string code = {};  ///< SHA-256 of the Python files that its entry names; empty: none
 };
 
-/// A compiled recipe (compile.h). Its nodes are in an order in which they can run, which is the
-/// written order if the edges allow it. A run uses another order, which needs less memory
-/// (run_order.h).
+/// A compiled recipe (compile.h). Its nodes are in a valid execution order: the written order if
+/// the edges allow it. A run uses another order, which needs less memory (run_order.h).
 struct Graph {
   std::string recipe;  ///< the recipe's name
   std::uint64_t seed = 0;

@@ -11,7 +11,7 @@
 
 namespace runner {
 
-/// What a stage reports about itself in addition to its options (stage.h).
+/// The facts that a stage reports about itself in addition to its options (stage.h).
 struct StageFacts {
   std::string fingerprint;
   bool uses_seed = true;

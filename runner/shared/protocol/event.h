@@ -48,7 +48,7 @@ struct Joined {
 };  // sent by ranks other than 0: the rank has met rank 0 and writes to this folder
 struct Reported {
   Diagnostic diagnostic;
-};  // has no Location; the parent finds the place from the pointer
+};  // has no Location; the parent finds the location from the pointer
 struct NodeStarted {
   std::string node;
 };

@@ -17,7 +17,7 @@ struct Meeting {
   bool is_served = false;  ///< true if the launcher serves a store there; otherwise rank 0 does
   std::string job = {};    ///< identifies this start of the job; ranks of other jobs are refused
   int ranks_here = 1;      ///< ranks on this machine, which share its memory and cores
-  /// The number of cores that the launcher gives this rank alone; 0: a share of the machine's
+  /// The number of cores that the launcher assigns to this rank alone; 0: a share of the machine's
   /// cores.
   int cores = 0;
   int seconds = 600;  ///< how long to wait for the other ranks

@@ -53,8 +53,8 @@ LogLevel from_spdlog(spdlog::level::level_enum level) {
 
 std::string_view view(spdlog::string_view_t text) { return {text.data(), text.size()}; }
 
-/// Converts a message of spdlog: its time is relative to the start of the run, and its logger name
-/// is the node.
+/// Converts an spdlog message: its time is relative to the start of the run, and its logger name is
+/// the node.
 LogLine to_line(const log_msg& message) {
   return {from_spdlog(message.level), view(message.logger_name), view(message.payload),
           Seconds(message.time.time_since_epoch()).count()};
@@ -135,8 +135,8 @@ class ReceiverSink final : public spdlog::sinks::base_sink<spdlog::details::null
 
 }  // namespace
 
-/// A logger of spdlog in which each line has its own logger name and time, and errors of the sink
-/// are thrown to the caller.
+/// An spdlog logger in which each line has its own logger name and time, and errors of the sink are
+/// thrown to the caller.
 class Log::Logger final : public spdlog::logger {
  public:
   Logger(LogLevel level, spdlog::sink_ptr sink) : logger("", std::move(sink)) {

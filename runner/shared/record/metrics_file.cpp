@@ -85,7 +85,7 @@ double last_measured(const std::filesystem::path& path) {
   return last;
 }
 
-/// Writes the lines that `keep` accepts to a new file, in order, and replaces the old file by it.
+/// Writes the lines that `keep` accepts to a new file, in order, and replaces the old file with it.
 template <typename Keep>
 void MetricsFile::rewrite(const Keep& keep) {
   std::ifstream old = open_regular(path_);

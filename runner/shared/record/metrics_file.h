@@ -32,8 +32,8 @@ class MetricsFile {
   void append(const NodeMetric& metric, double seconds);
   /// Flushes to the disk: everything appended so far survives a power cut once this returns.
   void sync() { file_->sync(); }
-  /// Drops all but the first `count` metrics of `node`, and returns the metrics that are left of
-  /// it. The file is replaced atomically.
+  /// Drops all but the first `count` metrics of `node`, and returns its remaining metrics. The file
+  /// is replaced atomically.
   std::vector<MetricLine> rewind(std::string_view node, std::int64_t count);
   /// Returns all metrics in the file.
   std::vector<MetricLine> read() const;

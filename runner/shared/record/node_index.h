@@ -18,7 +18,7 @@ struct NodeFile {
   std::string name;           ///< relative to the folder:
                               ///< "checkpoints/step-00000004/model.safetensors"
   std::uintmax_t size = 0;    ///< bytes
-  std::int64_t modified = 0;  ///< time of modification, by the file system's clock and in its units
+  std::int64_t modified = 0;  ///< modification time, by the file system's clock and in its units
   bool operator==(const NodeFile&) const = default;
 };
 
@@ -36,7 +36,7 @@ bool are_unchanged(const std::filesystem::path& folder, const std::vector<NodeFi
 void give_files(const std::filesystem::path& from, const std::vector<NodeFile>& files,
                 const std::filesystem::path& to);
 
-/// A node that some run has finished, and the place of its results.
+/// A node that some run has finished, and the location of its results.
 struct IndexedNode {
   nlohmann::json document;      ///< everything the results depend on (node_document.h)
   std::filesystem::path run;    ///< the folder of the run that finished it

@@ -14,7 +14,7 @@
 
 namespace runner {
 
-/// What the record of a run contains about how to reproduce it.
+/// The part of a run's record that describes how to reproduce it.
 struct RecordedRun {
   std::filesystem::path folder;
   std::filesystem::path
@@ -43,9 +43,9 @@ std::map<std::string, std::string> node_titles(const std::filesystem::path& fold
 /// longer exists.
 std::optional<std::filesystem::path> working_folder_of(const std::filesystem::path& recipe);
 
-/// Returns the folder where the Python code of a run found its modules in addition to the working
-/// folder, if `recipe` is the recipe in the record of that run: the folder of the recipe from which
-/// the run was started. Returns nullopt if it is another file or the record does not contain the
+/// If `recipe` is the recipe in the record of a run, returns the folder of the recipe from which
+/// the run was started. The run's Python code could import modules from that folder in addition to
+/// the working folder. Returns nullopt if it is another file or the record does not contain the
 /// folder.
 std::optional<std::filesystem::path> code_folder_of(const std::filesystem::path& recipe);
 
@@ -76,11 +76,11 @@ Result<std::string> choose_training(const CheckpointSources& trained, const std:
 
 /// The lock on a run: on its folder .retort, across machines (folder_lock.h). The process that
 /// works on the run has the lock. retort shares it with its worker, so the run cannot be resumed
-/// before both have ended.
+/// before both have exited.
 class RunLock {
  public:
   /// Takes the lock for the retort process that starts or resumes the run. Waits a moment for a
-  /// worker left by a killed retort, and longer for signs of life of a retort on another machine,
+  /// worker left by a killed retort, and longer for heartbeats of a retort on another machine,
   /// which it reports through Lease::Options::on_wait. kRunBusy if the run is in progress.
   static Result<RunLock> take(const std::filesystem::path& run_folder, Lease::Options options = {});
   /// Joins the lock, in the worker of the retort process that took it.

@@ -25,8 +25,8 @@ constexpr bool are_cut_layers(LossCoupling coupling, bool mixes_samples) {
   return mixes_samples && coupling != LossCoupling::kPerGroup;
 }
 
-/// Returns the minimum number of samples in a batch or a part of a batch. Layers that mix samples
-/// cannot normalize a single sample.
+/// Returns the minimum number of samples in a batch or micro-batch. Layers that mix samples cannot
+/// normalize a single sample.
 constexpr int least_samples(LossCoupling coupling, bool mixes_samples) {
   return are_cut_layers(coupling, mixes_samples) ? 2 : 1;
 }

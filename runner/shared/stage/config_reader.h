@@ -30,8 +30,8 @@ namespace runner {
 /// offer an option that the code ignores.
 class ConfigReader {
  public:
-  /// `config` must outlive this reader and its sections. `pointer` is the place of `config`, such
-  /// as "/train".
+  /// `config` must outlive this reader and its sections. `pointer` is the location of `config`,
+  /// such as "/train".
   ConfigReader(const Value& config, std::string pointer);
 
   /// Stores the value of `key` in `field`. If it is missing or not a T, adds an error and leaves
@@ -87,10 +87,10 @@ T choice(ConfigReader& reader, std::string_view key,
   const auto found = std::ranges::find(table, word, [](const auto& entry) { return entry.first; });
   if (found != table.end()) return found->second;
   if (value && value->text()) {
-    reader.fail(
-        key, ErrorCode::kInternal,
-        "'" + std::string(key) + "' may be '" + word + "' by its schema, but no code handles it",
-        "this is a bug in Retort");
+    reader.fail(key, ErrorCode::kInternal,
+                "'" + std::string(key) + "' may be '" + word +
+                    "' according to its schema, but no code handles it",
+                "this is a bug in Retort");
   }
   return T{};
 }

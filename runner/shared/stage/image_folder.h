@@ -10,16 +10,16 @@
 
 namespace runner {
 
-/// The entries of an image folder that are ignored, judged by name only.
+/// The entries of an image folder that are ignored, based only on their names.
 struct Leftovers {
   NotTaken counts;
   bool complete = true;  ///< false if the limit was reached before all entries were
                          ///< inspected
 };
 
-/// Returns the part of a data split that a folder of this name contains, in any case: "train" for
-/// train and training, "validation" for validation, val, valid and dev, "test" for test and
-/// testing. Returns "" for other names.
+/// Returns the part of a data split that a folder of this name contains, ignoring letter case:
+/// "train" for train and training, "validation" for validation, val, valid and dev, "test" for test
+/// and testing. Returns "" for other names.
 std::string_view part_of_folder(std::string_view name);
 
 /// True if the folder is such a part and not a class of that name, which would be a folder of

@@ -6,7 +6,7 @@
 
 namespace runner {
 
-/// What an artifact may cache to work faster. Results never depend on it.
+/// The resources that an artifact may use as a cache. Results never depend on them.
 struct Allowance {
   std::int64_t memory = 0;  ///< bytes of host memory
   std::filesystem::path cache =

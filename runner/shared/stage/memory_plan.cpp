@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Fields = JsonFields<Json>;
 
-/// Returns a text that to_json() omits if it is empty.
+/// Returns a string that to_json() omits if it is empty.
 std::string text_or_none(const Fields& fields, std::string_view key) {
   return fields.has(key) ? fields.text(key) : "";
 }
@@ -193,7 +193,7 @@ Json run_peak(const MemoryPlan& plan) {
 }
 
 std::string measured_text(const MemoryPlan& plan) {
-  return "measured by real steps, since a dry run fails: " + plan.measured;
+  return "measured by running real steps, since a dry run fails: " + plan.measured;
 }
 
 std::string choice_text(const MemoryPlan& plan) {
@@ -225,7 +225,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 std::string override_text(const std::vector<std::string>& overrides) {
   std::string text;
   for (const std::string& one : overrides) text += (text.empty() ? "" : " ") + one;
-  return text.empty() ? "as it is" : text;
+  return text.empty() ? "as written" : text;
 }
 
 std::string tensor_text(const AliveTensor& tensor) {

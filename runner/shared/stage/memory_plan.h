@@ -49,7 +49,7 @@ struct PlanAlternative {
   bool operator==(const PlanAlternative&) const = default;
 };
 
-/// What a plan has chosen automatically, if the recipe allows that.
+/// The choice that a plan has made automatically, if the recipe allows that.
 struct PlanChoice {
   std::vector<std::string> overrides;  ///< overrides that select it explicitly; empty for the whole
                                        ///< batch at once, nothing recomputed
@@ -71,10 +71,10 @@ struct OptionEffect {
   bool operator==(const OptionEffect&) const = default;
 };
 
-/// The name of the term for what artifacts may cache in memory that the plans leave free.
+/// The name of the term for caches: artifacts may use the memory that the plans leave free.
 inline constexpr std::string_view kCacheTerm = "cache";
 
-/// The result of the dry run of a node: the memory that the node needs at its peak, what needs it,
+/// The result of the dry run of a node: the memory that the node needs at its peak, how it is used,
 /// and the alternatives. All sizes are in bytes. Recorded as nodes/<id>/plan.json.
 struct MemoryPlan {
   std::string node;
@@ -133,13 +133,13 @@ nlohmann::ordered_json run_peak(const MemoryPlan& plan);
 /// equal in exact arithmetic".
 std::string choice_text(const MemoryPlan& plan);
 
-/// Returns "measured by real steps, since a dry run fails: RuntimeError: … (my_net.py:12)".
+/// Returns "measured by running real steps, since a dry run fails: RuntimeError: … (my_net.py:12)".
 std::string measured_text(const MemoryPlan& plan);
 
 /// Returns "12.0 MiB of it held by earlier nodes".
 std::string held_text(const MemoryPlan& plan);
 
-/// Returns "memory.micro_batch=8 memory.two_pass=on"; "as it is" if there are no overrides.
+/// Returns "memory.micro_batch=8 memory.two_pass=on"; "as written" if there are no overrides.
 std::string override_text(const std::vector<std::string>& overrides);
 
 /// Returns "(105, 64, 112, 112)".

@@ -18,7 +18,7 @@
 
 namespace runner {
 
-/// A comparison of gradients, in float64 on small shapes: those of one way of computing a step, and
+/// A comparison, in float64 on small shapes, of the gradients of one way of computing a step with
 /// those of the whole batch at once.
 struct Certificate {
   /// Gradients with an error below this are equal in exact arithmetic. Equal gradients stay under
@@ -59,8 +59,8 @@ nlohmann::ordered_json to_json(const Certificate& certificate);
 /// Parses the result of to_json(). Throws std::runtime_error for any other JSON.
 Certificate certificate_from_json(const nlohmann::ordered_json& json);
 
-/// What the plans of one graph's nodes share, such as dry runs that another node would repeat.
-/// Contains one object of each type, created on first use:
+/// State that the plans of one graph's nodes share, such as dry runs that another node would
+/// repeat. Contains one object of each type, created on first use:
 ///
 ///   SharedTraces& traces = context.shelf().of<SharedTraces>();
 class PlanShelf {
@@ -76,7 +76,7 @@ class PlanShelf {
   std::map<std::type_index, std::shared_ptr<void>> objects_;
 };
 
-/// What a dry run computes.
+/// How to make a dry run.
 struct DryRunOptions {
   /// The name of an absent device to plan for, such as "NVIDIA L4"; NodeFacts::device is then its
   /// kind. If empty, the plan is for that device itself.
@@ -93,8 +93,8 @@ struct DryRunOptions {
   bool is_strict = false;
 };
 
-/// What a stage can access in its dry run. There is no folder. Lines passed to say() are shown if
-/// the node runs afterwards.
+/// The environment of a stage in its dry run. There is no folder. Lines passed to say() are shown
+/// if the node runs afterwards.
 class PlanContext : public RunContext {
  public:
   /// `shelf` is shared by all nodes of the graph; null if this node is planned alone.
@@ -114,7 +114,7 @@ class PlanContext : public RunContext {
   /// has not started.
   const nlohmann::ordered_json& earlier_step() const { return earlier_step_; }
 
-  /// Returns what the plans of the graph's nodes share.
+  /// Returns the state that the plans of the graph's nodes share.
   PlanShelf& shelf() const { return *shelf_; }
 
   /// Reports what this node needs. Fills in `plan.node`.

@@ -67,7 +67,7 @@ struct CheckpointSource {
 
 /// What happened to earlier workers of this run within the same command.
 struct Restarts {
-  std::int64_t plans = 0;  ///< how many plans further the training is, since workers were killed
+  std::int64_t plans = 0;  ///< number of plans skipped because workers were killed
   std::int64_t retries =
       0;  ///< retries of a batch before moving to this device; for on_oom_policy: legacy
   bool has_moved = false;  ///< true if the run has left another device; how a step was computed
@@ -91,8 +91,7 @@ struct NodeFacts {
   std::string device = {};       ///< "cpu" or "cuda:K"
   std::filesystem::path folder =
       {};  ///< the only folder that this node may write to; it exists. Empty: no writing
-  bool resuming = false;  ///< the run was interrupted; the node continues from what it saved in
-                          ///< its folder
+  bool resuming = false;  ///< the run was interrupted; the node continues from its saved state
   bool smoke = false;  ///< `run --smoke`: at most two steps of everything; results are meaningless
   std::optional<CheckpointSource> trained = {};  ///< set if an earlier run has trained this node
   /// True if the folder contains the files of a finished node of the same kind, options and inputs.
@@ -108,15 +107,15 @@ struct NodeFacts {
   std::filesystem::path earlier = {};
   bool accepts_changes = false;  ///< --force: report changes since then, and accept them
   std::vector<TrainedData> trained_data =
-      {};  ///< for an evaluation: the data on which the evaluated nodes were trained
+      {};  ///< for an evaluation: the training data of the evaluated nodes
 
   /// False if no node consumes the output `output`, so that this node may omit it.
   bool wants(const std::string& output) const { return !wanted || wanted->contains(output); }
 };
 
-/// The access of a running stage to its environment, other than its inputs. An implementation
-/// without a record keeps the defaults. In the worker this is a NodeContext
-/// (runner/worker/node_context.h), which the Executor creates for each node.
+/// A running stage's access to its environment, other than its inputs. An implementation without a
+/// record keeps the defaults. In the worker this is a NodeContext (runner/worker/node_context.h),
+/// which the Executor creates for each node.
 class RunContext {
  public:
   explicit RunContext(NodeFacts facts) : node_(std::move(facts)) {}
@@ -138,8 +137,8 @@ class RunContext {
   virtual void debug(std::string_view /*line*/) {}
 
   /// Reports that the stage has divided samples among its outputs. `division` returns the bytes of
-  /// the file NodeLayout::division(), from which a resumed run or an evaluation divides them in the
-  /// same way.
+  /// the file NodeLayout::division(), from which a resumed run or an evaluation restores the
+  /// division.
   virtual void divided(const std::function<std::string()>& /*division*/) {}
 
   /// Records that the stage has recovered. The caller also calls say().

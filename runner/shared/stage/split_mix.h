@@ -9,7 +9,7 @@ namespace runner {
 inline constexpr std::uint64_t kSplitMixStep = 0x9E3779B97F4A7C15;
 
 /// The finalizer of SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014. A change of any bit of `z` changes about half the bits of the result.
+/// generators", OOPSLA 2014. Changing any bit of `z` changes about half the bits of the result.
 constexpr std::uint64_t split_mix(std::uint64_t z) {
   z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
   z = (z ^ z >> 27) * 0x94D049BB133111EB;

@@ -15,7 +15,8 @@
 
 namespace runner {
 
-/// What can travel along an edge of the graph. Schemas list these types in x-inputs and x-outputs.
+/// The types of artifacts that flow along the edges of the graph. Schemas list these types in
+/// x-inputs and x-outputs.
 enum class ArtifactType { kDataset, kModel, kMemoryPolicy, kCheckpoint, kPredictions, kMetrics };
 
 /// Converts to and from "dataset", "model", "memory_policy", "checkpoint", "predictions" or
@@ -108,19 +109,19 @@ class Stage {
  public:
   virtual ~Stage() = default;
   /// Does the work. Throws StageError for errors that the user can fix, and other exceptions for
-  /// the rest. The executor reports both at the stage's place in the recipe.
+  /// the rest. The executor reports both at the stage's location in the recipe.
   virtual Outputs run(const Inputs& inputs, RunContext& context) = 0;
-  /// Plans what run() would need for such inputs, without running: from descriptions only, on the
-  /// Meta device. Returns stand-ins for the outputs, which suffice to plan later stages. Returns
-  /// nullopt if the stage is too cheap to plan; it is then run, and its outputs are kept for the
-  /// run.
+  /// Plans the memory that run() would need for such inputs, without running: only from
+  /// descriptions, on the Meta device. Returns stand-ins for the outputs, which suffice to plan
+  /// later stages. Returns nullopt if the stage is too cheap to plan; it is then run, and its
+  /// outputs are kept for the run.
   virtual std::optional<Outputs> plan(const Inputs& /*inputs*/, PlanContext& /*context*/) {
     return std::nullopt;
   }
-  /// Returns a short text that identifies what the stage found outside its options when it was
-  /// created: the files of a data set, the bytes of weights. Two stages with the same options and
-  /// fingerprint do the same. Empty if there is nothing. Called again after run(), which may have
-  /// created those files.
+  /// Returns a short text that identifies the inputs other than options that the stage found when
+  /// it was created: the files of a data set, the bytes of weights. Two stages with the same
+  /// options and fingerprint behave the same. Empty if there is nothing. Called again after run(),
+  /// which may have created those files.
   virtual std::string fingerprint() const { return {}; }
   /// False if neither the outputs nor the files depend on NodeFacts::seed.
   virtual bool uses_seed() const { return true; }

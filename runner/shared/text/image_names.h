@@ -8,7 +8,7 @@
 namespace runner {
 
 /// True if `name` has the extension of an image format that Retort reads (.jpg, .jpeg, .png or
-/// .webp, in any case) and is not hidden.
+/// .webp, in upper or lower case) and is not hidden.
 bool is_image_name(std::string_view name);
 
 /// True if `name` has the extension of an unsupported image format, such as .gif or .tiff, and is

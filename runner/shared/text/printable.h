@@ -7,7 +7,7 @@ namespace runner {
 
 /// Returns `text` on one line, without anything a terminal could interpret: control characters
 /// (including newlines, U+0080 to U+009F and characters that change the text direction) become
-/// spaces, and bytes that are not UTF-8 become '?'. Tabs stay.
+/// spaces, and bytes that are not UTF-8 become '?'. Tabs are kept.
 std::string printable(std::string_view text);
 
 /// Makes JSON text safe for a terminal without loss: writes characters that a terminal could

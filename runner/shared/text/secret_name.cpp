@@ -65,7 +65,7 @@ bool is_count(std::string_view key, std::string_view value) {
   return !is_secret_key_of(key, number);
 }
 
-/// Part of a text, from byte `begin` to `end`.
+/// Part of a string, from byte `begin` to `end`.
 struct Span {
   std::size_t begin, end;
 };

@@ -7,8 +7,8 @@
 namespace runner {
 
 /// True if the name of an environment variable suggests that its value is a secret: it contains
-/// TOKEN, KEY, SECRET, PASSWORD, PASSWD, PASSPHRASE, AUTH or CREDENTIAL, or ends with PASS, in any
-/// case; except for `author` and `bypass`.
+/// TOKEN, KEY, SECRET, PASSWORD, PASSWD, PASSPHRASE, AUTH or CREDENTIAL, or ends with PASS, in
+/// upper or lower case; except for `author` and `bypass`.
 bool names_a_secret(std::string_view variable);
 
 /// True if the key of a recipe or an override, such as "+vars.api_key", suggests that its value is

@@ -64,7 +64,7 @@ std::optional<double> number_from_json(const nlohmann::ordered_json& json);
 /// Returns the number that "nan", "inf" or "-inf" stands for; nullopt for any other text.
 std::optional<double> non_finite(std::string_view text);
 
-/// Serializes to_json(value) without blanks and with sorted mapping keys, so the text does not
+/// Serializes to_json(value) without spaces and with sorted mapping keys, so the text does not
 /// depend on how the recipe was written. Its digest identifies recipes, so the format must never
 /// change. Throws nlohmann::json::exception if a string is not UTF-8.
 std::string sorted_json(const Value& value);

@@ -6,7 +6,7 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kDeepestJson =
-    256;  // a recipe is at most 64 deep; records that contain it are slightly deeper
+    256;  // a recipe is at most 64 levels deep; records that contain it are slightly deeper
 
 }  // namespace
 

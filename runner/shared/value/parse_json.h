@@ -18,7 +18,7 @@ Json parse_json(std::string_view text);
 template <typename Json = nlohmann::ordered_json>
 Json parse_json(std::istream& file);
 
-/// True if brackets in `text`, which may be JSON, nest more than `depth` deep.
+/// True if brackets in `text`, which may be JSON, nest more than `depth` levels deep.
 bool nests_deeper(std::string_view text, std::size_t depth);
 
 extern template nlohmann::json parse_json(std::string_view);

@@ -83,7 +83,7 @@ std::string describe(const Value& value);
 /// Appends `key`, escaped as in RFC 6901, to `pointer`.
 std::string pointer_to(std::string_view pointer, std::string_view key);
 
-/// Returns the value at `pointer`, or its nearest existing ancestor (the place to show for a
+/// Returns the value at `pointer`, or its nearest existing ancestor (the location to show for a
 /// missing key).
 const Value& nearest(const Value& root, std::string_view pointer);
 
@@ -94,14 +94,14 @@ const Value* at_key(const Value& root, std::string_view key);
 /// True if the data are equal, regardless of location. As in JSON Schema, 1 and 1.0 are equal.
 bool same_data(const Value& a, const Value& b);
 
-/// Converts to JSON; NaN and infinities become strings. `hide_secrets` replaces secrets by their
+/// Converts to JSON; NaN and infinities become strings. `hide_secrets` replaces secrets with their
 /// `secret_as`; pass false for the worker, but never for records.
 nlohmann::ordered_json to_json(const Value& value, bool hide_secrets = true);
 Value from_json(const nlohmann::ordered_json& json);
 
-/// Returns the place to show for an error in the value as a whole. For a mapping with a kind from
-/// another source than the mapping itself, such as an override, this is the place of the kind,
-/// which decides what keys are allowed.
+/// Returns the location to show for an error in the value as a whole. For a mapping with a kind
+/// from another source than the mapping itself, such as an override, this is the location of the
+/// kind, which decides what keys are allowed.
 const Location& place_of(const Value& value);
 
 }  // namespace runner

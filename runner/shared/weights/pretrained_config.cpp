@@ -38,7 +38,7 @@ void refuse_unless(bool holds, const std::string& what) {
   if (!holds) throw std::invalid_argument(what);
 }
 
-/// Both model families of transformers use these names.
+/// Both model families in transformers use these names.
 PretrainedConfig of_transformers(const json& config) {
   PretrainedConfig result;
   read(config, "hidden_size", result.hidden_size);

@@ -276,7 +276,8 @@ TEST_F(DryRunTest, MeasuredPlanIsAWarningForEachStage) {
   const Diagnostic& warning = std::get<Reported>(events_[0]).diagnostic;
   EXPECT_EQ(warning.severity, Severity::kWarning);
   EXPECT_EQ(name(warning.code) + " " + warning.pointer + ": " + warning.message,
-            "E0717 /first: the plan of 'first' was measured by real steps, since a dry run fails: "
+            "E0717 /first: the plan of 'first' was measured by running real steps, since a dry run "
+            "fails: "
             "no values (net.py:3)");
 }
 

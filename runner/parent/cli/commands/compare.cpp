@@ -56,7 +56,7 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
-                             "--seed is for --paired, which draws samples for its bootstrap",
+                             "--seed applies only to --paired, which uses it for the bootstrap",
                              "add --paired, or leave --seed out"}});
   }
   const auto runs = selected_runs(flags.runs, console);

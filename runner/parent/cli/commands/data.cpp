@@ -34,9 +34,9 @@ struct DataFlags {
   std::string out;           ///< the folder to write, or to fetch into
   std::int64_t classes = 0;  ///< make: number of classes; 0: usual_classes()
   std::int64_t per_class = 100, size = 64, seed = 0;  ///< make: --per-class, --size and --seed
-  std::vector<std::string> from_files;  ///< fetch: files of a data set that need no download
+  std::vector<std::string> from_files;  ///< fetch: files of a data set that need not be downloaded
   std::vector<std::string> files;       ///< fetch: the files of a model to fetch
-  std::string url;  ///< fetch: the address to download from; empty: the published one
+  std::string url;  ///< fetch: the URL to download from; empty: the published one
   std::vector<std::string> overrides;  ///< check: key=value
   std::int64_t distance = 20;          ///< check: bits in which copies may differ
   LogFlags log;
@@ -207,7 +207,7 @@ Invocation declare_data() {
        .type = "NAME"});
   verb.add({.name = "--url",
             .value = &flags->url,
-            .summary = "fetch: download from this address instead of the published one",
+            .summary = "fetch: download from this URL instead of the published one",
             .type = "URL"});
   verb.add({.name = "--classes",
             .value = &flags->classes,
@@ -226,7 +226,7 @@ Invocation declare_data() {
             .shows_default = true});
   verb.add({.name = "--seed",
             .value = &flags->seed,
-            .summary = "make: the random seed of the images",
+            .summary = "make: the random seed for the images",
             .shows_default = true});
   verb.add(
       {.name = "--distance",

@@ -112,7 +112,7 @@ std::string list_text(const DeviceList& list) {
     text = table_text(rows);
   }
   for (const std::string& problem : list.reading.problems) text += problem + '\n';
-  if (!list.why_none.empty()) text += "a run computes on the CPU: " + list.why_none + '\n';
+  if (!list.why_none.empty()) text += "runs use the CPU: " + list.why_none + '\n';
   else if (!list.visible.remark.empty()) text += list.visible.remark + '\n';
   if (!list.reading.help.empty()) text += "help: " + list.reading.help + '\n';
   return text;

@@ -36,7 +36,7 @@ void print_report(std::ostream& out, const Json& found) {
   line("retort",
        found["program"].get<std::string>() + ", build " + found["build"].get<std::string>());
   line("shipped", found["share"].get<std::string>());
-  line("worker", found["worker_program"].get<std::string>() + ", of the same build");
+  line("worker", found["worker_program"].get<std::string>() + ", from the same build");
   line("LibTorch",
        text_of(worker, "libtorch") + ", CUDA runtime: " + text_of(worker, "cuda_runtime"));
   line("processor", text_of(worker, "cpu_capability") + ", " +
@@ -91,8 +91,8 @@ Invocation declare_doctor() {
        .value = &flags->check,
        .summary =
            "determinism: run the first steps of a recipe twice and compare every tensor; memory: "
-           "test the mechanisms of memory policies; ranks: measure how fast several processes sum "
-           "messages (all-reduce), as when they train together; default: check this machine",
+           "test the memory-policy mechanisms; ranks: measure the speed of all-reduce between "
+           "several processes, as in multi-process training; default: check this machine",
        .choices = {"determinism", "memory", "ranks"}});
   verb.action = &flags->check;
   verb.add_recipe(flags->recipe);
@@ -122,12 +122,11 @@ Invocation declare_doctor() {
 
 }  // namespace
 
-const Command kDoctorCommand = {"doctor",
-                                "Checks this machine, the mechanisms of memory policies, the speed "
-                                "of all-reduce, or whether a recipe produces the same bits every "
-                                "time.",
-                                "retort doctor determinism classify data.root=photos",
-                                declare_doctor};
+const Command kDoctorCommand = {
+    "doctor",
+    "Checks this machine, the memory-policy mechanisms, the speed of all-reduce, or whether a "
+    "recipe gives bit-identical results every time.",
+    "retort doctor determinism classify data.root=photos", declare_doctor};
 
 namespace {
 
@@ -166,7 +165,7 @@ ExitCode check_memory(const LogFlags& log, Console& console) {
 namespace {
 
 void print_sums(std::ostream& out, const Json& answer) {
-  std::vector<std::vector<std::string>> rows = {{"sum of", "takes", "rate"}};
+  std::vector<std::vector<std::string>> rows = {{"message size", "time", "rate"}};
   for (const Json& sum : answer.at("sums")) {
     const auto bytes = sum.at("bytes").get<std::int64_t>();
     const double seconds = sum.at("seconds");
@@ -196,10 +195,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Runs two new workers, one after the other, for the first `steps` steps of every training of
+/// Runs two new workers, one after the other, for the first `steps` steps of every training node of
 /// `graph`, and compares every tensor of every step.
 ///
-/// Returns the answer of the second worker, {"steps", "tensors", "difference"}, which
+/// Returns the second worker's answer, {"steps", "tensors", "difference"}, which
 /// stages/worker/determinism_check.h describes. Fails with kNothingCompared if the graph trains
 /// nothing. Errors of the runs have pointers into the recipe but no source locations. The runs
 /// write only below `scratch`.

@@ -14,7 +14,7 @@ ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, cons
 /// Checks the assumptions that memory policies rely on.
 ExitCode check_memory(const LogFlags& log, Console& console);
 
-/// Measures how fast `ranks` processes that train together sum messages.
+/// Measures the speed of all-reduce between `ranks` processes, as in multi-process training.
 ExitCode check_ranks(std::int64_t ranks, const LogFlags& log, Console& console);
 
 }  // namespace runner

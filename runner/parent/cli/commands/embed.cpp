@@ -28,11 +28,11 @@ using Json = nlohmann::ordered_json;
 struct EmbedFlags {
   WeightsSource weights;
   std::string
-      model;  ///< a CLIP model that no run has trained: a folder, or hf:ORG/NAME; empty: the run's
+      model;  ///< a CLIP model not trained by a run: a folder, or hf:ORG/NAME; empty: the run's
   std::vector<std::string> paths;    ///< images and folders of images; also overrides
   std::vector<std::string> queries;  ///< images to look for among them
   std::int64_t batch_size = 64, neighbors = 10;
-  std::string similarity = "0.95";  ///< from which on two images are near-duplicates
+  std::string similarity = "0.95";  ///< minimum cosine of near-duplicates
   std::string out;
   bool skip_corrupt = false;  ///< continue after an image that cannot be read
   LogFlags log;
@@ -80,8 +80,8 @@ Result<EmbedFlags> checked_flags(EmbedFlags flags) {
   return flags;
 }
 
-/// Prints the images nearest to each query, and what the folder contains. Without queries the
-/// latter is the result.
+/// Prints the images nearest to each query, and the contents of the folder. Without queries, the
+/// contents are the result.
 void print_embeddings(const Json& answer, const EmbedFlags& flags, Console& console) {
   const JsonFields<Json> fields(answer, "the embeddings");
   const std::string out = printable(flags.out);
@@ -99,7 +99,7 @@ void print_embeddings(const Json& answer, const EmbedFlags& flags, Console& cons
   if (console.is_quiet()) return;
   std::ostream& text = fields.list("neighbors").empty() ? console.out : console.err;
   text << counted(static_cast<std::size_t>(fields.count("images")), "image") << ", "
-       << fields.integer("width") << " numbers each: " << out << "/embeddings.npy\n"
+       << fields.integer("width") << " values each: " << out << "/embeddings.npy\n"
        << counted(static_cast<std::size_t>(fields.count("duplicates")), "near-duplicate pair")
        << ", similarity " << flags.similarity << " or more: " << out << "/duplicates.csv\n";
   for (const Json& outlier : fields.list("outliers")) {
@@ -204,19 +204,19 @@ Invocation declare_embed() {
             .type = "MODEL"});
   verb.add({.name = "--query",
             .value = &flags->queries,
-            .summary = "Images, or folders of images, to find the nearest of the other images for",
+            .summary = "Find the images most similar to these images or folders of images",
             .type = "PATH",
             .once_each = true});
   verb.add({.name = "--neighbors",
             .value = &flags->neighbors,
-            .summary = "Number of nearest images to look at, for each query, for near-duplicates "
-                       "and for outliers",
+            .summary = "Number of nearest images per query, and per image when finding "
+                       "near-duplicates and outliers",
             .type = "K",
             .range = {1, 10'000},
             .shows_default = true});
   verb.add({.name = "--similarity",
             .value = &flags->similarity,
-            .summary = "The cosine similarity from which on two images are near-duplicates",
+            .summary = "The minimum cosine similarity of near-duplicates",
             .type = "COSINE",
             .shows_default = true});
   verb.add({.name = "--batch-size",

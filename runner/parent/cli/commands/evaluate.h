@@ -9,10 +9,10 @@
 
 namespace runner {
 
-/// What `retort evaluate` evaluates: as overrides, and as lines for the user.
+/// The data that `retort evaluate` uses, as overrides and as lines for the user.
 struct EvaluatedData {
   std::vector<std::string>
-      overrides;  ///< overrides that select all of a folder for which no split was requested
+      overrides;  ///< overrides that select a whole folder if no split was requested for it
   std::vector<std::string> lines;  ///< which images of each data stage are evaluated
 };
 

@@ -29,7 +29,7 @@ std::string default_phrase(const Option& option) {
   return option.fallback ? "; default " + default_text(option) : "";
 }
 
-/// Returns what an option takes: "an integer of at least 1 (epochs); default 10".
+/// Returns the values that an option accepts: "an integer of at least 1 (epochs); default 10".
 std::string head(const Option& option) { return takes_phrase(option) + default_phrase(option); }
 
 Json option_json(const Option& option) {
@@ -238,8 +238,8 @@ Result<Explanation> explain(const SchemaSet& schemas, std::string_view what) {
 
 namespace {
 
-/// Explains the recipe called `name` by the comment at the start of its file; nullopt if there is
-/// no such recipe.
+/// Explains the recipe called `name` using the comment at the start of its file; nullopt if there
+/// is no such recipe.
 std::optional<Explanation> explain_recipe(const std::string& name, Sources& sources) {
   NamedRecipe recipe;
   recipe.name = name;

@@ -11,7 +11,7 @@
 
 namespace runner {
 
-/// What is known about a name, as text and as JSON.
+/// The explanation of a name, as text and as JSON.
 struct Explanation {
   std::string text;  ///< complete lines, for a terminal
   nlohmann::ordered_json json;

@@ -19,7 +19,7 @@ struct ExportFlags {
   bool merged = false, adapter = false, torchscript = false;  ///< what to export; none: merged
   std::string out;  ///< the folder to create; empty: one in export/ of the run's folder
   LogFlags log;
-  std::string names;         ///< for an adapter: the library with the module names to use;
+  std::string names;         ///< for an adapter: the library whose module names to use;
                              ///< empty: the library of the base model
   bool head_inside = false;  ///< for an adapter: save the head in modules_to_save
 };

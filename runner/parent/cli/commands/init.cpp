@@ -87,7 +87,8 @@ ExitCode init(const std::string& named, Console& console) {
     if (is_made) disk().remove(file);
     Diagnostic diagnostic = error.diagnostic();
     if (was_there) diagnostic.help = "choose another name: existing files are not overwritten";
-    else if (diagnostic.code == ErrorCode::kCannotCreate) diagnostic.help = "choose another place";
+    else if (diagnostic.code == ErrorCode::kCannotCreate)
+      diagnostic.help = "choose another location";
     return report(console, {diagnostic});
   }
   if (console.json) print_result(console, "init/1", {{"file", file}});

@@ -165,7 +165,7 @@ Invocation declare_lr_find() {
             .shows_default = true});
   verb.add({.name = "--out",
             .value = &flags->out,
-            .summary = "Draw the loss over the learning rate into this SVG file",
+            .summary = "Plot the loss against the learning rate in this SVG file",
             .type = "FILE",
             .is_written = true});
   add_log_level(verb, flags->log, LogPlace::kStandardError);
@@ -175,11 +175,10 @@ Invocation declare_lr_find() {
 
 }  // namespace
 
-const Command kLrFindCommand = {"lr-find",
-                                "Suggests a learning rate: trains a few steps from the recipe's "
-                                "start while the rate grows, and "
-                                "finds where the loss falls fastest. Keeps no run.",
-                                "retort lr-find classify data.root=photos --out rates.svg",
-                                declare_lr_find};
+const Command kLrFindCommand = {
+    "lr-find",
+    "Suggests a learning rate: trains for a few steps from the recipe's start at increasing "
+    "learning rates, and finds where the loss falls fastest. Records no run.",
+    "retort lr-find classify data.root=photos --out rates.svg", declare_lr_find};
 
 }  // namespace runner

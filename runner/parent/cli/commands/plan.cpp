@@ -39,11 +39,10 @@ struct PlanFlags {
 struct PlannedRecipe {
   PreparedRecipe prepared;
   PlanAnswer answer;
-  Diagnostics errors;  ///< errors in the answer, such as a plan that does not fit, in the order of
-                       ///< the file
+  Diagnostics errors;  ///< errors in the answer, such as a plan that does not fit, in file order
 };
 
-/// Returns a warning if no run can compute on the GPU that the plan is for.
+/// Returns a warning if the GPU that the plan is for does not support runs.
 Diagnostics too_old(const PlanRequest& request) {
   const auto model = device_model(request.device_model);
   if (request.device_model.empty() || !model || (*model)->capability >= kOldestCapability)

@@ -30,15 +30,15 @@ using Json = nlohmann::ordered_json;
 struct PredictFlags {
   WeightsSource weights;
   std::string
-      model;  ///< a CLIP model that no run has trained: a folder, or hf:ORG/NAME; empty: the run's
+      model;  ///< a CLIP model not trained by a run: a folder, or hf:ORG/NAME; empty: the run's
   std::vector<std::string> paths;  ///< images and folders of images; also overrides
   std::int64_t top = 5, batch_size = 64;
   std::string out;            ///< the file for the predictions; empty: standard output
   std::string flip = "none";  ///< mirrored copies to average over
   std::string support;        ///< examples of each class, for a few-shot model; empty: none
   std::vector<std::string>
-      labels;           ///< texts to compare an image with; empty: the classes of the training
-  std::string explain;  ///< a folder for images that explain the predictions; empty: none
+      labels;                 ///< texts to compare an image with; empty: the training's classes
+  std::string explain;        ///< a folder for images that explain the predictions; empty: none
   bool skip_corrupt = false;  ///< continue after an image that cannot be read
   bool force = false;         ///< use examples even if the data has changed since the training
   LogFlags log;
@@ -88,8 +88,8 @@ Result<WeightsRequest> prediction_request(const PredictFlags& flags,
                              : model_request("predict", flags.model, overrides, sources);
 }
 
-/// Returns the errors with their places in the run's recipe, or without places for --model, which
-/// has no recipe.
+/// Returns the errors with their locations in the run's recipe, or without locations for --model,
+/// which has no recipe.
 Diagnostics placed_for(const PredictFlags& flags, Diagnostics errors, const Value& recipe) {
   if (flags.model.empty()) return placed(std::move(errors), recipe);
   for (Diagnostic& error : errors) error.pointer.clear();
@@ -97,7 +97,7 @@ Diagnostics placed_for(const PredictFlags& flags, Diagnostics errors, const Valu
 }
 
 /// Thrown if standard output can no longer be written; the reason is reported when the program
-/// ends.
+/// exits.
 struct NobodyReads : std::exception {};
 
 /// Sends `request` to the worker and writes the predictions as they arrive.
@@ -177,7 +177,7 @@ Diagnostics of_no_ensemble(const Json& request) {
                       {},
                       "",
                       "--" + std::string(flag) + " does not work with an ensemble of networks",
-                      "leave it out, or name one of the trainings: --node NODE"});
+                      "leave it out, or name one of the training nodes: --node NODE"});
   }
   return errors;
 }
@@ -335,7 +335,7 @@ Invocation declare_predict() {
 }  // namespace
 
 const Command kPredictCommand = {
-    "predict", "Predicts the classes of images with the network that a run trained.",
+    "predict", "Predicts the classes of images with a run's trained network.",
     "retort predict outputs/2026-01-31/12-00-00 holiday/ cat.jpg --top 3", declare_predict};
 
 }  // namespace runner

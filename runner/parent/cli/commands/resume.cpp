@@ -47,7 +47,7 @@ nlohmann::ordered_json summary_of(const RecordedRun& run) {
   return summary;
 }
 
-/// True if all files of the nodes of a finished run still exist.
+/// True if all node files of a finished run still exist.
 bool is_whole(const RecordedRun& run) {
   return std::ranges::all_of(run.finished, [&](const std::string& node) {
     const auto folder = RunLayout(run.folder).node(node).folder();
@@ -85,8 +85,8 @@ Diagnostics put_there(const RecordedRun& run, const Graph& graph, bool force) {
   return found;
 }
 
-/// True if `change` can no longer affect the run: it concerns only what trainings start from, and
-/// all of them have saved a checkpoint. Changed Python code always affects the run.
+/// True if `change` can no longer affect the run: it concerns only the starting points of training
+/// nodes, and all of them have saved a checkpoint. Changed Python code always affects the run.
 bool is_behind(const RecordChange& change, const Graph& graph, const RecordedRun& run) {
   if (graph.python.has_entry(change.pointer)) return false;
   const auto begins_from_it = [&](const Node& node) {

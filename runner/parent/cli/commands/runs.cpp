@@ -41,7 +41,7 @@ Result<KnownRun> known_run(const std::string& folder, Console& console) {
   return KnownRun{*run, prepared->graph};
 }
 
-/// Returns the text option of a node; empty if it has none.
+/// Returns the string option of a node; empty if it has none.
 std::string text_option(const Node& node, std::string_view key) {
   const Value* value = node.options.find(key);
   return value && value->text() ? *value->text() : "";

@@ -39,12 +39,12 @@ ExitCode remove_runs(const RunsFlags& flags, Console& console);
 ExitCode reindex_runs(const RunsFlags& flags, Console& console);
 
 /// Parses the words of ls, best and reindex: folders that contain runs, and at most one filter. A
-/// word is a filter if it is not a folder and contains an operator of filters. A second filter or
-/// an invalid one is a kUsage error.
+/// word is a filter if it is not a folder and contains a filter operator. A second filter or an
+/// invalid one is a kUsage error.
 Result<ListingWish> listing_wish(const RunsFlags& flags, Console& console);
 
-/// Returns the values that a run has for a key as JSON: a number or a text, null if there are none,
-/// or a list if there are several.
+/// Returns the values that a run has for a key as JSON: a number or a string, null if there are
+/// none, or a list if there are several.
 nlohmann::ordered_json values_json(const std::vector<RunValue>& values);
 
 /// Implements `retort runs rerun RUN [overrides]`: starts a new run from the record of another one.
@@ -52,8 +52,8 @@ ExitCode rerun_run(const RerunFlags& flags, Console& console);
 
 /// Implements `retort runs reproduce RUN [overrides]`: reruns without reusing any earlier result,
 /// and compares the new run with the recorded one. Returns kDone if they are identical, 2 if every
-/// metric is within `tolerance` (a number as text), 3 if they differ, or else the exit code of what
-/// stopped the run. kNoResults if the recorded run has no results to compare with.
+/// metric is within `tolerance` (a number as text), 3 if they differ, or else the exit code of the
+/// error that stopped the run. kNoResults if the recorded run has no results to compare with.
 ExitCode reproduce_run(RerunFlags flags, const std::string& tolerance, Console& console);
 
 }  // namespace runner

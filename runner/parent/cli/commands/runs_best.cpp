@@ -29,11 +29,11 @@ bool may_win(const ListedRun& run, const RunsFlags& flags) {
 
 /// Returns the metric that most runs of one kind of training monitor. The kind matters because the
 /// accuracy on episodes is not comparable with the accuracy on classes. If no run monitors a
-/// metric, returns the main metric that most runs share; nullopt if no run has measured anything.
+/// metric, returns the main metric that most runs share; nullopt if no run has any metrics.
 std::optional<Contest> contest_among(const std::vector<ListedRun>& runs) {
   std::map<std::pair<std::string, std::string>, std::size_t> monitored;
   std::map<std::string, std::size_t> headlines;
-  std::size_t count = 0;  // runs that have measured anything
+  std::size_t count = 0;  // runs with metrics
   for (const ListedRun& run : runs) {
     const RunEntry& entry = run.entry;
     if (entry.headline.empty()) continue;
@@ -54,7 +54,7 @@ std::optional<Contest> contest_among(const std::vector<ListedRun>& runs) {
 
 std::string words_of(const Contest& contest) {
   if (contest.is_of_test)
-    return "no run here has been validated, so test data decide: " + contest.metric +
+    return "no run here has been validated, so the test data decide: " + contest.metric +
            " is no longer a fair estimate of how good the best run is\n";
   if (is_of_test(contest.metric))
     return contest.metric +
@@ -68,7 +68,7 @@ std::string words_of(const Contest& contest) {
 
 Diagnostic no_winner(const RunsFlags& flags, const std::string& metric) {
   const std::string has =
-      metric.empty() ? " has measured anything" : " has '" + metric + "' and weights";
+      metric.empty() ? " has recorded a metric" : " has '" + metric + "' and weights";
   return {ErrorCode::kNoResults,
           {},
           "",

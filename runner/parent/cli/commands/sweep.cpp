@@ -287,8 +287,8 @@ Invocation declare_sweep() {
             .shows_default = true});
   verb.add({.name = "--timeout",
             .value = &flags->time_out_minutes,
-            .summary = "Time limit per attempt in minutes; the trial then saves and counts as "
-                       "failed; 0: no limit",
+            .summary = "Time limit per attempt in minutes; on timeout the trial saves and counts "
+                       "as failed; 0: no limit",
             .type = "MIN",
             .range = {0, 1000000},
             .shows_default = true});

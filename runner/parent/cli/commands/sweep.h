@@ -34,8 +34,8 @@ TrialSurroundings trial_surroundings(const SweepFlags& flags, Console& console);
 /// Creates the folder of a new sweep: `given`, the value of sweep.dir, or one named after the
 /// current time if `given` is empty.
 Result<std::filesystem::path> make_sweep_folder(const std::string& given);
-/// Writes the recipe of a trial to its file. Returns an error if the trial needs a secret that only
-/// the command line has, since the file never contains secrets. Throws WriteError.
+/// Writes the recipe of a trial to its file. Returns an error if the trial needs a secret given
+/// only on the command line, since the file never contains secrets. Throws WriteError.
 Diagnostics write_recipe(const PreparedTrial& job, const SweepLayout& layout, Sources& sources);
 
 /// Implements `retort sweep ask-tell NAME`: an external sampler requests trials with lines of JSON

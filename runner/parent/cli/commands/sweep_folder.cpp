@@ -21,7 +21,7 @@ Result<SweepJournal> reopen_sweep(const std::filesystem::path& folder, Console& 
   auto journal = SweepJournal::reopen(whole.lexically_normal(), disk(), with_warnings(console));
   if (!journal) return journal;
   std::filesystem::current_path(journal->plan().folder,
-                                error);  // relative paths in the recipes start here
+                                error);  // base of the recipes' relative paths
   if (error) {
     return Diagnostic{ErrorCode::kMissingFolder,
                       {},

@@ -24,7 +24,7 @@ struct TrustFlags {
   bool remove = false;
 };
 
-/// What a word of the command line names: code on the disk, or an installed module.
+/// The code that a command-line word names: a path, or an installed module.
 struct NamedCode {
   fs::path path;       ///< as typed; empty: a module
   std::string module;  ///< "timm"
@@ -47,7 +47,7 @@ Result<NamedCode> named_code(const std::string& word) {
                     "name a file, a folder of Python files, or a module such as timm"};
 }
 
-/// What was trusted or is no longer trusted, as lines and as JSON.
+/// The code that was trusted or is no longer trusted, as lines and as JSON.
 struct TrustReport {
   Json files = Json::array(), modules = Json::array();
   std::vector<std::string> lines = {};
@@ -155,7 +155,7 @@ ExitCode change_trust(const TrustFlags& flags, Console& console) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
-                             flags.list ? "--list takes no file and no module"
+                             flags.list ? "--list takes no files or modules"
                                         : "no file, folder or module given",
                              "retort trust my_net.py, or retort trust --list"}});
   auto code = TrustedCode::read();

@@ -60,7 +60,7 @@ Recipe /recipes/petals.yaml
 
     retort run petals
 
-Groups, GROUP=OPTION; * is chosen:
+Groups, GROUP=OPTION; * marks the chosen option:
   data                      )"));
   EXPECT_THAT(help({}),
               testing::HasSubstr(

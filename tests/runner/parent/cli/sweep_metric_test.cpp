@@ -49,7 +49,7 @@ TEST(SweepMetric, MetricThatNoTrialCanHaveIsRefusedWithWhatThereIs) {
   EXPECT_THAT(meant("evaluate:validation/loss", kOneTraining), StartsWith("no trial can have"));
   EXPECT_THAT(meant("evaluate/episode_accuracy", kOneTraining), StartsWith("no trial can have"));
   EXPECT_THAT(meant("validation/loss", {{{"data", "data.image_folder"}}}),
-              HasSubstr("nothing in this recipe measures anything"));
+              HasSubstr("this recipe records no metrics"));
 }
 
 TEST(SweepMetric, OfSeveralNodesTheOneThatIsMeantMustBeNamed) {

@@ -140,10 +140,10 @@ TEST_F(GraphTest, CycleIsShownAsAChain) {
   EXPECT_THAT(errors("a: {kind: train.loop, inputs: {checkpoint: b.checkpoint}}\nb: {kind: "
                      "train.loop, inputs: {checkpoint: "
                      "a.checkpoint}}\n"),
-              ElementsAre("2:31: E0405 stages wait for each other in a circle: a ← b ← a | remove "
+              ElementsAre("2:31: E0405 stages depend on each other in a cycle: a ← b ← a | remove "
                           "one of these inputs"));
   EXPECT_THAT(errors("a: {kind: train.loop, inputs: {checkpoint: a.checkpoint}}\n"),
-              ElementsAre("2:31: E0405 stages wait for each other in a circle: a ← a | remove one "
+              ElementsAre("2:31: E0405 stages depend on each other in a cycle: a ← a | remove one "
                           "of these inputs"));
 }
 

@@ -143,8 +143,9 @@ TEST_F(LegalityTest, AMicroBatchAboveTheBatchIsRefused) {
 TEST_F(LegalityTest, AccumulatedPartsOfALossOverTheBatchAreRefused) {
   EXPECT_THAT(
       errors("plain", "", "pairs, gradient_accumulation_steps: 4"),
-      ElementsAre("/train/gradient_accumulation_steps 4:57: gradient_accumulation_steps 4 builds "
-                  "the batch of 256 from parts, but its loss depends on the whole batch at once" +
+      ElementsAre("/train/gradient_accumulation_steps 4:57: gradient_accumulation_steps 4 "
+                  "accumulates the batch of 256 from smaller ones, but its loss depends on the "
+                  "whole batch at once" +
                   kWholeHelp));
   EXPECT_THAT(errors("plain", ", two_pass: on", "pairs, gradient_accumulation_steps: 4"),
               IsEmpty());
@@ -189,7 +190,7 @@ TEST_F(LegalityTest, OptimizerInTheBackwardPassWaitsForNoOtherGradient) {
         why + " | " + help));
   };
   const auto split =
-      one("the batch of 'train' is split, and the gradients of its parts must add up first",
+      one("the batch of 'train' is split, and its micro-batches' gradients must be summed first",
           "set optimizer_in_backward: false, or leave the batch whole");
   EXPECT_THAT(errors("plain", in_backward, "samples"), IsEmpty());
   EXPECT_THAT(errors("plain", in_backward + ", micro_batch: 64", "samples"), IsEmpty());
@@ -234,8 +235,8 @@ TEST_F(LegalityTest, TwoPassesThroughLayersThatMixSamplesAreRefused) {
   for (const char* loss : {"samples", "episodes", "pairs"}) {
     EXPECT_THAT(
         errors("normed", ", two_pass: on", loss),
-        ElementsAre("/memory/two_pass 3:41: two_pass would compute each batch of 'train' in parts, "
-                    "but layers of 'model' mix the samples of a batch (BatchNorm): the gradient "
+        ElementsAre("/memory/two_pass 3:41: two_pass would split each batch of 'train', but "
+                    "layers of 'model' mix the samples of a batch (BatchNorm): the gradient "
                     "would differ | set two_pass: off; activation_checkpointing: block saves "
                     "memory and gives the same result bit for bit"));
   }

@@ -183,7 +183,7 @@ TEST_F(TrialListTest, WhatCannotBeDrawnIsSaid) {
       ElementsAre("sweep.samples draws from nothing: no key other than 'seed' has several values"));
   EXPECT_THAT(drawn(2, {"a=interval(1,1)"}), ElementsAre("the interval from 1.0 to 1.0 is empty"));
   EXPECT_THAT(drawn(2, {"a=interval(0,inf)"}),
-              ElementsAre("the ends of an interval must be finite numbers"));
+              ElementsAre("the bounds of an interval must be finite numbers"));
   EXPECT_THAT(drawn(2, {"a=tag(log,interval(0,1))"}),
               ElementsAre("a logarithmic interval starts at 0.0"));
   EXPECT_THAT(drawn(2, {"a=tag(log,new,interval(1,2))"}),

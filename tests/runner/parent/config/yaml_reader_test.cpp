@@ -184,7 +184,7 @@ TEST(YamlReader, NestingIsBoundedWhereverItComesFrom) {
   EXPECT_EQ(read(list(64)), list(64));
   EXPECT_THAT(
       read(list(65)),
-      testing::StartsWith("a.yaml:1:65: error[E0108]: values are nested more than 64 deep"));
+      testing::StartsWith("a.yaml:1:65: error[E0108]: values are nested more than 64 levels deep"));
   for (const std::string unit : {"[", "{a: ", "- ", "? ", "[{", "- ? "}) {
     std::string text;
     while (text.size() < 1'000'000) text += unit;

@@ -75,8 +75,8 @@ TEST_F(ChooseDeviceTest, NamedGpuThatOnlyCudaCanTellIsRefused) {
   const auto found = candidates(wish_, {.devices = machine_.now.devices, .in_cuda_order = false});
   ASSERT_FALSE(found);
   EXPECT_EQ(found.errors().front().message,
-            "device 'cuda:1' is not available: CUDA numbers GPUs from the fastest, in an order "
-            "that only CUDA knows");
+            "device 'cuda:1' is not available: CUDA numbers GPUs starting with the fastest, in an "
+            "order that only CUDA knows");
   EXPECT_EQ(
       found.errors().front().help,
       "set CUDA_DEVICE_ORDER=PCI_BUS_ID to number GPUs as nvidia-smi does, or write device=auto");

@@ -78,7 +78,7 @@ TEST_F(NvmlTest, GpusThatCannotBeUsedAreNamed) {
   EXPECT_EQ(reading.devices[0].index, 2);
   EXPECT_THAT(reading.problems,
               ElementsAre("GPU 0: it is lost: it fell off the bus or broke; restart the machine",
-                          "GPU 1: you may not use it",
+                          "GPU 1: you do not have permission to use it",
                           "GPU 3: it must be reset: `nvidia-smi --gpu-reset` as root",
                           "GPU 4: Unknown Error"));
 }

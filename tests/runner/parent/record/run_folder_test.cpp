@@ -141,7 +141,7 @@ TEST_F(RunFolderTest, FullDiskNamesTheFile) {
     EXPECT_EQ(error.diagnostic().message, "cannot write '" +
                                               (base_.path() / "run/.retort/run.json").string() +
                                               "': No space left on device");
-    EXPECT_EQ(error.diagnostic().help, "free up space, or choose another place with run.dir");
+    EXPECT_EQ(error.diagnostic().help, "free up space, or choose another location with run.dir");
   }
 }
 

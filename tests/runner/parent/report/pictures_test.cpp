@@ -107,7 +107,7 @@ TEST(CalibrationPicture, HasABarForEachBinThatIsNotEmpty) {
   EXPECT_THAT(svg, HasSubstr("Calibration error 12.5 %"));
   EXPECT_EQ(count(svg, "<rect class=\"fill-"), 2u);
   EXPECT_THAT(svg,
-              HasSubstr("<title>4 predictions, mean probability 80.0 %, right 75.0 %</title>"));
+              HasSubstr("<title>4 predictions, mean probability 80.0 %, correct 75.0 %</title>"));
 }
 
 TEST(ComparisonPicture, HasABarForEachEvaluation) {
@@ -162,7 +162,7 @@ TEST(EpisodePicture, DifferencesHaveABarAtZero) {
                                 .equal = 1,
                                 .of_episodes = {0.1, 0, -0.1, 0.1}};
   const std::string svg = draw_difference(one).svg();
-  EXPECT_THAT(svg, HasSubstr("Difference of accuracy, b against a"));
+  EXPECT_THAT(svg, HasSubstr("Accuracy difference, b against a"));
   EXPECT_THAT(
       svg,
       HasSubstr("mean 5.0 %, 95 % interval 1.0 % to 9.0 %; better in 2, worse in 1, equal in 1"));

@@ -44,7 +44,7 @@ TEST(PlanText, TellsEverything) {
 
   alternatives, cheapest first; launches: operations started, each with a fixed cost
         needs  with                  result  compute  launches
-     1.25 GiB  as it is              bit       1.00x     1.00x  fits, 6.75 GiB to spare
+     1.25 GiB  as written            bit       1.00x     1.00x  fits, 6.75 GiB to spare
     700.0 MiB  memory.micro_batch=8  exact     1.00x     1.90x  fits, 7.32 GiB to spare
 )");
 }
@@ -71,7 +71,7 @@ TEST(PlanText, SaysByHowManyBytesEachAlternativeIsOver) {
       text,
       HasSubstr("needs 1.25 GiB of 1.00 GiB (memory.budget): does not fit, 256.0 MiB too much\n"));
   EXPECT_THAT(text,
-              HasSubstr("as it is              bit       1.00x     1.00x  256.0 MiB too much\n"));
+              HasSubstr("as written            bit       1.00x     1.00x  256.0 MiB too much\n"));
   EXPECT_THAT(
       text,
       HasSubstr("memory.micro_batch=8  exact     1.00x     1.90x  fits, 324.0 MiB to spare\n"));

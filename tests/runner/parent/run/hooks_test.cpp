@@ -94,7 +94,7 @@ TEST_F(HooksTest, ProgramIsNoOptionAndNumbersMayBeNone) {
   measure("train/loss", 2, 3);
   wait();
   EXPECT_THAT(said(), HasSubstr(R"({"validation/loss":"nan"})"));
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("ended with exit code 127: ")));
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("exited with code 127: ")));
 }
 
 TEST_F(HooksTest, RecipeWithoutHooksStartsNothing) {
@@ -114,11 +114,11 @@ TEST_F(HooksTest, FailingCommandIsAWarningWithItsLastLine) {
   hooks_->finish("after_run", "/r", Json::object());
   ASSERT_EQ(warnings_.size(), 3u);
   EXPECT_EQ(warnings_[0],
-            "/hooks/after_run the command 'sh' of hooks.after_run ended with exit code "
+            "/hooks/after_run the command 'sh' of hooks.after_run exited with code "
             "3: no network");
   EXPECT_EQ(warnings_[1],
             "/hooks/after_run the command 'sh' of hooks.after_run was killed by SIGTERM");
-  EXPECT_THAT(warnings_[2], HasSubstr("ended with exit code 127: "));
+  EXPECT_THAT(warnings_[2], HasSubstr("exited with code 127: "));
   EXPECT_THAT(said(), testing::StartsWith("goes on"));
 }
 

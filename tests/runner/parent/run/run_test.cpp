@@ -406,9 +406,8 @@ TEST_F(RunTest, CommandsOfTheEndFindACompleteRecord) {
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kMissing, "finished:66"}),
             ExitCode::kMissingInput);
   EXPECT_EQ(folder_.read("said"), "validation\nrun\nfailure\n");
-  EXPECT_THAT(
-      err_.str(),
-      HasSubstr("warning[E0716]: the command 'sh' of hooks.on_failure ended with exit code 3"));
+  EXPECT_THAT(err_.str(),
+              HasSubstr("warning[E0716]: the command 'sh' of hooks.on_failure exited with code 3"));
 
   fs::remove_all(folder_ / "run");
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, "finished:130"}),
@@ -806,7 +805,7 @@ TEST_F(RunTest, KilledWorkerLeavesAFolderThatSaysSo) {
 TEST_F(RunTest, WorkerThatDiesBeforeTheStartWritesNothing) {
   EXPECT_EQ(run_script({"err:cannot load libtorch", "exit:127"}), ExitCode::kRunFailed);
   EXPECT_EQ(err_.str(),
-            "error[E0704]: the worker ended with exit code 127 before it was done\n"
+            "error[E0704]: the worker exited with code 127 before it had finished\n"
             "  help: its libraries could not be loaded; in a virtual environment run `pip install "
             "'torch==2.11.*'`\n"
             "  note: it printed: cannot load libtorch\n");

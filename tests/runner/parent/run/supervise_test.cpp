@@ -140,15 +140,15 @@ TEST_F(SuperviseTest, OnlySignalsThatAProgramBringsUponItselfAreOurMistakes) {
 
 TEST_F(SuperviseTest, EndWithoutFinishedIsADeath) {
   EXPECT_EQ(only_error(play({"hello", "read", "exit:0"})),
-            "E0704: the worker ended with exit code 0 before it was done");
+            "E0704: the worker exited with code 0 before it had finished");
   EXPECT_EQ(only_error(play({"exit:1"})),
-            "E0704: the worker ended with exit code 1 before it was done");
+            "E0704: the worker exited with code 1 before it had finished");
   EXPECT_EQ(play({"exit:1"}).errors[0].help, "");
 }
 
 TEST_F(SuperviseTest, WorkerWithoutItsLibrariesIsToldToGetThem) {
   const Ending ending = play({"exit:127"});
-  EXPECT_EQ(only_error(ending), "E0704: the worker ended with exit code 127 before it was done");
+  EXPECT_EQ(only_error(ending), "E0704: the worker exited with code 127 before it had finished");
   EXPECT_EQ(ending.errors[0].help,
             "its libraries could not be loaded; in a virtual environment run `pip install "
             "'torch==2.11.*'`");
@@ -163,7 +163,7 @@ TEST_F(SuperviseTest, InterpreterThatEndsBeforeItGreetsSaysWhy) {
             cannot + "no torch here");
   EXPECT_EQ(only_error(play({"err:Traceback:", "err:ImportError: none\n", "exit:1"})),
             cannot + "ImportError: none");
-  EXPECT_EQ(only_error(play({"exit:127"})), cannot + "it ended with exit code 127");
+  EXPECT_EQ(only_error(play({"exit:127"})), cannot + "it exited with code 127");
   EXPECT_EQ(only_error(play({"die:11"})), cannot + "it was killed by SIGSEGV");
   EXPECT_EQ(only_error(play({"flood:200000", "err:", "err:last", "exit:1"})), cannot + "last");
 }
@@ -171,7 +171,7 @@ TEST_F(SuperviseTest, InterpreterThatEndsBeforeItGreetsSaysWhy) {
 TEST_F(SuperviseTest, InterpreterThatHasGreetedDiesLikeAnyWorker) {
   is_hosted_ = true;
   EXPECT_EQ(only_error(play({"hello", "read", "err:chatter", "exit:1"})),
-            "E0704: the worker ended with exit code 1 before it was done");
+            "E0704: the worker exited with code 1 before it had finished");
   EXPECT_EQ(only_error(play({"die:9"})), "E0704: the worker was killed by signal 9 (SIGKILL)")
       << "memory may have run out while it loaded";
 }

@@ -69,7 +69,7 @@ TEST(SchemaJson, TextNestedTooDeepIsRefused) {
   EXPECT_EQ(problem(std::string(1000, '[')),
             "parse error at line 1, column 1001: expected a value");
   EXPECT_EQ(problem(std::string(100000, '[')),
-            "parse error at line 1, column 1002: this is nested too deep");
+            "parse error at line 1, column 1002: this is nested too deeply");
 }
 
 }  // namespace

@@ -269,7 +269,7 @@ TEST(SchemaValidate, NestingWithoutEndIsRefused) {
   for (int i = 0; i < 150; ++i) value = Value{Value::List{value}, {}};
   const auto lines = checked(R"({"items": {"$ref": "#"}})", value);
   ASSERT_THAT(lines, testing::SizeIs(1));
-  EXPECT_THAT(lines[0], testing::EndsWith("nested too deep"));
+  EXPECT_THAT(lines[0], testing::EndsWith("nested too deeply"));
 }
 
 TEST(SchemaValidate, LongWordsAreCut) {

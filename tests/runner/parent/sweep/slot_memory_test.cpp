@@ -110,7 +110,7 @@ TEST_F(SlotMemoryTest, WhatCannotBePlannedIsSaidAndNotCounted) {
   EXPECT_THAT(memory_.uncounted(), ElementsAre("trial 0 cannot be planned: there is no folder "
                                                "'nowhere', and 1 more; this memory is "
                                                "not counted",
-                                               "trial 2 is planned only in part: train.1: its "
+                                               "trial 2 is only partly planned: train.1: its "
                                                "data are made; this memory is not counted"));
 }
 

@@ -194,17 +194,15 @@ TEST_F(SlurmLauncherTest, ControllerThatIsAwayIsNoRefusal) {
   EXPECT_EQ(run(), ExitCode::kDeviceUnavailable);
   EXPECT_THAT(
       err_.str(),
-      HasSubstr(
-          "error[E0720]: sbatch ended with exit code 1: sbatch: error: Unable to contact slurm"));
+      HasSubstr("error[E0720]: sbatch exited with code 1: sbatch: error: Unable to contact slurm"));
 }
 
 TEST_F(SlurmLauncherTest, SilentQueueEndsAFollowerWithoutPatience) {
   folder_.write("vanishes", "");
   slurm_.does("squeue", "echo 'slurm_load_jobs error: Socket timed out'; exit 1");
   EXPECT_EQ(run(), ExitCode::kDeviceUnavailable);
-  EXPECT_THAT(
-      err_.str(),
-      HasSubstr("error[E0720]: squeue ended with exit code 1: slurm_load_jobs error: Socket"));
+  EXPECT_THAT(err_.str(),
+              HasSubstr("error[E0720]: squeue exited with code 1: slurm_load_jobs error: Socket"));
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ class Child {
 
 class LeaseTest : public testing::Test {
  protected:
-  /// A process on another machine that has given some signs of life.
+  /// A process on another machine that has written some heartbeats.
   void forge(const std::string& beat = "00000000000000000007",
              const std::string& state = "held") const {
     folder_.write(
@@ -144,7 +144,7 @@ TEST_F(LeaseTest, OfAnotherMachineThatIsSilentIsTaken) {
   EXPECT_TRUE(Lease::take(folder_.path(), options).lease);
   EXPECT_EQ(looks, 6);
   EXPECT_THAT(said, StartsWith("process 12 on 'node7' was working in '"));
-  EXPECT_THAT(said, testing::EndsWith("': waiting 30 s for a sign of life"));
+  EXPECT_THAT(said, testing::EndsWith("': waiting 30 s for a heartbeat"));
 }
 
 TEST_F(LeaseTest, OfAnotherMachineThatIsGivenBackIsTaken) {
@@ -337,7 +337,7 @@ TEST_F(LeaseTest, ThatALimitOfTheSystemKeepsAwayNamesTheLimit) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.errors()[0].message,
             "too many files are open (a lease in '" + folder_.path().string() + "')");
-  EXPECT_EQ(refused.errors()[0].help, "raise the limit of open files: `ulimit -n 1024`");
+  EXPECT_EQ(refused.errors()[0].help, "raise the limit on open files: `ulimit -n 1024`");
 }
 
 }  // namespace

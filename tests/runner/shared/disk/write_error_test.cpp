@@ -11,7 +11,7 @@ TEST(WriteDiagnostic, FullDiskAndFullQuotaAreToldFromOtherTroubles) {
   for (const int error : {ENOSPC, EDQUOT}) {
     const Diagnostic full = write_diagnostic("a", error, ErrorCode::kCannotCreate);
     EXPECT_EQ(full.code, ErrorCode::kDiskFull);
-    EXPECT_EQ(full.help, "free up space, or choose another place with run.dir");
+    EXPECT_EQ(full.help, "free up space, or choose another location with run.dir");
   }
   EXPECT_EQ(write_diagnostic("a", EACCES, ErrorCode::kCannotCreate).code, ErrorCode::kCannotCreate);
   EXPECT_EQ(write_diagnostic("a", EIO, ErrorCode::kCannotWrite).code, ErrorCode::kCannotWrite);

@@ -21,15 +21,15 @@ std::string told_of_system(std::errc error) {
 TEST(Unexpected, LimitOfTheSystemIsNoBugOfOurs) {
   EXPECT_EQ(told_of_system(std::errc::too_many_files_open),
             "E0801: too many files are open (fork: Too many open files) | raise the "
-            "limit of open files: "
+            "limit on open files: "
             "`ulimit -n 1024`");
   EXPECT_EQ(
       told_of_system(std::errc::resource_unavailable_try_again),
       "E0703: the system cannot start more processes or threads (fork: Resource temporarily "
-      "unavailable) | end other programs, or raise the limit: `ulimit -u`, or pids.max of the "
+      "unavailable) | close other programs, or raise the limit: `ulimit -u`, or pids.max of the "
       "container");
   EXPECT_EQ(told_of_system(std::errc::not_enough_memory),
-            "E0706: the system is out of memory (fork: Cannot allocate memory) | end "
+            "E0706: the system is out of memory (fork: Cannot allocate memory) | close "
             "other programs, or raise the limit: `ulimit -v`, or the container's limit");
   EXPECT_EQ(told_of_system(std::errc::no_space_on_device),
             "E0804: fork: No space left on device | free up space, then run again");
@@ -39,9 +39,9 @@ TEST(Unexpected, LimitOfTheSystemIsNoBugOfOurs) {
 TEST(Unexpected, FileIsNamed) {
   const std::filesystem::filesystem_error error("temp_directory_path", "/tmp/missing",
                                                 std::make_error_code(std::errc::not_a_directory));
-  EXPECT_EQ(
-      told(unexpected(error)),
-      "E0801: '/tmp/missing': Not a directory | check that it exists and that you may use it");
+  EXPECT_EQ(told(unexpected(error)),
+            "E0801: '/tmp/missing': Not a directory | check that it exists and that you have "
+            "access to it");
 }
 
 TEST(Unexpected, WhatIsKnownIsToldAsItIs) {

@@ -35,7 +35,7 @@ TEST(Choice, WordOutsideTheTableIsAnInternalErrorAndMeansNothing) {
   EXPECT_EQ(green.errors[0].code, ErrorCode::kInternal);
   EXPECT_EQ(green.errors[0].pointer, "/paint/colour");
   EXPECT_EQ(green.errors[0].message,
-            "'colour' may be 'green' by its schema, but no code handles it");
+            "'colour' may be 'green' according to its schema, but no code handles it");
 }
 
 TEST(Choice, WhatIsNotAWordOrNotThereIsReportedOnce) {

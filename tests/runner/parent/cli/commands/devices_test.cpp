@@ -70,7 +70,7 @@ TEST_F(DevicesTest, DriverThatIsNotLoadedIsNamed) {
   table_ = R"({"init": 9, "devices": []})";
   const Ended ended = devices();
   EXPECT_EQ(ended.exit, 0);
-  EXPECT_THAT(ended.out, HasSubstr("a run computes on the CPU: "));
+  EXPECT_THAT(ended.out, HasSubstr("runs use the CPU: "));
   EXPECT_THAT(ended.out,
               HasSubstr("help: load it: `modprobe nvidia` as root, or restart the machine\n"));
 }
