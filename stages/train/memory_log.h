@@ -120,7 +120,7 @@ struct OutOfMemory {
 };
 
 /// Returns a table of live tensors: one line for each owner with its largest tensors, and one for
-/// each phase with the sizes of the tensors without owner that were allocated in it.
+/// each phase with the sizes of the tensors without an owner that were allocated in it.
 std::vector<std::string> live_table(const OutOfMemory& what);
 
 /// Collects what is known about step `step_number`, which ran out of memory with `error`.
@@ -128,7 +128,7 @@ OutOfMemory look_at_out_of_memory(const std::exception& error, std::int64_t step
                                   const TrainingStep& step, const StepExecution& execution,
                                   std::int64_t batch_size, const MemoryPolicy& policy);
 
-/// Returns an error that reports what was tried when, and what to change.
+/// Returns an error that reports what was tried, in which step, and what to change.
 runner::StageError out_of_memory_error(const OutOfMemory& what);
 
 }  // namespace stages

@@ -155,8 +155,8 @@ struct StepPlace {
 /// finite. Waits for the numbers.
 void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const Dataset& dataset);
 
-/// Returns a message such as "step 10, in epoch 2: the loss is 1.7e+29, where 1.4 is usual, on
-/// 'a.jpg'"; `what` is "the loss".
+/// Returns a message such as "step 10, in epoch 2: the loss is 1.7e+29 (usually 1.4), on 'a.jpg'";
+/// `what` is "the loss".
 std::string disproportionate(const std::string& what, double number, std::optional<double> usual,
                              const StepPlace& place, const Dataset& dataset);
 

@@ -84,8 +84,8 @@ class TrainingStep {
   /// of the same sizes, regardless of the tensors' values. nullopt if unknown.
   virtual std::optional<std::string> structure() const { return {}; }
 
-  /// Checks a batch that is still on the host, where this costs nothing. Finds problems on which
-  /// loss() could only crash.
+  /// Checks a batch that is still on the host, where this costs nothing. Finds problems that would
+  /// make loss() crash.
   virtual std::optional<BadUnit> find_bad_unit(const Batch& /*batch*/) const { return {}; }
 
   /// Returns what to compute with instead of a dataset's batch, which is still on the host: for
@@ -124,17 +124,17 @@ class TrainingStep {
     return {};
   }
 
-  /// Returns the number of things that a batch's scores are counted over: its units, or the items
+  /// Returns the number that a batch's scores are divided by: the number of its units, or of items
   /// in them. A score is then a ratio of counts, which does not depend on how the batch is split.
   virtual std::int64_t scored(const Batch& batch) const { return batch.units(); }
 
-  /// Returns what scores_of_all() needs of each unit of a validation, rows first, without a graph;
-  /// undefined if nothing.
+  /// Returns the data of each validation unit that scores_of_all() needs, rows first, without a
+  /// graph; undefined if it needs none.
   virtual at::Tensor kept_in_validation(const NamedTensors& /*encoded*/,
                                         const Batch& /*part*/) const {
     return {};
   }
-  /// Returns the number of bytes that kept_in_validation() keeps of each unit. Plans count them.
+  /// Returns the number of bytes that kept_in_validation() keeps per unit. Plans count them.
   virtual std::int64_t bytes_kept_in_validation() const { return 0; }
   /// Returns scores that are not sums over units, such as the area under a curve, computed on the
   /// CPU from all kept rows.

@@ -28,7 +28,7 @@ class TrainingRanks {
   enum class Request : std::int64_t { kNothing, kSave, kStop };
   /// Returns the largest request that any rank has.
   Request agreed(Request own) const;
-  /// Waits until the rank that was asked to stop has ended. Throws runner::Cancelled if this rank
+  /// Waits until the rank that was asked to stop has exited. Throws runner::Cancelled if this rank
   /// was asked too, since a launcher asks one rank after another; otherwise runner::StageError,
   /// kRankLost.
   [[noreturn]] void end_after_others() const;
@@ -39,7 +39,7 @@ class TrainingRanks {
   runner::RunContext& context_;
 };
 
-/// True if `error` means that another rank has ended.
+/// True if `error` means that another rank has exited.
 bool is_rank_lost(const std::exception& error);
 
 }  // namespace stages

@@ -116,7 +116,7 @@ std::string counted_weights(const std::vector<std::string>& names, const std::st
 }
 
 /// Completes weights that were trained on the frozen weights that `network` starts with, such as a
-/// linear probe's head: the others are the network's own. Does nothing if they are whole.
+/// linear probe's head: the missing ones are the network's own. Does nothing if none are missing.
 void complete(const torch::nn::Module& network, GivenWeights& given, const fs::path& path,
               runner::RunContext& context) {
   const auto* start = dynamic_cast<const FromOrigin*>(&network);

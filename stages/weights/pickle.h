@@ -31,8 +31,8 @@ struct PickledStorage {
   std::int64_t count = 0;  ///< number of elements
 };
 
-/// A tensor: a view of a storage, in elements of `type`. Its numbers are known to be integers but
-/// are otherwise unchecked.
+/// A tensor: a view of a storage, in elements of `type`. Its offset, sizes and strides are integers
+/// but otherwise unchecked.
 struct PickledTensor {
   std::size_t storage = 0;  ///< index into Pickle::storages
   const ElementType* type = nullptr;

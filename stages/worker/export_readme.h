@@ -32,7 +32,7 @@ struct ExportReadme {
   std::vector<std::string> remarks;  ///< one sentence each
 };
 
-/// The contents of the README for an exported CLIP with two towers.
+/// The contents of the README for an exported CLIP model with two towers.
 struct ClipReadme {
   std::string base =
       {};  ///< for an adapter: the model on which it was trained; empty for a whole network

@@ -207,10 +207,10 @@ void Worker::GraphRequest::meet() {
   ranks_.peers = group_.get();
 }
 
-/// The ranks make the same choices only on devices of one model, and with the same memory.
+/// Ranks make the same choices only on devices of the same model with the same memory.
 void Worker::GraphRequest::agree_on(c10::Device device) {
   group_->require_same("the devices", device.is_cuda() ? gpu_model(device) : "cpu",
-                       "use GPUs of one model for all ranks, or device.select: cpu");
+                       "use the same GPU model for all ranks, or device.select: cpu");
   if (!device.is_cuda()) return;
   group_->use_gpu(device);
   const auto uuid = gpu_uuid(device);
@@ -247,7 +247,7 @@ void Worker::GraphRequest::pass(runner::Event event) {
   worker_.emit(event);
 }
 
-/// Tells the other ranks why this rank is about to end.
+/// Tells the other ranks why this rank is about to exit.
 void Worker::GraphRequest::say_why(const Diagnostic& error) {
   if (group_ && error.severity == runner::Severity::kError && error.code != ErrorCode::kRankLost)
     group_->say_why(error.message);

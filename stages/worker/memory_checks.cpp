@@ -138,13 +138,13 @@ class Checks {
     } catch (const runner::StageError& error) {
       was_thrown = error.code == runner::ErrorCode::kOutOfMemory;
     }
-    expect(was_thrown, "a lasting fault does not end the training with an out-of-memory error");
+    expect(was_thrown, "a persistent fault does not end the training with an out-of-memory error");
     whole.run(0, 0, [&](std::int64_t step) {
       if (step == 2) is_first = whole.weights().equal(faulty.weights());
     });
     expect(is_first,
            "after a fault in the second step, the weights are not those of the first step");
-    return "a lasting fault leaves the weights of the last complete step";
+    return "a persistent fault leaves the weights of the last complete step";
   }
 
   /// `coupled` selects a loss over the whole batch, computed in two passes.

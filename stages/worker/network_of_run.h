@@ -40,7 +40,7 @@ runner::Result<std::vector<NodeNetwork>> networks_wired_to(
     const runner::Graph& graph, const std::string& id, const runner::CheckpointSources& trained,
     std::string_view device, bool are_outlines, const RequestContext& context);
 
-/// Returns the CLIP that node `id` of `graph` creates from the weights at `reference`, without
+/// Returns the CLIP model that node `id` of `graph` creates from the weights at `reference` without
 /// training, as a checkpoint without classes. preprocessor_config.json next to the weights defines
 /// how an image becomes its input. With `is_outline` it does not read weights, and the network is
 /// on the Meta device. Throws runner::StageError with the full pointer of the option at fault.

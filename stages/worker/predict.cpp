@@ -42,7 +42,7 @@ constexpr std::size_t kNamedUnlike = 10;
 /// The possible predictions for an image, if they are not the classes seen in training.
 struct AskedClasses {
   std::optional<SupportExamples> examples = {};  ///< for a few-shot model
-  std::shared_ptr<TextLabels> texts = {};        ///< for a CLIP; null if its class head predicts
+  std::shared_ptr<TextLabels> texts = {};        ///< for CLIP; null if its class head predicts
   std::vector<std::string> names = {};           ///< empty for the classes seen in training
   /// The probability from which each label is predicted, if an image can have any number of them;
   /// else empty.
@@ -117,7 +117,7 @@ class Prediction {
     return asked_logits(checkpoint_, asked_, flip_, network.module(), placed.tensors()).cpu();
   }
 
-  /// Draws where the network looked for the class that it predicts, for each image.
+  /// For each image, draws where the network saw the predicted class.
   void draw(const PreparedNetwork& network, const Batch& batch, const at::Tensor& logits) {
     runner::make_folders(explain_);
     for (std::int64_t row = 0; row < batch.units(); ++row) {
@@ -255,8 +255,8 @@ runner::Result<std::optional<SupportExamples>> support_of(const std::string& fol
   return std::optional(*std::move(examples));
 }
 
-/// Returns the texts with which a CLIP compares images; null if its class head predicts or the
-/// model is not a CLIP.
+/// Returns the texts that a CLIP model compares images with; null if its class head predicts, or
+/// for other models.
 runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::string>& labels,
                                                      const Checkpoint& checkpoint) {
   const auto* const model = dynamic_cast<const ImageTextModel*>(checkpoint.model.get());
@@ -279,7 +279,7 @@ runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::stri
                               {},
                               "",
                               "--labels has '" + runner::printable(*label) + "' twice",
-                              "give each text once"};
+                              "list each text once"};
   }
   try {
     return std::make_shared<TextLabels>(checkpoint, texts);
