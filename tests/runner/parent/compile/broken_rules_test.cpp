@@ -373,7 +373,7 @@ TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
                  "max_retries: auto}"),
       ElementsAre(
           "/memory/max_retries: on_oom_policy: legacy needs a number of retries",
-          "/memory/on_oom: 'stop' comes first in on_oom: what follows it is never reached"));
+          "/memory/on_oom: 'stop' comes first in on_oom: the actions after it are never reached"));
 }
 
 TEST(BrokenRules, NodesOfOneForeachShareTheirMistake) {
