@@ -22,8 +22,7 @@ namespace stages {
 ///   block.put_back(scratch);
 ///
 /// For a GPU, the host memory is pinned, and only wait() makes the host wait. For a CPU, it is a
-/// second block of ordinary memory. In a dry run, the block is visible neither to the trace nor to
-/// the machine.
+/// second block of ordinary memory. In a dry run, the block is not traced and occupies no memory.
 class HostBlock {
  public:
   /// Creates zeros with the shapes, types and memory formats of `like`, which must contain at least

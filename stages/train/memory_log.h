@@ -100,7 +100,7 @@ class MemoryLog {
   std::vector<std::vector<std::int64_t>> live_;  // indexed by epoch and owner
 };
 
-/// What is known when training runs out of memory.
+/// The circumstances in which training ran out of memory.
 struct OutOfMemory {
   /// A tensor that training keeps from step to step.
   struct Owned {
@@ -123,7 +123,7 @@ struct OutOfMemory {
 /// each phase with the sizes of the tensors without an owner that were allocated in it.
 std::vector<std::string> live_table(const OutOfMemory& what);
 
-/// Collects what is known about step `step_number`, which ran out of memory with `error`.
+/// Collects the circumstances of step `step_number`, which ran out of memory with `error`.
 OutOfMemory look_at_out_of_memory(const std::exception& error, std::int64_t step_number,
                                   const TrainingStep& step, const StepExecution& execution,
                                   std::int64_t batch_size, const MemoryPolicy& policy);

@@ -25,8 +25,8 @@ struct Event;
 
 namespace stages {
 
-/// How a batch is split to fit the device, and how its parts are computed. The trainer follows this
-/// plan.
+/// Describes how a batch is split to fit the device, and how its parts are computed. The trainer
+/// follows this plan.
 struct StepPlan {
   std::int64_t micro_batch = 0;  ///< units computed at once; 0: the whole batch
   bool two_pass =

@@ -43,7 +43,7 @@ struct LossTerm {
   std::int64_t samples_in_group = 0;  ///< consecutive samples per group; 0: not over groups
 };
 
-/// Why a batch cannot be used for training, and the first unit with that problem.
+/// The reason why a batch cannot be used for training, and the first unit with that problem.
 struct BadUnit {
   std::int64_t unit;
   runner::ErrorCode code;
@@ -88,14 +88,14 @@ class TrainingStep {
   /// make loss() crash.
   virtual std::optional<BadUnit> find_bad_unit(const Batch& /*batch*/) const { return {}; }
 
-  /// Returns what to compute with instead of a dataset's batch, which is still on the host: for
-  /// example each text once, as the tokens that a network reads. The result has the same number of
-  /// units. On the Meta device it has its largest possible size.
+  /// Returns the batch to compute with instead of a dataset's batch, which is still on the host:
+  /// for example with each text only once, as tokens. It must have the same number of units. On the
+  /// Meta device it must have its largest possible size.
   virtual Batch arrange(const Batch& batch, BatchUse /*use*/) const { return batch; }
 
-  /// Returns what to train on instead of a batch at one step, for example mixed samples. Depends
-  /// only on the batch and the key, and is called before the batch is split into parts. Not called
-  /// in validation.
+  /// Returns the batch to train on instead of `batch` at one step, for example with mixed samples.
+  /// Depends only on the batch and the key, and is called before the batch is split into parts. Not
+  /// called in validation.
   virtual Batch prepare(const Batch& batch, const StepKey& /*key*/) const { return batch; }
   /// True if prepare(), or a loss over the whole batch, reads images or other large inputs of
   /// samples: then every rank needs the inputs of all samples, not just of its share.
@@ -163,9 +163,9 @@ struct TrainingData {
 /// Defines one kind of training, in addition to its schema. The kind's own options are captured by
 /// these functions.
 struct TrainingKind {
-  /// Returns what to train on instead of the input data: class-balanced samples, or episodes.
+  /// Returns the data to train on instead of the input data: class-balanced samples, or episodes.
   /// `seed` is the node's seed. Throws runner::StageError if the data is unsuitable. Null: trains
-  /// on the data itself.
+  /// on the input data.
   std::function<TrainingData(TrainingData data, std::uint64_t seed)> draw = {};
   /// Makes the training step for a model that runs on such data; both outlive the step. Throws
   /// runner::StageError if the model or the data is unsuitable: the kind's checks belong here and

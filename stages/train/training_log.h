@@ -21,7 +21,7 @@ namespace stages {
 
 struct DatasetDescription;
 
-/// Returns what one sample is called: "images" or "samples".
+/// Returns the name for the samples in messages: "images" or "samples".
 std::string unit_of(const DatasetDescription& data);
 
 /// Means of a training step's measurements over some samples.

@@ -48,8 +48,8 @@ runner::Result<std::shared_ptr<const Checkpoint>> network_of_model(
     const runner::Graph& graph, const std::string& id, const std::string& reference,
     std::string_view device, bool is_outline, const RequestContext& context);
 
-/// Returns how an image becomes the input of a checkpoint's network. Throws runner::StageError if
-/// the checkpoint does not describe it.
+/// Returns the transform from an image to the input of a checkpoint's network. Throws
+/// runner::StageError if the checkpoint does not describe it.
 ImageDatasetOptions transform_of(const Checkpoint& checkpoint);
 
 }  // namespace stages

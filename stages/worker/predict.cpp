@@ -44,7 +44,7 @@ struct AskedClasses {
   std::optional<SupportExamples> examples = {};  ///< for a few-shot model
   std::shared_ptr<TextLabels> texts = {};        ///< for CLIP; null if its class head predicts
   std::vector<std::string> names = {};           ///< empty for the classes seen in training
-  /// The probability from which each label is predicted, if an image can have any number of them;
+  /// The minimum probability for predicting each label, if an image can have any number of them;
   /// else empty.
   std::vector<double> thresholds = {};
   bool are_numbers = false;  ///< the outputs are not class scores and are returned unchanged
@@ -300,7 +300,7 @@ std::vector<double> asked_thresholds(const Checkpoint& checkpoint, const Request
   std::vector<double> chosen = thresholds_of(checkpoint.validation, labels);
   if (!chosen.empty()) return chosen;
   context.say(
-      "labels are predicted from a probability of 0.5: these weights have no thresholds from "
+      "labels are predicted at a probability of 0.5 or more: these weights have no thresholds from "
       "validation data");
   return std::vector<double>(static_cast<std::size_t>(labels), kUsualThreshold);
 }
