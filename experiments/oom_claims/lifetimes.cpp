@@ -76,7 +76,7 @@ Finding deleting_frees_at_once() {
                       size(reserved - allocator.reserved()) + " of " + size(reserved) +
                       " to the device",
           .instead =
-              "the memory of a tensor is freed with its last owner, mostly the graph, and goes to "
+              "the memory of a tensor is freed with its last owner, usually the graph, and goes to "
               "the allocator's cache; in C++ the end of a scope is enough"};
 }
 

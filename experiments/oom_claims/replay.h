@@ -8,7 +8,7 @@
 
 namespace oom_claims {
 
-/// What happens to the memory in addition to the steps.
+/// Events between the steps that affect the memory.
 struct Housekeeping {
   std::int64_t clear_every = 0;  ///< steps after which unused segments are released; 0: never
   std::int64_t leak = 0;         ///< bytes that every step leaks, counted from the next step on

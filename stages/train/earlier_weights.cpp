@@ -22,7 +22,7 @@ using runner::ErrorCode;
 using runner::StageError;
 using ChoiceOfCheckpoint = runner::CheckpointSource::Choice;
 
-/// Returns the checkpoint that a training run with this `keep` ends with.
+/// Returns the checkpoint that a training run selects according to `keep`.
 std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep keep) {
   auto best = keep != Keep::kLast ? checkpoints.load_best(CheckpointPart::kWeights) : std::nullopt;
   return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kWeights);

@@ -8,7 +8,7 @@
 
 namespace stages {
 
-/// Tracks which epoch was best by one number, and stops after too many validations without
+/// Tracks the epoch with the best value of one metric, and stops after too many validations without
 /// improvement. Epochs without a validation do not count.
 class EarlyStopping {
  public:

@@ -35,8 +35,8 @@ std::int64_t bytes_of(const NamedTensors& tensors) {
   return bytes;
 }
 
-/// True if the policies compute a step alike, except for the size of its parts and how an allocator
-/// replays it.
+/// True if the policies compute a step in the same way, except for the size of its parts and the
+/// allocator's settings.
 bool are_one_way(MemoryPolicy one, const MemoryPolicy& other) {
   one.micro_batch = other.micro_batch;
   one.min_micro_batch = other.min_micro_batch;

@@ -169,7 +169,7 @@ using Schedule =
                  WarmupInverseSqrtSchedule, WarmupLinearSchedule, WarmupPolynomialSchedule,
                  StepSchedule, MultiStepSchedule, ExponentialSchedule, OneCycleSchedule,
                  PlateauSchedule, RangeSchedule>;
-/// The rates of the epochs that stochastic weight averaging averages: torch's SWALR, stepped once
+/// The rates of the epochs averaged by stochastic weight averaging: torch's SWALR, stepped once
 /// per epoch. From the first such epoch on, the schedule is frozen, and the rate moves from its
 /// last value to `factor` times the learning rate.
 struct SwaSchedule {

@@ -43,7 +43,7 @@ struct Means {
   double at(std::string_view name) const;
 };
 
-/// Measures samples per second over the latest steps, at most sixteen, so the number follows
+/// Measures samples per second over at most the sixteen latest steps, so that the number follows
 /// changes.
 class Throughput {
  public:

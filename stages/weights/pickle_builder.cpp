@@ -264,7 +264,7 @@ void PickleBuilder::append(PickledValue* list, const PickledValues& items) {
 }
 
 void PickleBuilder::set(PickledValue* map, const PickledValues& items) {
-  if (items.size() % 2 != 0) refuse_pickle("its pickle sets a key to no value");
+  if (items.size() % 2 != 0) refuse_pickle("its pickle sets a key without a value");
   if (std::holds_alternative<PickledOpaque>(map->data)) return;
   auto& entries = as<PickledMap>(map, "a dictionary").entries;
   for (std::size_t i = 0; i < items.size(); i += 2) entries.emplace_back(items[i], items[i + 1]);

@@ -178,7 +178,7 @@ ExitCode Worker::GraphRequest::prepare() {
   return plan_and_run(*device);
 }
 
-/// Sets up what computations on the device depend on: threads, memory, cuBLAS.
+/// Sets up the environment for computations on the device: threads, memory, cuBLAS.
 Diagnostics Worker::GraphRequest::set_up(const runner::Result<c10::Device>& device) {
   Diagnostics errors = device ? Diagnostics() : device.errors();
   const int ranks_here = meeting_ ? meeting_->ranks_here : ranks_.size;

@@ -226,7 +226,7 @@ TEST(Pickle, ProgramThatGoesWrongIsRefused) {
       {program("Na"), "its pickle pops a value that does not exist"},
       {program("NNa"), "its pickle has something else in place of a list"},
       {program("NNNs"), "its pickle has something else in place of a dictionary"},
-      {program("}(Nu"), "its pickle sets a key to no value"},
+      {program("}(Nu"), "its pickle sets a key without a value"},
       {program("NNR"), "its pickle has something else in place of a function"},
       {program("NNb"), "its pickle has something else in place of a dictionary"},
       {program("NNQ"), "its pickle has something else in place of a storage's name"},
