@@ -68,7 +68,7 @@ class MemoryLog {
     /// Releases unused blocks. Empty: uses the allocator of `device`, if it keeps any.
     std::function<void()> empty_cache = {};
   };
-  /// `live_by_owner` splits the given number of live bytes by kOwners. `context` must outlive this
+  /// `live_by_owner` divides a number of live bytes among kOwners. `context` must outlive this
   /// object.
   MemoryLog(runner::RunContext& context, Options options,
             std::function<std::vector<std::int64_t>(std::int64_t live)> live_by_owner);

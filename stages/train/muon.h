@@ -16,7 +16,7 @@ struct ParameterGroup;
 /// rule.adamw_for.
 bool is_muon_matrix(const MuonOptions& rule, std::string_view name, const at::Tensor& parameter);
 
-/// The rule by which Muon's other parameters are updated.
+/// Returns the update rule for Muon's other parameters.
 AdamOptions adamw_of(const MuonOptions& rule);
 
 /// Throws runner::StageError if the optimizer of the groups is Muon and there is no matrix to

@@ -74,7 +74,7 @@ std::int64_t least_units(const TrainingStep& step);
 /// were run.
 nlohmann::ordered_json to_json(const StepPlan& plan);
 
-/// Returns the number of parts in which a batch of `units` is measured: one for each micro-batch,
+/// Returns the number of parts in the measurements of a batch of `units`: one for each micro-batch,
 /// or a single part with two passes.
 std::int64_t parts(const StepPlan& plan, std::int64_t units);
 

@@ -341,8 +341,8 @@ ExitCode Worker::GraphRequest::run(c10::Device device) {
   return ExitCode::kDone;
 }
 
-/// Returns the folder to which only this rank writes. Throws if it cannot see the record in which
-/// rank 0 writes, since all machines must share that folder.
+/// Returns the folder that only this rank writes to. Throws if it cannot see the record of rank 0,
+/// since all machines must share that folder.
 std::filesystem::path Worker::GraphRequest::folder_of_rank(const std::filesystem::path& record) {
   if (ranks_.rank == 0) return record;
   std::error_code none;

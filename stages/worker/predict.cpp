@@ -293,7 +293,7 @@ runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::stri
   }
 }
 
-/// Returns the thresholds of a network that gives images any number of labels; empty for others.
+/// Returns the thresholds of a network that predicts any number of labels; empty for others.
 std::vector<double> asked_thresholds(const Checkpoint& checkpoint, const RequestContext& context) {
   const auto labels = std::ssize(checkpoint.classes);
   if (!has_label_sets(checkpoint.inputs, labels)) return {};

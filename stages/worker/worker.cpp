@@ -50,7 +50,7 @@ void give_handlers_a_stack() {
   sigaltstack(&stack, nullptr);
 }
 
-/// Enters the folder to which relative paths in the graph's options refer.
+/// Changes to the folder that relative paths in the graph's options refer to.
 void enter_working_folder(const Json& request) {
   const auto graph = request.find("graph");
   if (graph == request.end() || !graph->is_object()) return;
