@@ -129,7 +129,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
     reader.fail(
         "class_weights", ErrorCode::kOptionConflict,
         "class_weights apply to samples of one class, but mixup and cutmix mix samples of two",
-        "set sampling: balanced in place of class_weights, or mixup: 0 and cutmix: 0");
+        "set sampling: balanced instead of class_weights, or mixup: 0 and cutmix: 0");
   }
   options.balances =
       runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
