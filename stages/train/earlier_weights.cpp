@@ -95,7 +95,7 @@ void check_base(const torch::nn::Module& network, const TrainingState& state) {
   throw runner::StageError(runner::ErrorCode::kChangedRun,
                            "the checkpoint was trained with other frozen weights: " +
                                in_words(then) + " then, " + in_words(now) + " now")
-      .with_help("give the model its earlier weights, or train again");
+      .with_help("use the model's earlier weights, or train again");
 }
 
 EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,

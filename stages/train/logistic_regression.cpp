@@ -177,7 +177,7 @@ class RegressionStage final : public runner::Stage {
       throw StageError(ErrorCode::kOptionConflict,
                        "l2_strength is null, but there is no validation data to choose it with")
           .at("/l2_strength")
-          .with_help("give the data a validation part, or set l2_strength to a number");
+          .with_help("add a validation part to the data, or set l2_strength to a number");
   }
 
   void add_fit(runner::MemoryPlan& plan, const DatasetDescription& train,

@@ -258,7 +258,7 @@ TracedPolicy MeasuredTraining::plan(const TrainingToPlan& training, const Memory
   if (is_cut && step_plan.two_pass) {
     throw StageError(
         ErrorCode::kOptionConflict,
-        "a step in two passes cannot be planned by real steps, and a dry run fails: " + why_)
+        "a two-pass step cannot be planned by running real steps, and a dry run fails: " + why_)
         .at("/two_pass")
         .in_stage(policy.pointer)
         .with_help(

@@ -144,7 +144,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
       throw StageError(ErrorCode::kOptionConflict,
                        "a focal loss needs two or more classes, but the training data has only one")
           .at("/loss")
-          .with_help("give the data a second class, or set loss: {kind: cross_entropy}");
+          .with_help("add a second class to the data, or set loss: {kind: cross_entropy}");
     }
     const at::Tensor class_weights = class_weights_of(options.class_weights, *data.train);
     if (options.monitor == "loss") check_weighted_validation(class_weights, data.validation.get());

@@ -132,7 +132,7 @@ void complete(const torch::nn::Module& network, GivenWeights& given, const fs::p
     refuse(ErrorCode::kOptionConflict,
            "the weights in '" + path.string() + "' were trained on other frozen weights: '" +
                given.base + "' there, '" + start->origin() + "' here",
-           "give the model the backbone of that run, with the same weights, or warm_start: null");
+           "use the backbone of that run with the same weights, or set warm_start: null");
   }
   if (!start->origin().empty())
     context.say("warm_start: the weights that the earlier run left frozen are the backbone's own");
