@@ -167,7 +167,7 @@ class RegressionStage final : public runner::Stage {
     const DatasetDescription data = train->describe();
     if (data.size == 0)
       throw StageError(ErrorCode::kTooFewSamples, "the training data has no samples")
-          .with_help("give it a fraction of the data, such as data.split.train=0.7");
+          .with_help("assign a fraction of the data to it, such as data.split.train=0.7");
     const std::int64_t width = feature_width(data);
     const auto network = inputs.get<Model>("model")->outline(source_of(data));
     check_head(*network, inputs.source("model"), width, logits_for(data));

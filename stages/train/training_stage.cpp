@@ -159,7 +159,7 @@ class TrainingStage final : public runner::Stage {
       setup.data = {as_trained(inputs.get<Dataset>("train")), inputs.find<Dataset>("validation")};
       if (setup.data.train->describe().size == 0) {
         throw StageError(ErrorCode::kTooFewSamples, "the training data has no samples")
-            .with_help("give it a fraction of the data, such as data.split.train=0.7");
+            .with_help("assign a fraction of the data to it, such as data.split.train=0.7");
       }
       if (kind_.draw) setup.data = kind_.draw(std::move(setup.data), seed);
       setup.network_data = source_of(setup.data.train->describe());

@@ -156,7 +156,7 @@ class Checks {
     expect(error < kLimit,
            "micro-batches of 3 give a different gradient than the batch of 8: relative error " +
                in_text(error));
-    return "micro-batches of 3 give the gradient of the batch of 8: relative error " +
+    return "micro-batches of 3 give the same gradient as the batch of 8: relative error " +
            in_text(error);
   }
 
@@ -176,7 +176,8 @@ class Checks {
            "the samples x samples form gives a different gradient than features x features: "
            "relative error " +
                in_text(error));
-    return "the samples x samples form gives the gradient of features x features: relative error " +
+    return "the samples x samples form gives the same gradient as features x features: relative "
+           "error " +
            in_text(error);
   }
 
