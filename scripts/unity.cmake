@@ -1,18 +1,18 @@
-# Units of several sources each, which take about as long to compile: a multiple of the cores, so that none of them idles
-# while the last are compiled.
+# Divides sources into units that take about the same time to compile. The number of units is a multiple of the number of
+# cores, so that no core is idle while the last units are compiled.
 
-# A source costs about its bytes, and what every source costs: this many.
+# The cost of a source: its size in bytes plus this constant for every source.
 set(retort_bytes_beside 4096)
-# So many sources to a unit, about: by 48 in place of 12 they take a fifth less processor time, and up to 1.2 GB.
+# Approximate number of sources in a unit. Compared with 12, 48 needs a fifth less processor time and up to 1.2 GB of memory.
 set(retort_sources_in_unit 48)
 
-# Puts the sources of `target` (paths from its folder) into units, the costliest first, each into the unit that costs
-# least so far. One with SKIP_UNITY_BUILD_INCLUSION stays alone.
+# Assigns the sources of `target` (paths relative to its folder) to units, the costliest first, each to the unit with the
+# lowest cost so far. A source with SKIP_UNITY_BUILD_INCLUSION stays alone.
 function(retort_divide_into_units target)
   set(by_cost "")
   foreach(source IN LISTS ARGN)
     file(SIZE ${source} bytes)
-    # In steps, so that a small change of a file moves none to another unit.
+    # Sizes are rounded, so that a small change to a file does not move files to other units.
     math(EXPR cost "100000000 + (${bytes} / 1024) * 1024 + ${retort_bytes_beside}")
     list(APPEND by_cost "${cost}|${source}")
   endforeach()

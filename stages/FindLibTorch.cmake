@@ -1,11 +1,11 @@
-# Finds the LibTorch of the `torch` wheel: RETORT_LIBTORCH names the folder that holds torch/ and nvidia/ (or is the
-# torch/ folder itself); without it, the folder in the cache where scripts/setup puts it. find_package(Torch) of the
-# wheel fails with CMake 3.25 and CUDA 13, hence our own.
+# Finds the LibTorch of the `torch` wheel in RETORT_LIBTORCH, the folder that contains torch/ and nvidia/ (or the
+# torch/ folder itself); by default, in the cache folder where scripts/setup puts it. The wheel's own
+# find_package(Torch) fails with CMake 3.25 and CUDA 13.
 #
 #   LibTorch::LibTorch    libtorch_cpu, libc10 and the headers; libtorch_cuda too where LIBTORCH_CUDA is true
-#   LIBTORCH_LIBRARY_DIR  where these libraries lie
+#   LIBTORCH_LIBRARY_DIR  the folder of these libraries
 #   LIBTORCH_VERSION, LIBTORCH_CUDA_VERSION   texts for --version
-set(RETORT_LIBTORCH "$ENV{RETORT_LIBTORCH}" CACHE PATH "Folder with the unpacked torch wheel; empty: the cache folder's")
+set(RETORT_LIBTORCH "$ENV{RETORT_LIBTORCH}" CACHE PATH "Folder with the unpacked torch wheel; empty: the one in the cache")
 set(root ${RETORT_LIBTORCH})
 if(NOT root)
   set(cache "$ENV{XDG_CACHE_HOME}")
@@ -30,7 +30,7 @@ file(STRINGS ${root}/torch/include/torch/headeronly/version.h version REGEX "def
 list(TRANSFORM version REPLACE "[^0-9]" "")
 list(JOIN version "." LIBTORCH_VERSION)
 
-# libtorch_cuda is of use only where all that it loads is there: without a GPU's driver, setup leaves most of it out.
+# libtorch_cuda works only if everything that it loads exists: without a GPU driver, scripts/setup omits most of it.
 set(LIBTORCH_CUDA ON)
 set(missing "")
 foreach(library c10_cuda torch_cuda torch_cuda_linalg)
@@ -72,7 +72,7 @@ target_compile_definitions(LibTorch::LibTorch INTERFACE NDEBUG _GLIBCXX_USE_CXX1
 target_link_options(LibTorch::LibTorch INTERFACE -Wl,--allow-shlib-undefined)
 target_link_libraries(LibTorch::LibTorch INTERFACE LibTorch::torch_cpu LibTorch::c10)
 if(LIBTORCH_CUDA)
-  # Its kernels register themselves when it is loaded; nothing refers to it, so it must not be dropped as unneeded.
+  # Its kernels register themselves when it is loaded. Nothing references it, so the linker must not drop it.
   target_link_libraries(
     LibTorch::LibTorch
     INTERFACE "-Wl,--no-as-needed,\"${LIBTORCH_LIBRARY_DIR}/libtorch_cuda.so\",\"${LIBTORCH_LIBRARY_DIR}/libc10_cuda.so\",--as-needed"
@@ -80,5 +80,5 @@ if(LIBTORCH_CUDA)
   target_compile_definitions(LibTorch::LibTorch INTERFACE RETORT_LIBTORCH_CUDA)
   message(STATUS "LibTorch ${LIBTORCH_VERSION} with CUDA ${LIBTORCH_CUDA_VERSION} in ${root}")
 else()
-  message(STATUS "LibTorch ${LIBTORCH_VERSION} in ${root}, the CPU's part; for CUDA it lacks ${missing}")
+  message(STATUS "LibTorch ${LIBTORCH_VERSION} in ${root}, CPU part only; for CUDA, it lacks ${missing}")
 endif()

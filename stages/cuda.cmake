@@ -1,10 +1,10 @@
-# Finds nvcc as RETORT_CUDA asks and makes CUDA a language of the project. Sets RETORT_NVCC to whether it is one.
+# Finds nvcc as RETORT_CUDA requests and enables CUDA as a language. RETORT_NVCC is ON if CUDA is enabled.
 set(RETORT_NVCC OFF)
 if(RETORT_CUDA STREQUAL OFF)
   return()
 endif()
 if(NOT RETORT_CUDA MATCHES "^(AUTO|ON)$")
-  message(FATAL_ERROR "RETORT_CUDA is '${RETORT_CUDA}'; it may be AUTO, ON or OFF")
+  message(FATAL_ERROR "RETORT_CUDA is '${RETORT_CUDA}'; it must be AUTO, ON or OFF")
 endif()
 
 if(NOT CMAKE_CUDA_COMPILER OR NOT EXISTS ${CMAKE_CUDA_COMPILER})
@@ -28,16 +28,16 @@ include(CheckLanguage)
 check_language(CUDA)
 if(NOT CMAKE_CUDA_COMPILER)
   if(RETORT_CUDA STREQUAL ON)
-    message(FATAL_ERROR "RETORT_CUDA=ON, but no nvcc that works was found: "
-                        "put it on PATH, or name it by CMAKE_CUDA_COMPILER")
+    message(FATAL_ERROR "RETORT_CUDA=ON, but no working nvcc was found: "
+                        "put it on PATH, or set CMAKE_CUDA_COMPILER to it")
   endif()
   message(STATUS "CUDA: no nvcc, so no .cu file is compiled")
   return()
 endif()
 
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  # Turing, A100, the consumer Ampere and Ada cards, H100; newer ones translate the last, and LibTorch runs on no older
-  # ones. Another nvcc may know other ones.
+  # Turing, A100, the consumer Ampere and Ada cards, H100. Newer GPUs translate the code for H100; LibTorch does not
+  # support older ones. Another nvcc may support other architectures.
   set(CMAKE_CUDA_ARCHITECTURES 75 80 86 89 90)
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
   foreach(architecture IN LISTS CMAKE_CUDA_ARCHITECTURES)
@@ -52,7 +52,7 @@ set(RETORT_NVCC ON)
 list(JOIN CMAKE_CUDA_ARCHITECTURES ", " architectures)
 message(STATUS "CUDA: nvcc ${CMAKE_CUDA_COMPILER_VERSION} for ${architectures}")
 
-# A shared library of kernels, so that a program without them starts where there is no GPU.
+# Adds a shared library of kernels; a program that does not load it also starts on a machine without a GPU.
 function(retort_add_kernels name)
   add_library(${name} SHARED ${ARGN})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})

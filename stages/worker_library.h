@@ -10,8 +10,8 @@ const char* retort_worker_torch();
 
 /// Serves the requests on standard input, with events on the descriptor `events`, until standard
 /// input ends. `call` handles requests from the worker to Python, and may be null. It returns 0 if
-/// it succeeded, after calling retort_worker_reply(). Returns the exit code, with which the process
-/// must end at once.
+/// it succeeded, after calling retort_worker_reply(). Returns the code with which the process must
+/// exit at once.
 int retort_worker_serve(int events, int (*call)(const char* request));
 
 /// Passes the reply to a call, before the call returns. The text is copied.

@@ -31,7 +31,7 @@ fi
 expected="format: 2 of 3 files are not formatted:
   runner/shared/text/two words.cu
   runner/shared/text/wrong.h
-scripts/format mends them, and so does: clang-format-14 -i runner/shared/text/two\\ words.cu runner/shared/text/wrong.h"
+scripts/format fixes them, and so does: clang-format-14 -i runner/shared/text/two\\ words.cu runner/shared/text/wrong.h"
 [ "$said" = "$expected" ] || fail "--check said: $said"
 grep -qF 'int   wrong' runner/shared/text/wrong.h || fail "--check has changed a file"
 

@@ -98,8 +98,8 @@ refused() {
 kinds=(data.aardvark model.zebra_2 memory.thin_policy train.novel_train evaluate.middle)
 
 if [ "$build" = no ]; then
-  no_name="is no name of a kind: FAMILY.KIND, lower-case words joined by '_', at most 60 letters"
-  refused 64 thing.new "'thing' is no family: data, model, memory, train or evaluate"
+  no_name="is not a name of a kind: FAMILY.KIND, lower-case words joined by '_', at most 60 characters"
+  refused 64 thing.new "'thing' is not a family: data, model, memory, train or evaluate"
   refused 64 data "'data' $no_name"
   refused 64 data.Upper "'data.Upper' $no_name"
   refused 64 data.two__bars "'data.two__bars' $no_name"

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures few-shot learning on photographs of flowers over many random divisions of their classes.
+"""Measures few-shot learning on images of flowers over many random divisions of their classes.
 
   $(scripts/bench-python) experiments/few_shot_flowers/measure.py --data FOLDER [--retort build/bin/retort]
       [--divisions 1-16] [--work FOLDER] [KEY=VALUE ...]
 
-Each division trains the recipe next to this file on some classes, chooses the epoch on others, and measures on the rest;
-an untrained network and colour histograms run on the same division. A division that the work folder has results of is not run again.
---validation shows what the training reached on the validation classes instead, by which its options are chosen.
+For each division, the recipe next to this file is trained on some classes, its epoch is chosen on others, and it is tested on the
+rest; an untrained network and color histograms are tested on the same division. Divisions with results in the work folder are not
+run again. --validation prints only the accuracy on the validation classes, for choosing options.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import numpy
 from PIL import Image
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Weights that stay as they were drawn; BatchNorm collects its statistics in a few episodes.
+# Keeps the initial weights; BatchNorm collects its statistics in a few episodes.
 UNTRAINED = ["lr=1e-30", "num_epoch=1", "train.episodes=20"]
 
 
@@ -32,7 +32,7 @@ def divisions(text):
 
 
 def run(options, division, name, overrides):
-    """The folder of a finished run."""
+    """Returns the folder of the run, which is run first if it has not finished."""
     folder = options.work / f"{name}-{division}"
     if not (folder / "nodes/evaluate/metrics.json").exists():
         subprocess.run(
@@ -47,13 +47,13 @@ def measured(folder):
 
 
 def validated(folder):
-    """The best accuracy on the validation classes, in percent."""
+    """Returns the best accuracy on the validation classes, in percent."""
     metrics = json.loads((folder / "nodes/train/training_metrics.json").read_text())
     return 100 * max(metrics["val_accuracies"])
 
 
 def histogram(path, bins=8):
-    """How often each colour occurs in an image: bins x bins x bins numbers, compared by their roots (Hellinger)."""
+    """Returns the square roots of an image's color frequencies (bins x bins x bins), for the Hellinger distance."""
     pixels = numpy.asarray(Image.open(path).convert("RGB").resize((64, 64), Image.BILINEAR), dtype=numpy.int64)
     levels = pixels.reshape(-1, 3) * bins // 256
     index = (levels[:, 0] * bins + levels[:, 1]) * bins + levels[:, 2]
@@ -61,7 +61,7 @@ def histogram(path, bins=8):
 
 
 def histogram_accuracy(options, classes, division, histograms):
-    """Of episodes as the recipe draws them, in percent: a query is of the class whose supports' mean is nearest."""
+    """Returns the accuracy in percent over random episodes: a query gets the class with the nearest mean of its supports."""
     for name in classes:
         if name not in histograms:
             paths = sorted(path for path in (options.data / name).iterdir() if path.is_file())
@@ -84,7 +84,7 @@ def histogram_accuracy(options, classes, division, histograms):
 
 
 def interval(values):
-    """The mean and half the width of its 95 % interval over divisions, by Student's t."""
+    """Returns the mean over divisions and half the width of its 95 % interval, by Student's t."""
     quantiles = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 11: 2.201,
                  14: 2.145, 15: 2.131, 17: 2.110, 19: 2.093, 23: 2.069, 29: 2.045}
     degrees = len(values) - 1
@@ -112,7 +112,7 @@ def main():
         print("validation classes: " + ", ".join(f"{value:.1f}" for value in reached)
               + f"; mean {statistics.fmean(reached):.1f} %")
         return
-    columns = {name: [] for name in ("trained", "untrained", "untrained, by distance", "colour histograms")}
+    columns = {name: [] for name in ("trained", "untrained", "untrained, by distance", "color histograms")}
     histograms = {}
     print("| division | new classes | " + " | ".join(columns) + " |\n|---|---|---|---|---|---|")
     for division in options.divisions:
@@ -122,7 +122,7 @@ def main():
         for name, method in (("untrained", "FSCT_cosine"), ("untrained, by distance", "CTX_softmax")):
             folder = run(options, division, name.replace(", ", "-").replace(" ", "-"), [f"method={method}", *UNTRAINED])
             columns[name].append(100 * measured(folder)["top1"])
-        columns["colour histograms"].append(histogram_accuracy(options, classes, division, histograms))
+        columns["color histograms"].append(histogram_accuracy(options, classes, division, histograms))
         row = " | ".join(f"{values[-1]:.1f} %" for values in columns.values())
         print(f"| {division} | {', '.join(classes)} | {row} |", flush=True)
     if len(columns["trained"]) > 1:

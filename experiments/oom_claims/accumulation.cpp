@@ -1,4 +1,4 @@
-// What adding up gradients does to memory, and to the gradient.
+// The effect of gradient accumulation on memory and on the gradient.
 
 #include <algorithm>
 
@@ -18,7 +18,7 @@ namespace {
 
 using stages::Owner;
 
-/// The weights after some batches of 8, with an optimizer step every so many.
+/// Returns the weights after `batches` batches of 8, with an optimizer step every `step_every`.
 at::Tensor trained(std::int64_t batches, std::int64_t step_every) {
   const auto network = double_network(small_tower());
   const ClassificationStep step;

@@ -5,33 +5,33 @@
 
 namespace oom_claims {
 
-/// What measuring a claim has come to.
+/// The result of measuring a claim.
 enum class Verdict { kRight, kInPart, kWrong };
-/// "right", "right in part" or "wrong".
+/// Returns "right", "partly right" or "wrong".
 std::string name(Verdict verdict);
 
-/// What was measured, in one line, and what follows from it.
+/// What was measured, in one line, and the conclusion.
 struct Finding {
   Verdict verdict = Verdict::kWrong;
   std::string measured;
   std::string instead;  ///< what is true
 };
 
-/// A claim of one of the five write-ups about training with little memory.
+/// A claim from the five write-ups about training with little memory.
 struct Claim {
   int row;             ///< its number in the table
-  std::string source;  ///< the write-ups that make it, "000, 001"
-  std::string text;    ///< in our words
-  /// Measures it, and judges by nothing but what it has measured: the same on every machine. Null
-  /// where it cannot be measured without a GPU.
+  std::string source;  ///< the write-ups that make the claim, such as "000, 001"
+  std::string text;    ///< the claim in our words
+  /// Measures the claim. The verdict depends only on the measurements, so it is the same on every
+  /// machine. Null if the claim cannot be measured without a GPU.
   Finding (*measure)();
-  std::string why_not = {};  ///< where it is null
+  std::string why_not = {};  ///< the reason why `measure` is null
 };
 
-/// All of them, by row.
+/// Returns all claims, sorted by row.
 std::vector<Claim> claims();
 
-// By row, and the file that measures it.
+// Row and source file of each measurement:
 Finding late_step_saves_activations();          // 1   accumulation.cpp
 Finding late_step_saves_optimizer_state();      // 2
 Finding accumulation_is_equivalent();           // 3

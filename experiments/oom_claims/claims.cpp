@@ -9,7 +9,7 @@ std::string name(Verdict verdict) {
     case Verdict::kRight:
       return "right";
     case Verdict::kInPart:
-      return "right in part";
+      return "partly right";
     case Verdict::kWrong:
       return "wrong";
   }
@@ -43,7 +43,7 @@ std::vector<Claim> claims() {
        &small_contrastive_batches_are_equal},
       {13, "002", "limiting the process to 95 % of the memory prevents out-of-memory errors",
        &memory_fraction_prevents_failure},
-      {14, "002", "clipping gradients is a memory optimisation", &clipping_saves_memory},
+      {14, "002", "clipping gradients is a memory optimization", &clipping_saves_memory},
       {15, "002, 003", "deleting a tensor frees its memory at once", &deleting_frees_at_once},
       {16, "002", "a smaller prefetch factor saves GPU memory", &prefetching_takes_device_memory},
       {17, "003",

@@ -10,7 +10,7 @@ namespace oom_claims {
 /// Cross-entropy of an ImageNetwork's logits.
 class ClassificationStep final : public stages::TrainingStep {
  public:
-  /// `mixes_samples`: what it says of the network.
+  /// `mixes_samples` is the result of mixes_samples().
   explicit ClassificationStep(bool mixes_samples = false) : mixes_samples_(mixes_samples) {}
 
   std::vector<stages::LossTerm> terms() const override;

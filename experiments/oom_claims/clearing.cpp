@@ -1,4 +1,4 @@
-// What clearing, limiting and arranging the allocator's cache does, by replaying its rules.
+// The effect of clearing, limiting and configuring the allocator's cache, by replaying its rules.
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// What clipping costs, and when it has to come.
+// The cost of clipping, and when to clip.
 
 #include <torch/types.h>
 

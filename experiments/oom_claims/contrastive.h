@@ -9,13 +9,13 @@
 
 namespace oom_claims {
 
-/// Two small towers in float64, of images and of what stands for their captions.
+/// Returns two small towers in float64, one for images and one for tensors in place of captions.
 std::shared_ptr<torch::nn::Module> two_towers();
-/// Pairs for them: "image" and "caption".
+/// Returns a batch for these towers, with "image" and "caption".
 stages::Batch random_pairs(std::int64_t pairs);
 
-/// CLIP's loss: each image is told from the captions of all others in the batch, and each caption
-/// from the images.
+/// CLIP's loss: each image is compared with all captions of the batch, and each caption with all
+/// images.
 class ContrastiveStep final : public stages::TrainingStep {
  public:
   std::vector<stages::LossTerm> terms() const override {

@@ -1,4 +1,4 @@
-// Where 2.35 GiB come from.
+// The cause of an allocation of 2.35 GiB.
 
 #include <algorithm>
 
@@ -21,7 +21,7 @@ at::Tensor gradient_of(CovarianceForm form, const at::Tensor& x) {
   return leaf.grad();
 }
 
-/// Of a recipe's 25 embeddings of 512 · 7 · 7 features.
+/// Returns the peak of live bytes for 25 embeddings of 512 · 7 · 7 features.
 std::int64_t peak_of(CovarianceForm form) {
   return peak(recorded([&](stages::MemoryTrace&) {
     gradient_of(form, torch::empty({25, 25088}, at::TensorOptions(at::kMeta)));

@@ -1,4 +1,4 @@
-// One curve of live bytes, and what scales with the images.
+// The curve of live bytes over a step, and its dependence on the image size.
 
 #include <algorithm>
 

@@ -12,7 +12,7 @@
 namespace oom_claims {
 namespace {
 
-/// What dropping elements of (256, 4096) numbers keeps for the backward pass.
+/// Returns the bytes that dropout on a (256, 4096) tensor keeps for the backward pass.
 std::int64_t kept(const std::function<at::Tensor(const at::Tensor&)>& drop) {
   return owned(recorded([&](stages::MemoryTrace& trace) {
                  const at::Tensor x = torch::empty({256, 4096}, at::kMeta).requires_grad_(true);
@@ -26,7 +26,7 @@ std::int64_t kept_by_torch(double rate) {
   return kept([&](const at::Tensor& x) { return torch::dropout(x, rate, /*train=*/true); });
 }
 
-/// A network on the Meta device that does nothing but drop.
+/// A network on the Meta device that consists only of dropout.
 struct Dropping final : torch::nn::Module {
   explicit Dropping(double rate)
       : layer(register_module("layer", std::make_shared<stages::Dropout>(rate))) {

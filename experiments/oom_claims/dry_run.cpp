@@ -17,7 +17,7 @@ namespace {
 
 using stages::Owner;
 
-/// Whose the network's tensors and the optimizer's are.
+/// Records the owners of the tensors of the network and the optimizer.
 void own_all(stages::MemoryTrace& trace, torch::nn::Module& network,
              const stages::Optimizer& optimizer) {
   for (const auto& item : network.named_parameters()) {
@@ -39,7 +39,7 @@ stages::Batch images(std::int64_t number, std::int64_t side, stages::MemoryTrace
   return stages::Batch({{"image", std::move(images)}, {"label", std::move(labels)}}, number);
 }
 
-/// Without what kernels may take for themselves, of which only a bound is known.
+/// Stores the trace in `run`, without the scratch memory of kernels: only a bound for it is known.
 void finish(DryRun& run, const stages::MemoryTrace& trace) {
   run.storages = trace.storages();
   run.flops = trace.flops();

@@ -12,47 +12,47 @@
 
 namespace oom_claims {
 
-/// A training of a classifier of images, by AdamW.
+/// A training run of an image classifier with AdamW.
 struct Training {
   NetworkKind network;
   std::int64_t batch = 8;
-  std::int64_t side = 224;  ///< of an image, in pixels
+  std::int64_t side = 224;  ///< width and height of the images, in pixels
   stages::StepPlan plan = {};
-  std::optional<double> clip = {};  ///< the norm
-  std::int64_t late_step = 1;  ///< batches whose gradients are added up before the optimizer's step
-  std::vector<std::int64_t> batches = {};  ///< of each step in turn, where they differ
+  std::optional<double> clip = {};         ///< maximum gradient norm
+  std::int64_t late_step = 1;              ///< number of batches per optimizer step
+  std::vector<std::int64_t> batches = {};  ///< the batch size of each step, if they differ
 };
 
-/// What a dry run on the Meta device has recorded, of a GPU's kernels.
+/// The record of a dry run on the Meta device, with allocations as by the kernels of a GPU.
 struct DryRun {
   std::vector<stages::TracedStorage> storages;
   std::vector<stages::TraceEvent> events;
   std::vector<std::size_t>
-      steps;         ///< the events' number when each step began, and when the last ended
+      steps;         ///< the number of events at the start of each step and the end of the last
   double flops = 0;  ///< of all steps
 
-  /// Events of the last step.
+  /// Returns the index of the last step's first event.
   std::size_t last_step() const { return steps[steps.size() - 2]; }
 };
 
-/// So many optimizer steps of a training.
+/// Records `steps` optimizer steps of a training run.
 DryRun dry_run(const Training& training, std::int64_t steps = 2);
 
-/// Whatever `work` does on the Meta device, as one step.
+/// Records what `work` does on the Meta device, as one step.
 DryRun recorded(const std::function<void(stages::MemoryTrace&)>& work);
 
-/// The most that is live at once from event `first` on, in bytes.
+/// Returns the peak of live bytes from event `first` on.
 std::int64_t peak(const DryRun& run, std::size_t first);
-/// The most that is live at once in the last step.
+/// Returns the peak of live bytes in the last step.
 std::int64_t peak(const DryRun& run);
-/// The same while one phase of it runs.
+/// Returns the peak of live bytes during one phase of the last step.
 std::int64_t peak_in(const DryRun& run, stages::StepPhase phase);
-/// What is live at that peak and belongs to `owner`.
+/// Returns the bytes that belong to `owner` at the peak of the last step.
 std::int64_t owned_at_peak(const DryRun& run, stages::Owner owner);
-/// All that is born for `owner` in the last step; of parameters and optimizer state all that lives
-/// in it.
+/// Returns the bytes allocated for `owner` in the last step; for parameters and optimizer state,
+/// all bytes that are live in it.
 std::int64_t owned(const DryRun& run, stages::Owner owner);
-/// The largest that is born for `owner` in the last step.
+/// Returns the bytes of the largest tensor allocated for `owner` in the last step.
 std::int64_t largest(const DryRun& run, stages::Owner owner);
 
 }  // namespace oom_claims

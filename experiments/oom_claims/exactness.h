@@ -11,28 +11,30 @@
 
 namespace oom_claims {
 
-/// Below it a gradient is the same but for rounding, in float64; what is no rounding is above
-/// kAnother.
+/// In float64, gradients that differ only by rounding have a distance below kEqual; different
+/// gradients have a distance above kAnother.
 inline constexpr double kEqual = 1e-12, kAnother = 1e-3;
 
-/// A network of a kind in float64 on the CPU, in training, with some weights.
+/// Returns a network in float64 on the CPU, in training mode, with random weights.
 std::shared_ptr<ImageNetwork> double_network(const NetworkKind& kind);
 
-/// `samples` random images of 8 pixels a side and labels of three classes, in float64; the first
-/// ones are the same for every number.
+/// Returns `samples` random images of 8 x 8 pixels in float64, and labels of three classes. The
+/// first images are the same for every number of samples.
 stages::Batch random_images(std::int64_t samples);
 
-/// The gradients of all parameters in a row, 0 where one has none; the network has none afterwards.
+/// Returns the gradients of all parameters in one vector, with 0 for missing gradients, and clears
+/// them in the network.
 at::Tensor taken_gradient(torch::nn::Module& network);
 
-/// The gradient of a batch by the trainer's own code.
+/// Returns the gradient of a batch, computed by the trainer's own code.
 at::Tensor gradient(const stages::TrainingStep& step, torch::nn::Module& network,
                     const stages::Batch& batch, const stages::StepPlan& plan = {});
-/// What adding up the mean losses of parts of `size` gives, each divided by the number of parts.
+/// Returns the gradient of the sum of the mean losses of parts of `size` samples, each divided by
+/// the number of parts.
 at::Tensor summed_means(const stages::TrainingStep& step, torch::nn::Module& network,
                         const stages::Batch& batch, std::int64_t size);
 
-/// How far `a` is from `b`, as a part of b's length.
+/// Returns the distance of `a` from `b`, relative to the norm of `b`.
 double distance(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace oom_claims

@@ -1,4 +1,4 @@
-// When memory is given back.
+// When memory is freed.
 
 #include <functional>
 #include <vector>
@@ -24,8 +24,8 @@ std::int64_t live(const stages::MemoryTrace& trace) {
   return bytes;
 }
 
-/// By how much live memory grows with every batch of which `add` takes the loss. `trains`: the loss
-/// goes backward.
+/// Returns the growth of live bytes per batch if each loss is passed to `add`. With `trains`, each
+/// loss also runs a backward pass.
 std::int64_t growth(bool trains, const std::function<void(const at::Tensor& loss)>& add) {
   const auto network = double_network(small_tower());
   const ClassificationStep step;
@@ -76,7 +76,7 @@ Finding deleting_frees_at_once() {
                       size(reserved - allocator.reserved()) + " of " + size(reserved) +
                       " to the device",
           .instead =
-              "the memory of a tensor is freed with its last owner, mostly the graph, and goes to "
+              "the memory of a tensor is freed with its last owner, usually the graph, and goes to "
               "the allocator's cache; in C++ the end of a scope is enough"};
 }
 

@@ -1,9 +1,9 @@
 // A study, not a part of Retort: measures claims about running out of GPU memory.
 //
-//   oom_claims               all, for a person
-//   oom_claims 4 19          some
-//   oom_claims --markdown    the table of README.md; with numbers only their lines
-//   oom_claims --list        the rows' numbers
+//   oom_claims               measures all claims and prints text
+//   oom_claims 4 19          measures some of them
+//   oom_claims --markdown    prints the table of README.md, or the lines of the given rows
+//   oom_claims --list        prints the row numbers
 
 #include <charconv>
 #include <cstdio>
@@ -26,7 +26,7 @@ int usage() {
   return 64;
 }
 
-/// The claims of some rows, or all; none where a row is unknown.
+/// Returns the claims of some rows, or all claims; none if a row is unknown.
 std::vector<Claim> chosen(const std::vector<std::string>& rows) {
   std::vector<Claim> all = oom_claims::claims();
   if (rows.empty()) return all;
@@ -49,7 +49,7 @@ int main(int count, char** arguments) {
   const bool is_list = flag("--list"), is_markdown = flag("--markdown");
   const std::vector<Claim> claims = chosen(rows);
   if (claims.empty() || (is_list && (is_markdown || !rows.empty()))) return usage();
-  at::set_num_threads(1);  // sums are the same on every machine
+  at::set_num_threads(1);  // makes sums the same on every machine
   stages::register_meta_kernels();
   try {
     if (is_markdown && rows.empty()) std::fputs(oom_claims::table_heading().c_str(), stdout);

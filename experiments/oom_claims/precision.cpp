@@ -1,4 +1,4 @@
-// What computing in half precision saves, and what it changes.
+// The savings of half precision, and its effect on the gradient.
 
 #include <vector>
 
@@ -13,7 +13,7 @@
 namespace oom_claims {
 namespace {
 
-/// How many of the numbers become 0 in a narrower type, in percent.
+/// Returns the percentage of the numbers that become 0 in a narrower type.
 std::string vanishing(const at::Tensor& numbers, at::ScalarType type) {
   const std::int64_t before = numbers.count_nonzero().item<std::int64_t>();
   const std::int64_t after = numbers.to(type).count_nonzero().item<std::int64_t>();
@@ -61,8 +61,8 @@ Finding half_precision_changes_nothing() {
       gradient(step, *network, floats, {.numerics = {.precision = stages::Precision::kBf16}})
           .to(torch::kDouble);
   const double by_float = distance(full, exact), by_half = distance(half, exact);
-  // A loss that is a mean over a large batch, or over the pixels of a picture, has gradients so
-  // small.
+  // A loss that is a mean over a large batch, or over the pixels of an image, can have gradients
+  // this small.
   const at::Tensor small = exact * 1e-5;
   return {.verdict = by_half < 10 * by_float ? Verdict::kRight : Verdict::kWrong,
           .measured =

@@ -1,4 +1,4 @@
-// What computing activations again saves, and what it costs.
+// The savings and the cost of recomputing activations.
 
 #include <algorithm>
 #include <cmath>
@@ -18,8 +18,8 @@ namespace {
 
 const stages::StepPlan kEachBlock = {.activation_checkpointing = {.blocks = true}};
 
-/// How far the gradient and BatchNorm's statistics are from those of a step that keeps its
-/// activations.
+/// Returns the distance of the gradient and BatchNorm's statistics from those of a step that keeps
+/// its activations.
 double error_of_blocks() {
   const ClassificationStep step(/*mixes_samples=*/true);
   const stages::Batch batch = random_images(16);

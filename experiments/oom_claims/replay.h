@@ -8,21 +8,21 @@
 
 namespace oom_claims {
 
-/// What besides the steps themselves happens to the memory.
+/// Events between the steps that affect the memory.
 struct Housekeeping {
-  std::int64_t clear_every = 0;  ///< steps after which unused segments are given back; 0: never
-  std::int64_t leak = 0;         ///< bytes that every step leaves alive, counted in the next one
+  std::int64_t clear_every = 0;  ///< steps after which unused segments are released; 0: never
+  std::int64_t leak = 0;         ///< bytes that every step leaks, counted from the next step on
 };
 
-/// What the caching allocator of a GPU has done with a dry run.
+/// The result of replaying a dry run by the rules of a GPU's caching allocator.
 struct Replayed {
   std::int64_t peak_allocated = 0, peak_reserved = 0, segments = 0;
-  std::optional<std::size_t> failed_step;  ///< that ran out of memory, from 1
+  std::optional<std::size_t> failed_step;  ///< the step that ran out of memory, 1-based
 };
 Replayed replay(const DryRun& run, const stages::AllocatorRules& rules,
                 const Housekeeping& housekeeping = {});
 
-/// The smallest device on which the run does not fail, in bytes, to 2 MiB.
+/// Returns the size in bytes, within 2 MiB, of the smallest device on which the run does not fail.
 std::int64_t smallest_device(const DryRun& run, stages::AllocatorRules rules,
                              const Housekeeping& housekeeping = {});
 

@@ -19,7 +19,7 @@ struct Convolution {
 
 }  // namespace
 
-/// BatchNorm of a convolution, and relu where it is wanted.
+/// A convolution with BatchNorm and, optionally, ReLU.
 class ConvolutionAndNorm final : public stages::PrecisionModule {
  public:
   ConvolutionAndNorm(const Convolution& shape, bool is_activated, const at::TensorOptions& options)
@@ -47,7 +47,7 @@ class ConvolutionAndNorm final : public stages::PrecisionModule {
   at::Tensor kernel_, weight_, bias_, mean_, variance_;
 };
 
-/// Multiplies each channel by a gate that follows from the means of all.
+/// Multiplies each channel by a gate that is computed from the means of all channels.
 class ChannelGate final : public stages::PrecisionModule {
  public:
   ChannelGate(std::int64_t channels, const at::TensorOptions& options) {
@@ -106,7 +106,7 @@ class ResidualBlock final : public stages::RecomputableModule {
 
   std::vector<std::shared_ptr<ConvolutionAndNorm>> layers_;
   std::shared_ptr<ChannelGate> gate_;
-  std::shared_ptr<ConvolutionAndNorm> projection_;  // null: x as it is
+  std::shared_ptr<ConvolutionAndNorm> projection_;  // null: x unchanged
 };
 
 ResidualNetwork::ResidualNetwork(const ResidualOptions& network, const at::TensorOptions& options)

@@ -11,12 +11,12 @@ namespace oom_claims {
 
 struct ResidualOptions {
   std::vector<std::int64_t> blocks = {
-      3, 4, 6, 3};  ///< of each stage; from one to the next width doubles, area halves
+      3, 4, 6, 3};  ///< in each stage; from stage to stage, the width doubles and the area halves
   std::int64_t width = 64;
   std::int64_t stem_kernel = 7;
-  bool pools = true;  ///< after the stem, to half the side
+  bool pools = true;  ///< after the stem, to half the width and height
   bool bottleneck =
-      false;  ///< blocks of 1×1, 3×3 in groups, 1×1 and a gate by channel; else of two of 3×3
+      false;  ///< blocks of 1×1, grouped 3×3, 1×1 and a gate per channel; false: two 3×3
   std::int64_t groups = 1;
   std::int64_t classes = 64;
 };
@@ -24,7 +24,7 @@ struct ResidualOptions {
 class ConvolutionAndNorm;
 class ResidualBlock;
 
-/// A stem, stages of residual blocks with BatchNorm, a mean over the area and a linear layer.
+/// A stem, stages of residual blocks with BatchNorm, mean pooling and a linear layer.
 class ResidualNetwork final : public ImageNetwork {
  public:
   ResidualNetwork(const ResidualOptions& network, const at::TensorOptions& options);

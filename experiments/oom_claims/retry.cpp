@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kSteps = 6, kBatch = 8, kFailing = 3;
 constexpr stages::SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9};
 
-/// A training of a small network by SGD.
+/// A training run of a small network with SGD.
 class SmallTraining {
  public:
   SmallTraining(const NetworkKind& kind, stages::StepPlan plan)
@@ -22,8 +22,8 @@ class SmallTraining {
         execution_(step_, *network_, stages::divide_parameters(*network_, kSgd, {}),
                    std::move(plan), {}, at::kCPU) {}
 
-  /// Steps over the samples from `sample` on, in batches. In the step `failing` every single
-  /// allocation fails once, and the batch is tried again.
+  /// Trains on the samples from `sample` on, in batches. In step `failing`, every allocation fails
+  /// once, and the batch is retried.
   void run(std::int64_t sample, std::int64_t batch, std::int64_t failing = -1) {
     const stages::Batch all = random_images(kSteps * kBatch);
     for (; sample < all.units(); sample += batch, ++number_) {
@@ -67,7 +67,7 @@ class SmallTraining {
 
 Finding retrying_with_half_a_batch_is_safe() {
   Finding finding{.verdict = Verdict::kRight};
-  // What a failure may spoil: dropout's numbers, and BatchNorm's statistics.
+  // A failure could affect dropout's random numbers and BatchNorm's statistics.
   for (const NetworkKind& kind : {small_tower(0.2), small_residual()}) {
     SmallTraining whole(kind, {}), replayed(kind, {}), again(kind, {});
     whole.run(0, kBatch);

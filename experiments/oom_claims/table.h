@@ -6,11 +6,11 @@
 
 namespace oom_claims {
 
-/// The heading of the table in Markdown, two lines.
+/// Returns the heading of the Markdown table, two lines.
 std::string table_heading();
-/// A claim's line of it, which takes measuring it.
+/// Measures a claim and returns its line of the table.
 std::string table_line(const Claim& claim);
-/// The same for a terminal.
+/// Measures a claim and returns a paragraph about it for a terminal.
 std::string paragraph(const Claim& claim);
 
 }  // namespace oom_claims

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Holds the table in README.md to what oom_claims measures, each claim in a process of its own.
+# Compares the table in README.md with what oom_claims measures, each claim in a process of its own.
 #
-#   table_test.sh PROGRAM README            fails where a line is another
+#   table_test.sh PROGRAM README            fails if a line differs
 #   table_test.sh PROGRAM README --write    writes the table
 set -euo pipefail
 export LC_ALL=C
@@ -28,7 +28,7 @@ for row in $rows; do
   fi
 done
 if [ "$(wc -l <<<"$written")" != "$(wc -l <<<"$rows")" ]; then
-  echo "the table has other rows than: $(paste -sd" " <<<"$rows")"
+  echo "the table must have the rows: $(paste -sd" " <<<"$rows")"
   failed=yes
 fi
 [ "$failed" = no ]

@@ -5,14 +5,14 @@
 
 namespace oom_claims {
 
-/// "3.25 GiB", "22.4 MiB", "4 B".
+/// Returns "3.25 GiB", "22.4 MiB", "4 B".
 std::string size(std::int64_t bytes);
-/// "+31 %", "-0.3 %": how far `now` is from `before`.
+/// Returns "+31 %", "-0.3 %": the change from `before` to `now`.
 std::string change(std::int64_t before, std::int64_t now);
-/// A relative error in float64, "2e-2"; what rounding leaves, which differs from processor to
-/// processor, is "below 1e-12".
+/// Returns a relative error in float64, such as "2e-2". Rounding errors differ from processor to
+/// processor, so they are "below 1e-12".
 std::string one_digit(double error);
-/// The order of magnitude of an error that rounding makes, "1e-2".
+/// Returns the order of magnitude of a rounding error, such as "1e-2".
 std::string magnitude(double error);
 
 }  // namespace oom_claims

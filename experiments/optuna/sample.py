@@ -3,8 +3,8 @@
     pip install -r experiments/optuna/requirements.txt
     python experiments/optuna/sample.py 20 retort sweep ask-tell quickstart train.epochs=2 --slots 2
 
-A line of JSON each way: an "ask" is answered with the settings of a trial, a "tell" reports its result. The study is
-kept in optuna.db, by the folder of the sweep, so that a sweep that was stopped or killed continues with it:
+The two exchange lines of JSON: an "ask" is answered with the settings of a trial, and a "tell" reports its result. The study
+is stored in optuna.db under the name of the sweep's folder, so a sweep that was stopped or killed continues with it:
 
     python experiments/optuna/sample.py 20 retort sweep ask-tell resume multirun/2026-01-31/12-00-00
 """
@@ -31,7 +31,7 @@ def main():
     begun = json.loads(retort.stdout.readline() or "{}")
     if "folder" not in begun:
         return retort.wait()
-    # Each value comes with what is best: for a loss, the smallest.
+    # The study maximizes: a value that is best if smallest, such as a loss, is negated.
     study = optuna.create_study(direction="maximize", study_name=begun["folder"], storage="sqlite:///optuna.db",
                                 load_if_exists=True)
     # With the same seed, a continued study would draw its first trials again.

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures whether ten pairs learn grades of drawn retinas, rather than their colours or their folders.
+"""Measures whether networks for ten class pairs learn grades of drawn retinas, rather than their colors or folders.
 
   $(scripts/bench-python) experiments/retina_grades/measure.py [--retort build/bin/retort] [--seeds 1-3] [--work FOLDER]
 
-For each seed: the recipe next to this file on new drawings; colour means on the same drawings; and the recipe on the same
-drawings with their grades shuffled, which must stay at chance. Results that the work folder has are not made again.
+For each seed, it runs the recipe next to this file on new drawings, fits regressions on the colors of the same drawings, and runs
+the recipe on the same drawings with shuffled grades, which must stay at chance. Results in the work folder are reused.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def seeds(text):
 
 
 def drawings(options, seed):
-    """A folder of drawn retinas, in one folder per grade."""
+    """Returns a folder of drawn retinas with one folder per grade."""
     folder = options.work / f"retinas-{seed}"
     if not folder.exists():
         subprocess.run([options.retort, "data", "make", "fundus_folders", "--out", folder, "-q", "--seed", str(seed),
@@ -39,12 +39,12 @@ def drawings(options, seed):
 
 
 def images(folder, part):
-    """(path, grade), in the order of the names."""
+    """Returns (path, grade) for each image, sorted by grade and name."""
     return [(path, grade) for grade in range(GRADES) for path in sorted((folder / part / str(grade)).iterdir())]
 
 
 def shuffled(folder, seed):
-    """The same images, each part's among its grades at random."""
+    """Returns a folder of the same images, with the grades shuffled within each part."""
     target = folder.with_name(f"shuffled-{seed}")
     if target.exists():
         return target
@@ -60,7 +60,7 @@ def shuffled(folder, seed):
 
 
 def run(options, folder, seed, name):
-    """What the ten pairs decide about each test image, right or not; and their kappa."""
+    """Returns whether the ten networks grade each test image correctly, and their kappa."""
     output = options.work / f"{name}-{seed}"
     if not (output / "nodes/evaluate/metrics.json").exists():
         subprocess.run([options.retort, "run", HERE / "recipe.yaml", "-q", f"data.root={folder}", f"seed={seed}",
@@ -74,13 +74,13 @@ def run(options, folder, seed, name):
 
 
 def colours(path):
-    """Means of red, green and blue within the disc, with their products."""
+    """Returns the means of red, green and blue within the disc, with their products."""
     pixels = numpy.asarray(Image.open(path).convert("RGB"), dtype=numpy.float64).reshape(-1, 3) / 255
     return with_products(pixels[pixels.sum(axis=1) > 0.15].mean(axis=0))
 
 
 def colours_and_contrasts(path):
-    """The deviations of red, green and blue too."""
+    """Returns the means and standard deviations of red, green and blue, with their products."""
     pixels = numpy.asarray(Image.open(path).convert("RGB"), dtype=numpy.float64).reshape(-1, 3) / 255
     pixels = pixels[pixels.sum(axis=1) > 0.15]
     return with_products(numpy.concatenate([pixels.mean(axis=0), pixels.std(axis=0)]))
@@ -91,7 +91,7 @@ def with_products(values):
 
 
 def by_regression(folder, numbers):
-    """Which test images a softmax regression on a few numbers of each, fitted to the training images, gets right."""
+    """Returns whether a softmax regression on `numbers` of each image, fitted to the training images, is right."""
     parts = {part: images(folder, part) for part in ("train", "test")}
     x = {part: numpy.stack([numbers(path) for path, _ in pictures]) for part, pictures in parts.items()}
     y = {part: numpy.array([grade for _, grade in pictures]) for part, pictures in parts.items()}
@@ -107,7 +107,7 @@ def by_regression(folder, numbers):
 
 
 def wilson(right):
-    """The 95 % interval of a share, in percent (Wilson, 1927)."""
+    """Returns a share and its 95 % interval, in percent (Wilson, 1927)."""
     n, share, z = len(right), right.mean(), 1.96
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
@@ -115,7 +115,7 @@ def wilson(right):
 
 
 def lead(ours, theirs):
-    """The 95 % interval of the difference of two shares on the same images, by bootstrap, in points."""
+    """Returns the difference of two shares on the same images and its 95 % bootstrap interval, in points."""
     difference = ours.astype(float) - theirs
     draws = numpy.random.default_rng(0).integers(len(difference), size=(10000, len(difference)))
     low, high = numpy.percentile(difference[draws].mean(axis=1), [2.5, 97.5])
@@ -134,7 +134,7 @@ def arguments():
 def main():
     options = arguments()
     options.work.mkdir(parents=True, exist_ok=True)
-    print("| seed | ten pairs | kappa | colour means | lead, points | means and deviations | lead, points "
+    print("| seed | ten pairs | kappa | color means | lead, points | means and deviations | lead, points "
           "| shuffled grades | kappa |\n|---|---|---|---|---|---|---|---|---|")
     for seed in options.seeds:
         folder = drawings(options, seed)

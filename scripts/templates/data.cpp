@@ -11,8 +11,8 @@
 namespace stages {
 namespace {
 
-/// Lists the images that root/images.csv names, a line each: FILE,CLASS. Everything wrong is
-/// reported at once.
+/// Lists the images in root/images.csv, which has one line per image: FILE,CLASS. Reports all
+/// errors at once.
 runner::Result<ImageList> list_novel(const std::filesystem::path& root, bool allow_outside) {
   constexpr const char* kTable = "images.csv";
   constexpr std::size_t kMostBytes = std::size_t{64} << 20;
@@ -25,7 +25,7 @@ runner::Result<ImageList> list_novel(const std::filesystem::path& root, bool all
     if (!is_image_path(file) || name.empty())
       return files.fault(
           kTable, number,
-          "it is not of the form FILE,CLASS, where FILE is a .jpg, .jpeg, .png or .webp");
+          "it does not have the form FILE,CLASS, where FILE is a .jpg, .jpeg, .png or .webp file");
     const auto found = std::ranges::find(list.classes, name);
     list[Part::kTrain].push_back({std::string(file), found - list.classes.begin()});
     if (found == list.classes.end()) list.classes.emplace_back(name);

@@ -54,8 +54,8 @@ TEST_F(DataNovel, SeedSaysWhatIsHeldOut) {
 TEST_F(DataNovel, FaultsOfTheTableAreToldByLine) {
   write_table("photos/0.jpg,rose\n../secret.jpg,rose\nphotos/1.jpg\n");
   EXPECT_THAT(errors(), testing::ElementsAre(
-                            testing::HasSubstr("images.csv', line 2: it is not of the form"),
-                            testing::HasSubstr("images.csv', line 3: it is not of the form")));
+                            testing::HasSubstr("images.csv', line 2: it does not have the form"),
+                            testing::HasSubstr("images.csv', line 3: it does not have the form")));
 }
 
 TEST_F(DataNovel, FileThatIsNotThereIsTold) {

@@ -28,8 +28,8 @@ TEST(EvaluateNovel, AccuracyIsTheShareOfRightAnswers) {
   const auto stage = kEvaluateNovel.create(reader);
   ASSERT_TRUE(stage);
 
-  // A network that says class 0 of everything: right for a third of the points, of which two now
-  // have another label.
+  // A network that predicts class 0 for every point: correct for a third of the points, except two
+  // that now have another label.
   const auto data = std::make_shared<TinyDataset>(12);
   data->labels = {{0, 1}, {3, 2}};
   const auto checkpoint = std::make_shared<Checkpoint>();

@@ -54,7 +54,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_novel(runner::ConfigReader
     const auto classes = static_cast<std::int64_t>(data.train->describe().classes.size());
     if (classes == 0) {
       throw StageError(ErrorCode::kLabelOutOfRange, "the training data has no classes")
-          .with_help("connect labelled data to 'train'");
+          .with_help("connect labeled data to 'train'");
     }
     return std::make_unique<NovelStep>(model, classes, temperature);
   };

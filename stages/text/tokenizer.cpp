@@ -156,7 +156,7 @@ using runner::Diagnostics;
 using runner::ErrorCode;
 using runner::Result;
 
-// The start and end marks of transformers.
+// transformers' start and end marks.
 constexpr std::array<std::string_view, 2> kTokenMarks = {"<|startoftext|>", "<|endoftext|>"};
 constexpr std::size_t kShownText = 60;  // the most bytes of a text in a message
 
@@ -170,7 +170,7 @@ Diagnostic bad_vocabulary(const std::filesystem::path& file, const std::string& 
 
 constexpr const char *kMerges = "/merges", *kVocabulary = "/vocabulary";  // the options
 
-/// Returns the first of `errors`, placed at the option that names the file.
+/// Returns the first of `errors`, attributed to the option that names the file.
 Diagnostic about(const char* option, Diagnostics errors) {
   errors.front().pointer = option;
   return std::move(errors.front());
@@ -318,7 +318,7 @@ runner::Result<std::string> read_vocabulary_file(const fs::path& file) {
                       "there is no file '" + file.string() + "'",
                       "put it there; it is published with the weights"};
   }
-  // Reading a pipe would block, and a device has no end.
+  // Reading a pipe would block, and reading a device would never end.
   if (!fs::is_regular_file(status)) return unusable(file, "is not a file");
   std::ifstream stream = runner::open_regular(file, std::ios::binary);
   std::string bytes;

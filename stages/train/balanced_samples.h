@@ -10,9 +10,9 @@
 namespace stages {
 
 /// A class-balanced training set: each epoch has the same number of samples of every class, and as
-/// many samples in total as the set. The samples of a class are drawn in rounds that are reshuffled
-/// each time and continue across epochs: within a class, the numbers of draws differ by at most
-/// one. An epoch depends only on (seed, epoch).
+/// many samples in total as the source. The samples of a class are drawn in rounds, each in a new
+/// random order, that continue across epochs: within a class, the numbers of draws differ by at
+/// most one. An epoch depends only on (seed, epoch).
 ///
 /// A sample that is drawn again within an epoch gets a different index, its own plus a multiple of
 /// the set's size, and so new augmentation and dropout.

@@ -174,8 +174,8 @@ std::string comparison(const StepPlan& plan, std::int64_t units, bool drops, std
          (drops ? ", with dropout" : "; the network has no dropout");
 }
 
-/// Converts to float64. Unlike torch::nn::Module::to(), leaves integers as they are, since a
-/// network may index with them.
+/// Converts to float64. Unlike torch::nn::Module::to(), leaves integers unchanged, since a network
+/// may index with them.
 void make_float64(torch::nn::Module& network) {
   const auto convert = [](at::Tensor tensor) {
     if (tensor.is_floating_point()) tensor.set_data(tensor.to(torch::kDouble));

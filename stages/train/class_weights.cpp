@@ -123,11 +123,11 @@ at::Tensor class_weights_of(const ClassWeights& weights, const Dataset& train) {
   else numbers = balanced_weights(train, classes);
   if (std::ranges::all_of(numbers, [](double number) { return number == 0; }))
     refuse_weights("class_weights are all 0: nothing would be learned",
-                   "give at least one class a weight above 0");
+                   "set a weight above 0 for at least one class");
   if (weighs_nothing(train, numbers)) {
     refuse_weights(
         "class_weights are 0 for every class that has training samples: nothing would be learned",
-        "give a class that has samples a weight above 0");
+        "set a weight above 0 for a class that has samples");
   }
   return torch::tensor(numbers, torch::kFloat);
 }
@@ -172,7 +172,7 @@ void check_same_classes(const Dataset& train, const Dataset* validation) {
   }
   throw StageError(ErrorCode::kLabelOutOfRange,
                    "the validation data numbers its classes differently from the training data")
-      .with_help("give both the same classes in the same order");
+      .with_help("use the same classes in the same order for both");
 }
 
 }  // namespace stages

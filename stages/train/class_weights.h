@@ -26,7 +26,7 @@ struct BalancedWeights {};
 using ClassWeights = std::variant<std::monostate, BalancedWeights, std::vector<double>,
                                   std::map<std::string, double>>;
 
-/// Reads the option `key`, of the form of `class_weights`.
+/// Reads the option `key`, which has the form of `class_weights`.
 ClassWeights read_class_weights(runner::ConfigReader& reader,
                                 std::string_view key = "class_weights");
 

@@ -79,9 +79,9 @@ at::Tensor correct_count(const at::Tensor& logits, const at::Tensor& labels);
 
 /// Which matrix product the covariance penalty uses; both have the same result.
 enum class CovarianceForm {
-  kDirect,  ///< features x features, as the formula is written: d² numbers, and four to five times
-            ///< that in total
-  kGram,    ///< samples x samples: n² numbers
+  kDirect,  ///< features x features, as in the formula: d² values, and four to five times that in
+            ///< total
+  kGram,    ///< samples x samples: n² values
 };
 
 /// Penalizes features that vary together: the mean squared covariance of two different features

@@ -22,7 +22,7 @@ using runner::ErrorCode;
 using runner::StageError;
 using ChoiceOfCheckpoint = runner::CheckpointSource::Choice;
 
-/// Returns the checkpoint that a training run with this `keep` ends with.
+/// Returns the checkpoint that a training run selects according to `keep`.
 std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep keep) {
   auto best = keep != Keep::kLast ? checkpoints.load_best(CheckpointPart::kWeights) : std::nullopt;
   return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kWeights);
@@ -95,7 +95,7 @@ void check_base(const torch::nn::Module& network, const TrainingState& state) {
   throw runner::StageError(runner::ErrorCode::kChangedRun,
                            "the checkpoint was trained with other frozen weights: " +
                                in_words(then) + " then, " + in_words(now) + " now")
-      .with_help("give the model its earlier weights, or train again");
+      .with_help("use the model's earlier weights, or train again");
 }
 
 EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,

@@ -8,7 +8,7 @@
 
 namespace stages {
 
-/// Tracks which epoch was best by one number, and stops after too many validations without
+/// Tracks the epoch with the best value of one metric, and stops after too many validations without
 /// improvement. Epochs without a validation do not count.
 class EarlyStopping {
  public:
@@ -27,7 +27,7 @@ class EarlyStopping {
   /// True if patience has run out, or a validation was good enough.
   bool exhausted() const { return is_content_ || (patience_ && waited_ >= *patience_); }
   bool is_content() const { return is_content_; }
-  /// Returns why training has stopped, as a clause; `monitor` is the name of the observed value.
+  /// Returns the reason for stopping, as a clause; `monitor` is the name of the observed value.
   std::string reason(const std::string& monitor) const;
 
   /// Returns the best epoch; nullopt until an epoch has a finite value.

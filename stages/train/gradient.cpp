@@ -27,8 +27,8 @@ std::vector<std::int64_t> range(std::int64_t begin, std::int64_t end) {
   return numbers;
 }
 
-/// Returns the names by which dropout identifies the rows of units [begin, end), whichever part
-/// they run in. Samples are named by their indices, or by position in the batch if these are
+/// Returns dropout's names for the rows of units [begin, end). They do not depend on how a batch is
+/// split. Samples are named by their indices, or by position in the batch if these are
 /// unknown; rows of groups are named by position in the batch's tensor.
 RowNames row_names(const Batch& batch, std::int64_t begin, std::int64_t end) {
   if (!batch.grouped()) {

@@ -14,8 +14,8 @@
 
 namespace stages {
 
-/// Adds the gradient of the mean loss of `batch` to every parameter's .grad. The batch must have
-/// been placed by the network, and the network prepared with the plan's numerics; `plan` determines
+/// Adds the gradient of the mean loss of `batch` to every parameter's .grad. `batch` must come from
+/// network.placed(), and the network must be prepared with the plan's numerics; `plan` determines
 /// how the batch is split. `weight` is TrainingStep::weight() of the whole batch. If `scale`, a
 /// float32 scalar on the device, is given, the gradient is multiplied by it. `key` seeds dropout,
 /// together with the samples' indices (their positions, if the batch has none) and the names of the
@@ -32,8 +32,8 @@ namespace stages {
 /// `before_backward` is called with the loss before each backward pass of a part that has a graph;
 /// it may be empty. Two passes over parts do not call it.
 ///
-/// With several `ranks`, each computes its share of the batch alone, and the sums of all gradients
-/// and numbers are those of the batch (accumulate_over_ranks()). A loss over the whole batch is
+/// With several `ranks`, each computes only its share of the batch; gradients and numbers are then
+/// summed over all ranks (accumulate_over_ranks()). A loss over the whole batch is
 /// computed by every rank, from the embeddings of all ranks. Layers that mix the samples of a batch
 /// see the samples of all ranks (ScopedRankStatistics).
 ///

@@ -13,7 +13,7 @@
 namespace stages {
 namespace {
 
-/// Returns the norm of each unit, of a shape that broadcasts to the tensor's.
+/// Returns the norm of each unit, in a shape that broadcasts to the tensor's.
 at::Tensor unit_norms(const at::Tensor& tensor) {
   if (tensor.dim() <= 1) return torch::linalg_vector_norm(tensor, 2);
   std::vector<std::int64_t> within(static_cast<std::size_t>(tensor.dim() - 1));

@@ -16,7 +16,7 @@ class Module;
 namespace stages {
 
 /// Adaptive gradient clipping (Brock, De, Smith and Simonyan, "High-Performance Large-Scale Image
-/// Recognition Without Normalization", 2021), as adaptive_clip_grad of timm defines it.
+/// Recognition Without Normalization", 2021), as in timm's adaptive_clip_grad.
 struct AdaptiveClip {
   double factor = 0;      ///< maximum norm of a unit's gradient, relative to the unit's weights
   double epsilon = 0;     ///< minimum of the norm of a unit's weights
@@ -27,8 +27,7 @@ struct AdaptiveClip {
 /// Reads the option adaptive_gradient_clip.
 std::optional<AdaptiveClip> read_adaptive_clip(runner::ConfigReader& reader);
 
-/// How the gradients of a step are limited before the optimizer uses them. At most one limit is
-/// set.
+/// The limit on the gradients of a step before the optimizer uses them. At most one is set.
 struct GradientClip {
   std::optional<double> norm = {};   ///< of all gradients together: clip_divisor()
   std::optional<double> value = {};  ///< maximum absolute value of each element
@@ -47,8 +46,8 @@ std::vector<at::Tensor> last_layer(const torch::nn::Module& network);
 /// gradient are left alone. Does not wait for a GPU.
 ///
 /// value: torch's clip_grad_value_. adaptive: the norm of each unit's gradient is limited to factor
-/// times the norm of the unit's weights, or of epsilon if that is larger. A unit is an index of the
-/// first dimension; a vector or a scalar is one unit.
+/// times the norm of the unit's weights, which counts as at least epsilon. A unit is an index of
+/// the first dimension; a vector or a scalar is one unit.
 void clip_each(const std::vector<at::Tensor>& parameters, const GradientClip& clip);
 
 }  // namespace stages

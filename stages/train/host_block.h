@@ -12,8 +12,8 @@ struct Event;
 
 namespace stages {
 
-/// Tensors of a device that are kept in host memory, in one block, and are copied to the device
-/// together while they are used there:
+/// Tensors that are kept in host memory, in one block, and copied to their device together when
+/// they are needed there:
 ///
 ///   HostBlock block({mean, square});                                    // zeros, same shapes
 ///   const at::Tensor scratch = block.scratch();                         // device memory
@@ -22,8 +22,7 @@ namespace stages {
 ///   block.put_back(scratch);
 ///
 /// For a GPU, the host memory is pinned, and only wait() makes the host wait. For a CPU, it is a
-/// second block of ordinary memory. In a dry run, the block is visible neither to the trace nor to
-/// the machine.
+/// second block of ordinary memory. In a dry run, the block is not traced and occupies no memory.
 class HostBlock {
  public:
   /// Creates zeros with the shapes, types and memory formats of `like`, which must contain at least
@@ -49,7 +48,7 @@ class HostBlock {
   void put_back(const at::Tensor& scratch);
 
  private:
-  /// The place of a tensor in the block.
+  /// The position of a tensor in the block.
   struct Place {
     std::int64_t offset, bytes;
     std::vector<std::int64_t> sizes, strides;

@@ -15,9 +15,9 @@ namespace stages {
 struct TrainerOptions;
 
 /// The layers of a network, for learning rates that depend on depth, as in BEiT (Bao et al.,
-/// arXiv:2106.08254) and MAE (He et al., arXiv:2111.06377). Layer 0 is what is registered before
-/// the first block, layer i + 1 is block i and what follows it, and the last layer is what follows
-/// the last block, such as a norm and the head.
+/// arXiv:2106.08254) and MAE (He et al., arXiv:2111.06377). Layer 0 contains everything registered
+/// before the first block, layer i + 1 contains block i and what follows it, and the last layer
+/// contains everything after the last block, such as a norm and the head.
 class NetworkLayers {
  public:
   explicit NetworkLayers(const torch::nn::Module& network);
@@ -35,8 +35,8 @@ class NetworkLayers {
 };
 
 /// Calls divide_parameters() with the options of a training run. With layer_decay, each group is
-/// divided again, by layer: a layer learns at layer_decay times the rate of the next one, and the
-/// last at the group's own rate. Throws runner::StageError if the network has no blocks.
+/// divided again, by layer: a layer's learning rate is layer_decay times that of the next layer,
+/// and the last layer has the group's own. Throws runner::StageError if the network has no blocks.
 std::vector<ParameterGroup> groups_of_training(torch::nn::Module& network,
                                                const TrainerOptions& options);
 

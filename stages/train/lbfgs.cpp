@@ -21,7 +21,7 @@ constexpr double kGrowth = 4;                       // of a step that is too sho
 double product(const at::Tensor& a, const at::Tensor& b) { return torch::dot(a, b).item<double>(); }
 double largest(const at::Tensor& x) { return x.abs().max().item<double>(); }
 
-/// A point, and the function there.
+/// A point, with the function's value and gradient there.
 struct Evaluated {
   at::Tensor x, gradient;
   double value = 0;
@@ -66,7 +66,7 @@ std::optional<Evaluated> search_line(const Evaluated& from, const at::Tensor& di
       step *= kGrowth;
       continue;
     }
-    // The zero of the slope between the two, unless that is too near to one of them.
+    // Where the slope between the two crosses zero, unless that is too close to one of them.
     const double share = slope_at_high > 0 ? slope_at_low / (slope_at_low - slope_at_high) : 0.5;
     step = low + (*high - low) * std::clamp(share, 0.1, 0.9);
   }
@@ -151,7 +151,7 @@ Minimum minimize(const at::Tensor& start, const ConvexFunction& function,
 }
 
 std::int64_t lbfgs_vectors(std::int64_t history) {
-  // A pair each; two points with their gradients, the direction, and three sums on the way to them.
+  // A pair for each step; two points with their gradients; the direction; three intermediate sums.
   return 2 * history + 8;
 }
 

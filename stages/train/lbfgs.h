@@ -20,19 +20,19 @@ struct LbfgsOptions {
 struct Minimum {
   at::Tensor x;
   double value = 0;
-  double largest_gradient = 0;  ///< the largest element of the gradient, as an absolute number
+  double largest_gradient = 0;  ///< the largest absolute value in the gradient
   std::int64_t iterations = 0;
 };
 
 /// Minimizes a convex, differentiable function with L-BFGS (Liu and Nocedal, 1989), starting at
 /// `start`, a float32 or float64 vector on the CPU. A line search ends where the strong Wolfe
-/// conditions hold (with 1e-4 and 0.9); it may use that the slope along a line never falls. Stops
-/// early where rounding hides any further decrease; then largest_gradient is above the tolerance.
+/// conditions hold (with 1e-4 and 0.9); it relies on the slope never falling along a line. Stops
+/// early if rounding hides any further decrease; then largest_gradient is above the tolerance.
 /// Allocates at most lbfgs_vectors() vectors of the length of `start`.
 Minimum minimize(const at::Tensor& start, const ConvexFunction& function,
                  const LbfgsOptions& options);
 
-/// Returns the number of vectors that minimize() allocates at most, with its result.
+/// Returns the largest number of vectors that minimize() allocates, including its result.
 std::int64_t lbfgs_vectors(std::int64_t history);
 
 }  // namespace stages

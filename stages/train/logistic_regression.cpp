@@ -77,7 +77,7 @@ void check_head(const torch::nn::Module& network, const std::string& model, std:
   if (has_head) return;
   throw StageError(ErrorCode::kOptionConflict,
                    "'" + model + "' is not a linear head on frozen features of " +
-                       std::to_string(width) + " numbers, which this training fits")
+                       std::to_string(width) + " values, as this training requires")
       .with_help("use model.linear_probe, or train this model with train.supervised");
 }
 
@@ -167,7 +167,7 @@ class RegressionStage final : public runner::Stage {
     const DatasetDescription data = train->describe();
     if (data.size == 0)
       throw StageError(ErrorCode::kTooFewSamples, "the training data has no samples")
-          .with_help("give it a fraction of the data, such as data.split.train=0.7");
+          .with_help("assign a fraction of the data to it, such as data.split.train=0.7");
     const std::int64_t width = feature_width(data);
     const auto network = inputs.get<Model>("model")->outline(source_of(data));
     check_head(*network, inputs.source("model"), width, logits_for(data));
@@ -175,9 +175,9 @@ class RegressionStage final : public runner::Stage {
     const bool has_validation = validation && validation->describe().size > 0;
     if (!options_.l2_strength && !has_validation)
       throw StageError(ErrorCode::kOptionConflict,
-                       "l2_strength is null, but there is no validation data to choose it by")
+                       "l2_strength is null, but there is no validation data to choose it with")
           .at("/l2_strength")
-          .with_help("give the data a validation part, or set l2_strength to a number");
+          .with_help("add a validation part to the data, or set l2_strength to a number");
   }
 
   void add_fit(runner::MemoryPlan& plan, const DatasetDescription& train,
@@ -368,8 +368,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_regression(runner::ConfigR
   search.read("largest", options.range.most);
   search.read("per_decade", options.range.per_decade);
   if (options.range.least > options.range.most)
-    search.fail("smallest", ErrorCode::kOptionConflict, "smallest is above largest",
-                "exchange them");
+    search.fail("smallest", ErrorCode::kOptionConflict, "smallest is above largest", "swap them");
   reader.read("refit", options.refits);
   reader.read("max_steps", options.max_iterations);
   reader.read("tolerance", options.tolerance);

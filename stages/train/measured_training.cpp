@@ -35,8 +35,8 @@ std::int64_t bytes_of(const NamedTensors& tensors) {
   return bytes;
 }
 
-/// True if the policies compute a step alike, except for the size of its parts and how an allocator
-/// replays it.
+/// True if the policies compute a step in the same way, except for the size of its parts and the
+/// allocator's settings.
 bool are_one_way(MemoryPolicy one, const MemoryPolicy& other) {
   one.micro_batch = other.micro_batch;
   one.min_micro_batch = other.min_micro_batch;
@@ -126,8 +126,8 @@ class RealSteps {
     if (context_.node().ranks.size > 1) {
       throw StageError(
           ErrorCode::kOptionConflict,
-          "a network that needs the values of tensors is planned with real steps, which "
-          "need a single process")
+          "a network that needs the values of tensors is planned by running real steps, which "
+          "needs a single process")
           .in_stage("/device")
           .at("/count")
           .with_help("set device.count: 1");
@@ -258,7 +258,7 @@ TracedPolicy MeasuredTraining::plan(const TrainingToPlan& training, const Memory
   if (is_cut && step_plan.two_pass) {
     throw StageError(
         ErrorCode::kOptionConflict,
-        "a step in two passes cannot be planned with real steps, and a dry run fails: " + why_)
+        "a two-pass step cannot be planned by running real steps, and a dry run fails: " + why_)
         .at("/two_pass")
         .in_stage(policy.pointer)
         .with_help(

@@ -17,10 +17,11 @@ namespace stages {
 struct TrainingToPlan;
 class StepExecution;
 
-/// Plans a training run with Python code that needs values, which a dry run does not have. Real
-/// steps are run on the device, within the budget, on the first samples, up to four at once. The
-/// needs of other micro-batches follow from how each tensor grew. Each way to compute a step is
-/// measured once; the only ways offered are the recipe's own and recomputed blocks.
+/// Plans a training run with Python code that needs tensor values, which a dry run does not have.
+/// Real steps are run on the device, within the budget, on the first samples, up to four at once.
+/// The needs of other micro-batches are extrapolated from the growth of each tensor. Each way to
+/// compute a step is measured once; the only ways offered are the recipe's own and recomputed
+/// blocks.
 class MeasuredTraining {
  public:
   /// Returns the dry run's error that makes measuring necessary; empty if none is known.
@@ -31,7 +32,7 @@ class MeasuredTraining {
   /// offered, if a real step fails, or if none may be run (check_may_measure()).
   TracedPolicy plan(const TrainingToPlan& training, const MemoryPolicy& policy,
                     const Backend& backend, runner::PlanContext& context);
-  /// Ends measuring, because the training itself begins: from now on no step is run for a plan.
+  /// Ends measuring because training begins: from now on, no step is run just for a plan.
   void close() { is_closed_ = true; }
 
  private:
@@ -49,7 +50,7 @@ class MeasuredTraining {
 
   std::string why_;
   std::vector<Way> ways_;
-  std::exception_ptr failed_;  ///< the error of a real step, which any other would repeat
+  std::exception_ptr failed_;  ///< the error of a real step; all others would fail too
   bool is_closed_ = false;
 };
 

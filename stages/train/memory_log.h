@@ -68,7 +68,7 @@ class MemoryLog {
     /// Releases unused blocks. Empty: uses the allocator of `device`, if it keeps any.
     std::function<void()> empty_cache = {};
   };
-  /// `live_by_owner` splits the given number of live bytes by kOwners. `context` must outlive this
+  /// `live_by_owner` divides a number of live bytes among kOwners. `context` must outlive this
   /// object.
   MemoryLog(runner::RunContext& context, Options options,
             std::function<std::vector<std::int64_t>(std::int64_t live)> live_by_owner);
@@ -100,7 +100,7 @@ class MemoryLog {
   std::vector<std::vector<std::int64_t>> live_;  // indexed by epoch and owner
 };
 
-/// What is known when training runs out of memory.
+/// The circumstances in which training ran out of memory.
 struct OutOfMemory {
   /// A tensor that training keeps from step to step.
   struct Owned {
@@ -120,15 +120,15 @@ struct OutOfMemory {
 };
 
 /// Returns a table of live tensors: one line for each owner with its largest tensors, and one for
-/// each phase with the sizes of the tensors without owner that were allocated in it.
+/// each phase with the sizes of the tensors without an owner that were allocated in it.
 std::vector<std::string> live_table(const OutOfMemory& what);
 
-/// Collects what is known about step `step_number`, which ran out of memory with `error`.
+/// Collects the circumstances of step `step_number`, which ran out of memory with `error`.
 OutOfMemory look_at_out_of_memory(const std::exception& error, std::int64_t step_number,
                                   const TrainingStep& step, const StepExecution& execution,
                                   std::int64_t batch_size, const MemoryPolicy& policy);
 
-/// Returns an error that reports what was tried when, and what to change.
+/// Returns an error that reports what was tried, in which step, and what to change.
 runner::StageError out_of_memory_error(const OutOfMemory& what);
 
 }  // namespace stages

@@ -8,7 +8,7 @@
 
 namespace stages {
 
-/// How the samples of a batch are mixed before training on them. 0 turns a method off.
+/// Options for mixing the samples of a batch before training on them. 0 turns a method off.
 struct MixingOptions {
   double mixup_alpha =
       0;  ///< mixup (Zhang and others 2018, arXiv:1710.09412), with shares from Beta(alpha, alpha)

@@ -136,7 +136,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_multi_label(runner::Config
       throw StageError(ErrorCode::kTooFewSamples,
                        "no validation sample has a label, so its mean average precision is unknown")
           .at("/monitor")
-          .with_help("set monitor: loss, or give the validation part samples with labels");
+          .with_help("set monitor: loss, or add samples with labels to the validation part");
     }
     at::Tensor weights;
     if (const auto* entropy = std::get_if<LabelEntropy>(&loss))

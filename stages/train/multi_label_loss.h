@@ -32,7 +32,7 @@ struct LabelFocal {
 /// "Asymmetric Loss For Multi-Label Classification", 2021).
 struct AsymmetricLoss {
   double gamma_negative = 0, gamma_positive = 0;
-  double clip = 0;  ///< by which the probability of an absent label is reduced
+  double clip = 0;  ///< subtracted from the probability of an absent label
 };
 
 using MultiLabelLoss = std::variant<LabelEntropy, LabelFocal, AsymmetricLoss>;
@@ -47,9 +47,9 @@ std::string name_of(const MultiLabelLoss& loss);
 std::string structure_of(const MultiLabelLoss& loss);
 
 /// Returns the factors of `weights` for the labels of `train`, (labels) float32; undefined if all
-/// are 1. Balanced: the samples without a label divided by those with it, as torch's documentation
-/// suggests. Throws runner::StageError at /loss/pos_weight if the weights do not match the labels,
-/// or the numbers of samples are unknown or 0.
+/// are 1. Balanced: the number of samples without a label divided by the number with it, as torch's
+/// documentation suggests. Throws runner::StageError at /loss/pos_weight if the weights do not
+/// match the labels, or if a number of samples is unknown or 0.
 at::Tensor positive_weights(const ClassWeights& weights, const Dataset& train);
 
 /// Returns the loss of `logits` (n, labels) for `labels` (n, labels) of 0 and 1, any type: the sum

@@ -11,11 +11,12 @@ namespace stages {
 
 struct ParameterGroup;
 
-/// True if Muon orthogonalizes the updates of the parameter with this dotted name: a tensor of two
-/// dimensions or more that belongs to no head and no embedding, and to nothing in rule.adamw_for.
+/// True if Muon orthogonalizes the updates of the parameter with this dotted name: a tensor with
+/// two or more dimensions that belongs to no head or embedding and matches nothing in
+/// rule.adamw_for.
 bool is_muon_matrix(const MuonOptions& rule, std::string_view name, const at::Tensor& parameter);
 
-/// The rule by which Muon's other parameters are updated.
+/// Returns the update rule for Muon's other parameters.
 AdamOptions adamw_of(const MuonOptions& rule);
 
 /// Throws runner::StageError if the optimizer of the groups is Muon and there is no matrix to

@@ -34,7 +34,7 @@ class StepObserver : public runner::Observer {
   virtual void see(const Place& place, std::string_view name, const at::Tensor& tensor) = 0;
 };
 
-/// What a training run shows to its observer, if it has one.
+/// Shows the tensors of a training run to its observer, if it has one.
 class ObservedTraining {
  public:
   /// `context` is borrowed.

@@ -115,7 +115,7 @@ class Optimizer {
   /// Returns the bytes in host memory.
   std::int64_t offloaded_bytes() const;
 
-  /// Replaces the current state by copies of what state() and state_elsewhere() returned, on any
+  /// Replaces the current state with copies of what state() and state_elsewhere() returned, on any
   /// number of ranks. A parameter that `state` does not name starts without state. State that
   /// another rank keeps may be on the Meta device. Throws std::invalid_argument, and changes
   /// nothing, if `state` does not fit this optimizer.
@@ -162,8 +162,8 @@ class Optimizer {
   void update_piece(Piece& piece, const at::Tensor& scratch, std::int64_t rule_bytes,
                     const std::optional<at::Tensor>& skip,
                     const std::optional<at::Tensor>& divisor);
-  /// Returns the state of the slots that have been updated: of the slots that this rank keeps if
-  /// `kept`, otherwise of all other slots. `only_ages`: leaves out what can be offloaded.
+  /// Returns the state of the updated slots that this rank keeps or, if `kept` is false, of all
+  /// other updated slots. `only_ages`: leaves out what can be offloaded.
   NamedTensors state_of(bool only_ages, bool kept) const;
   /// Records a step, which `skip` may undo.
   static void take_step(Slot& slot, const std::optional<at::Tensor>& skip);
@@ -182,7 +182,7 @@ class Optimizer {
                  const std::optional<at::Tensor>& skip, const std::optional<at::Tensor>& divisor);
   void step_singly(const std::vector<Slot*>& slots, const at::Tensor& scratch,
                    const std::optional<at::Tensor>& skip);
-  /// Returns the bytes at the begin of a scratch that the rule needs for these slots.
+  /// Returns the bytes of scratch memory that the rule needs for these slots.
   std::int64_t rule_bytes(const std::vector<std::size_t>& slots) const;
   /// Allocates scratch for the rule and then for the piece; undefined if neither needs any.
   at::Tensor make_scratch(std::int64_t rule_bytes, std::int64_t piece_bytes) const;
@@ -193,13 +193,12 @@ class Optimizer {
   std::vector<std::int64_t> frozen_epochs_;  // of each group
   std::vector<Slot> slots_;
   bool offloads_ = false;
-  std::int64_t rule_bytes_ = 0;  // of the slot that needs most
+  std::int64_t rule_bytes_ = 0;  // of the slot that needs the most
   const StateShard shard_;
   std::vector<Piece> pieces_;  // of all slots with allocated state, if offloaded
   at::Tensor first_skip_;      // skip flag of the latest step, if it was the first step of
                                // some parameter
-  at::Tensor one_;  // increment of the step counts; unlike a number, it makes torch allocate no
-                    // memory
+  at::Tensor one_;  // increment of the step counts; with a number, torch would allocate memory
 };
 
 }  // namespace stages

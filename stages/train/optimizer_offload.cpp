@@ -12,7 +12,7 @@
 namespace stages {
 namespace {
 
-/// Returns a view of the parameter with these sizes, which need no more memory.
+/// Returns a view of the parameter with these sizes, which must not need more memory than it has.
 at::Tensor shaped(const at::Tensor& parameter, const std::vector<std::int64_t>& sizes) {
   if (parameter.sizes() == sizes) return parameter;
   return parameter.as_strided(sizes, c10::contiguous_strides(sizes));

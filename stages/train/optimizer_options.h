@@ -43,7 +43,7 @@ struct LionOptions {
   bool operator==(const LionOptions&) const = default;
 };
 
-/// LAMB (You et al., "Large Batch Optimization for Deep Learning", 2020), as timm.optim.Lamb with
+/// LAMB (You et al., "Large Batch Optimization for Deep Learning", 2020), like timm.optim.Lamb with
 /// max_grad_norm=None: the trainer limits the norm of the gradients.
 struct LambOptions {
   double learning_rate = 0;

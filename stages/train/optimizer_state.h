@@ -9,7 +9,7 @@
 
 namespace stages {
 
-/// What an optimizer keeps of one parameter. Tensors that its rule does not need are undefined.
+/// The optimizer's state for one parameter. Tensors that its rule does not need are undefined.
 struct ParameterState {
   at::Tensor momentum;               ///< SGD, Muon
   at::Tensor mean, square, maximum;  ///< Adam, LAMB: first and second moment, the largest second
@@ -31,7 +31,7 @@ struct StatePart {
 std::vector<StatePart> state_parts(const OptimizerOptions& rule, const at::Tensor& parameter,
                                    bool is_matrix);
 
-/// Returns the shape and the type of a part. Parts of the parameter's shape also have its layout.
+/// Returns the shape and the type of a part. Parts with the parameter's shape also have its layout.
 std::vector<std::int64_t> sizes_of(const StatePart& part, const at::Tensor& parameter);
 at::ScalarType type_of(const StatePart& part, const at::Tensor& parameter);
 

@@ -76,8 +76,8 @@ std::vector<std::string> known_names(const std::vector<NamedTensors::Item>& para
   return names;
 }
 
-/// True if one factor applies to everything that the other parts do not name. It would then also
-/// apply to a part that the network has under another name.
+/// True if one factor applies to all parameters outside the other parts. It would then also apply
+/// to a part that has another name in the network.
 bool names_the_rest(const std::vector<ParameterGroupOptions>& groups) {
   return std::ranges::any_of(groups, [](const ParameterGroupOptions& group) {
     return group.place.starts_with("/learning_rate_factors/") &&
@@ -218,7 +218,7 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network,
                      "freeze_until freezes all parameters in the first epoch, so there is nothing "
                      "to train")
         .at("/parameter_groups")
-        .with_help("leave freeze_until out of the group that is to be trained first");
+        .with_help("remove freeze_until from the group that should be trained first");
   }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (!groups[i].frozen) continue;

@@ -47,8 +47,9 @@ struct NetworkPart {
   std::vector<std::string_view> match;  ///< patterns; one must match
 };
 
-/// Reads the options parameter_groups and learning_rate_factors; the latter is short for one group
-/// for each of `parts`, in their order. Two groups with the same name are an error of `reader`.
+/// Reads the options parameter_groups and learning_rate_factors; the latter is shorthand for one
+/// group for each of `parts`, in their order. Two groups with the same name are an error of
+/// `reader`.
 std::vector<ParameterGroupOptions> read_parameter_groups(runner::ConfigReader& reader,
                                                          const std::vector<NetworkPart>& parts);
 

@@ -208,7 +208,8 @@ class TracedTraining {
   const ScopedModuleNames names_;
 };
 
-/// Adds what the scores of a whole validation need: the rows of all batches, and these together.
+/// Adds the memory for scores of a whole validation: the rows of all batches and their
+/// concatenation.
 void add_kept_in_validation(runner::MemoryPlan& plan, const TrainingToPlan& training) {
   const std::int64_t bytes = training.step.bytes_kept_in_validation();
   if (bytes == 0 || !training.validation) return;
@@ -346,8 +347,8 @@ std::int64_t training_length(std::int64_t size, bool drops_last, const TrainerOp
 
 namespace {
 
-/// Lists all members, so that the compiler rejects this code until a new member is added, either as
-/// one that counts or as one that does not.
+/// Lists all members, so that the compiler rejects this code if a new member is missing: it must be
+/// added as one that counts or as one that does not.
 auto what_counts(const MemoryPolicy& policy) {
   const auto& [pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision, tf32,
                layout, two_pass, two_pass_is_open, activation_checkpointing, checkpointing_is_open,

@@ -29,7 +29,7 @@ struct TrainingToPlan {
   const DatasetDescription& network_data;  ///< the data that the network is made for
   const DatasetDescription* validation = nullptr;
   const Dataset* kept_data = nullptr;  ///< to count the memory that the data keeps; null: none
-  const Dataset* kept_validation = nullptr;  ///< the same of the validation data
+  const Dataset* kept_validation = nullptr;  ///< the same for the validation data
   LoaderOptions loader;
   const TrainerOptions& options;
   const MemoryPolicy& policy;
@@ -38,7 +38,7 @@ struct TrainingToPlan {
   /// `model`, if dry runs may be shared with other training runs of the same model with a step of
   /// equal structure(); null: not shared.
   std::shared_ptr<const Model> shared_model = {};
-  /// Plans by real steps if a dry run fails; null: the dry run's error is thrown.
+  /// Plans by running real steps if a dry run fails; null: the dry run's error is thrown.
   MeasuredTraining* measured = nullptr;
   std::shared_ptr<const Dataset> samples = {}, validation_samples = {};  ///< for real steps
 };
@@ -54,7 +54,7 @@ struct TrainingToPlan {
 PlannedStep plan_training(const TrainingToPlan& training, runner::PlanContext& context,
                           Repeated micro_batches = Repeated::kNoted);
 
-/// Returns the search that makes the choices that the policy leaves open, within `budget` bytes. It
+/// Returns the search for the choices that the policy leaves open, within `budget` bytes. It
 /// borrows `training` and `context`, and what `training` borrows.
 PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget,
                            runner::PlanContext& context, Repeated micro_batches = Repeated::kNoted);

@@ -20,8 +20,8 @@ struct RangeTestOptions {
 
 /// A learning rate range test (Smith 2017, arXiv:1506.01186): observes the loss of the first
 /// training run of a graph while its learning rate grows exponentially, and stops it. As in fastai
-/// and Lightning, the loss is an exponential average (0.98) without the bias towards 0 at its
-/// start; the test ends early if that exceeds four times its minimum.
+/// and Lightning, the loss is smoothed by an exponential average (0.98), corrected for its initial
+/// bias towards 0; the test ends early if the smoothed loss exceeds four times its minimum.
 ///
 ///   RangeTest test({1e-7, 10, 100});
 ///   options.observer = &test;  // the run then throws runner::Cancelled
@@ -35,7 +35,8 @@ class RangeTest final : public StepObserver {
   void see(const Place& place, std::string_view name, const at::Tensor& tensor) override;
 
   /// Returns `options` for a test of the training stage at `pointer`, in which an epoch has
-  /// `epoch_steps` steps: a growing rate, all steps recorded, nothing validated, averaged or saved.
+  /// `epoch_steps` steps: the learning rate grows, all steps are recorded, and nothing is
+  /// validated, averaged or saved.
   TrainerOptions begin(TrainerOptions options, const std::string& pointer,
                        std::int64_t epoch_steps);
   /// Records that a loss was not finite.
@@ -66,8 +67,8 @@ class RangeTest final : public StepObserver {
   std::vector<Point> points_;
 };
 
-/// Returns the index at which `values` falls fastest, by central differences as numpy.gradient,
-/// among those from `begin` on and before `end`; -1 if it falls nowhere.
+/// Returns the index in [begin, end) at which `values` falls fastest, by central differences as in
+/// numpy.gradient; -1 if it falls nowhere.
 std::int64_t steepest_descent(const std::vector<double>& values, std::int64_t begin,
                               std::int64_t end);
 

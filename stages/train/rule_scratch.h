@@ -14,7 +14,7 @@ struct ScratchPart {
   std::vector<std::int64_t> strides = {};  ///< empty: contiguous
 };
 
-/// A part of the parameter's shape, type and layout.
+/// Returns a part with the parameter's shape, type and layout.
 ScratchPart scratch_like(const at::Tensor& parameter);
 
 /// Returns the bytes that the parts need, one after another, each aligned.
@@ -24,8 +24,8 @@ std::int64_t scratch_bytes(const std::vector<ScratchPart>& parts);
 std::vector<at::Tensor> scratch_within(const at::Tensor& block,
                                        const std::vector<ScratchPart>& parts);
 
-/// Scalars on the device that steps without a fused kernel compute with, so that the host need not
-/// know whether a step is skipped. keep() is 1, or 0 if the step is skipped: then a step multiplies
+/// Scalars on the device for steps without a fused kernel, so that the host need not know whether a
+/// step is skipped. keep() is 1, or 0 if the step is skipped: then a step multiplies
 /// every change by 0. Operations with host numbers would allocate memory, so numbers are written
 /// into tensors first.
 class StepScalars {
@@ -37,15 +37,15 @@ class StepScalars {
   /// Scalars for the rule's own use, as float64.
   static constexpr int kFree = 4;
   at::Tensor free(int index) const { return wide_[kFirstFree + index]; }
-  /// Room for a scalar of this type; `index` is 0 or 1. own(), kept() and their like use 0.
+  /// Room for a scalar of this type; `index` is 0 or 1. own(), kept() and similar functions use 0.
   at::Tensor room(at::ScalarType type, int index) const;
-  /// Room for a truth value.
+  /// Room for a boolean.
   const at::Tensor& truth() const { return truth_; }
 
   /// As float64 and as float32; null if no step can be skipped.
   const at::Tensor& keep() const { return wide_[0]; }
   const at::Tensor& keep_float() const { return keep_float_; }
-  /// True where the step is skipped; undefined if this cannot be.
+  /// True if the step is skipped; undefined if no step can be skipped.
   const at::Tensor& skipped() const { return skipped_; }
 
   /// scalar · number, in place.

@@ -297,7 +297,7 @@ LearningRates::LearningRates(Schedule schedule, std::vector<double> learning_rat
 
 namespace {
 
-/// Returns the share of the way to the rate of SWA that is done in `epoch`.
+/// Returns how far the rate has moved to that of SWA in `epoch`, from 0 to 1.
 double annealed(const SwaSchedule& swa, std::int64_t epoch) {
   if (swa.anneal_epochs == 0) return 1;
   const double done = std::min(1.0, share(epoch - swa.first_epoch, swa.anneal_epochs));

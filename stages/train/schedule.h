@@ -13,7 +13,7 @@ namespace stages {
 // Learning rates as functions of the optimizer step or of the epoch. The optimizer's learning_rate
 // is the peak of each schedule.
 
-/// A constant rate.
+/// A constant learning rate.
 struct ConstantSchedule {
   bool operator==(const ConstantSchedule&) const = default;
 };
@@ -35,8 +35,8 @@ struct CosineRestartsSchedule {
 };
 
 /// Linear warmup, then half a cosine, or another number of cosine waves: torch's LinearLR followed
-/// by CosineAnnealingLR. With start_factor 0, it is get_cosine_schedule_with_warmup of
-/// transformers. Exactly one of warmup_steps and warmup_fraction is set.
+/// by CosineAnnealingLR. With start_factor 0, it is transformers' get_cosine_schedule_with_warmup.
+/// Exactly one of warmup_steps and warmup_fraction is set.
 struct WarmupCosineSchedule {
   std::optional<std::int64_t> warmup_steps;
   std::optional<double> warmup_fraction;  ///< share of all steps, rounded up
@@ -46,7 +46,7 @@ struct WarmupCosineSchedule {
   bool operator==(const WarmupCosineSchedule&) const = default;
 };
 
-/// Linear warmup from 0, then linear decay to 0: get_linear_schedule_with_warmup of transformers.
+/// Linear warmup from 0, then linear decay to 0: transformers' get_linear_schedule_with_warmup.
 /// Exactly one of warmup_steps and warmup_fraction is set.
 struct WarmupLinearSchedule {
   std::optional<std::int64_t> warmup_steps;
@@ -54,7 +54,7 @@ struct WarmupLinearSchedule {
   bool operator==(const WarmupLinearSchedule&) const = default;
 };
 
-/// Linear warmup from 0, then the learning rate: get_constant_schedule_with_warmup of transformers.
+/// Linear warmup from 0, then a constant rate: transformers' get_constant_schedule_with_warmup.
 /// Exactly one of warmup_steps and warmup_fraction is set.
 struct WarmupConstantSchedule {
   std::optional<std::int64_t> warmup_steps;
@@ -62,9 +62,8 @@ struct WarmupConstantSchedule {
   bool operator==(const WarmupConstantSchedule&) const = default;
 };
 
-/// Linear warmup from 0, then a fall with the inverse square root of the step:
-/// get_inverse_sqrt_schedule of transformers. Exactly one of warmup_steps and warmup_fraction is
-/// set.
+/// Linear warmup from 0, then decay with the inverse square root of the step: transformers'
+/// get_inverse_sqrt_schedule. Exactly one of warmup_steps and warmup_fraction is set.
 struct WarmupInverseSqrtSchedule {
   std::optional<std::int64_t> warmup_steps;
   std::optional<double> warmup_fraction;  ///< share of all steps, rounded up
@@ -72,9 +71,9 @@ struct WarmupInverseSqrtSchedule {
   bool operator==(const WarmupInverseSqrtSchedule&) const = default;
 };
 
-/// Linear warmup from 0, then a fall along a power of the remaining steps:
-/// get_polynomial_decay_schedule_with_warmup of transformers. Exactly one of warmup_steps and
-/// warmup_fraction is set.
+/// Linear warmup from 0, then decay with a power of the remaining steps: transformers'
+/// get_polynomial_decay_schedule_with_warmup. Exactly one of warmup_steps and warmup_fraction is
+/// set.
 struct WarmupPolynomialSchedule {
   std::optional<std::int64_t> warmup_steps;
   std::optional<double> warmup_fraction;  ///< share of all steps, rounded up
@@ -84,7 +83,7 @@ struct WarmupPolynomialSchedule {
 };
 
 /// Linear warmup from 0, then half cosines down to 0, each starting again at the learning rate:
-/// get_cosine_with_hard_restarts_schedule_with_warmup of transformers. Exactly one of warmup_steps
+/// transformers' get_cosine_with_hard_restarts_schedule_with_warmup. Exactly one of warmup_steps
 /// and warmup_fraction is set.
 struct WarmupCosineRestartsSchedule {
   std::optional<std::int64_t> warmup_steps;
@@ -94,7 +93,7 @@ struct WarmupCosineRestartsSchedule {
 };
 
 /// Half cosines down, with cycles that can change in length and height, after an optional warmup:
-/// CosineLRScheduler of timm, stepped once per epoch.
+/// timm's CosineLRScheduler, stepped once per epoch.
 struct CosineCyclesSchedule {
   std::int64_t first_period = 1;  ///< epochs
   double period_factor = 1;       ///< length of each cycle relative to the previous one
@@ -108,21 +107,21 @@ struct CosineCyclesSchedule {
   bool operator==(const CosineCyclesSchedule&) const = default;
 };
 
-/// Multiplies the rate by gamma every step_size epochs: torch's StepLR.
+/// Multiplies the learning rate by gamma every step_size epochs: torch's StepLR.
 struct StepSchedule {
   std::int64_t step_size = 1;  ///< epochs
   double gamma = 1;
   bool operator==(const StepSchedule&) const = default;
 };
 
-/// Multiplies the rate by gamma at each of these epochs: torch's MultiStepLR.
+/// Multiplies the learning rate by gamma at each of these epochs: torch's MultiStepLR.
 struct MultiStepSchedule {
   std::vector<std::int64_t> milestones;
   double gamma = 1;
   bool operator==(const MultiStepSchedule&) const = default;
 };
 
-/// Multiplies the rate by gamma after every epoch: torch's ExponentialLR.
+/// Multiplies the learning rate by gamma after every epoch: torch's ExponentialLR.
 struct ExponentialSchedule {
   double gamma = 1;
   bool operator==(const ExponentialSchedule&) const = default;
@@ -145,11 +144,11 @@ struct OneCycleSchedule {
   bool operator==(const OneCycleSchedule&) const = default;
 };
 
-/// Lowers the rate when a measured number stops improving: torch's ReduceLROnPlateau, stepped after
-/// every validation.
+/// Lowers the learning rate when the monitored metric stops improving: torch's ReduceLROnPlateau,
+/// stepped after every validation.
 struct PlateauSchedule {
   double factor = 0.5;
-  std::int64_t patience = 0;  ///< validations without improvement to wait through
+  std::int64_t patience = 0;  ///< validations without improvement to tolerate
   double threshold = 0;       ///< how much better a number must be to count as an improvement
   bool relative = true;       ///< threshold is a fraction of the best number; false: a difference
   std::int64_t cooldown = 0;  ///< validations after a reduction that do not count
@@ -170,9 +169,9 @@ using Schedule =
                  WarmupInverseSqrtSchedule, WarmupLinearSchedule, WarmupPolynomialSchedule,
                  StepSchedule, MultiStepSchedule, ExponentialSchedule, OneCycleSchedule,
                  PlateauSchedule, RangeSchedule>;
-/// The rates of the epochs that stochastic weight averaging averages: torch's SWALR, stepped once
-/// per epoch. From the first such epoch on, the schedule stands still, and the rate moves from
-/// where it stood to `factor` times the learning rate.
+/// The rates of the epochs averaged by stochastic weight averaging: torch's SWALR, stepped once
+/// per epoch. From the first such epoch on, the schedule is frozen, and the rate moves from its
+/// last value to `factor` times the learning rate.
 struct SwaSchedule {
   std::int64_t first_epoch = 0, first_step = 0;  ///< of these epochs, counted from 0
   double factor = 1;
@@ -201,8 +200,8 @@ Rates rates_at(const Schedule& schedule, double learning_rate, const SchedulePoi
 void check_length(const Schedule& schedule, std::int64_t steps);
 
 /// Returns a message such as "the schedule never reaches the learning rate 0.001: the highest rate
-/// of the training, of 1 step, is 4e-09"; empty if the highest rate is within a tenth of the
-/// learning rate.
+/// in the 1 step of training is 4e-09"; empty if the highest rate is within a tenth of the learning
+/// rate.
 std::string unreached_rate(const Schedule& schedule, double learning_rate, std::int64_t steps);
 
 /// The state of a PlateauSchedule.
@@ -239,8 +238,8 @@ class LearningRates {
   /// Returns the rates of all groups; `step` and `epoch` count from 0.
   std::vector<Rates> at(std::int64_t step, std::int64_t epoch) const;
 
-  /// Records the monitored number of the validation after `epochs` epochs, to detect plateaus. Does
-  /// nothing once the schedule stands still.
+  /// Records the monitored metric of the validation after `epochs` epochs, to detect plateaus. Does
+  /// nothing once the schedule is frozen.
   void observe(double value, std::int64_t epochs = 0);
 
   /// The state that is needed to continue as if never interrupted. load_state() throws

@@ -9,9 +9,9 @@
 
 namespace stages {
 
-/// A step of one parameter, under a rule for which LibTorch has no fused kernel. Waits for no GPU,
-/// and asks for no memory but what `scratch` has. If the step is skipped, the gradient is zero, and
-/// nothing changes.
+/// A step of one parameter, under a rule for which LibTorch has no fused kernel. It does not wait
+/// for a GPU and allocates nothing: `scratch` is its only memory. If the step is skipped, the
+/// gradient is zero, and nothing changes.
 struct SingleStep {
   at::Tensor parameter, gradient;
   ParameterState& state;
@@ -22,10 +22,11 @@ struct SingleStep {
       scratch;  ///< scratch_within(block, scratch_of(rule, parameter, is_matrix))
 };
 
-/// True for the rules that step_singly() knows, and for Muon's matrices.
+/// True for the rules that step_singly() supports, and for Muon's matrices.
 bool steps_singly(const OptimizerOptions& rule, bool is_matrix);
 
-/// Returns what a step of this parameter needs; nothing for rules with fused kernels.
+/// Returns the scratch parts that a step of this parameter needs; none for rules with fused
+/// kernels.
 std::vector<ScratchPart> scratch_of(const OptimizerOptions& rule, const at::Tensor& parameter,
                                     bool is_matrix);
 
@@ -33,8 +34,8 @@ std::vector<ScratchPart> scratch_of(const OptimizerOptions& rule, const at::Tens
 void step_singly(const LionOptions& rule, const SingleStep& one);
 void step_singly(const LambOptions& rule, const SingleStep& one);
 void step_singly(const AdafactorOptions& rule, const SingleStep& one);
-/// Of a matrix; a tensor of more dimensions counts as a matrix with one row for each index of the
-/// first dimension.
+/// Updates a matrix; a tensor with more dimensions counts as a matrix with one row for each index
+/// of the first dimension.
 void step_singly(const MuonOptions& rule, const SingleStep& one);
 
 }  // namespace stages

@@ -19,7 +19,7 @@ struct SoftmaxFitOptions {
 struct SoftmaxFit {
   at::Tensor weight, bias;  ///< (classes, width) and (classes), in the features' type
   std::int64_t iterations = 0;
-  double largest_gradient = 0;  ///< the largest element of the gradient, as an absolute number
+  double largest_gradient = 0;  ///< the largest absolute value in the gradient
   double loss = 0;              ///< the objective
 };
 
@@ -36,11 +36,11 @@ SoftmaxFit fit_softmax(const at::Tensor& features, const at::Tensor& labels,
                        const SoftmaxFitOptions& options,
                        const std::function<void()>& before_evaluation = {});
 
-/// Returns the share of the rows with the highest logit at their label.
+/// Returns the share of rows with their highest logit at their label.
 double accuracy_of(const SoftmaxFit& fit, const at::Tensor& features, const at::Tensor& labels);
 
-/// Returns an upper bound of the memory that fit_softmax() and accuracy_of() allocate for `rows`
-/// rows, with the result but without the features and the labels, in bytes.
+/// Returns an upper bound of the bytes that fit_softmax() and accuracy_of() allocate for `rows`
+/// rows, including the result but not the features and labels.
 std::int64_t softmax_fit_bytes(std::int64_t rows, std::int64_t width, std::int64_t classes,
                                std::int64_t bytes_per_number);
 

@@ -118,7 +118,7 @@ class StepExecution {
   bool is_half_written() const { return is_half_written_; }
   /// Steps the optimizer at its current rates (with optimizer_in_backward, compute() has already
   /// done so) and drops the gradients. With a sharded optimizer, the ranks exchange the updated
-  /// weights, so this throws runner::StageError, kRankLost, if a rank has ended.
+  /// weights, so this throws runner::StageError, kRankLost, if a rank has exited.
   void commit(const Computed& computed);
 
   const StepPlan& plan() const { return plan_; }
@@ -208,8 +208,8 @@ class Optimizer;
 /// requires a single backward pass, and nothing that needs all gradients together.
 class [[nodiscard]] ScopedStepsInBackward {
  public:
-  /// `skip` is as in Optimizer::step(). `clip` limits each gradient before it is used; it is not a
-  /// limit of the norm. `has_begun`, borrowed like `optimizer` and `clip`, is set to true just
+  /// `skip` is as in Optimizer::step(). `clip` limits each gradient before it is used; it must not
+  /// limit the norm. `has_begun`, borrowed like `optimizer` and `clip`, is set to true just
   /// before the first parameter is updated: from then on the step cannot be undone.
   ScopedStepsInBackward(Optimizer& optimizer, const std::optional<at::Tensor>& skip,
                         const GradientClip& clip, bool& has_begun);

@@ -340,7 +340,7 @@ std::string disproportionate(const std::string& what, double number, std::option
   std::ostringstream line;
   line.precision(3);
   line << "step " << place.step << ", in epoch " << place.epoch << ": " << what << " is " << number;
-  if (usual) line << ", where " << *usual << " is usual";
+  if (usual) line << " (usually " << *usual << ")";
   if (!place.indices.empty()) line << ", on " << names(dataset, place.indices);
   return line.str();
 }

@@ -25,8 +25,8 @@ struct Event;
 
 namespace stages {
 
-/// How a batch is split to fit the device, and how its parts are computed. The trainer follows this
-/// plan.
+/// Describes how a batch is split to fit the device, and how its parts are computed. The trainer
+/// follows this plan.
 struct StepPlan {
   std::int64_t micro_batch = 0;  ///< units computed at once; 0: the whole batch
   bool two_pass =
@@ -74,7 +74,7 @@ std::int64_t least_units(const TrainingStep& step);
 /// were run.
 nlohmann::ordered_json to_json(const StepPlan& plan);
 
-/// Returns the number of parts in which a batch of `units` is measured: one for each micro-batch,
+/// Returns the number of parts in the measurements of a batch of `units`: one for each micro-batch,
 /// or a single part with two passes.
 std::int64_t parts(const StepPlan& plan, std::int64_t units);
 
@@ -155,8 +155,8 @@ struct StepPlace {
 /// finite. Waits for the numbers.
 void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const Dataset& dataset);
 
-/// Returns a message such as "step 10, in epoch 2: the loss is 1.7e+29, where 1.4 is usual, on
-/// 'a.jpg'"; `what` is "the loss".
+/// Returns a message such as "step 10, in epoch 2: the loss is 1.7e+29 (usually 1.4), on 'a.jpg'";
+/// `what` is "the loss".
 std::string disproportionate(const std::string& what, double number, std::optional<double> usual,
                              const StepPlace& place, const Dataset& dataset);
 

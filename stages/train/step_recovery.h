@@ -104,7 +104,7 @@ class StepRecovery {
   bool was_taken_by_others_ = false;  // another process used the memory when the first plan failed
 };
 
-/// Returns the options with which the trainer recovers: `replan`, or next_plan() if that returns
+/// Returns the trainer's options for recovery: `replan`, or next_plan() if that returns
 /// nothing, and plan_under() for the arguments given to assemble_step(). References are borrowed.
 StepRecovery::Options recovery_options(const TrainingStep& step, const torch::nn::Module& network,
                                        std::int64_t samples, const TrainerOptions& options,

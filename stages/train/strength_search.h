@@ -6,8 +6,8 @@
 
 namespace stages {
 
-/// The values among which a strength is searched: logarithmically spaced, from the least to the
-/// most, both included.
+/// The candidate values for a strength: logarithmically spaced, from `least` to `most`, both
+/// included.
 struct StrengthRange {
   double least = 1e-6, most = 1e6;
   std::int64_t per_decade = 8;
@@ -17,7 +17,7 @@ struct StrengthRange {
   double at(std::int64_t index) const;
 };
 
-/// A strength, and the accuracy of what was fitted with it.
+/// A strength, and the accuracy of the classifier that was fitted with it.
 struct MeasuredStrength {
   double strength = 0, accuracy = 0;
   bool operator==(const MeasuredStrength&) const = default;

@@ -126,9 +126,10 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
   reader.read("mixup", options.mixing.mixup_alpha);
   reader.read("cutmix", options.mixing.cutmix_alpha);
   if (options.mixing.mixes() && !std::holds_alternative<std::monostate>(options.class_weights)) {
-    reader.fail("class_weights", ErrorCode::kOptionConflict,
-                "class_weights weigh samples of one class, but mixup and cutmix mix samples of two",
-                "set sampling: balanced in place of class_weights, or mixup: 0 and cutmix: 0");
+    reader.fail(
+        "class_weights", ErrorCode::kOptionConflict,
+        "class_weights apply to samples of one class, but mixup and cutmix mix samples of two",
+        "set sampling: balanced instead of class_weights, or mixup: 0 and cutmix: 0");
   }
   options.balances =
       runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
@@ -143,7 +144,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
       throw StageError(ErrorCode::kOptionConflict,
                        "a focal loss needs two or more classes, but the training data has only one")
           .at("/loss")
-          .with_help("give the data a second class, or set loss: {kind: cross_entropy}");
+          .with_help("add a second class to the data, or set loss: {kind: cross_entropy}");
     }
     const at::Tensor class_weights = class_weights_of(options.class_weights, *data.train);
     if (options.monitor == "loss") check_weighted_validation(class_weights, data.validation.get());

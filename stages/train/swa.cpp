@@ -77,8 +77,8 @@ void average_epoch(const EpochToAverage& epoch) {
 void refuse_unknown_statistics(const torch::nn::Module& network) {
   if (!running_statistics_of(network).has_unknown_layers) return;
   throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                           "swa cannot renew the running statistics of the BatchNorm layers in "
-                           "Python code, and averaged weights need new ones")
+                           "swa cannot recompute the running statistics of BatchNorm layers in "
+                           "Python code, which averaged weights require")
       .at("/swa")
       .with_help("use ema, which averages the statistics too, or a network without BatchNorm");
 }

@@ -23,7 +23,7 @@ struct StepKey;
 /// Stochastic weight averaging (Izmailov et al. 2018, arXiv:1803.05407) as torch.optim.swa_utils
 /// defines it: the weights at the ends of the last epochs are averaged.
 struct SwaOptions {
-  std::int64_t start = 0;               ///< epochs trained before the first that is averaged
+  std::int64_t start = 0;               ///< number of epochs before the first averaged one
   std::optional<double> learning_rate;  ///< nullopt: the schedule continues
   std::int64_t anneal_epochs = 0;
   Anneal anneal = Anneal::kCosine;
@@ -33,8 +33,8 @@ struct SwaOptions {
 /// Reads the option `swa` of a training run of `epochs` epochs; returns nullopt if it is null.
 std::optional<SwaOptions> read_swa(runner::ConfigReader& reader, std::int64_t epochs);
 
-/// Returns the rates of the averaged epochs, in a training run of `steps` steps in `epochs` epochs
-/// with the optimizer's `learning_rate`; nullopt if the schedule continues.
+/// Returns the learning rates of the averaged epochs, for a training run of `steps` steps in
+/// `epochs` epochs with the optimizer's `learning_rate`; nullopt if the schedule continues.
 std::optional<SwaSchedule> swa_schedule(const std::optional<SwaOptions>& swa, double learning_rate,
                                         std::int64_t steps, std::int64_t epochs);
 
@@ -55,12 +55,12 @@ struct EpochToAverage {
 /// runner::Cancelled.
 void average_epoch(const EpochToAverage& epoch);
 
-/// Throws runner::StageError, kOptionConflict, if averaged weights of the network would have
-/// running statistics that cannot be renewed, because Python code keeps them.
+/// Throws runner::StageError, kOptionConflict, if averaging the weights would leave running
+/// statistics stale that cannot be renewed, because Python code keeps them.
 void refuse_unknown_statistics(const torch::nn::Module& network);
 
-/// Throws std::invalid_argument if an average over `averaged` epochs is not what training has after
-/// `epochs` epochs and `batches` batches.
+/// Throws std::invalid_argument if training cannot have averaged `averaged` epochs after `epochs`
+/// epochs and `batches` batches.
 void check_averaged(const SwaOptions& swa, std::int64_t averaged, std::int64_t epochs,
                     std::int64_t batches);
 

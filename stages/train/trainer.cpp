@@ -310,8 +310,8 @@ class Training {
     recovery_.end_step(done_.steps);
   }
 
-  /// Returns the plan that tells how a step's numbers are divided into parts. With several ranks
-  /// they are a single part.
+  /// Returns the plan that determines how a step's numbers are divided into parts. With several
+  /// ranks, they are a single part.
   StepPlan measured_plan() const {
     StepPlan plan = execution_.plan();
     if (context_.node().ranks.size > 1) plan.micro_batch = 0;

@@ -33,7 +33,7 @@ bool read_higher_is_better(runner::ConfigReader& reader, std::span<const std::st
   return runner::choice<bool>(reader, "monitor", monitors);
 }
 
-/// Reads the limits for gradients, which the schema keeps from being combined.
+/// Reads the limits for gradients. The schema ensures that only one is set.
 void read_gradient_clip(runner::ConfigReader& reader, TrainerOptions& options) {
   reader.read("gradient_clip_norm", options.gradient_clip_norm);
   reader.read("gradient_clip_value", options.gradient_clip_value);

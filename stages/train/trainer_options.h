@@ -20,8 +20,8 @@ class ConfigReader;
 
 namespace stages {
 
-/// When training is saved, in addition to its end, a stop, and a new best validation. The limit
-/// that is reached first applies; nullopt: no such limit.
+/// When to save training, in addition to its end, a stop, and a new best validation. The limit that
+/// is reached first applies; nullopt: no such limit.
 struct SaveRule {
   std::optional<std::int64_t> steps, epochs;
   std::optional<double> minutes;

@@ -89,7 +89,7 @@ NamedTensors TrainingCheckpoints::optimizer_state() const {
   return state;
 }
 
-/// Returns, on rank 0, a tensor of the state with its numbers, which come from the rank that keeps
+/// On rank 0, returns a tensor of the state with its values, which come from the rank that keeps
 /// it.
 at::Tensor TrainingCheckpoints::brought(const NamedTensors::Item& item) const {
   const runner::RankOfRun& ranks = context_.node().ranks;

@@ -55,8 +55,8 @@ class TrainingCheckpoints {
   bool is_due(const TrainingPosition& position) const;
   bool is_due_after_epoch(const TrainingPosition& position) const;
 
-  /// Saves everything, unless this position has just been saved. `metric` and `validation` rate the
-  /// weights, if they were measured at this position.
+  /// Saves everything, unless this position has just been saved. `metric` and `validation` are the
+  /// scores of the weights, if they were measured at this position.
   void save(const TrainingPosition& position, std::optional<double> metric = {},
             const std::optional<Means>& validation = {});
 

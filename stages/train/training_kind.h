@@ -43,7 +43,7 @@ struct LossTerm {
   std::int64_t samples_in_group = 0;  ///< consecutive samples per group; 0: not over groups
 };
 
-/// Why a batch cannot be used for training, and the first unit with that problem.
+/// The reason why a batch cannot be used for training, and the first unit with that problem.
 struct BadUnit {
   std::int64_t unit;
   runner::ErrorCode code;
@@ -84,18 +84,18 @@ class TrainingStep {
   /// of the same sizes, regardless of the tensors' values. nullopt if unknown.
   virtual std::optional<std::string> structure() const { return {}; }
 
-  /// Checks a batch that is still on the host, where this costs nothing. Finds problems on which
-  /// loss() could only crash.
+  /// Checks a batch that is still on the host, where this costs nothing. Finds problems that would
+  /// make loss() crash.
   virtual std::optional<BadUnit> find_bad_unit(const Batch& /*batch*/) const { return {}; }
 
-  /// Returns what to compute with instead of a dataset's batch, which is still on the host: for
-  /// example each text once, as the tokens that a network reads. The result has the same number of
-  /// units. On the Meta device it has its largest possible size.
+  /// Returns the batch to compute with instead of a dataset's batch, which is still on the host:
+  /// for example with each text only once, as tokens. It must have the same number of units. On the
+  /// Meta device it must have its largest possible size.
   virtual Batch arrange(const Batch& batch, BatchUse /*use*/) const { return batch; }
 
-  /// Returns what to train on instead of a batch at one step, for example mixed samples. Depends
-  /// only on the batch and the key, and is called before the batch is split into parts. Not called
-  /// in validation.
+  /// Returns the batch to train on instead of `batch` at one step, for example with mixed samples.
+  /// Depends only on the batch and the key, and is called before the batch is split into parts. Not
+  /// called in validation.
   virtual Batch prepare(const Batch& batch, const StepKey& /*key*/) const { return batch; }
   /// True if prepare(), or a loss over the whole batch, reads images or other large inputs of
   /// samples: then every rank needs the inputs of all samples, not just of its share.
@@ -124,17 +124,17 @@ class TrainingStep {
     return {};
   }
 
-  /// Returns the number of things that a batch's scores are counted over: its units, or the items
+  /// Returns the number that a batch's scores are divided by: the number of its units, or of items
   /// in them. A score is then a ratio of counts, which does not depend on how the batch is split.
   virtual std::int64_t scored(const Batch& batch) const { return batch.units(); }
 
-  /// Returns what scores_of_all() needs of each unit of a validation, rows first, without a graph;
-  /// undefined if nothing.
+  /// Returns the data of each validation unit that scores_of_all() needs, rows first, without a
+  /// graph; undefined if it needs none.
   virtual at::Tensor kept_in_validation(const NamedTensors& /*encoded*/,
                                         const Batch& /*part*/) const {
     return {};
   }
-  /// Returns the number of bytes that kept_in_validation() keeps of each unit. Plans count them.
+  /// Returns the number of bytes that kept_in_validation() keeps per unit. Plans count them.
   virtual std::int64_t bytes_kept_in_validation() const { return 0; }
   /// Returns scores that are not sums over units, such as the area under a curve, computed on the
   /// CPU from all kept rows.
@@ -163,9 +163,9 @@ struct TrainingData {
 /// Defines one kind of training, in addition to its schema. The kind's own options are captured by
 /// these functions.
 struct TrainingKind {
-  /// Returns what to train on instead of the input data: class-balanced samples, or episodes.
+  /// Returns the data to train on instead of the input data: class-balanced samples, or episodes.
   /// `seed` is the node's seed. Throws runner::StageError if the data is unsuitable. Null: trains
-  /// on the data itself.
+  /// on the input data.
   std::function<TrainingData(TrainingData data, std::uint64_t seed)> draw = {};
   /// Makes the training step for a model that runs on such data; both outlive the step. Throws
   /// runner::StageError if the model or the data is unsuitable: the kind's checks belong here and

@@ -21,7 +21,7 @@ namespace stages {
 
 struct DatasetDescription;
 
-/// Returns what one sample is called: "images" or "samples".
+/// Returns the name for the samples in messages: "images" or "samples".
 std::string unit_of(const DatasetDescription& data);
 
 /// Means of a training step's measurements over some samples.
@@ -43,7 +43,7 @@ struct Means {
   double at(std::string_view name) const;
 };
 
-/// Measures samples per second over the latest steps, at most sixteen, so the number follows
+/// Measures samples per second over at most the sixteen latest steps, so that the number follows
 /// changes.
 class Throughput {
  public:
@@ -66,13 +66,13 @@ class Throughput {
 struct StepRecord {
   std::int64_t epoch = 0, step = 0;  ///< 1-based; the step counts from the start of training
   std::int64_t samples = 0;
-  double learning_rate = 0;  ///< rate of the first parameter group
+  double learning_rate = 0;  ///< of the first parameter group
   Means means;
   std::optional<double> gradient_norm;
   std::optional<double> loss_scale = {};  ///< fp16 only
   bool skipped = false;                   ///< the gradients overflowed with this scale
   std::vector<std::pair<std::string, double>> group_rates =
-      {};  ///< rates of the other groups, by name
+      {};  ///< learning rates of the other groups, by name
 };
 
 /// Reports the progress of training to the run: progress at every step, metrics every few steps and

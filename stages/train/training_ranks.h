@@ -9,7 +9,7 @@
 
 namespace stages {
 
-/// What the ranks of a training run must agree on. Does nothing if there is only one rank.
+/// Lets the ranks of a training run agree on what to do. Does nothing if there is only one rank.
 class TrainingRanks {
  public:
   /// All arguments are borrowed.
@@ -24,11 +24,11 @@ class TrainingRanks {
   /// remarks on all samples, so every sample is read if there may be any remarks.
   PartialReading reading(bool is_first_epoch) const;
 
-  /// What a rank is asked to do between two steps.
+  /// A request that a rank can receive between two steps.
   enum class Request : std::int64_t { kNothing, kSave, kStop };
   /// Returns the largest request that any rank has.
   Request agreed(Request own) const;
-  /// Waits until the rank that was asked to stop has ended. Throws runner::Cancelled if this rank
+  /// Waits until the rank that was asked to stop has exited. Throws runner::Cancelled if this rank
   /// was asked too, since a launcher asks one rank after another; otherwise runner::StageError,
   /// kRankLost.
   [[noreturn]] void end_after_others() const;
@@ -39,7 +39,7 @@ class TrainingRanks {
   runner::RunContext& context_;
 };
 
-/// True if `error` means that another rank has ended.
+/// True if `error` means that another rank has exited.
 bool is_rank_lost(const std::exception& error);
 
 }  // namespace stages

@@ -159,7 +159,7 @@ class TrainingStage final : public runner::Stage {
       setup.data = {as_trained(inputs.get<Dataset>("train")), inputs.find<Dataset>("validation")};
       if (setup.data.train->describe().size == 0) {
         throw StageError(ErrorCode::kTooFewSamples, "the training data has no samples")
-            .with_help("give it a fraction of the data, such as data.split.train=0.7");
+            .with_help("assign a fraction of the data to it, such as data.split.train=0.7");
       }
       if (kind_.draw) setup.data = kind_.draw(std::move(setup.data), seed);
       setup.network_data = source_of(setup.data.train->describe());
@@ -187,7 +187,7 @@ class TrainingStage final : public runner::Stage {
     return {{"checkpoint", setup.checkpoint}};
   }
 
-  /// Returns a function that makes the network again, with the weights of `source`.
+  /// Returns a function that rebuilds the network, with the weights of `source`.
   std::function<std::shared_ptr<torch::nn::Module>()> loader_of(
       const Checkpoint& checkpoint, const DatasetDescription& data,
       const runner::CheckpointSource& source, const runner::RunContext& context) const {
@@ -319,7 +319,7 @@ class TrainingStage final : public runner::Stage {
                  search_again(policy_search(again, /*budget=*/0, unseen)));
   }
 
-  /// Tests learning rates in place of training. The step is the one that was planned.
+  /// Tests learning rates instead of training. The step is the one that was planned.
   [[noreturn]] void test_range(RangeTest& test, const Setup& setup, const TrainerOptions& options,
                                const MemoryPolicy& policy, runner::RunContext& context) const {
     const Dataset& data = *setup.data.train;

@@ -116,7 +116,7 @@ std::string counted_weights(const std::vector<std::string>& names, const std::st
 }
 
 /// Completes weights that were trained on the frozen weights that `network` starts with, such as a
-/// linear probe's head: the others are the network's own. Does nothing if they are whole.
+/// linear probe's head: the missing ones are the network's own. Does nothing if none are missing.
 void complete(const torch::nn::Module& network, GivenWeights& given, const fs::path& path,
               runner::RunContext& context) {
   const auto* start = dynamic_cast<const FromOrigin*>(&network);
@@ -132,7 +132,7 @@ void complete(const torch::nn::Module& network, GivenWeights& given, const fs::p
     refuse(ErrorCode::kOptionConflict,
            "the weights in '" + path.string() + "' were trained on other frozen weights: '" +
                given.base + "' there, '" + start->origin() + "' here",
-           "give the model the backbone of that run, with the same weights, or warm_start: null");
+           "use the backbone of that run with the same weights, or set warm_start: null");
   }
   if (!start->origin().empty())
     context.say("warm_start: the weights that the earlier run left frozen are the backbone's own");

@@ -14,7 +14,7 @@
 namespace stages {
 namespace {
 
-/// The name of the number of epochs in an equal average, in a checkpoint.
+/// The key of the number of averaged epochs in a checkpoint.
 constexpr const char* kEpochs = "epochs.averaged";
 
 /// Returns the suffix for the names of the weights in a checkpoint that are not the result.

@@ -37,8 +37,8 @@ std::optional<WeightAverageOptions> read_weight_average(runner::ConfigReader& re
 ///
 /// Or an equal average of the weights at the ends of epochs, as in stochastic weight averaging
 /// (Izmailov et al. 2018, arXiv:1803.05407): torch's AveragedModel. Running statistics are then
-/// copies of the network's, to be renewed by renew_statistics(). Until it includes an epoch, the
-/// trained weights are the result.
+/// copies of the network's and must be recomputed (swa.h). Until it includes an epoch, the trained
+/// weights are the result.
 class WeightAverage {
  public:
   /// Shares the weights with the network, on any device.
@@ -71,13 +71,13 @@ class WeightAverage {
   const WeightAverageOptions options_;
   std::vector<std::string> names_;
   std::vector<at::Tensor> weights_, averages_;
-  std::size_t trained_ = 0;  // how many come before the running statistics
+  std::size_t trained_ = 0;  // number of weights before the running statistics
   std::int64_t epochs_ = 0;
 };
 
-/// Replaces the weights in a checkpoint's `model` by the other weights from its `rest`: the trained
-/// weights if the average is the result, otherwise the average. Throws std::invalid_argument if
-/// `rest` has none.
+/// Replaces the weights in a checkpoint's `model` with the other weights from its `rest`: the
+/// trained weights if the average is the result, otherwise the average. Throws
+/// std::invalid_argument if `rest` has none.
 void take_other_weights(const WeightAverageOptions& options, NamedTensors& model,
                         const NamedTensors& rest);
 

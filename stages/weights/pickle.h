@@ -24,15 +24,15 @@ const ElementType* element_type(std::string_view name);
 /// Returns the type with a torch storage name such as "FloatStorage"; null if there is none.
 const ElementType* element_type_of_storage(std::string_view storage);
 
-/// A storage, of which tensors are views. The data is stored outside the pickle, under `key`.
+/// A storage that tensors are views of. The data is stored outside the pickle, under `key`.
 struct PickledStorage {
   std::string_view key;
   const ElementType* type = nullptr;
   std::int64_t count = 0;  ///< number of elements
 };
 
-/// A tensor: a view of a storage, in elements of `type`. Its numbers are known to be integers but
-/// are otherwise unchecked.
+/// A tensor: a view of a storage, in elements of `type`. Its offset, sizes and strides are integers
+/// but otherwise unchecked.
 struct PickledTensor {
   std::size_t storage = 0;  ///< index into Pickle::storages
   const ElementType* type = nullptr;

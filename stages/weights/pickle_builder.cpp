@@ -193,11 +193,11 @@ PickledValue* PickleBuilder::tensor(const PickledValues& arguments, std::size_t 
   if (__builtin_add_overflow(made.offset, offset, &made.offset))
     refuse_pickle("it has a tensor without a storage");
   if (least == 7) {
-    const auto& type = as<PickledGlobal>(arguments[6], "a type of numbers");
+    const auto& type = as<PickledGlobal>(arguments[6], "an element type");
     made.type = type.module == "torch" ? element_type(type.name) : nullptr;
-    if (!made.type) refuse_pickle("its pickle has something else where a type of numbers belongs");
+    if (!made.type) refuse_pickle("its pickle has something else in place of an element type");
   }
-  // A last argument means that the numbers must be conjugated or negated.
+  // A last argument means that the values must be conjugated or negated.
   if (arguments.size() == most && most > 4 && !is_empty(arguments.back())) {
     refuse_pickle("it has a tensor that must be conjugated or negated when it is read");
   }
@@ -211,7 +211,7 @@ PickledValue* PickleBuilder::ordered(const PickledValues& arguments) {
   if (!arguments.empty()) {
     for (const PickledValue* pair : as<PickledList>(arguments[0], "a list of pairs").items) {
       const auto& items = as<PickledList>(pair, "a pair").items;
-      if (items.size() != 2) refuse_pickle("its pickle has something else where a pair belongs");
+      if (items.size() != 2) refuse_pickle("its pickle has something else in place of a pair");
       spend(1);
       map.entries.emplace_back(items[0], items[1]);
     }
@@ -223,7 +223,7 @@ PickledValue* PickleBuilder::storage(const PickledValue* id) {
   constexpr const char* kWhat = "a storage's name";
   const PickledValues& parts = as<PickledList>(id, kWhat).items;
   if (parts.size() < 5 || parts.size() > 6 || as<std::string_view>(parts[0], kWhat) != "storage") {
-    refuse_pickle(std::string("its pickle has something else where ") + kWhat + " belongs");
+    refuse_pickle(std::string("its pickle has something else in place of ") + kWhat);
   }
   const auto& global = as<PickledGlobal>(parts[1], kWhat);
   const PickledStorage named{as<std::string_view>(parts[2], kWhat), storage_type(global),
@@ -234,7 +234,7 @@ PickledValue* PickleBuilder::storage(const PickledValue* id) {
   if (parts.size() == 6 && !std::holds_alternative<std::monostate>(parts[5]->data)) {
     const PickledValues& view = as<PickledList>(parts[5], kWhat).items;
     if (view.size() != 3)
-      refuse_pickle(std::string("its pickle has something else where ") + kWhat + " belongs");
+      refuse_pickle(std::string("its pickle has something else in place of ") + kWhat);
     index.offset = as<std::int64_t>(view[1], kWhat);
   }
   return make(index);
@@ -264,7 +264,7 @@ void PickleBuilder::append(PickledValue* list, const PickledValues& items) {
 }
 
 void PickleBuilder::set(PickledValue* map, const PickledValues& items) {
-  if (items.size() % 2 != 0) refuse_pickle("its pickle sets a key to no value");
+  if (items.size() % 2 != 0) refuse_pickle("its pickle sets a key without a value");
   if (std::holds_alternative<PickledOpaque>(map->data)) return;
   auto& entries = as<PickledMap>(map, "a dictionary").entries;
   for (std::size_t i = 0; i < items.size(); i += 2) entries.emplace_back(items[i], items[i + 1]);

@@ -107,7 +107,7 @@ class Walk {
     weight.is_dense = weight.is_dense && elements == count;
     std::int64_t bytes = 0;
     if (__builtin_mul_overflow(elements, tensor.type->bytes, &bytes) || bytes > left_) {
-      misfit("repeats numbers until it is far larger than the file");
+      misfit("repeats values until it is far larger than the file");
     }
     left_ -= bytes;
     return weight;

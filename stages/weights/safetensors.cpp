@@ -89,7 +89,7 @@ class SafetensorsFile {
            ", which LibTorch does not support");
   }
 
-  /// Fills `numbers` with the numbers of `entry`, starting at its byte `begin`.
+  /// Fills `numbers` with values of `entry`, starting at its byte `begin`.
   void read(const SafetensorsEntry& entry, std::int64_t begin, const at::Tensor& numbers) const {
     read_at(data_ + entry.begin + begin, numbers.mutable_data_ptr(), numbers.nbytes());
     if (entry.type == SafetensorsType::kBool && numbers.view(at::kByte).gt(1).any().item<bool>())

@@ -228,7 +228,7 @@ std::vector<fs::path> files_of(const fs::path& path, const WeightShards& shards)
   return files;
 }
 
-/// Reads a file, or the shards of an index. If numbers are read, computes the digest at the same
+/// Reads a file, or the shards of an index. If values are read, computes the digest at the same
 /// time.
 SavedWeights read(const fs::path& path, const WeightShards& shards, WeightContents contents,
                   const std::string& entry) {

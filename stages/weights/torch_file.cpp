@@ -118,7 +118,7 @@ class TorchFileAssembly {
     return indices;
   }
 
-  /// Returns the tensors without their numbers.
+  /// Returns the tensors without their values.
   TorchFile outline() const {
     std::vector<NamedTensors::Item> items;
     for (const PickledWeight& weight : found_.weights) {
@@ -236,7 +236,7 @@ TorchFile from_zip(int file, std::int64_t file_bytes, const TorchFileWish& wante
   };
   read_zip(file, text_of, [](const std::string&) {});
   if (!order.empty() && order != "little")
-    refuse_torch_file("its numbers have the byte order '" + runner::printable_ascii(order) +
+    refuse_torch_file("its values have the byte order '" + runner::printable_ascii(order) +
                       "', not little");
 
   TorchFileAssembly assembly(pickle, file_bytes, wanted_of_file);
@@ -303,7 +303,7 @@ void check_stream_start(Pickles& pickles) {
     const auto* name = std::get_if<std::string_view>(&key->data);
     const auto* holds = std::get_if<bool>(&value->data);
     if (name && *name == "little_endian" && (!holds || !*holds))
-      refuse_torch_file("its numbers have the byte order 'big', not little");
+      refuse_torch_file("its values have the byte order 'big', not little");
   }
 }
 
@@ -332,7 +332,7 @@ TorchFile from_stream(int file, std::int64_t file_bytes, const TorchFileWish& wa
     for (std::size_t i = 0; i < 8; ++i) count |= std::uint64_t{written[i]} << (8 * i);
     const PickledStorage& storage = assembly.storage(*index);
     if (count != static_cast<std::uint64_t>(storage.count)) {
-      refuse_torch_file(name + " has " + std::to_string(count) + " numbers, not " +
+      refuse_torch_file(name + " has " + std::to_string(count) + " elements, not " +
                         std::to_string(storage.count));
     }
     if (bytes_of(storage) > file_bytes - at) refuse_torch_file("it ends within " + name);

@@ -53,7 +53,7 @@ NamedTensors trained_parameters(const torch::nn::Module& network);
 void set_weights(torch::nn::Module& network, const NamedTensors& values);
 
 /// Throws runner::StageError if `saved` has integers but `weight` has floating-point numbers, as in
-/// a quantized model of which the scale is unknown.
+/// a quantized model with an unknown scale.
 void refuse_integers(const std::string& name, const at::Tensor& saved, const at::Tensor& weight);
 
 /// A contiguous piece of a tensor, in file order.

@@ -65,7 +65,7 @@ class Counting : public DeterminismCheck {
   std::set<std::tuple<std::string, std::string, std::string>> tensors_;
 };
 
-/// Writes for each tensor a line of JSON, {…, "bytes": n}, followed by n bytes.
+/// Writes each tensor as a line of JSON, {…, "bytes": n}, followed by n bytes.
 class Writing final : public Counting {
  public:
   Writing(const std::filesystem::path& file, std::int64_t steps, std::int64_t limit)

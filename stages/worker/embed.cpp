@@ -43,7 +43,7 @@ void check_network(const Checkpoint& checkpoint) {
   throw StageError(ErrorCode::kOptionConflict,
                    "this few-shot network embeds whole episodes, not single images")
       .at(checkpoint.model_stage)
-      .with_help("embed with the run of a classifier or of a CLIP");
+      .with_help("embed with the run of a classifier or CLIP model");
 }
 
 /// Runs the network over all images, and reports those that cannot be read.

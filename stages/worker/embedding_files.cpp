@@ -122,7 +122,7 @@ class EmbeddingFiles {
     return shown;
   }
 
-  /// An image that is looked for is not its own neighbor.
+  /// A query image is not its own neighbor.
   Json write_neighbors(const EmbeddedImages& queries, runner::NewFolder& folder) const {
     Json shown = Json::array();
     const std::vector<std::string>& query_names = queries.names;

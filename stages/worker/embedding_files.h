@@ -19,10 +19,10 @@ struct EmbeddedImages {
   std::int64_t failed = 0;              ///< number of images that could not be read
 };
 
-/// Which images count as alike.
+/// Criteria for similar images.
 struct LikenessOptions {
   std::int64_t neighbors = 1;  ///< number of nearest images to look at, 1 or more
-  double similarity = 1;       ///< cosine similarity from which on two images are near-duplicates
+  double similarity = 1;       ///< least cosine similarity of near-duplicates
 };
 
 /// Writes the folder `out` and returns the answer that embed.h describes, without "weights".

@@ -281,7 +281,7 @@ void write_document(const fs::path& file, const Json& json) {
   runner::write_atomically(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-/// Writes the folder with one exported CLIP.
+/// Writes the folder with one exported CLIP model.
 class ClipExport {
  public:
   ClipExport(const Checkpoint& checkpoint, ClipNetwork& network)

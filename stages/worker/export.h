@@ -23,7 +23,7 @@ namespace stages {
 runner::Result<nlohmann::ordered_json> answer_export(const nlohmann::ordered_json& request,
                                                      const RequestContext& context);
 
-/// Writes a trained CLIP with both towers into `folder`: for transformers' CLIPModel and its
+/// Writes a trained CLIP model with both towers into `folder`: for transformers' CLIPModel and its
 /// tokenizer ("merged"), or only its adapters, for peft on such a model ("adapter"). `network`
 /// belongs to `checkpoint` and is modified. `place` is the final path of the folder. A class head
 /// is written in addition, to head.safetensors and classes.json. Throws runner::StageError if these

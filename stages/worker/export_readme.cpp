@@ -154,8 +154,8 @@ std::string to_text(const ClipReadme& readme) {
       is_adapter ? "model.peft_config[\"default\"].base_model_name_or_path" : "folder";
   std::string text = "# Trained by Retort\n\n";
   text += is_adapter
-              ? "Low-rank adapters, as peft loads them, for the CLIP `" + readme.base + "`.\n"
-              : "A CLIP of two towers, as transformers' CLIPModel loads it.\n";
+              ? "Low-rank adapters, as peft loads them, for the CLIP model `" + readme.base + "`.\n"
+              : "A CLIP model with two towers, as transformers' CLIPModel loads it.\n";
   for (const std::string& remark : readme.remarks) text += "\n" + remark + "\n";
   text += "\n```python\nimport json, torch\n";
   if (is_adapter) text += "from peft import AutoPeftModel\n";
@@ -248,7 +248,7 @@ TimmModel timm_model(const ConvolutionalClassifierConfig& config) {
     return timm_resnet(*resnet);
   if (std::holds_alternative<ConvNetworkOptions>(config.backbone)) {
     throw StageError(ErrorCode::kOptionConflict,
-                     "no library has the network of a backbone of kind conv")
+                     "no library has the network of the backbone kind conv")
         .with_help("its weights are in the run's checkpoints, in nodes/train/checkpoints");
   }
   const auto* bottleneck = std::get_if<BottleneckOptions>(&config.backbone);
@@ -297,7 +297,7 @@ NamedTensors values_of(const torch::nn::Module& module, const std::string& prefi
   return values;
 }
 
-/// Returns "torch.nn.Sequential(…)" with the same names of weights as the head.
+/// Returns "torch.nn.Sequential(…)" with the same weight names as the head.
 std::string head_in_python(const std::vector<std::int64_t>& widths, std::int64_t channels,
                            std::int64_t outputs) {
   std::string text = "torch.nn.Sequential(\n";
@@ -353,7 +353,7 @@ std::vector<std::string> remarks_on(const Checkpoint& checkpoint,
   std::vector<std::string> remarks = lost_in_preprocessor(transform);
   if (transform.preprocessing.does_anything()) {
     remarks.emplace_back(
-        "Training flattened or equalised each image before resizing it (`flatten_sharpen`, "
+        "Training flattened or equalized each image before resizing it (`flatten_sharpen`, "
         "`clahe`); the program below does not, so its predictions are unreliable: use `retort "
         "predict`, which performs all steps.");
   }

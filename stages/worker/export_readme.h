@@ -32,7 +32,7 @@ struct ExportReadme {
   std::vector<std::string> remarks;  ///< one sentence each
 };
 
-/// The contents of the README for an exported CLIP with two towers.
+/// The contents of the README for an exported CLIP model with two towers.
 struct ClipReadme {
   std::string base =
       {};  ///< for an adapter: the model on which it was trained; empty for a whole network
@@ -40,8 +40,8 @@ struct ClipReadme {
   std::vector<std::string> remarks = {};  ///< one sentence each
 };
 
-/// Writes thresholds.json into `folder` if an image has any number of the checkpoint's classes: the
-/// probability from which each is predicted. Returns whether it does.
+/// Writes thresholds.json into `folder` if an image can have any number of the checkpoint's
+/// classes: the minimum probability for predicting each class. Returns whether it was written.
 bool write_thresholds(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
 /// Returns a sentence on where an adapter's base weights are and what to do if the folder is moved.

@@ -28,8 +28,8 @@ void check_feature_maps(torch::nn::Module& network, const Checkpoint& checkpoint
 at::Tensor class_activation(torch::nn::Module& network, const Checkpoint& checkpoint,
                             const at::Tensor& pixels, std::int64_t logit, double sign);
 
-/// Returns the image as the network saw it, with the result of class_activation() over it in red; a
-/// stronger activation is redder.
+/// Returns the image as the network saw it, overlaid with the result of class_activation() in red;
+/// the stronger the activation, the redder.
 Image activation_picture(const at::Tensor& pixels, const at::Tensor& activation,
                          const ImageDatasetOptions& transform);
 

@@ -178,7 +178,7 @@ ExitCode Worker::GraphRequest::prepare() {
   return plan_and_run(*device);
 }
 
-/// Sets up what computations on the device depend on: threads, memory, cuBLAS.
+/// Sets up the environment for computations on the device: threads, memory, cuBLAS.
 Diagnostics Worker::GraphRequest::set_up(const runner::Result<c10::Device>& device) {
   Diagnostics errors = device ? Diagnostics() : device.errors();
   const int ranks_here = meeting_ ? meeting_->ranks_here : ranks_.size;
@@ -207,10 +207,10 @@ void Worker::GraphRequest::meet() {
   ranks_.peers = group_.get();
 }
 
-/// The ranks make the same choices only on devices of one model, and with the same memory.
+/// Ranks make the same choices only on devices of the same model with the same memory.
 void Worker::GraphRequest::agree_on(c10::Device device) {
   group_->require_same("the devices", device.is_cuda() ? gpu_model(device) : "cpu",
-                       "use GPUs of one model for all ranks, or device.select: cpu");
+                       "use the same GPU model for all ranks, or device.select: cpu");
   if (!device.is_cuda()) return;
   group_->use_gpu(device);
   const auto uuid = gpu_uuid(device);
@@ -247,7 +247,7 @@ void Worker::GraphRequest::pass(runner::Event event) {
   worker_.emit(event);
 }
 
-/// Tells the other ranks why this rank is about to end.
+/// Tells the other ranks why this rank is about to exit.
 void Worker::GraphRequest::say_why(const Diagnostic& error) {
   if (group_ && error.severity == runner::Severity::kError && error.code != ErrorCode::kRankLost)
     group_->say_why(error.message);
@@ -341,8 +341,8 @@ ExitCode Worker::GraphRequest::run(c10::Device device) {
   return ExitCode::kDone;
 }
 
-/// Returns the folder to which only this rank writes. Throws if it cannot see the record in which
-/// rank 0 writes, since all machines must share that folder.
+/// Returns the folder that only this rank writes to. Throws if it cannot see the record of rank 0,
+/// since all machines must share that folder.
 std::filesystem::path Worker::GraphRequest::folder_of_rank(const std::filesystem::path& record) {
   if (ranks_.rank == 0) return record;
   std::error_code none;

@@ -17,7 +17,7 @@
 
 namespace stages {
 
-/// What requests about a trained network and some images have in common: "predict" and "embed".
+/// The common part of requests about a trained network and some images: "predict" and "embed".
 struct ImageRequest {
   std::vector<std::string> files;  ///< the images of "paths", in order
   at::Device device;

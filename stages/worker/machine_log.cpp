@@ -24,7 +24,7 @@
 namespace stages {
 namespace {
 
-/// Environment variables with which a user may have changed the kernels or the number of threads.
+/// Environment variables that can change the kernels or the number of threads.
 constexpr std::array kKernelVariables = {"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA",
                                          "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"};
 constexpr std::array kThreadVariables = {"MKL_NUM_THREADS", "OMP_NUM_THREADS", "OMP_WAIT_POLICY",

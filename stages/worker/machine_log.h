@@ -10,7 +10,7 @@ namespace stages {
 /// level trace also how LibTorch was built.
 void log_worker(runner::Log& log);
 
-/// Writes what log_worker() writes, and the resources of a run: the device, the number of `threads`
+/// Writes the same as log_worker(), and the resources of a run: the device, the number of `threads`
 /// for tensor operations, the allocators and their settings.
 void log_machine(runner::Log& log, c10::Device device, int threads);
 

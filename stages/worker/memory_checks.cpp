@@ -138,13 +138,13 @@ class Checks {
     } catch (const runner::StageError& error) {
       was_thrown = error.code == runner::ErrorCode::kOutOfMemory;
     }
-    expect(was_thrown, "a lasting fault does not end the training with an out-of-memory error");
+    expect(was_thrown, "a persistent fault does not end the training with an out-of-memory error");
     whole.run(0, 0, [&](std::int64_t step) {
       if (step == 2) is_first = whole.weights().equal(faulty.weights());
     });
     expect(is_first,
            "after a fault in the second step, the weights are not those of the first step");
-    return "a lasting fault leaves the weights of the last complete step";
+    return "a persistent fault leaves the weights of the last complete step";
   }
 
   /// `coupled` selects a loss over the whole batch, computed in two passes.
@@ -156,7 +156,7 @@ class Checks {
     expect(error < kLimit,
            "micro-batches of 3 give a different gradient than the batch of 8: relative error " +
                in_text(error));
-    return "micro-batches of 3 give the gradient of the batch of 8: relative error " +
+    return "micro-batches of 3 give the same gradient as the batch of 8: relative error " +
            in_text(error);
   }
 
@@ -176,7 +176,8 @@ class Checks {
            "the samples x samples form gives a different gradient than features x features: "
            "relative error " +
                in_text(error));
-    return "the samples x samples form gives the gradient of features x features: relative error " +
+    return "the samples x samples form gives the same gradient as features x features: relative "
+           "error " +
            in_text(error);
   }
 

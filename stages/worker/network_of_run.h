@@ -40,7 +40,7 @@ runner::Result<std::vector<NodeNetwork>> networks_wired_to(
     const runner::Graph& graph, const std::string& id, const runner::CheckpointSources& trained,
     std::string_view device, bool are_outlines, const RequestContext& context);
 
-/// Returns the CLIP that node `id` of `graph` creates from the weights at `reference`, without
+/// Returns the CLIP model that node `id` of `graph` creates from the weights at `reference` without
 /// training, as a checkpoint without classes. preprocessor_config.json next to the weights defines
 /// how an image becomes its input. With `is_outline` it does not read weights, and the network is
 /// on the Meta device. Throws runner::StageError with the full pointer of the option at fault.
@@ -48,8 +48,8 @@ runner::Result<std::shared_ptr<const Checkpoint>> network_of_model(
     const runner::Graph& graph, const std::string& id, const std::string& reference,
     std::string_view device, bool is_outline, const RequestContext& context);
 
-/// Returns how an image becomes the input of a checkpoint's network. Throws runner::StageError if
-/// the checkpoint does not describe it.
+/// Returns the transform from an image to the input of a checkpoint's network. Throws
+/// runner::StageError if the checkpoint does not describe it.
 ImageDatasetOptions transform_of(const Checkpoint& checkpoint);
 
 }  // namespace stages

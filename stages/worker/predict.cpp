@@ -42,9 +42,9 @@ constexpr std::size_t kNamedUnlike = 10;
 /// The possible predictions for an image, if they are not the classes seen in training.
 struct AskedClasses {
   std::optional<SupportExamples> examples = {};  ///< for a few-shot model
-  std::shared_ptr<TextLabels> texts = {};        ///< for a CLIP; null if its class head predicts
+  std::shared_ptr<TextLabels> texts = {};        ///< for CLIP; null if its class head predicts
   std::vector<std::string> names = {};           ///< empty for the classes seen in training
-  /// The probability from which each label is predicted, if an image can have any number of them;
+  /// The minimum probability for predicting each label, if an image can have any number of them;
   /// else empty.
   std::vector<double> thresholds = {};
   bool are_numbers = false;  ///< the outputs are not class scores and are returned unchanged
@@ -117,7 +117,7 @@ class Prediction {
     return asked_logits(checkpoint_, asked_, flip_, network.module(), placed.tensors()).cpu();
   }
 
-  /// Draws where the network looked for the class that it predicts, for each image.
+  /// For each image, draws where the network saw the predicted class.
   void draw(const PreparedNetwork& network, const Batch& batch, const at::Tensor& logits) {
     runner::make_folders(explain_);
     for (std::int64_t row = 0; row < batch.units(); ++row) {
@@ -255,8 +255,8 @@ runner::Result<std::optional<SupportExamples>> support_of(const std::string& fol
   return std::optional(*std::move(examples));
 }
 
-/// Returns the texts with which a CLIP compares images; null if its class head predicts or the
-/// model is not a CLIP.
+/// Returns the texts that a CLIP model compares images with; null if its class head predicts, or
+/// for other models.
 runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::string>& labels,
                                                      const Checkpoint& checkpoint) {
   const auto* const model = dynamic_cast<const ImageTextModel*>(checkpoint.model.get());
@@ -279,7 +279,7 @@ runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::stri
                               {},
                               "",
                               "--labels has '" + runner::printable(*label) + "' twice",
-                              "give each text once"};
+                              "list each text once"};
   }
   try {
     return std::make_shared<TextLabels>(checkpoint, texts);
@@ -293,14 +293,14 @@ runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::stri
   }
 }
 
-/// Returns the thresholds of a network that gives images any number of labels; empty for others.
+/// Returns the thresholds of a network that predicts any number of labels; empty for others.
 std::vector<double> asked_thresholds(const Checkpoint& checkpoint, const RequestContext& context) {
   const auto labels = std::ssize(checkpoint.classes);
   if (!has_label_sets(checkpoint.inputs, labels)) return {};
   std::vector<double> chosen = thresholds_of(checkpoint.validation, labels);
   if (!chosen.empty()) return chosen;
   context.say(
-      "labels are predicted from a probability of 0.5: these weights have no thresholds from "
+      "labels are predicted at a probability of 0.5 or more: these weights have no thresholds from "
       "validation data");
   return std::vector<double>(static_cast<std::size_t>(labels), kUsualThreshold);
 }

@@ -10,11 +10,11 @@ namespace stages {
 /// Answers the request "predict": a trained classifier's predictions for image files.
 ///
 /// {"graph", "node", "checkpoints" (or instead "model", the weights from which the node creates a
-/// CLIP that no run has trained), "paths", "top", "batch_size", "skip_corrupt", "flip" (default
-/// "none"), "support" (a folder with examples of each class, only for few-shot models), "labels"
-/// (texts to compare images with, only for a CLIP; without them its class head predicts or, if it
-/// has none, "a photo of a {name}." with the classes seen in training), "explain" (optional: a
-/// folder for images of where a convolutional network looked)} → an item for each image, in order:
+/// CLIP model that no run has trained), "paths", "top", "batch_size", "skip_corrupt", "flip"
+/// (default "none"), "support" (a folder with examples of each class, only for few-shot models),
+/// "labels" (texts to compare images with, only for CLIP; without them, its class head predicts or,
+/// if it has none, "a photo of a {name}." with the classes seen in training), "explain" (optional:
+/// a folder for images of where a convolutional network looked)} → an item for each image in order:
 /// {"file", "classes": [{"class", "probability"}, …]}, or {"file", "code", "message"} if it was
 /// skipped; then {"images", "failed"}, with "explain" also {"pictures"}, and "weights" as in
 /// export.h.

@@ -10,7 +10,7 @@
 
 namespace stages {
 
-/// How long ranks that train together need to sum a message on this machine.
+/// The time in which ranks that train together sum a message on this machine.
 struct SumSpeed {
   std::int64_t bytes = 0;
   double seconds = 0;  ///< the median over several sums

@@ -40,7 +40,7 @@ runner::JsonFields<nlohmann::ordered_json> request_fields(
 /// Returns the error for a request that a worker cannot understand. `what` names the faulty part.
 runner::Diagnostic misunderstood(const std::string& what);
 
-/// Returns what this worker was built with and, if Python hosts it, the Python version and its
+/// Returns the versions of this worker's libraries and, if Python hosts it, of Python and its
 /// packages.
 nlohmann::ordered_json all_versions();
 

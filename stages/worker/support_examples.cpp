@@ -56,14 +56,14 @@ runner::Result<SupportExamples> read_support(const std::string& folder, const Ep
         {},
         "",
         "'" + classes.at("").front() + "' is not in a class folder",
-        "put the examples of each class into a folder of its name below '" + folder + "'"};
+        "put the examples of each class into a folder with its name below '" + folder + "'"};
   }
   if (classes.size() < 2) {
     return Diagnostic{ErrorCode::kUsage,
                       {},
                       "",
                       "'" + folder + "' has examples of only one class",
-                      "provide examples of two or more classes, each in a folder of its name"};
+                      "provide examples of two or more classes, each in a folder with its name"};
   }
   std::int64_t shots = trained.shots;
   for (const auto& [name, files] : classes) shots = std::min(shots, std::ssize(files));

@@ -16,7 +16,7 @@
 
 namespace stages {
 
-/// A few example images of each class, with which a few-shot model classifies other images.
+/// A few example images of each class, which a few-shot model needs to classify other images.
 class SupportExamples {
  public:
   /// `images` are (classes * shots, 3, size, size), class by class.

@@ -50,7 +50,7 @@ void give_handlers_a_stack() {
   sigaltstack(&stack, nullptr);
 }
 
-/// Enters the folder to which relative paths in the graph's options refer.
+/// Changes to the folder that relative paths in the graph's options refer to.
 void enter_working_folder(const Json& request) {
   const auto graph = request.find("graph");
   if (graph == request.end() || !graph->is_object()) return;
@@ -193,7 +193,7 @@ void Worker::emit(const runner::Event& event) {
   for (std::string_view left = line; !left.empty() && !is_deaf_;) {
     const ssize_t size = ::write(events_, left.data(), left.size());
     if (size >= 0) left.remove_prefix(size);
-    else if (errno != EINTR) is_deaf_ = true;  // retort has ended: stop at the next step
+    else if (errno != EINTR) is_deaf_ = true;  // retort has exited: stop at the next step
   }
 }
 
@@ -220,7 +220,7 @@ void Worker::sync_metrics(const std::string& node) {
 Json Worker::next_request() { return next_line(/*despite_signals=*/false); }
 
 /// Returns the next line as JSON. Throws Cancelled at the end of the input, which means that the
-/// client has ended, and, unless `despite_signals`, when the work should stop.
+/// client has exited, and, unless `despite_signals`, when the work should stop.
 Json Worker::next_line(bool despite_signals) {
   std::size_t searched = 0;
   while (despite_signals ? !is_deaf_ : !is_stopped()) {

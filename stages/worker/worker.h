@@ -16,7 +16,7 @@
 
 namespace stages {
 
-/// What signals have requested.
+/// The requests that signals have made.
 struct WorkerSignals {
   std::atomic<int> stop = 0;       ///< number of the first signal that requested a stop; 0 if none
   std::atomic<bool> save = false;  ///< a save was requested; cleared by the code that saves

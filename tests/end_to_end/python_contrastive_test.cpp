@@ -366,7 +366,7 @@ TEST_F(HostedTowers, OtherTrainingsAndEvaluationsAreRefused) {
   EXPECT_NE(trained.exit, 70) << trained.err;
   const Ended evaluated = train("evaluate.kind=evaluate.classification");
   EXPECT_EQ(evaluated.exit, 78) << evaluated.err;
-  EXPECT_THAT(evaluated.err, HasSubstr("gives embeddings, but this evaluation needs logits"));
+  EXPECT_THAT(evaluated.err, HasSubstr("returns embeddings, but this evaluation needs logits"));
 }
 
 }  // namespace

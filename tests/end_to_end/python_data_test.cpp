@@ -241,7 +241,7 @@ TEST_F(PythonData, UntrustedDataSetDoesNotRun) {
 TEST_F(PythonData, RecipeThatNamesNoPartsIsRefused) {
   const Ended ended = run("run", "data.parts=null");
   EXPECT_EQ(ended.exit, 78);
-  EXPECT_THAT(ended.err, HasSubstr("nothing says which samples are for training"));
+  EXPECT_THAT(ended.err, HasSubstr("neither parts nor split is set"));
 }
 
 TEST_F(PythonData, ExceptionIsNamedWithItsSample) {

@@ -221,7 +221,7 @@ TEST(Trainer, LossOutOfAllProportionIsSaidOnceAnEpoch) {
   ASSERT_EQ(lines.size(), 2);
   EXPECT_THAT(lines[0],
               testing::MatchesRegex(
-                  "step 4, in epoch 1: the loss is [0-9.]+e\\+(19|20), where [0-9.]+ is usual, "
+                  "step 4, in epoch 1: the loss is [0-9.]+e\\+(19|20) \\(usually [0-9.]+\\), "
                   "on 'point[0-9]+', 'point[0-9]+', 'point[0-9]+' and 3 more"));
   EXPECT_THAT(lines[1], testing::StartsWith("step 8, in epoch 2: the loss is "));
 }

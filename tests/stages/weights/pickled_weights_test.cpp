@@ -93,9 +93,9 @@ TEST(PickledWeights, EmptyViewMayLieAnywhereAfterItsStorage) {
 TEST(PickledWeights, RepeatedNumbersAreBounded) {
   EXPECT_EQ(bounds(0, {250}, {0}), "strided 250");
   EXPECT_EQ(bounds(0, {251}, {0}),
-            "the tensor 'w' repeats numbers until it is far larger than the file");
+            "the tensor 'w' repeats values until it is far larger than the file");
   EXPECT_EQ(names("}(U\1a" + tensor(0, {200}, {0}) + "U\1b" + tensor(0, {51}, {0}) + "u"),
-            "the tensor 'b' repeats numbers until it is far larger than the file");
+            "the tensor 'b' repeats values until it is far larger than the file");
 }
 
 TEST(PickledWeights, NamesAreTheKeysOnTheWay) {

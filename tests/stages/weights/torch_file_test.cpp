@@ -130,7 +130,7 @@ TEST(TorchFile, CodeIsNamedAndNotRun) {
 
 TEST(TorchFile, ArchiveThatContradictsItselfIsRefused) {
   const std::pair<const char*, const char*> files[] = {
-      {"big_endian.bad", "its numbers have the byte order 'big', not little"},
+      {"big_endian.bad", "its values have the byte order 'big', not little"},
       {"compressed.bad",
        "its entry 'state/data.pkl' is compressed or encrypted, which torch.save does not do"},
       {"huge.bad", "its tensors claim more bytes than the file has"},
@@ -153,7 +153,7 @@ TEST(TorchFile, TensorsClaimTogetherNoMoreThanTheFileHas) {
   EXPECT_REFUSED(refusal(folder.write("a.pth", bytes)), kDamagedWeights, "",
                  "more bytes than the file");
   EXPECT_REFUSED(refusal(folder.write("a.pth", bytes + std::string(1000, '\0'))), kDamagedWeights,
-                 "", "'347865088' has 2 numbers, not 200");
+                 "", "'347865088' has 2 elements, not 200");
 }
 
 TEST(TorchFile, FileThatIsCutOffAnywhereIsRefused) {

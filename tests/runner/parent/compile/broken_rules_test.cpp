@@ -311,7 +311,7 @@ const std::string kEpisodes =
 TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
   EXPECT_THAT(wrong_with(kPhotos + kVision +
                          "train: {kind: train.supervised, mixup: 0.2, class_weights: {a: 2}}"),
-              ElementsAre("/train/class_weights: class_weights weigh samples of one class, but "
+              ElementsAre("/train/class_weights: class_weights apply to samples of one class, but "
                           "mixup and cutmix mix samples of two"));
   EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.supervised, mixup: 0.2}"),
               IsEmpty());
@@ -321,11 +321,11 @@ TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
   EXPECT_THAT(
       wrong_with(kPhotos + "model: {kind: model.few_shot_transformer}\n" + kPolicy +
                  "train: {kind: train.supervised}\nevaluate: {kind: evaluate.classification}"),
-      ElementsAre("/model/kind: this model learns from episodes, but train.supervised gives it "
+      ElementsAre("/model/kind: this model learns from episodes, but train.supervised uses "
                   "single samples"));
   EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.episodic}"),
               ElementsAre("/model/kind: the model does not learn from episodes, but train.episodic "
-                          "gives it nothing else"));
+                          "provides nothing else"));
   EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.contrastive}"),
               ElementsAre("/model/kind: the model does not read captions",
                           "/data/caption: the training data has no captions"));
@@ -342,7 +342,7 @@ TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
   EXPECT_THAT(
       wrong_with(kEpisodes +
                  "train: {kind: train.episodic}\nevaluate: {kind: evaluate.classification}"),
-      ElementsAre("/train/kind: the model was trained on episodes, but this evaluation gives it "
+      ElementsAre("/train/kind: the model was trained on episodes, but this evaluation uses "
                   "single samples"));
   EXPECT_THAT(wrong_with(kPhotos + kVision +
                          "train: {kind: train.supervised}\nevaluate: {kind: evaluate.episodic}"),
@@ -373,7 +373,7 @@ TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
                  "max_retries: auto}"),
       ElementsAre(
           "/memory/max_retries: on_oom_policy: legacy needs a number of retries",
-          "/memory/on_oom: 'stop' comes first in on_oom: what follows it is never reached"));
+          "/memory/on_oom: 'stop' comes first in on_oom: the actions after it are never reached"));
 }
 
 TEST(BrokenRules, NodesOfOneForeachShareTheirMistake) {

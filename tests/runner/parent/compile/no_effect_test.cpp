@@ -228,7 +228,7 @@ TEST(NoEffect, ConditionOnWhatTakesAnOutputAsksEachThatDoes) {
       "model: {kind: model.cross_transformer, backbone: {kind: conv}}\n" +
       gram;
   const std::string said =
-      "/memory/loss_form: 'loss_form' has no effect: no loss here has a covariance";
+      "/memory/loss_form: 'loss_form' has no effect: no loss here has a covariance term";
   EXPECT_THAT(
       idle(episodes + "train: {kind: train.episodic}\nevaluate: {kind: evaluate.episodic}\n"),
       ElementsAre(said));

@@ -51,7 +51,7 @@ TEST(Explain, RequiredOptionsSaySo) {
 
 TEST(Explain, SettingOfTheWholeRunIsInNoKind) {
   EXPECT_EQ(told_of("seed"),
-            "seed: an integer of at least 0; default 0\n  The seed of every random choice.\n");
+            "seed: an integer of at least 0; default 0\n  The seed of all random choices.\n");
 }
 
 TEST(Explain, KindTellsPortsAndOptions) {
@@ -67,10 +67,10 @@ TEST(Explain, KindTellsPortsAndOptions) {
             "      The stage's name, for interpolations such as ${model.name}.\n"
             "  inputs: a mapping\n"
             "      Connects input ports explicitly: {port: stage.port}, or a list of these for a "
-            "port that takes several.\n"
+            "port that accepts several.\n"
             "  foreach: a mapping\n"
             "      Runs the stage once for each item, as a node of its own: {key: [values]}. "
-            "Several keys give every combination. Options can use ${item.key}.\n");
+            "With several keys, every combination is an item. Options can use ${item.key}.\n");
 }
 
 TEST(Explain, KindOfASubMapping) {
