@@ -82,16 +82,17 @@ Coordinate of_key(const std::string& key, const std::vector<const TrialResult*>&
 double x_of(std::size_t axis) { return kLeft + kAcross * static_cast<double>(axis); }
 double y_of(double place) { return kAxisTop + (1 - place) * kAxisLength; }
 
-void draw_axis(Drawing& drawing, const Coordinate& axis, std::size_t number) {
-  const double x = x_of(number);
+/// The labels are on the left or, for the last axis, on the right, where no line ends.
+void draw_axis(Drawing& drawing, const Coordinate& axis, std::size_t number, bool is_last) {
+  const double x = x_of(number), side = is_last ? 1 : -1;
   drawing.line({x, kAxisTop}, {x, kAxisTop + kAxisLength}, "axis");
   drawing.text({x, kAxisTop - 14}, shortened(axis.name, 22), Align::kMiddle, "small");
   double last = 1e9;  // below the axis; labels that would overlap are left out
   for (const auto& [place, text] : axis.marks) {
     const double y = y_of(place);
     if (std::abs(last - y) < 11) continue;
-    drawing.line({x - 4, y}, {x, y}, "axis");
-    drawing.text({x - 7, y + 4}, text, Align::kEnd, "small");
+    drawing.line({x + 4 * side, y}, {x, y}, "axis");
+    drawing.text({x + 7 * side, y + 4}, text, is_last ? Align::kStart : Align::kEnd, "small");
     last = y;
   }
 }
@@ -119,7 +120,7 @@ std::vector<Drawing> draw_parallel_coordinates(const SweepResults& results) {
     return results.objective->is_smaller_better ? values[a] > values[b] : values[a] < values[b];
   });
   Drawing drawing(
-      x_of(axes.size() - 1) + 60, kAxisTop + kAxisLength + kBottom, "Parallel coordinates",
+      x_of(axes.size() - 1) + 90, kAxisTop + kAxisLength + kBottom, "Parallel coordinates",
       std::to_string(trials.size()) + " trials over " + std::to_string(axes.size() - 1) +
           " keys; in color: the best quarter by " + metric);
   drawing.text({10, 20}, "Trials by setting", Align::kStart, "title");
@@ -130,7 +131,8 @@ std::vector<Drawing> draw_parallel_coordinates(const SweepResults& results) {
       line.push_back({x_of(i), y_of(axes[i].places[order[rank]])});
     drawing.line(line, rank >= best ? "line color-2" : "thin color-7");
   }
-  for (std::size_t i = 0; i < axes.size(); ++i) draw_axis(drawing, axes[i], i);
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    draw_axis(drawing, axes[i], i, i + 1 == axes.size());
   const std::vector<LegendEntry> legend = {{"best quarter by " + shortened(metric, 40), 2}};
   draw_legend(drawing, {kLeft, kAxisTop + kAxisLength + 24}, legend);
   return {drawing};

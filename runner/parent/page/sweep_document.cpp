@@ -45,8 +45,8 @@ void add_overview(Document& document, const std::filesystem::path& folder, const
   if (const TrialResult* const best = results.best()) {
     const std::string& metric = results.objective->metric;
     table.rows.push_back({"best by " + metric, "trial " + std::to_string(best->trial.number) +
-                                                   " (" + join(best->trial.settings, " ") +
-                                                   "): " + decimal(best->metrics.at(metric), 4)});
+                                                   own_settings(plan.trials, best->trial.number) +
+                                                   ": " + decimal(best->metrics.at(metric), 4)});
   }
   document.add(std::move(table));
   if (results.objective && results.objective->is_of_test)
