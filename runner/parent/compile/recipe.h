@@ -41,6 +41,7 @@ struct Recipe {
   int ranks = 1;                  ///< device.count
   std::string device;             ///< "auto", "cpu", "cuda", "cuda:K"
   std::string run_dir;            ///< empty for outputs/<date>/<time>
+  bool has_tensorboard = false;   ///< run.tensorboard
   std::vector<StageSpec> stages;  ///< in the order written
   Value resolved;                 ///< the whole recipe with defaults filled in, as it is recorded
 };

@@ -117,6 +117,8 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
                     RunFolder::Records::kTogether);
     folder_->record(RunRecord::kConfig, write_yaml(request_.composition.unresolved));
   }
+  if (request_.recipe.has_tensorboard)
+    tensorboard_.emplace(RunLayout(path).tensorboard(), surroundings_.storage);
   folder_->record(RunRecord::kOverrides, yaml_list(request_.composition.typed));
   folder_->record(RunRecord::kRecipe, recipe_text());
   folder_->record_json(RunRecord::kOrigins, origins_json(request_.recipe.resolved));
@@ -285,6 +287,7 @@ void LiveRecord::see(const Event& event) {
   if (const auto* metric = std::get_if<NodeMetric>(&event); metric && folder_) {
     const double now = seconds();
     folder_->metrics().append(*metric, now);
+    if (tensorboard_) tensorboard_->metric(*metric, wall_seconds());
     see_metric(*metric, now);
   }
   const auto* finished = std::get_if<NodeFinished>(&event);
@@ -344,6 +347,8 @@ void LiveRecord::take_back_metrics(const Event& event) {
     summary_.forget_metrics(node);
     const std::vector<MetricLine> kept = folder_->metrics().rewind(node, count);
     for (const MetricLine& line : kept) summary_.see(line.metric);
+    if (tensorboard_)
+      tensorboard_->restart(node, kept.empty() ? 0 : kept.back().metric.step + 1, wall_seconds());
     if (count > 0) take_up_history(node, kept);
   };
   const bool has_earlier_metrics = is_resumed() || is_restarted_;
@@ -415,6 +420,10 @@ void LiveRecord::close() {
   folder_->log().flush();
   folder_->summary(summary_.to_json());
   folder_->commit();  // in case open() failed before its own commit()
+}
+
+double LiveRecord::wall_seconds() const {
+  return std::chrono::duration<double>(surroundings_.wall_clock().time_since_epoch()).count();
 }
 
 double LiveRecord::seconds() const {

@@ -15,6 +15,7 @@
 #include "runner/parent/config/secret.h"
 #include "runner/parent/record/run_folder.h"
 #include "runner/parent/record/run_summary.h"
+#include "runner/parent/record/tensorboard_log.h"
 #include "runner/parent/record/watched_inputs.h"
 #include "runner/parent/run/run.h"
 #include "runner/shared/protocol/event.h"
@@ -93,6 +94,7 @@ class LiveRecord {
   };
 
   bool is_resumed() const { return !request_.resume.empty(); }
+  double wall_seconds() const;  // since 1970
   void take_up_metrics(WorkedTime before);
   void check(const nlohmann::ordered_json& environment,
              const std::function<void(const Diagnostic&)>& report) const;
@@ -126,6 +128,7 @@ class LiveRecord {
                                         // (checkpoint_origin.h)
   std::optional<RunLock> lock_;
   std::optional<RunFolder> folder_;
+  std::optional<TensorBoardLog> tensorboard_;  // nullopt: not requested
   bool is_restarted_ = false, is_ready_again_allowed_ = false;
   double seconds_before_ = 0;  // of a resumed run: the working time of earlier attempts
   std::map<std::string, TrainingHistory> histories_;  // by node

@@ -22,6 +22,7 @@ fs::path RunLayout::metrics() const { return folder_ / "metrics.jsonl"; }
 fs::path RunLayout::log() const { return folder_ / "log.txt"; }
 fs::path RunLayout::summary() const { return folder_ / "summary.json"; }
 fs::path RunLayout::tags() const { return folder_ / "tags.json"; }
+fs::path RunLayout::tensorboard() const { return folder_ / "tensorboard"; }
 fs::path RunLayout::analysis() const { return folder_ / "analysis"; }
 fs::path RunLayout::report(bool is_html) const {
   return folder_ / (is_html ? "report.html" : "report.md");

@@ -67,6 +67,7 @@ struct RunRecord {
 ///   summary.json        the outcome
 ///   tags.json           the tags, by `retort runs tag` (run_entry.h); absent before the first tag
 ///   nodes/<id>/         the files of one node, by the worker: NodeLayout
+///   tensorboard/        metrics for TensorBoard, one subfolder per node (tensorboard_log.h)
 ///   analysis/           the output of `retort analyze`
 ///   report.html, report.md   the output of `retort report`
 ///   export/<name>/      the output of `retort export`
@@ -86,6 +87,7 @@ class RunLayout {
   std::filesystem::path log() const;
   std::filesystem::path summary() const;
   std::filesystem::path tags() const;
+  std::filesystem::path tensorboard() const;
   std::filesystem::path analysis() const;
   std::filesystem::path report(bool is_html) const;  ///< HTML or Markdown
   std::filesystem::path exported(std::string_view name) const;

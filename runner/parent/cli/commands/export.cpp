@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <memory>
 
 #include <nlohmann/json.hpp>
@@ -6,7 +7,11 @@
 #include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/weights_source.h"
+#include "runner/parent/record/tensorboard_log.h"
 #include "runner/parent/run/plan_request.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/disk/write_error.h"
+#include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/printable.h"
 
@@ -22,7 +27,39 @@ struct ExportFlags {
   std::string names;         ///< for an adapter: the library whose module names to use;
                              ///< empty: the library of the base model
   bool head_inside = false;  ///< for an adapter: save the head in modules_to_save
+  bool tensorboard = false;  ///< export the metrics instead of the network
 };
+
+/// Writes the metrics of a run as event files of TensorBoard.
+ExitCode export_metrics(const ExportFlags& flags, Console& console) {
+  const auto run = read_run(flags.weights.run);
+  if (!run) return report(console, run.errors());
+  const std::filesystem::path folder = flags.out.empty()
+                                           ? RunLayout(run->folder).exported("tensorboard")
+                                           : std::filesystem::path(flags.out);
+  std::vector<std::string> files;
+  try {
+    NewFolder written(folder);
+    files = write_tensorboard(run->folder, written.draft());
+    if (files.empty()) {
+      return report(console, {{ErrorCode::kNoResults,
+                               {},
+                               "",
+                               "the run in '" + run->folder.string() + "' has no metrics yet",
+                               "continue it with `retort resume " + run->folder.string() + "`"}});
+    }
+    written.publish();
+  } catch (const WriteError& error) {
+    return report(console, {error.diagnostic()});
+  }
+  if (console.json) {
+    print_result(console, "export/1", {{"folder", folder.string()}, {"files", files}});
+  } else if (!console.is_quiet()) {
+    for (const std::string& file : files)
+      console.out << printable((folder / file).string()) << '\n';
+  }
+  return ExitCode::kDone;
+}
 
 /// Returns the name of the requested format, as the worker expects it.
 std::string_view asked_for(const ExportFlags& flags) {
@@ -31,12 +68,13 @@ std::string_view asked_for(const ExportFlags& flags) {
 }
 
 ExitCode export_trained(const ExportFlags& flags, Console& console) {
-  if (flags.merged + flags.adapter + flags.torchscript > 1) {
-    return report(console, {{ErrorCode::kUsage,
-                             {},
-                             "",
-                             "--merged, --adapter and --torchscript cannot be combined",
-                             "run one export for each"}});
+  if (flags.merged + flags.adapter + flags.torchscript + flags.tensorboard > 1) {
+    return report(console,
+                  {{ErrorCode::kUsage,
+                    {},
+                    "",
+                    "--merged, --adapter, --torchscript and --tensorboard cannot be combined",
+                    "run one export for each"}});
   }
   if (!flags.adapter && (flags.head_inside || !flags.names.empty())) {
     const std::string flag = flags.head_inside ? "--head-inside" : "--names";
@@ -46,6 +84,7 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
                              flag + " applies only to --adapter",
                              "add --adapter, or leave out " + flag}});
   }
+  if (flags.tensorboard) return export_metrics(flags, console);
   auto request = weights_request("export", flags.weights, flags.overrides, console.sources);
   if (!request) return report(console, request.errors());
   const auto worker = worker_for(request->graph, request->recipe, shipped_schemas(), flags.log);
@@ -89,10 +128,14 @@ Invocation declare_export() {
   verb.add({.name = "--torchscript",
             .value = &flags->torchscript,
             .summary = "The whole network as a TorchScript program, from pixels to logits"});
+  verb.add({.name = "--tensorboard",
+            .value = &flags->tensorboard,
+            .summary = "Not the network but the metrics, as event files of TensorBoard"});
   verb.add({.name = "--out",
             .value = &flags->out,
-            .summary = "The folder to create, which must not exist yet; default: "
-                       "export/NODE-merged, -adapter or -torchscript in the run's folder",
+            .summary =
+                "The folder to create, which must not exist yet; default: export/NODE-merged, "
+                "-adapter or -torchscript, or export/tensorboard, in the run's folder",
             .type = "DIR",
             .is_written = true});
   verb.add({.name = "--names",
@@ -117,7 +160,7 @@ Invocation declare_export() {
 const Command kExportCommand = {
     "export",
     "Exports a run's trained network in the format of transformers, peft or timm, or as "
-    "TorchScript.",
+    "TorchScript; or its metrics for TensorBoard.",
     "retort export outputs/2026-01-31/12-00-00 --adapter --out my_adapter", declare_export};
 
 }  // namespace runner

@@ -75,6 +75,7 @@ std::vector<GoodLine> good_lines() {
                  R"("neighbors":[]})")},
       {"export", "export finished --merged --out o",
        answering(R"({"folder":"o","files":["model.safetensors"]})")},
+      {"export", "export measured --tensorboard --out t"},
       {"analyze", "analyze finished"},
       {"analyze", "analyze finished finished"},
       {"report", "report finished"},

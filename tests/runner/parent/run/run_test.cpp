@@ -16,6 +16,7 @@
 #include "runner/shared/protocol/event.h"
 #include "runner/shared/record/recorded_run.h"
 #include "tests/support/forwarding_storage.h"
+#include "tests/support/program.h"
 #include "tests/support/system_calls.h"
 #include "tests/support/temporary_folder.h"
 
@@ -25,6 +26,7 @@ namespace {
 using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::Not;
+using testing::SizeIs;
 namespace fs = std::filesystem;
 
 /// Runs a recipe of one stage whose worker is a script.
@@ -466,6 +468,36 @@ TEST_F(RunTest, RecoveriesOfBeforeARunWasResumedStayInItsSummary) {
   EXPECT_EQ(summary()["recoveries"][0]["to"], "micro_batch 4");
   EXPECT_THAT(err_.str(),
               HasSubstr("recovered 2 times: 2 x out of memory (recoveries in summary.json)\n"));
+}
+
+TEST_F(RunTest, TensorBoardGetsEveryMetricOnlyIfTheRecipeAsksForIt) {
+  const auto files_of_node = [&] {
+    std::vector<std::string> files;
+    const fs::path below = folder_.path() / "run/tensorboard/data";
+    if (!fs::exists(below)) return files;
+    for (const auto& entry : fs::directory_iterator(below))
+      files.push_back(file_text(entry.path()));
+    std::ranges::sort(files, {}, &std::string::size);
+    return files;
+  };
+  recipe_.run_dir = "plain";
+  run_script(
+      {"hello", "read", "ready", "read", kStarted, metric("0.5", 1), kFinished, "finished:0"});
+  EXPECT_FALSE(fs::exists(folder_.path() / "plain/tensorboard"));
+
+  recipe_.run_dir = "run";
+  recipe_.has_tensorboard = true;
+  run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1), metric("0.25", 2),
+              "finished:1"});
+  ASSERT_THAT(files_of_node(), SizeIs(1));
+  const std::string first = files_of_node()[0];
+  resume_ = (folder_.path() / "run").string();
+  run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1), metric("0.25", 2),
+              kFinished, "finished:0"});
+  ASSERT_THAT(files_of_node(), SizeIs(2));
+  constexpr std::size_t kRecordAround = 16, kSession = 4;  // besides the time and the step
+  EXPECT_EQ(files_of_node()[1].size(), first.size() + kRecordAround + 9 + 2 + kSession)
+      << "the same events, and the start of a session";
 }
 
 TEST_F(RunTest, WorkerWhoseDeviceIsLostIsFollowedByAnother) {
