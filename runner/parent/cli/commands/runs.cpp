@@ -11,6 +11,7 @@
 #include "runner/parent/cli/console.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/record/node_state.h"
+#include "runner/parent/registry/run_curves.h"
 #include "runner/parent/registry/run_details.h"
 #include "runner/parent/registry/run_entry.h"
 #include "runner/parent/report/table_text.h"
@@ -305,8 +306,12 @@ ExitCode show_run(const RunsFlags& flags, Console& console) {
   const auto details = read_details(flags.run(), console.sources, warnings);
   if (!details) return report(console, details.errors());
   warn(console, warnings);
-  if (console.json) print_result(console, "runs_show/1", to_json(*details));
-  else console.out << details_text(*details);
+  if (console.json) {
+    print_result(console, "runs_show/1", to_json(*details));
+    return ExitCode::kDone;
+  }
+  const std::string curves = curves_text(details->run.folder, standard_output_style());
+  console.out << (curves.empty() ? "" : curves + "\n") << details_text(*details);
   return ExitCode::kDone;
 }
 

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "runner/parent/report/plan_text.h"
+
+namespace runner {
+
+/// Returns a table of the metrics that the run in `folder` measured at two or more steps: the first
+/// and the last value, and all values as a sparkline from the lowest to the highest. Metrics of
+/// memory are left out. Empty if there are no such metrics.
+std::string curves_text(const std::filesystem::path& folder, const TextStyle& style);
+
+}  // namespace runner
