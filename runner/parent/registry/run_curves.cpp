@@ -24,7 +24,8 @@ struct NamedValues {
 
 std::vector<NamedValues> values_in(const std::filesystem::path& folder) {
   std::vector<NamedValues> all;
-  for (const auto& [metric, time] : read_metrics(RunLayout(folder).metrics()).lines) {
+  for (const MetricLine& line : read_metrics(RunLayout(folder).metrics()).lines) {
+    const NodeMetric& metric = line.metric;
     if (metric.name.starts_with("memory/") || !std::isfinite(metric.value)) continue;
     auto found = std::ranges::find_if(all, [&](const NamedValues& one) {
       return one.node == metric.node && one.name == metric.name;

@@ -21,7 +21,7 @@ TEST(RunCurves, ShowFirstAndLastValueAndTheCourse) {
                lines + line("train/loss", "\"nan\"", 4) + line("train/rate", "5", 2));
   EXPECT_EQ(curves_text(folder.path(), {80, true}),
             "metric      node   first  last  curve\n"
-            "train/rate  train      5     5  █▁\n"
+            "train/rate  train      5     5  ██\n"
             "train/loss  train      3     1  █▅▁\n");
 }
 
