@@ -194,6 +194,16 @@ std::map<std::string, std::string> describe_data(const DatasetDescription& data)
 /// 'tensors' is not a list".
 DatasetDescription described_data(const std::map<std::string, std::string>& about);
 
+/// Implemented by a Dataset whose samples can be shown to people as images.
+class ShownAsImages {
+ public:
+  virtual ~ShownAsImages() = default;
+  /// Returns a JPEG file with sample `index` as the network receives it, but before normalization
+  /// and at most `side` pixels wide and high. Throws runner::StageError if the sample is unreadable.
+  /// Thread-safe.
+  virtual std::vector<std::uint8_t> jpeg_of(std::int64_t index, int side) const = 0;
+};
+
 /// Implemented by a Dataset whose samples are files.
 class FilesOnDisk {
  public:

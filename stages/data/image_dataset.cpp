@@ -14,6 +14,7 @@
 #include "runner/shared/text/units.h"
 #include "stages/data/image.h"
 #include "stages/data/image_transform.h"
+#include "stages/data/image_writer.h"
 #include "stages/random/distributions.h"
 
 namespace stages {
@@ -285,10 +286,27 @@ std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_
     return sample;
   } catch (const ImageError& error) {
     if (options_.on_corrupt == OnCorrupt::kSkip && is_image_fault(error.code)) return std::nullopt;
-    throw runner::StageError(error.code, "image '" + file(index).name + "': " + error.what())
-        .at("/root")
-        .in_stage(options_.stage)
-        .with_help(remedy(error.code));
+    throw unreadable(index, error);
+  }
+}
+
+runner::StageError ImageDataset::unreadable(std::int64_t index, const ImageError& error) const {
+  return runner::StageError(error.code, "image '" + file(index).name + "': " + error.what())
+      .at("/root")
+      .in_stage(options_.stage)
+      .with_help(remedy(error.code));
+}
+
+std::vector<std::uint8_t> ImageDataset::jpeg_of(std::int64_t index, int side) const {
+  constexpr int kQuality = 85;
+  try {
+    bool mirrored = false;  // never set without augmentation
+    const std::shared_ptr<const Image> image = read(/*epoch=*/0, index, mirrored);
+    const int shown = std::min(side, image->width);
+    const Cut whole{{0, 0, image->width, image->height}, shown, shown, {0, 0, shown, shown}};
+    return encode_jpeg(*cut_out(whole, image, options_.resize.interpolation), kQuality);
+  } catch (const ImageError& error) {
+    throw unreadable(index, error);
   }
 }
 

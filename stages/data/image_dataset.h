@@ -104,6 +104,7 @@ std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetO
 /// index).
 class ImageDataset : public Dataset,
                      public FilesOnDisk,
+                     public ShownAsImages,
                      public GroupedSamples,
                      public RemarkingDataset,
                      public AugmentedDataset,
@@ -133,6 +134,7 @@ class ImageDataset : public Dataset,
   std::string kept_elsewhere() const override;
 
   std::filesystem::path root() const override { return list_->root; }
+  std::vector<std::uint8_t> jpeg_of(std::int64_t index, int side) const override;
   const std::vector<ImageFile>& files() const { return (*list_)[part_]; }
   Part part() const { return part_; }
   const ImageDatasetOptions& options() const { return options_; }
@@ -141,6 +143,7 @@ class ImageDataset : public Dataset,
   const ImageFile& file(std::int64_t index) const {
     return (*list_)[part_].at(static_cast<std::size_t>(index));
   }
+  runner::StageError unreadable(std::int64_t index, const ImageError& error) const;
   bool has_captions() const { return !list_->captions.texts.empty(); }
   /// The image's caption from each template.
   const std::vector<std::int64_t>& captions_of(const ImageFile& file) const {

@@ -11,6 +11,7 @@
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
 #include "stages/evaluate/classification_metrics.h"
+#include "stages/evaluate/example_images.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/tested_classes.h"
 #include "stages/evaluate/trained_images.h"
@@ -24,6 +25,7 @@ using runner::StageError;
 struct ClassificationConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
+  std::int64_t examples = 0;  // images of each group
   ReportOptions reported;
 };
 
@@ -68,6 +70,8 @@ class ClassificationStage : public runner::Stage {
         output_names(checkpoint.classes, samples.logits.size(1));
     const ClassificationMetrics metrics = classification_metrics(
         samples.logits, samples.labels, config_.reported.top_k, tested.present());
+    write_example_images(samples, classes, network.test(), config_.examples,
+                         context.node().folder);
     return report_classification({samples, metrics, classes, checkpoint}, config_.reported,
                                  context);
   }
@@ -92,6 +96,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& read
   ClassificationConfig config;
   reader.read("batch_size", config.predictor.batch_size);
   reader.read("allow_trained", config.allow_trained);
+  reader.read("examples", config.examples);
   config.predictor.flip = runner::choice<TestTimeFlip>(reader, "test_time_flip", kTestTimeFlips);
   config.predictor.pointer = reader.pointer();
   config.reported = read_report_options(reader);

@@ -1,23 +1,34 @@
 #include "runner/parent/page/evaluation_document.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "runner/parent/registry/run_entry.h"
 #include "runner/parent/report/episode_pictures.h"
 #include "runner/parent/report/pooled_predictions.h"
 #include "runner/parent/report/recorded_evaluation.h"
 #include "runner/parent/report/training_picture.h"
+#include "runner/shared/disk/file_digests.h"
+#include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/units.h"
+#include "runner/shared/value/json_fields.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace runner {
 namespace {
 
 constexpr std::size_t kMostWrong = 20;     // wrong predictions shown
 constexpr std::size_t kMostOpenRows = 20;  // of the table of classes; a longer one is folded
+constexpr std::size_t kLargestList = 1 << 20, kLargestExample = 256 << 10;  // bytes
+constexpr std::size_t kMostExamples = 100;
 constexpr std::size_t kMostConfused = 10;  // pairs of classes shown
 
 /// "mean per class" for "evaluate/mean_per_class".
@@ -91,6 +102,39 @@ Table most_wrong(const RunDetails& details, const std::string& node) {
   return table;
 }
 
+/// Returns the example images of a group in the order of examples.json; each group has a gallery.
+std::vector<std::pair<std::string, Gallery>> examples_of(const RunDetails& details,
+                                                         const std::string& node) {
+  const std::filesystem::path folder = RunLayout(details.run.folder).node(node).examples();
+  const FileSystem& files = real_file_system();
+  std::vector<std::pair<std::string, Gallery>> groups;
+  const auto list = files.read(folder / "examples.json", kLargestList);
+  const nlohmann::ordered_json json = list ? parse_json(*list) : nlohmann::ordered_json();
+  if (!json.is_array()) return groups;
+  std::size_t shown = 0;
+  for (const auto& one : json) {
+    try {
+      const JsonFields fields(one, "an example");
+      const std::string name = fields.text("name"), file = fields.text("file");
+      if (std::filesystem::path(file).has_parent_path() || shown == kMostExamples) continue;
+      const auto jpeg = files.read(folder / file, kLargestExample);
+      if (!jpeg || !jpeg->starts_with("\xFF\xD8")) continue;
+      if (groups.empty() || groups.back().first != fields.text("group"))
+        groups.emplace_back(fields.text("group"), Gallery{});
+      groups.back().second.photos.push_back(
+          {*jpeg,
+           name,
+           {fields.text("label") + " predicted as " + fields.text("predicted") + ", " +
+                percent(fields.number("probability")) + " %",
+            name}});
+      ++shown;
+    } catch (const std::runtime_error&) {
+      continue;  // a damaged entry
+    }
+  }
+  return groups;
+}
+
 void add_charts(Document& document, const RecordedEvaluation& evaluation, const std::string& name) {
   if (!evaluation.confusion.empty()) document.add(Figure{draw_confusion(evaluation, name)});
   if (!evaluation.pairs.empty()) document.add(Figure{draw_pairs(evaluation, name)});
@@ -114,6 +158,12 @@ void add_evaluation(Document& document, const RunDetails& details,
   document.add(classes_of(evaluation));
   if (Table wrong = most_wrong(details, evaluation.node); wrong.rows.size() > 1)
     document.add(std::move(wrong));
+  for (auto& [group, gallery] : examples_of(details, evaluation.node)) {
+    std::string heading = group.empty() ? "Examples" : group;
+    heading.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(heading.front())));
+    document.part(std::move(heading));
+    document.add(std::move(gallery));
+  }
 }
 
 }  // namespace

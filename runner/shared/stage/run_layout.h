@@ -16,6 +16,8 @@ namespace runner {
 ///   training_metrics.json  for training: the metrics of each epoch, written by retort
 ///   checkpoints/           for training: step-00001234/ and so on (checkpoint_files.h)
 ///   metrics.json           for evaluation, with curves.json or episodes.csv
+///   examples/              for evaluation: images with predictions, and examples.json
+///                          (example_images.h)
 class NodeLayout {
  public:
   explicit NodeLayout(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -30,6 +32,7 @@ class NodeLayout {
   std::filesystem::path metrics() const;
   std::filesystem::path curves() const;
   std::filesystem::path episodes() const;
+  std::filesystem::path examples() const;
 
   /// True if `name`, a path relative to a node's folder, is bookkeeping of the executor and not a
   /// result of the stage.

@@ -361,5 +361,18 @@ TEST_F(ImageDatasetTest, APictureDecodedSmallerIsChangedAlike) {
   }
 }
 
+TEST_F(ImageDatasetTest, IsShownAsTheNetworkReceivesIt) {
+  const ImageDataset test = dataset(Part::kTest);
+  const Image whole = decode_image(test.jpeg_of(0, 160)), small = decode_image(test.jpeg_of(0, 10));
+  EXPECT_EQ(whole.width, 24);
+  EXPECT_EQ(whole.height, 24);
+  EXPECT_EQ(small.width, 10);
+  // Normalization with mean 0 and deviation 1 only divides by 255; JPEG blurs within its blocks.
+  const at::Tensor pixels = test.sample(0, 0)->at("image");
+  double shown = 0;
+  for (const std::uint8_t value : whole.pixels) shown += value / 255.0;
+  EXPECT_NEAR(shown / (3 * 24 * 24), pixels.mean().item<double>(), 0.02);
+}
+
 }  // namespace
 }  // namespace stages

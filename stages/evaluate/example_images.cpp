@@ -1,0 +1,98 @@
+#include "stages/evaluate/example_images.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include <torch/types.h>
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/stage/run_layout.h"
+#include "runner/shared/stage/stage.h"
+#include "stages/evaluate/class_scores.h"
+
+namespace stages {
+namespace {
+
+constexpr int kSide = 160;  // pixels
+
+/// A prediction, and the row of its sample.
+struct RankedPrediction {
+  std::size_t row = 0;
+  std::int64_t label = 0, predicted = 0;
+  double probability = 0;
+};
+
+std::vector<RankedPrediction> predictions_of(const ClassifiedSamples& samples) {
+  const at::Tensor labels = samples.labels.contiguous();
+  std::vector<RankedPrediction> all;
+  for (std::size_t row = 0; row < samples.names.size(); ++row) {
+    const ClassScores scores = class_scores(samples.logits, static_cast<std::int64_t>(row));
+    RankedPrediction& one = all.emplace_back();
+    one.row = row;
+    one.label = labels.const_data_ptr<std::int64_t>()[row];
+    one.predicted = samples.predicted.empty() ? scores.predicted() : samples.predicted[row];
+    one.probability = scores.probability(one.predicted);
+  }
+  return all;
+}
+
+/// Returns the first `count` predictions, the most or the least confident first, that are right or
+/// wrong. Equal ones keep their order.
+std::vector<RankedPrediction> chosen(std::vector<RankedPrediction> all, bool is_right,
+                                     bool is_confident, std::int64_t count) {
+  std::erase_if(
+      all, [&](const RankedPrediction& one) { return (one.label == one.predicted) != is_right; });
+  if (is_confident) std::ranges::stable_sort(all, std::greater{}, &RankedPrediction::probability);
+  else std::ranges::stable_sort(all, {}, &RankedPrediction::probability);
+  all.resize(std::min(all.size(), static_cast<std::size_t>(count)));
+  return all;
+}
+
+}  // namespace
+
+void write_example_images(const ClassifiedSamples& samples, const std::vector<std::string>& classes,
+                          const Dataset& dataset, std::int64_t count,
+                          const std::filesystem::path& folder) {
+  const auto* const shown = dynamic_cast<const ShownAsImages*>(&dataset);
+  if (!shown || count == 0) return;
+  std::map<std::string, std::int64_t> index_of;
+  for (std::int64_t i = 0; i < dataset.describe().size; ++i)
+    index_of.emplace(dataset.sample_name(i), i);
+  const std::vector<RankedPrediction> all = predictions_of(samples);
+  const std::filesystem::path out = runner::NodeLayout(folder).examples();
+  runner::make_folders(out);
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  const auto write = [&](const std::string& group, bool is_right, bool is_confident) {
+    for (const RankedPrediction& one : chosen(all, is_right, is_confident, count)) {
+      const auto index = index_of.find(samples.names[one.row]);
+      if (index == index_of.end()) continue;
+      std::vector<std::uint8_t> jpeg;
+      try {
+        jpeg = shown->jpeg_of(index->second, kSide);
+      } catch (const runner::StageError&) {
+        continue;
+      }
+      const std::string file = std::to_string(list.size() + 1) + ".jpg";
+      runner::write_atomically(
+          out / file, std::string_view(reinterpret_cast<const char*>(jpeg.data()), jpeg.size()));
+      list.push_back({{"group", group},
+                      {"file", file},
+                      {"name", samples.names[one.row]},
+                      {"label", classes[static_cast<std::size_t>(one.label)]},
+                      {"predicted", classes[static_cast<std::size_t>(one.predicted)]},
+                      {"probability", one.probability}});
+    }
+  };
+  write("most confident wrong predictions", false, true);
+  write("most confident correct predictions", true, true);
+  write("least confident correct predictions", true, false);
+  runner::write_atomically(
+      out / "examples.json",
+      list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace stages

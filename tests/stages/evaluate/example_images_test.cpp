@@ -1,0 +1,88 @@
+#include "stages/evaluate/example_images.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <torch/types.h>
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/stage/stage.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tiny_dataset.h"
+
+namespace stages {
+namespace {
+
+using testing::ElementsAre;
+
+/// Six samples, "0" to "5", of which "3" is unreadable.
+class ShownDataset : public Dataset, public ShownAsImages {
+ public:
+  DatasetDescription describe() const override { return {.size = 6}; }
+  std::optional<NamedTensors> sample(std::int64_t, std::int64_t) const override { return {}; }
+  std::string sample_name(std::int64_t index) const override { return std::to_string(index); }
+  LoaderOptions loader() const override { return {}; }
+  std::vector<std::uint8_t> jpeg_of(std::int64_t index, int) const override {
+    if (index == 3) throw runner::StageError(runner::ErrorCode::kUnsupportedImage, "unreadable");
+    return {0xFF, 0xD8, static_cast<std::uint8_t>(index)};
+  }
+};
+
+class ExampleImagesTest : public testing::Test {
+ protected:
+  ExampleImagesTest() {
+    samples_.names = {"0", "1", "2", "3", "4", "5"};
+    // By increasing confidence in class 1; samples 1, 3 and 5 are of class 0, so they are wrong.
+    samples_.logits =
+        torch::tensor({{0.0, 1.0}, {0.0, 2.0}, {0.0, 3.0}, {0.0, 4.0}, {0.0, 5.0}, {0.0, 6.0}});
+    samples_.labels = torch::tensor({1, 0, 1, 0, 1, 0}, at::kLong);
+  }
+
+  /// The group and the sample of each example.
+  std::vector<std::string> examples(std::int64_t count) const {
+    write_example_images(samples_, {"a", "b"}, dataset_, count, folder_.path());
+    const auto json = nlohmann::json::parse(folder_.read("examples/examples.json"));
+    std::vector<std::string> all;
+    for (const auto& one : json) {
+      const std::string bytes = folder_.read("examples/" + one["file"].get<std::string>()),
+                        name = one["name"];
+      EXPECT_EQ(bytes, std::string("\xFF\xD8") + static_cast<char>(name[0] - '0'));
+      all.push_back(one["group"].get<std::string>().substr(0, 19) + " " + name);
+    }
+    return all;
+  }
+
+  TemporaryFolder folder_;
+  ShownDataset dataset_;
+  ClassifiedSamples samples_;
+};
+
+TEST_F(ExampleImagesTest, AreTheMostAndTheLeastConfident) {
+  EXPECT_THAT(examples(2),
+              ElementsAre("most confident wron 5", "most confident corr 4", "most confident corr 2",
+                          "least confident cor 0", "least confident cor 2"))
+      << "3 is unreadable";
+}
+
+TEST_F(ExampleImagesTest, SayWhatWasPredicted) {
+  examples(1);
+  const auto first = nlohmann::json::parse(folder_.read("examples/examples.json"))[0];
+  EXPECT_EQ(first["label"], "a");
+  EXPECT_EQ(first["predicted"], "b");
+  EXPECT_NEAR(first["probability"].get<double>(), 1 / (1 + std::exp(-6.0)), 1e-7);
+}
+
+TEST_F(ExampleImagesTest, FollowTheDecisionOfTheEvaluation) {
+  samples_.predicted = {1, 0, 1, 0, 1, 0};
+  EXPECT_EQ(examples(1)[0].substr(0, 19), "most confident corr") << "nothing is wrong";
+}
+
+TEST_F(ExampleImagesTest, AreNotWrittenIfNoneAreWantedOrThereAreNoImages) {
+  write_example_images(samples_, {"a", "b"}, dataset_, 0, folder_.path());
+  const TinyDataset numbers(6);
+  write_example_images(samples_, {"a", "b"}, numbers, 2, folder_.path());
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "examples"));
+}
+
+}  // namespace
+}  // namespace stages
