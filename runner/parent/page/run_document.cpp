@@ -14,7 +14,6 @@
 #include "runner/parent/registry/run_entry.h"
 #include "runner/parent/report/plan_text.h"
 #include "runner/shared/disk/file_digests.h"
-#include "runner/shared/record/metrics_file.h"
 #include "runner/shared/stage/memory_plan.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/units.h"
@@ -102,8 +101,7 @@ std::optional<MemoryPlan> plan_of(const RunDetails& details, const std::string& 
   }
 }
 
-void add_trainings(Document& document, const RunDetails& details, const RunReport& report,
-                   const std::vector<MetricLine>& metrics) {
+void add_trainings(Document& document, const RunDetails& details, const RunReport& report) {
   if (report.trainings.empty()) return;
   document.section("Training");
   for (std::size_t i = 0; i < report.trainings.size(); ++i) {
@@ -116,10 +114,10 @@ void add_trainings(Document& document, const RunDetails& details, const RunRepor
       break;
     }
     if (report.trainings.size() > 1) document.part(title);
-    for (Drawing& drawing : draw_curves(node, title, metrics))
+    for (Drawing& drawing : draw_curves(node, title, report.metrics))
       document.add(Figure{std::move(drawing)});
     const auto plan = plan_of(details, node);
-    for (Drawing& drawing : draw_memory(node, title, metrics, plan ? &*plan : nullptr))
+    for (Drawing& drawing : draw_memory(node, title, report.metrics, plan ? &*plan : nullptr))
       document.add(Figure{std::move(drawing)});
     Table epochs{
         "Epochs of " + title,
@@ -211,13 +209,11 @@ void add_environment(Document& document, const RunDetails& details) {
 Document run_document(const RunDetails& details, const RunReport& report) {
   Document document;
   document.title = report.recipe.empty() ? "Run" : report.recipe;
-  const std::vector<MetricLine> metrics =
-      read_metrics(RunLayout(details.run.folder).metrics()).lines;
   document.section("Overview");
   add_overview(document, details, report);
   add_events(document, details);
   add_evaluations(document, details, report);
-  add_trainings(document, details, report, metrics);
+  add_trainings(document, details, report);
   add_plans(document, details, report);
   add_stages(document, details);
   document.section("Recipe");

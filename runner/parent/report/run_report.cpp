@@ -244,7 +244,7 @@ Result<RunReport> read_report(const RecordedRun& run) {
   if (const auto found = summary.find("seconds"); found != summary.end() && found->is_number())
     report.seconds = *found;
 
-  const RecordedMetrics metrics = read_metrics(RunLayout(run.folder).metrics());
+  RecordedMetrics metrics = read_metrics(RunLayout(run.folder).metrics());
   report.damaged_metrics = metrics.damaged;
   report.bests = monitored_trainings(run);
   double latest = 0;  // time of the last metric before a training stage's first one
@@ -278,6 +278,7 @@ Result<RunReport> read_report(const RecordedRun& run) {
     else errors.insert(errors.end(), evaluation.errors().begin(), evaluation.errors().end());
   }
   if (!errors.empty()) return errors;
+  report.metrics = std::move(metrics.lines);
   return report;
 }
 

@@ -11,6 +11,7 @@
 #include "runner/parent/record/run_summary.h"
 #include "runner/parent/report/recorded_evaluation.h"
 #include "runner/shared/error/diagnostic.h"
+#include "runner/shared/record/metrics_file.h"
 #include "runner/shared/record/recorded_run.h"
 
 namespace runner {
@@ -26,6 +27,7 @@ struct RunReport {
   /// The training stages with a monitored metric, by node.
   std::map<std::string, BestValidation> bests;
   std::map<std::string, std::string> titles;  ///< display names of nodes by id
+  std::vector<MetricLine> metrics;            ///< all metrics, in the order of measurement
   std::size_t damaged_metrics = 0;            ///< number of unreadable lines of metrics.jsonl
 };
 

@@ -16,12 +16,13 @@ using Json = nlohmann::ordered_json;
 
 /// Parses a line of the file; nullopt if it is not a metric.
 std::optional<MetricLine> line_from(const std::string& text) {
-  Json json = parse_json<Json>(text);
-  if (!json.is_object() || !json.contains("time") || !json["time"].is_number()) return std::nullopt;
-  const double time = json["time"];
-  json["event"] = "metric";
+  const Json json = parse_json<Json>(text);
   try {
-    return MetricLine{std::get<NodeMetric>(event_from_line(json.dump())), time};
+    const JsonFields<Json> fields(json, "a metric");
+    if (!fields.at("time").is_number()) return std::nullopt;
+    return MetricLine{
+        {fields.text("node"), fields.text("name"), fields.number("value"), fields.integer("step")},
+        fields.number("time")};
   } catch (const std::runtime_error&) {
     return std::nullopt;
   }
