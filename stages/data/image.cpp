@@ -1,5 +1,6 @@
 #include "stages/data/image.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csetjmp>
@@ -385,6 +386,14 @@ Image decode_png(Bytes file) {
   for (int y = 0; y < image.height; ++y) rows[static_cast<std::size_t>(y)] = image.row(y);
   if (!read_rows(decoder, rows.data())) throw_png_error(decoder);
   return image;
+}
+
+Image cropped(const Image& image, const Box& box) {
+  Image part = Image::unset(box.width, box.height);
+  for (int row = 0; row < box.height; ++row)
+    std::copy_n(image.row(box.top + row) + std::ptrdiff_t{3} * box.left,
+                std::ptrdiff_t{3} * box.width, part.row(row));
+  return part;
 }
 
 }  // namespace stages

@@ -82,6 +82,9 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
+/// Returns the pixels of `image` in `box`, which must be within the image.
+Image cropped(const Image& image, const Box& box);
+
 /// The size and orientation of an image, read from the file's header without decoding pixels.
 struct ImageHeader {
   int width = 0, height = 0;  ///< as stored, before `orientation` is applied

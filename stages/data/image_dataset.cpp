@@ -109,15 +109,6 @@ std::int64_t enough(std::int64_t full, std::int64_t part, std::int64_t wanted) {
   return (full * wanted + part - 1) / part;
 }
 
-/// Returns the pixels of `image` in `box`, which must be within the image.
-Image cropped(const Image& image, const Box& box) {
-  Image part = Image::unset(box.width, box.height);
-  for (int row = 0; row < box.height; ++row)
-    std::copy_n(image.row(box.top + row) + std::ptrdiff_t{3} * box.left,
-                std::ptrdiff_t{3} * box.width, part.row(row));
-  return part;
-}
-
 /// Applies `cut`; returns `image` itself if the cut changes nothing.
 std::shared_ptr<const Image> cut_out(const Cut& cut, std::shared_ptr<const Image> image,
                                      Interpolation interpolation) {

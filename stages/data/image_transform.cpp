@@ -58,6 +58,8 @@ void read_three(const json& list, double smallest, double largest, const std::st
 
 json preprocessing_json(const Preprocessing& steps) {
   json document = json::object();
+  if (const auto& step = steps.crop_to_disc)
+    document["crop_to_disc"] = {{"threshold", step->threshold}};
   if (const auto& step = steps.flatten_sharpen) {
     document["flatten_sharpen"] = {{"kernel_size", step->kernel_size},
                                    {"brightness", step->brightness},
@@ -79,7 +81,10 @@ Preprocessing preprocessing_from(const json& document) {
   Preprocessing steps;
   if (!document.is_object()) refuse_transform("preprocess", "is not a mapping");
   for (const auto& [name, step] : document.items()) {
-    if (name == "flatten_sharpen") {
+    if (name == "crop_to_disc") {
+      steps.crop_to_disc = {.threshold =
+                                number_between(member(step, "threshold"), 0, 1, "threshold")};
+    } else if (name == "flatten_sharpen") {
       steps.flatten_sharpen = {
           .kernel_size = integer_between(member(step, "kernel_size"), 1, 1000, "kernel_size"),
           .brightness = number_between(member(step, "brightness"), -255, 255, "brightness"),

@@ -3,6 +3,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "stages/data/disc_crop.h"
 #include "stages/data/image.h"
 
 namespace stages {
@@ -31,10 +32,11 @@ struct Clahe {
 /// The steps applied to a full-size image, in this order, before random changes, cutting and
 /// resizing.
 struct Preprocessing {
+  std::optional<CropToDisc> crop_to_disc = {};
   std::optional<FlattenSharpen> flatten_sharpen = {};
   std::optional<Clahe> clahe = {};
 
-  bool does_anything() const { return flatten_sharpen || clahe; }
+  bool does_anything() const { return crop_to_disc || flatten_sharpen || clahe; }
   bool operator==(const Preprocessing&) const = default;
 };
 

@@ -11,6 +11,7 @@
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
 #include "stages/evaluate/classification_metrics.h"
+#include "stages/evaluate/decision.h"
 #include "stages/evaluate/example_images.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/tested_classes.h"
@@ -26,6 +27,7 @@ struct ClassificationConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
   std::int64_t examples = 0;  // images of each group
+  DecisionOptions decision;
   ReportOptions reported;
 };
 
@@ -58,22 +60,29 @@ class ClassificationStage : public runner::Stage {
 
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     const Predictor network = predictor(inputs);
-    check_trained_images(network.test(), config_.allow_trained, context);
+    const std::int64_t trained =
+        check_trained_images(network.test(), config_.allow_trained, context);
     const Checkpoint& checkpoint = network.checkpoint();
     const ScopedMemoryBudget budget = network.hold_budget(context);
     const TestedClasses tested(network.test().describe().classes, checkpoint.classes);
     if (const std::string absent = tested.absent_text(); !absent.empty()) context.say(absent);
     ClassifiedSamples samples = network.classify(context);
+    samples.trained = trained;
     report_remarks({&network.test()}, checkpoint.step, context);
     samples.labels = tested.trained_labels(samples.labels);
     const std::vector<std::string> classes =
         output_names(checkpoint.classes, samples.logits.size(1));
-    const ClassificationMetrics metrics = classification_metrics(
-        samples.logits, samples.labels, config_.reported.top_k, tested.present());
+    const DecisionEffect effect =
+        apply_decision(decision_for(checkpoint, config_.decision), config_.decision,
+                       config_.reported.calibration_bins, samples, context);
+    const ClassificationMetrics metrics =
+        classification_metrics(samples.logits, samples.labels, config_.reported.top_k,
+                               tested.present(), samples.predicted);
     write_example_images(samples, classes, network.test(), config_.examples,
                          context.node().folder);
-    return report_classification({samples, metrics, classes, checkpoint}, config_.reported,
-                                 context);
+    return report_classification(
+        {samples, metrics, classes, checkpoint, effect.json, effect.values}, config_.reported,
+        context);
   }
 
  private:
@@ -81,6 +90,7 @@ class ClassificationStage : public runner::Stage {
     Predictor predictor(inputs, config_.predictor);
     const DatasetDescription test = predictor.test().describe();
     TestedClasses(test.classes, predictor.checkpoint().classes);
+    decision_for(predictor.checkpoint(), config_.decision);
     if (std::ranges::find(test.tensors, "label", &TensorSpec::name) == test.tensors.end()) {
       throw StageError(ErrorCode::kLabelOutOfRange, "the test set has no labels")
           .with_help("evaluation compares predictions with labels: connect a labeled dataset");
@@ -99,6 +109,9 @@ runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& read
   reader.read("examples", config.examples);
   config.predictor.flip = runner::choice<TestTimeFlip>(reader, "test_time_flip", kTestTimeFlips);
   config.predictor.pointer = reader.pointer();
+  runner::read_or_auto(reader, "temperature", config.decision.temperature);
+  config.predictor.calibrates = config.decision.temperature != 1;
+  runner::read_or_auto(reader, "threshold", config.decision.threshold);
   config.reported = read_report_options(reader);
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<ClassificationStage>(std::move(config)));

@@ -7,7 +7,7 @@
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
 
-#include "stages/evaluate/class_scores.h"
+#include "stages/artifact/class_scores.h"
 
 namespace stages {
 
@@ -170,16 +170,22 @@ ClassificationCurves classification_curves(const at::Tensor& logits, const at::T
     }
     curves.micro = roc_curve(std::move(pairs));
   }
-  if (bins == 0) return curves;
-  std::vector<Confidence> predictions;
-  for (std::int64_t row = 0; row < samples; ++row) {
-    const std::int64_t taken_for = predicted.empty() ? class_scores(logits, row).predicted()
-                                                     : predicted[static_cast<std::size_t>(row)];
-    predictions.push_back(
-        {share[static_cast<std::size_t>(row * classes + taken_for)], taken_for == truth[row]});
-  }
-  curves.calibration = calibration(predictions, bins);
+  if (bins > 0) curves.calibration = calibration_of(logits, truths, bins, predicted);
   return curves;
+}
+
+Calibration calibration_of(const at::Tensor& logits, const at::Tensor& labels, std::int64_t bins,
+                           const std::vector<std::int64_t>& predicted) {
+  const at::Tensor truths = labels.contiguous();
+  std::vector<Confidence> predictions;
+  for (std::int64_t row = 0; row < logits.size(0); ++row) {
+    const ClassScores scores = class_scores(logits, row);
+    const std::int64_t taken_for =
+        predicted.empty() ? scores.predicted() : predicted[static_cast<std::size_t>(row)];
+    predictions.push_back(
+        {scores.probability(taken_for), taken_for == truths.const_data_ptr<std::int64_t>()[row]});
+  }
+  return calibration(predictions, bins);
 }
 
 std::int64_t curve_bytes(std::int64_t samples, std::int64_t classes) {

@@ -87,6 +87,10 @@ ClassificationCurves classification_curves(const at::Tensor& logits, const at::T
                                            std::int64_t bins = kCalibrationBins,
                                            const std::vector<std::int64_t>& predicted = {});
 
+/// Returns the calibration part of classification_curves(); `bins` > 0.
+Calibration calibration_of(const at::Tensor& logits, const at::Tensor& labels, std::int64_t bins,
+                           const std::vector<std::int64_t>& predicted = {});
+
 /// Returns the peak number of bytes that classification_curves() needs, including its result.
 std::int64_t curve_bytes(std::int64_t samples, std::int64_t classes);
 

@@ -17,8 +17,9 @@
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/units.h"
 #include "stages/artifact/results.h"
-#include "stages/evaluate/class_scores.h"
 #include "stages/evaluate/classification_curves.h"
+#include "stages/evaluate/predictions_csv.h"
+#include "stages/evaluate/suspected_labels.h"
 
 namespace stages {
 
@@ -288,13 +289,42 @@ void say_left_out(const std::vector<std::int64_t>& top_k, std::int64_t classes,
   }
 }
 
+/// Writes suspected_labels.csv, says what is in it, and returns the member of metrics.json.
+nlohmann::ordered_json report_suspected(const Classified& classified, runner::RunContext& context) {
+  constexpr std::size_t kFirstSuspects = 5;
+  const ClassifiedSamples& samples = classified.samples;
+  const auto suspected = suspected_labels(samples.logits, samples.labels);
+  runner::write_atomically(context.node().folder / "suspected_labels.csv",
+                           suspected_labels_csv(suspected, samples, classified.classes));
+  nlohmann::ordered_json json = {{"count", suspected.size()},
+                                 {"trained", samples.trained},
+                                 {"first", nlohmann::ordered_json::array()}};
+  for (std::size_t i = 0; i < std::min(suspected.size(), kFirstSuspects); ++i) {
+    const SuspectedLabel& one = suspected[i];
+    json["first"].push_back(
+        {{"name", samples.names[static_cast<std::size_t>(one.row)]},
+         {"label", classified.classes[static_cast<std::size_t>(one.label)]},
+         {"suggested", classified.classes[static_cast<std::size_t>(one.suggested)]}});
+  }
+  if (!suspected.empty())
+    context.detail(std::to_string(suspected.size()) +
+                   (suspected.size() == 1 ? " label is suspected to be wrong"
+                                          : " labels are suspected to be wrong") +
+                   ": suspected_labels.csv");
+  if (samples.trained > 0)
+    context.say("suspected_labels.csv is unreliable: the network has seen " +
+                std::to_string(samples.trained) + " of these images with their labels in training");
+  return json;
+}
+
 void write(const Classified& classified, const ClassificationCurves& curves,
-           const ReportOptions& options, const runner::RunContext& context) {
+           const ReportOptions& options, runner::RunContext& context) {
   const auto& [samples, metrics, classes, checkpoint, besides, values] = classified;
   nlohmann::ordered_json json = {{"epoch", checkpoint.epoch}, {"step", checkpoint.step}};
   json.update(to_json(metrics, classes));
   for (const auto& [name, value] : summary(curves)) json[name] = value;
   json.update(besides);
+  if (options.suspects) json["suspected_labels"] = report_suspected(classified, context);
   json["skipped"] = samples.skipped;
   json["smoke"] = context.node().smoke;
   // Class names come from folder names, which need not be UTF-8.
@@ -321,6 +351,7 @@ ReportOptions read_report_options(runner::ConfigReader& reader) {
   ReportOptions options;
   reader.read("top_k", options.top_k);
   reader.read("csv", options.csv);
+  options.suspects = options.csv;
   std::ranges::sort(options.top_k);
   return options;
 }

@@ -125,6 +125,7 @@ std::string headline(const ClassificationMetrics& metrics);
 struct ReportOptions {
   std::vector<std::int64_t> top_k;  ///< ascending
   bool csv = false;                 ///< whether to write predictions.csv
+  bool suspects = false;            ///< whether to write suspected_labels.csv
   std::int64_t calibration_bins = kCalibrationBins;
 };
 

@@ -77,14 +77,15 @@ std::shared_ptr<const MemoryPolicy> policy_or_none(std::shared_ptr<const MemoryP
 }
 
 /// Adds the memory for computing metrics from all samples' logits, in addition to the logits.
-void add_metrics(PlannedForward& planned, std::int64_t samples) {
+void add_metrics(PlannedForward& planned, std::int64_t samples, bool calibrates) {
   constexpr auto kLabel = static_cast<std::int64_t>(sizeof(std::int64_t));
   const std::int64_t classes = planned.output.size(1);
   const std::int64_t logits = samples * classes *
                               static_cast<std::int64_t>(planned.output.element_size()),
                      shares = samples * classes * static_cast<std::int64_t>(sizeof(float));
   add_term(planned.plan, {"metrics",
-                          2 * kLabel * samples + std::max<std::int64_t>(shares - logits, 0) +
+                          2 * kLabel * samples +
+                              (calibrates ? 2 : 1) * std::max<std::int64_t>(shares - logits, 0) +
                               curve_bytes(samples, classes),
                           "labels, probabilities and curves for all samples and classes"});
 }
@@ -206,7 +207,7 @@ PlannedForward Predictor::planned(runner::PlanContext& context) const {
                       const NamedTensors& inputs) { return logits(network, inputs); },
        .besides =
            [&](PlannedForward& planned) {
-             if (options_.target.empty()) add_metrics(planned, data.size);
+             if (options_.target.empty()) add_metrics(planned, data.size, options_.calibrates);
              else add_targets(planned, options_, data);
            },
        .build = has_python() ? [&] { return model.build(trained_on, /*seed=*/0); }

@@ -52,6 +52,8 @@ struct ClassifiedSamples {
   std::int64_t skipped = 0;  ///< number of unreadable samples that were skipped
   /// The predicted class of each sample; empty: the class with the largest logit.
   std::vector<std::int64_t> predicted = {};
+  /// Number of samples that the network was trained on, or selected by.
+  std::int64_t trained = 0;
   /// The group of each sample (GroupedSamples), "" for one without a group; empty: there are none.
   std::vector<std::string> groups = {};
 };
@@ -84,6 +86,8 @@ class Predictor {
     /// Returns the bytes that metrics of this many samples and outputs need, in addition to the
     /// outputs and targets; only with `target`. Null: 0.
     std::function<std::int64_t(std::int64_t samples, std::int64_t outputs)> metric_bytes = {};
+    /// True if the logits may be divided by a temperature, which makes them float32.
+    bool calibrates = false;
     /// Lines already reported by the predictors that share this set; they are not reported again.
     /// Null: this predictor reports all its lines.
     std::shared_ptr<std::set<std::string>> told = {};

@@ -107,11 +107,11 @@ class TrainedImages {
 
 }  // namespace
 
-void check_trained_images(const Dataset& test, bool allowed, runner::RunContext& context) {
+std::int64_t check_trained_images(const Dataset& test, bool allowed, runner::RunContext& context) {
   const auto* const files = dynamic_cast<const FilesOnDisk*>(&test);
   const std::string root = files && !files->root().empty() ? division_root(files->root()) : "";
   const auto& trained_data = context.node().trained_data;
-  if (root.empty() || trained_data.empty()) return;
+  if (root.empty() || trained_data.empty()) return 0;
   std::vector<TrainedImages> trained;
   const bool is_trained_part =
       std::ranges::any_of(trained_data, [](const auto& one) { return one.folder.empty(); });
@@ -124,7 +124,7 @@ void check_trained_images(const Dataset& test, bool allowed, runner::RunContext&
       context.say("the images that the model was trained on are not recorded in '" +
                   one.folder.string() + "': the tested images may be among them");
   }
-  if (trained.empty() && !is_trained_part) return;
+  if (trained.empty() && !is_trained_part) return 0;
   const std::int64_t size = test.describe().size;
   std::vector<std::string> names;
   for (std::int64_t index = 0; index < size; ++index) names.push_back(test.sample_name(index));
@@ -144,13 +144,18 @@ void check_trained_images(const Dataset& test, bool allowed, runner::RunContext&
     const std::string line =
         "the model has been trained on none of the " + std::to_string(size) + " tested images";
     const bool is_of_earlier = std::ranges::any_of(trained_data, &runner::TrainedData::is_earlier);
-    return is_of_earlier ? context.say(line) : context.detail(line);
+    if (is_of_earlier) context.say(line);
+    else context.detail(line);
+    return 0;
   }
   const std::string more = count > std::ssize(found) ? " and others" : "";
   const std::string listed = "'" + runner::join(found, "', '") + "'" + more;
   const std::string line =
       "the model has been trained on " + of_all + ", or selected by its results on them: " + listed;
-  if (allowed) return context.say(line);
+  if (allowed) {
+    context.say(line);
+    return count;
+  }
   throw runner::StageError(runner::ErrorCode::kBadAnnotations, line)
       .at("/allow_trained")
       .with_help(

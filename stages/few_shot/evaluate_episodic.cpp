@@ -21,8 +21,8 @@
 #include "stages/artifact/episode_set.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
-#include "stages/evaluate/class_scores.h"
 #include "stages/evaluate/classification_metrics.h"
+#include "stages/evaluate/predictions_csv.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/trained_images.h"
 

@@ -24,8 +24,11 @@ namespace {
 
 Preprocessing read_preprocessing(runner::ConfigReader& reader) {
   runner::ConfigReader &flatten = reader.section("flatten_sharpen"),
-                       &clahe = reader.section("clahe");
-  bool flattens = false, equalises = false;
+                       &clahe = reader.section("clahe"), &crop = reader.section("crop_to_disc");
+  bool flattens = false, equalises = false, crops = false;
+  CropToDisc cropping;
+  crop.read("enabled", crops);
+  crop.read("threshold", cropping.threshold);
   FlattenSharpen flattening;
   std::int64_t kernel_size = 0;
   flatten.read("enabled", flattens);
@@ -44,6 +47,7 @@ Preprocessing read_preprocessing(runner::ConfigReader& reader) {
     equalising.rows = static_cast<int>(tiles[1]);
   }
   Preprocessing steps;
+  if (crops) steps.crop_to_disc = cropping;
   if (flattens) steps.flatten_sharpen = flattening;
   if (equalises) steps.clahe = equalising;
   return steps;

@@ -12,7 +12,8 @@
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
-#include "stages/evaluate/class_scores.h"
+#include "stages/evaluate/decision.h"
+#include "stages/evaluate/predictions_csv.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/tested_classes.h"
 #include "stages/evaluate/trained_images.h"
@@ -24,6 +25,7 @@ namespace {
 struct GradingConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
+  DecisionOptions decision;
   GradeReportOptions reported;
 };
 
@@ -48,6 +50,32 @@ std::string grades_csv(const ClassifiedSamples& classified, const GradedSamples&
   return text;
 }
 
+GradedSamples graded_samples(const ClassifiedSamples& samples,
+                             const std::vector<std::string>& grades) {
+  GradedSamples graded{.grades = grades, .predicted = samples.predicted};
+  for (std::int64_t row = 0; row < samples.logits.size(0); ++row) {
+    const ClassScores scores = class_scores(samples.logits, row);
+    graded.labels.push_back(samples.labels.const_data_ptr<std::int64_t>()[row]);
+    if (samples.predicted.empty()) graded.predicted.push_back(scores.predicted());
+    for (std::int64_t grade = 0; grade < scores.classes(); ++grade)
+      graded.scores.push_back(scores.probability(grade));
+  }
+  return graded;
+}
+
+/// Adds the quadratic kappa that the grades with the largest probability would have.
+void add_kappa_of_largest(const ClassifiedSamples& samples, const GradedSamples& graded,
+                          DecisionEffect& effect) {
+  GradeCounts counts(std::ssize(graded.grades));
+  for (std::int64_t row = 0; row < samples.logits.size(0); ++row)
+    counts.add(graded.labels[static_cast<std::size_t>(row)],
+               class_scores(samples.logits, row).predicted());
+  const auto kappa = quadratic_kappa(counts);
+  if (!kappa) return;
+  effect.values.emplace_back("quadratic_kappa_argmax", *kappa);
+  effect.json["quadratic_kappa_argmax"] = *kappa;
+}
+
 class GradingStage final : public runner::Stage {
  public:
   explicit GradingStage(GradingConfig config) : config_(std::move(config)) {}
@@ -63,28 +91,31 @@ class GradingStage final : public runner::Stage {
 
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     const Predictor network = predictor(inputs);
-    check_trained_images(network.test(), config_.allow_trained, context);
+    const std::int64_t trained =
+        check_trained_images(network.test(), config_.allow_trained, context);
     const Checkpoint& checkpoint = network.checkpoint();
     const ScopedMemoryBudget budget = network.hold_budget(context);
     const TestedClasses tested(network.test().describe().classes, checkpoint.classes);
     if (const std::string absent = tested.absent_text(); !absent.empty()) context.say(absent);
     ClassifiedSamples samples = network.classify(context);
+    samples.trained = trained;
     report_remarks({&network.test()}, checkpoint.step, context);
     samples.labels = tested.trained_labels(samples.labels).contiguous();
 
-    GradedSamples graded{.grades = checkpoint.classes};
-    for (std::int64_t row = 0; row < samples.logits.size(0); ++row) {
-      const ClassScores scores = class_scores(samples.logits, row);
-      graded.labels.push_back(samples.labels.const_data_ptr<std::int64_t>()[row]);
-      graded.predicted.push_back(scores.predicted());
-      for (std::int64_t grade = 0; grade < scores.classes(); ++grade)
-        graded.scores.push_back(scores.probability(grade));
-    }
+    DecisionEffect effect =
+        apply_decision(decision_for(checkpoint, config_.decision), config_.decision,
+                       config_.reported.calibration_bins, samples, context);
+    const GradedSamples graded = graded_samples(samples, checkpoint.classes);
+    if (!samples.predicted.empty()) add_kappa_of_largest(samples, graded, effect);
     if (config_.reported.csv) {
       runner::write_atomically(context.node().folder / "predictions.csv",
                                grades_csv(samples, graded));
     }
-    return report_grades({.samples = samples, .graded = graded, .checkpoint = checkpoint},
+    return report_grades({.samples = samples,
+                          .graded = graded,
+                          .checkpoint = checkpoint,
+                          .besides = std::move(effect.json),
+                          .numbers = std::move(effect.values)},
                          config_.reported, context);
   }
 
@@ -107,7 +138,12 @@ runner::Result<std::unique_ptr<runner::Stage>> create_grading(runner::ConfigRead
   GradingConfig config;
   reader.read("batch_size", config.predictor.batch_size);
   reader.read("allow_trained", config.allow_trained);
+  config.predictor.flip = runner::choice<TestTimeFlip>(reader, "test_time_flip", kTestTimeFlips);
   config.predictor.pointer = reader.pointer();
+  runner::read_or_auto(reader, "temperature", config.decision.temperature);
+  config.predictor.calibrates = config.decision.temperature != 1;
+  config.decision.ignores_cut_points =
+      runner::choice<bool>(reader, "cut_points", {{"auto", false}, {"none", true}});
   config.reported = read_grade_report_options(reader);
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<GradingStage>(std::move(config)));

@@ -45,9 +45,11 @@ struct EnsembleInputs {
   Predictor predictor(const EnsembleMember& member, const Predictor::Options& options) const {
     Predictor::Options own = options;
     own.told = told;
-    own.outputs = [checkpoint = member.checkpoint](torch::nn::Module& network,
-                                                   const NamedTensors& inputs) {
-      return checkpoint->model->forward(network, inputs).at("logits");
+    own.outputs = [checkpoint = member.checkpoint, flip = options.flip](
+                      torch::nn::Module& network, const NamedTensors& inputs) {
+      return flipped_mean(inputs, flip, [&](const NamedTensors& seen) {
+        return checkpoint->model->forward(network, seen).at("logits");
+      });
     };
     return Predictor(test, member.checkpoint, policy, own);
   }
@@ -317,6 +319,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_ensemble(runner::ConfigRea
   EnsembleConfig config;
   reader.read("batch_size", config.predictor.batch_size);
   reader.read("allow_trained", config.allow_trained);
+  config.predictor.flip = runner::choice<TestTimeFlip>(reader, "test_time_flip", kTestTimeFlips);
   config.predictor.pointer = reader.pointer();
   std::vector<std::string> votes;
   reader.read("votes", votes);

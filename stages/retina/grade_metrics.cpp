@@ -341,7 +341,9 @@ runner::Outputs report_grades(const GradesToReport& grades, const GradeReportOpt
   }
   classified.values.insert(classified.values.end(), grades.numbers.begin(), grades.numbers.end());
   runner::Outputs outputs = report_classification(
-      classified, {.csv = false, .calibration_bins = options.calibration_bins}, context);
+      classified,
+      {.csv = false, .suspects = options.csv, .calibration_bins = options.calibration_bins},
+      context);
   context.say(headline(grading));
   if (options.grading.target_accuracy && metrics.top1 < *options.grading.target_accuracy)
     context.say("the accuracy is below target_accuracy");

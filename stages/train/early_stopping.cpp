@@ -17,35 +17,51 @@ EarlyStopping::EarlyStopping(bool higher_is_better, std::optional<std::int64_t> 
 bool EarlyStopping::observe(std::int64_t epoch, double value) {
   ++waited_;
   if (!std::isfinite(value)) return false;
-  const double improvement = higher_is_better_ ? value - best_ : best_ - value;
-  if (best_epoch_ && improvement <= minimum_improvement_) return false;
+  const auto improvement = [&](double before) {
+    return higher_is_better_ ? value - before : before - value;
+  };
+  if (!counted_epoch_ || improvement(counted_) > minimum_improvement_) {
+    counted_epoch_ = epoch;
+    counted_ = value;
+    waited_ = 0;
+  }
+  if (best_epoch_ && improvement(best_) <= 0) return false;
   best_epoch_ = epoch;
   best_ = value;
-  waited_ = 0;
   return true;
 }
 
 std::string EarlyStopping::reason(const std::string& monitor) const {
   if (is_content_) return "the accuracy on the validation data is high enough";
   return "no better validation " + monitor + " since epoch " +
-         std::to_string(best_epoch_.value_or(0));
+         std::to_string(counted_epoch_.value_or(0));
 }
 
 nlohmann::json EarlyStopping::state() const {
-  return {{"best_epoch", best_epoch_ ? nlohmann::json(*best_epoch_) : nlohmann::json()},
+  const auto or_null = [](const std::optional<std::int64_t>& epoch) {
+    return epoch ? nlohmann::json(*epoch) : nlohmann::json();
+  };
+  return {{"best_epoch", or_null(best_epoch_)},
           {"best", best_},
+          {"counted_epoch", or_null(counted_epoch_)},
+          {"counted", counted_},
           {"waited", waited_},
           {"content", is_content_}};
 }
 
 void EarlyStopping::load_state(const nlohmann::json& state) {
   const runner::JsonFields fields(state, "the early stopping's state");
-  const bool has_best = !fields.at("best_epoch").is_null();
-  best_epoch_ = has_best ? std::optional(fields.count("best_epoch")) : std::nullopt;
+  const auto epoch = [&](const char* name) {
+    return fields.at(name).is_null() ? std::nullopt : std::optional(fields.count(name));
+  };
+  best_epoch_ = epoch("best_epoch");
   best_ = fields.number("best");
   waited_ = fields.count("waited");
-  is_content_ = state.contains("content") && fields.flag("content");  // older states lack
-                                                                      // this field
+  // Older states lack these fields. There, the best improvement was the last one that counted.
+  const bool has_counted = state.contains("counted");
+  counted_epoch_ = has_counted ? epoch("counted_epoch") : best_epoch_;
+  counted_ = has_counted ? fields.number("counted") : best_;
+  is_content_ = state.contains("content") && fields.flag("content");
 }
 
 }  // namespace stages

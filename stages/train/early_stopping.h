@@ -13,7 +13,8 @@ namespace stages {
 class EarlyStopping {
  public:
   /// `patience` is the number of validations in a row without improvement after which to stop;
-  /// nullopt: never stop. An improvement of `minimum_improvement` or less does not count.
+  /// nullopt: never stop. For patience, an improvement of `minimum_improvement` or less since the
+  /// last one that counted does not count.
   EarlyStopping(bool higher_is_better, std::optional<std::int64_t> patience,
                 double minimum_improvement = 0);
 
@@ -45,7 +46,9 @@ class EarlyStopping {
   const double minimum_improvement_;
   std::optional<std::int64_t> best_epoch_;
   double best_ = 0;
-  std::int64_t waited_ = 0;  // validations since the best, or since the start
+  std::optional<std::int64_t> counted_epoch_;  // of the last improvement that counted
+  double counted_ = 0;                         // its value
+  std::int64_t waited_ = 0;                    // validations since then, or since the start
   bool is_content_ = false;
 };
 

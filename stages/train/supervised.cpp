@@ -6,7 +6,9 @@
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/fitted_decision.h"
 #include "stages/artifact/model.h"
+#include "stages/artifact/temperature.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/train/class_weights.h"
 #include "stages/train/classification_loss.h"
@@ -25,6 +27,7 @@ struct ClassificationOptions {
   bool balances = false;  ///< draw class-balanced samples
   std::string monitor;
   MixingOptions mixing;
+  DecisionFit fit;
 };
 
 /// Computes the cross-entropy or focal loss of a model's logits.
@@ -99,6 +102,22 @@ class ClassificationStep final : public TrainingStep {
                        : part["label"];
     return {{"accuracy", correct_count(encoded.at("logits"), label)}};
   }
+  /// Returns each sample's logits and its label, (n, classes + 1) float32.
+  at::Tensor kept_in_validation(const NamedTensors& encoded, const Batch& part) const override {
+    if (!options_.fit.fits_anything()) return {};
+    const at::Tensor logits = encoded.at("logits").detach().to(at::kFloat);
+    return torch::cat({logits, part["label"].to(logits.device(), at::kFloat).unsqueeze(1)}, 1);
+  }
+  std::int64_t bytes_kept_in_validation() const override {
+    if (!options_.fit.fits_anything()) return 0;
+    // The rows, and the logits of all samples in float64, of which the fit has a copy.
+    return (classes_ + 1) * static_cast<std::int64_t>(sizeof(float)) +
+           2 * classes_ * static_cast<std::int64_t>(sizeof(double)) +
+           static_cast<std::int64_t>(sizeof(ScoredClass));
+  }
+  std::vector<std::pair<std::string, double>> saved_of_all(const at::Tensor& kept) const override {
+    return named_numbers(fitted_decision(kept, options_.fit));
+  }
 
  private:
   static bool is_mixed(const Batch& part) { return part.tensors().contains("share"); }
@@ -108,6 +127,34 @@ class ClassificationStep final : public TrainingStep {
   const ClassificationOptions options_;
   const at::Tensor class_weights_;  // undefined: all weigh 1
 };
+
+DecisionFit read_decision_fit(runner::ConfigReader& reader) {
+  DecisionFit fit;
+  reader.read("temperature", fit.temperature);
+  reader.read("cut_points", fit.cut_points);
+  reader.read("sensitivity", fit.sensitivity);
+  return fit;
+}
+
+void check_fit(const DecisionFit& fit, std::int64_t classes, const Dataset* validation) {
+  if (!fit.fits_anything()) return;
+  if (!validation) {
+    throw StageError(ErrorCode::kTooFewSamples,
+                     "calibration needs validation data, but there is none")
+        .at("/calibration")
+        .with_help(
+            "give the data a validation part, such as data.split={train: 0.7, validation: 0.1, "
+            "test: 0.2}, or remove the calibration");
+  }
+  constexpr std::int64_t kTwo = 2;
+  if (fit.sensitivity && classes != kTwo) {
+    throw StageError(
+        ErrorCode::kOptionConflict,
+        "calibration.sensitivity is for two classes, but the data has " + std::to_string(classes))
+        .at("/calibration/sensitivity")
+        .with_help("set calibration.sensitivity: null");
+  }
+}
 
 void check_pixels(const Dataset& train) {
   const std::vector<TensorSpec> tensors = train.describe().tensors;
@@ -134,6 +181,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
   options.balances =
       runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
   reader.read("monitor", options.monitor);
+  options.fit = read_decision_fit(reader.section("calibration"));
   const auto make_step = [options](const Model& model, const TrainingData& data,
                                    const MemoryPolicy&) {
     check_one_class_each(*data.train);
@@ -146,6 +194,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
           .at("/loss")
           .with_help("add a second class to the data, or set loss: {kind: cross_entropy}");
     }
+    check_fit(options.fit, classes, data.validation.get());
     const at::Tensor class_weights = class_weights_of(options.class_weights, *data.train);
     if (options.monitor == "loss") check_weighted_validation(class_weights, data.validation.get());
     return std::make_unique<ClassificationStep>(model, classes, options, class_weights);

@@ -115,7 +115,10 @@ class Export {
     readme_.feature = network.options().feature;
     readme_.classes = checkpoint.classes.size();
     readme_.has_label_sets = has_label_sets(checkpoint.inputs, std::ssize(checkpoint.classes));
+    readme_.decision = decision_of(checkpoint.validation, std::ssize(checkpoint.classes));
     readme_.remarks = lost_in_preprocessor(transform_);
+    for (std::string& remark : remarks_on(readme_.decision))
+      readme_.remarks.push_back(std::move(remark));
     if (!checkpoint.weights.empty())
       readme_.remarks.push_back("These are the weights " +
                                 std::string(checkpoint.weights == "averaged"
@@ -291,6 +294,10 @@ class ClipExport {
         transform_(transform_of(checkpoint)) {
     readme_.has_head = network.options().class_count > 0;
     readme_.remarks = lost_in_preprocessor(transform_);
+    if (!readme_.has_head) return;
+    readme_.decision = decision_of(checkpoint.validation, std::ssize(checkpoint.classes));
+    for (std::string& remark : remarks_on(readme_.decision))
+      readme_.remarks.push_back(std::move(remark));
   }
 
   void merged(const fs::path& folder) {

@@ -107,13 +107,31 @@ Program program_of(const ExportReadme& readme) {
   return is_timm(readme.layout) ? program_of_timm(readme) : program_of_transformers(readme);
 }
 
-/// Returns the end of a program: prints the class with the highest of the `probabilities`, or the
-/// labels by the `logits`.
-std::string answer_in_python(bool has_label_sets) {
+/// Returns the line of a program that computes the probabilities of the classes.
+std::string probabilities_in_python(const FittedDecision& decision) {
+  const std::string logits = decision.temperature == 1
+                                 ? "logits"
+                                 : "(logits / " + nlohmann::json(decision.temperature).dump() + ")";
+  return "probabilities = " + logits + ".softmax(-1)\n";
+}
+
+/// Returns the end of a program: prints the class that the decision predicts from the
+/// `probabilities`, or the labels by the `logits`.
+std::string answer_in_python(bool has_label_sets, const FittedDecision& decision) {
+  const std::string names = "names = json.load(open(f\"{folder}/classes.json\"))\n";
+  if (decision.threshold)
+    return names +
+           "print(names[int(probabilities[0, 1] >= " + nlohmann::json(*decision.threshold).dump() +
+           ")])\n";
+  if (!decision.cut_points.empty())
+    return names +
+           "expected = sum(grade * p for grade, p in enumerate(probabilities[0].tolist()))\n"
+           "print(names[sum(expected >= cut for cut in " +
+           nlohmann::json(decision.cut_points).dump() + ")])\n";
   if (!has_label_sets) {
     return "print(json.load(open(f\"{folder}/classes.json\"))[int(probabilities[0].argmax())])\n";
   }
-  return "names = json.load(open(f\"{folder}/classes.json\"))\n"
+  return names +
          "thresholds = json.load(open(f\"{folder}/thresholds.json\"))\n"
          "probabilities = logits[0].sigmoid().tolist()\n"
          "print([n for n, p, t in zip(names, probabilities, thresholds) if p >= t])\n";
@@ -141,6 +159,22 @@ bool write_thresholds(const std::filesystem::path& folder, const Checkpoint& che
   const nlohmann::ordered_json json = thresholds_or_usual(checkpoint.validation, labels);
   runner::write_atomically(folder / "thresholds.json", json.dump(2) + "\n");
   return true;
+}
+
+std::vector<std::string> remarks_on(const FittedDecision& decision) {
+  std::vector<std::string> remarks;
+  if (decision.temperature != 1)
+    remarks.emplace_back(
+        "The logits are divided by a temperature that was fitted on the validation data, so that "
+        "the probabilities are calibrated.");
+  if (decision.threshold)
+    remarks.emplace_back(
+        "The second class is predicted from a threshold that was chosen on the validation data.");
+  if (!decision.cut_points.empty())
+    remarks.emplace_back(
+        "The grade follows from the expected grade by cut points that were chosen on the "
+        "validation data.");
+  return remarks;
 }
 
 std::string moved_base_remark() {
@@ -184,7 +218,8 @@ std::string to_text(const ClipReadme& readme) {
   } else {
     text += "logits = outputs.logits_per_image\n";
   }
-  text += "probabilities = logits.softmax(-1)\nprint(names[int(probabilities[0].argmax())])\n```\n";
+  text += probabilities_in_python(readme.decision) +
+          answer_in_python(/*has_label_sets=*/false, readme.decision) + "```\n";
   return text;
 }
 
@@ -209,8 +244,8 @@ std::string to_text(const ExportReadme& readme) {
     text += "head = load_file(f\"{folder}/head.safetensors\")\n";
     text += "logits = torch.nn.functional.linear(features, head[\"weight\"], head[\"bias\"])\n";
   }
-  if (!readme.has_label_sets) text += "probabilities = logits.softmax(-1)\n";
-  return text + answer_in_python(readme.has_label_sets) + "```\n";
+  if (!readme.has_label_sets) text += probabilities_in_python(readme.decision);
+  return text + answer_in_python(readme.has_label_sets, readme.decision) + "```\n";
 }
 
 namespace {
@@ -319,6 +354,8 @@ std::string head_in_python(const std::vector<std::int64_t>& widths, std::int64_t
 std::string readme_of(const Checkpoint& checkpoint, bool has_label_sets, const std::string& head,
                       const std::vector<std::string>& remarks) {
   const bool is_pair = checkpoint.pair_of > 0;
+  const FittedDecision decision =
+      decision_of(checkpoint.validation, std::ssize(checkpoint.classes));
   std::string text = "# Trained by Retort\n\n";
   text += head.empty() ? "The whole network, as timm loads it.\n"
                        : "The backbone, as timm loads it, and the head that was trained on the "
@@ -343,18 +380,22 @@ std::string readme_of(const Checkpoint& checkpoint, bool has_label_sets, const s
       "\n";
   if (is_pair)
     text += "second = logits.sigmoid()\nprobabilities = torch.cat([1 - second, second], -1)\n";
-  else if (!has_label_sets) text += "probabilities = logits.softmax(-1)\n";
-  return text + answer_in_python(has_label_sets) + "```\n";
+  else if (!has_label_sets) text += probabilities_in_python(decision);
+  return text + answer_in_python(has_label_sets, decision) + "```\n";
 }
 
 /// Returns remarks on steps of the transform that the program does not perform.
 std::vector<std::string> remarks_on(const Checkpoint& checkpoint,
                                     const ImageDatasetOptions& transform) {
   std::vector<std::string> remarks = lost_in_preprocessor(transform);
+  for (std::string& remark :
+       remarks_on(decision_of(checkpoint.validation, std::ssize(checkpoint.classes))))
+    remarks.push_back(std::move(remark));
   if (transform.preprocessing.does_anything()) {
     remarks.emplace_back(
-        "Training flattened or equalized each image before resizing it (`flatten_sharpen`, "
-        "`clahe`); the program below does not, so its predictions are unreliable: use `retort "
+        "Training cropped, flattened or equalized each image before resizing it (`crop_to_disc`, "
+        "`flatten_sharpen`, `clahe`); the program below does not, so its predictions are "
+        "unreliable: use `retort "
         "predict`, which performs all steps.");
   }
   if (!checkpoint.weights.empty()) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "stages/artifact/fitted_decision.h"
 #include "stages/artifact/model.h"
 #include "stages/model/convolutional_classifier.h"
 #include "stages/model/vision_tower.h"
@@ -28,6 +29,7 @@ struct ExportReadme {
   bool gives_logits = false;  ///< true if the head is in the model; false if in head.safetensors
   std::size_t classes = 0;
   bool has_label_sets = false;       ///< an image has any number of the classes
+  FittedDecision decision = {};      ///< how logits become probabilities and a class
   std::string base;                  ///< for an adapter: the model on which it was trained
   std::vector<std::string> remarks;  ///< one sentence each
 };
@@ -36,13 +38,17 @@ struct ExportReadme {
 struct ClipReadme {
   std::string base =
       {};  ///< for an adapter: the model on which it was trained; empty for a whole network
-  bool has_head = false;  ///< true if head.safetensors exists; false to predict from texts
+  FittedDecision decision = {};  ///< of the head
+  bool has_head = false;         ///< true if head.safetensors exists; false to predict from texts
   std::vector<std::string> remarks = {};  ///< one sentence each
 };
 
 /// Writes thresholds.json into `folder` if an image can have any number of the checkpoint's
 /// classes: the minimum probability for predicting each class. Returns whether it was written.
 bool write_thresholds(const std::filesystem::path& folder, const Checkpoint& checkpoint);
+
+/// Returns a sentence on each number that a decision was fitted with.
+std::vector<std::string> remarks_on(const FittedDecision& decision);
 
 /// Returns a sentence on where an adapter's base weights are and what to do if the folder is moved.
 std::string moved_base_remark();

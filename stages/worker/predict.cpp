@@ -11,13 +11,15 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
+#include "runner/shared/text/units.h"
+#include "stages/artifact/class_scores.h"
 #include "stages/artifact/episode_set.h"
+#include "stages/artifact/fitted_decision.h"
 #include "stages/artifact/label_ranking.h"
 #include "stages/artifact/label_sets.h"
 #include "stages/artifact/label_thresholds.h"
 #include "stages/artifact/loader.h"
 #include "stages/data/images_to_predict.h"
-#include "stages/evaluate/class_scores.h"
 #include "stages/evaluate/multi_label_metrics.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/text_classes.h"
@@ -47,6 +49,8 @@ struct AskedClasses {
   /// The minimum probability for predicting each label, if an image can have any number of them;
   /// else empty.
   std::vector<double> thresholds = {};
+  /// How the logits of the classes seen in training become probabilities and a class.
+  FittedDecision decision = {};
   bool are_numbers = false;  ///< the outputs are not class scores and are returned unchanged
 };
 
@@ -105,6 +109,7 @@ class Prediction {
     give_unreadable(images);
     report_unlike();
     Json answer = {{"images", images}, {"failed", failed_}};
+    if (asked_.decision.temperature != 1) answer["temperature"] = asked_.decision.temperature;
     if (!explain_.empty()) answer["pictures"] = drawn_;
     return answer;
   }
@@ -122,7 +127,7 @@ class Prediction {
     runner::make_folders(explain_);
     for (std::int64_t row = 0; row < batch.units(); ++row) {
       const std::int64_t index = batch.indices[static_cast<std::size_t>(row)];
-      const std::int64_t label = class_scores(logits, row).predicted();
+      const std::int64_t label = asked_.decision.predicted(scores_of(logits, row));
       const bool is_pair = checkpoint_.pair_of > 0;
       const at::Tensor pixels = network.placed(batch.part(row, row + 1)).tensors().at("image");
       const at::Tensor activation =
@@ -156,12 +161,21 @@ class Prediction {
       return context_.item({{"file", file}, {"outputs", std::move(outputs)}});
     }
     if (!asked_.thresholds.empty()) return give_labels(file, logits, row);
-    const ClassScores scores = class_scores(logits, row);
+    const ClassScores scores = scores_of(logits, row);
+    Json item = {{"file", file}};
+    if (asked_.decision.decides()) item["prediction"] = name_of(asked_.decision.predicted(scores));
     Json classes = Json::array();
     for (const std::int64_t label : scores.best(top_)) {
       classes.push_back({{"class", name_of(label)}, {"probability", scores.probability(label)}});
     }
-    context_.item({{"file", file}, {"classes", std::move(classes)}});
+    item["classes"] = std::move(classes);
+    context_.item(item);
+  }
+
+  ClassScores scores_of(const at::Tensor& logits, std::int64_t row) const {
+    if (asked_.decision.temperature == 1) return class_scores(logits, row);
+    return class_scores(logits.slice(0, row, row + 1).to(at::kDouble) / asked_.decision.temperature,
+                        /*row=*/0);
   }
 
   /// Emits the labels of an image, and the probabilities of the most likely ones.
@@ -305,6 +319,23 @@ std::vector<double> asked_thresholds(const Checkpoint& checkpoint, const Request
   return std::vector<double>(static_cast<std::size_t>(labels), kUsualThreshold);
 }
 
+/// Returns the decision that was fitted for the classes seen in training, and says so.
+FittedDecision asked_decision(const Checkpoint& checkpoint, const RequestContext& context) {
+  FittedDecision decision = decision_of(checkpoint.validation, std::ssize(checkpoint.classes));
+  constexpr int kDigits = 4;
+  if (decision.temperature != 1) {
+    context.say("probabilities are calibrated by the temperature " +
+                runner::decimal(decision.temperature, kDigits) +
+                ", which was fitted on the validation data");
+  }
+  if (decision.decides()) {
+    context.say(std::string("the column 'prediction' follows the ") +
+                (decision.threshold ? "threshold" : "cut points") +
+                " chosen on the validation data");
+  }
+  return decision;
+}
+
 runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint& checkpoint,
                                            const ImageDatasetOptions& transform,
                                            const RequestContext& context) {
@@ -320,8 +351,10 @@ runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint
   if (asked.examples) asked.names = asked.examples->classes();
   asked.are_numbers =
       !asked.examples && !asked.texts && request.contains("numbers") && fields.flag("numbers");
-  if (!asked.are_numbers && !asked.examples && !asked.texts && !request.contains("plan_for"))
+  if (!asked.are_numbers && !asked.examples && !asked.texts && !request.contains("plan_for")) {
     asked.thresholds = asked_thresholds(checkpoint, context);
+    if (asked.thresholds.empty()) asked.decision = asked_decision(checkpoint, context);
+  }
   if (asked.are_numbers && request.contains("explain"))
     return runner::Diagnostic{ErrorCode::kUsage,
                               {},

@@ -47,6 +47,11 @@ std::vector<std::string> options_of(const std::string& group) {
   return names;
 }
 
+/// True if the recipe trains a network for each pair of grades.
+bool has_pairs_of(const std::string& recipe) {
+  return recipe.starts_with("diabetic_retinopathy") && recipe != "diabetic_retinopathy_external";
+}
+
 bool is_of_python(const std::string& recipe) {
   return recipe == "timm" || recipe == "torchvision" || recipe == "transformers";
 }
@@ -96,6 +101,12 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
           "data make fundus_folders --out retinas --per-class 10 --size 48 -q", folder_.path());
       ASSERT_EQ(retinas.exit, 0) << retinas.err;
     }
+    if (GetParam() == "classify_external") {
+      const Ended others = retort(
+          "data make image_folder --out others --classes 3 --per-class 5 --size 32 --seed 7 -q",
+          folder_.path());
+      ASSERT_EQ(others.exit, 0) << others.err;
+    }
     make_transformer_for(GetParam(), folder_.path());
     if (GetParam() == "multi_label") write_label_table(folder_ / "photos");
     if (!GetParam().starts_with("finetune")) return;
@@ -110,7 +121,8 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
       return GetParam() +
              " data.root=retinas data.image_size=32 data.loader.workers=0 model.weights=null "
              "'model.layers=[1,1,1,1]' "
-             "train.batch_size=8 memory.precision=fp32";
+             "train.batch_size=8 memory.precision=fp32" +
+             (has_pairs_of(GetParam()) ? "" : " external.root=retinas");
     }
     if (is_of_python(GetParam()))
       return GetParam() + " data.root=photos train.batch_size=4 " + small_in_python(GetParam());
@@ -125,8 +137,9 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
              " data.root=" + (std::ranges::count(kOfListing, GetParam()) ? ". " : "cars ") +
              "data.loader.drop_last=false " + kSmallClip +
              (GetParam() == "clip_cars_flyp" ? " train.schedule.warmup_steps=5" : "");
-    const bool splits = GetParam() == "classify";  // ten photographs a class
+    const bool splits = GetParam().starts_with("classify");  // ten photographs a class
     return GetParam() + " data.root=photos" +
+           (GetParam() == "classify_external" ? " external.root=others" : "") +
            (splits ? " data.split.train=0.6 data.split.test=0.3" : "");
   }
   /// What a node has recorded is what the schema of its kind says, and all of that which hangs on
@@ -168,7 +181,7 @@ TEST_P(ShippedRecipe, RunsTwoSteps) {
   const Ended ended = retort("run " + with_data() + " --smoke run.dir=run", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run/summary.json"));
-  const std::string train = is_of_retinas() ? "train.3-4" : "train";
+  const std::string train = has_pairs_of(GetParam()) ? "train.3-4" : "train";
   EXPECT_TRUE(std::filesystem::exists(folder_ / ("run/nodes/" + train + "/checkpoints/latest")));
   expect_declared_metrics();
 }
@@ -232,7 +245,8 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
       return "data.root=retinas data.image_size=32 data.loader.workers=0 "
              "data.loader.drop_last=false "
              "model.weights=null "
-             "'model.layers=[1,1,1,1]' train.batch_size=5 memory.precision=fp32 ";
+             "'model.layers=[1,1,1,1]' train.batch_size=5 memory.precision=fp32 " +
+             std::string(has_pairs_of(recipe) ? "" : "external.root=retinas ");
     }
     if (recipe.starts_with("fsct")) {
       make_folders("mini/train", 64, 3);
@@ -266,10 +280,14 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
       return std::string("data.root=photos ") + kQuarters + small_in_python(recipe);
     }
     if (recipe == "multi_label") write_label_table(folder_ / "photos");
-    return std::string("data.root=photos data.image_size=32 model.patch_size=8 ") + kQuarters;
+    const std::string external = recipe == "classify_external"
+                                     ? "external.root=photos evaluate_external.allow_trained=true "
+                                     : "";
+    return external + std::string("data.root=photos data.image_size=32 model.patch_size=8 ") +
+           kQuarters;
   }
   bool is_few_shot() const { return GetParam().starts_with("fsct"); }
-  bool has_pairs() const { return GetParam().starts_with("diabetic_retinopathy"); }
+  bool has_pairs() const { return has_pairs_of(GetParam()); }
   std::string training() const { return has_pairs() ? "train.0-1" : "train"; }
   /// Any that the run could have seen.
   std::string picture() const {
@@ -338,7 +356,8 @@ TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatchAndEveryVerbTakesIt) {
   } else {
     verbs.push_back("predict run " + picture());
     verbs.push_back("export run --merged --out exported --node " + training());
-    if (has_accuracy)
+    const bool tests_two_sets = GetParam().ends_with("_external");  // with different samples
+    if (has_accuracy && !tests_two_sets)
       verbs.emplace_back(
           "compare run evaluated --paired");  // so few episodes would be too few to be tested
   }

@@ -1,7 +1,7 @@
 // Metrics of classifiers as scikit-learn computes them, on scores with ties and absent classes.
 
+#include "stages/artifact/class_scores.h"
 #include "stages/artifact/label_thresholds.h"
-#include "stages/evaluate/class_scores.h"
 #include "stages/evaluate/classification_curves.h"
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/multi_label_metrics.h"

@@ -19,7 +19,6 @@ namespace runner {
 struct Monitor {
   std::string metric;  ///< its recorded name: "validation/loss"
   bool is_smaller_better = false;
-  double minimum_improvement = 0;  ///< a better value must improve by more than this
   bool keeps_best = true;  ///< outputs the weights of the best validation, not the last ones
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <initializer_list>
 #include <map>
 #include <set>
@@ -9,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runner/parent/report/pooled_ranking.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/csv.h"
@@ -47,10 +50,15 @@ PredictionTable prediction_table_from(std::string_view text) {
   while (const auto best =
              place_of_column(table.columns, "top_" + std::to_string(table.best.size() + 1)))
     table.best.push_back(*best);
+  table.label_probability = place_of_column(table.columns, "label_probability");
   for (const std::string_view prefix : kGradePrefixes)
     if (table.grades.empty() && place_of_column(table.columns, "grade"))
       for (const std::string& one : table.columns)
         if (one.starts_with(prefix)) table.grades.push_back(one.substr(prefix.size()));
+  for (const std::string& grade : table.grades)
+    if (const auto place = place_of_column(table.columns, "p_" + grade))
+      table.probabilities.push_back(*place);
+  if (table.probabilities.size() != table.grades.size()) table.probabilities.clear();
   for (std::size_t number = 2; (row = take_csv_line(text)); ++number) {
     if (row->size() != table.columns.size())
       throw std::runtime_error("its row " + std::to_string(number) + " has " +
@@ -91,7 +99,16 @@ namespace {
 struct PooledSample {
   std::uint32_t label = 0, predicted = 0;  // numbers of classes
   std::uint32_t rank = 0;                  // how many classes rank above the label
+  double loss = 0;                         // minus the logarithm of the label's probability
+  std::size_t number = 0;                  // among all samples
 };
+
+/// Returns the number in a field; NaN if it is none.
+double number_of_field(const std::string& field) {
+  double value = 0;
+  const auto end = std::from_chars(field.data(), field.data() + field.size(), value);
+  return end.ec == std::errc() && end.ptr == field.data() + field.size() ? value : std::nan("");
+}
 
 /// The samples of all tables, by group.
 struct PooledSamples {
@@ -99,7 +116,51 @@ struct PooledSamples {
   std::vector<std::vector<PooledSample>> groups;
   std::int64_t count = 0;
   bool has_groups = false;
+  bool has_losses = true;
+  std::vector<PooledRanking> rankings;  // by grade; empty without their probabilities
+
+  /// Returns the mean over the grades of the areas under their curves; nullopt if none is defined.
+  std::optional<double> area(const std::vector<std::uint32_t>& times) const {
+    double sum = 0, defined = 0;
+    for (const PooledRanking& ranking : rankings) {
+      const auto area = ranking.area(times);
+      if (!area) continue;
+      sum += *area;
+      ++defined;
+    }
+    return defined == 0 ? std::nullopt : std::optional(sum / defined);
+  }
 };
+
+/// Returns the column with the probability of the label of `row`, if there is one.
+std::optional<std::size_t> column_of_label(const PredictionTable& table,
+                                           const std::vector<std::string>& row) {
+  if (table.label_probability || table.probabilities.empty()) return table.label_probability;
+  const auto grade = std::ranges::find(table.grades, row[table.label]);
+  if (grade == table.grades.end()) return std::nullopt;
+  return table.probabilities[static_cast<std::size_t>(grade - table.grades.begin())];
+}
+
+/// Returns a ranking of the samples for each grade; empty if a table lacks their probabilities.
+std::vector<PooledRanking> grade_rankings(std::span<const PredictionTable> tables) {
+  const std::vector<std::string>& grades = tables.front().grades;
+  for (const PredictionTable& table : tables)
+    if (table.probabilities.empty() || table.grades != grades) return {};
+  std::vector<PooledRanking> rankings;
+  for (std::size_t grade = 0; grade < grades.size(); ++grade) {
+    std::vector<PooledRanking::Scored> scored;
+    for (const PredictionTable& table : tables) {
+      for (const std::vector<std::string>& row : table.rows) {
+        if (row[table.predicted].empty()) continue;  // the ensemble abstains
+        const double score = number_of_field(row[table.probabilities[grade]]);
+        if (std::isnan(score)) return {};
+        scored.push_back({score, row[table.label] == grades[grade]});
+      }
+    }
+    rankings.emplace_back(std::move(scored));
+  }
+  return rankings;
+}
 
 PooledSamples pooled_samples(std::span<const PredictionTable> tables) {
   PooledSamples all;
@@ -117,6 +178,10 @@ PooledSamples pooled_samples(std::span<const PredictionTable> tables) {
       if (row[table.predicted].empty()) continue;  // the ensemble abstains
       PooledSample sample{.label = number(row[table.label]),
                           .predicted = number(row[table.predicted])};
+      const auto probability = column_of_label(table, row);
+      sample.loss = probability ? -std::log(number_of_field(row[*probability])) : std::nan("");
+      all.has_losses &= std::isfinite(sample.loss);
+      sample.number = static_cast<std::size_t>(all.count);
       while (sample.rank < table.best.size() && row[table.best[sample.rank]] != row[table.label])
         ++sample.rank;
       const std::string group = table.group ? row[*table.group] : "";
@@ -128,24 +193,29 @@ PooledSamples pooled_samples(std::span<const PredictionTable> tables) {
       ++all.count;
     }
   }
+  all.rankings = grade_rankings(tables);
   return all;
 }
 
 /// The counts over a set of samples that determine the metrics.
 class PooledCounts {
  public:
-  PooledCounts(std::size_t classes, std::size_t ranks, bool has_grades)
-      : support_(classes),
-        predictions_(classes),
-        correct_(classes),
+  PooledCounts(const PooledSamples& all, std::size_t ranks, bool has_grades)
+      : all_(all),
+        support_(all.classes.size()),
+        predictions_(all.classes.size()),
+        correct_(all.classes.size()),
         of_rank_(ranks),
-        has_grades_(has_grades) {}
+        has_grades_(has_grades),
+        times_(static_cast<std::size_t>(all.count)) {}
 
   void clear() {
     for (auto* const counts : {&support_, &predictions_, &correct_, &of_rank_})
       std::ranges::fill(*counts, 0);
+    std::ranges::fill(times_, 0);
     samples_ = 0;
     squares_ = 0;
+    losses_ = 0;
   }
   void add(const PooledSample& sample) {
     ++samples_;
@@ -155,6 +225,8 @@ class PooledCounts {
     if (sample.rank < of_rank_.size()) ++of_rank_[sample.rank];
     const double apart = static_cast<double>(sample.label) - static_cast<double>(sample.predicted);
     squares_ += apart * apart;
+    losses_ += sample.loss;
+    ++times_[sample.number];
   }
 
   /// Returns the metrics in a fixed order; nullopt: undefined.
@@ -180,6 +252,8 @@ class PooledCounts {
     macro.tell("macro_", all);
     weighted.tell("weighted_", all);
     if (has_grades_) all.emplace_back("quadratic_kappa", kappa());
+    if (all_.has_losses) all.emplace_back("log_loss", losses_ / static_cast<double>(samples_));
+    if (!all_.rankings.empty()) all.emplace_back("auc_macro", all_.area(times_));
     return all;
   }
 
@@ -226,10 +300,13 @@ class PooledCounts {
     return 1 - squares_ * static_cast<double>(samples_) / expected;
   }
 
+  const PooledSamples& all_;
   std::vector<std::int64_t> support_, predictions_, correct_, of_rank_;
   const bool has_grades_;
   std::int64_t samples_ = 0;
   double squares_ = 0;  // sum of squared distances between label and prediction
+  double losses_ = 0;
+  std::vector<std::uint32_t> times_;  // how often each sample was added
 };
 
 }  // namespace
@@ -247,7 +324,7 @@ PooledMetrics pooled_metrics(std::span<const PredictionTable> tables,
                        .metrics = {}};
   std::size_t ranks = tables.front().best.size();
   for (const PredictionTable& table : tables) ranks = std::min(ranks, table.best.size());
-  PooledCounts counts(all.classes.size(), ranks, !tables.front().grades.empty());
+  PooledCounts counts(all, ranks, !tables.front().grades.empty());
   for (const auto& group : all.groups)
     for (const PooledSample& sample : group) counts.add(sample);
   for (const auto& [name, value] : counts.metrics(ks))

@@ -20,6 +20,10 @@ struct PredictionTable {
   std::optional<std::size_t> group;  ///< the column with groups of samples that belong together
   std::vector<std::size_t> best;     ///< the columns top_1, top_2, …
   std::vector<std::string> grades;   ///< grades in order, for an evaluation of grades
+  /// The columns with the probabilities of `grades`; empty if there are none.
+  std::vector<std::size_t> probabilities;
+  /// The column with the probability of the sample's label, if there is one.
+  std::optional<std::size_t> label_probability;
 };
 
 /// Reads nodes/<node>/predictions.csv of a run's `folder`. kNoResults if there is no such file,
@@ -47,11 +51,13 @@ struct PooledMetrics {
 /// Computes those metrics of an evaluation of classes or grades that its predictions determine,
 /// over the samples of all tables together: top1; top<k> for the given `ks` that the tables have;
 /// mean_per_class, macro and weighted precision, recall and f1, as scikit-learn defines them with
-/// zero_division=0; and quadratic_kappa, for grades. A class that has no samples in a draw counts
-/// as it does in an evaluation (stages/evaluate/classification_metrics.h). The bootstrap draws as
-/// many groups as there are, with all their samples, as a function of `seed`; a draw in which kappa
-/// is undefined is left out of its percentiles. Samples from which an ensemble abstains are left
-/// out; without other samples, the result is empty.
+/// zero_division=0; quadratic_kappa, for grades; log_loss, if all tables have the probability of
+/// each label; and auc_macro, the mean over classes of the area under the ROC curve of one class
+/// against the others, if all tables have the probability of each grade. A class that has no
+/// samples in a draw counts as it does in an evaluation (stages/evaluate/classification_metrics.h).
+/// The bootstrap draws as many groups as there are, with all their samples, as a function of
+/// `seed`; a draw in which kappa is undefined is left out of its percentiles. Samples from which an
+/// ensemble abstains are left out; without other samples, the result is empty.
 PooledMetrics pooled_metrics(std::span<const PredictionTable> tables,
                              const std::vector<std::size_t>& ks, std::uint64_t seed);
 

@@ -59,6 +59,18 @@ std::vector<std::vector<std::int64_t>> matrix(const Json& json, std::size_t clas
   return rows;
 }
 
+RecordedEvaluation::Suspects suspects(const Fields& fields) {
+  RecordedEvaluation::Suspects result{
+      .count = whole(fields.at("count"), "the count of suspected labels"),
+      .trained = whole(fields.at("trained"), "the count of trained samples"),
+      .first = {}};
+  for (const Json& item : fields.list("first")) {
+    const Fields one = fields_of(item);
+    result.first.push_back({one.text("name"), one.text("label"), one.text("suggested")});
+  }
+  return result;
+}
+
 void take_metrics(const Json& json, RecordedEvaluation& result) {
   const Fields fields = fields_of(json), interval = fields_of(fields, "top1_interval");
   result.accuracy = share(fields, "top1");
@@ -94,6 +106,8 @@ void take_metrics(const Json& json, RecordedEvaluation& result) {
         throw Damage("'quadratic_kappa' of one of its 'models' is not a kappa");
     }
   }
+  if (json.contains("suspected_labels"))
+    result.suspects = suspects(fields_of(fields, "suspected_labels"));
   if (!json.contains("pairs")) return;
   const auto number_of = [&](const std::string& name) {
     const auto found = std::ranges::find(result.classes, name, &RecordedEvaluation::Class::name);

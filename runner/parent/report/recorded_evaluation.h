@@ -65,6 +65,17 @@ struct RecordedEvaluation {
   };
   std::vector<BaseModel> models;
 
+  /// Samples whose labels are suspected to be wrong.
+  struct Suspects {
+    struct One {
+      std::string name, label, suggested;
+    };
+    std::int64_t count = 0;
+    std::int64_t trained = 0;  ///< number of samples that the network was trained on
+    std::vector<One> first;    ///< the clearest
+  };
+  std::optional<Suspects> suspects;
+
   bool has_curves = false;  ///< curves.json exists; it contains the following members
   std::vector<RecordedCurve> class_curves;
   std::optional<RecordedCurve> macro, micro;

@@ -122,6 +122,21 @@ std::string training_text(const std::string& title, const TrainingHistory& histo
   return text + "\n" + best_epoch_text(history, best);
 }
 
+/// Returns which labels are suspected to be wrong, and how far that can be trusted; empty if none.
+std::string suspects_text(const RecordedEvaluation::Suspects& suspects) {
+  if (suspects.count == 0) return "";
+  std::string text = "  suspected labels: " + std::to_string(suspects.count);
+  for (const auto& one : suspects.first)
+    text += (&one == suspects.first.data() ? ": " : ", ") + printable(one.name) + " " +
+            printable(one.label) + " (rather " + printable(one.suggested) + ")";
+  text +=
+      suspects.count > std::ssize(suspects.first) ? " …; all are in suspected_labels.csv\n" : "\n";
+  if (suspects.trained > 0)
+    text += "    unreliable: the network has seen " + std::to_string(suspects.trained) +
+            " of these images with their labels in training\n";
+  return text;
+}
+
 std::string evaluation_text(const RecordedEvaluation& evaluation) {
   std::string text = printable(evaluation.title) + ": top-1 " + percent(evaluation.accuracy) +
                      " % (95 % interval " + percent(evaluation.low) + "–" +
@@ -159,7 +174,8 @@ std::string evaluation_text(const RecordedEvaluation& evaluation) {
     text += (&pair == confused.data() ? "  most confused: " : ", ") + printable(pair.truth) +
             " predicted as " + printable(pair.predicted) + " (" + std::to_string(pair.count) + ")";
   }
-  return text + (confused.empty() ? "" : "\n");
+  text += confused.empty() ? "" : "\n";
+  return evaluation.suspects ? text + suspects_text(*evaluation.suspects) : text;
 }
 
 /// Returns one line for each metric.
@@ -222,6 +238,14 @@ Json json_of(const RecordedEvaluation& evaluation) {
   for (const Confusion& pair : most_confused(evaluation)) {
     json["most_confused"].push_back(
         {{"class", pair.truth}, {"predicted", pair.predicted}, {"count", pair.count}});
+  }
+  if (evaluation.suspects) {
+    Json& suspects = json["suspected_labels"];
+    suspects = {{"count", evaluation.suspects->count},
+                {"trained", evaluation.suspects->trained},
+                {"first", Json::array()}};
+    for (const auto& [name, label, suggested] : evaluation.suspects->first)
+      suspects["first"].push_back({{"name", name}, {"label", label}, {"suggested", suggested}});
   }
   for (const RecordedEvaluation::BaseModel& model : evaluation.models) {
     json["base_models"].push_back(

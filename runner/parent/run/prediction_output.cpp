@@ -84,6 +84,10 @@ void PredictionOutput::write_csv(const Json& item) {
     header.emplace_back("labels");
     line.push_back(join(fields.texts("labels"), "|"));
   }
+  if (item.contains("prediction")) {
+    header.emplace_back("prediction");
+    line.push_back(fields.text("prediction"));
+  }
   std::int64_t place = 0;
   for (const Json& one : fields.list("classes")) {
     const Fields likely(one, "a class of a prediction");

@@ -63,7 +63,8 @@ ImageDatasetOptions of_moons() {
   ImageDatasetOptions options = unusual();
   options.decode = Decode::kExact;
   options.subject = &kMoon;
-  options.preprocessing = {.flatten_sharpen = FlattenSharpen{7, -3.5, 1.25, 0.5},
+  options.preprocessing = {.crop_to_disc = CropToDisc{0.25},
+                           .flatten_sharpen = FlattenSharpen{7, -3.5, 1.25, 0.5},
                            .clahe = Clahe{2.5, 4, 6}};
   return options;
 }
@@ -84,8 +85,8 @@ TEST(ImageTransform, PreprocessingIsWrittenInTheWordsOfRecipes) {
   EXPECT_EQ(document["subject"], "moon");
   EXPECT_EQ(
       document["preprocess"].dump(),
-      R"({"clahe":{"clip_limit":2.5,"tiles":[4,6]},"flatten_sharpen":{"brightness":-3.5,"contrast":1.25,)"
-      R"("kernel_size":7,"sharpen":0.5}})");
+      R"({"clahe":{"clip_limit":2.5,"tiles":[4,6]},"crop_to_disc":{"threshold":0.25},)"
+      R"("flatten_sharpen":{"brightness":-3.5,"contrast":1.25,"kernel_size":7,"sharpen":0.5}})");
 }
 
 TEST(ImageTransform, PreprocessingIsChecked) {
@@ -106,6 +107,8 @@ TEST(ImageTransform, PreprocessingIsChecked) {
   EXPECT_EQ(refused("/preprocess/flatten_sharpen/kernel_size", 1.5),
             "its 'kernel_size' is not an integer");
   EXPECT_EQ(refused("/preprocess/flatten_sharpen", 1), "its 'kernel_size' is missing");
+  EXPECT_EQ(refused("/preprocess/crop_to_disc/threshold", 2),
+            "its 'threshold' is outside its range");
   EXPECT_EQ(refused("/preprocess/by_grade", 1), "its 'by_grade' is not known");
   EXPECT_EQ(refused("/preprocess", 1), "its 'preprocess' is not a mapping");
   EXPECT_EQ(refused("/decode", "fast"),

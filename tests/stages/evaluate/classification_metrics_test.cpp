@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "stages/evaluate/class_scores.h"
+#include "stages/artifact/class_scores.h"
 #include "stages/evaluate/classification_curves.h"
 
 namespace stages {

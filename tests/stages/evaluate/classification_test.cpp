@@ -122,9 +122,9 @@ TEST_F(Classification, NamesOfClassesAndSamplesNameNoFile) {
   std::set<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(context_.node().folder))
     files.insert(entry.path().lexically_relative(context_.node().folder));
-  EXPECT_THAT(files,
-              testing::IsSubsetOf({"metrics.json", "evaluation_results.json", "curves.json",
-                                   "report.txt", "confusion_matrix.csv", "predictions.csv"}));
+  EXPECT_THAT(files, testing::IsSubsetOf({"metrics.json", "evaluation_results.json", "curves.json",
+                                          "report.txt", "confusion_matrix.csv", "predictions.csv",
+                                          "suspected_labels.csv"}));
   EXPECT_EQ(nlohmann::json::parse(
                 contents(context_.node().folder / "metrics.json"))["per_class"][0]["class"],
             "../../up");
@@ -243,6 +243,49 @@ TEST_F(Classification, WritesItsCurves) {
   const auto metrics = nlohmann::json::parse(contents(context_.node().folder / "metrics.json"));
   EXPECT_EQ(metrics.at("auc_macro"), curves.at("roc").at("auc_macro"));
   EXPECT_EQ(metrics.at("calibration_error"), curves.at("calibration").at("error"));
+}
+
+TEST_F(Classification, TemperatureOfTheWeightsCalibratesProbabilities) {
+  checkpoint_->validation = {{"loss", 1}, {"temperature", 2.0}};
+  const auto outputs = run(flowers());
+  const auto predictions = std::static_pointer_cast<const Predictions>(outputs.at("predictions"));
+  EXPECT_TRUE(predictions->scores.allclose((four_samples() / 2).softmax(1)));
+  const auto metrics =
+      nlohmann::ordered_json::parse(contents(context_.node().folder / "metrics.json"));
+  EXPECT_EQ(metrics.at("temperature"), 2);
+  EXPECT_EQ(metrics.at("top1"), 0.75);
+  EXPECT_NEAR(metrics.at("log_loss"), std::log(1 + 2 * std::exp(-1.5)) + 1.5 / 4, 1e-6);
+  EXPECT_NEAR(metrics.at("log_loss_uncalibrated"), std::log(1 + 2 * std::exp(-3.0)) + 3.0 / 4,
+              1e-6);
+  EXPECT_NEAR(metrics.at("calibration_error_uncalibrated"), 1 / (1 + 2 * std::exp(-3.0)) - 0.75,
+              1e-6);
+  EXPECT_EQ(context_.values("evaluate/temperature").size(), 1u);
+  EXPECT_THAT(context_.said,
+              testing::Contains("logits are divided by the temperature 2.0000, which was fitted on "
+                                "the validation data"));
+  run(flowers(), R"({"temperature": 1})");
+  EXPECT_EQ(context_.values("evaluate/temperature").size(), 1u);
+}
+
+TEST_F(Classification, ThresholdDecidesBetweenTwoClasses) {
+  checkpoint_->classes = {"well", "ill"};
+  const auto samples = std::make_shared<NumberRows>(
+      torch::tensor({{0.0, -1.0}, {0.0, -3.0}, {0.0, -1.0}, {0.0, 1.0}}, at::kFloat),
+      std::vector<std::int64_t>{0, 0, 1, 1}, checkpoint_->classes);
+  run(samples, R"({"threshold": 0.25})");
+  EXPECT_THAT(context_.values("evaluate/sensitivity"), ElementsAre(1));
+  EXPECT_THAT(context_.values("evaluate/specificity"), ElementsAre(0.5));
+  EXPECT_THAT(context_.values("evaluate/top1"), ElementsAre(0.75));
+  EXPECT_THAT(contents(context_.node().folder / "predictions.csv"),
+              HasSubstr("\nimage0,well,ill,false,0.26"));
+  checkpoint_->validation = {{"decision_threshold", 0.5}};
+  run(samples);
+  EXPECT_THAT(context_.values("evaluate/sensitivity"), ElementsAre(1, 0.5));
+}
+
+TEST_F(Classification, ThresholdBetweenThreeClassesIsRefused) {
+  EXPECT_REFUSED(refusal(flowers(), R"({"threshold": 0.25})"), kOptionConflict, "/threshold",
+                 "two classes", "has 3");
 }
 
 TEST_F(Classification, CsvOfPredictionsOnlyIfWanted) {

@@ -1,4 +1,4 @@
-#include "stages/evaluate/class_scores.h"
+#include "stages/evaluate/predictions_csv.h"
 
 #include <gmock/gmock.h>
 #include <torch/types.h>
@@ -13,9 +13,10 @@ TEST(Csv, PredictionsNameTheBestClasses) {
       torch::tensor({0, 1}),
       0};
   EXPECT_EQ(predictions_csv(samples, {"daisy", "rose", "tulip"}),
-            "name,label,predicted,correct,probability,top_1,top_2,top_3\n"
-            "\"rose/1, red.jpg\",daisy,daisy,true,0.3333333333333333,daisy,rose,tulip\n"
-            "daisy/2.jpg,rose,tulip,false,1,tulip,rose,daisy\n");
+            "name,label,predicted,correct,probability,label_probability,top_1,top_2,top_3\n"
+            "\"rose/1, "
+            "red.jpg\",daisy,daisy,true,0.3333333333333333,0.3333333333333333,daisy,rose,tulip\n"
+            "daisy/2.jpg,rose,tulip,false,1,7.124576406741286e-218,tulip,rose,daisy\n");
 }
 
 TEST(Csv, PredictionsNameTheGroups) {

@@ -84,6 +84,28 @@ TEST(Grading, EachSampleHasALine) {
   EXPECT_EQ(without.file("predictions.csv"), "");
 }
 
+TEST(Grading, CutPointsOfTheWeightsDecide) {
+  GradingRun run;
+  // The expected grades are 0.14 for none, 1 for mild, and 1.86 for severe.
+  run.network->validation = {{"cut_point/0", 0.1}, {"cut_point/1", 1.5}};
+  const json record = run();
+  EXPECT_EQ(record.at("confusion_matrix"), json::parse("[[0,2,0],[0,2,0],[0,1,1]]"));
+  EXPECT_EQ(record.at("cut_points"), json::parse("[0.1, 1.5]"));
+  EXPECT_NEAR(record.at("quadratic_kappa_argmax").get<double>(), 1 - 30.0 / 54, 1e-12);
+  EXPECT_THAT(run.file("predictions.csv"), HasSubstr("\neye0,none,mild,0.9"));
+  EXPECT_EQ(run.context.values("evaluate/quadratic_kappa_argmax").size(), 1u);
+  const json by_probability = run(R"({"cut_points": "none"})");
+  EXPECT_EQ(by_probability.at("confusion_matrix"), json::parse("[[2,0,0],[1,1,0],[1,0,1]]"));
+}
+
+TEST(Grading, TemperatureOfTheWeightsCalibratesProbabilities) {
+  GradingRun run;
+  run.network->validation = {{"temperature", 2.0}};
+  const json record = run();
+  EXPECT_EQ(record.at("temperature"), 2);
+  EXPECT_LT(record.at("log_loss"), record.at("log_loss_uncalibrated"));
+}
+
 TEST(Grading, NetworkOfTwoClassesIsRefused) {
   GradingRun run;
   run.network->pair_of = 3;

@@ -80,16 +80,31 @@ TEST(EarlyStopping, AnythingElseIsNoState) {
     EXPECT_THROW(stopping.load_state(nlohmann::json::parse(text)), std::runtime_error) << text;
 }
 
-TEST(EarlyStopping, SmallerImprovementsThanTheMinimumAreNone) {
+TEST(EarlyStopping, SmallerImprovementsThanTheMinimumAreBestButDoNotEndTheWait) {
   EarlyStopping accuracy(/*higher_is_better=*/true, 2, /*minimum_improvement=*/0.25);
   EXPECT_TRUE(accuracy.observe(1, 0.5));
-  EXPECT_FALSE(accuracy.observe(2, 0.75));
-  EXPECT_TRUE(accuracy.observe(3, 0.76));
+  EXPECT_TRUE(accuracy.observe(2, 0.75));
+  EXPECT_FALSE(accuracy.observe(3, 0.75));
+  EXPECT_TRUE(accuracy.exhausted());
+  EXPECT_EQ(accuracy.best_epoch(), 2);
+  EXPECT_EQ(accuracy.reason("accuracy"), "no better validation accuracy since epoch 1");
+}
+
+TEST(EarlyStopping, SmallImprovementsAddUp) {
   EarlyStopping loss(/*higher_is_better=*/false, 2, /*minimum_improvement=*/0.25);
-  EXPECT_TRUE(loss.observe(1, 1));
-  EXPECT_FALSE(loss.observe(2, 0.8));
-  EXPECT_FALSE(loss.observe(3, 0.75));
+  for (const double value : {1.0, 0.8, 0.7, 0.5}) {
+    loss.observe(1, value);
+    EXPECT_FALSE(loss.exhausted());
+  }
+  loss.observe(1, 0.46);
   EXPECT_TRUE(loss.exhausted());
+}
+
+TEST(EarlyStopping, OlderStateHasNoOtherBest) {
+  EarlyStopping stopping(/*higher_is_better=*/false, 2, /*minimum_improvement=*/0.25);
+  stopping.load_state({{"best_epoch", 3}, {"best", 1.0}, {"waited", 1}});
+  EXPECT_TRUE(stopping.observe(4, 0.9));
+  EXPECT_TRUE(stopping.exhausted());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <torch/nn/module.h>
 
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/fitted_decision.h"
 #include "stages/artifact/model.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/memory/policy.h"
@@ -330,6 +331,36 @@ TEST(Supervised, BestEpochMayBeThatOfTheHighestAccuracy) {
   const std::vector<double> accuracies = supervised.context.values("validation/accuracy");
   const auto best = std::ranges::max_element(accuracies) - accuracies.begin() + 1;
   EXPECT_EQ(checkpoint->epoch, best);
+}
+
+TEST(Supervised, CalibrationIsSavedWithTheWeights) {
+  SupervisedRun plain, fitted;
+  const auto before = plain.run("{}");
+  const auto after = fitted.run(
+      R"({"calibration": {"temperature": true, "cut_points": true, "sensitivity": null}})");
+  EXPECT_EQ(before->validation.count("temperature"), 0u);
+  const FittedDecision decision = decision_of(after->validation, std::ssize(after->classes));
+  EXPECT_NE(decision.temperature, 1);
+  EXPECT_EQ(decision.cut_points.size(), after->classes.size() - 1);
+  EXPECT_EQ(plain.context.values("validation/loss"), fitted.context.values("validation/loss"));
+  EXPECT_EQ(fitted.context.values("validation/temperature").size(), 0u);
+}
+
+TEST(Supervised, CalibrationNeedsValidationData) {
+  SupervisedRun supervised;
+  supervised.validation = nullptr;
+  EXPECT_REFUSED(
+      supervised.run(
+          R"({"calibration": {"temperature": true, "cut_points": false, "sensitivity": null}})"),
+      kTooFewSamples, "/calibration", "validation data");
+}
+
+TEST(Supervised, SensitivityIsForTwoClasses) {
+  SupervisedRun supervised;
+  EXPECT_REFUSED(
+      supervised.run(
+          R"({"calibration": {"temperature": false, "cut_points": false, "sensitivity": 0.9}})"),
+      kOptionConflict, "/calibration/sensitivity", "two classes");
 }
 
 TEST(Supervised, LabelOutsideTheClassesIsNamed) {

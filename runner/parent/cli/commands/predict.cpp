@@ -159,7 +159,7 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
                    {"unreadable", failed},
                    {"file", file ? Json(flags.out) : Json()}};
     if (const std::string notice = notice_of(recipe); !notice.empty()) result["notice"] = notice;
-    for (const char* key : {"weights", "pictures"}) {
+    for (const char* key : {"weights", "pictures", "temperature"}) {
       if (answer->contains(key)) result[key] = (*answer)[key];
     }
     print_result(console, "predict/1", result, output.unreadable());

@@ -83,6 +83,8 @@ std::vector<Idle> idle_options() {
       {of_image_stage("loader: {prefetch: 4}"),
        "/data/loader/prefetch: 'prefetch' has no effect: no batch is prepared in advance without "
        "workers"},
+      {of_fundus("crop_to_disc: {threshold: 0.2}"),
+       "/data/crop_to_disc/threshold: 'threshold' has no effect: crop_to_disc.enabled is false"},
       {of_fundus("clahe: {clip_limit: 2}"),
        "/data/clahe/clip_limit: 'clip_limit' has no effect" + clahe},
       {of_fundus("clahe: {tiles: [4, 4]}"), "/data/clahe/tiles: 'tiles' has no effect" + clahe},

@@ -42,13 +42,13 @@ TEST(BestValidation, ScoreIsBestWhereItIsLargestAndOfEqualOnesTheFirst) {
               ElementsAre(Pair("validation/accuracy", 0.75), Pair("validation/loss", 8)));
 }
 
-TEST(BestValidation, BetterByNoMoreThanTheMinimumIsNotBetter) {
+TEST(BestValidation, BetterByLessThanTheMinimumImprovementIsBetter) {
   BestValidation best(monitor({{"monitor", "loss"}, {"minimum_improvement", 0.5}}));
   best.see("validation/loss", 2, 1);
-  best.see("validation/loss", 1.5, 2);
-  EXPECT_THAT(best.best_step(), Optional(1));
-  best.see("validation/loss", 1, 3);
-  EXPECT_THAT(best.best_step(), Optional(3));
+  best.see("validation/loss", 1.75, 2);
+  EXPECT_THAT(best.best_step(), Optional(2));
+  best.see("validation/loss", 1.75, 3);
+  EXPECT_THAT(best.best_step(), Optional(2));
 }
 
 TEST(BestValidation, NoNumberIsNeverTheBest) {

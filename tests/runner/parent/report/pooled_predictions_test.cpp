@@ -81,6 +81,26 @@ TEST_F(PooledPredictions, GradesHaveAKappa) {
   EXPECT_NEAR(values(pooled).at("quadratic_kappa"), 1 - (0 + 0 + 1 + 4) * 4 / by_chance, 1e-15);
 }
 
+TEST_F(PooledPredictions, LossIsThatOfTheLabels) {
+  const std::vector<PredictionTable> tables = {
+      table("name,label,predicted,label_probability\n1,a,a,0.5\n2,b,a,0.25\n"),
+      table("name,label,predicted,label_probability\n3,a,a,1\n")};
+  EXPECT_NEAR(values(pooled_metrics(tables, {}, 0)).at("log_loss"), std::log(8) / 3, 1e-15);
+  const std::vector<PredictionTable> without = {tables[0], table("name,label,predicted\n3,a,a\n")};
+  EXPECT_FALSE(values(pooled_metrics(without, {}, 0)).contains("log_loss"));
+}
+
+TEST_F(PooledPredictions, GradesHaveALossAndAnArea) {
+  const std::vector<PredictionTable> tables = {
+      table("name,grade,prediction,p_0,p_1\n1,0,0,0.75,0.25\n2,1,0,0.5,0.5\n"),
+      table("name,grade,prediction,p_0,p_1\n3,1,1,0.25,0.75\n4,0,1,0.375,0.625\n")};
+  const auto found = values(pooled_metrics(tables, {}, 0));
+  // For grade 1, the positives 0.5 and 0.75 are above the negatives 0.25 and 0.625 in three of four
+  // pairs; grade 0 is the same in reverse.
+  EXPECT_EQ(found.at("auc_macro"), 0.75);
+  EXPECT_NEAR(found.at("log_loss"), -std::log(0.75 * 0.5 * 0.75 * 0.375) / 4, 1e-15);
+}
+
 TEST_F(PooledPredictions, SameSeedSameInterval) {
   const std::vector<PredictionTable> tables = {table(kFirst), table(kSecond)};
   const auto interval = [&](std::uint64_t seed) {

@@ -1,15 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-
-#include "runner/shared/text/csv.h"
-#include "stages/evaluate/classification_metrics.h"
-#include "stages/evaluate/predictor.h"
 
 namespace stages {
 
@@ -19,6 +14,7 @@ class ClassScores {
   explicit ClassScores(std::vector<double> logits);
 
   std::int64_t classes() const { return static_cast<std::int64_t>(logits_.size()); }
+  double logit(std::int64_t label) const { return logits_[static_cast<std::size_t>(label)]; }
   /// Returns the class with the largest logit; ties go to the lower class.
   std::int64_t predicted() const;
   /// Returns the number of classes that rank above `label`; ties go to the lower class. 0: `label`
@@ -32,6 +28,8 @@ class ClassScores {
   double probability(std::int64_t label) const;
   /// Returns the logarithm of probability().
   double log_probability(std::int64_t label) const;
+  /// Returns probability() of every class.
+  std::vector<double> probabilities() const;
 
  private:
   std::vector<double> logits_;
@@ -42,18 +40,5 @@ class ClassScores {
 
 /// Returns the scores in row `row` of `logits` (n, classes), on the CPU, of any floating type.
 ClassScores class_scores(const at::Tensor& logits, std::int64_t row);
-
-using runner::csv_field;
-using runner::csv_line;
-
-/// Returns a CSV with one line per sample: name,label,predicted,correct,probability,top_1,…,top_5.
-/// `probability` is the predicted class's; top_1, … are the five best classes, or all classes if
-/// there are fewer. If samples have groups, the last column is `group`.
-std::string predictions_csv(const ClassifiedSamples& samples,
-                            const std::vector<std::string>& classes);
-
-/// Returns a CSV with one row per true class and one column per predicted class, with names.
-std::string confusion_csv(const ConfusionMatrix& confusion,
-                          const std::vector<std::string>& classes);
 
 }  // namespace stages

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace runner {
+
+/// Samples in the order of their scores for one class, so that the area under the ROC curve of each
+/// bootstrap draw takes one pass.
+class PooledRanking {
+ public:
+  struct Scored {
+    double score = 0;
+    bool is_positive = false;
+  };
+  /// `samples` are numbered in this order.
+  explicit PooledRanking(std::vector<Scored> samples);
+
+  /// Returns the area if sample i occurs `times[i]` times; samples with equal scores count half.
+  /// nullopt if there are no positives or no negatives.
+  std::optional<double> area(const std::vector<std::uint32_t>& times) const;
+
+ private:
+  std::vector<Scored> samples_;
+  std::vector<std::size_t> order_;  // by ascending score
+};
+
+}  // namespace runner
