@@ -55,7 +55,9 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kTrainEpisodic,
       &kTrainLogisticRegression,
       &kTrainMultiLabel,
+      &kTrainNone,
       &kTrainPython,
+      &kTrainSoup,
       &kTrainSupervised,
       // clang-format on
   };

@@ -58,7 +58,9 @@ extern const runner::StageKind kTrainContrastive;
 extern const runner::StageKind kTrainEpisodic;
 extern const runner::StageKind kTrainLogisticRegression;
 extern const runner::StageKind kTrainMultiLabel;
+extern const runner::StageKind kTrainNone;
 extern const runner::StageKind kTrainPython;
+extern const runner::StageKind kTrainSoup;
 extern const runner::StageKind kTrainSupervised;
 
 }  // namespace stages

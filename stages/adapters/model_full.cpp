@@ -18,14 +18,12 @@ using runner::ErrorCode;
 
 /// The options of model.full in addition to its backbone.
 struct FullOptions {
-  HeadStart head_start = HeadStart::kUniform;
+  HeadOptions head;
   double dropout = 0, drop_path = 0;
 };
 
 FullOptions read_full_options(ConfigReader& reader) {
-  FullOptions options;
-  options.head_start = runner::choice<HeadStart>(
-      reader, "head_start", {{"uniform", HeadStart::kUniform}, {"zero", HeadStart::kZero}});
+  FullOptions options{.head = read_head(reader)};
   reader.read("dropout", options.dropout);
   reader.read("drop_path", options.drop_path);
   return options;
@@ -76,9 +74,14 @@ runner::Result<std::unique_ptr<runner::Stage>> create_convolutional(ConfigReader
                 "drop_path skips blocks of a transformer, but this backbone is a convolutional "
                 "network",
                 "set drop_path: 0, or choose a backbone of kind clip_vision or vit");
+  if (options.head.start == HeadStart::kZeroShot)
+    reader.fail("head_start", ErrorCode::kOptionConflict,
+                "head_start: zero_shot needs a text tower, but this backbone is a convolutional "
+                "network",
+                "choose a backbone of kind clip_vision, or set head_start: uniform");
   runner::read_or_auto(reader, "num_classes", config.num_classes);
   config.head.dropout = options.dropout;
-  config.head_start = options.head_start;
+  config.head_start = options.head.start;
   return convolutional_stage(reader, std::move(config));
 }
 
@@ -88,7 +91,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_full(ConfigReader& reader)
   if (kind == "resnet" || kind == "conv") return create_convolutional(reader, options);
   FineTunedConfig config;
   config.trains_all = true;
-  config.head_start = options.head_start;
+  config.head_start = options.head.start;
+  config.templates = options.head.templates;
   config.dropout = options.dropout;
   config.drop_path = options.drop_path;
   return fine_tuned_stage(reader, std::move(config));

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "runner/shared/error/diagnostic.h"
 #include "stages/model/fine_tuned.h"
@@ -11,6 +13,15 @@ class Stage;
 }  // namespace runner
 
 namespace stages {
+
+/// How the head starts, as options of model.linear_probe and model.full.
+struct HeadOptions {
+  HeadStart start = HeadStart::kUniform;
+  std::vector<std::string> templates;
+};
+
+/// Reads `head_start` and `templates`.
+HeadOptions read_head(runner::ConfigReader& reader);
 
 /// Creates the stage of model.linear_probe, model.lora or, for a transformer, model.full. Reads
 /// `backbone` and `num_classes`, which these kinds share, into `config`; its other options must

@@ -25,11 +25,15 @@ using runner::StageError;
 using runner::write_diagnostic;
 using runner::WriteError;
 
+constexpr const char *kAverage = "average", *kUnfinishedAverage = ".average.part",
+                     *kOldAverage = ".average.old";
+
 /// True for leftovers of a killed save: unfinished folders, folders being removed and pointers
 /// being written.
 bool is_leftover(const std::string& name) {
   return (name.starts_with(".step-") && (name.ends_with(".part") || name.ends_with(".old"))) ||
-         name == "latest.part" || name == "best.part";
+         name == "latest.part" || name == "best.part" || name == kUnfinishedAverage ||
+         name == kOldAverage;
 }
 
 fs::path hidden(const fs::path& folder, const CheckpointName& name, const char* ending) {
@@ -51,7 +55,8 @@ Checkpoints::Checkpoints(fs::path folder, CheckpointOptions options, runner::Sto
     : folder_(std::move(folder)), options_(options), storage_(storage) {}
 
 fs::path Checkpoints::save(const TrainingState& state, const BringTensor& bring) {
-  make_room(state);
+  const auto others = static_cast<std::int64_t>(list_checkpoints(folder_).size());
+  make_room(state, std::max<std::int64_t>(1, options_.averaged - others));
   CheckpointName name{.step = state.step};
   for (const CheckpointName& other : list_checkpoints(folder_)) {
     if (other.step == name.step) name.again = std::max(name.again, other.again + 1);
@@ -69,6 +74,28 @@ fs::path Checkpoints::save(const TrainingState& state, const BringTensor& bring)
   return folder_ / to_text(name);
 }
 
+std::vector<fs::path> Checkpoints::best(std::int64_t count) const {
+  std::vector<fs::path> folders;
+  for (const Saved& one : saved())
+    if (is_measured(one) && std::ssize(folders) < count)
+      folders.push_back(folder_ / to_text(one.name));
+  return folders;
+}
+
+fs::path Checkpoints::save_average(const TrainingState& state) {
+  make_room(state, 1);
+  remove_average();
+  runner::NewFolder unfinished(folder_ / kAverage, folder_ / kUnfinishedAverage, storage_);
+  write_checkpoint(unfinished.draft(), state, storage_);
+  unfinished.publish();
+  return folder_ / kAverage;
+}
+
+void Checkpoints::remove_average() {
+  const fs::path old = folder_ / kOldAverage;
+  if (storage_.rename(folder_ / kAverage, old) == 0) runner::remove_all(old, storage_);
+}
+
 std::optional<FoundCheckpoint> Checkpoints::load_latest(CheckpointPart part) const {
   return load(kLatestCheckpoint, !list_checkpoints(folder_).empty(), part);
 }
@@ -76,11 +103,24 @@ std::optional<FoundCheckpoint> Checkpoints::load_latest(CheckpointPart part) con
 /// If a save was cut off, `best` may not name the best checkpoint yet. If the checkpoint that
 /// `best` names is damaged, the best one is unknown.
 std::optional<FoundCheckpoint> Checkpoints::load_best(CheckpointPart part) const {
+  if (auto average = load_average(part)) return average;
   const std::vector<Saved> all = saved();
   const auto best = std::ranges::find_if(all, is_measured);
   const auto named = std::ranges::find(all, pointed_to(folder_ / kBestCheckpoint), &Saved::name);
   if (best != all.end() && named != all.end() && named->is_whole) return read(best->name, part);
   return load(kBestCheckpoint, best != all.end(), part);
+}
+
+std::optional<FoundCheckpoint> Checkpoints::load_named_best(CheckpointPart part) const {
+  auto average = load_average(part);
+  return average ? std::move(average) : load(kBestCheckpoint, /*is_expected=*/false, part);
+}
+
+std::optional<FoundCheckpoint> Checkpoints::load_average(CheckpointPart part) const {
+  const fs::path average = folder_ / kAverage;
+  std::error_code error;
+  if (!fs::is_directory(average, error)) return std::nullopt;
+  return FoundCheckpoint{average, read_checkpoint(average, part)};
 }
 
 std::optional<FoundCheckpoint> Checkpoints::load(const char* pointer, bool is_expected,
@@ -229,23 +269,27 @@ std::vector<Checkpoints::Saved> Checkpoints::saved() const {
   return all;
 }
 
-void Checkpoints::make_room(const TrainingState& state) {
+/// Throws unless there is space for `count` checkpoints like `state`.
+void Checkpoints::make_room(const TrainingState& state, std::int64_t count) {
   if (storage_.make_folder(folder_) == 0) {
     runner::sync_folder(folder_.parent_path(), storage_);
   } else if (errno != EEXIST) {
     throw WriteError(write_diagnostic(folder_, errno, ErrorCode::kCannotCreate));
   }
   remove_leftovers();
-  const auto needed = static_cast<std::uint64_t>(checkpoint_bytes(state));
+  const auto needed = static_cast<std::uint64_t>(checkpoint_bytes(state) * count);
   const auto free = storage_.free_bytes(folder_);
   if (!free || *free >= needed) return;
-  throw WriteError({ErrorCode::kDiskFull,
-                    {},
-                    "",
-                    "cannot save a checkpoint in '" + folder_.string() + "': it needs " +
-                        std::to_string(needed) + " bytes, but only " + std::to_string(*free) +
-                        " are free; " + std::to_string(needed - *free) + " more are needed",
-                    "free up space, or choose another place with run.dir"});
+  throw WriteError(
+      {ErrorCode::kDiskFull,
+       {},
+       "",
+       (count == 1 ? "cannot save a checkpoint in '" + folder_.string() + "': it needs "
+                   : "cannot save the " + std::to_string(count) +
+                         " checkpoints to be averaged in '" + folder_.string() + "': they need ") +
+           std::to_string(needed) + " bytes, but only " + std::to_string(*free) + " are free; " +
+           std::to_string(needed - *free) + " more are needed",
+       "free up space, or choose another place with run.dir"});
 }
 
 void Checkpoints::point(const char* name, const CheckpointName& to) {

@@ -17,6 +17,9 @@ struct CheckpointOptions {
   std::int64_t keep_last = 1;  ///< how many of the newest to keep, at least 1
   std::int64_t keep_best = 0;  ///< how many with the best metric to keep
   bool higher_is_better = false;
+  /// How many checkpoints a later average needs. The first save fails unless there is space for all
+  /// of them.
+  std::int64_t averaged = 0;
 };
 
 /// A checkpoint that passed its checks.
@@ -35,6 +38,7 @@ struct Continuation {
 ///
 ///   step-00001234/   one checkpoint (checkpoint_folder.h)
 ///   latest, best     one line with a checkpoint's name
+///   average/         an average of the best ones that is better than any of them
 ///   damaged-step-…   one that was found damaged on resume; it is never used
 ///
 /// A checkpoint is written under a temporary name, flushed to the disk and renamed before `latest`
@@ -57,10 +61,23 @@ class Checkpoints {
   /// runner::StageError (kDamagedWeights) if it is damaged: only a resumed training run may fall
   /// back to another one.
   std::optional<FoundCheckpoint> load_latest(CheckpointPart part = CheckpointPart::kAll) const;
-  /// Loads the best checkpoint; returns nullopt if no metric has been measured. This is the
-  /// checkpoint that `best` names, unless a save was cut off before it updated `best`. Throws
-  /// runner::StageError (kDamagedWeights) if it is damaged.
+  /// Returns the folders of the `count` checkpoints with the best metric, the best first; fewer if
+  /// fewer are measured.
+  std::vector<std::filesystem::path> best(std::int64_t count) const;
+  /// Saves the weights in `state` as the average, which is then the best. Replaces an earlier
+  /// average. Returns its folder. Throws like save().
+  std::filesystem::path save_average(const TrainingState& state);
+  /// Removes the average, if there is one, because training goes on.
+  void remove_average();
+
+  /// Loads the best checkpoint or the average; returns nullopt if no metric has been measured. This
+  /// is the checkpoint that `best` names, unless a save was cut off before it updated `best`.
+  /// Throws runner::StageError (kDamagedWeights) if it is damaged.
   std::optional<FoundCheckpoint> load_best(CheckpointPart part = CheckpointPart::kAll) const;
+
+  /// Loads the average or the checkpoint that `best` names, whether a higher metric is better or
+  /// not; returns nullopt if neither exists. Throws like load_best().
+  std::optional<FoundCheckpoint> load_named_best(CheckpointPart part = CheckpointPart::kAll) const;
 
   /// Loads the checkpoint that `latest` names or, if that is damaged, the newest intact one. If the
   /// checkpoint that `best` names is damaged, loads the newest one before it, so training reaches
@@ -84,6 +101,7 @@ class Checkpoints {
     std::string what;
   };
   using Read = std::function<void(const std::filesystem::path& folder)>;
+  std::optional<FoundCheckpoint> load_average(CheckpointPart part) const;
   std::optional<FoundCheckpoint> load(const char* pointer, bool is_expected,
                                       CheckpointPart part) const;
   FoundCheckpoint read(const runner::CheckpointName& name, CheckpointPart part) const;
@@ -94,7 +112,7 @@ class Checkpoints {
   struct Saved;
   static bool is_measured(const Saved& one);
   std::vector<Saved> saved() const;
-  void make_room(const TrainingState& state);
+  void make_room(const TrainingState& state, std::int64_t count);
   void point(const char* name, const runner::CheckpointName& to);
   void remove_spare(const std::vector<Saved>& all);
   void remove(const runner::CheckpointName& name);

@@ -12,6 +12,7 @@
 #include "runner/shared/stage/plan_context.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/class_captions.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
 #include "stages/evaluate/classification_metrics.h"
@@ -254,14 +255,9 @@ runner::Result<std::unique_ptr<runner::Stage>> create_zero_shot(runner::ConfigRe
   reader.read("allow_trained", config.allow_trained);
   config.predictor.pointer = reader.pointer();
   config.reported = read_report_options(reader);
-  reader.read("templates", config.templates);
+  config.templates = read_templates(reader);
   reader.read("class_head", config.measures_head);
   reader.read("within_class", config.measures_within_class);
-  for (const std::string& one : config.templates) {
-    if (one.find("{name}") != one.npos) continue;
-    reader.fail("templates", ErrorCode::kOptionConflict, "the template '" + one + "' has no {name}",
-                "write {name} where the class name belongs");
-  }
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<ZeroShotEvaluation>(std::move(config)));
 }

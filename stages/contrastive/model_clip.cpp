@@ -1,5 +1,3 @@
-#include <array>
-#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -9,7 +7,6 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
-#include "runner/shared/weights/weights_file.h"
 #include "stages/model/backbone.h"
 #include "stages/model/caption_tokens.h"
 #include "stages/model/clip_model.h"
@@ -19,25 +16,12 @@ namespace {
 
 using runner::ErrorCode;
 using runner::StageError;
-namespace fs = std::filesystem;
 
 /// The tokenizer options. If they name no merges file, it is looked for next to the weights.
 struct TokenizerFiles {
   std::optional<std::string> merges, vocabulary;
   TextCleaning cleaning = TextCleaning::kTransformers;
 };
-
-/// Returns the merges file next to the weights, under a name that libraries use; nullopt if there
-/// is none.
-std::optional<fs::path> merges_next_to(const fs::path& weights) {
-  constexpr std::array kNames = {"merges.txt", "bpe_simple_vocab_16e6.txt.gz"};
-  for (const char* name : kNames) {
-    std::error_code error;
-    if (fs::is_regular_file(weights.parent_path() / name, error))
-      return weights.parent_path() / name;
-  }
-  return std::nullopt;
-}
 
 class ClipStage : public runner::Stage {
  public:
@@ -51,7 +35,7 @@ class ClipStage : public runner::Stage {
     for (const std::optional<std::string>& path : {files_.merges, files_.vocabulary, adapter})
       if (path) all += runner::digest_below(*path);
     if (config_.image.weights && !files_.merges) {
-      const auto beside = merges_next_to(runner::find_weights(*config_.image.weights));
+      const auto beside = merges_next_to(*config_.image.weights);
       if (beside) all += runner::digest_below(*beside);
     }
     return all;
@@ -102,17 +86,7 @@ class ClipStage : public runner::Stage {
   std::shared_ptr<const Tokenizer> read_tokenizer(runner::RunContext& context) const {
     TokenizerOptions options{.cleaning = files_.cleaning};
     if (files_.merges) options.merges = *files_.merges;
-    if (!files_.merges && config_.image.weights) {
-      const fs::path weights = runner::find_weights(*config_.image.weights);
-      options.merges = merges_next_to(weights);
-      if (!options.merges) {
-        throw StageError(
-            ErrorCode::kMissingWeights,
-            "there is no merges.txt next to the weights '" + *config_.image.weights + "'")
-            .at("/tokenizer/merges")
-            .with_help("download the tokenizer of the same model, or name its merges.txt");
-      }
-    }
+    if (!files_.merges && config_.image.weights) options.merges = merges_of(*config_.image.weights);
     if (files_.vocabulary) options.vocabulary = *files_.vocabulary;
     std::shared_ptr<const Tokenizer> tokenizer = opened_tokenizer(options);
     if (!options.merges) {

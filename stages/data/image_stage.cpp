@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -168,6 +170,28 @@ ImageOptions read_image_options(ConfigReader& reader) {
 }
 
 namespace {
+
+/// Returns a line that counts the classes with a caption that another class has, too; empty if
+/// there are none.
+std::string shared_captions(const ImageList& list) {
+  std::map<std::int64_t, std::int64_t> first_class;  // by caption
+  std::set<std::int64_t> sharing;
+  std::optional<std::int64_t> example;
+  for (const std::vector<ImageFile>& part : list.parts) {
+    for (const ImageFile& file : part) {
+      for (const std::int64_t caption : list.captions.of.at(static_cast<std::size_t>(file.facts))) {
+        const std::int64_t first = first_class.emplace(caption, file.label).first->second;
+        if (first == file.label) continue;
+        sharing.insert({first, file.label});
+        if (!example) example = caption;
+      }
+    }
+  }
+  if (!example) return "";
+  return std::to_string(sharing.size()) + " of " + std::to_string(list.classes.size()) +
+         " classes share a caption with another class, such as '" +
+         list.captions.texts.at(static_cast<std::size_t>(*example)) + "'";
+}
 
 using runner::StageError;
 
@@ -338,6 +362,8 @@ class ImageStage final : public runner::Stage {
       context.say(std::to_string(captions.size()) +
                   (captions.size() == 1 ? " caption: '" : " captions; the first is '") +
                   captions.front() + "'");
+      const std::string shared = list->has_label_sets ? "" : shared_captions(*list);
+      if (!shared.empty()) context.say(shared);
     }
     if (const std::string not_taken = list->not_taken.text(); !not_taken.empty())
       context.say(not_taken);

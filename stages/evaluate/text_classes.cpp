@@ -6,23 +6,14 @@
 #include <torch/types.h>
 
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/class_captions.h"
 #include "stages/numerics/precision_map.h"
-#include "stages/text/class_text.h"
 
 namespace stages {
 namespace {
 
 using runner::ErrorCode;
 using runner::StageError;
-
-std::vector<std::string> texts_of(const std::vector<std::string>& names,
-                                  const std::vector<std::string>& templates) {
-  std::vector<std::string> texts;
-  for (const std::string& name : names) {
-    for (const std::string& one : templates) texts.push_back(class_text(one, name));
-  }
-  return texts;
-}
 
 at::Tensor at_least_float(const at::Tensor& x) {
   return x.to(at::promote_types(x.scalar_type(), at::kFloat));
@@ -75,14 +66,11 @@ at::Tensor TextLabels::logits(torch::nn::Module& network, const at::Tensor& pixe
 TextClasses::TextClasses(const Checkpoint& checkpoint, const std::vector<std::string>& names,
                          const std::vector<std::string>& templates)
     : templates_(static_cast<std::int64_t>(templates.size())),
-      texts_(checkpoint, texts_of(names, templates)) {}
+      texts_(checkpoint, texts_of_classes(names, templates)) {}
 
 at::Tensor TextClasses::embeddings(torch::nn::Module& network, at::Device device,
                                    std::int64_t at_once) const {
-  const at::Tensor all = texts_.embeddings(network, device, at_once);
-  const ScopedPrecision full(Precision::kFp32, device);
-  const at::Tensor means = at_least_float(all).view({-1, templates_, all.size(1)}).mean(1);
-  return means / means.norm(2, /*dim=*/1, /*keepdim=*/true);
+  return class_embeddings(texts_.embeddings(network, device, at_once), templates_);
 }
 
 }  // namespace stages

@@ -49,9 +49,8 @@ class TextLabels {
   at::Tensor embeddings_;
 };
 
-/// Classes described by texts. A class is represented by the mean embedding of its filled
-/// templates, normalized to length 1, as in CLIP (Radford et al. 2021, arXiv:2103.00020, section
-/// 3.1.4).
+/// Classes described by texts. A class is represented by the class_embeddings() of its filled
+/// templates.
 class TextClasses {
  public:
   /// `names` are the class names as used in texts, in order (words_of()); each template contains

@@ -1,14 +1,19 @@
 #include "stages/model/caption_tokens.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include <torch/types.h>
 
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/text/join.h"
+#include "runner/shared/weights/weights_file.h"
 
 namespace stages {
+
+namespace fs = std::filesystem;
+
 namespace {
 
 using runner::ErrorCode;
@@ -39,6 +44,24 @@ std::shared_ptr<const Tokenizer> opened_tokenizer(const TokenizerOptions& option
   throw StageError(error.code, error.message)
       .at("/tokenizer" + error.pointer)
       .with_help(error.help);
+}
+
+std::optional<fs::path> merges_next_to(const std::string& weights) {
+  constexpr std::array kNames = {"merges.txt", "bpe_simple_vocab_16e6.txt.gz"};
+  const fs::path folder = runner::find_weights(weights).parent_path();
+  for (const char* name : kNames) {
+    std::error_code error;
+    if (fs::is_regular_file(folder / name, error)) return folder / name;
+  }
+  return std::nullopt;
+}
+
+fs::path merges_of(const std::string& weights) {
+  if (auto merges = merges_next_to(weights)) return *std::move(merges);
+  throw StageError(ErrorCode::kMissingWeights,
+                   "there is no merges.txt next to the weights '" + weights + "'")
+      .at("/tokenizer/merges")
+      .with_help("download the tokenizer of the same model, or name its merges.txt");
 }
 
 TokenizedTexts tokenized_captions(const std::vector<std::string>& texts, const Tokenizer& tokenizer,

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,13 @@ namespace stages {
 /// Reads a tokenizer's files. Throws runner::StageError at /tokenizer/merges or
 /// /tokenizer/vocabulary.
 std::shared_ptr<const Tokenizer> opened_tokenizer(const TokenizerOptions& options);
+
+/// Returns the tokenizer's merges file next to weights (saved_weights.h), under a name that
+/// libraries use; nullopt if there is none.
+std::optional<std::filesystem::path> merges_next_to(const std::string& weights);
+/// Returns the same file. Throws runner::StageError, kMissingWeights, at /tokenizer/merges if there
+/// is none.
+std::filesystem::path merges_of(const std::string& weights);
 
 /// The texts that a network accepts.
 struct CaptionContext {

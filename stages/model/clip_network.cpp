@@ -73,12 +73,6 @@ at::Tensor TextTower::forward(const at::Tensor& ids) const {
   return normalize(x.flatten(0, 1).index_select(0, rows));
 }
 
-namespace {
-
-at::Tensor normalized(const at::Tensor& x) { return x / x.norm(2, /*dim=*/-1, /*keepdim=*/true); }
-
-}  // namespace
-
 ClipNetwork::ClipNetwork(const ClipOptions& clip, const at::TensorOptions& options)
     : options_(clip),
       logit_scale_(register_parameter("logit_scale", torch::empty({}, options))),
@@ -100,12 +94,12 @@ ClipNetwork::ClipNetwork(const ClipOptions& clip, const at::TensorOptions& optio
 
 at::Tensor ClipNetwork::embed_images(const at::Tensor& pixels) const {
   const OwnPrecision own(*this);
-  return normalized(project_images(images_->pool(images_->forward_class_token(own(pixels)))));
+  return with_unit_length(project_images(images_->pool(images_->forward_class_token(own(pixels)))));
 }
 
 at::Tensor ClipNetwork::embed_texts(const at::Tensor& ids) const {
   const OwnPrecision own(*this);
-  return normalized(project_texts(texts_->forward(ids)));
+  return with_unit_length(project_texts(texts_->forward(ids)));
 }
 
 at::Tensor ClipNetwork::classify(const at::Tensor& image_embeddings) const {

@@ -10,6 +10,7 @@
 #include "stages/model/adapter_layout.h"
 #include "stages/model/clip_vision.h"
 #include "stages/model/pretrained.h"
+#include "stages/model/text_head.h"
 #include "stages/model/vision_tower.h"
 #include "stages/model/weight_names.h"
 
@@ -48,6 +49,12 @@ void zero_head(torch::nn::Module& network) {
   for (const auto& item : network.named_parameters()) {
     if (is_of_head(item.key())) item.value().zero_();
   }
+}
+
+void start_head(torch::nn::Module& network, const at::Tensor& rows) {
+  zero_head(network);
+  const torch::NoGradGuard no_graph;
+  network.named_parameters()["head.weight"].copy_(rows);
 }
 
 FineTunedClassifier& as_classifier(torch::nn::Module& network) {
@@ -114,8 +121,9 @@ void FineTuned::fill_base(FineTunedClassifier& network) const {
         .with_help(error.help);
   }
   check_fit(places->report());
-  network.notes.push_back("'" + *backbone.weights + "': " + saved_->choice() +
-                          places->report().text());
+  PretrainedReport report = places->report();
+  if (config_.head_start != HeadStart::kUniform) report.random.clear();
+  network.notes.push_back("'" + *backbone.weights + "': " + saved_->choice() + report.text());
 }
 
 void FineTuned::check_base() const {
@@ -203,12 +211,40 @@ std::shared_ptr<FineTunedClassifier> FineTuned::make(const DatasetDescription& d
   return network;
 }
 
-std::shared_ptr<torch::nn::Module> FineTuned::build(const DatasetDescription& data,
-                                                    std::uint64_t seed) const {
+at::Tensor FineTuned::text_rows(const DatasetDescription& data, at::Device device) const {
+  if (!config_.text_head) return {};
+  if (data.pair_of > 0) {
+    throw StageError(ErrorCode::kOptionConflict,
+                     "head_start: zero_shot needs an output for each class, but one output "
+                     "separates two classes")
+        .at("/head_start")
+        .in_stage(config_.pointer)
+        .with_help("set head_start: uniform");
+  }
+  const std::vector<std::string>& words = words_of(data);
+  return device.is_meta() ? config_.text_head->outline(words) : config_.text_head->rows(words);
+}
+
+std::shared_ptr<torch::nn::Module> FineTuned::built(const DatasetDescription& data,
+                                                    std::uint64_t seed, HeadStart start) const {
+  // Before the network is made, so that the text tower is gone by then.
+  const at::Tensor rows = start == HeadStart::kZeroShot ? text_rows(data, at::kCPU) : at::Tensor();
   const auto network = make(data, seed, at::kCPU);
   fill_base(*network);
-  if (config_.head_start == HeadStart::kZero) zero_head(*network);
-  else initialize(*network, config_.backbone.initializer(), seed, is_of_head);
+  switch (start) {
+    case HeadStart::kUniform:
+      initialize(*network, config_.backbone.initializer(), seed, is_of_head);
+      break;
+    case HeadStart::kZero:
+      zero_head(*network);
+      break;
+    case HeadStart::kZeroShot:
+      start_head(*network, rows);
+      network->notes.push_back("the head starts from the captions of " +
+                               std::to_string(rows.size(0)) + " classes, " +
+                               std::to_string(config_.templates.size()) + " for each");
+      break;
+  }
   begin_from_adapter(*network);
   if (config_.trains_all) network->start_from(base_text(*network));
   else network->freeze(base_text(*network));
@@ -216,7 +252,21 @@ std::shared_ptr<torch::nn::Module> FineTuned::build(const DatasetDescription& da
   return network;
 }
 
+std::shared_ptr<torch::nn::Module> FineTuned::build(const DatasetDescription& data,
+                                                    std::uint64_t seed) const {
+  return built(data, seed, config_.head_start);
+}
+
+std::shared_ptr<torch::nn::Module> FineTuned::build_frozen(const DatasetDescription& data) const {
+  return built(data, /*seed=*/0, HeadStart::kUniform);
+}
+
 std::shared_ptr<torch::nn::Module> FineTuned::outline(const DatasetDescription& data) const {
+  text_rows(data, at::kMeta);  // plans count its memory
+  return outline_frozen(data);
+}
+
+std::shared_ptr<torch::nn::Module> FineTuned::outline_frozen(const DatasetDescription& data) const {
   const auto network = make(data, 0, at::kMeta);
   begin_from_adapter(*network);
   if (config_.trains_all) network->start_from("");
@@ -230,6 +280,8 @@ Shrunken FineTuned::shrunken(const DatasetDescription& data) const {
   backbone.weights.reset();
   backbone.dtype = at::kFloat;
   config.adapter.reset();
+  config.text_head.reset();
+  if (config.head_start == HeadStart::kZeroShot) config.head_start = HeadStart::kUniform;
   shrink(backbone.tower, backbone.image_size, backbone.projection_dim);
   const bool is_projection = is_projected(backbone.feature);
   const std::int64_t width =

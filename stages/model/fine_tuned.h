@@ -17,6 +17,8 @@
 
 namespace stages {
 
+class TextHead;
+
 /// Implements OnFrozenBase for a network: the parameters that require no gradient are the base.
 class FrozenBase : public OnFrozenBase {
  public:
@@ -40,6 +42,8 @@ struct FineTunedConfig {
   std::optional<LoraOptions> lora;          ///< nullopt: no adapters
   bool trains_all = false;                  ///< train the backbone too; then there is no `lora`
   HeadStart head_start = HeadStart::kUniform;
+  std::vector<std::string> templates;  ///< of the class captions; read if head_start is kZeroShot
+  std::shared_ptr<const TextHead> text_head;  ///< set if head_start is kZeroShot
   double dropout = 0;    ///< probability that a feature is dropped before the head, in training
   double drop_path = 0;  ///< as in VisionTowerOptions
   std::optional<std::string>
@@ -90,6 +94,9 @@ class FineTuned : public Model, public ShrinkableModel {
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
                                            std::uint64_t seed) const override;
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
+  /// The head of the result is random, since features do not need it.
+  std::shared_ptr<torch::nn::Module> build_frozen(const DatasetDescription& data) const override;
+  std::shared_ptr<torch::nn::Module> outline_frozen(const DatasetDescription& data) const override;
   /// Reads "image" (n, 3, size, size), or "features" (n, width) instead, and returns {"logits",
   /// "features"}.
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
@@ -111,6 +118,11 @@ class FineTuned : public Model, public ShrinkableModel {
   /// Finds where the saved weights belong in `network`. Throws if they do not fit.
   std::unique_ptr<PretrainedPlaces> places_in(torch::nn::Module& network) const;
   void check_fit(const PretrainedReport& report) const;
+  /// Returns the rows of a head that starts from texts on `device`, the CPU or Meta; undefined if
+  /// the head starts otherwise.
+  at::Tensor text_rows(const DatasetDescription& data, at::Device device) const;
+  std::shared_ptr<torch::nn::Module> built(const DatasetDescription& data, std::uint64_t seed,
+                                           HeadStart start) const;
   AttachedLora attach(FineTunedClassifier& network, std::uint64_t seed) const;
   /// Loads the adapter that the options name, if any, and adds notes on options without effect.
   void begin_from_adapter(FineTunedClassifier& network) const;

@@ -31,8 +31,9 @@ struct InitializerOptions {
 
 /// The initial weights of a head that a model adds to a pretrained backbone.
 enum class HeadStart {
-  kUniform,  ///< torch's rule for nn.Linear: uniform within 1/sqrt(inputs)
-  kZero,     ///< all zero (Dosovitskiy et al. 2020, arXiv:2010.11929)
+  kUniform,   ///< torch's rule for nn.Linear: uniform within 1/sqrt(inputs)
+  kZero,      ///< all zero (Dosovitskiy et al. 2020, arXiv:2010.11929)
+  kZeroShot,  ///< the class captions' embeddings (text_head.h)
 };
 
 /// How a weight is drawn: all zero, all one, normal around 0, or uniform around 0.

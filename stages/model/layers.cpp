@@ -111,6 +111,10 @@ bool is_product(const at::Tensor& x, const at::Tensor& weight) {
 
 }  // namespace
 
+at::Tensor with_unit_length(const at::Tensor& x) {
+  return x / x.norm(2, /*dim=*/-1, /*keepdim=*/true);
+}
+
 at::Tensor convolved_patches(const at::Tensor& x, const at::Tensor& weight,
                              const at::Tensor& bias) {
   const std::int64_t patch = weight.size(2);

@@ -50,6 +50,9 @@ class PositionEmbedding : public torch::nn::Module {
   at::Tensor weight;
 };
 
+/// Returns `x` divided by its length over the last dimension.
+at::Tensor with_unit_length(const at::Tensor& x);
+
 /// Returns the convolution of images `x` (n, channels, height, width) with `weight` (out, channels,
 /// patch, patch) and a stride of `patch`; `bias` may be undefined. The result, (n, out, height /
 /// patch, width / patch), equals torch's conv2d in exact arithmetic.

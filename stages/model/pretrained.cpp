@@ -51,7 +51,8 @@ constexpr std::string_view kHead = "head.", kClassHead = "class_head.", kLogitBi
 constexpr std::string_view kPositions = "vision_model.embeddings.position_embedding.weight";
 constexpr std::string_view kProjection = "visual_projection.",
                            kProjectionBias = "visual_projection.bias",
-                           kTextProjection = "text_projection.", kTextTower = "text_model.";
+                           kTextProjection = "text_projection.", kTextTower = "text_model.",
+                           kImageTower = "vision_model.";
 constexpr std::array<std::string_view, 3> kFusedParts = {"q_proj", "k_proj",
                                                          "v_proj"};  // the rows of a fused layer
 
@@ -104,16 +105,24 @@ Fit fit_of(const std::string& name, const at::Tensor& weight, const at::Tensor& 
   return Fit::kResized;
 }
 
+/// The parts that a network has.
+struct NetworkParts {
+  bool has_images = false, has_projection = false, has_texts = false;
+};
+
 /// Sorts the file's unused tensors into report.left_out and report.unexpected.
-void sort_out(const std::vector<std::string>& unused, bool has_projection, bool has_texts,
+void sort_out(const std::vector<std::string>& unused, const NetworkParts& parts,
               PretrainedReport& report) {
   for (const std::string& name : unused) {
     const auto ours = our_name(report.layout, name);
     const bool is_head = is_one_of(name, kOtherHeads) || (ours && ours->starts_with(kHead));
-    const bool is_spare_projection = !has_projection && ours && ours->starts_with(kProjection);
-    const bool is_of_other_part = !has_texts && is_one_of(name, kOfOtherParts);
-    const bool is_elsewhere =
-        is_head || is_spare_projection || is_of_other_part || is_one_of(name, kNoWeights);
+    const bool is_spare_projection =
+        !parts.has_projection && ours && ours->starts_with(kProjection);
+    const bool is_of_images =
+        !parts.has_images && ((ours && ours->starts_with(kImageTower)) || name == kLogitBias);
+    const bool is_of_other_part = !parts.has_texts && is_one_of(name, kOfOtherParts);
+    const bool is_elsewhere = is_head || is_spare_projection || is_of_images || is_of_other_part ||
+                              is_one_of(name, kNoWeights);
     (is_elsewhere ? report.left_out : report.unexpected).push_back(name);
   }
 }
@@ -258,7 +267,7 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
   const auto layout = layout_of(plain);
   report_.layout = *layout;
   Source source(plain, *layout);
-  bool has_projection = false, has_texts = false;
+  NetworkParts parts;
   for (const auto& item : network.named_parameters()) {
     if (is_of_adapter(item.key())) continue;
     if (item.key().starts_with(kHead) || item.key().starts_with(kClassHead)) {
@@ -271,15 +280,16 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
       take_logit_bias(item.value(), source);
       continue;
     }
-    has_projection |= item.key().starts_with(kProjection);
-    has_texts |= item.key().starts_with(kTextTower);
+    parts.has_images |= item.key().starts_with(kImageTower);
+    parts.has_projection |= item.key().starts_with(kProjection);
+    parts.has_texts |= item.key().starts_with(kTextTower);
     const bool is_timms_alone = item.key() == kProjectionBias && *layout != WeightLayout::kTimmClip;
     if (is_timms_alone) {
       zeros_.push_back(item.value());
       ++report_.taken;
       continue;
     }
-    auto [shape, places] = source.find(item.key(), report_.missing);
+    auto [shape, found] = source.find(item.key(), report_.missing);
     if (!shape.defined()) continue;
     const Fit fit = fit_of(item.key(), item.value(), shape, report_);
     if (fit == Fit::kNone) {
@@ -288,7 +298,7 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
                                     c10::str(item.value().sizes()));
       continue;
     }
-    for (Place& place : places) {
+    for (Place& place : found) {
       refuse_integers(place.theirs, plain.at(place.theirs), item.value());
       place.weight = item.value();
       if (fit == Fit::kResized) place.how = Place::How::kResized;
@@ -296,11 +306,11 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
     }
     ++report_.taken;
   }
-  sort_out(source.unused(), has_projection, has_texts, report_);
+  sort_out(source.unused(), parts, report_);
   // timm stores CLIP's projection as a head with a bias, which is zero in OpenAI's weights. Other
   // libraries have no such bias.
   constexpr const char* kBias = "head.bias";
-  if (*layout == WeightLayout::kTimmClip && has_projection &&
+  if (*layout == WeightLayout::kTimmClip && parts.has_projection &&
       std::ranges::count(report_.left_out, kBias) > 0)
     bias_that_must_be_zero_ = kBias;
   std::ranges::sort(report_.missing);

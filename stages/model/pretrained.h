@@ -54,12 +54,13 @@ struct PretrainedReport {
 };
 
 /// Loads a model from transformers, timm, OpenAI or open_clip, under any of the names in
-/// weight_names.h, into the tower and the projection of an ImageClassifier, or into both towers of
-/// a ClipNetwork. Fused projections are split, separate ones joined, OpenAI's projections are
-/// transposed, position embeddings are resized, and values are converted to the weight's type.
-/// Heads and adapters are not loaded, except for a CLIP's class head that is called make_classifier
-/// in the file. Prefixes that programs put before every name (wrapper_of()) are removed. Tensors
-/// are copied piece by piece; only the few that cannot be are first collected in memory:
+/// weight_names.h, into the tower and the projection of an ImageClassifier, into both towers of a
+/// ClipNetwork, or into a TextEncoder. Fused projections are split, separate ones joined, OpenAI's
+/// projections are transposed, position embeddings are resized, and values are converted to the
+/// weight's type. Heads and adapters are not loaded, except for a CLIP's class head that is called
+/// make_classifier in the file. Prefixes that programs put before every name (wrapper_of()) are
+/// removed. Tensors are copied piece by piece; only the few that cannot be are first collected in
+/// memory:
 ///
 ///   PretrainedPlaces places(network, shapes, resize);
 ///   if (!places.report().fits()) refuse(places.report().misfits());

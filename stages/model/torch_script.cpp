@@ -146,6 +146,8 @@ class ScriptWriter {
       source.line("features = torch.linear(features, self.visual_projection_weight, " +
                   projection_bias + ")");
     }
+    if (options_.feature == Feature::kProjectedNormalized)
+      source.line("features = features / torch.norm(features, 2, [-1], True)");
     source.line("return " + linear("features", "head"));
     return source.text();
   }

@@ -9,6 +9,7 @@
 
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/stage/config_reader.h"
+#include "stages/model/layers.h"
 
 namespace stages {
 namespace {
@@ -145,7 +146,7 @@ at::Tensor TwoTowers::embedded(const std::string& tower, const at::Tensor& input
                ", but embeddings of " + other + "s have width " + std::to_string(widths_[other]),
            "project both into the same space");
   }
-  return output / output.norm(2, /*dim=*/-1, /*keepdim=*/true);
+  return with_unit_length(output);
 }
 
 NamedTensors TwoTowers::embed(const NamedTensors& inputs) {

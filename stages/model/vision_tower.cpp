@@ -100,6 +100,8 @@ bool is_projected(Feature feature) {
       return true;
     case Feature::kProjectedBeforeNorm:
       return true;
+    case Feature::kProjectedNormalized:
+      return true;
   }
   assert(false);
   return false;
@@ -131,6 +133,8 @@ at::Tensor ImageClassifier::feature(const at::Tensor& last_hidden_state) const {
       return projected(tower_->pool(last_hidden_state));
     case Feature::kProjectedBeforeNorm:
       return projected(last_hidden_state.select(1, 0));
+    case Feature::kProjectedNormalized:
+      return with_unit_length(projected(tower_->pool(last_hidden_state)));
   }
   assert(false);
   return {};

@@ -94,13 +94,16 @@ enum class Feature {
   kProjected,            ///< kPooled, projected [image_embeds of CLIPVisionModelWithProjection]
   kProjectedBeforeNorm,  ///< the class token projected without post_layernorm [last_hidden_state[:,
                          ///< 0]]
+  kProjectedNormalized,  ///< kProjected divided by its length: CLIP's image embedding as it is
+                         ///< compared with texts
 };
 
 /// The names of the features in recipes.
-inline constexpr std::array<std::pair<std::string_view, Feature>, 3> kFeatures = {
+inline constexpr std::array<std::pair<std::string_view, Feature>, 4> kFeatures = {
     {{"pooled", Feature::kPooled},
      {"projected", Feature::kProjected},
-     {"projected_before_norm", Feature::kProjectedBeforeNorm}}};
+     {"projected_before_norm", Feature::kProjectedBeforeNorm},
+     {"projected_normalized", Feature::kProjectedNormalized}}};
 
 /// True if the feature needs a projection.
 bool is_projected(Feature feature);

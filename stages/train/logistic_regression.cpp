@@ -8,25 +8,21 @@
 
 #include <torch/nn/module.h>
 #include <torch/types.h>
-#include <torch/utils.h>
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/plan_context.h"
 #include "runner/shared/stage/run_context.h"
-#include "runner/shared/stage/run_layout.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
-#include "stages/checkpoint/checkpoints.h"
 #include "stages/memory/policy.h"
 #include "stages/plan/plan_forward.h"
-#include "stages/random/generator_state.h"
 #include "stages/train/class_weights.h"
 #include "stages/train/earlier_weights.h"
+#include "stages/train/single_checkpoint.h"
 #include "stages/train/softmax_fit.h"
 #include "stages/train/strength_search.h"
-#include "stages/train/trainer_options.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -87,8 +83,8 @@ class RegressionStage final : public runner::Stage {
 
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs,
                                       runner::PlanContext& context) override {
-    const auto trained = find_earlier_weights(kept(), context);
-    const std::shared_ptr<Checkpoint> checkpoint = checkpoint_of(inputs, trained);
+    const auto trained = find_earlier_weights(options_of_single(), context);
+    const std::shared_ptr<Checkpoint> checkpoint = single_checkpoint(inputs, trained);
     const auto model = inputs.get<Model>("model");
     if (trained) {
       checkpoint->network = model->outline(trained->data);
@@ -119,16 +115,10 @@ class RegressionStage final : public runner::Stage {
   }
 
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
-    const auto trained = find_earlier_weights(kept(), context);
-    const std::shared_ptr<Checkpoint> checkpoint = checkpoint_of(inputs, trained);
-    const auto model = inputs.get<Model>("model");
+    const auto trained = find_earlier_weights(options_of_single(), context);
+    const std::shared_ptr<Checkpoint> checkpoint = single_checkpoint(inputs, trained);
     if (trained) {
-      checkpoint->network = model->build(trained->data, context.node().seed);
-      const TrainingResult result = load_earlier_weights(*trained, *checkpoint->network, context);
-      checkpoint->epoch = result.epoch;
-      checkpoint->step = result.step;
-      checkpoint->file = result.file;
-      checkpoint->validation = result.validation;
+      reuse_single(*trained, *checkpoint, context);
     } else {
       check(inputs);
       fit_anew(inputs, *checkpoint, context);
@@ -138,29 +128,6 @@ class RegressionStage final : public runner::Stage {
   }
 
  private:
-  /// The only checkpoint is the result.
-  static TrainerOptions kept() {
-    TrainerOptions options;
-    options.keep = Keep::kLast;
-    return options;
-  }
-
-  static std::shared_ptr<Checkpoint> checkpoint_of(const runner::Inputs& inputs,
-                                                   const std::optional<EarlierWeights>& trained) {
-    const DatasetDescription data =
-        trained ? trained->data : source_of(inputs.get<Dataset>("train")->describe());
-    auto checkpoint = std::make_shared<Checkpoint>();
-    checkpoint->model = inputs.get<Model>("model");
-    checkpoint->model_stage = inputs.source("model");
-    checkpoint->numerics = inputs.get<MemoryPolicy>("memory")->numerics();
-    checkpoint->classes = data.classes;
-    checkpoint->class_words = words_of(data);
-    checkpoint->pair_of = data.pair_of;
-    checkpoint->inputs = data.tensors;
-    checkpoint->transform = data.transform;
-    return checkpoint;
-  }
-
   void check(const runner::Inputs& inputs) const {
     const auto train = inputs.get<Dataset>("train"),
                validation = inputs.find<Dataset>("validation");
@@ -283,10 +250,7 @@ class RegressionStage final : public runner::Stage {
 
   void fit_anew(const runner::Inputs& inputs, Checkpoint& checkpoint,
                 runner::RunContext& context) const {
-    if (context.node().resuming) {
-      std::filesystem::remove_all(runner::NodeLayout(context.node().folder).checkpoints());
-      context.resumed(0);
-    }
+    begin_single(context);
     const auto train = inputs.get<Dataset>("train"),
                validation = inputs.find<Dataset>("validation");
     const DatasetDescription data = train->describe();
@@ -320,29 +284,8 @@ class RegressionStage final : public runner::Stage {
       at::Tensor(head.at("head.weight")).copy_(result.weight);
       at::Tensor(head.at("head.bias")).copy_(result.bias);
     }
-    save(checkpoint, images, context);
+    save_single(checkpoint, images, context);
     checkpoint.network->to(at::Device(context.node().device));
-  }
-
-  static void save(Checkpoint& checkpoint, const DatasetDescription& images,
-                   runner::RunContext& context) {
-    TrainingState state;
-    state.model = weights(*checkpoint.network);
-    state.step = state.epoch = checkpoint.step = checkpoint.epoch = 1;
-    state.metrics = context.sync_metrics();
-    state.seed = context.node().seed;
-    state.threads = at::get_num_threads();
-    state.recipe_hash = context.node().recipe_hash;
-    state.random = generator_state(at::kCPU);
-    state.about = describe_data(images);
-    state.about["format"] = "pt";
-    state.about["epoch"] = state.about["step"] = "1";
-    if (!checkpoint.validation.empty())
-      state.about["validation"] = nlohmann::json(checkpoint.validation).dump();
-    if (const std::string base = base_of(*checkpoint.network); !base.empty())
-      state.about["base"] = base;
-    Checkpoints checkpoints(runner::NodeLayout(context.node().folder).checkpoints(), {});
-    checkpoint.file = checkpoints.save(state) / "model.safetensors";
   }
 
   static void write(const runner::RunContext& context, const char* name,

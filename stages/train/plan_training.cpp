@@ -74,7 +74,8 @@ class TracedTraining {
       operations = trace_.launches() - operations_before;
       end_of_step = events_so_far();
     }
-    if (training_.options.swa) renew_statistics(execution, step);
+    if (training_.options.swa || training_.options.average_best > 0)
+      renew_statistics(execution, step);
     if (training_.validation) validate_on_meta(execution);
     end(execution);
     runner::MemoryPlan result = summarize(trace_, last_step, backend_, policy_.allocator);
@@ -193,7 +194,10 @@ class TracedTraining {
         backend_.device != at::kCPU)
       return;
     const ScopedPhase phase(StepPhase::kCheckpointLoad);
-    read(weights(*network_), "the best checkpoint");
+    const auto best = read(weights(*network_), "the best checkpoint");
+    if (training_.options.average_best == 0) return;
+    const auto mean = read(weights(*network_), "the average");
+    read(weights(*network_), "the next average");
   }
 
   const TrainingToPlan& training_;

@@ -44,6 +44,7 @@ TrainerOptions RangeTest::begin(TrainerOptions options, const std::string& point
                                    .length = options_.steps};
   options.average.reset();
   options.swa.reset();
+  options.average_best = 0;
   options.patience.reset();
   options.enough_accuracy.reset();
   options.keep = Keep::kLast;

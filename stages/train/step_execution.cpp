@@ -265,7 +265,8 @@ StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network
                             const MemoryPolicy& policy, c10::Device device,
                             runner::RunContext& context) {
   network.train();
-  if (options.swa) refuse_unknown_statistics(network);
+  if (options.swa) refuse_unknown_statistics(network, "swa");
+  if (options.average_best > 0) refuse_unknown_statistics(network, "average_best");
   const std::vector<ParameterGroup> groups = groups_of_training(network, options);
   StepPlan plan =
       plan_under(policy, step, network, samples, options,

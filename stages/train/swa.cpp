@@ -45,10 +45,9 @@ std::optional<SwaSchedule> swa_schedule(const std::optional<SwaOptions>& swa, do
                      .anneal = swa->anneal};
 }
 
-namespace {
-
 void renew_statistics(const EpochToAverage& epoch) {
   const PreparedNetwork& network = epoch.execution.network();
+  if (!running_statistics_of(network.module()).are_collected) return;
   const ScopedNewStatistics renewed(network.module());
   const PassProgress progress("renew statistics", epoch.samples.batches());
   std::int64_t batches = 0, samples = 0;
@@ -64,22 +63,20 @@ void renew_statistics(const EpochToAverage& epoch) {
   }
 }
 
-}  // namespace
-
 void average_epoch(const EpochToAverage& epoch) {
   WeightAverage* const average = epoch.execution.average();
   average->include(epoch.number);
-  if (!running_statistics_of(epoch.execution.network().module()).are_collected) return;
   const ScopedAverage averaged(average);
   renew_statistics(epoch);
 }
 
-void refuse_unknown_statistics(const torch::nn::Module& network) {
+void refuse_unknown_statistics(const torch::nn::Module& network, const std::string& option) {
   if (!running_statistics_of(network).has_unknown_layers) return;
   throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                           "swa cannot recompute the running statistics of BatchNorm layers in "
-                           "Python code, which averaged weights require")
-      .at("/swa")
+                           option +
+                               " cannot recompute the running statistics of BatchNorm layers in "
+                                "Python code, which averaged weights require")
+      .at("/" + option)
       .with_help("use ema, which averages the statistics too, or a network without BatchNorm");
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "stages/train/schedule.h"
 
@@ -55,9 +56,13 @@ struct EpochToAverage {
 /// runner::Cancelled.
 void average_epoch(const EpochToAverage& epoch);
 
-/// Throws runner::StageError, kOptionConflict, if averaging the weights would leave running
-/// statistics stale that cannot be renewed, because Python code keeps them.
-void refuse_unknown_statistics(const torch::nn::Module& network);
+/// Renews the running statistics of the network's current weights, if it collects any, as
+/// average_epoch() does for the average. `epoch.number` is not used.
+void renew_statistics(const EpochToAverage& epoch);
+
+/// Throws runner::StageError, kOptionConflict, at `option` ("swa") if averaged weights of the
+/// network would have running statistics that cannot be renewed, because Python code keeps them.
+void refuse_unknown_statistics(const torch::nn::Module& network, const std::string& option);
 
 /// Throws std::invalid_argument if training cannot have averaged `averaged` epochs after `epochs`
 /// epochs and `batches` batches.

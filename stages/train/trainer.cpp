@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <utility>
 
 #include <torch/nn/module.h>
@@ -9,6 +10,7 @@
 
 #include "runner/shared/disk/fault.h"
 #include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/machine/device.h"
@@ -142,6 +144,7 @@ class Training {
       run_epoch();
       finish_epoch();
     }
+    average_best();
     memory_.end(done_.steps);
     return checkpoints_.keep(done_);
   }
@@ -365,12 +368,49 @@ class Training {
     }
   }
 
-  std::optional<Means> measure() {
-    const std::int64_t epoch = done_.epochs + 1;
-    if (!data_.validation || (epoch % options_.validate_every != 0 && epoch != epochs_)) return {};
-    std::optional<ScopedAverage> average(std::in_place, execution_.average());
+  /// Averages the weights of the best epochs. Keeps the average if it is better than each of them.
+  void average_best() {
+    if (options_.average_best == 0) return;
+    const TrainingCheckpoints::BestEpochs best = checkpoints_.load_average();
+    if (best.epochs.empty()) {
+      context_.say("average_best: only one epoch was validated, so there is nothing to average");
+      return;
+    }
+    RetriedLoader loader(pass_from(0), policy_, context_);
+    const StepKey key{context_.node().seed, done_.steps};
+    const Means validation = [&] {
+      try {
+        renew_statistics(
+            {step_, execution_, /*number=*/1, loader, key, context_, !is_state_divided()});
+        return validated(done_.epochs - 1);
+      } catch (const runner::Cancelled&) {
+        stop();
+      }
+    }();
+    const double metric = validation.at(options_.monitor);
+    context_.metric("average_best/" + options_.monitor, metric, done_.steps);
+    const bool is_better =
+        std::isfinite(metric) &&
+        (options_.higher_is_better ? metric > best.metric : metric < best.metric);
+    context_.say(average_line(best, metric, is_better));
+    if (is_better) checkpoints_.save_average(done_, best, metric, validation);
+  }
+
+  std::string average_line(const TrainingCheckpoints::BestEpochs& best, double metric,
+                           bool is_better) const {
+    std::vector<std::string> epochs;
+    for (const std::int64_t epoch : best.epochs) epochs.push_back(std::to_string(epoch));
+    char numbers[96];
+    std::snprintf(numbers, sizeof numbers, " %.4g, of the best epoch %.4g: ", metric, best.metric);
+    return "the average of epochs " + runner::join(epochs, ", ") + " has a validation " +
+           options_.monitor + " of" + numbers +
+           (is_better ? "the average is kept" : "the best epoch is kept");
+  }
+
+  /// Measures the network's current weights on the validation data. `epoch` counts from 0.
+  Means validated(std::int64_t epoch) {
     ValidationOptions options;
-    options.epoch = done_.epochs;
+    options.epoch = epoch;
     options.batch_size = options_.batch_size;
     options.plan = execution_.plan();
     options.ranks = context_.node().ranks;
@@ -378,10 +418,17 @@ class Training {
     RowsAtOnce rows(policy_, device_, "validation", context_);
     options.before_batch = [&](std::int64_t batch, std::int64_t batches) {
       if (context_.cancelled() && !is_state_divided()) throw runner::Cancelled{};
-      log_.validated_batch(epoch, batch, batches);
+      log_.validated_batch(epoch + 1, batch, batches);
     };
+    return validate(step_, execution_.network(), data_.validation, options, rows);
+  }
+
+  std::optional<Means> measure() {
+    const std::int64_t epoch = done_.epochs + 1;
+    if (!data_.validation || (epoch % options_.validate_every != 0 && epoch != epochs_)) return {};
+    std::optional<ScopedAverage> average(std::in_place, execution_.average());
     try {
-      return validate(step_, execution_.network(), data_.validation, options, rows);
+      return validated(done_.epochs);
     } catch (const runner::Cancelled&) {
       average.reset();  // the trained weights are saved, not the averages
       stop();

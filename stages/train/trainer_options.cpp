@@ -1,6 +1,8 @@
 #include "stages/train/trainer_options.h"
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -55,6 +57,9 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader,
   options.average = read_weight_average(reader);
   options.swa = read_swa(reader, options.epochs);
   if (options.swa) options.average = WeightAverageOptions{.is_equal = true};
+  std::optional<std::int64_t> average_best;
+  reader.read("average_best", average_best);
+  options.average_best = average_best.value_or(0);
   reader.read("validate_every", options.validate_every);
   reader.read("patience", options.patience);
   reader.read("minimum_improvement", options.minimum_improvement);
@@ -65,6 +70,7 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader,
       reader, "keep", {{"auto", Keep::kAuto}, {"best", Keep::kBest}, {"last", Keep::kLast}});
   reader.read("log_every", options.log_every);
   options.checkpoint = read_save_options(reader.section("checkpoint"));
+  options.checkpoint.keep_best = std::max(options.checkpoint.keep_best, options.average_best);
   options.optimizer = read_optimizer(reader.section("optimizer"));
   options.schedule = read_schedule(reader.section("schedule"));
   options.parameter_groups = read_parameter_groups(reader, parts);
@@ -93,6 +99,8 @@ void check_without_validation(const TrainerOptions& options) {
   if (options.patience) refuse("/patience", "patience needs validation data", "patience: null");
   if (std::holds_alternative<PlateauSchedule>(options.schedule))
     refuse("/schedule", "the schedule plateau needs validation data", "another schedule");
+  if (options.average_best > 0)
+    refuse("/average_best", "average_best needs validation data", "average_best: null");
   if (options.keep == Keep::kBest)
     refuse("/keep", "keep: best needs validation data", "keep: last");
 }

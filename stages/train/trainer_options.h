@@ -93,6 +93,7 @@ struct TrainerOptions {
   std::optional<AdaptiveClip> adaptive_gradient_clip;
   std::optional<WeightAverageOptions> average;  ///< average of the weights, by `ema` or `swa`
   std::optional<SwaOptions> swa;                ///< when the weights are averaged, by `swa`
+  std::int64_t average_best = 0;                ///< epochs to average at the end; 0: none
   std::int64_t validate_every = 1;              ///< epochs; the last epoch is always validated
   std::optional<std::int64_t>
       patience;  ///< stop after this many validations in a row without improvement

@@ -16,6 +16,7 @@
 #include "stages/ranks/rank_group.h"
 #include "stages/train/earlier_weights.h"
 #include "stages/train/training_log.h"
+#include "stages/weights/interpolated_weights.h"
 #include "stages/weights/safetensors.h"
 #include "stages/weights/weights.h"
 
@@ -45,9 +46,9 @@ TrainingCheckpoints::TrainingCheckpoints(TrainingParts parts, const DatasetDescr
       data_(data),
       options_(options),
       context_(context),
-      checkpoints_(
-          runner::NodeLayout(folder_of(context.node())).checkpoints(),
-          {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better}),
+      checkpoints_(runner::NodeLayout(folder_of(context.node())).checkpoints(),
+                   {options.checkpoint.keep_last, options.checkpoint.keep_best,
+                    options.higher_is_better, options.average_best}),
       clock_(options.checkpoint.every, steady_seconds()) {}
 
 bool TrainingCheckpoints::is_due(const TrainingPosition& position) const {
@@ -175,6 +176,8 @@ std::optional<TrainingPosition> TrainingCheckpoints::resume() {
         .with_help("resume the run without the change, or start a new one");
   }
   saved_folder_ = found->folder;
+  const bool goes_on = saved_->epochs < options_.epochs;
+  if (goes_on && context_.node().ranks.rank == 0) checkpoints_.remove_average();
   const auto validation = found->state.about.find("validation");
   saved_validation_ = validation == found->state.about.end() ? "" : validation->second;
   clock_.saved(saved_->steps, steady_seconds());
@@ -210,6 +213,53 @@ void TrainingCheckpoints::retry(const std::string& what, const std::function<voi
   do_with_retry(parts_.recovery.policy(), network_device(), what, context_, work);
 }
 
+TrainingCheckpoints::BestEpochs TrainingCheckpoints::load_average() {
+  BestEpochs best;
+  NamedTensors mean;
+  if (RankGroup* const group = group_of(context_.node().ranks))
+    group->wait_for_all();  // until rank 0 has saved
+  const std::vector<std::filesystem::path> folders = checkpoints_.best(options_.average_best);
+  if (folders.size() < 2) return best;
+  const auto include = [&](const std::filesystem::path& folder) {
+    TrainingState state = read_checkpoint(folder, CheckpointPart::kWeights);
+    if (best.epochs.empty()) best.metric = state.metric.value();
+    best.epochs.push_back(state.epoch);
+    mean =
+        best.epochs.size() == 1
+            ? std::move(state.model)
+            : interpolated_weights(mean, state.model, 1 / static_cast<double>(best.epochs.size()));
+  };
+  try {
+    for (const std::filesystem::path& folder : folders)
+      retry("averaging the best checkpoints", [&] { include(folder); });
+  } catch (const runner::StageError& error) {
+    throw runner::StageError(error.code, error.what()).with_help(checkpoints_.advice(""));
+  }
+  has_other_weights_ = true;
+  set_weights(network(), mean);
+  return best;
+}
+
+void TrainingCheckpoints::save_average(const TrainingPosition& position, const BestEpochs& averaged,
+                                       double metric, const Means& validation) {
+  if (context_.node().ranks.rank != 0) return;
+  TrainingState saved;
+  saved.model = weights(network());
+  saved.step = position.steps;
+  saved.epoch = position.epochs;
+  saved.metrics = context_.sync_metrics();
+  saved.seed = context_.node().seed;
+  saved.threads = at::get_num_threads();
+  saved.recipe_hash = context_.node().recipe_hash;
+  saved.metric = metric;
+  saved.about = about(data_, position.epochs, position.steps);
+  saved.about["validation"] = validation_text(validation);
+  saved.about["averaged_epochs"] = nlohmann::json(averaged.epochs).dump();
+  if (const std::string base = base_of(network()); !base.empty()) saved.about["base"] = base;
+  saved.random = generator_state(parts_.execution.network().device());
+  retry("saving the average", [&] { checkpoints_.save_average(saved); });
+}
+
 TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
   TrainingResult result{parts_.steps.epoch().last.epoch, position.steps, saved_folder_,
                         validation_scores({{"validation", saved_validation_}})};
@@ -229,7 +279,8 @@ TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
   if (best) {
     result = {best->state.epoch, best->state.step, best->folder,
               validation_scores(best->state.about)};
-    if (averages || best->state.step != position.steps) set_weights(network(), best->state.model);
+    if (averages || has_other_weights_ || best->state.step != position.steps)
+      set_weights(network(), best->state.model);
   } else if (averages) {
     average->swap();
   }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "stages/artifact/dataset.h"
 #include "stages/checkpoint/checkpoints.h"
@@ -64,6 +65,19 @@ class TrainingCheckpoints {
   /// runner::StageError, kChangedRun, for a checkpoint that does not fit.
   std::optional<TrainingPosition> resume();
 
+  /// The weights of the best epochs.
+  struct BestEpochs {
+    std::vector<std::int64_t> epochs;  ///< from the best to the worst
+    double metric = 0;                 ///< of the best
+  };
+  /// Loads the equal average of the weights of options.average_best epochs, those with the best
+  /// validations, into the network (Wortsman et al. 2022, arXiv:2203.05482). Loads nothing and
+  /// returns no epochs if fewer than two have been saved.
+  BestEpochs load_average();
+  /// Saves the network's weights as the average of these epochs, which is then the best checkpoint.
+  void save_average(const TrainingPosition& position, const BestEpochs& averaged, double metric,
+                    const Means& validation);
+
   /// Loads the weights that options.keep selects into the network, and returns which weights they
   /// are.
   TrainingResult keep(const TrainingPosition& position);
@@ -89,6 +103,7 @@ class TrainingCheckpoints {
   SaveClock clock_;
   std::filesystem::path saved_folder_;     // the latest checkpoint
   std::optional<TrainingPosition> saved_;  // position of that checkpoint
+  bool has_other_weights_ = false;         // the network has neither trained nor kept weights
   std::string saved_validation_;  // validation_text() of that checkpoint; empty: not measured
 };
 

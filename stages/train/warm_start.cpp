@@ -1,162 +1,22 @@
 #include "stages/train/warm_start.h"
 
-#include <algorithm>
-#include <string>
-#include <vector>
+#include <optional>
 
 #include <torch/nn/module.h>
 
-#include "runner/shared/stage/checkpoint_files.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/checkpoint/checkpoint_folder.h"
 #include "stages/checkpoint/checkpoints.h"
-#include "stages/weights/safetensors.h"
+#include "stages/train/given_weights.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
 namespace {
 
 namespace fs = std::filesystem;
-using runner::ErrorCode;
-using runner::list_checkpoints;
 using runner::NodeLayout;
-using runner::RunLayout;
 using runner::StageError;
-
-constexpr const char* kOption = "/warm_start";
-
-[[noreturn]] void refuse(ErrorCode code, const std::string& message, const std::string& help) {
-  throw StageError(code, message).at(kOption).with_help(help);
-}
-
-/// Returns the folder of checkpoints of a node, or of a run's single training stage; empty if there
-/// is none.
-fs::path checkpoints_of(const fs::path& path) {
-  std::error_code error;
-  if (!list_checkpoints(path).empty()) return path;
-  if (const fs::path own = NodeLayout(path).checkpoints(); fs::is_directory(own, error)) return own;
-  const RunLayout run(path);
-  std::vector<std::string> trainings;
-  for (fs::directory_iterator node(run.nodes(), error), end; !error && node != end;
-       node.increment(error)) {
-    if (fs::is_directory(NodeLayout(node->path()).checkpoints(), error))
-      trainings.push_back(node->path().filename());
-  }
-  std::ranges::sort(trainings);
-  if (trainings.empty()) return {};
-  if (trainings.size() == 1) return run.node(trainings[0]).checkpoints();
-  std::string names;
-  for (const std::string& name : trainings) names += (names.empty() ? "" : ", ") + name;
-  refuse(ErrorCode::kMissingWeights,
-         "the run '" + path.string() + "' has several training stages: " + names,
-         "name the folder of one: " + run.node(trainings[0]).folder().string());
-}
-
-/// Returns the checkpoint's folder if `path` is a checkpoint's folder or the weights in it;
-/// otherwise empty.
-fs::path checkpoint_at(const fs::path& path) {
-  const fs::path folder = path.filename() == runner::kCheckpointModel ? path.parent_path() : path;
-  std::error_code error;
-  const bool is_one = runner::checkpoint_name_from(folder.filename().string()) ||
-                      fs::exists(folder / runner::kCheckpointManifest, error);
-  return is_one ? folder : fs::path();
-}
-
-/// Returns the best checkpoint, or the latest if none was measured.
-std::optional<FoundCheckpoint> load_best_or_latest(const Checkpoints& checkpoints) {
-  auto best = checkpoints.load_best(CheckpointPart::kWeights);
-  return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kWeights);
-}
-
-/// Weights from a file, and the text that identifies the frozen weights that they were trained on.
-struct GivenWeights {
-  NamedTensors weights;
-  std::string base;  // empty: none, or unknown
-};
-
-GivenWeights given_by(TrainingState state) {
-  const auto base = state.about.find("base");
-  return {std::move(state.model), base == state.about.end() ? "" : base->second};
-}
-
-GivenWeights read(const fs::path& path, runner::RunContext& context) {
-  std::error_code error;
-  if (!fs::exists(path, error))
-    refuse(ErrorCode::kMissingWeights, "there is no '" + path.string() + "'",
-           "name a run's folder or a safetensors file");
-  const fs::path one = checkpoint_at(path);
-  if (one.empty() && fs::is_regular_file(path, error)) return {read_safetensors(path).tensors, ""};
-  const fs::path folder = one.empty() ? checkpoints_of(path) : one.parent_path();
-  const Checkpoints checkpoints(folder, {});
-  try {
-    if (!one.empty()) return given_by(read_checkpoint(one, CheckpointPart::kWeights));
-    auto found = folder.empty() ? std::nullopt : load_best_or_latest(checkpoints);
-    if (!found) {
-      refuse(ErrorCode::kMissingWeights, "'" + path.string() + "' contains no checkpoint",
-             "name a run with a trained model, a checkpoint's folder or a safetensors file");
-    }
-    context.say("starts from the weights of '" + found->folder.string() + "'");
-    return given_by(std::move(found->state));
-  } catch (const StageError& error) {
-    if (error.code != ErrorCode::kDamagedWeights) throw;
-    refuse(error.code, error.what(), checkpoints.advice("warm_start: "));
-  }
-}
-
-/// Returns ", 2 missing (a, b)", with the first few names; empty if there are none.
-std::string counted_weights(const std::vector<std::string>& names, const std::string& what) {
-  constexpr std::size_t kShown = 5;
-  if (names.empty()) return "";
-  std::string text = ", " + std::to_string(names.size()) + ' ' + what + " (";
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
-    text += (i == 0 ? "" : ", ") + names[i];
-  return text + (names.size() > kShown ? ", …)" : ")");
-}
-
-/// Completes weights that were trained on the frozen weights that `network` starts with, such as a
-/// linear probe's head: the missing ones are the network's own. Does nothing if none are missing.
-void complete(const torch::nn::Module& network, GivenWeights& given, const fs::path& path,
-              runner::RunContext& context) {
-  const auto* start = dynamic_cast<const FromOrigin*>(&network);
-  if (!start || given.base.empty()) return;
-  bool is_partial = false;
-  for (const auto& [name, tensor] : weights(network)) {
-    if (given.weights.contains(name) || !start->is_of_origin(name)) continue;
-    given.weights.set(name, tensor);
-    is_partial = true;
-  }
-  if (!is_partial) return;
-  if (!start->origin().empty() && start->origin() != given.base) {
-    refuse(ErrorCode::kOptionConflict,
-           "the weights in '" + path.string() + "' were trained on other frozen weights: '" +
-               given.base + "' there, '" + start->origin() + "' here",
-           "use the backbone of that run with the same weights, or set warm_start: null");
-  }
-  if (!start->origin().empty())
-    context.say("warm_start: the weights that the earlier run left frozen are the backbone's own");
-}
-
-void refuse_misfits(const NamedTensors& own, const NamedTensors& given, const fs::path& path) {
-  std::vector<std::string> missing, unexpected, reshaped;
-  for (const auto& [name, tensor] : own) {
-    if (!given.contains(name)) missing.push_back(name);
-    else if (given.at(name).sizes() != tensor.sizes())
-      reshaped.push_back(name + " " + c10::str(given.at(name).sizes()) + " for " +
-                         c10::str(tensor.sizes()));
-  }
-  for (const auto& [name, tensor] : given) {
-    if (!own.contains(name)) unexpected.push_back(name);
-  }
-  const std::string misfits = counted_weights(missing, "missing") +
-                              counted_weights(unexpected, "unexpected") +
-                              counted_weights(reshaped, "of another shape");
-  if (misfits.empty()) return;
-  refuse(ErrorCode::kOptionConflict,
-         "the weights in '" + path.string() + "' do not fit the network: " + misfits.substr(2),
-         "start from weights of a model of the same kind, size and classes");
-}
 
 /// Returns the weights in `path`, after checking that they fit `network`; nullopt if training
 /// continues from its own checkpoint.
@@ -166,15 +26,16 @@ std::optional<NamedTensors> weights_to_start_from(const torch::nn::Module& netwo
   const runner::NodeFacts& node = context.node();
   if (node.resuming && Checkpoints(NodeLayout(node.folder).checkpoints(), {}).can_continue())
     return {};
-  GivenWeights given;
   try {
-    given = read(path, context);
+    GivenWeights given = read_given_weights(path, "warm_start");
+    if (!given.folder.empty())
+      context.say("starts from the weights of '" + given.folder.string() + "'");
+    complete(network, given, path, context);
+    refuse_misfits(weights(network), given.weights, path);
+    return std::move(given.weights);
   } catch (const StageError& error) {
-    throw StageError(error.code, error.what()).at(kOption).with_help(error.help);
+    throw StageError(error.code, error.what()).at("/warm_start").with_help(error.help);
   }
-  complete(network, given, path, context);
-  refuse_misfits(weights(network), given.weights, path);
-  return std::move(given.weights);
 }
 
 }  // namespace

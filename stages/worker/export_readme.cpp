@@ -35,6 +35,10 @@ bool is_timm(WeightLayout layout) {
   return layout == WeightLayout::kTimm || layout == WeightLayout::kTimmClip;
 }
 
+std::string normalized_in_python(const std::string& features) {
+  return "torch.nn.functional.normalize(" + features + ", dim=-1)";
+}
+
 std::string features_of_clip(Feature feature) {
   switch (feature) {
     case Feature::kPooled:
@@ -43,6 +47,8 @@ std::string features_of_clip(Feature feature) {
       return "model(**inputs).image_embeds";
     case Feature::kProjectedBeforeNorm:
       return "model.visual_projection(model(**inputs).last_hidden_state[:, 0])";
+    case Feature::kProjectedNormalized:
+      return normalized_in_python("model(**inputs).image_embeds");
   }
   return "";
 }
@@ -71,6 +77,8 @@ Program program_of_timm(const ExportReadme& readme) {
   } else {
     program.load = {"model = timm.create_model(f\"local-dir:{folder}\", pretrained=True).eval()"};
   }
+  if (readme.feature == Feature::kProjectedNormalized)
+    program.output = normalized_in_python(program.output);
   if (readme.feature == Feature::kProjectedBeforeNorm) {
     program.load.emplace_back(
         std::string(is_adapter ? "base" : "model") +

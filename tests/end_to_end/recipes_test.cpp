@@ -56,6 +56,13 @@ bool is_of_python(const std::string& recipe) {
   return recipe == "timm" || recipe == "torchvision" || recipe == "transformers";
 }
 
+/// For a preset whose head starts from captions, which a small backbone without weights cannot.
+std::string small_text_head(const std::string& recipe) {
+  const bool has_text_head =
+      recipe == "finetune_clip_full" || recipe == "clip_cars_text_classifier";
+  return has_text_head ? " model.head_start=uniform model.backbone.features=pooled " : "";
+}
+
 /// For a recipe of Python, after make_transformer_for().
 std::string small_in_python(const std::string& recipe) {
   return std::string("data.image_size=32 ") + (recipe == "transformers" ? "vars.name=vit " : "") +
@@ -128,7 +135,12 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
       return GetParam() + " data.root=photos train.batch_size=4 " + small_in_python(GetParam());
     if (GetParam() == "quickstart") return GetParam();  // makes its own
     if (GetParam().starts_with("finetune"))
-      return GetParam() + " data.root=flowers model/backbone=tiny data.image_size=28";
+      return GetParam() + " data.root=flowers model/backbone=tiny data.image_size=28" +
+             small_text_head(GetParam());
+    if (GetParam() == "clip_cars_text_classifier")
+      return GetParam() +
+             " data.root=cars model/backbone=tiny data.image_size=28 data.loader.drop_last=false" +
+             small_text_head(GetParam());
     if (GetParam().starts_with("fsct"))
       return GetParam() +
              " backbone=Conv4 data.root=mini data.image_size=32 n_way=3 k_shot=2 n_query=3";
@@ -261,7 +273,14 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
       return std::string(
                  "data=image_folder data.root=photos model/backbone=tiny data.image_size=28 "
                  "device.select=cpu ") +
-             kQuarters;
+             kQuarters + small_text_head(recipe);
+    }
+    if (recipe == "clip_cars_text_classifier") {
+      make_folders("photos", 196, 4);
+      return std::string(
+                 "data=image_folder data.root=photos model/backbone=tiny data.image_size=28 "
+                 "'~data.validation' ") +
+             kQuarters + small_text_head(recipe);
     }
     if (recipe == "clip_flowers") {
       make_folders("photos", 12, 12);

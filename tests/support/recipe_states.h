@@ -104,6 +104,10 @@ inline std::string recipe_with(const Kind& kind) {
        kImages + "model: {kind: model.linear_probe}\n" + kMemory +
            "features: {kind: data.features}\ntrain: {kind: train.logistic_regression, inputs: "
            "{train: features.train, validation: features.validation}}\n"},
+      {"train.none",
+       kImages + "model: {kind: model.full}\n" + kMemory + "train: {kind: train.none}\n"},
+      {"train.soup", kImages + "model: {kind: model.full}\n" + kMemory +
+                         "train: {kind: train.soup, runs: [a, b]}\n"},
       {"train.episodic", kEpisodes},
       {"evaluate.classification", kSupervised + "train: {kind: train.supervised}\nevaluate: {kind: "
                                                 "evaluate.classification}\n"},

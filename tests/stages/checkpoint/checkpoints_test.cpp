@@ -56,6 +56,25 @@ class CheckpointsTest : public testing::Test {
   UnflushedStorage unflushed_;
 };
 
+TEST_F(CheckpointsTest, AverageIsTheBestUntilItIsRemoved) {
+  Checkpoints all = checkpoints({.keep_last = 3, .keep_best = 2});
+  for (const std::int64_t step : {10, 20, 30})
+    all.save(training_state(step, 1.0 / static_cast<double>(step)));
+  EXPECT_EQ(all.best(2),
+            (std::vector<fs::path>{folder() / "step-00000030", folder() / "step-00000020"}));
+  EXPECT_EQ(all.save_average(training_state(25, 0.01)), folder() / "average");
+  EXPECT_EQ(all.load_best()->folder, folder() / "average");
+  EXPECT_EQ(all.load_latest()->folder, folder() / "step-00000030");
+  EXPECT_EQ(all.best(1), (std::vector<fs::path>{folder() / "step-00000030"}));
+  all.save_average(training_state(27, 0.02));
+  expect_same(all.load_best()->state, training_state(27, 0.02));
+  EXPECT_EQ(all.load_to_continue().from->folder, folder() / "step-00000030");
+  all.remove_average();
+  EXPECT_EQ(all.load_best()->folder, folder() / "step-00000030");
+  EXPECT_EQ(entries(),
+            (Names{"best", "latest", "step-00000010", "step-00000020", "step-00000030"}));
+}
+
 TEST_F(CheckpointsTest, SavedIsLoaded) {
   EXPECT_FALSE(checkpoints().load_latest());
   EXPECT_FALSE(checkpoints().load_best());

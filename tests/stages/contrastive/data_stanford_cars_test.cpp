@@ -42,15 +42,24 @@ TEST_F(StanfordCars, WhatIsHeldOutFollowsFromTheSeedAlone) {
   EXPECT_NE(held(43), first);
 }
 
-TEST_F(StanfordCars, CaptionsNameMakerAndModelByDefault) {
+TEST_F(StanfordCars, CaptionsNameMakerModelAndYearByDefault) {
   const auto outputs = run({{"image_size", 8}});
   const auto test = part(outputs, "test");
   EXPECT_THAT(test->describe().captions,
-              ElementsAre("a photo of a AM General Stripes Horizontal Sedan car",
-                          "a photo of a AM General Stripes Vertical Coupe car",
-                          "a photo of a AM General Disc SUV car",
-                          "a photo of a Aston Martin Frame Sedan car"));
+              ElementsAre("a photo of a AM General Stripes Horizontal Sedan 2000 car",
+                          "a photo of a AM General Stripes Vertical Coupe 2001 car",
+                          "a photo of a AM General Disc SUV 2002 car",
+                          "a photo of a Aston Martin Frame Sedan 2003 car"));
   EXPECT_EQ(test->captions(), test->labels());
+}
+
+TEST_F(StanfordCars, ClassesThatShareACaptionAreCounted) {
+  run({{"image_size", 8}});
+  const auto shared = testing::HasSubstr(" share a caption with another class");
+  EXPECT_THAT(context_.said, testing::Not(testing::Contains(shared)));
+  run({{"image_size", 8}, {"caption", "a {make}"}});
+  EXPECT_THAT(context_.said, testing::Contains("3 of 4 classes share a caption with another class, "
+                                               "such as 'a AM General'"));
 }
 
 TEST_F(StanfordCars, CaptionsOfMakersAreStillThoseOfModels) {

@@ -6,6 +6,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include "stages/checkpoint/checkpoints.h"
 #include "stages/weights/safetensors.h"
 #include "tests/support/refused.h"
 #include "tests/support/tiny_training.h"
@@ -60,6 +61,22 @@ TEST_F(WarmStart, ResumedTrainingKeepsItsOwn) {
   EXPECT_TRUE(is_trained(*begun(run())));  // it has saved nothing yet
   fs::copy(run() / "nodes/train", context_.node().folder, fs::copy_options::recursive);
   EXPECT_FALSE(is_trained(*begun(run())));
+}
+
+TEST_F(WarmStart, TakesTheBestIfAHigherMetricIsBetter) {
+  const fs::path folder = run() / "accurate";
+  Checkpoints saved(folder, {.keep_last = 2, .keep_best = 1, .higher_is_better = true});
+  TrainingState state;
+  state.model = weights(*before_.network);
+  state.step = 1;
+  state.metric = 0.9;
+  saved.save(state);
+  for (const auto& [name, weight] : weights(*before_.network))
+    state.model.set(name, torch::zeros_like(weight));
+  state.step = 2;
+  state.metric = 0.1;
+  saved.save(state);
+  EXPECT_TRUE(is_trained(*begun(folder)));
 }
 
 TEST_F(WarmStart, SaysAllThatDoesNotFit) {
