@@ -19,7 +19,7 @@ using runner::ErrorCode;
 /// The options of model.full in addition to its backbone.
 struct FullOptions {
   HeadStart head_start = HeadStart::kUniform;
-  double dropout = 0, drop_path = 0;
+  double dropout = 0;
 };
 
 FullOptions read_full_options(ConfigReader& reader) {
@@ -27,7 +27,6 @@ FullOptions read_full_options(ConfigReader& reader) {
   options.head_start = runner::choice<HeadStart>(
       reader, "head_start", {{"uniform", HeadStart::kUniform}, {"zero", HeadStart::kZero}});
   reader.read("dropout", options.dropout);
-  reader.read("drop_path", options.drop_path);
   return options;
 }
 
@@ -71,11 +70,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_convolutional(ConfigReader
     config.name = "conv of " + std::to_string(network.blocks) + " blocks";
     config.backbone = network;
   }
-  if (options.drop_path > 0)
-    reader.fail("drop_path", ErrorCode::kOptionConflict,
-                "drop_path skips blocks of a transformer, but this backbone is a convolutional "
-                "network",
-                "set drop_path: 0, or choose a backbone of kind clip_vision or vit");
+  read_drop_path(reader, config);
   runner::read_or_auto(reader, "num_classes", config.num_classes);
   config.head.dropout = options.dropout;
   config.head_start = options.head_start;
@@ -90,7 +85,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_full(ConfigReader& reader)
   config.trains_all = true;
   config.head_start = options.head_start;
   config.dropout = options.dropout;
-  config.drop_path = options.drop_path;
+  reader.read("drop_path", config.drop_path);
   return fine_tuned_stage(reader, std::move(config));
 }
 
