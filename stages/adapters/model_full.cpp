@@ -19,13 +19,12 @@ using runner::ErrorCode;
 /// The options of model.full in addition to its backbone.
 struct FullOptions {
   HeadOptions head;
-  double dropout = 0, drop_path = 0;
+  double dropout = 0;
 };
 
 FullOptions read_full_options(ConfigReader& reader) {
   FullOptions options{.head = read_head(reader)};
   reader.read("dropout", options.dropout);
-  reader.read("drop_path", options.drop_path);
   return options;
 }
 
@@ -69,11 +68,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_convolutional(ConfigReader
     config.name = "conv of " + std::to_string(network.blocks) + " blocks";
     config.backbone = network;
   }
-  if (options.drop_path > 0)
-    reader.fail("drop_path", ErrorCode::kOptionConflict,
-                "drop_path skips blocks of a transformer, but this backbone is a convolutional "
-                "network",
-                "set drop_path: 0, or choose a backbone of kind clip_vision or vit");
+  read_drop_path(reader, config);
   if (options.head.start == HeadStart::kZeroShot)
     reader.fail("head_start", ErrorCode::kOptionConflict,
                 "head_start: zero_shot needs a text tower, but this backbone is a convolutional "
@@ -94,7 +89,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_full(ConfigReader& reader)
   config.head_start = options.head.start;
   config.templates = options.head.templates;
   config.dropout = options.dropout;
-  config.drop_path = options.drop_path;
+  reader.read("drop_path", config.drop_path);
   return fine_tuned_stage(reader, std::move(config));
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include <torch/nn/module.h>
@@ -13,12 +14,24 @@
 
 namespace stages {
 
-/// One of an adapter's two matrices. `weight` is uninitialized until it is drawn or loaded.
+/// One of an adapter's weights: `weight`, which is uninitialized until it is drawn or loaded.
 class LoraFactor : public torch::nn::Module {
  public:
   LoraFactor(at::IntArrayRef shape, const at::TensorOptions& options);
+  /// Adds `start`, a buffer for the value from which training starts.
+  void keep_start();
 
-  at::Tensor weight;
+  at::Tensor weight, start;  ///< of the same shape; `start` is undefined unless it is kept
+};
+
+/// What an adapter has in addition to A and B.
+struct LoraVariant {
+  /// Weight-decomposed adaptation (DoRA; Liu et al. 2024, arXiv:2402.09353): a trained norm for
+  /// each output of the layer.
+  bool has_magnitude = false;
+  /// Principal adaptation (PiSSA; Meng et al. 2024, arXiv:2404.02948): A and B start from the
+  /// weight's largest singular values, and their first product is subtracted from the weight.
+  bool is_principal = false;
 };
 
 /// How a convolution moves over an image; each list is for rows, then columns.
@@ -31,21 +44,43 @@ struct ConvolutionSteps {
 /// (rank, in) and B is (out, rank). For a convolution A is a convolution with the same size and
 /// steps, (rank, in, height, width), and B is a 1 x 1 convolution, (out, rank, 1, 1).
 ///
+/// With a magnitude there is a child lora_magnitude_vector, (out) or (1, out, 1, 1), and each
+/// output's weights are rescaled to that norm. As in the paper, their norm has no gradient. A
+/// principal adapter keeps the values from which A and B start, as buffers, and leaves the layer's
+/// weight as it is: it adds scaling · (B·A - B₀·A₀), which is zero at first.
+///
 /// Its weights are on the layer's device, in the layer's type or float32, whichever is wider:
-/// adapters of a half-precision layer are trained in float32. Both require gradients.
+/// adapters of a half-precision layer are trained in float32. All require gradients.
 class LoraAdapter : public torch::nn::Module {
  public:
   /// Creates an adapter for a layer with that weight. Convolutions use `steps`; the default is a
   /// patch embedding's steps, which read each pixel once. Throws std::invalid_argument if the rank
   /// is below 1.
   LoraAdapter(const at::Tensor& layer_weight, std::int64_t rank, double scaling, double dropout,
-              std::optional<ConvolutionSteps> steps = {});
+              std::optional<ConvolutionSteps> steps = {}, LoraVariant variant = {});
 
-  /// Returns the adapter's output for `x`, the layer's input, in the adapter's type.
+  /// Sets what depends on the layer's weight, after A and B have been drawn: a principal adapter's
+  /// A and B, and the magnitude.
+  void start_from(const at::Tensor& layer_weight);
+
+  /// Returns `x`, the layer's input, in the adapter's type, with dropout.
+  at::Tensor dropped(const at::Tensor& x) const;
+  /// Returns scaling · B(A(x)) in the adapter's type.
+  at::Tensor trained_output(const at::Tensor& x) const;
+  /// Returns scaling · B₀(A₀(x)) of a principal adapter.
+  at::Tensor start_output(const at::Tensor& x) const;
+  /// Returns the adapter's output for `x`, the layer's input, in the adapter's type, without the
+  /// magnitude.
   at::Tensor forward(const at::Tensor& x) const;
-  /// Returns scaling · B·A in the shape of the layer's weight. Adding it to the weight is
-  /// equivalent to the adapter if nothing is dropped.
+  /// Returns factors of one product that is equivalent to forward() if nothing is dropped: A and B,
+  /// or with twice the rank [A; A₀] and [B, -B₀]. They have the shapes of A and B.
+  LowRank factors() const;
+  /// Returns the product of factors() and the scaling in the shape of the layer's weight. Adding it
+  /// to the weight is equivalent to forward().
   at::Tensor product() const;
+  /// Returns the magnitude divided by the norms of the weight plus product(), in the magnitude's
+  /// shape.
+  at::Tensor rescaling(const at::Tensor& layer_weight) const;
 
   std::int64_t rank() const { return a_->weight.size(0); }
   double scaling() const { return scaling_; }
@@ -53,17 +88,23 @@ class LoraAdapter : public torch::nn::Module {
   bool drops() const { return dropout_->is_active(); }
   const at::Tensor& a() const { return a_->weight; }
   const at::Tensor& b() const { return b_->weight; }
+  bool is_principal() const { return a_->start.defined(); }
+  bool has_magnitude() const { return magnitude_ != nullptr; }
+  const at::Tensor& magnitude() const { return magnitude_->weight; }
 
  private:
+  at::Tensor output(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b) const;
+  at::Tensor norms(const at::Tensor& layer_weight) const;
+
   const double scaling_;
   const ConvolutionSteps steps_;  // used only by convolutions
-  std::shared_ptr<LoraFactor> a_, b_;
+  std::shared_ptr<LoraFactor> a_, b_, magnitude_;
   std::shared_ptr<Dropout> dropout_;
 };
 
 /// A layer with a `weight` (out, …) and a `bias` (out), which may be undefined. A low-rank adapter
-/// can be attached to it. The adapter's weights then appear in the layer as lora_A.weight and
-/// lora_B.weight; the layer's own parameters keep their names.
+/// can be attached to it. The adapter's weights then appear in the layer as lora_A.weight,
+/// lora_B.weight and so on; the layer's own parameters keep their names.
 class AdaptableLayer : public PrecisionModule {
  public:
   /// Attaches `adapter`. Throws std::logic_error if there already is one.
@@ -74,8 +115,9 @@ class AdaptableLayer : public PrecisionModule {
   /// The attached adapter; null if there is none.
   const std::shared_ptr<LoraAdapter>& adapter() const { return adapter_; }
 
-  /// Returns the weight plus the adapter's product(), summed in float32 or wider and cast to the
-  /// weight's type. Throws std::domain_error if the sum is not finite.
+  /// Returns the weight plus the adapter's product(), times its rescaling() if it has a magnitude,
+  /// computed in float32 or wider and cast to the weight's type. Throws std::domain_error if the
+  /// result is not finite.
   at::Tensor merged_weight() const;
   /// Replaces the weight with merged_weight(), in new memory, since other weights that are not
   /// merged may share the old memory. The adapter then has no effect and gets no gradient. Does
@@ -87,18 +129,28 @@ class AdaptableLayer : public PrecisionModule {
   at::Tensor weight, bias;
 
  protected:
+  /// Returns the layer's own result for `x` without the bias.
+  virtual at::Tensor unbiased(const at::Tensor& x) const = 0;
   /// Returns the adapter for linear_layer() to add to the product of `x` and `used`, the weight
   /// after conversion. Returns nullopt if there is no active adapter, or if adapted() must compute
   /// the adapter's output, for example because of dropout.
   std::optional<LowRank> low_rank_for(const at::Tensor& x, const at::Tensor& used) const;
-  /// Returns `output`, the layer's own result for `x`, plus the adapter's output for `x`, in the
-  /// type of `output`.
+  /// Returns `output`, the layer's own result for `x`, with the adapter, in the type of `output`.
   at::Tensor adapted(const at::Tensor& x, const at::Tensor& output) const;
+  /// True if the adapter has a magnitude. Then the layer's result is rescaled() of the sum of
+  /// unbiased() and the adapter's output, if nothing is dropped.
+  bool is_rescaled() const { return adapter_ && !is_merged_ && adapter_->has_magnitude(); }
+  at::Tensor rescaled(const at::Tensor& sum) const;
 
  private:
+  at::Tensor adapted_with_magnitude(const at::Tensor& x, const at::Tensor& output) const;
+
   std::shared_ptr<LoraAdapter> adapter_;
   bool is_merged_ = false;
 };
+
+/// True if `weight`, a weight's full name, belongs to an adapter.
+bool is_of_adapter(std::string_view weight);
 
 /// Returns a half-precision `weight` converted to the type of `x`, and any other weight unchanged.
 at::Tensor widened(const at::Tensor& weight, const at::Tensor& x);

@@ -108,7 +108,7 @@ class Members {
       if (std::ranges::find(taken_, key) != taken_.end() || says_nothing(value)) continue;
       if (std::ranges::find(kWithoutEffect, key) != kWithoutEffect.end()) continue;
       refuse_config("'" + shown(Json(key)).substr(1, key.size()) + "' is " + shown(value) +
-                    ", but only plain LoRA is supported");
+                    ", but only LoRA and DoRA are supported");
     }
   }
 
@@ -225,6 +225,8 @@ Json json_of(LoraInitialization initialization) {
       return true;
     case LoraInitialization::kGaussian:
       return "gaussian";
+    case LoraInitialization::kPrincipal:
+      return "pissa";
     case LoraInitialization::kRandom:
       return false;
   }
@@ -258,6 +260,7 @@ AdapterConfig parse_adapter_config(std::string_view text) {
   if (!(options.dropout >= 0 && options.dropout < 1))
     refuse_config("'lora_dropout' is not a probability below 1");
   members.read("use_rslora", options.rank_stabilized);
+  members.read("use_dora", options.dora);
   members.read("target_modules", options.targets);
   members.read("exclude_modules", options.exclude);
   members.read("rank_pattern", options.rank_pattern);
@@ -307,6 +310,7 @@ std::string to_text(const AdapterConfig& config) {
   json["revision"] = or_null_text(config.revision);
   json["target_modules"] = json_of(options.targets);
   json["task_type"] = nullptr;
+  if (options.dora) json["use_dora"] = true;  // peft before 0.9 does not know this key
   json["use_rslora"] = options.rank_stabilized;
   return json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }

@@ -217,6 +217,21 @@ std::string difference(const std::vector<ChosenLayer>& there,
   return "";
 }
 
+/// Returns the tensors of plain adapters that are equivalent to those of `lora`, by their names in
+/// adapter files.
+NamedTensors plain_tensors(const AttachedLora& lora, const ModuleNames& names) {
+  NamedTensors tensors = adapter_tensors(lora, names);
+  const torch::NoGradGuard no_graph;
+  for (const LoraLayer& layer : lora.layers) {
+    const LoraAdapter& adapter = *layer.layer->adapter();
+    if (!adapter.is_principal()) continue;
+    const LowRank both = adapter.factors();
+    tensors.set(*names(layer.module) + ".lora_A.weight", both.a);
+    tensors.set(*names(layer.module) + ".lora_B.weight", both.b);
+  }
+  return tensors;
+}
+
 void write(const fs::path& folder, const LoraOptions& options, const AdapterBase& base,
            const NamedTensors& named, runner::Storage& storage) {
   std::error_code error;
@@ -229,8 +244,8 @@ void write(const fs::path& folder, const LoraOptions& options, const AdapterBase
   for (const auto& [name, tensor] : named) tensors.emplace_back(kPeftPrefix + name, tensor);
   write_safetensors(folder / kWeightsFile, NamedTensors(std::move(tensors)), {{"format", "pt"}},
                     storage);
-  const AdapterConfig config{options, base.base_class, base.parent_library, base.name_or_path,
-                             base.revision};
+  const AdapterConfig config{without_principal(options), base.base_class, base.parent_library,
+                             base.name_or_path, base.revision};
   runner::write_atomically(folder / kConfigFile, to_text(config), storage);
 }
 
@@ -309,6 +324,13 @@ void take_head(SavedAdapter& saved, const ModuleNames& names) {
 
 std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapter& saved,
                                       const ModuleNames& names) {
+  if (saved.config.options.dora != lora.options.dora) {
+    damaged_adapter(saved.folder,
+                    std::string("the adapter ") + (lora.options.dora ? "has no" : "has") +
+                        " magnitudes (DoRA), but the model " +
+                        (lora.options.dora ? "trains them" : "has none"),
+                    std::string("set dora: ") + (lora.options.dora ? "false" : "true"));
+  }
   const auto chosen = chosen_layers(lora, saved.config.options, names);
   if (const std::string text = difference(chosen, adapted_layers(lora)); !text.empty())
     damaged_adapter(saved.folder, text,
@@ -340,7 +362,7 @@ void save_head(const fs::path& folder, const AdapterHead& head, runner::Storage&
 void save_adapter(const fs::path& folder, const AttachedLora& lora, const ModuleNames& names,
                   const AdapterBase& base, const std::optional<AdapterHead>& head,
                   runner::Storage& storage) {
-  write(folder, options_for(lora, names), base, adapter_tensors(lora, names), storage);
+  write(folder, options_for(lora, names), base, plain_tensors(lora, names), storage);
   if (head) save_head(folder, *head, storage);
 }
 
@@ -353,7 +375,7 @@ void save_adapter_with_head(const fs::path& folder, const AttachedLora& lora,
         .with_help("save the head next to the adapter");
   }
   LoraOptions options = options_for(lora, names);
-  NamedTensors tensors = adapter_tensors(lora, names);
+  NamedTensors tensors = plain_tensors(lora, names);
   tensors.set(*name + ".weight", head.weight);
   tensors.set(*name + ".bias", head.bias);
   if (std::ranges::find(options.modules_to_save, *name) == options.modules_to_save.end())

@@ -55,6 +55,26 @@ void initialize(const Named& target, const LoraAdapter& adapter, LoraInitializat
   else b.zero_();
 }
 
+/// Throws if the options ask for more principal components than a target has.
+void check_principal(const Named& named, std::int64_t rank) {
+  const at::Tensor& weight = named.layer->weight;
+  if (weight.dim() != 2) {
+    throw StageError(ErrorCode::kOptionConflict,
+                     "initialization is pissa, which is for linear layers, but '" + named.name +
+                         "' is a convolution")
+        .at("/targets")
+        .with_help("add it to 'exclude', or set initialization: kaiming");
+  }
+  const std::int64_t most = std::min(weight.size(0), weight.size(1));
+  if (rank <= most) return;
+  throw StageError(ErrorCode::kOptionConflict, "initialization is pissa and the rank is " +
+                                                   std::to_string(rank) + ", but the weight of '" +
+                                                   named.name + "' has only " +
+                                                   std::to_string(most) + " singular values")
+      .at("/rank")
+      .with_help("set rank to at most " + std::to_string(most));
+}
+
 /// Returns the items of `names` that name no module.
 std::vector<std::string> missing_modules(const std::vector<std::string>& names,
                                          const std::vector<Named>& modules) {
@@ -152,6 +172,13 @@ AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
         .with_help("list names of modules to train as a whole, such as a head inside the backbone");
   }
 
+  const LoraVariant variant = {
+      .has_magnitude = options.dora,
+      .is_principal = options.initialization == LoraInitialization::kPrincipal};
+  if (variant.is_principal) {
+    for (const LoraTarget& target : targets) check_principal(modules[target.index], target.rank);
+  }
+
   AttachedLora lora{.options = options,
                     .unused_targets = unused_targets(options, candidates),
                     .unused_patterns = unused_patterns(options, candidates, targets)};
@@ -161,7 +188,7 @@ AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
     const Named& named = modules[target.index];
     const auto adapter = std::make_shared<LoraAdapter>(
         named.layer->weight, target.rank, lora_scaling(options, target.rank, target.alpha),
-        options.dropout, named.layer->steps());
+        options.dropout, named.layer->steps(), variant);
     if (!named.layer->weight.is_meta()) initialize(named, *adapter, options.initialization, seed);
     named.layer->attach(adapter);
     lora.layers.push_back({named.ours, named.layer, target.alpha});
@@ -171,12 +198,20 @@ AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
   return lora;
 }
 
+void start_from_weights(const AttachedLora& lora) {
+  for (const LoraLayer& layer : lora.layers) {
+    if (!layer.layer->weight.is_meta()) layer.layer->adapter()->start_from(layer.layer->weight);
+  }
+}
+
 NamedTensors adapter_tensors(const AttachedLora& lora, const ModuleNames& names) {
   std::vector<NamedTensors::Item> tensors;
   for (const LoraLayer& layer : lora.layers) {
     const std::string name = called(names, layer.module);
     tensors.emplace_back(name + ".lora_A.weight", layer.layer->adapter()->a());
     tensors.emplace_back(name + ".lora_B.weight", layer.layer->adapter()->b());
+    if (layer.layer->adapter()->has_magnitude())
+      tensors.emplace_back(name + ".lora_magnitude_vector", layer.layer->adapter()->magnitude());
   }
   for (const LoraCompanion& companion : lora.companions) {
     const char* between = companion.is_adapted ? ".base_layer." : ".";
@@ -210,6 +245,17 @@ std::vector<ChosenLayer> chosen_layers(const AttachedLora& lora, const LoraOptio
     result.push_back(
         {ours[target.index], target.rank, lora_scaling(options, target.rank, target.alpha)});
   return result;
+}
+
+LoraOptions without_principal(LoraOptions options) {
+  if (options.initialization != LoraInitialization::kPrincipal) return options;
+  options.initialization = LoraInitialization::kKaiming;
+  const double same_scaling = options.rank_stabilized ? std::sqrt(2.0) : 2.0;
+  options.rank *= 2;
+  options.alpha *= same_scaling;
+  for (auto& [pattern, rank] : options.rank_pattern) rank *= 2;
+  for (auto& [pattern, alpha] : options.alpha_pattern) alpha *= same_scaling;
+  return options;
 }
 
 LoraOptions options_for(const AttachedLora& lora, const ModuleNames& names) {

@@ -57,6 +57,11 @@ struct AttachedLora {
 AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
                          const ModuleNames& names, std::uint64_t seed);
 
+/// Sets what depends on the values of the adapted layers' weights: the magnitudes, and the start of
+/// principal adapters (see LoraVariant). Call it when the network has its weights. It does nothing
+/// on the Meta device.
+void start_from_weights(const AttachedLora& lora);
+
 /// Returns the tensors of an adapter file by their names there, without "base_model.model.". They
 /// are the parameters themselves, not copies. `names` may belong to a library other than the one
 /// that the options were written for.
@@ -77,6 +82,11 @@ std::vector<ChosenLayer> adapted_layers(const AttachedLora& lora);
 /// Throws like attach_lora().
 std::vector<ChosenLayer> chosen_layers(const AttachedLora& lora, const LoraOptions& options,
                                        const ModuleNames& names);
+
+/// Returns the options of plain adapters that are equivalent to principal ones with `options`, of
+/// twice the rank and the same scaling; other options unchanged. Those adapters have the factors of
+/// LoraAdapter::factors().
+LoraOptions without_principal(LoraOptions options);
 
 /// Returns options that select the same layers by the names of `names`: the options of `lora` if
 /// they do so, otherwise options that list each layer's full name.

@@ -1,6 +1,7 @@
 #include "stages/model/bottleneck_network.h"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -61,6 +62,7 @@ Bottleneck::Bottleneck(const BottleneckSizes& sizes, const at::TensorOptions& op
         "se", std::make_shared<SqueezeExcitation>(SqueezeExcitationSizes{sizes.out, sizes.squeezed},
                                                   style, options));
   }
+  drop_path_ = register_drop_path(*this, sizes.drop_path);
   if (sizes.in == sizes.out && sizes.stride == 1) return;
   const auto list = register_module("downsample", std::make_shared<torch::nn::ModuleListImpl>());
   shortcut_ = std::make_shared<Convolution>(
@@ -78,7 +80,12 @@ at::Tensor Bottleneck::compute(const at::Tensor& input) const {
   y = bn2_->forward_relu(conv2_->forward(y));
   y = bn3_->forward(conv3_->forward(y));
   const at::Tensor added = shortcut_ ? shortcut_norm_->forward(shortcut_->forward(x)) : x;
-  if (se_) return gated_residual(y, se_->forward(y), added);
+  if (se_) {
+    // A gate of zero skips the block, and costs less than changing the map.
+    const at::Tensor gate = se_->forward(y);
+    return gated_residual(y, drop_path_ ? drop_path_->forward(gate) : gate, added);
+  }
+  if (drop_path_) y = drop_path_->forward(y);
   return (y.scalar_type() == added.scalar_type() ? y.add_(added) : y + added).relu_();
 }
 
@@ -91,6 +98,7 @@ BottleneckNetwork::BottleneckNetwork(const BottleneckOptions& network,
           ConvolutionSizes{.in = 3, .out = network.planes, .size = 7, .stride = 2, .padding = 3},
           options));
   bn1_ = register_module("bn1", collecting_norm(network.planes, options));
+  const std::int64_t last = std::reduce(network.layers.begin(), network.layers.end()) - 1;
   std::int64_t in = network.planes;
   for (std::size_t stage = 0; stage < network.layers.size(); ++stage) {
     BottleneckSizes sizes = sizes_of_stage(network, stage);
@@ -99,6 +107,8 @@ BottleneckNetwork::BottleneckNetwork(const BottleneckOptions& network,
     for (std::int64_t block = 0; block < network.layers[stage]; ++block) {
       sizes.in = in;
       sizes.stride = stage > 0 && block == 0 ? 2 : 1;
+      sizes.drop_path =
+          network.drop_path * static_cast<double>(blocks_.size()) / static_cast<double>(last);
       blocks_.push_back(std::make_shared<Bottleneck>(sizes, options));
       list->push_back(blocks_.back());
       in = sizes.out;
@@ -326,6 +336,7 @@ InvertedResidual::InvertedResidual(const InvertedResidualSizes& sizes,
   narrow_ = register_module(widens ? "conv_pwl" : "conv_pw",
                             convolution_of({.in = inside, .out = sizes.out, .size = 1}, options));
   narrow_norm_ = add_norm(sizes.out);
+  if (adds_input_) drop_path_ = register_drop_path(*this, sizes.drop_path);
 }
 
 at::Tensor InvertedResidual::compute(const at::Tensor& input) const {
@@ -336,6 +347,7 @@ at::Tensor InvertedResidual::compute(const at::Tensor& input) const {
   if (se_) y = y * se_->forward(y);
   y = narrow_norm_->forward(narrow_->forward(y));
   if (!adds_input_) return y;
+  if (drop_path_) y = drop_path_->forward(y);
   return y.scalar_type() == x.scalar_type() ? y.add_(x) : y + x;
 }
 
@@ -348,6 +360,8 @@ InvertedResidualNetwork::InvertedResidualNetwork(const InvertedResidualOptions& 
                          options))),
       bn1_(register_module("bn1", inverted_norm(network.stem, options))) {
   const auto stages = register_module("blocks", std::make_shared<torch::nn::ModuleListImpl>());
+  std::int64_t count = 0;
+  for (const InvertedResidualStage& stage : network.stages) count += stage.blocks;
   std::int64_t in = network.stem;
   for (std::size_t number = 0; number < network.stages.size(); ++number) {
     const InvertedResidualStage& stage = network.stages[number];
@@ -359,7 +373,10 @@ InvertedResidualNetwork::InvertedResidualNetwork(const InvertedResidualOptions& 
                                 .out = stage.out,
                                 .size = stage.size,
                                 .stride = block == 0 ? stage.stride : 1,
-                                .is_efficient_net = network.is_efficient_net},
+                                .is_efficient_net = network.is_efficient_net,
+                                .drop_path = network.drop_path *
+                                             static_cast<double>(blocks_.size()) /
+                                             static_cast<double>(count)},
           options));
       list->push_back(blocks_.back());
       in = stage.out;

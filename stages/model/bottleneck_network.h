@@ -20,17 +20,19 @@ struct BottleneckOptions {
   std::int64_t base_width = 64;    ///< channels of a group, in a stage with 64 planes
   std::int64_t squeeze_ratio = 0;  ///< channels of a block per channel of its gate; 0: no gates
   std::int64_t planes = 64;        ///< of the first stage; each later stage doubles them
+  double drop_path = 0;            ///< of the last block; rises in equal steps from 0 at the first
 };
 
 /// The sizes of one block.
 struct BottleneckSizes {
   std::int64_t in = 0, width = 0, out = 0, stride = 1, groups = 1;
   std::int64_t squeezed = 0;  ///< channels of the gate; 0: none
+  double drop_path = 0;  ///< probability of skipping the convolutions for a sample, in training
 };
 
 /// A residual block: a 1 x 1, a 3 x 3 and a 1 x 1 convolution, an optional gate, and a shortcut.
 /// Children by timm's names: conv1, bn1, conv2, bn2, conv3, bn3, se and, if the shape changes,
-/// downsample.0 and downsample.1.
+/// downsample.0 and downsample.1; with a drop_path above 0 also drop_path.
 class Bottleneck : public RecomputableModule {
  public:
   Bottleneck(const BottleneckSizes& sizes, const at::TensorOptions& options);
@@ -48,6 +50,7 @@ class Bottleneck : public RecomputableModule {
   std::shared_ptr<SqueezeExcitation> se_;  // null: no gate
   std::shared_ptr<Convolution> shortcut_;  // null: the input itself
   std::shared_ptr<BatchNorm> shortcut_norm_;
+  std::shared_ptr<Dropout> drop_path_;  // null: never skipped
 };
 
 /// The network up to its last feature map. Children by timm's names: conv1, bn1, layer1.0 …
@@ -84,6 +87,7 @@ struct InvertedResidualOptions {
   std::int64_t stem = 32, head = 0;  ///< channels before the first stage, and after the last
   std::int64_t expansion = 6;        ///< factor by which a block widens its input
   bool is_efficient_net = false;     ///< with gates and SiLU; otherwise ReLU6
+  double drop_path = 0;  ///< of block i, counted from 0: drop_path · i / number of blocks
 
   static InvertedResidualOptions mobile_net_v2();
   static InvertedResidualOptions efficient_net_b2();
@@ -93,11 +97,13 @@ struct InvertedResidualOptions {
 struct InvertedResidualSizes {
   std::int64_t in = 0, expansion = 1, out = 0, size = 3, stride = 1;
   bool is_efficient_net = false;
+  double drop_path = 0;  ///< probability of adding only the input for a sample, in training
 };
 
 /// A block of an expanding 1 x 1 convolution, a depthwise convolution, a gate, and a projecting
 /// 1 x 1 convolution. Children by timm's names: conv_pw, bn1, conv_dw, bn2, se, conv_pwl, bn3;
-/// without expansion conv_dw, bn1, se, conv_pw, bn2.
+/// without expansion conv_dw, bn1, se, conv_pw, bn2. A block that adds its input also has drop_path
+/// if its drop_path is above 0.
 class InvertedResidual : public RecomputableModule {
  public:
   InvertedResidual(const InvertedResidualSizes& sizes, const at::TensorOptions& options);
@@ -110,6 +116,7 @@ class InvertedResidual : public RecomputableModule {
   std::shared_ptr<Convolution> widen_, depthwise_, narrow_;  // widen_ is null without expansion
   std::shared_ptr<BatchNorm> widen_norm_, depthwise_norm_, narrow_norm_;
   std::shared_ptr<SqueezeExcitation> se_;  // null: no gate
+  std::shared_ptr<Dropout> drop_path_;     // null: never skipped
 };
 
 /// The network up to its last feature map. Children by timm's names: conv_stem, bn1, blocks.0.0 …,

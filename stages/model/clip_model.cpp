@@ -27,13 +27,12 @@ ClipNetwork& as_clip(torch::nn::Module& network) {
   return *clip;
 }
 
-bool is_of_lora(std::string_view weight) { return weight.find(".lora_") != weight.npos; }
 bool is_of_texts(std::string_view weight) {
-  return weight.starts_with("text_") && !is_of_lora(weight);
+  return weight.starts_with("text_") && !is_of_adapter(weight);
 }
 bool is_class_head(std::string_view weight) { return weight.starts_with("class_head."); }
 bool is_of_images(std::string_view weight) {
-  return weight.starts_with("vis") && !is_of_lora(weight);
+  return weight.starts_with("vis") && !is_of_adapter(weight);
 }
 
 InitializerOptions initializer_of(const BlockOptions& block, std::int64_t layers) {
@@ -150,6 +149,7 @@ std::shared_ptr<torch::nn::Module> Clip::build(const DatasetDescription& data,
   fill(*network, seed);
   constrain(*network);
   if (auto* adapted = dynamic_cast<AdaptedClip*>(network.get())) {
+    start_from_weights(adapted->lora());
     adapted->begin(*config_.lora);
     adapted->freeze(base_text(*network));
     adapted->notes.push_back(trainable_line(*network));
@@ -201,7 +201,11 @@ std::vector<std::string> Clip::notes(const torch::nn::Module& network) const {
 Shrunken Clip::shrunken(const DatasetDescription& data) const {
   ClipConfig config = config_;
   config.image.weights.reset();
-  if (config.lora) config.lora->adapter.reset();
+  if (config.lora) {
+    config.lora->adapter.reset();
+    LoraOptions& lora = config.lora->options;
+    lora.initialization = initialization_of_shrunken(lora);
+  }
   shrink(config.image.tower, config.image.image_size, config.image.projection_dim);
   const BlockOptions& small = config.image.tower.block;
   config.text.block.hidden_size = small.hidden_size;

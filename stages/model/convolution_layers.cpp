@@ -316,6 +316,12 @@ class ChannelMeans : public torch::autograd::Function<ChannelMeans> {
 
 }  // namespace
 
+std::shared_ptr<Dropout> register_drop_path(torch::nn::Module& block, double probability) {
+  if (probability <= 0) return nullptr;
+  return block.register_module("drop_path",
+                               std::make_shared<Dropout>(probability, DropoutUnit::kSample));
+}
+
 SqueezeExcitation::SqueezeExcitation(const SqueezeExcitationSizes& sizes,
                                      const SqueezeExcitationStyle& style,
                                      const at::TensorOptions& options)

@@ -9,6 +9,7 @@
 
 #include "stages/numerics/recomputable_module.h"
 #include "stages/numerics/running_statistics.h"
+#include "stages/random/dropout.h"
 
 namespace stages {
 
@@ -87,6 +88,10 @@ class BatchNorm : public PrecisionModule, public CollectingLayer {
   BatchNormStatistics statistics_;
   mutable std::optional<std::int64_t> averaged_;  // batches since start_averaging()
 };
+
+/// Creates the stochastic depth of a residual block and registers it as drop_path, timm's name, if
+/// `probability` is above 0; otherwise returns null.
+std::shared_ptr<Dropout> register_drop_path(torch::nn::Module& block, double probability);
 
 /// The sizes of a gate, which scales each channel of a map (Hu et al., 2018).
 struct SqueezeExcitationSizes {

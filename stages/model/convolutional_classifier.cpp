@@ -190,6 +190,16 @@ ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone) {
   return small;
 }
 
+std::optional<ConvolutionalBackbone> with_drop_path(ConvolutionalBackbone backbone,
+                                                    double drop_path) {
+  const auto set = [drop_path]<typename Options>(Options& options) {
+    if constexpr (requires { options.drop_path; }) options.drop_path = drop_path;
+    return requires { options.drop_path; };
+  };
+  if (!std::visit(set, backbone)) return std::nullopt;
+  return backbone;
+}
+
 void initialize_backbone(const ConvolutionalBackbone& backbone, FeatureMaps& network,
                          std::uint64_t seed) {
   network.apply(BackboneInitializer(family_of(backbone), seed), "backbone");
@@ -211,12 +221,15 @@ bool is_below(std::string_view path, std::string_view module) {
   return path.starts_with(module) && (path.size() == module.size() || path[module.size()] == '.');
 }
 
+/// True if `path` is in one of the frozen modules.
+bool is_frozen_by(const std::vector<std::string>& modules, const std::string& path) {
+  return std::ranges::any_of(modules,
+                             [&](const std::string& module) { return is_below(path, module); });
+}
+
 /// Freezes modules: their parameters, and the running statistics of their norms.
 void freeze(FeatureMaps& backbone, const std::vector<std::string>& modules) {
-  const auto is_frozen = [&](const std::string& path) {
-    return std::ranges::any_of(modules,
-                               [&](const std::string& module) { return is_below(path, module); });
-  };
+  const auto is_frozen = [&](const std::string& path) { return is_frozen_by(modules, path); };
   for (const auto& item : backbone.named_parameters()) {
     if (is_frozen(item.key())) item.value().requires_grad_(false);
   }
@@ -248,6 +261,31 @@ void check_images(const ConvolutionalClassifierConfig& config, const FeatureMaps
 }
 
 }  // namespace
+
+void read_drop_path(runner::ConfigReader& reader, ConvolutionalClassifierConfig& config) {
+  double drop_path = 0;
+  reader.read("drop_path", drop_path);
+  if (drop_path == 0) return;
+  const std::optional<ConvolutionalBackbone> skipping = with_drop_path(config.backbone, drop_path);
+  if (!skipping) {
+    reader.fail("drop_path", ErrorCode::kOptionConflict,
+                "drop_path skips residual blocks, but " + config.name + " has none",
+                "set drop_path: 0, or choose a network with residual blocks");
+    return;
+  }
+  const auto backbone = make_backbone(*skipping, at::TensorOptions(at::kFloat).device(at::kMeta));
+  const auto modules = backbone->named_modules();
+  const auto is_trained_block = [&](const auto& item) {
+    return item.key().ends_with(".drop_path") && !is_frozen_by(config.frozen, item.key());
+  };
+  if (std::ranges::none_of(modules, is_trained_block)) {
+    reader.fail(
+        "drop_path", ErrorCode::kOptionConflict,
+        "drop_path skips blocks in training, but 'frozen' freezes every block that it skips",
+        "set drop_path: 0, or freeze fewer blocks");
+  }
+  config.backbone = *skipping;
+}
 
 bool has_module(const FeatureMaps& backbone, const std::string& path) {
   const auto modules = backbone.named_modules();
@@ -393,6 +431,7 @@ class ConvolutionalClassifierStage : public runner::Stage {
 runner::Result<std::unique_ptr<runner::Stage>> convolutional_classifier_stage(
     runner::ConfigReader& reader, ConvolutionalClassifierConfig config) {
   config.pointer = reader.pointer();
+  read_drop_path(reader, config);
   reader.read("weights", config.weights);
   reader.read("weights_entry", config.weights_entry);
   if (config.weights) {

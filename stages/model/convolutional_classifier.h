@@ -73,6 +73,11 @@ std::shared_ptr<FeatureMaps> make_backbone(const ConvolutionalBackbone& backbone
 /// Returns the same architecture with only a few channels.
 ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone);
 
+/// Returns the backbone with stochastic depth (Huang et al. 2016, arXiv:1603.09382), which skips
+/// the residual branches of blocks by timm's rules; nullopt if it has no residual blocks.
+std::optional<ConvolutionalBackbone> with_drop_path(ConvolutionalBackbone backbone,
+                                                    double drop_path);
+
 /// Draws the weights of a backbone by timm's rules; each weight is a function of `seed`, its name
 /// and its shape.
 void initialize_backbone(const ConvolutionalBackbone& backbone, FeatureMaps& network,
@@ -149,6 +154,11 @@ class ConvolutionalClassifier : public Model, public ShrinkableModel, public Nam
 
 /// True if the backbone has a module at that path: "layer1", "features.denseblock1".
 bool has_module(const FeatureMaps& backbone, const std::string& path);
+
+/// Reads the option drop_path of model.full, model.se_resnext or model.cnn into config.backbone;
+/// config.backbone, name and frozen must be set. Reports a network without residual blocks, or
+/// whose residual blocks are all frozen.
+void read_drop_path(runner::ConfigReader& reader, ConvolutionalClassifierConfig& config);
 
 /// Creates the stage of model.se_resnext or model.cnn. Reads the options that both kinds share,
 /// except `frozen`, into `config`; config.backbone must be set. If options are invalid, returns all

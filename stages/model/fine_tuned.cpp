@@ -31,10 +31,7 @@ using runner::StageError;
 
 bool is_of_head(std::string_view weight) { return weight.starts_with("head."); }
 
-bool is_of_base(std::string_view weight) {
-  return !is_of_head(weight) && weight.find(".lora_A.") == weight.npos &&
-         weight.find(".lora_B.") == weight.npos;
-}
+bool is_of_base(std::string_view weight) { return !is_of_head(weight) && !is_of_adapter(weight); }
 
 /// Converts trained parameters to float32, whatever the type of the base. They have no values yet.
 void widen_what_is_trained(const torch::nn::Module& network) {
@@ -231,6 +228,7 @@ std::shared_ptr<torch::nn::Module> FineTuned::built(const DatasetDescription& da
   const at::Tensor rows = start == HeadStart::kZeroShot ? text_rows(data, at::kCPU) : at::Tensor();
   const auto network = make(data, seed, at::kCPU);
   fill_base(*network);
+  if (network->lora) start_from_weights(*network->lora);
   switch (start) {
     case HeadStart::kUniform:
       initialize(*network, config_.backbone.initializer(), seed, is_of_head);
@@ -282,6 +280,7 @@ Shrunken FineTuned::shrunken(const DatasetDescription& data) const {
   config.adapter.reset();
   config.text_head.reset();
   if (config.head_start == HeadStart::kZeroShot) config.head_start = HeadStart::kUniform;
+  if (config.lora) config.lora->initialization = initialization_of_shrunken(*config.lora);
   shrink(backbone.tower, backbone.image_size, backbone.projection_dim);
   const bool is_projection = is_projected(backbone.feature);
   const std::int64_t width =

@@ -39,6 +39,7 @@ void HostedNetwork::attach(const LoraOptions& options, std::uint64_t seed) {
     return std::string(name);
   };
   lora_ = attach_lora(*this, options, as_in_python, seed);
+  start_from_weights(*lora_);
 }
 
 void HostedNetwork::check_adapters() const {

@@ -21,9 +21,14 @@ at::Tensor Linear::forward(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
   const at::Tensor used = operand(weight, x);
-  if (const auto added = low_rank_for(x, used))
-    return linear_layer(x, used, operand(bias, x), added);
+  const auto added = low_rank_for(x, used);
+  if (added && is_rescaled()) return rescaled(linear_layer(x, used, {}, added));
+  if (added) return linear_layer(x, used, operand(bias, x), added);
   return adapted(x, linear_layer(x, used, operand(bias, x)));
+}
+
+at::Tensor Linear::unbiased(const at::Tensor& x) const {
+  return linear_layer(x, operand(weight, x), {});
 }
 
 LayerNorm::LayerNorm(std::int64_t width, double epsilon, const at::TensorOptions& options)
@@ -49,6 +54,10 @@ at::Tensor PatchEmbedding::forward(const at::Tensor& pixels) const {
   return adapted(x, convolved_patches(x, operand(weight, x), operand(bias, x)))
       .flatten(2)
       .transpose(1, 2);
+}
+
+at::Tensor PatchEmbedding::unbiased(const at::Tensor& pixels) const {
+  return convolved_patches(pixels, operand(weight, pixels), {});
 }
 
 PositionEmbedding::PositionEmbedding(std::int64_t positions, std::int64_t width,

@@ -18,6 +18,9 @@ class Linear : public AdaptableLayer {
  public:
   Linear(std::int64_t in, std::int64_t out, bool with_bias, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x) const;
+
+ protected:
+  at::Tensor unbiased(const at::Tensor& x) const override;
 };
 
 /// Normalization over the last dimension; `weight` and `bias` (width).
@@ -40,6 +43,9 @@ class PatchEmbedding : public AdaptableLayer {
                  const at::TensorOptions& options);
   /// Maps (n, 3, height, width) to (n, patches, width), with the patches row by row.
   at::Tensor forward(const at::Tensor& pixels) const;
+
+ protected:
+  at::Tensor unbiased(const at::Tensor& pixels) const override;
 };
 
 /// One vector per position; `weight` (positions, width).

@@ -61,11 +61,17 @@ double lora_scaling(const LoraOptions& options, std::int64_t rank, double alpha)
   return alpha / (options.rank_stabilized ? std::sqrt(width) : width);
 }
 
+LoraInitialization initialization_of_shrunken(const LoraOptions& options) {
+  return options.initialization == LoraInitialization::kPrincipal ? LoraInitialization::kKaiming
+                                                                  : options.initialization;
+}
+
 LoraOptions read_lora_options(runner::ConfigReader& reader) {
   LoraOptions options;
   reader.read("rank", options.rank);
   reader.read("alpha", options.alpha);
   reader.read("rank_stabilized", options.rank_stabilized);
+  reader.read("dora", options.dora);
   reader.read("dropout", options.dropout);
   options.targets = read_selection(reader, "targets");
   options.exclude = read_selection(reader, "exclude");
@@ -86,9 +92,11 @@ LoraOptions read_lora_options(runner::ConfigReader& reader) {
   options.bias = runner::choice<LoraBias>(
       reader, "bias",
       {{"none", LoraBias::kNone}, {"all", LoraBias::kAll}, {"lora_only", LoraBias::kAdapted}});
-  options.initialization = runner::choice<LoraInitialization>(
-      reader, "initialization",
-      {{"kaiming", LoraInitialization::kKaiming}, {"gaussian", LoraInitialization::kGaussian}});
+  options.initialization =
+      runner::choice<LoraInitialization>(reader, "initialization",
+                                         {{"kaiming", LoraInitialization::kKaiming},
+                                          {"gaussian", LoraInitialization::kGaussian},
+                                          {"pissa", LoraInitialization::kPrincipal}});
   return options;
 }
 

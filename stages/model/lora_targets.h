@@ -25,12 +25,14 @@ enum class LoraBias {
   kAdapted,  ///< only biases of layers with an adapter [lora_only]
 };
 
-/// How A is initialized. B is initialized with zeros, except for kRandom.
+/// How A is initialized. B is initialized with zeros, except for kPrincipal and kRandom.
 enum class LoraInitialization {
-  kKaiming,   ///< uniform within 1/sqrt(inputs) [true]
-  kGaussian,  ///< normal with the standard deviation 1/rank [gaussian]
-  kRandom,    ///< like kKaiming, but B is uniform within 1/sqrt(rank), so the adapter has an effect
-              ///< from the start; for tests [false]
+  kKaiming,    ///< uniform within 1/sqrt(inputs) [true]
+  kGaussian,   ///< normal with the standard deviation 1/rank [gaussian]
+  kPrincipal,  ///< A and B are the weight's largest singular values and vectors, whose product is
+               ///< subtracted from the weight [pissa]
+  kRandom,  ///< like kKaiming, but B is uniform within 1/sqrt(rank), so the adapter has an effect
+            ///< from the start; for tests [false]
 };
 
 /// The adapters of a network, by peft's names for modules. Where our option name differs from
@@ -39,6 +41,7 @@ struct LoraOptions {
   std::int64_t rank = 8;         ///< [r]
   double alpha = 8;              ///< [lora_alpha]
   bool rank_stabilized = false;  ///< scaling is alpha/sqrt(rank), not alpha/rank [use_rslora]
+  bool dora = false;             ///< trains a norm for each output [use_dora]
   double dropout = 0;            ///< of an adapter's input, in training [lora_dropout]
   ModuleSelection targets;       ///< [target_modules]
   ModuleSelection exclude;       ///< targets that get no adapter [exclude_modules]
@@ -59,6 +62,10 @@ struct LoraOptions {
 
 /// Returns alpha/rank, or alpha/sqrt(rank) if the options are rank-stabilized.
 double lora_scaling(const LoraOptions& options, std::int64_t rank, double alpha);
+
+/// Returns the initialization for a shrunken network, whose layers may have fewer singular values
+/// than the rank.
+LoraInitialization initialization_of_shrunken(const LoraOptions& options);
 
 /// Reads the adapter options of model.lora. Reports invalid expressions as errors of `reader` at
 /// their options.

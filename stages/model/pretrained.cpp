@@ -14,6 +14,7 @@
 
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
+#include "stages/model/adaptable_layer.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -83,10 +84,6 @@ bool is_one_of(std::string_view name, auto& list) {
 std::string listed_weights(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 6;
   return runner::listed(names, kShown);
-}
-
-bool is_of_adapter(std::string_view weight) {
-  return weight.find(".lora_A.") != weight.npos || weight.find(".lora_B.") != weight.npos;
 }
 
 enum class Fit { kNone, kSame, kResized };

@@ -24,6 +24,12 @@ at::Tensor PythonLayer::run(const at::Tensor& x, const InPython& in_python) {
   return has_format() ? taken_in(current_precision(x.device()), output) : output;
 }
 
+at::Tensor PythonLayer::unbiased(const at::Tensor& x) const {
+  const at::Tensor used = operand(weight, x);
+  if (!steps_) return torch::linear(x, used);
+  return torch::conv2d(x, used, {}, steps_->stride, steps_->padding, steps_->dilation);
+}
+
 /// Groups the rows of a linear layer by sample for dropout, which identifies each sample by one
 /// row. A sample may have several rows, such as the windows of an image.
 at::Tensor PythonLayer::with_adapter(const at::Tensor& x, const at::Tensor& output) const {

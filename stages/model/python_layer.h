@@ -25,6 +25,9 @@ class PythonLayer : public AdaptableLayer, public HostedModule {
   bool is_active() const override { return has_format() || adapter(); }
   at::Tensor run(const at::Tensor& x, const InPython& in_python) override;
 
+ protected:
+  at::Tensor unbiased(const at::Tensor& x) const override;
+
  private:
   at::Tensor with_adapter(const at::Tensor& x, const at::Tensor& output) const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -48,11 +49,13 @@ std::shared_ptr<Convolution> square_convolution(std::int64_t in, std::int64_t ou
 }  // namespace
 
 BasicBlock::BasicBlock(std::int64_t in, std::int64_t out, std::int64_t stride,
-                       BatchNormStatistics statistics, const at::TensorOptions& options)
+                       BatchNormStatistics statistics, double drop_path,
+                       const at::TensorOptions& options)
     : conv1_(register_module("conv1", square_convolution(in, out, 3, stride, 1, options))),
       conv2_(register_module("conv2", square_convolution(out, out, 3, 1, 1, options))),
       bn1_(register_module("bn1", std::make_shared<BatchNorm>(out, statistics, options))),
       bn2_(register_module("bn2", std::make_shared<BatchNorm>(out, statistics, options))) {
+  drop_path_ = register_drop_path(*this, drop_path);
   if (in == out && stride == 1) return;
   const auto list = register_module("downsample", std::make_shared<torch::nn::ModuleListImpl>());
   shortcut_ = square_convolution(in, out, 1, stride, 0, options);
@@ -64,7 +67,8 @@ BasicBlock::BasicBlock(std::int64_t in, std::int64_t out, std::int64_t stride,
 at::Tensor BasicBlock::compute(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
-  const at::Tensor y = bn2_->forward(conv2_->forward(bn1_->forward_relu(conv1_->forward(x))));
+  at::Tensor y = bn2_->forward(conv2_->forward(bn1_->forward_relu(conv1_->forward(x))));
+  if (drop_path_) y = drop_path_->forward(y);
   const at::Tensor added = shortcut_ ? shortcut_norm_->forward(shortcut_->forward(x)) : x;
   return (y.scalar_type() == added.scalar_type() ? y.add_(added) : y + added).relu_();
 }
@@ -76,6 +80,7 @@ ResNet::ResNet(const ResNetOptions& network, const at::TensorOptions& options) :
   bn1_ = register_module("bn1",
                          std::make_shared<BatchNorm>(network.width, network.statistics, options));
   const auto blocks = blocks_of_depth(network.depth);
+  const std::int64_t last = std::reduce(blocks.begin(), blocks.end()) - 1;
   std::int64_t in = network.width;
   for (std::size_t stage = 0; stage < kStages; ++stage) {
     const std::int64_t out = network.width << stage;
@@ -83,7 +88,9 @@ ResNet::ResNet(const ResNetOptions& network, const at::TensorOptions& options) :
                                       std::make_shared<torch::nn::ModuleListImpl>());
     for (std::int64_t block = 0; block < blocks[stage]; ++block) {
       const std::int64_t stride = stage > 0 && block == 0 ? 2 : 1;
-      blocks_.push_back(std::make_shared<BasicBlock>(in, out, stride, network.statistics, options));
+      const double depth = static_cast<double>(blocks_.size()) / static_cast<double>(last);
+      blocks_.push_back(std::make_shared<BasicBlock>(in, out, stride, network.statistics,
+                                                     depth * network.drop_path, options));
       list->push_back(blocks_.back());
       in = out;
     }

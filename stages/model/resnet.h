@@ -9,6 +9,7 @@
 #include "stages/model/convolution_layers.h"
 #include "stages/model/convolutional_networks.h"
 #include "stages/numerics/recomputable_module.h"
+#include "stages/random/dropout.h"
 #include "stages/tensor/named_tensors.h"
 #include "stages/weights/weights.h"
 
@@ -27,14 +28,17 @@ struct ResNetOptions {
   BatchNormStatistics statistics = BatchNormStatistics::kOfBatch;
   std::int64_t width = 64;       ///< channels of the first stage; each later stage doubles them
   std::int64_t pooled_size = 7;  ///< height and width of the last map of kFeti
+  double drop_path = 0;          ///< of the last block; rises in equal steps from 0 at the first
 };
 
-/// A residual block: two 3 x 3 convolutions and a shortcut. Children by torchvision's names: conv1,
-/// bn1, conv2, bn2 and, if the shape changes, downsample.0 and downsample.1.
+/// A residual block: two 3 x 3 convolutions and a shortcut. In training, the convolutions are
+/// skipped with probability `drop_path` for each sample. Children by torchvision's names: conv1,
+/// bn1, conv2, bn2 and, if the shape changes, downsample.0 and downsample.1; with a `drop_path`
+/// above 0 also drop_path.
 class BasicBlock : public RecomputableModule {
  public:
   BasicBlock(std::int64_t in, std::int64_t out, std::int64_t stride, BatchNormStatistics statistics,
-             const at::TensorOptions& options);
+             double drop_path, const at::TensorOptions& options);
   bool is_block() const override { return true; }
 
  private:
@@ -42,6 +46,7 @@ class BasicBlock : public RecomputableModule {
 
   std::shared_ptr<Convolution> conv1_, conv2_, shortcut_;  // null shortcut_: the input itself
   std::shared_ptr<BatchNorm> bn1_, bn2_, shortcut_norm_;
+  std::shared_ptr<Dropout> drop_path_;  // null: never skipped
 };
 
 /// A residual network (He et al., 2015) up to its last feature map. Children by torchvision's

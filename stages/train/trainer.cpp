@@ -146,6 +146,9 @@ class Training {
     }
     average_best();
     memory_.end(done_.steps);
+    std::int64_t trained = 0;
+    for (const auto& [name, weight] : trained_parameters(network_)) trained += weight.numel();
+    context_.metric("train/trained_parameters", static_cast<double>(trained), done_.steps);
     return checkpoints_.keep(done_);
   }
 

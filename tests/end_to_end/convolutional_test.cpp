@@ -46,9 +46,10 @@ class Convolutional : public testing::Test {
 };
 
 TEST_F(Convolutional, KilledAndResumedTrainingEndsWithTheSameBitsAndPredicts) {
-  const Ended whole = run("whole");
+  const std::string deep = "model.drop_path=0.3";
+  const Ended whole = run("whole", deep);
   ASSERT_EQ(whole.exit, 0) << whole.err;
-  ASSERT_NE(run("killed", "", "retort-worker/step:3").exit, 0);
+  ASSERT_NE(run("killed", deep, "retort-worker/step:3").exit, 0);
   const Ended resumed = retort("resume killed", folder_.path());
   ASSERT_EQ(resumed.exit, 0) << resumed.err;
   EXPECT_FALSE(weights("whole").empty());

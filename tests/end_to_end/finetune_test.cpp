@@ -1,5 +1,6 @@
 // Heads and adapters on a given backbone, through the real programs.
 
+#include <array>
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -53,6 +54,26 @@ TEST_F(FineTuning, AdaptersContinueWhereTheyWereKilled) {
   EXPECT_TRUE(weights("run") == weights("whole"));
   EXPECT_EQ(file_text(folder_ / "run/nodes/evaluate/predictions.csv"),
             file_text(folder_ / "whole/nodes/evaluate/predictions.csv"));
+}
+
+TEST_F(FineTuning, VariantsOfAdaptersContinueWhereTheyWereKilled) {
+  const std::array<std::string, 2> variants = {
+      "model.dora=true", "model.dora=true model.initialization=pissa model.rank_stabilized=true"};
+  for (const std::string& variant : variants) {
+    const std::string number = std::to_string(&variant - variants.data());
+    ASSERT_EQ(train("lora", "whole" + number, "", variant).exit, 0);
+    ASSERT_NE(train("lora", "run" + number, "retort-worker/step:4:kill", variant).exit, 0);
+    const Ended gone_on = retort("resume run" + number, folder_.path());
+    ASSERT_EQ(gone_on.exit, 0) << gone_on.err;
+    EXPECT_THAT(weights("whole" + number), HasSubstr("lora_magnitude_vector"));
+    EXPECT_TRUE(weights("run" + number) == weights("whole" + number)) << variant;
+    const Ended exported =
+        retort("export whole" + number + " --adapter --out peft" + number, folder_.path());
+    ASSERT_EQ(exported.exit, 0) << exported.err;
+    EXPECT_TRUE(
+        json::parse(file_text(folder_ / ("peft" + number) / "train-adapter/adapter_config.json"))
+            .at("use_dora"));
+  }
 }
 
 TEST_F(FineTuning, AllWeightsContinueWhereTheyWereKilled) {

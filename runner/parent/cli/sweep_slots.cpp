@@ -65,7 +65,7 @@ Result<TrialPeak> needed_by_trial(const Value& resolved, const SchemaSet& schema
                       .reuse = reuse.which(),
                       .node_index = node_index_folder()};
   const DeviceUse use{.recipe = recipe->resolved, .graph = request.graph, .worker = *worker};
-  if (Diagnostics errors = use_likely_device(use, console); !errors.empty()) return errors;
+  if (const auto device = use_likely_device(use, console); !device) return device.errors();
   ProgressDisplay display(console.err, standard_error_display(console.verbosity),
                           SecretTexts(recipe->resolved));
   const auto answer = ask_for_plan(*worker, request, display);

@@ -272,13 +272,13 @@ NextGpu next_gpu_for(const DeviceUse& use, Console& console) {
   };
 }
 
-Diagnostics use_likely_device(const DeviceUse& use, Console& console) {
+Result<TakenDevice> use_likely_device(const DeviceUse& use, Console& console) {
   Nvml nvml;
-  const auto likely = likely_device(wish_of(use), device_world(nvml, console));
+  auto likely = likely_device(wish_of(use), device_world(nvml, console));
   if (!likely) return placed(likely.errors(), use.recipe);
   use.graph.device = likely->select;
   hand_over(*likely, use.worker);
-  return {};
+  return likely;
 }
 
 }  // namespace runner

@@ -110,6 +110,6 @@ NextGpu next_gpu_for(const DeviceUse& use, Console& console);
 
 /// For a plan: chooses the device that the run would get if all devices were free, and sets it in
 /// `use` without reserving it. Errors have source locations.
-Diagnostics use_likely_device(const DeviceUse& use, Console& console);
+Result<TakenDevice> use_likely_device(const DeviceUse& use, Console& console);
 
 }  // namespace runner

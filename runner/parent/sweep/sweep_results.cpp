@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "runner/parent/record/run_metrics.h"
 #include "runner/parent/report/main_metric.h"
 #include "runner/parent/report/table_text.h"
+#include "runner/parent/report/recorded_plan.h"
 #include "runner/parent/sweep/sweep_journal.h"
 #include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/new_file.h"
@@ -168,6 +170,7 @@ SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& p
   std::vector<std::string> monitors;  // the monitored metric of each trial that has measured it
   for (const Trial& trial : trials) {
     TrialResult one{.trial = trial, .settings = {}, .metrics = {}};
+    one.planned_bytes = planned_bytes_of(layout.run(trial.number));
     if (trial.state != TrialState::kStopped) {
       const RunMetrics metrics = metrics_of_run(layout.run(trial.number));
       one.metrics = metrics.values();
@@ -218,6 +221,7 @@ nlohmann::ordered_json to_json(const SweepResults& results) {
                    {"state", name(one.trial.state)}, {"overrides", one.trial.settings},
                    {"attempts", one.trial.attempts}, {"seconds", one.trial.seconds},
                    {"metrics", std::move(metrics)}};
+    if (one.planned_bytes) object["planned_bytes"] = *one.planned_bytes;
     if (!one.trial.reason.empty()) object["reason"] = one.trial.reason;
     trials.push_back(std::move(object));
   }
@@ -270,6 +274,32 @@ std::string metric_text(const std::map<std::string, double>& metrics, const std:
   return found == metrics.end() ? "–" : four_digits(found->second);
 }
 
+/// A column of the table that is shown only if it differs between trials.
+struct SizeColumn {
+  const char* title;
+  std::function<std::string(const TrialResult&)> text;
+};
+
+/// Returns what the networks of the trials cost, where it differs between them.
+std::vector<SizeColumn> size_columns(const SweepResults& results) {
+  const auto trained = [](const TrialResult& one) -> std::string {
+    for (const auto& [name, value] : one.metrics)
+      if (name.ends_with("train/trained_parameters")) return decimal(value, 0);
+    return "–";
+  };
+  const auto planned = [](const TrialResult& one) {
+    return one.planned_bytes ? bytes_text(*one.planned_bytes) : "–";
+  };
+  std::vector<SizeColumn> columns = {{"trained parameters", trained}, {"planned", planned}};
+  std::erase_if(columns, [&](const SizeColumn& column) {
+    std::set<std::string> texts;
+    for (const TrialResult& one : results.trials)
+      if (one.trial.state == TrialState::kFinished) texts.insert(column.text(one));
+    return texts.size() < 2;
+  });
+  return columns;
+}
+
 }  // namespace
 
 TableRows mean_rows(const std::string& title, const std::string& metric,
@@ -288,6 +318,8 @@ TableRows trial_rows(const SweepResults& results, std::size_t most) {
   TableRows rows = {{"trial", "state"}};
   rows[0].insert(rows[0].end(), results.keys.begin(), results.keys.end());
   rows[0].insert(rows[0].end(), metrics.begin(), metrics.end());
+  const std::vector<SizeColumn> sizes = size_columns(results);
+  for (const SizeColumn& column : sizes) rows[0].emplace_back(column.title);
   rows[0].emplace_back("time");
   for (const TrialResult& one : results.trials) {
     if (rows.size() > most) break;
@@ -298,6 +330,7 @@ TableRows trial_rows(const SweepResults& results, std::size_t most) {
       row.push_back(set == one.settings.end() ? "–" : set->second);
     }
     for (const std::string& metric : metrics) row.push_back(metric_text(one.metrics, metric));
+    for (const SizeColumn& column : sizes) row.push_back(column.text(one));
     row.push_back(one.trial.seconds > 0 ? duration_text(one.trial.seconds) : "–");
     rows.push_back(std::move(row));
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -17,8 +18,9 @@ namespace runner {
 /// A trial and its metrics.
 struct TrialResult {
   Trial trial;
-  std::map<std::string, std::string> settings;  ///< by key, without the override prefixes
-  std::map<std::string, double> metrics;        ///< by name: RunMetrics::values()
+  std::map<std::string, std::string> settings;     ///< by key, without the override prefixes
+  std::map<std::string, double> metrics;           ///< by name: RunMetrics::values()
+  std::optional<std::int64_t> planned_bytes = {};  ///< planned_bytes_of() its run
 };
 
 /// The metric that compares trials.
@@ -77,8 +79,9 @@ TableRows mean_rows(const std::string& title, const std::string& metric,
                     const std::vector<TrialMean>& means);
 
 /// Returns a table with the best trial, the effect of each key, the means over seeds and the
-/// cross-validations. Trials with different folds are not comparable, so no best trial is shown
-/// with cross-validations.
+/// cross-validations. The numbers of trained parameters and of planned bytes are in the table if
+/// they differ between trials. Trials with different folds are not comparable,
+/// so no best trial is shown with cross-validations.
 std::string results_text(const SweepResults& results);
 /// Returns one line for each trial, with all metrics.
 std::string results_csv(const SweepResults& results);

@@ -90,6 +90,10 @@ TEST(Full, DropPathAndDropoutReachTheNetwork) {
   const auto& options = dynamic_cast<const ImageClassifier&>(*network).options();
   EXPECT_EQ(options.tower.drop_path, 0.25);
   EXPECT_EQ(options.dropout, 0.5);
+  const auto residual = full(resnet(), {{"drop_path", 0.25}})->build(flowers(kPixels), 1);
+  const auto modules = residual->named_modules();
+  EXPECT_TRUE(modules.contains("backbone.layer4.0.drop_path"));
+  EXPECT_FALSE(modules.contains("backbone.layer1.0.drop_path"));
 }
 
 TEST(Full, WhatABackboneCannotObeyIsRefused) {
@@ -98,7 +102,7 @@ TEST(Full, WhatABackboneCannotObeyIsRefused) {
   EXPECT_REFUSED(create(resnet({{"batch_norm", "batch"}})), kOptionConflict,
                  "/model/backbone/batch_norm", "single images");
   EXPECT_REFUSED(create(conv(), {{"drop_path", 0.1}}), kOptionConflict, "/model/drop_path",
-                 "convolutional");
+                 "has none");
   EXPECT_REFUSED(create(small({{"dtype", "bf16"}})), kOptionConflict, "/model/backbone",
                  "frozen weights");
   EXPECT_REFUSED(create(resnet({{"weights", "none.safetensors"}})), kMissingWeights,

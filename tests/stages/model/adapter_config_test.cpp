@@ -111,8 +111,8 @@ TEST(AdapterConfigTest, TheTextIsPefts) {
 }
 
 TEST(AdapterConfigTest, VariantsAreRefusedByName) {
-  const std::string only = ", but only plain LoRA is supported";
-  for (const std::string key : {"use_dora", "lora_bias", "use_qalora", "a_key_of_tomorrow"})
+  const std::string only = ", but only LoRA and DoRA are supported";
+  for (const std::string key : {"use_bdlora", "lora_bias", "use_qalora", "a_key_of_tomorrow"})
     expect_refused_with(", \"" + key + "\": true", "'" + key + "' is true" + only);
   expect_refused_with(R"(, "target_parameters": ["w"])", R"('target_parameters' is ["w"])" + only);
   expect_refused_with(R"(, "trainable_token_indices": [1])",

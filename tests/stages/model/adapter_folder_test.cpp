@@ -189,8 +189,8 @@ TEST_F(AdapterFolderTest, AnAdapterForAnotherNetworkIsRefusedByAModulesName) {
 TEST_F(AdapterFolderTest, DamagedFoldersAreRefused) {
   save_adapter(folder_, Adapted().lora, clip_names, kBase);
   write_text(folder_ / "adapter_config.json",
-             R"({"peft_type": "LORA", "target_modules": ["q_proj"], "use_dora": true})");
-  EXPECT_REFUSED(read_adapter(folder_), kDamagedWeights, "/adapter", "'use_dora' is true");
+             R"({"peft_type": "LORA", "target_modules": ["q_proj"], "use_bdlora": true})");
+  EXPECT_REFUSED(read_adapter(folder_), kDamagedWeights, "/adapter", "'use_bdlora' is true");
   fs::remove(folder_ / "adapter_config.json");
   fs::create_directory(folder_ / "adapter_config.json");
   EXPECT_REFUSED(read_adapter(folder_), kDamagedWeights, "/adapter", "adapter_config.json");

@@ -56,6 +56,19 @@ TEST(Cnn, FrozenModulesAreThoseOfTheArchitecture) {
   EXPECT_TRUE(network->named_parameters()["backbone.features.conv0.weight"].requires_grad());
 }
 
+TEST(Cnn, DropPathNeedsResidualBlocksThatAreTrained) {
+  const auto create = [](const char* architecture, std::vector<std::string> frozen) {
+    return what_is_refused([&] {
+      model_of(kModelCnn,
+               {{"architecture", architecture}, {"frozen", std::move(frozen)}, {"drop_path", 0.1}});
+    });
+  };
+  EXPECT_REFUSED(create("densenet121", {}), kOptionConflict, "/model/drop_path", "densenet121");
+  EXPECT_REFUSED(create("resnet50", {"layer1", "layer2", "layer3", "layer4"}), kOptionConflict,
+                 "/model/drop_path", "'frozen'");
+  EXPECT_TRUE(create("resnet50", {"layer1", "layer2", "layer3"}).empty());
+}
+
 TEST(Cnn, ImagesThatAreTooSmallAreRefused) {
   const auto model = model_of(kModelCnn, {{"architecture", "densenet121"}});
   EXPECT_REFUSED(what_is_refused([&] { model->outline(photographs(28)); }), kOptionConflict,

@@ -13,6 +13,7 @@
 #include "runner/parent/report/table_text.h"
 #include "runner/parent/run/image_folders.h"
 #include "runner/parent/run/plan_request.h"
+#include "runner/parent/run/precision_hint.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/record/node_index.h"
 #include "runner/shared/text/printable.h"
@@ -83,11 +84,18 @@ Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sou
   if (!worker) return worker.errors();
   warn(console, prepared->composition.warnings);
   warn(console, too_old(request));
+  std::string hint;
   if (request.device_model.empty()) {
     const DeviceUse use{
         .recipe = prepared->recipe.resolved, .graph = request.graph, .worker = *worker};
-    if (Diagnostics errors = use_likely_device(use, console); !errors.empty()) return errors;
+    const auto likely = use_likely_device(use, console);
+    if (!likely) return likely.errors();
+    if (likely->device)
+      hint = precision_hint(request.graph, likely->device->name, likely->device->capability);
+  } else if (const auto model = device_model(request.device_model)) {
+    hint = precision_hint(request.graph, (*model)->name, (*model)->capability);
   }
+  if (!hint.empty() && !certify && !console.is_quiet()) console.err << hint << '\n';
   const SecretTexts secrets(prepared->recipe.resolved);
   ProgressDisplay display(console.err, standard_error_display(console.verbosity), secrets);
   auto answer = ask_for_plan(*worker, request, display);

@@ -13,6 +13,7 @@
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/reserved_keys.h"
 #include "runner/parent/cli/weights_source.h"
+#include "runner/parent/run/precision_hint.h"
 #include "runner/parent/sweep/run_trials.h"
 #include "runner/shared/disk/write_error.h"
 
@@ -70,6 +71,10 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
                       .ranks = *launched ? 1 : prepared->graph.ranks};
   auto device = take_own_device(use, console);
   if (!device) return report(console, device.errors());
+  if (const auto& gpu = device->taken.device; gpu && !console.is_quiet()) {
+    const std::string hint = precision_hint(prepared->graph, gpu->name, gpu->capability);
+    if (!hint.empty()) console.err << hint << '\n';
+  }
 
   const RunRequest request{
       .composition = prepared->composition,
