@@ -37,6 +37,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kEvaluateMultiLabel,
       &kEvaluatePairwiseEnsemble,
       &kEvaluatePython,
+      &kEvaluateRegression,
       &kEvaluateRetrieval,
       &kEvaluateZeroShot,
       &kMemoryPolicy,
@@ -56,6 +57,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kTrainLogisticRegression,
       &kTrainMultiLabel,
       &kTrainPython,
+      &kTrainRegression,
       &kTrainSupervised,
       // clang-format on
   };

@@ -10,6 +10,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/label_sets.h"
 #include "stages/artifact/label_thresholds.h"
+#include "stages/artifact/targets.h"
 #include "stages/data/preprocessor_config.h"
 #include "stages/weights/safetensors.h"
 #include "stages/worker/network_of_run.h"
@@ -108,15 +109,24 @@ Program program_of(const ExportReadme& readme) {
 }
 
 /// Returns the end of a program: prints the class with the highest of the `probabilities`, or the
-/// labels by the `logits`.
-std::string answer_in_python(bool has_label_sets) {
-  if (!has_label_sets) {
-    return "print(json.load(open(f\"{folder}/classes.json\"))[int(probabilities[0].argmax())])\n";
+/// labels or numbers by the `logits`.
+std::string answer_in_python(Answer answer) {
+  const std::string names = "names = json.load(open(f\"{folder}/classes.json\"))\n";
+  switch (answer) {
+    case Answer::kClass:
+      return "print(json.load(open(f\"{folder}/classes.json\"))[int(probabilities[0].argmax())])\n";
+    case Answer::kLabels:
+      return names +
+             "thresholds = json.load(open(f\"{folder}/thresholds.json\"))\n"
+             "probabilities = logits[0].sigmoid().tolist()\n"
+             "print([n for n, p, t in zip(names, probabilities, thresholds) if p >= t])\n";
+    case Answer::kNumbers:
+      return names +
+             "targets = json.load(open(f\"{folder}/targets.json\"))\n"
+             "outputs = zip(names, logits[0].tolist(), targets[\"scale\"], targets[\"offset\"])\n"
+             "print({name: output * scale + offset for name, output, scale, offset in outputs})\n";
   }
-  return "names = json.load(open(f\"{folder}/classes.json\"))\n"
-         "thresholds = json.load(open(f\"{folder}/thresholds.json\"))\n"
-         "probabilities = logits[0].sigmoid().tolist()\n"
-         "print([n for n, p, t in zip(names, probabilities, thresholds) if p >= t])\n";
+  return "";
 }
 
 std::string what_it_is(const ExportReadme& readme) {
@@ -135,12 +145,33 @@ std::string what_it_is(const ExportReadme& readme) {
 
 }  // namespace
 
-bool write_thresholds(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
-  const auto labels = static_cast<std::int64_t>(checkpoint.classes.size());
-  if (!has_label_sets(checkpoint.inputs, labels)) return false;
-  const nlohmann::ordered_json json = thresholds_or_usual(checkpoint.validation, labels);
-  runner::write_atomically(folder / "thresholds.json", json.dump(2) + "\n");
-  return true;
+Answer answer_of(const Checkpoint& checkpoint) {
+  const auto names = static_cast<std::int64_t>(checkpoint.classes.size());
+  if (has_label_sets(checkpoint.inputs, names)) return Answer::kLabels;
+  return has_targets(checkpoint.inputs, names) ? Answer::kNumbers : Answer::kClass;
+}
+
+void write_answer(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
+  const std::size_t names = checkpoint.classes.size();
+  const auto write = [&](const char* file, const nlohmann::ordered_json& json) {
+    runner::write_atomically(folder / file, json.dump(2) + "\n");
+  };
+  switch (answer_of(checkpoint)) {
+    case Answer::kClass:
+      break;
+    case Answer::kLabels:
+      write("thresholds.json",
+            thresholds_or_usual(checkpoint.validation, static_cast<std::int64_t>(names)));
+      break;
+    case Answer::kNumbers: {
+      const bool is_scaled = checkpoint.targets.are_standardized;
+      write("targets.json",
+            {{"scale",
+              is_scaled ? checkpoint.targets.standard_deviation : std::vector<double>(names, 1)},
+             {"offset", is_scaled ? checkpoint.targets.mean : std::vector<double>(names, 0)}});
+      break;
+    }
+  }
 }
 
 std::string moved_base_remark() {
@@ -209,8 +240,8 @@ std::string to_text(const ExportReadme& readme) {
     text += "head = load_file(f\"{folder}/head.safetensors\")\n";
     text += "logits = torch.nn.functional.linear(features, head[\"weight\"], head[\"bias\"])\n";
   }
-  if (!readme.has_label_sets) text += "probabilities = logits.softmax(-1)\n";
-  return text + answer_in_python(readme.has_label_sets) + "```\n";
+  if (readme.answer == Answer::kClass) text += "probabilities = logits.softmax(-1)\n";
+  return text + answer_in_python(readme.answer) + "```\n";
 }
 
 namespace {
@@ -316,8 +347,9 @@ std::string head_in_python(const std::vector<std::int64_t>& widths, std::int64_t
 }
 
 /// Returns Markdown with a Python program that loads the folder and predicts an image.
-std::string readme_of(const Checkpoint& checkpoint, bool has_label_sets, const std::string& head,
+std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
                       const std::vector<std::string>& remarks) {
+  const Answer answer = answer_of(checkpoint);
   const bool is_pair = checkpoint.pair_of > 0;
   std::string text = "# Trained by Retort\n\n";
   text += head.empty() ? "The whole network, as timm loads it.\n"
@@ -343,8 +375,8 @@ std::string readme_of(const Checkpoint& checkpoint, bool has_label_sets, const s
       "\n";
   if (is_pair)
     text += "second = logits.sigmoid()\nprobabilities = torch.cat([1 - second, second], -1)\n";
-  else if (!has_label_sets) text += "probabilities = logits.softmax(-1)\n";
-  return text + answer_in_python(has_label_sets) + "```\n";
+  else if (answer == Answer::kClass) text += "probabilities = logits.softmax(-1)\n";
+  return text + answer_in_python(answer) + "```\n";
 }
 
 /// Returns remarks on steps of the transform that the program does not perform.
@@ -400,9 +432,9 @@ void export_convolutional(const fs::path& folder, const Checkpoint& checkpoint,
              config_of_timm(timm, is_single ? outputs : 0, channels, transform));
   write_text(folder / "preprocessor_config.json", preprocessor_config(transform));
   write_text(folder / "classes.json", checkpoint.classes);
+  write_answer(folder, checkpoint);
   runner::write_atomically(folder / "README.md",
-                           readme_of(checkpoint, write_thresholds(folder, checkpoint), program,
-                                     remarks_on(checkpoint, transform)));
+                           readme_of(checkpoint, program, remarks_on(checkpoint, transform)));
 }
 
 }  // namespace stages

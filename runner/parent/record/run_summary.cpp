@@ -27,8 +27,9 @@ std::optional<Monitor> monitor_of(const Value& options) {
   const Value *name = options.find("monitor"), *least = options.find("minimum_improvement"),
               *keep = options.find("keep");
   if (!name || !name->text()) return std::nullopt;
-  Monitor monitor{.metric = std::string(kValidated) + *name->text(),
-                  .is_smaller_better = name->says("loss")};
+  Monitor monitor{
+      .metric = std::string(kValidated) + *name->text(),
+      .is_smaller_better = name->says("loss") || name->says("mae") || name->says("rmse")};
   if (least) {
     if (const auto* number = std::get_if<double>(&least->data))
       monitor.minimum_improvement = *number;
