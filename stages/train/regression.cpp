@@ -171,7 +171,8 @@ void check_defined_r2(const Dataset& validation) {
       .with_help("set monitor: mae, or give the validation part more samples");
 }
 
-runner::Result<std::unique_ptr<runner::Stage>> create_target_regression(runner::ConfigReader& reader) {
+runner::Result<std::unique_ptr<runner::Stage>> create_target_regression(
+    runner::ConfigReader& reader) {
   TargetOptions options{.loss = read_regression_loss(reader), .mixing = read_mixing(reader)};
   reader.read("standardize", options.standardizes);
   reader.read("monitor", options.monitor);

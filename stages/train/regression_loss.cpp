@@ -25,8 +25,10 @@ at::Tensor losses_of_targets(const at::Tensor& outputs, const at::Tensor& target
     return torch::mse_loss(outputs, targets, at::Reduction::None);
   if (std::holds_alternative<AbsoluteError>(loss))
     return torch::l1_loss(outputs, targets, at::Reduction::None);
+  // torch's huber_loss cannot be planned: it has no kernel for Meta tensors.
   if (const auto* huber = std::get_if<HuberLoss>(&loss))
-    return torch::huber_loss(outputs, targets, at::Reduction::None, huber->delta);
+    return torch::smooth_l1_loss(outputs, targets, at::Reduction::None, huber->delta) *
+           huber->delta;
   const auto& smooth = std::get<SmoothL1Loss>(loss);
   return torch::smooth_l1_loss(outputs, targets, at::Reduction::None, smooth.beta);
 }
