@@ -37,6 +37,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kEvaluateMultiLabel,
       &kEvaluatePairwiseEnsemble,
       &kEvaluatePython,
+      &kEvaluateRegression,
       &kEvaluateRetrieval,
       &kEvaluateZeroShot,
       &kMemoryPolicy,
@@ -58,6 +59,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kTrainNone,
       &kTrainPython,
       &kTrainSoup,
+      &kTrainRegression,
       &kTrainSupervised,
       // clang-format on
   };

@@ -40,6 +40,7 @@ extern const runner::StageKind kEvaluateGrading;
 extern const runner::StageKind kEvaluateMultiLabel;
 extern const runner::StageKind kEvaluatePairwiseEnsemble;
 extern const runner::StageKind kEvaluatePython;
+extern const runner::StageKind kEvaluateRegression;
 extern const runner::StageKind kEvaluateRetrieval;
 extern const runner::StageKind kEvaluateZeroShot;
 extern const runner::StageKind kMemoryPolicy;
@@ -61,6 +62,7 @@ extern const runner::StageKind kTrainMultiLabel;
 extern const runner::StageKind kTrainNone;
 extern const runner::StageKind kTrainPython;
 extern const runner::StageKind kTrainSoup;
+extern const runner::StageKind kTrainRegression;
 extern const runner::StageKind kTrainSupervised;
 
 }  // namespace stages

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 #include <numeric>
 #include <stdexcept>
@@ -139,6 +140,37 @@ std::int64_t pair_from(const std::string& text, const DatasetDescription& data) 
   return classes.get<std::int64_t>();
 }
 
+json to_json(const TrainedTargets& targets) {
+  return {{"mean", targets.mean},
+          {"standard_deviation", targets.standard_deviation},
+          {"standardized", targets.are_standardized}};
+}
+
+std::vector<double> finite_numbers(const runner::JsonFields<json>& fields, const char* key,
+                                   std::size_t count) {
+  std::vector<double> numbers;
+  for (const json& one : fields.list(key)) {
+    if (!one.is_number() || !std::isfinite(one.get<double>()))
+      fields.fail(key, "a list of numbers");
+    numbers.push_back(one);
+  }
+  if (numbers.size() != count) fields.fail(key, "a number for each target");
+  return numbers;
+}
+
+TrainedTargets targets_from(const json& json, std::size_t count) {
+  const runner::JsonFields fields(json, "its 'targets'");
+  fields.only({"mean", "standard_deviation", "standardized"});
+  TrainedTargets targets{.mean = finite_numbers(fields, "mean", count),
+                         .standard_deviation = finite_numbers(fields, "standard_deviation", count),
+                         .are_standardized = fields.flag("standardized")};
+  if (std::ranges::any_of(targets.standard_deviation, [&](double number) {
+        return targets.are_standardized ? number <= 0 : number < 0;
+      }))
+    fields.fail("standard_deviation", "a list of positive numbers");
+  return targets;
+}
+
 /// Returns a list of names, one per class.
 std::vector<std::string> names_from(const std::map<std::string, std::string>& about,
                                     const std::string& key) {
@@ -163,6 +195,7 @@ std::map<std::string, std::string> describe_data(const DatasetDescription& data)
       {"classes", text(data.classes)}, {"tensors", text(tensors)}, {"transform", data.transform}};
   if (words_of(data) != data.classes) about["class_words"] = text(data.class_words);
   if (data.pair_of > 0) about["pair_of"] = std::to_string(data.pair_of);
+  if (!data.targets.mean.empty()) about["targets"] = text(to_json(data.targets));
   return about;
 }
 
@@ -181,6 +214,8 @@ DatasetDescription described_data(const std::map<std::string, std::string>& abou
   data.transform = transform->second;
   if (const auto pair = about.find("pair_of"); pair != about.end())
     data.pair_of = pair_from(pair->second, data);
+  if (const auto targets = about.find("targets"); targets != about.end())
+    data.targets = targets_from(runner::parse_json<json>(targets->second), data.classes.size());
   return data;
 }
 

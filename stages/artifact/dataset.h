@@ -66,6 +66,13 @@ struct TensorSpec {
   at::ScalarType dtype;
 };
 
+/// What a network that predicts numbers must know of its training samples (artifact/targets.h).
+struct TrainedTargets {
+  std::vector<double> mean, standard_deviation;  ///< one for each target; empty: unknown
+  /// True if the network's outputs are (target - mean) / standard_deviation.
+  bool are_standardized = false;
+};
+
 /// Describes a dataset, using only metadata: no file is decoded.
 struct DatasetDescription {
   std::int64_t size = 0;
@@ -87,6 +94,8 @@ struct DatasetDescription {
   /// For features, the dataset from which they were computed. Models are built for that dataset,
   /// and checkpoints describe it.
   std::shared_ptr<const DatasetDescription> source = {};
+  /// For a network that predicts numbers, those of the training samples. Set by the training.
+  TrainedTargets targets = {};
 };
 
 /// Returns the name of each class as used in texts.
@@ -185,8 +194,9 @@ inline std::shared_ptr<const Dataset> as_trained(const std::shared_ptr<const Dat
 }
 
 /// Describes the training data for the metadata of a weights file: "classes", "tensors" and
-/// "transform", "pair_of" for a class pair, and "class_words" if texts name classes differently.
-/// Each entry is JSON. The dataset's size is not included.
+/// "transform", "pair_of" for a class pair, "class_words" if texts name classes differently, and
+/// "targets" for a network that predicts numbers. Each entry is JSON. The dataset's size is not
+/// included.
 std::map<std::string, std::string> describe_data(const DatasetDescription& data);
 
 /// Parses the output of describe_data(), which is not trusted; other entries may be present. The

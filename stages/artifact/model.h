@@ -131,6 +131,7 @@ class Checkpoint : public runner::Artifact {
   std::vector<std::string> classes;
   std::vector<std::string> class_words;  ///< the class names as used in texts
   std::int64_t pair_of = 0;  ///< as in DatasetDescription; above 0, one logit separates two classes
+  TrainedTargets targets;    ///< for a network that predicts numbers
   std::vector<TensorSpec> inputs;    ///< the tensors of its training samples
   std::string transform;             ///< the transform of its training data
   std::int64_t epoch = 0, step = 0;  ///< when the weights were saved

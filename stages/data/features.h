@@ -9,6 +9,7 @@
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/grouped_samples.h"
 #include "stages/artifact/label_sets.h"
+#include "stages/artifact/targets.h"
 
 namespace stages {
 
@@ -38,6 +39,7 @@ FeatureTable read_features(const std::filesystem::path& path, const DatasetDescr
 class FeatureDataset final : public Dataset,
                              public FilesOnDisk,
                              public CountedLabels,
+                             public KnownTargets,
                              public GroupedSamples {
  public:
   /// Rows are repeated if `table` has fewer rows than `source` has samples, as in a smoke run.
@@ -58,6 +60,7 @@ class FeatureDataset final : public Dataset,
   LoaderOptions loader() const override;
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
   std::vector<std::int64_t> label_counts() const override { return stages::label_counts(*source_); }
+  at::Tensor targets() const override { return known_targets(*source_); }
   std::vector<std::int64_t> captions() const override { return source_->captions(); }
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override {
     return source_->captions_of_classes();

@@ -174,6 +174,9 @@ DatasetDescription ImageDataset::describe() const {
   if (list_->has_label_sets)
     description.tensors.push_back(
         {std::string(kLabelSet), {std::ssize(list_->classes)}, at::kByte});
+  else if (list_->has_targets)
+    description.tensors.push_back(
+        {std::string(kTarget), {std::ssize(list_->classes)}, at::kDouble});
   else description.tensors.push_back({"label", {}, at::kLong});
   if (has_captions()) description.tensors.push_back({"caption", {}, at::kLong});
   return description;
@@ -187,7 +190,7 @@ std::shared_ptr<const Dataset> ImageDataset::for_training() const {
 
 std::vector<std::int64_t> ImageDataset::labels() const {
   std::vector<std::int64_t> labels;
-  if (list_->has_label_sets) return labels;
+  if (list_->has_label_sets || list_->has_targets) return labels;
   for (const ImageFile& file : (*list_)[part_]) labels.push_back(file.label);
   return labels;
 }
@@ -201,7 +204,16 @@ std::vector<std::int64_t> ImageDataset::label_counts() const {
   return counts;
 }
 
+at::Tensor ImageDataset::targets() const {
+  if (!list_->has_targets) return {};
+  at::Tensor targets = torch::empty({std::ssize(files()), std::ssize(list_->classes)}, at::kDouble);
+  auto* numbers = targets.mutable_data_ptr<double>();
+  for (const ImageFile& file : files()) numbers = std::ranges::copy(file.targets, numbers).out;
+  return targets;
+}
+
 void ImageDataset::add_labels(const ImageFile& file, NamedTensors& sample) const {
+  if (list_->has_targets) return sample.set(kTarget, torch::tensor(file.targets, at::kDouble));
   if (!list_->has_label_sets)
     return sample.set("label", torch::scalar_tensor(file.label, at::kLong));
   at::Tensor labels = torch::zeros({std::ssize(list_->classes)}, at::kByte);

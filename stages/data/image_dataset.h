@@ -15,6 +15,7 @@
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/grouped_samples.h"
 #include "stages/artifact/label_sets.h"
+#include "stages/artifact/targets.h"
 #include "stages/data/image.h"
 #include "stages/data/image_change.h"
 #include "stages/data/image_list.h"
@@ -97,7 +98,8 @@ std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetO
                            bool trains);
 
 /// The images of one part: "image" float32 (3, image_size, image_size), normalized, and "label"
-/// int64, or "labels" (classes) uint8 if the list has label sets. If the list has captions, also
+/// int64, or "labels" (classes) uint8 if the list has label sets, or "target" (targets) float64 if
+/// it has targets. If the list has captions, also
 /// "caption" int64: a random one of the image's captions in training, otherwise the first. If an
 /// image has a box, only the pixels in it are used. A sample depends on its index alone. In
 /// for_training(), augmentation and caption are drawn anew, and a sample depends on (seed, epoch,
@@ -109,6 +111,7 @@ class ImageDataset : public Dataset,
                      public RemarkingDataset,
                      public AugmentedDataset,
                      public CountedLabels,
+                     public KnownTargets,
                      public runner::Keeper {
  public:
   /// `cache` must not be shared with other parts; it may be null.
@@ -125,6 +128,7 @@ class ImageDataset : public Dataset,
   std::shared_ptr<const Dataset> for_training() const override;
   std::vector<std::int64_t> labels() const override;
   std::vector<std::int64_t> label_counts() const override;
+  at::Tensor targets() const override;
   std::vector<std::int64_t> captions() const override;
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override;
   bool has_remarks() const override { return options_.watch != nullptr; }

@@ -38,9 +38,10 @@ void refuse_own_validation(const ImageList& list) {
 }
 
 /// Returns the number of groups with images of each class or, if the list has label sets, of each
-/// label.
+/// label. If the list has targets, all images count as one class.
 std::vector<std::int64_t> group_counts(const ImageList& list,
                                        const std::vector<std::vector<ImageGroup>>& classes) {
+  if (list.has_targets) return {std::ssize(classes.front())};
   std::vector<std::int64_t> counts(list.classes.size());
   for (std::size_t label = 0; label < classes.size(); ++label) {
     if (!list.has_label_sets) counts[label] = std::ssize(classes[label]);
@@ -64,14 +65,14 @@ void check_classes(const ImageList& list, const std::vector<std::vector<ImageGro
       list[Part::kTrain], [](const ImageFile& file) { return !file.patient.empty(); });
   std::vector<std::string> small;
   const std::vector<std::int64_t> counts = group_counts(list, classes);
-  for (std::size_t label = 0; label < list.classes.size(); ++label) {
+  for (std::size_t label = 0; label < counts.size(); ++label) {
     if (counts[label] < folds.count)
       small.push_back("'" + runner::printable(list.classes[label]) + "' has " +
                       std::to_string(counts[label]));
   }
   if (small.empty()) return;
   const std::string thing = has_groups ? "groups" : "images";
-  const std::string kind = list.has_label_sets ? "label" : "class";
+  const std::string kind = list.has_label_sets ? "label" : list.has_targets ? "target" : "class";
   throw StageError(ErrorCode::kTooFewSamples,
                    "there are " + std::to_string(folds.count) + " folds, but " +
                        (small.size() == 1 ? "a " + kind + " has"
@@ -80,8 +81,9 @@ void check_classes(const ImageList& list, const std::vector<std::vector<ImageGro
                        " fewer " + thing +
                        " for training and validation: " + runner::listed(small, kNamedClasses))
       .at("/folds/count")
-      .with_help("lower folds.count, or leave out small " + kind +
-                 (list.has_label_sets ? "s" : "es"));
+      .with_help(list.has_targets ? "lower folds.count, or add images"
+                                  : "lower folds.count, or leave out small " + kind +
+                                        (list.has_label_sets ? "s" : "es"));
 }
 
 /// Returns the groups of a class in the order in which they are assigned to folds.

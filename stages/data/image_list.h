@@ -36,6 +36,8 @@ struct ImageFile {
   /// Its labels, if the list has label sets: an index into ImageList::label_sets. `label` is then
   /// the label by which a split divides the images.
   std::int64_t label_set = 0;
+  /// Its numbers to predict, if the list has targets; `label` is then 0.
+  std::vector<double> targets = {};
 };
 
 /// The image files below a root, and their annotations. Creating a list opens no image.
@@ -58,6 +60,8 @@ struct ImageList {
   bool has_label_sets = false;
   /// The different sets of labels that images have, each in ascending order.
   std::vector<std::vector<std::int64_t>> label_sets = {};
+  /// True if each image has numbers to predict; `classes` are then the names of these targets.
+  bool has_targets = false;
 
   std::vector<ImageFile>& operator[](Part part) { return parts[static_cast<std::size_t>(part)]; }
   const std::vector<ImageFile>& operator[](Part part) const {

@@ -349,9 +349,11 @@ class ImageStage final : public runner::Stage {
       });
     const auto count = [&](Part part) { return std::to_string((*list)[part].size()); };
     context.say(std::to_string(list->classes.size()) +
-                (list->has_label_sets ? " labels; " : " classes; ") + count(Part::kTrain) +
-                " images for training, " + count(Part::kValidation) + " for validation, " +
-                count(Part::kTest) + " for test");
+                (list->has_label_sets ? " labels; "
+                 : list->has_targets  ? " targets; "
+                                      : " classes; ") +
+                count(Part::kTrain) + " images for training, " + count(Part::kValidation) +
+                " for validation, " + count(Part::kTest) + " for test");
     if (source_.folds)
       context.say("the images for validation are fold " + std::to_string(source_.folds->index) +
                   " of " + std::to_string(source_.folds->count) + ", counted from 0");

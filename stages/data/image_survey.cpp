@@ -144,11 +144,12 @@ ImageSurvey survey_images(const std::vector<std::shared_ptr<const ImageDataset>>
     counts.resize(data->describe().classes.size());
     const bool has_sets = has_label_sets(data->describe());
     if (has_sets) counts = data->label_counts();
+    if (has_targets(data->describe())) counts.assign(counts.size(), std::ssize(data->files()));
     survey.subject = data->options().subject;
     for (const ImageFile& file : data->files()) {
       tasks.push_back({data.get(), &file});
       ++survey.images[static_cast<std::size_t>(data->part())];
-      if (!has_sets) ++counts[static_cast<std::size_t>(file.label)];
+      if (!has_sets && file.targets.empty()) ++counts[static_cast<std::size_t>(file.label)];
       if (file.names_patient) of_patient[file.patient].insert(data->part());
       else if (data->options().subject && data->options().subject->has_patients)
         ++survey.without_patient;

@@ -26,6 +26,7 @@ namespace {
 
 /// Returns the names of the columns with labels, for the record.
 std::string labels_text(const ImageTable& table) {
+  if (!table.targets.empty()) return "target '" + runner::join(table.targets, "', '") + "'";
   if (!table.labels) return "label '" + table.label + "'";
   const std::string& column = table.labels->column;
   return column.empty() ? "labels '" + runner::join(table.labels->columns, "', '") + "'"
@@ -48,6 +49,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_image_table(runner::Config
   table.label = label.value_or("");
   if (runner::ConfigReader* const labels = section_or_null(reader, "labels"))
     table.labels = read_label_columns(*labels);
+  table.targets = read_target_columns(reader);
   reader.read("part", table.part);
   reader.read("group", table.group);
   reader.read("minimum_per_class", table.minimum_per_class);
@@ -98,7 +100,8 @@ class TableLister {
       errors_.push_back(std::move(error));
     }
     if (errors_.empty()) {
-      if (label_rows_) number_labels();
+      if (!table_.targets.empty()) name_targets();
+      else if (label_rows_) number_labels();
       else leave_out_small_classes();
     }
     if (errors_.empty()) fill_parts();
@@ -112,7 +115,8 @@ class TableLister {
   static constexpr std::int64_t kUnused = -1;
   struct Row {
     std::string path;
-    std::string label;  // empty for label sets
+    std::string label;  // empty for label sets and targets
+    std::vector<double> targets;
     std::string group;
     const std::vector<std::string>* facts = nullptr;
     Part part = Part::kTrain;
@@ -162,7 +166,8 @@ class TableLister {
     csv.for_rows([&](std::size_t line, const std::vector<std::string>& fields) {
       Row row;
       row.part = table_.part ? part_of(line, fields[part]) : Part::kTrain;
-      if (label_rows_) take_labels(line, fields, labels);
+      if (!table_.targets.empty()) row.targets = targets_of(line, fields, labels);
+      else if (label_rows_) take_labels(line, fields, labels);
       else row.label = label_of(line, fields[labels.front()]);
       if (table_.group) row.group = group_of(line, fields[group]);
       row.facts = &facts_.emplace(facts_of(line, fields, told), kUnused).first->first;
@@ -173,9 +178,11 @@ class TableLister {
   }
 
   std::vector<std::string> label_titles() const {
+    if (!table_.targets.empty()) return table_.targets;
     return table_.labels ? table_.labels->titles() : std::vector{table_.label};
   }
   std::string option_of_labels() const {
+    if (!table_.targets.empty()) return "target";
     if (!table_.labels) return "label";
     return table_.labels->column.empty() ? "labels/columns" : "labels/column";
   }
@@ -197,6 +204,27 @@ class TableLister {
     for (const std::size_t column : columns) own.push_back(fields[column]);
     if (const std::string fault = label_rows_->add(own); !fault.empty())
       files_.fault(name_, line, fault);
+  }
+
+  std::vector<double> targets_of(std::size_t line, const std::vector<std::string>& fields,
+                                 const std::vector<std::size_t>& columns) {
+    std::vector<double> targets;
+    for (const std::size_t column : columns) {
+      const std::string_view field = without_spaces(fields[column]);
+      const std::optional<double> number = finite_number(field);
+      targets.push_back(number.value_or(0));
+      if (number) continue;
+      files_.fault(name_, line,
+                   "its column " + in_quotes(table_.targets[targets.size() - 1]) + " is " +
+                       (field.empty() ? std::string("empty") : in_quotes(field)) +
+                       ", but it must be a finite number with a decimal point, such as 23.5");
+    }
+    return targets;
+  }
+
+  void name_targets() {
+    list_.classes = table_.targets;
+    list_.has_targets = true;
   }
 
   void number_labels() {
@@ -322,8 +350,10 @@ class TableLister {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       Row& row = rows_[i];
       const std::int64_t label =
-          label_rows_ ? sets_[i].rarest
-                      : std::ranges::lower_bound(list_.classes, row.label) - list_.classes.begin();
+          list_.has_targets ? 0
+          : label_rows_
+              ? sets_[i].rarest
+              : std::ranges::lower_bound(list_.classes, row.label) - list_.classes.begin();
       std::int64_t& facts = facts_.at(*row.facts);
       if (facts == kUnused) {
         facts = std::ssize(list_.facts.rows);
@@ -334,7 +364,8 @@ class TableLister {
                                  .facts = facts,
                                  .patient = std::move(row.group),
                                  .names_patient = table_.group.has_value(),
-                                 .label_set = label_rows_ ? sets_[i].set : 0});
+                                 .label_set = label_rows_ ? sets_[i].set : 0,
+                                 .targets = std::move(row.targets)});
     }
     if (table_.part && table_.group) note_shared_groups();
     if (list_[Part::kTrain].empty() && table_.part)

@@ -21,6 +21,9 @@ struct ImageTable {
   std::string image, label;  ///< the columns with image paths and class names
   /// The columns with labels, if images can have any number of them; `label` is then not used.
   std::optional<LabelColumns> labels = {};
+  /// The columns with the numbers to predict for each image; `label` and `labels` are then not
+  /// used.
+  std::vector<std::string> targets = {};
   /// The column with train, validation or test; nullopt: all images are for training.
   std::optional<std::string> part = {};
   /// The column with the group of an image, such as its patient; images of a group are divided
@@ -33,9 +36,10 @@ struct ImageTable {
 
 /// Lists the images of `table` in row order; classes are sorted bytewise. Caption templates can
 /// name columns of the table. Spaces around a field are ignored. An empty path, label, group or
-/// caption field is an error, and so is a duplicate image. Reports all errors at once, at the
-/// responsible option: "/root", "/table", "/image", "/label", "/labels/column", "/labels/columns",
-/// "/part", "/group", "/caption" or "/minimum_per_class". Errors in rows and missing images are
+/// caption field is an error, and so are a target that is no finite number and a duplicate image.
+/// Reports all errors at once, at the responsible option: "/root", "/table", "/image", "/label",
+/// "/labels/column", "/labels/columns", "/target", "/part", "/group", "/caption" or
+/// "/minimum_per_class". Errors in rows and missing images are
 /// reported with line numbers.
 runner::Result<ImageList> list_image_table(const ImageTable& table);
 

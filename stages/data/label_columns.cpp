@@ -1,8 +1,11 @@
 #include "stages/data/label_columns.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <numeric>
 #include <string_view>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -31,6 +34,23 @@ std::string_view without_spaces(std::string_view field) {
   const std::size_t first = field.find_first_not_of(kSpaces);
   return first == field.npos ? ""
                              : field.substr(first, field.find_last_not_of(kSpaces) - first + 1);
+}
+
+std::vector<std::string> read_target_columns(runner::ConfigReader& reader) {
+  std::vector<std::string> columns;
+  const runner::Value* const value = reader.raw("target");
+  if (!value || value->is_null()) return columns;
+  if (value->text()) reader.read("target", columns.emplace_back());
+  else reader.read("target", columns);
+  return columns;
+}
+
+std::optional<double> finite_number(std::string_view field) {
+  if (field.starts_with('+') && !field.starts_with("+-")) field.remove_prefix(1);
+  double number = 0;
+  const auto [end, error] = std::from_chars(field.begin(), field.end(), number);
+  if (error != std::errc() || end != field.end() || !std::isfinite(number)) return std::nullopt;
+  return number;
 }
 
 LabelColumns read_label_columns(runner::ConfigReader& labels) {

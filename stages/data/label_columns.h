@@ -31,6 +31,12 @@ std::string in_quotes(std::string_view text);
 /// Returns `field` without surrounding spaces.
 std::string_view without_spaces(std::string_view field);
 
+/// Reads the option `target` of a table: a column or a list of columns; empty if it is null.
+std::vector<std::string> read_target_columns(runner::ConfigReader& reader);
+/// Returns a decimal number, such as "-23.5" or "1e3"; nullopt for any other text, and if it is not
+/// finite.
+std::optional<double> finite_number(std::string_view field);
+
 /// Reads the section `labels` of a table's options.
 LabelColumns read_label_columns(runner::ConfigReader& labels);
 

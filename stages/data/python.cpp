@@ -20,6 +20,7 @@
 #include "runner/shared/text/join.h"
 #include "stages/artifact/division.h"
 #include "stages/artifact/label_sets.h"
+#include "stages/artifact/targets.h"
 #include "stages/data/image_list.h"
 #include "stages/data/image_split.h"
 #include "stages/data/image_stage.h"
@@ -170,14 +171,15 @@ class PythonDataStage final : public runner::Stage {
       const DatasetDescription& description = pool.known(made.set).description;
       const auto label = std::ranges::find(description.tensors, "label", &TensorSpec::name);
       if (description.classes.empty() || label != description.tensors.end() ||
-          has_label_sets(description))
+          has_label_sets(description) || has_targets(description))
         continue;
       throw error(ErrorCode::kOptionConflict,
                   "the data set has classes, but its samples have no "
                   "'label'")
           .with_help(
               "return each sample's class number as 'label' or, if a sample can have any number of "
-              "classes, 'labels' with 1 or 0 for each class");
+              "'labels' with 1 or 0 for each class, or for numbers to predict, 'target' with a "
+              "number for each name in 'classes'");
     }
   }
 

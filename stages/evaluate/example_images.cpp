@@ -12,7 +12,7 @@
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/evaluate/class_scores.h"
+#include "stages/artifact/class_scores.h"
 
 namespace stages {
 namespace {

@@ -13,6 +13,7 @@
 #include "stages/artifact/grouped_samples.h"
 #include "stages/artifact/label_sets.h"
 #include "stages/artifact/loader.h"
+#include "stages/artifact/targets.h"
 #include "stages/evaluate/classification_curves.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/plan/plan_forward.h"
@@ -169,7 +170,7 @@ void Predictor::check_inputs(runner::RunContext& context) const {
   };
   const DatasetDescription test = test_->describe();
   for (const TensorSpec& trained : checkpoint_->inputs) {
-    if (trained.name == kLabelSet) continue;  // labels are compared by name
+    if (trained.name == kLabelSet || trained.name == kTarget) continue;  // compared by name
     const auto tested = std::ranges::find(test.tensors, trained.name, &TensorSpec::name);
     if (tested == test.tensors.end() || sample_shape(*tested, test) == sample_shape(trained, test))
       continue;

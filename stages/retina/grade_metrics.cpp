@@ -14,7 +14,6 @@
 #include "runner/shared/text/units.h"
 #include "stages/artifact/results.h"
 #include "stages/evaluate/classification_metrics.h"
-#include "stages/random/random.h"
 
 namespace stages {
 namespace {
@@ -199,14 +198,6 @@ NamedNumbers numbers_of(const GradedSamples& samples, const std::vector<GradeRan
   return numbers;
 }
 
-/// Interpolates between the two nearest sorted values, like numpy's percentile.
-double quantile(const std::vector<double>& sorted, double share) {
-  const double place = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return std::lerp(sorted[below], sorted[above], place - std::floor(place));
-}
-
 const double* find_number(const Grading& grading, const std::string& name) {
   const auto found = std::ranges::find(grading.numbers, name, &NamedNumbers::value_type::first);
   return found == grading.numbers.end() ? nullptr : &found->second;
@@ -234,18 +225,13 @@ Grading grade(const GradedSamples& samples, const GradingOptions& options, std::
                   .numbers = numbers_of(samples, rankings, times, options.referable_from)};
   std::map<std::string, std::vector<double>> drawn;
   for (std::int64_t draw = 0; draw < options.bootstrap; ++draw) {
-    Random random({seed, static_cast<std::uint64_t>(draw)});
-    std::ranges::fill(times, 0);
-    for (std::size_t i = 0; i < size; ++i)
-      ++times[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(size)))];
+    times = bootstrap_times(std::ssize(times), seed, draw);
     for (const auto& [name, value] : numbers_of(samples, rankings, times, options.referable_from))
       drawn[name].push_back(value);
   }
-  constexpr double kOutside = 0.025;
   for (auto& [name, values] : drawn) {
     if (!find_number(grading, name)) continue;
-    std::ranges::sort(values);
-    grading.intervals[name] = {quantile(values, kOutside), quantile(values, 1 - kOutside)};
+    grading.intervals[name] = percentile_interval(values);
   }
   return grading;
 }

@@ -15,6 +15,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/model.h"
+#include "stages/evaluate/bootstrap.h"
 #include "stages/evaluate/predictor.h"
 
 namespace runner {
@@ -93,10 +94,6 @@ struct GradedSamples {
   std::vector<std::int64_t> predicted;  ///< predicted grade of each sample
   std::vector<double>
       scores;  ///< (samples, grades), row by row: the scores that rank the samples for each grade
-};
-
-struct NumberInterval {
-  double low = 0, high = 0;
 };
 
 /// The metrics of a grading: the numbers of grade_numbers(); auc/NAME for each grade that some

@@ -12,6 +12,7 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/suggest.h"
 #include "stages/artifact/label_sets.h"
+#include "stages/artifact/targets.h"
 #include "stages/text/class_text.h"
 
 namespace stages {
@@ -147,6 +148,12 @@ using runner::ErrorCode;
 using runner::StageError;
 
 void check_one_class_each(const Dataset& train) {
+  if (has_targets(train.describe())) {
+    throw StageError(ErrorCode::kOptionConflict,
+                     "this training needs one class for each sample, but the training data gives "
+                     "them numbers to predict")
+        .with_help("train with train.regression");
+  }
   if (!has_label_sets(train.describe())) return;
   throw StageError(ErrorCode::kOptionConflict,
                    "this training needs one class for each sample, but the training data gives "

@@ -138,6 +138,7 @@ class RegressionStage final : public runner::Stage {
     const std::int64_t width = feature_width(data);
     const auto network = inputs.get<Model>("model")->outline(source_of(data));
     check_head(*network, inputs.source("model"), width, logits_for(data));
+    check_one_class_each(*train);
     check_same_classes(*train, validation.get());
     const bool has_validation = validation && validation->describe().size > 0;
     if (!options_.l2_strength && !has_validation)

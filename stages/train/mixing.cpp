@@ -6,6 +6,9 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "runner/shared/error/stage_error.h"
+#include "runner/shared/stage/config_reader.h"
+#include "stages/artifact/targets.h"
 #include "stages/random/distributions.h"
 #include "stages/random/philox.h"
 #include "stages/tensor/batch.h"
@@ -70,6 +73,24 @@ at::Tensor shifted(const at::Tensor& samples) {
 
 }  // namespace
 
+MixingOptions read_mixing(runner::ConfigReader& reader) {
+  MixingOptions options;
+  reader.read("mixup", options.mixup_alpha);
+  reader.read("cutmix", options.cutmix_alpha);
+  return options;
+}
+
+void check_mixing(const MixingOptions& options, const Dataset& train) {
+  if (options.cutmix_alpha == 0) return;
+  const std::vector<TensorSpec> tensors = train.describe().tensors;
+  const auto image = std::ranges::find(tensors, "image", &TensorSpec::name);
+  if (image != tensors.end() && image->shape.size() == 3) return;
+  throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                           "cutmix cuts pixels out of images, but the training data has none")
+      .at("/cutmix")
+      .with_help("use mixup, which mixes any kind of sample");
+}
+
 Mixture draw_mixture(const MixingOptions& options, const StepKey& key, std::uint32_t name,
                      std::int64_t height, std::int64_t width) {
   SampleNumbers numbers(key, name);
@@ -108,7 +129,8 @@ Batch mix_samples(const Batch& batch, const MixingOptions& options, const StepKe
     at::Tensor mixture = shifted(tensor);
     std::vector<std::int64_t> rows(static_cast<std::size_t>(tensor.dim()), 1);
     rows[0] = batch.units();
-    mixture.lerp_(tensor, blended.to(tensor.scalar_type()).reshape(rows));
+    const at::Tensor& share = name == kTarget ? shares : blended;
+    mixture.lerp_(tensor, share.to(tensor.scalar_type()).reshape(rows));
     for (std::int64_t unit = 0; unit < batch.units() && tensor.dim() == 4; ++unit) {
       const MixedBox& box = mixtures[static_cast<std::size_t>(unit)].box;
       if (box.height == 0 || box.width == 0) continue;
@@ -121,8 +143,10 @@ Batch mix_samples(const Batch& batch, const MixingOptions& options, const StepKe
     }
     tensor = std::move(mixture);
   }
-  tensors.emplace_back("partner_label", shifted(batch["label"]));
-  tensors.emplace_back("share", shares);
+  if (batch.tensors().contains("label")) {
+    tensors.emplace_back("partner_label", shifted(batch["label"]));
+    tensors.emplace_back("share", shares);
+  }
   Batch result(NamedTensors(std::move(tensors)), batch.units());
   result.indices = batch.indices;
   return result;

@@ -6,7 +6,13 @@
 #include "stages/random/dropout.h"
 #include "stages/tensor/batch.h"
 
+namespace runner {
+class ConfigReader;
+}
+
 namespace stages {
+
+class Dataset;
 
 /// Options for mixing the samples of a batch before training on them. 0 turns a method off.
 struct MixingOptions {
@@ -16,6 +22,11 @@ struct MixingOptions {
 
   bool mixes() const { return mixup_alpha > 0 || cutmix_alpha > 0; }
 };
+
+/// Reads the options `mixup` and `cutmix`.
+MixingOptions read_mixing(runner::ConfigReader& reader);
+/// Throws runner::StageError at /cutmix if it is enabled for samples without images.
+void check_mixing(const MixingOptions& options, const Dataset& train);
 
 /// A rectangle of pixels.
 struct MixedBox {
@@ -35,8 +46,9 @@ Mixture draw_mixture(const MixingOptions& options, const StepKey& key, std::uint
                      std::int64_t height, std::int64_t width);
 
 /// Mixes each sample's floating-point inputs, such as "image", with those of the previous sample in
-/// the batch (for the first sample: the last). Adds "partner_label", the label of the other sample,
-/// and "share", the share of the sample itself. A single sample is mixed with itself.
+/// the batch (for the first sample: the last). A "target" is mixed by the share of the sample
+/// itself, also with CutMix. Samples with a "label" get "partner_label", the label of the other
+/// sample, and "share", the share of the sample itself. A single sample is mixed with itself.
 Batch mix_samples(const Batch& batch, const MixingOptions& options, const StepKey& key);
 
 }  // namespace stages

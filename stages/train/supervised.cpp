@@ -156,22 +156,11 @@ void check_fit(const DecisionFit& fit, std::int64_t classes, const Dataset* vali
   }
 }
 
-void check_pixels(const Dataset& train) {
-  const std::vector<TensorSpec> tensors = train.describe().tensors;
-  const auto image = std::ranges::find(tensors, "image", &TensorSpec::name);
-  if (image != tensors.end() && image->shape.size() == 3) return;
-  throw StageError(ErrorCode::kOptionConflict,
-                   "cutmix cuts pixels out of images, but the training data has none")
-      .at("/cutmix")
-      .with_help("use mixup, which mixes any kind of sample");
-}
-
 runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigReader& reader) {
   ClassificationOptions options;
   options.loss = read_classification_loss(reader);
   options.class_weights = read_class_weights(reader);
-  reader.read("mixup", options.mixing.mixup_alpha);
-  reader.read("cutmix", options.mixing.cutmix_alpha);
+  options.mixing = read_mixing(reader);
   if (options.mixing.mixes() && !std::holds_alternative<std::monostate>(options.class_weights)) {
     reader.fail(
         "class_weights", ErrorCode::kOptionConflict,
@@ -186,7 +175,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
                                    const MemoryPolicy&) {
     check_one_class_each(*data.train);
     check_same_classes(*data.train, data.validation.get());
-    if (options.mixing.cutmix_alpha > 0) check_pixels(*data.train);
+    check_mixing(options.mixing, *data.train);
     const auto classes = static_cast<std::int64_t>(data.train->describe().classes.size());
     if (options.loss.focal && classes < 2) {
       throw StageError(ErrorCode::kOptionConflict,

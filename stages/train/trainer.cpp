@@ -97,6 +97,7 @@ class Training {
         pending_(*data.train, execution_.optimizer().groups(), log_),
         checkpoints_({execution_, recovery_, learning_rates_, stopping_, pending_}, description_,
                      options, context) {
+    description_.targets = step.targets();
     const std::string unreached = unreached_rate(
         options.schedule, execution_.optimizer().learning_rates().front(), planned_steps_);
     if (!unreached.empty()) context.say(unreached);
@@ -465,7 +466,7 @@ class Training {
   const TrainingRanks ranks_;
   const ObservedTraining observed_;
   const at::Device device_;
-  const DatasetDescription description_;
+  DatasetDescription description_;
   const bool drops_last_;              // drop an incomplete last batch of an epoch
   const std::int64_t planned_steps_;   // the schedule's length
   const std::int64_t epochs_, steps_;  // to be run; fewer in a smoke run

@@ -26,7 +26,9 @@ namespace {
 /// Returns the metadata of a checkpoint's weights.
 std::map<std::string, std::string> about(const DatasetDescription& data, std::int64_t epoch,
                                          std::int64_t step) {
-  std::map<std::string, std::string> texts = describe_data(source_of(data));
+  DatasetDescription saved = source_of(data);
+  saved.targets = data.targets;
+  std::map<std::string, std::string> texts = describe_data(saved);
   texts["format"] = "pt";
   texts["epoch"] = std::to_string(epoch);
   texts["step"] = std::to_string(step);

@@ -151,6 +151,10 @@ class TrainingStep {
     return {};
   }
 
+  /// Returns what a network that predicts numbers must know of its training samples; it is saved
+  /// with the weights.
+  virtual TrainedTargets targets() const { return {}; }
+
   /// Moves weights back into their allowed range after an optimizer step. Allocates nothing.
   virtual void constrain(torch::nn::Module& /*network*/) const {}
 };

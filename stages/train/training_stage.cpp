@@ -164,6 +164,7 @@ class TrainingStage final : public runner::Stage {
       if (kind_.draw) setup.data = kind_.draw(std::move(setup.data), seed);
       setup.network_data = source_of(setup.data.train->describe());
       setup.step = kind_.make_step(*model, setup.data, *inputs.get<MemoryPolicy>("memory"));
+      setup.network_data.targets = setup.step->targets();
     }
     setup.checkpoint->model = model;
     setup.checkpoint->model_stage = inputs.source("model");
@@ -171,6 +172,7 @@ class TrainingStage final : public runner::Stage {
     setup.checkpoint->classes = setup.network_data.classes;
     setup.checkpoint->class_words = words_of(setup.network_data);
     setup.checkpoint->pair_of = setup.network_data.pair_of;
+    setup.checkpoint->targets = setup.network_data.targets;
     setup.checkpoint->inputs = setup.network_data.tensors;
     setup.checkpoint->transform = setup.network_data.transform;
     return setup;

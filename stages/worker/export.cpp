@@ -10,7 +10,6 @@
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/artifact/label_sets.h"
 #include "stages/data/preprocessor_config.h"
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"
@@ -114,7 +113,7 @@ class Export {
     readme_.title = "Trained by Retort";
     readme_.feature = network.options().feature;
     readme_.classes = checkpoint.classes.size();
-    readme_.has_label_sets = has_label_sets(checkpoint.inputs, std::ssize(checkpoint.classes));
+    readme_.answer = answer_of(checkpoint);
     readme_.decision = decision_of(checkpoint.validation, std::ssize(checkpoint.classes));
     readme_.remarks = lost_in_preprocessor(transform_);
     for (std::string& remark : remarks_on(readme_.decision))
@@ -179,8 +178,10 @@ class Export {
     const ExportedModel model = exported(network_, layout);
     write_safetensors(folder / "model.safetensors", model.tensors, {{"format", "pt"}});
     Json config = exported_config(network_.options(), layout, checkpoint_.classes);
-    if (readme_.has_label_sets && !is_fused(layout))
+    if (readme_.answer == Answer::kLabels && !is_fused(layout))
       config["problem_type"] = "multi_label_classification";
+    if (readme_.answer == Answer::kNumbers && !is_fused(layout))
+      config["problem_type"] = "regression";
     if (is_fused(layout)) config["pretrained_cfg"].update(timm_preprocessing(transform_));
     write_json(folder / "config.json", config);
     return model.has_head;
@@ -201,7 +202,7 @@ class Export {
   void finish(const fs::path& folder) const {
     write_json(folder / "preprocessor_config.json", preprocessor_config(transform_));
     write_json(folder / "classes.json", checkpoint_.classes);
-    write_thresholds(folder, checkpoint_);
+    write_answer(folder, checkpoint_);
     runner::write_atomically(folder / "README.md", to_text(readme_));
   }
 

@@ -79,7 +79,7 @@ void export_hosted(const fs::path& folder, const Checkpoint& checkpoint, HostedN
     write_readable(folder / "preprocessor_config.json",
                    preprocessor_config(transform_of(checkpoint)));
   write_readable(folder / "classes.json", checkpoint.classes);
-  write_thresholds(folder, checkpoint);
+  write_answer(folder, checkpoint);
   runner::write_atomically(folder / "README.md", readme_of_hosted(checkpoint, network));
 }
 

@@ -10,6 +10,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/label_sets.h"
 #include "stages/artifact/label_thresholds.h"
+#include "stages/artifact/targets.h"
 #include "stages/data/preprocessor_config.h"
 #include "stages/weights/safetensors.h"
 #include "stages/worker/network_of_run.h"
@@ -124,9 +125,19 @@ std::string probabilities_in_python(const FittedDecision& decision) {
 }
 
 /// Returns the end of a program: prints the class that the decision predicts from the
-/// `probabilities`, or the labels by the `logits`.
-std::string answer_in_python(bool has_label_sets, const FittedDecision& decision) {
+/// `probabilities`, or the labels or numbers by the `logits`.
+std::string answer_in_python(Answer answer, const FittedDecision& decision) {
   const std::string names = "names = json.load(open(f\"{folder}/classes.json\"))\n";
+  if (answer == Answer::kLabels)
+    return names +
+           "thresholds = json.load(open(f\"{folder}/thresholds.json\"))\n"
+           "probabilities = logits[0].sigmoid().tolist()\n"
+           "print([n for n, p, t in zip(names, probabilities, thresholds) if p >= t])\n";
+  if (answer == Answer::kNumbers)
+    return names +
+           "targets = json.load(open(f\"{folder}/targets.json\"))\n"
+           "outputs = zip(names, logits[0].tolist(), targets[\"scale\"], targets[\"offset\"])\n"
+           "print({name: output * scale + offset for name, output, scale, offset in outputs})\n";
   if (decision.threshold)
     return names +
            "print(names[int(probabilities[0, 1] >= " + nlohmann::json(*decision.threshold).dump() +
@@ -136,13 +147,7 @@ std::string answer_in_python(bool has_label_sets, const FittedDecision& decision
            "expected = sum(grade * p for grade, p in enumerate(probabilities[0].tolist()))\n"
            "print(names[sum(expected >= cut for cut in " +
            nlohmann::json(decision.cut_points).dump() + ")])\n";
-  if (!has_label_sets) {
-    return "print(json.load(open(f\"{folder}/classes.json\"))[int(probabilities[0].argmax())])\n";
-  }
-  return names +
-         "thresholds = json.load(open(f\"{folder}/thresholds.json\"))\n"
-         "probabilities = logits[0].sigmoid().tolist()\n"
-         "print([n for n, p, t in zip(names, probabilities, thresholds) if p >= t])\n";
+  return "print(json.load(open(f\"{folder}/classes.json\"))[int(probabilities[0].argmax())])\n";
 }
 
 std::string what_it_is(const ExportReadme& readme) {
@@ -161,12 +166,33 @@ std::string what_it_is(const ExportReadme& readme) {
 
 }  // namespace
 
-bool write_thresholds(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
-  const auto labels = static_cast<std::int64_t>(checkpoint.classes.size());
-  if (!has_label_sets(checkpoint.inputs, labels)) return false;
-  const nlohmann::ordered_json json = thresholds_or_usual(checkpoint.validation, labels);
-  runner::write_atomically(folder / "thresholds.json", json.dump(2) + "\n");
-  return true;
+Answer answer_of(const Checkpoint& checkpoint) {
+  const auto names = static_cast<std::int64_t>(checkpoint.classes.size());
+  if (has_label_sets(checkpoint.inputs, names)) return Answer::kLabels;
+  return has_targets(checkpoint.inputs, names) ? Answer::kNumbers : Answer::kClass;
+}
+
+void write_answer(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
+  const std::size_t names = checkpoint.classes.size();
+  const auto write = [&](const char* file, const nlohmann::ordered_json& json) {
+    runner::write_atomically(folder / file, json.dump(2) + "\n");
+  };
+  switch (answer_of(checkpoint)) {
+    case Answer::kClass:
+      break;
+    case Answer::kLabels:
+      write("thresholds.json",
+            thresholds_or_usual(checkpoint.validation, static_cast<std::int64_t>(names)));
+      break;
+    case Answer::kNumbers: {
+      const bool is_scaled = checkpoint.targets.are_standardized;
+      write("targets.json",
+            {{"scale",
+              is_scaled ? checkpoint.targets.standard_deviation : std::vector<double>(names, 1)},
+             {"offset", is_scaled ? checkpoint.targets.mean : std::vector<double>(names, 0)}});
+      break;
+    }
+  }
 }
 
 std::vector<std::string> remarks_on(const FittedDecision& decision) {
@@ -227,7 +253,7 @@ std::string to_text(const ClipReadme& readme) {
     text += "logits = outputs.logits_per_image\n";
   }
   text += probabilities_in_python(readme.decision) +
-          answer_in_python(/*has_label_sets=*/false, readme.decision) + "```\n";
+          answer_in_python(Answer::kClass, readme.decision) + "```\n";
   return text;
 }
 
@@ -252,8 +278,8 @@ std::string to_text(const ExportReadme& readme) {
     text += "head = load_file(f\"{folder}/head.safetensors\")\n";
     text += "logits = torch.nn.functional.linear(features, head[\"weight\"], head[\"bias\"])\n";
   }
-  if (!readme.has_label_sets) text += probabilities_in_python(readme.decision);
-  return text + answer_in_python(readme.has_label_sets, readme.decision) + "```\n";
+  if (readme.answer == Answer::kClass) text += probabilities_in_python(readme.decision);
+  return text + answer_in_python(readme.answer, readme.decision) + "```\n";
 }
 
 namespace {
@@ -359,8 +385,9 @@ std::string head_in_python(const std::vector<std::int64_t>& widths, std::int64_t
 }
 
 /// Returns Markdown with a Python program that loads the folder and predicts an image.
-std::string readme_of(const Checkpoint& checkpoint, bool has_label_sets, const std::string& head,
+std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
                       const std::vector<std::string>& remarks) {
+  const Answer answer = answer_of(checkpoint);
   const bool is_pair = checkpoint.pair_of > 0;
   const FittedDecision decision =
       decision_of(checkpoint.validation, std::ssize(checkpoint.classes));
@@ -388,8 +415,8 @@ std::string readme_of(const Checkpoint& checkpoint, bool has_label_sets, const s
       "\n";
   if (is_pair)
     text += "second = logits.sigmoid()\nprobabilities = torch.cat([1 - second, second], -1)\n";
-  else if (!has_label_sets) text += probabilities_in_python(decision);
-  return text + answer_in_python(has_label_sets, decision) + "```\n";
+  else if (answer == Answer::kClass) text += probabilities_in_python(decision);
+  return text + answer_in_python(answer, decision) + "```\n";
 }
 
 /// Returns remarks on steps of the transform that the program does not perform.
@@ -449,9 +476,9 @@ void export_convolutional(const fs::path& folder, const Checkpoint& checkpoint,
              config_of_timm(timm, is_single ? outputs : 0, channels, transform));
   write_text(folder / "preprocessor_config.json", preprocessor_config(transform));
   write_text(folder / "classes.json", checkpoint.classes);
+  write_answer(folder, checkpoint);
   runner::write_atomically(folder / "README.md",
-                           readme_of(checkpoint, write_thresholds(folder, checkpoint), program,
-                                     remarks_on(checkpoint, transform)));
+                           readme_of(checkpoint, program, remarks_on(checkpoint, transform)));
 }
 
 }  // namespace stages

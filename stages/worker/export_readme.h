@@ -20,6 +20,14 @@ enum class ExportForm {
   kTorchScript,  ///< the whole network as a program
 };
 
+/// What the outputs of a network mean.
+enum class Answer {
+  kClass,    ///< one of the classes
+  kLabels,   ///< any number of the classes
+  kNumbers,  ///< a number for each target
+};
+Answer answer_of(const Checkpoint& checkpoint);
+
 /// The contents of the README in an exported folder.
 struct ExportReadme {
   std::string title;
@@ -28,7 +36,7 @@ struct ExportReadme {
   Feature feature = Feature::kPooled;
   bool gives_logits = false;  ///< true if the head is in the model; false if in head.safetensors
   std::size_t classes = 0;
-  bool has_label_sets = false;       ///< an image has any number of the classes
+  Answer answer = Answer::kClass;
   FittedDecision decision = {};      ///< how logits become probabilities and a class
   std::string base;                  ///< for an adapter: the model on which it was trained
   std::vector<std::string> remarks;  ///< one sentence each
@@ -43,9 +51,10 @@ struct ClipReadme {
   std::vector<std::string> remarks = {};  ///< one sentence each
 };
 
-/// Writes thresholds.json into `folder` if an image can have any number of the checkpoint's
-/// classes: the minimum probability for predicting each class. Returns whether it was written.
-bool write_thresholds(const std::filesystem::path& folder, const Checkpoint& checkpoint);
+/// Writes into `folder` what the outputs mean, unless they are the logits of classes:
+/// thresholds.json, the probability from which each label is predicted, or targets.json, by whose
+/// "scale" each output is multiplied before its "offset" is added.
+void write_answer(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
 /// Returns a sentence on each number that a decision was fitted with.
 std::vector<std::string> remarks_on(const FittedDecision& decision);

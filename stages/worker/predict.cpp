@@ -19,6 +19,7 @@
 #include "stages/artifact/label_sets.h"
 #include "stages/artifact/label_thresholds.h"
 #include "stages/artifact/loader.h"
+#include "stages/artifact/targets.h"
 #include "stages/data/images_to_predict.h"
 #include "stages/evaluate/multi_label_metrics.h"
 #include "stages/evaluate/predictor.h"
@@ -52,6 +53,7 @@ struct AskedClasses {
   /// How the logits of the classes seen in training become probabilities and a class.
   FittedDecision decision = {};
   bool are_numbers = false;  ///< the outputs are not class scores and are returned unchanged
+  bool are_targets = false;  ///< the network predicts a number for each of its targets
 };
 
 /// Returns the logits of the rows of `inputs`, which include any examples.
@@ -160,6 +162,7 @@ class Prediction {
         outputs.push_back(logits[row][i].item<double>());
       return context_.item({{"file", file}, {"outputs", std::move(outputs)}});
     }
+    if (asked_.are_targets) return give_values(file, logits, row);
     if (!asked_.thresholds.empty()) return give_labels(file, logits, row);
     const ClassScores scores = scores_of(logits, row);
     Json item = {{"file", file}};
@@ -176,6 +179,15 @@ class Prediction {
     if (asked_.decision.temperature == 1) return class_scores(logits, row);
     return class_scores(logits.slice(0, row, row + 1).to(at::kDouble) / asked_.decision.temperature,
                         /*row=*/0);
+  }
+
+  /// Emits the number predicted for each target.
+  void give_values(const std::string& file, const at::Tensor& logits, std::int64_t row) const {
+    const at::Tensor numbers = in_target_unit(logits.narrow(0, row, 1), checkpoint_.targets);
+    Json values = Json::object();
+    for (std::int64_t target = 0; target < numbers.size(1); ++target)
+      values[name_of(target)] = numbers[0][target].item<double>();
+    context_.item({{"file", file}, {"values", std::move(values)}});
   }
 
   /// Emits the labels of an image, and the probabilities of the most likely ones.
@@ -351,11 +363,13 @@ runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint
   if (asked.examples) asked.names = asked.examples->classes();
   asked.are_numbers =
       !asked.examples && !asked.texts && request.contains("numbers") && fields.flag("numbers");
+  asked.are_targets = has_targets(checkpoint.inputs, std::ssize(checkpoint.classes));
   if (!asked.are_numbers && !asked.examples && !asked.texts && !request.contains("plan_for")) {
     asked.thresholds = asked_thresholds(checkpoint, context);
-    if (asked.thresholds.empty()) asked.decision = asked_decision(checkpoint, context);
+    if (asked.thresholds.empty() && !asked.are_targets)
+      asked.decision = asked_decision(checkpoint, context);
   }
-  if (asked.are_numbers && request.contains("explain"))
+  if ((asked.are_numbers || asked.are_targets) && request.contains("explain"))
     return runner::Diagnostic{ErrorCode::kUsage,
                               {},
                               "",

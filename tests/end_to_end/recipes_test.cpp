@@ -18,6 +18,7 @@
 #include "tests/support/label_table.h"
 #include "tests/support/program.h"
 #include "tests/support/small_clip.h"
+#include "tests/support/target_table.h"
 #include "tests/support/torch_python.h"
 
 namespace {
@@ -116,6 +117,7 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
     }
     make_transformer_for(GetParam(), folder_.path());
     if (GetParam() == "multi_label") write_label_table(folder_ / "photos");
+    if (GetParam() == "regression") write_target_table(folder_ / "photos");
     if (!GetParam().starts_with("finetune")) return;
     const Ended flowers =
         retort("data make flowers102 --out flowers --classes 3 --per-class 22 --size 32 -q",
@@ -299,6 +301,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
       return std::string("data.root=photos ") + kQuarters + small_in_python(recipe);
     }
     if (recipe == "multi_label") write_label_table(folder_ / "photos");
+    if (recipe == "regression") write_target_table(folder_ / "photos");
     const std::string external = recipe == "classify_external"
                                      ? "external.root=photos evaluate_external.allow_trained=true "
                                      : "";
@@ -365,8 +368,9 @@ TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatchAndEveryVerbTakesIt) {
   EXPECT_THAT(file_text(folder_ / "run/summary.json"), testing::HasSubstr("finished"));
   std::vector<std::string> verbs = kTextVerbs;
   verbs.insert(verbs.end(), {"resume run", "evaluate run run.dir=evaluated", "analyze evaluated"});
-  // A comparison draws and tests accuracies, which samples with any number of labels do not have.
-  const bool has_accuracy = GetParam() != "multi_label";
+  // A comparison draws and tests accuracies, which samples with any number of labels and numbers do
+  // not have.
+  const bool has_accuracy = GetParam() != "multi_label" && GetParam() != "regression";
   if (has_accuracy) verbs.emplace_back("compare run evaluated --out drawn");
   if (is_few_shot()) {
     make_folders("five", 5, 3);

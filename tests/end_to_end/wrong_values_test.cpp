@@ -15,6 +15,7 @@
 #include "tests/support/label_table.h"
 #include "tests/support/program.h"
 #include "tests/support/shared_folder.h"
+#include "tests/support/target_table.h"
 
 namespace {
 
@@ -97,6 +98,14 @@ const char* const kOfLabels =
     "intermediate_size: 16}\n"
     "memory: {kind: memory.policy}\n";
 
+const char* const kOfTargets =
+    "data: {kind: data.image_table, root: photos, table: photos/targets.csv, image: image, "
+    "target: target, image_size: 32, split: {train: 0.5, validation: 0.25, test: 0.25}}\n"
+    "model: {kind: model.clip_vision, patch_size: 16, hidden_size: 16, num_hidden_layers: 1, "
+    "num_attention_heads: 2, "
+    "intermediate_size: 16}\n"
+    "memory: {kind: memory.policy}\n";
+
 Json inputs_of_training() {
   return {{"train", "data.train"},
           {"validation", "data.validation"},
@@ -118,6 +127,11 @@ Surroundings surroundings_of(const std::string& kind) {
     return {kOfLabels, {{"inputs", inputs_of_training()}, {"batch_size", 4}}};
   if (kind == "evaluate.multi_label")
     return {std::string(kOfLabels) + "train: {kind: train.multi_label, batch_size: 4}\n",
+            evaluation};
+  if (kind == "train.regression")
+    return {kOfTargets, {{"inputs", inputs_of_training()}, {"batch_size", 4}}};
+  if (kind == "evaluate.regression")
+    return {std::string(kOfTargets) + "train: {kind: train.regression, batch_size: 4}\n",
             evaluation};
   if (kind == "train.binary")
     return {kOfTrainings,
@@ -211,6 +225,7 @@ class WrongValues : public testing::Test {
                   .exit,
               0);
     write_label_table(folder_ / "photos");
+    write_target_table(folder_ / "photos");
     std::filesystem::create_directory(folder_ / "folder");
     folder_.write("text.txt", "a text\n");
     folder_.write("damaged.safetensors", "\x08");

@@ -4,6 +4,7 @@
 #include "stages/few_shot/train_episodic.h"
 #include "stages/train/classification_loss.h"
 #include "stages/train/multi_label_loss.h"
+#include "stages/train/regression_loss.h"
 #include "tests/parity/recorded_numbers.h"
 
 namespace {
@@ -147,10 +148,31 @@ void compare_multi_label(const RecordedCase& recorded) {
   }
 }
 
+RegressionLoss regression_loss(const nlohmann::json& variant) {
+  const std::string kind = variant.at("kind");
+  if (kind == "mse") return SquaredError{};
+  if (kind == "l1") return AbsoluteError{};
+  if (kind == "huber") return HuberLoss{variant.at("delta")};
+  return SmoothL1Loss{variant.at("beta")};
+}
+
+void compare_regression(const RecordedCase& recorded) {
+  const at::Tensor target = tensor_of(recorded.json.at("target"));
+  for (const nlohmann::json& variant : recorded.json.at("variants")) {
+    const at::Tensor outputs = tensor_of(recorded.json.at("outputs")).requires_grad_();
+    const at::Tensor mean =
+        regression_loss_sum(outputs, target, regression_loss(variant)) / target.size(0);
+    mean.backward();
+    expect_close(mean.item<double>(), variant.at("loss"), variant.dump());
+    expect_close(outputs.grad(), tensor_of(variant.at("grad_outputs")), variant.dump());
+  }
+}
+
 }  // namespace
 
 std::vector<CaseKind> loss_cases() {
-  return {number_kind("MultiLabelLosses", "multi_label_loss", compare_multi_label),
+  return {number_kind("RegressionLosses", "regression_loss", compare_regression),
+          number_kind("MultiLabelLosses", "multi_label_loss", compare_multi_label),
           number_kind("Losses", "multiclass", compare_multiclass),
           number_kind("PairLosses", "binary", compare_binary),
           number_kind("Covariances", "vic", compare_variance_and_covariance),

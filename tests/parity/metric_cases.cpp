@@ -5,6 +5,7 @@
 #include "stages/evaluate/classification_curves.h"
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/multi_label_metrics.h"
+#include "stages/evaluate/regression_metrics.h"
 #include "stages/retina/grade_metrics.h"
 #include "tests/parity/recorded_numbers.h"
 
@@ -175,10 +176,39 @@ void compare_multi_label_scores(const RecordedCase& recorded) {
   expect_close(metrics.subset_accuracy, recorded.json.at("subset_accuracy"), "subset accuracy");
 }
 
+void expect_errors(const TargetErrors& actual, const nlohmann::json& expected,
+                   const nlohmann::json::json_pointer& place) {
+  expect_close(actual.mae, expected.at("mae").at(place), "mae" + place.to_string());
+  expect_close(actual.rmse, expected.at("rmse").at(place), "rmse" + place.to_string());
+  expect_close(actual.r2.value(), expected.at("r2").at(place), "r2" + place.to_string());
+}
+
+void compare_regression_scores(const RecordedCase& recorded) {
+  const TrainedTargets trained = target_statistics(tensor_of(recorded.json.at("train")));
+  const RegressionMetrics metrics =
+      regression_metrics({.names = {"a", "b", "c"},
+                          .predictions = tensor_of(recorded.json.at("predictions")).contiguous(),
+                          .targets = tensor_of(recorded.json.at("truth")).contiguous()},
+                         trained.mean, /*draws=*/0, /*seed=*/0);
+  const nlohmann::json &errors = recorded.json.at("errors"),
+                       &baseline = recorded.json.at("baseline");
+  using Place = nlohmann::json::json_pointer;
+  for (std::size_t target = 0; target < metrics.of_targets.size(); ++target) {
+    const Place place = Place("/each") / target;
+    expect_close(trained.mean[target], recorded.json.at("mean").at(target), "mean");
+    expect_close(trained.standard_deviation[target], recorded.json.at("scale").at(target), "scale");
+    expect_errors(metrics.of_targets[target], errors, place);
+    expect_errors(metrics.baseline_of[target], baseline, place);
+  }
+  expect_errors(metrics.mean, errors, Place("/mean"));
+  expect_errors(metrics.baseline.value(), baseline, Place("/mean"));
+}
+
 }  // namespace
 
 std::vector<CaseKind> metric_cases() {
-  return {number_kind("MultiLabelScores", "multi_label_scores", compare_multi_label_scores),
+  return {number_kind("RegressionScores", "regression_scores", compare_regression_scores),
+          number_kind("MultiLabelScores", "multi_label_scores", compare_multi_label_scores),
           number_kind("Classifications", "classification", compare_classification),
           number_kind("BinaryScores", "binary_scores", compare_binary_scores)};
 }

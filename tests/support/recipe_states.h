@@ -84,6 +84,10 @@ inline std::string recipe_with(const Kind& kind) {
       "data: {kind: data.image_table, root: x, table: t, labels: {column: l}}\n"
       "model: {kind: model.clip_vision}\n" +
       kMemory + "train: {kind: train.multi_label}\n";
+  static const std::string kTargets =
+      "data: {kind: data.image_table, root: x, table: t, target: age}\n"
+      "model: {kind: model.clip_vision}\n" +
+      kMemory + "train: {kind: train.regression}\n";
   static const std::string kPython =
       kSupervised + "train: {kind: train.python, entry: 'a.py:b', coupling: per_sample}\n";
   static const std::map<std::string, std::string> kOfKinds = {
@@ -98,6 +102,8 @@ inline std::string recipe_with(const Kind& kind) {
       {"train.supervised", kSupervised + "train: {kind: train.supervised}\n"},
       {"train.multi_label", kLabels},
       {"evaluate.multi_label", kLabels + "evaluate: {kind: evaluate.multi_label}\n"},
+      {"train.regression", kTargets},
+      {"evaluate.regression", kTargets + "evaluate: {kind: evaluate.regression}\n"},
       {"train.binary", kBinary},
       {"train.contrastive", kContrast},
       {"train.logistic_regression",

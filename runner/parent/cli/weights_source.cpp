@@ -113,14 +113,15 @@ Diagnostics needed_secrets(const Graph& graph, const std::string& training) {
 }
 
 /// True if the outputs of this training's network may be something other than class scores: its
-/// loss is Python code, and no stage evaluates it as a classifier.
+/// loss is Python code, and no stage evaluates it as a classifier or by its targets.
 bool may_give_numbers(const Graph& graph, const std::string& training) {
   return std::ranges::any_of(graph.nodes,
                              [&](const Node& node) {
                                return node.id == training && node.kind == "train.python";
                              }) &&
          std::ranges::none_of(graph.nodes, [&](const Node& node) {
-           return (node.kind == "evaluate.classification" || node.kind == "evaluate.multi_label") &&
+           return (node.kind == "evaluate.classification" || node.kind == "evaluate.multi_label" ||
+                   node.kind == "evaluate.regression") &&
                   std::ranges::any_of(node.inputs, [&](const Edge& edge) {
                     return graph.nodes[edge.from].id == training;
                   });

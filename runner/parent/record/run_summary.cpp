@@ -26,8 +26,9 @@ constexpr std::string_view kValidated = "validation/";
 std::optional<Monitor> monitor_of(const Value& options) {
   const Value *name = options.find("monitor"), *keep = options.find("keep");
   if (!name || !name->text()) return std::nullopt;
-  Monitor monitor{.metric = std::string(kValidated) + *name->text(),
-                  .is_smaller_better = name->says("loss")};
+  Monitor monitor{
+      .metric = std::string(kValidated) + *name->text(),
+      .is_smaller_better = name->says("loss") || name->says("mae") || name->says("rmse")};
   monitor.keeps_best = !keep || !keep->says("last");
   return monitor;
 }

@@ -10,9 +10,14 @@ namespace {
 constexpr std::string_view kTestAccuracy = "evaluate/top1";
 constexpr std::array<std::string_view, 3> kNamesOfTestAccuracy = {"accuracy", "top1",
                                                                   "test_accuracy"};
-constexpr std::array<std::string_view, 6> kKnownWords = {
-    kTestAccuracy,         "evaluate/episode_accuracy",         "evaluate/mean_average_precision",
-    "validation/accuracy", "validation/mean_average_precision", "validation/loss"};
+constexpr std::array<std::string_view, 8> kKnownWords = {kTestAccuracy,
+                                                         "evaluate/episode_accuracy",
+                                                         "evaluate/mean_average_precision",
+                                                         "evaluate/mae",
+                                                         "validation/accuracy",
+                                                         "validation/mean_average_precision",
+                                                         "validation/mae",
+                                                         "validation/loss"};
 constexpr std::array<std::string_view, 3> kKnownFamilies = {"evaluate/", "validation/", "train/"};
 
 std::string_view without_node(std::string_view metric) {
@@ -33,7 +38,8 @@ const std::string* first_of(std::span<const std::string> names, const auto& is_m
 }  // namespace
 
 bool is_smaller_better(const std::string& metric) {
-  constexpr std::array<std::string_view, 4> kSmaller = {"loss", "error", "rank", "perplexity"};
+  constexpr std::array<std::string_view, 6> kSmaller = {"loss",       "error", "rank",
+                                                        "perplexity", "mae",   "mse"};
   return std::ranges::any_of(
       kSmaller, [&](std::string_view part) { return metric.find(part) != metric.npos; });
 }

@@ -6,8 +6,8 @@
 
 namespace runner {
 
-/// True if the smallest value of a metric is best, judging by its name: a loss, an error, a rank or
-/// a perplexity.
+/// True if the smallest value of a metric is best, judging by its name: a loss, an error, such as
+/// mae or rmse, a rank or a perplexity.
 bool is_smaller_better(const std::string& metric);
 
 /// True if a metric is measured on the test data, judging by its name. If a run is selected by such

@@ -80,6 +80,14 @@ void PredictionOutput::write_csv(const Json& item) {
     }
     return append(header, line);
   }
+  if (item.contains("values")) {
+    const Json& values = fields.object("values");
+    for (const auto& [name, value] : values.items()) {
+      header.push_back(name);
+      line.push_back(csv_number(Fields(values, "its 'values'").number(name)));
+    }
+    return append(header, line);
+  }
   if (item.contains("labels")) {
     header.emplace_back("labels");
     line.push_back(join(fields.texts("labels"), "|"));

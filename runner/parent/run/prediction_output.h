@@ -27,7 +27,8 @@ enum class PredictionFormat { kCsv, kShownCsv, kJsonLines };
 /// For a network with any number of labels per image, the labels, separated by |, precede the most
 /// likely classes: file,labels,class_1,probability_1 …, and {"file", "labels": [text, …],
 /// "classes"}. For a network with outputs that are not class scores: file,output or
-/// file,output_0,output_1 …, and {"file", "outputs": [number, …]}. For an ensemble:
+/// file,output_0,output_1 …, and {"file", "outputs": [number, …]}. For a network that predicts
+/// numbers: a column for each target, and {"file", "values": {NAME: number, …}}. For an ensemble:
 /// file,prediction,tied,margin, votes_NAME for each class and p_NAME for each class pair.
 /// Unreadable images are collected; with CSV they are also reported immediately on `err`.
 class PredictionOutput {

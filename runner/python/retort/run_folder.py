@@ -63,7 +63,7 @@ class Export:
 
 class ImagePrediction(TypedDict):
     """The prediction for an image. Ensembles add the program's `tied`, `margin`, `votes` and `pairs`; networks with outputs
-    that are not class scores add `outputs`."""
+    that are not class scores add `outputs`, and networks that predict numbers add `values` by target."""
 
     file: str
     predicted: str | None  # None: the ensemble abstains, or there are no classes

@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include "stages/artifact/label_sets.h"
+#include "stages/artifact/targets.h"
 #include "stages/stages.h"
 #include "tests/support/image_stage_fixture.h"
 #include "tests/support/refused.h"
@@ -111,6 +112,51 @@ TEST_F(ImageTableStage, ImagesCanHaveAnyNumberOfLabels) {
       counts[static_cast<std::size_t>(label)] += sample.at("labels")[label].item<std::int64_t>();
   }
   EXPECT_EQ(counts, label_counts(*train));
+}
+
+TEST_F(ImageTableStage, ImagesCanHaveNumbersToPredict) {
+  const Json options = listing({{"label", nullptr},
+                                {"target", {"index", "year"}},
+                                {"minimum_per_class", 1},
+                                {"split", {{"train", 0.6}, {"validation", 0.2}, {"test", 0.2}}}});
+  const auto outputs = run(options);
+  EXPECT_EQ(context_.said.front(),
+            "2 targets; 18 images for training, 6 for validation, 6 for test");
+  const auto train = part(outputs, "train");
+  EXPECT_TRUE(has_targets(train->describe()));
+  EXPECT_THAT(train->describe().classes, ElementsAre("index", "year"));
+  EXPECT_THAT(train->labels(), testing::IsEmpty());
+  const at::Tensor known = known_targets(*train);
+  EXPECT_EQ(known.sizes(), at::IntArrayRef({18, 2}));
+  for (std::int64_t i = 0; i < 18; ++i) {
+    const NamedTensors sample = *train->sample(0, i);
+    EXPECT_FALSE(sample.contains("label"));
+    EXPECT_TRUE(sample.at("target").equal(known[i]));
+    EXPECT_EQ(train->sample_name(i),
+              "car_images/car_0000" + std::to_string(known[i][0].item<std::int64_t>()) + ".jpg");
+  }
+}
+
+TEST_F(ImageTableStage, ATargetThatIsNoNumberIsRefusedWithItsLine) {
+  const auto with = [&](const std::string& field) {
+    write("image_path,age\ncar_images/car_000010.jpg,1e2\ncar_images/car_000011.jpg," + field +
+          "\n");
+    return errors(listing(
+        {{"label", nullptr}, {"target", "age"}, {"caption", nullptr}, {"minimum_per_class", 1}}));
+  };
+  EXPECT_REFUSED(with(""), kBadAnnotations, "/data/table", "line 3: its column 'age' is empty", "");
+  for (const std::string& field : {"old", "nan", "inf", "1e999", "3;5", "0x10", "+-2"})
+    EXPECT_REFUSED(with(field), kBadAnnotations, "/data/table", "'age' is '" + field + "'", "");
+  EXPECT_REFUSED(with("3\ncar_images/car_000012.jpg"), kBadAnnotations, "/data/table", "line 4",
+                 "");
+}
+
+TEST_F(ImageTableStage, ATargetInTwoColumnsIsRefused) {
+  write("image_path,age,age\ncar_images/car_000010.jpg,1,2\n");
+  EXPECT_REFUSED(
+      errors(listing(
+          {{"label", nullptr}, {"target", "age"}, {"caption", nullptr}, {"minimum_per_class", 1}})),
+      kBadAnnotations, "/data/table", "names the column 'age' twice", "");
 }
 
 TEST_F(ImageTableStage, AnUnknownLabelIsRefusedWithItsLine) {

@@ -6,6 +6,7 @@
 #include "runner/parent/report/episode_pictures.h"
 #include "runner/parent/report/recorded_evaluation.h"
 #include "runner/parent/report/run_report.h"
+#include "runner/parent/report/target_predictions.h"
 #include "runner/parent/report/training_picture.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/printable.h"
@@ -43,6 +44,24 @@ void draw(const RunReport& report, DrawingFolder& pictures) {
   }
 }
 
+/// Draws the predictions of the evaluations of numbers. Returns a warning for each file that is
+/// damaged.
+Diagnostics draw_numbers(const RunReport& report, DrawingFolder& pictures) {
+  Diagnostics warnings;
+  for (const RecordedMeasures& measures : report.measures) {
+    const auto targets = read_target_predictions(report.folder, measures.node);
+    if (targets && !targets->empty())
+      pictures.write(file_name("predictions", measures.node, report.measures.size()),
+                     draw_predictions(*targets, report.recipe));
+    if (targets) continue;
+    for (Diagnostic warning : targets.errors()) {
+      warning.severity = Severity::kWarning;
+      warnings.push_back(std::move(warning));
+    }
+  }
+  return warnings;
+}
+
 /// Returns a warning for each result that the record lacks, without which a chart is left out or
 /// incomplete.
 Diagnostics gaps(const RunReport& report) {
@@ -69,10 +88,14 @@ struct AnalyzeFlags {
   std::string out;  ///< the folder for the charts; empty: each run's analysis/
 };
 
-/// Draws the run's charts into `folder` and returns their paths.
-std::vector<std::string> draw_into(const std::filesystem::path& folder, const RunReport& report) {
+/// Draws the run's charts into `folder` and returns their paths. Adds what cannot be drawn to
+/// `warnings`.
+std::vector<std::string> draw_into(const std::filesystem::path& folder, const RunReport& report,
+                                   Diagnostics& warnings) {
   DrawingFolder pictures(folder);
   draw(report, pictures);
+  const Diagnostics damaged = draw_numbers(report, pictures);
+  warnings.insert(warnings.end(), damaged.begin(), damaged.end());
   return pictures.written();
 }
 
@@ -100,7 +123,7 @@ ExitCode analyze(const AnalyzeFlags& flags, Console& console) {
       const std::filesystem::path out = runs->size() == 1 ? std::filesystem::path(flags.out)
                                                           : flags.out / run.folder.relative_path();
       const auto pictures =
-          draw_into(flags.out.empty() ? RunLayout(run.folder).analysis() : out, *report);
+          draw_into(flags.out.empty() ? RunLayout(run.folder).analysis() : out, *report, warnings);
       const Diagnostics missing = gaps(*report);
       warnings.insert(warnings.end(), missing.begin(), missing.end());
       all.push_back(to_json(*report));

@@ -52,7 +52,8 @@ TEST(MainMetric, ShortNamesMeanWhatEndsWithThem) {
 
 TEST(MainMetric, OfLossesErrorsRanksAndPerplexitiesTheSmallestIsBest) {
   for (const char* metric :
-       {"validation/loss", "evaluate/calibration_error", "evaluate/median_rank", "perplexity"})
+       {"validation/loss", "evaluate/calibration_error", "evaluate/median_rank", "perplexity",
+        "validation/mae", "evaluate/baseline_rmse"})
     EXPECT_TRUE(is_smaller_better(metric)) << metric;
   EXPECT_FALSE(is_smaller_better("evaluate/top1"));
 }

@@ -55,6 +55,14 @@ TEST(PredictionOutput, LabelsStandBeforeTheMostLikelyOnes) {
   EXPECT_EQ(written(PredictionFormat::kJsonLines, {two}).out, std::string(two) + "\n");
 }
 
+TEST(PredictionOutput, AColumnForEachTarget) {
+  const char* const one = R"({"file":"a.jpg","values":{"age":41.5,"weight":70}})";
+  EXPECT_EQ(written(PredictionFormat::kCsv, {one}).out, "file,age,weight\na.jpg,41.5,70\n");
+  EXPECT_EQ(written(PredictionFormat::kJsonLines, {one}).out, std::string(one) + "\n");
+  EXPECT_THROW(written(PredictionFormat::kCsv, {R"({"file":"a.jpg","values":{"age":"b"}})"}),
+               std::runtime_error);
+}
+
 TEST(PredictionOutput, NumbersAreNoClasses) {
   const char* const one = R"({"file":"a.jpg","outputs":[-1.5]})";
   const char* const two = R"({"file":"a.jpg","outputs":[-1.5,2]})";

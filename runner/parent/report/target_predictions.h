@@ -1,0 +1,31 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "runner/parent/svg/drawing.h"
+#include "runner/shared/error/diagnostic.h"
+
+namespace runner {
+
+/// The predictions of an evaluation for one target.
+struct TargetPredictions {
+  std::string target;        ///< empty if the evaluation has only one target
+  std::vector<Point> pairs;  ///< x: the true number; y: the predicted one
+};
+
+/// Reads nodes/<node>/predictions.csv of a run's `folder`, with the columns target and prediction,
+/// or target_NAME and prediction_NAME. Empty if there is no such file, or if it has other columns;
+/// kDamagedRecord if it is malformed.
+Result<std::vector<TargetPredictions>> read_target_predictions(const std::filesystem::path& folder,
+                                                               const std::string& node);
+
+/// Draws predictions.svg: for each target, on the left the predictions by the true numbers, on the
+/// right the residuals (true - predicted) by the predictions. Draws at most kMostDrawnPairs
+/// samples of each target, evenly chosen, and at most kMostDrawnTargets targets.
+std::string draw_predictions(const std::vector<TargetPredictions>& targets,
+                             const std::string& name);
+inline constexpr std::size_t kMostDrawnPairs = 5000, kMostDrawnTargets = 20;
+
+}  // namespace runner

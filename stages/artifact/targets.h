@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "stages/artifact/dataset.h"
+
+namespace stages {
+
+/// The tensor of samples with numbers to predict, such as an age: (targets) of a floating-point
+/// type. DatasetDescription::classes are then the names of the targets. Such samples have no
+/// "label".
+inline constexpr std::string_view kTarget = "target";
+
+/// True if samples described by these tensors, of a dataset with `names` class names, have numbers
+/// to predict.
+bool has_targets(const std::vector<TensorSpec>& tensors, std::int64_t names);
+bool has_targets(const DatasetDescription& data);
+
+/// A dataset that knows the targets of its samples without reading them. It is also a Dataset.
+class KnownTargets {
+ public:
+  virtual ~KnownTargets() = default;
+  /// Returns the targets (samples, targets) float64 on the CPU; undefined if unknown.
+  virtual at::Tensor targets() const = 0;
+};
+
+/// Returns the targets of all samples; undefined if they are not known without reading samples.
+at::Tensor known_targets(const Dataset& data);
+
+/// Returns the mean and the standard deviation of each column of `targets` (samples, targets)
+/// float64, of which there is at least one row. The standard deviation divides by the number of
+/// samples, like scikit-learn's StandardScaler.
+TrainedTargets target_statistics(const at::Tensor& targets);
+
+/// Returns `targets` (n, targets) in the unit of the network's outputs: standardized, if the
+/// network was trained so. Double is kept; the result is on the device of `targets`.
+at::Tensor in_output_unit(const at::Tensor& targets, const TrainedTargets& trained);
+/// Returns the network's `outputs` (n, targets) in the unit of the targets, float64.
+at::Tensor in_target_unit(const at::Tensor& outputs, const TrainedTargets& trained);
+
+/// The errors of predictions, as scikit-learn's mean_absolute_error, root_mean_squared_error and
+/// r2_score define them.
+struct TargetErrors {
+  double mae = 0, rmse = 0;
+  std::optional<double> r2;  ///< nullopt: all targets are equal, so it is undefined
+};
+
+/// Returns the errors of each target. `predictions` and `targets` are (n, targets) float64 on the
+/// CPU, with at least one row. `times` says how often each row counts; empty: once.
+std::vector<TargetErrors> target_errors(const at::Tensor& predictions, const at::Tensor& targets,
+                                        std::span<const std::int32_t> times = {});
+/// Returns the means over the targets (scikit-learn's uniform_average); r2 is the mean of those
+/// that are defined.
+TargetErrors mean_errors(const std::vector<TargetErrors>& of_targets);
+
+}  // namespace stages

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace stages {
+
+/// A 95 % interval.
+struct NumberInterval {
+  double low = 0, high = 0;
+};
+
+/// Returns how often each of `samples` samples is drawn when as many are drawn as there are, with
+/// replacement: one of the draws of a bootstrap, as a function of `seed` and `draw`.
+std::vector<std::int32_t> bootstrap_times(std::int64_t samples, std::uint64_t seed,
+                                          std::int64_t draw);
+
+/// Returns the 2.5th and 97.5th percentiles of `draws`, interpolated linearly, like numpy's
+/// percentile. Sorts `draws`, of which there must be at least one.
+NumberInterval percentile_interval(std::vector<double>& draws);
+
+}  // namespace stages

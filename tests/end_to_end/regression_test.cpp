@@ -1,0 +1,141 @@
+// Images with numbers to predict, through the real programs.
+
+#include <cmath>
+#include <csignal>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
+#include "tests/support/target_table.h"
+
+namespace {
+
+using testing::HasSubstr;
+
+class RegressionRuns : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (folder_.is_made()) return;
+    const Ended made = retort(
+        "data make image_folder --out photos --classes 3 --per-class 12 --size 32 --seed 5 -q",
+        folder_.path());
+    ASSERT_EQ(made.exit, 0) << made.err;
+    write_target_table(folder_ / "photos");
+    const Ended ran = retort("run regression run.dir=run " + kSmall, folder_.path());
+    ASSERT_EQ(ran.exit, 0) << ran.err;
+    folder_.keep();
+  }
+  nlohmann::json json(const std::string& file) const {
+    return nlohmann::json::parse(file_text(folder_ / file));
+  }
+  /// The fields of the first row of the run's predictions: name, target, prediction, residual.
+  std::vector<std::string> first_prediction() const {
+    std::istringstream lines(file_text(folder_ / "run/nodes/evaluate/predictions.csv"));
+    std::string line, field;
+    std::getline(lines, line);
+    std::getline(lines, line);
+    std::istringstream fields(line);
+    std::vector<std::string> row;
+    while (std::getline(fields, field, ',')) row.push_back(field);
+    return row;
+  }
+
+  inline static const std::string kSmall =
+      "data.root=photos data.image_size=24 'data.split={train: 0.5, validation: 0.25, test: 0.25}' "
+      "epochs=3 batch_size=8 train.mixup=0.2 ";
+  SharedFolder folder_;
+};
+
+TEST_F(RegressionRuns, AKilledAndResumedRunIsTheSame) {
+  const std::string program = RETORT_BINARY_DIR "/bin/retort ";
+  const Ended killed = run_shell("RETORT_FAULT=retort-worker/step:4:kill_both " + program +
+                                     "run regression run.dir=killed " + kSmall,
+                                 folder_.path());
+  EXPECT_EQ(killed.exit, 128 + SIGKILL) << killed.err;
+  const Ended resumed = retort("resume killed", folder_.path());
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  for (const char* file : {"predictions.csv", "metrics.json"})
+    EXPECT_EQ(file_text(folder_ / "killed/nodes/evaluate" / file),
+              file_text(folder_ / "run/nodes/evaluate" / file))
+        << file;
+}
+
+TEST_F(RegressionRuns, PredictGivesTheNumbersOfTheEvaluation) {
+  const std::vector<std::string> row = first_prediction();
+  ASSERT_EQ(row.size(), 4u);
+  const Ended ended = retort("predict run photos/" + row[0], folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(ended.out, testing::StartsWith("file,target\n"));
+  const double predicted = std::stod(ended.out.substr(ended.out.rfind(',') + 1));
+  // A batch of another size may round differently in the last bits of float32.
+  EXPECT_NEAR(predicted, std::stod(row[2]), 1e-4 * std::abs(predicted));
+}
+
+TEST_F(RegressionRuns, TheUnitIsThatOfTheTarget) {
+  const nlohmann::json metrics = json("run/nodes/evaluate/metrics.json");
+  EXPECT_GT(std::stod(first_prediction()[2]), 90) << "targets are 100 to 121";
+  EXPECT_LT(metrics["mae"], 30);
+  EXPECT_TRUE(metrics["baseline"]["mae"].is_number());
+  EXPECT_TRUE(metrics["intervals"]["rmse"].is_array());
+}
+
+TEST_F(RegressionRuns, AnAnalysisDrawsPredictionsAndResiduals) {
+  const Ended ended = retort("analyze run --out drawn", folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("mae "));
+  EXPECT_THAT(file_text(folder_ / "drawn/predictions.svg"), HasSubstr("residuals"));
+}
+
+TEST_F(RegressionRuns, AnExportHasScaleAndOffset) {
+  const Ended ended = retort("export run --out exported", folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  const nlohmann::json targets = json("exported/targets.json");
+  EXPECT_GT(targets["scale"][0], 1);
+  EXPECT_GT(targets["offset"][0], 100);
+  EXPECT_THAT(file_text(folder_ / "exported/README.md"), HasSubstr("output * scale + offset"));
+}
+
+TEST_F(RegressionRuns, SeveralTargetsArePredictedTogether) {
+  const Ended ended =
+      retort("run regression run.dir=two 'data.target=[target,other]' " + kSmall, folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_EQ(json("two/nodes/evaluate/metrics.json")["per_target"][1]["target"], "other");
+  const Ended predicted = retort("predict two photos --json", folder_.path());
+  EXPECT_THAT(predicted.out, HasSubstr(R"("values":{"target":)"));
+}
+
+TEST_F(RegressionRuns, TwoRanksTrainTheSameModel) {
+  const Ended ended = retort("run regression run.dir=ranks --devices 2 device.select=cpu " + kSmall,
+                             folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  const double one = json("run/nodes/evaluate/metrics.json")["rmse"],
+               two = json("ranks/nodes/evaluate/metrics.json")["rmse"];
+  EXPECT_NEAR(one, two, 1e-3 * one);
+}
+
+TEST_F(RegressionRuns, StagesForClassesAreRefusedBeforeTheyRun) {
+  const Ended ended =
+      retort("validate regression data.root=photos train=from_scratch", folder_.path());
+  EXPECT_EQ(ended.exit, 78);
+  EXPECT_THAT(ended.err, HasSubstr("train it with train.regression"));
+  const Ended other = retort("validate classify data.root=photos train=regression", folder_.path());
+  EXPECT_EQ(other.exit, 78);
+  EXPECT_THAT(other.err, HasSubstr("class folders give each image a class"));
+  const Ended both =
+      retort("validate regression data.root=photos data.label=other", folder_.path());
+  EXPECT_EQ(both.exit, 78);
+  EXPECT_THAT(both.err, HasSubstr("leave one of them out"));
+  for (const char* option : {"class_weights=balanced", "label_smoothing=0.1"}) {
+    const Ended unknown = retort(
+        std::string("validate regression data.root=photos +train.") + option, folder_.path());
+    EXPECT_EQ(unknown.exit, 78) << option;
+  }
+}
+
+}  // namespace
