@@ -19,18 +19,21 @@ RegressionLoss read_smooth_l1(runner::ConfigReader& reader) {
   return loss;
 }
 
+/// Returns the Huber loss of absolute errors. torch's huber_loss and smooth_l1_loss cannot be
+/// planned: their gradients have no kernels for Meta tensors.
+at::Tensor huber_losses(const at::Tensor& errors, double delta) {
+  const at::Tensor square = errors.clamp_max(delta);
+  return square * (errors - square / 2);
+}
+
 at::Tensor losses_of_targets(const at::Tensor& outputs, const at::Tensor& targets,
                              const RegressionLoss& loss) {
   if (std::holds_alternative<SquaredError>(loss))
     return torch::mse_loss(outputs, targets, at::Reduction::None);
-  if (std::holds_alternative<AbsoluteError>(loss))
-    return torch::l1_loss(outputs, targets, at::Reduction::None);
-  // torch's huber_loss cannot be planned: it has no kernel for Meta tensors.
-  if (const auto* huber = std::get_if<HuberLoss>(&loss))
-    return torch::smooth_l1_loss(outputs, targets, at::Reduction::None, huber->delta) *
-           huber->delta;
-  const auto& smooth = std::get<SmoothL1Loss>(loss);
-  return torch::smooth_l1_loss(outputs, targets, at::Reduction::None, smooth.beta);
+  const at::Tensor errors = (outputs - targets).abs();
+  if (const auto* huber = std::get_if<HuberLoss>(&loss)) return huber_losses(errors, huber->delta);
+  const auto* const smooth = std::get_if<SmoothL1Loss>(&loss);
+  return smooth && smooth->beta > 0 ? huber_losses(errors, smooth->beta) / smooth->beta : errors;
 }
 
 }  // namespace
