@@ -68,13 +68,13 @@ TEST_F(SweepResultsTest, TrialsAreComparedByAnAccuracy) {
 TEST_F(SweepResultsTest, WhatNetworksCostIsShownIfItDiffers) {
   const auto sized = [&](std::size_t trial, double trained, std::int64_t needed) {
     const std::string number = std::to_string(trial);
-    folder_.write(number + "/summary.json",
-                  nlohmann::json{{"metrics",
-                                  {{"evaluate", {{"evaluate/top1", {{"value", 0.5}, {"step", 4}}}}},
-                                   {"train",
-                                    {{"train/trained_parameters",
-                                      {{"value", trained}, {"step", 4}}}}}}}}
-                      .dump());
+    folder_.write(
+        number + "/summary.json",
+        nlohmann::json{
+            {"metrics",
+             {{"evaluate", {{"evaluate/top1", {{"value", 0.5}, {"step", 4}}}}},
+              {"train", {{"train/trained_parameters", {{"value", trained}, {"step", 4}}}}}}}}
+            .dump());
     folder_.write(number + "/nodes/train/plan.json", nlohmann::json{{"needed", needed}}.dump());
     folder_.write(number + "/nodes/evaluate/plan.json", nlohmann::json{{"needed", 1024}}.dump());
   };
@@ -85,8 +85,7 @@ TEST_F(SweepResultsTest, WhatNetworksCostIsShownIfItDiffers) {
   EXPECT_THAT(results_text(results()), testing::Not(HasSubstr("trained parameters")));
   sized(1, 3072, 7 << 20);
   EXPECT_THAT(results_text(results()), HasSubstr("trained parameters  planned"));
-  EXPECT_THAT(results_text(results()),
-              testing::ContainsRegex("0.2 +0.5000 +3072 +7.0 MiB"));
+  EXPECT_THAT(results_text(results()), testing::ContainsRegex("0.2 +0.5000 +3072 +7.0 MiB"));
   EXPECT_EQ(to_json(results())["trials"][1]["planned_bytes"], 7 << 20);
 }
 
