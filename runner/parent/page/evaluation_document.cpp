@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kMostWrong = 20;     // wrong predictions shown
 constexpr std::size_t kMostOpenRows = 20;  // of the table of classes; a longer one is folded
-constexpr std::size_t kLargestList = 1 << 20, kLargestExample = 256 << 10;  // bytes
+constexpr std::size_t kLargestExampleList = 1 << 20, kLargestExample = 256 << 10;  // bytes
 constexpr std::size_t kMostExamples = 100;
 constexpr std::size_t kMostConfused = 10;  // pairs of classes shown
 
@@ -108,7 +108,7 @@ std::vector<std::pair<std::string, Gallery>> examples_of(const RunDetails& detai
   const std::filesystem::path folder = RunLayout(details.run.folder).node(node).examples();
   const FileSystem& files = real_file_system();
   std::vector<std::pair<std::string, Gallery>> groups;
-  const auto list = files.read(folder / "examples.json", kLargestList);
+  const auto list = files.read(folder / "examples.json", kLargestExampleList);
   const nlohmann::ordered_json json = list ? parse_json(*list) : nlohmann::ordered_json();
   if (!json.is_array()) return groups;
   std::size_t shown = 0;

@@ -24,7 +24,7 @@ struct Coordinate {
   std::vector<double> places = {};                         // one for each trial
 };
 
-std::optional<double> number_in(const std::string& text) {
+std::optional<double> number_in_setting(const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
@@ -74,7 +74,7 @@ Coordinate of_key(const std::string& key, const std::vector<const TrialResult*>&
   for (const TrialResult* trial : trials) {
     const auto found = trial->settings.find(key);
     texts.push_back(found == trial->settings.end() ? "–" : found->second);
-    if (const auto number = number_in(texts.back())) numbers.push_back(*number);
+    if (const auto number = number_in_setting(texts.back())) numbers.push_back(*number);
   }
   return numbers.size() == texts.size() ? of_numbers(key, numbers) : of_names(key, texts);
 }
