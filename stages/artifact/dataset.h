@@ -209,8 +209,8 @@ class ShownAsImages {
  public:
   virtual ~ShownAsImages() = default;
   /// Returns a JPEG file with sample `index` as the network receives it, but before normalization
-  /// and at most `side` pixels wide and high. Throws runner::StageError if the sample is unreadable.
-  /// Thread-safe.
+  /// and at most `side` pixels wide and high. Throws runner::StageError if the sample is
+  /// unreadable. Thread-safe.
   virtual std::vector<std::uint8_t> jpeg_of(std::int64_t index, int side) const = 0;
 };
 

@@ -78,8 +78,7 @@ class ClassificationStage : public runner::Stage {
     const ClassificationMetrics metrics =
         classification_metrics(samples.logits, samples.labels, config_.reported.top_k,
                                tested.present(), samples.predicted);
-    write_example_images(samples, classes, network.test(), config_.examples,
-                         context.node().folder);
+    write_example_images(samples, classes, network.test(), config_.examples, context.node().folder);
     return report_classification(
         {samples, metrics, classes, checkpoint, effect.json, effect.values}, config_.reported,
         context);

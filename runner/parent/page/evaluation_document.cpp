@@ -15,6 +15,7 @@
 #include "runner/parent/report/episode_pictures.h"
 #include "runner/parent/report/pooled_predictions.h"
 #include "runner/parent/report/recorded_evaluation.h"
+#include "runner/parent/report/target_predictions.h"
 #include "runner/parent/report/training_picture.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/run_layout.h"
@@ -175,6 +176,9 @@ void add_evaluations(Document& document, const RunDetails& details, const RunRep
     document.section("Results of " + measures.title);
     if (measures.is_smoke) document.say("A smoke run: only some of the samples.");
     document.add(metrics_of(details, measures.node));
+    const auto targets = read_target_predictions(details.run.folder, measures.node);
+    if (targets && !targets->empty())
+      document.add(Figure{draw_predictions(*targets, report.recipe)});
   }
 }
 

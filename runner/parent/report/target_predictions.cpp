@@ -40,7 +40,7 @@ std::vector<TargetColumns> target_columns(const std::vector<std::string>& head) 
   return columns;
 }
 
-double number_in(const std::string& field) {
+double target_number(const std::string& field) {
   double number = 0;
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
   if (error != std::errc() || end != field.data() + field.size() || !std::isfinite(number))
@@ -59,7 +59,7 @@ std::vector<TargetPredictions> target_predictions_from(std::string_view text) {
     if (row->size() != head.size()) throw std::runtime_error("its rows have different lengths");
     for (std::size_t i = 0; i < columns.size(); ++i)
       all[i].pairs.push_back(
-          {number_in((*row)[columns[i].truth]), number_in((*row)[columns[i].predicted])});
+          {target_number((*row)[columns[i].truth]), target_number((*row)[columns[i].predicted])});
   }
   std::erase_if(all, [](const TargetPredictions& one) { return one.pairs.empty(); });
   return all;
@@ -119,8 +119,7 @@ Result<std::vector<TargetPredictions>> read_target_predictions(const std::filesy
   }
 }
 
-std::string draw_predictions(const std::vector<TargetPredictions>& targets,
-                             const std::string& name) {
+Drawing draw_predictions(const std::vector<TargetPredictions>& targets, const std::string& name) {
   constexpr double kHeight = 430;
   const std::size_t count = std::min(targets.size(), kMostDrawnTargets);
   Drawing drawing(840, kHeight * static_cast<double>(count) + 20, "Predictions of " + name,
@@ -128,7 +127,7 @@ std::string draw_predictions(const std::vector<TargetPredictions>& targets,
                       " samples: predicted by true numbers, and residuals by predictions");
   for (std::size_t i = 0; i < count; ++i)
     draw_target(drawing, targets[i], kHeight * static_cast<double>(i));
-  return drawing.svg();
+  return drawing;
 }
 
 }  // namespace runner

@@ -24,8 +24,7 @@ Result<std::vector<TargetPredictions>> read_target_predictions(const std::filesy
 /// Draws predictions.svg: for each target, on the left the predictions by the true numbers, on the
 /// right the residuals (true - predicted) by the predictions. Draws at most kMostDrawnPairs
 /// samples of each target, evenly chosen, and at most kMostDrawnTargets targets.
-std::string draw_predictions(const std::vector<TargetPredictions>& targets,
-                             const std::string& name);
+Drawing draw_predictions(const std::vector<TargetPredictions>& targets, const std::string& name);
 inline constexpr std::size_t kMostDrawnPairs = 5000, kMostDrawnTargets = 20;
 
 }  // namespace runner

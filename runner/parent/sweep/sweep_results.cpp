@@ -11,8 +11,8 @@
 
 #include "runner/parent/record/run_metrics.h"
 #include "runner/parent/report/main_metric.h"
-#include "runner/parent/report/table_text.h"
 #include "runner/parent/report/recorded_plan.h"
+#include "runner/parent/report/table_text.h"
 #include "runner/parent/sweep/sweep_journal.h"
 #include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/new_file.h"

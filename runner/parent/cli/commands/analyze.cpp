@@ -52,7 +52,7 @@ Diagnostics draw_numbers(const RunReport& report, DrawingFolder& pictures) {
     const auto targets = read_target_predictions(report.folder, measures.node);
     if (targets && !targets->empty())
       pictures.write(file_name("predictions", measures.node, report.measures.size()),
-                     draw_predictions(*targets, report.recipe));
+                     draw_predictions(*targets, report.recipe).svg());
     if (targets) continue;
     for (Diagnostic warning : targets.errors()) {
       warning.severity = Severity::kWarning;

@@ -33,7 +33,7 @@ TEST_F(TargetPredictionsTest, OneTargetHasNoName) {
   EXPECT_EQ(targets->front().target, "");
   EXPECT_EQ(targets->front().pairs[1].x, -1);
   EXPECT_EQ(targets->front().pairs[0].y, 1.5);
-  const std::string svg = draw_predictions(*targets, "ages");
+  const std::string svg = draw_predictions(*targets, "ages").svg();
   EXPECT_THAT(svg, HasSubstr("Predictions of ages"));
   EXPECT_THAT(svg, HasSubstr("residuals"));
 }
