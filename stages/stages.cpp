@@ -58,8 +58,8 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kTrainMultiLabel,
       &kTrainNone,
       &kTrainPython,
-      &kTrainSoup,
       &kTrainRegression,
+      &kTrainSoup,
       &kTrainSupervised,
       // clang-format on
   };
