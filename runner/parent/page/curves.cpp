@@ -183,17 +183,18 @@ std::vector<Drawing> draw_curves(const std::string& node, const std::string& tit
 }
 
 std::vector<Drawing> draw_memory(const std::string& node, const std::string& title,
-                                 std::span<const MetricLine> lines, const MemoryPlan* plan) {
+                                 std::span<const MetricLine> lines) {
   constexpr std::array<std::string_view, 3> kShown = {"memory/allocated", "memory/reserved",
                                                       "memory/peak"};
   std::vector<Curve> curves = {{"allocated", {}, 1}, {"reserved", {}, 2}, {"peak", {}, 3}};
+  std::optional<double> planned;
   Range steps, bytes;
   bytes.include(0);
   for (const MetricLine& line : lines) {
+    if (line.metric.node != node || !(std::abs(line.metric.value) < kLargestDrawn)) continue;
+    if (line.metric.name == "memory/peak_by_plan") planned = line.metric.value;
     const auto shown = std::ranges::find(kShown, line.metric.name);
-    if (line.metric.node != node || shown == kShown.end() ||
-        !(std::abs(line.metric.value) < kLargestDrawn))
-      continue;
+    if (shown == kShown.end()) continue;
     const double step = static_cast<double>(line.metric.step);
     curves[static_cast<std::size_t>(shown - kShown.begin())].points.push_back(
         {step, line.metric.value});
@@ -202,25 +203,24 @@ std::vector<Drawing> draw_memory(const std::string& node, const std::string& tit
   }
   std::erase_if(curves, [](const Curve& curve) { return curve.points.empty(); });
   if (curves.empty()) return {};
-  if (plan) bytes.include(static_cast<double>(plan->reserved));
+  const std::string measured = size_text(static_cast<std::int64_t>(bytes.high));
+  const std::string plan =
+      planned ? "planned peak, " + size_text(static_cast<std::int64_t>(*planned)) : "";
+  if (planned) bytes.include(*planned);
   const ByteUnit unit = unit_for(bytes.high);
   for (Curve& curve : curves)
     for (Point& point : curve.points) point.y /= unit.bytes;
   Frame frame = kChartFrame;
   frame.height -= 50;
   Drawing drawing(kChartWidth, kChartHeight, "Memory of " + title,
-                  "measured over the steps, at most " +
-                      size_text(static_cast<std::int64_t>(bytes.high)) +
-                      (plan ? "; planned: " + size_text(plan->reserved) + " reserved" : ""));
+                  "measured over the steps, at most " + measured + (planned ? "; " + plan : ""));
   Plot plot(drawing, frame, {"step", whole_ticks(steps.low, steps.high, 8)},
             {unit.name, nice_ticks(0, bytes.high / unit.bytes, 7)}, "memory during training");
   draw_lines(plot, drawing, curves);
-  if (plan) {
-    const double planned = static_cast<double>(plan->reserved) / unit.bytes;
-    plot.dashed({-HUGE_VAL, planned}, {HUGE_VAL, planned});
-    const std::array<LegendEntry, 1> legend = {
-        {{"planned, " + size_text(plan->reserved), 1, true}}};
-    draw_legend(drawing, {kChartFrame.left + 200, kChartHeight - 6}, legend);
+  if (planned) {
+    plot.dashed({-HUGE_VAL, *planned / unit.bytes}, {HUGE_VAL, *planned / unit.bytes});
+    const std::array<LegendEntry, 1> legend = {{{plan, 1, true}}};
+    draw_legend(drawing, {kChartFrame.left + 170, kChartHeight - 6}, legend);
   }
   return {drawing};
 }

@@ -6,7 +6,6 @@
 
 #include "runner/parent/svg/drawing.h"
 #include "runner/shared/record/metrics_file.h"
-#include "runner/shared/stage/memory_plan.h"
 
 namespace runner {
 
@@ -23,9 +22,9 @@ std::vector<Point> thinned(std::span<const Point> points, std::size_t most);
 std::vector<Drawing> draw_curves(const std::string& node, const std::string& title,
                                  std::span<const MetricLine> lines);
 
-/// Draws the bytes that a training node allocated and reserved over its steps, with the bytes that
-/// `plan` expected, if it is not null. Empty if nothing was measured.
+/// Draws the bytes that a training node allocated and reserved over its steps, with the peak that its
+/// plan expected, if that was recorded. Empty if nothing was measured.
 std::vector<Drawing> draw_memory(const std::string& node, const std::string& title,
-                                 std::span<const MetricLine> lines, const MemoryPlan* plan);
+                                 std::span<const MetricLine> lines);
 
 }  // namespace runner

@@ -26,7 +26,7 @@ summary{cursor:pointer;color:var(--link)}details{margin:.5rem 0}
 .charts{grid-template-columns:repeat(auto-fill,minmax(min(100%,30rem),1fr))}.photos{grid-template-columns:repeat(auto-fill,minmax(9rem,1fr))}
 .charts svg{max-width:100%;height:auto;display:block}figure{margin:0;min-width:0}
 .charts .large{grid-column:1/-1;overflow-x:auto}.charts .large svg{min-width:36rem}
-.photos img{display:block;max-width:100%;height:auto;border-radius:4px}figcaption{font-size:.8rem;color:var(--faint)}
+.photos img{display:block;width:100%;max-width:10rem;height:auto;border-radius:4px}figcaption{font-size:.8rem;color:var(--faint)}
 @media print{body{max-width:none;padding:0;font-size:11px}nav{display:none}figure,table{break-inside:avoid}.wide{overflow:visible}pre{white-space:pre-wrap}}
 )";
 

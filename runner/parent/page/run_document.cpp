@@ -116,8 +116,7 @@ void add_trainings(Document& document, const RunDetails& details, const RunRepor
     if (report.trainings.size() > 1) document.part(title);
     for (Drawing& drawing : draw_curves(node, title, report.metrics))
       document.add(Figure{std::move(drawing)});
-    const auto plan = plan_of(details, node);
-    for (Drawing& drawing : draw_memory(node, title, report.metrics, plan ? &*plan : nullptr))
+    for (Drawing& drawing : draw_memory(node, title, report.metrics))
       document.add(Figure{std::move(drawing)});
     Table epochs{
         "Epochs of " + title,

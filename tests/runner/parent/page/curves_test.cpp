@@ -7,7 +7,6 @@
 namespace runner {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -75,18 +74,18 @@ TEST(Curves, OneStepIsNoCurve) {
   EXPECT_THAT(draw_curves("train", "train", lines), IsEmpty());
 }
 
-TEST(MemoryChart, ShowsThePlan) {
-  const std::vector<MetricLine> lines = {at(1, "memory/allocated", 1 << 20),
-                                         at(2, "memory/allocated", 2 << 20),
-                                         at(2, "memory/peak", 3 << 20)};
-  MemoryPlan plan;
-  plan.reserved = 4 << 20;
-  const std::vector<Drawing> charts = draw_memory("train", "train", lines, &plan);
+TEST(MemoryChart, ShowsThePlannedPeak) {
+  std::vector<MetricLine> lines = {at(1, "memory/allocated", 1 << 20),
+                                   at(2, "memory/allocated", 2 << 20),
+                                   at(2, "memory/peak", 3 << 20)};
+  EXPECT_THAT(draw_memory("train", "train", lines).at(0).svg(), Not(HasSubstr("planned")));
+  lines.push_back(at(2, "memory/peak_by_plan", 4 << 20));
+  const std::vector<Drawing> charts = draw_memory("train", "train", lines);
   ASSERT_THAT(charts, SizeIs(1));
-  EXPECT_THAT(charts[0].svg(), HasSubstr(">planned, 4.0 MiB</text>"));
+  EXPECT_THAT(charts[0].svg(), HasSubstr(">planned peak, 4.0 MiB</text>"));
   EXPECT_THAT(charts[0].svg(), HasSubstr(">MiB</text>"));
-  EXPECT_THAT(draw_memory("train", "train", lines, nullptr).at(0).svg(), Not(HasSubstr("planned")));
-  EXPECT_THAT(draw_memory("other", "other", lines, &plan), IsEmpty());
+  EXPECT_THAT(charts[0].svg(), HasSubstr("at most 3.0 MiB; planned peak, 4.0 MiB</desc>"));
+  EXPECT_THAT(draw_memory("other", "other", lines), IsEmpty());
 }
 
 }  // namespace
