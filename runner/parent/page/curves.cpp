@@ -187,12 +187,12 @@ std::vector<Drawing> draw_memory(const std::string& node, const std::string& tit
   constexpr std::array<std::string_view, 3> kShown = {"memory/allocated", "memory/reserved",
                                                       "memory/peak"};
   std::vector<Curve> curves = {{"allocated", {}, 1}, {"reserved", {}, 2}, {"peak", {}, 3}};
-  std::optional<double> planned;
+  double by_plan = 0;  // the peak, as a share of what the plan expected
   Range steps, bytes;
   bytes.include(0);
   for (const MetricLine& line : lines) {
     if (line.metric.node != node || !(std::abs(line.metric.value) < kLargestDrawn)) continue;
-    if (line.metric.name == "memory/peak_by_plan") planned = line.metric.value;
+    if (line.metric.name == "memory/peak_by_plan") by_plan = line.metric.value;
     const auto shown = std::ranges::find(kShown, line.metric.name);
     if (shown == kShown.end()) continue;
     const double step = static_cast<double>(line.metric.step);
@@ -201,6 +201,9 @@ std::vector<Drawing> draw_memory(const std::string& node, const std::string& tit
     steps.include(step);
     bytes.include(line.metric.value);
   }
+  const std::vector<Point>& peaks = curves.back().points;
+  const auto planned =
+      by_plan > 0 && !peaks.empty() ? std::optional(peaks.back().y / by_plan) : std::nullopt;
   std::erase_if(curves, [](const Curve& curve) { return curve.points.empty(); });
   if (curves.empty()) return {};
   const std::string measured = size_text(static_cast<std::int64_t>(bytes.high));

@@ -79,7 +79,7 @@ TEST(MemoryChart, ShowsThePlannedPeak) {
                                    at(2, "memory/allocated", 2 << 20),
                                    at(2, "memory/peak", 3 << 20)};
   EXPECT_THAT(draw_memory("train", "train", lines).at(0).svg(), Not(HasSubstr("planned")));
-  lines.push_back(at(2, "memory/peak_by_plan", 4 << 20));
+  lines.push_back(at(2, "memory/peak_by_plan", 0.75));
   const std::vector<Drawing> charts = draw_memory("train", "train", lines);
   ASSERT_THAT(charts, SizeIs(1));
   EXPECT_THAT(charts[0].svg(), HasSubstr(">planned peak, 4.0 MiB</text>"));
