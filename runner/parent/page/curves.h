@@ -22,8 +22,8 @@ std::vector<Point> thinned(std::span<const Point> points, std::size_t most);
 std::vector<Drawing> draw_curves(const std::string& node, const std::string& title,
                                  std::span<const MetricLine> lines);
 
-/// Draws the bytes that a training node allocated and reserved over its steps, with the peak that its
-/// plan expected, if that was recorded. Empty if nothing was measured.
+/// Draws the bytes that a training node allocated and reserved over its steps, with the peak that
+/// its plan expected, if that was recorded. Empty if nothing was measured.
 std::vector<Drawing> draw_memory(const std::string& node, const std::string& title,
                                  std::span<const MetricLine> lines);
 

@@ -19,7 +19,8 @@ struct Paragraph {
   std::string text;
 };
 
-/// A table; the first row is the heading, and all rows have the same number of cells.
+/// A table; the first row is the heading, and all rows have the same number of cells. A table with
+/// only a heading is left out.
 struct Table {
   std::string caption;  ///< for screen readers, and the label of a folded table
   std::vector<std::vector<std::string>> rows;

@@ -86,7 +86,7 @@ class PageWriter {
   }
 
   void write(const Table& table) {
-    if (table.rows.empty()) return;
+    if (table.rows.size() < 2) return;
     begin_wide(table.caption, table.is_folded);
     body_ += "<table>";
     if (!table.is_folded && !table.caption.empty())

@@ -40,8 +40,10 @@ struct MarkdownWriter {
   void operator()(const Paragraph& paragraph) { text += escaped(paragraph.text) + "\n\n"; }
 
   void operator()(const Table& table) {
-    if (table.rows.empty()) return;
+    if (table.rows.size() < 2) return;
     fold(table.caption, table.is_folded);
+    if (!table.is_folded && !table.caption.empty())
+      text += "**" + escaped(table.caption) + "**\n\n";
     const std::vector<bool> are_numbers = number_columns(table.rows);
     for (std::size_t row = 0; row < table.rows.size(); ++row) {
       for (const std::string& cell : table.rows[row]) text += "| " + escaped(cell) + " ";

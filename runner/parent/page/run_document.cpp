@@ -16,6 +16,7 @@
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/memory_plan.h"
 #include "runner/shared/stage/run_layout.h"
+#include "runner/shared/text/join.h"
 #include "runner/shared/text/units.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -46,7 +47,8 @@ void add_overview(Document& document, const RunDetails& details, const RunReport
   add("status", details.run.status + (details.run.smoke ? " (smoke: only a few steps)" : ""));
   add("started", field_text(details.summary, "started"));
   add("time", report.seconds > 0 ? duration_text(report.seconds) : "");
-  add("device", details.run.device + ", " + std::to_string(details.run.threads) + " threads");
+  add("device",
+      details.run.device + ", " + counted(static_cast<std::size_t>(details.run.threads), "thread"));
   add("weights of", details.run.source);
   std::string tags;
   for (const std::string& tag : details.tags) tags += (tags.empty() ? "" : ", ") + tag;
