@@ -61,8 +61,8 @@ extern const runner::StageKind kTrainLogisticRegression;
 extern const runner::StageKind kTrainMultiLabel;
 extern const runner::StageKind kTrainNone;
 extern const runner::StageKind kTrainPython;
-extern const runner::StageKind kTrainSoup;
 extern const runner::StageKind kTrainRegression;
+extern const runner::StageKind kTrainSoup;
 extern const runner::StageKind kTrainSupervised;
 
 }  // namespace stages

@@ -112,8 +112,8 @@ std::optional<FoundCheckpoint> Checkpoints::load_best(CheckpointPart part) const
 }
 
 std::optional<FoundCheckpoint> Checkpoints::load_named_best(CheckpointPart part) const {
-  auto average = load_average(part);
-  return average ? std::move(average) : load(kBestCheckpoint, /*is_expected=*/false, part);
+  if (auto average = load_average(part)) return average;
+  return load(kBestCheckpoint, /*is_expected=*/std::ranges::any_of(saved(), is_measured), part);
 }
 
 std::optional<FoundCheckpoint> Checkpoints::load_average(CheckpointPart part) const {

@@ -175,6 +175,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_target_regression(
     runner::ConfigReader& reader) {
   TargetOptions options{.loss = read_regression_loss(reader), .mixing = read_mixing(reader)};
   reader.read("standardize", options.standardizes);
+  const bool higher_is_better = runner::choice<bool>(
+      reader, "monitor", {{"loss", false}, {"mae", false}, {"rmse", false}, {kR2, true}});
   reader.read("monitor", options.monitor);
   const auto make_step = [options](const Model& model, const TrainingData& data,
                                    const MemoryPolicy&) {
@@ -190,7 +192,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_target_regression(
                                             trained_targets(*data.train, options.standardizes));
   };
   return make_training_stage(reader,
-                             {.make_step = make_step, .higher_is_better = options.monitor == kR2});
+                             {.make_step = make_step, .higher_is_better = higher_is_better});
 }
 
 }  // namespace

@@ -141,16 +141,20 @@ class Training {
     recovery_.go_on_after_kills(context_.node().restarts.plans);
     if (observed_) observed_.show("start", 0, weights(network_));
     memory_.begin();
+    if (done_.steps == 0) measure_parameters();
     while (done_.epochs < epochs_ && !stopping_.exhausted()) {
       run_epoch();
       finish_epoch();
     }
     average_best();
     memory_.end(done_.steps);
+    return checkpoints_.keep(done_);
+  }
+
+  void measure_parameters() {
     std::int64_t trained = 0;
     for (const auto& [name, weight] : trained_parameters(network_)) trained += weight.numel();
     context_.metric("train/trained_parameters", static_cast<double>(trained), done_.steps);
-    return checkpoints_.keep(done_);
   }
 
   void run_epoch() {

@@ -8,7 +8,7 @@ namespace runner {
 namespace {
 
 /// Returns text that Markdown shows as it is: each character that could begin markup is escaped.
-std::string escaped(std::string_view text) {
+std::string markdown_text(std::string_view text) {
   std::string result;
   for (const char letter : printable(text)) {
     if (letter == '<') result += "&lt;";
@@ -34,19 +34,19 @@ struct MarkdownWriter {
 
   void operator()(const Heading& heading) {
     text += std::string(static_cast<std::size_t>(heading.level), '#') + " " +
-            escaped(heading.text) + "\n\n";
+            markdown_text(heading.text) + "\n\n";
   }
 
-  void operator()(const Paragraph& paragraph) { text += escaped(paragraph.text) + "\n\n"; }
+  void operator()(const Paragraph& paragraph) { text += markdown_text(paragraph.text) + "\n\n"; }
 
   void operator()(const Table& table) {
     if (table.rows.size() < 2) return;
     fold(table.caption, table.is_folded);
     if (!table.is_folded && !table.caption.empty())
-      text += "**" + escaped(table.caption) + "**\n\n";
+      text += "**" + markdown_text(table.caption) + "**\n\n";
     const std::vector<bool> are_numbers = number_columns(table.rows);
     for (std::size_t row = 0; row < table.rows.size(); ++row) {
-      for (const std::string& cell : table.rows[row]) text += "| " + escaped(cell) + " ";
+      for (const std::string& cell : table.rows[row]) text += "| " + markdown_text(cell) + " ";
       text += "|\n";
       if (row > 0) continue;
       for (std::size_t column = 0; column < table.rows[0].size(); ++column)
@@ -76,7 +76,7 @@ struct MarkdownWriter {
 }  // namespace
 
 std::string markdown(const Document& document) {
-  MarkdownWriter writer{"# " + escaped(document.title) + "\n\n"};
+  MarkdownWriter writer{"# " + markdown_text(document.title) + "\n\n"};
   for (const Block& block : document.blocks) std::visit(writer, block);
   writer.text.pop_back();  // the last empty line
   return writer.text;

@@ -189,7 +189,8 @@ TEST(EpisodeModel, DataThatAreNoEpisodesAreRefused) {
                  "6 supports and 4 queries");
   DatasetDescription grey = episodes();
   grey.tensors[0].shape[1] = 1;
-  EXPECT_REFUSED(build_refusal(*few_shot(), grey), kOptionConflict, "/model", "three channels");
+  EXPECT_REFUSED(build_refusal(*few_shot(), grey), kOptionConflict, "/model",
+                 "three-channel images");
 }
 
 TEST(EpisodeModel, ImagesThatCannotBePooledAreRefused) {

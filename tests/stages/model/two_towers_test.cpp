@@ -101,7 +101,7 @@ TEST_F(HostedTowerPair, TextsAreAsLongAsTheContextOrTheLongest) {
 
 TEST_F(HostedTowerPair, EmbeddingsThatDoNotSuitAreRefused) {
   played.texts = torch::ones({3, 5});
-  EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/text", "of 5 numbers");
+  EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/text", "of width 5");
   played.texts = torch::ones({3});
   EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/text", "the shape (3) for 3 texts");
   played.images = torch::ones({1, 4});

@@ -31,9 +31,10 @@ struct AveragedTraining : TinyTraining {
     return interpolated_weights(read_checkpoint(best.at(0)).model,
                                 read_checkpoint(best.at(1)).model, 0.5);
   }
+  /// In the order of flat_weights(); a file has another order.
   at::Tensor flat(const NamedTensors& tensors) const {
     std::vector<at::Tensor> all;
-    for (const auto& [name, tensor] : tensors) all.push_back(tensor.flatten());
+    for (const auto& [name, tensor] : weights(*network)) all.push_back(tensors.at(name).flatten());
     return torch::cat(all);
   }
 };

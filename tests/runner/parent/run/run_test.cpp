@@ -878,7 +878,7 @@ TEST_F(RunTest, FullDiskStopsTheRun) {
   EXPECT_EQ(err_.str(), "error[E0804]: cannot write '" +
                             (folder_.path() / "run/metrics.jsonl").string() +
                             "': No space left on device\n  help: free up space, or choose another "
-                            "place with run.dir\n"
+                            "location with run.dir\n"
                             "the record is in " +
                             (folder_.path() / "run").string() + "\n");
 }
