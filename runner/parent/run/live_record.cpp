@@ -121,7 +121,7 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
     tensorboard_.emplace(RunLayout(path).tensorboard(), surroundings_.storage);
   folder_->record(RunRecord::kOverrides, yaml_list(request_.composition.typed));
   folder_->record(RunRecord::kRecipe, recipe_text());
-  folder_->record_json(RunRecord::kOrigins, origins_json(request_.recipe.resolved));
+  folder_->record_json(RunRecord::kOrigins, origins());
   for (const auto& [path, name] : copy_names(request_.graph.python))
     folder_->record_in(
         RunRecord::kPython, name,
@@ -217,6 +217,15 @@ void LiveRecord::describe(const Ready& ready) {
 
 std::string LiveRecord::recipe_text() const {
   return write_yaml(as_unresolved(request_.recipe.resolved));
+}
+
+/// A secret may also be typed as the value of a key that is not secret itself.
+Json LiveRecord::origins() const {
+  Json all = origins_json(request_.recipe.resolved);
+  for (Json& origin : all)
+    if (origin.contains("override"))
+      origin["override"] = without_secrets(origin["override"].get<std::string>());
+  return all;
 }
 
 Json LiveRecord::environment_of(const Ready& ready, const Json& versions) const {

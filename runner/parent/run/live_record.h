@@ -104,6 +104,7 @@ class LiveRecord {
   void describe(const Ready& ready);
   void record_inputs();
   std::string recipe_text() const;
+  nlohmann::ordered_json origins() const;
   nlohmann::ordered_json environment_of(const Ready& ready,
                                         const nlohmann::ordered_json& versions) const;
   std::filesystem::path folder_to_write() const;
