@@ -115,7 +115,7 @@ TEST_F(Embedded, DamagedImageIsAnErrorOrLeftOut) {
   const Ended left_out = embed("run damaged --out left_out --skip-corrupt");
   EXPECT_EQ(left_out.exit, 65) << left_out.err;
   EXPECT_THAT(left_out.err, HasSubstr("damaged/b.jpg"));
-  EXPECT_THAT(left_out.out, HasSubstr("1 image, 128 numbers"));
+  EXPECT_THAT(left_out.out, HasSubstr("1 image, 128 values"));
   EXPECT_EQ(file_text(folder_ / "left_out/images.csv"), "row,file\n0,damaged/a.jpg\n");
 }
 

@@ -71,8 +71,7 @@ TEST_F(FineTuning, VariantsOfAdaptersContinueWhereTheyWereKilled) {
         retort("export whole" + number + " --adapter --out peft" + number, folder_.path());
     ASSERT_EQ(exported.exit, 0) << exported.err;
     EXPECT_TRUE(
-        json::parse(file_text(folder_ / ("peft" + number) / "train-adapter/adapter_config.json"))
-            .at("use_dora"));
+        json::parse(file_text(folder_ / ("peft" + number) / "adapter_config.json")).at("use_dora"));
   }
 }
 
