@@ -141,7 +141,6 @@ class Training {
     recovery_.go_on_after_kills(context_.node().restarts.plans);
     if (observed_) observed_.show("start", 0, weights(network_));
     memory_.begin();
-    if (done_.steps == 0) measure_parameters();
     while (done_.epochs < epochs_ && !stopping_.exhausted()) {
       run_epoch();
       finish_epoch();
@@ -167,8 +166,12 @@ class Training {
       const std::optional<Batch> batch = next_batch(loader);
       if (is_state_divided()) heed_requests_of_all();
       if (!batch) break;
-      if (batch->units() < least_units(step_)) left_out += batch->units();
-      else run_step(*batch);
+      if (batch->units() < least_units(step_)) {
+        left_out += batch->units();
+      } else {
+        run_step(*batch);
+        if (done_.steps == 1) measure_parameters();  // a first metric says that a step is done
+      }
       done_.batches = loader.position();
       is_whole_ = true;
     }
