@@ -92,7 +92,7 @@ TEST_F(ClipCars, MicroBatchesAreComparedAsTheWholeBatchIs) {
   const Ended parts = run("parts", "batch_size=16 gradient_accumulation_steps=2");
   ASSERT_EQ(parts.exit, 0) << parts.err;
   EXPECT_THAT(parts.err, HasSubstr("train: Effective batch size: 32 (2 x 16)"));
-  EXPECT_THAT(parts.err, HasSubstr("train: each image is compared with all others of the batch"));
+  EXPECT_THAT(parts.err, HasSubstr("train: each image is compared with all others in the batch"));
   const Ended apart =
       run("apart", "batch_size=16 gradient_accumulation_steps=2 train.loss.negatives=micro_batch");
   ASSERT_EQ(apart.exit, 0) << apart.err;
