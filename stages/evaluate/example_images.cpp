@@ -52,6 +52,22 @@ std::vector<RankedPrediction> chosen(std::vector<RankedPrediction> all, bool is_
   return all;
 }
 
+/// Returns the index in the dataset of each chosen sample, by name. A large dataset has too many
+/// names to keep.
+std::map<std::string, std::int64_t> indices_of(
+    const Dataset& dataset, const ClassifiedSamples& samples,
+    const std::vector<std::pair<std::string, std::vector<RankedPrediction>>>& groups) {
+  std::map<std::string, std::int64_t> indices;
+  for (const auto& [group, predictions] : groups)
+    for (const RankedPrediction& one : predictions) indices.emplace(samples.names[one.row], -1);
+  for (std::int64_t i = 0; i < dataset.describe().size; ++i) {
+    const auto found = indices.find(dataset.sample_name(i));
+    if (found != indices.end() && found->second < 0) found->second = i;
+  }
+  std::erase_if(indices, [](const auto& one) { return one.second < 0; });
+  return indices;
+}
+
 }  // namespace
 
 void write_example_images(const ClassifiedSamples& samples, const std::vector<std::string>& classes,
@@ -59,15 +75,17 @@ void write_example_images(const ClassifiedSamples& samples, const std::vector<st
                           const std::filesystem::path& folder) {
   const auto* const shown = dynamic_cast<const ShownAsImages*>(&dataset);
   if (!shown || count == 0) return;
-  std::map<std::string, std::int64_t> index_of;
-  for (std::int64_t i = 0; i < dataset.describe().size; ++i)
-    index_of.emplace(dataset.sample_name(i), i);
   const std::vector<RankedPrediction> all = predictions_of(samples);
+  const std::vector<std::pair<std::string, std::vector<RankedPrediction>>> groups = {
+      {"most confident wrong predictions", chosen(all, false, true, count)},
+      {"most confident correct predictions", chosen(all, true, true, count)},
+      {"least confident correct predictions", chosen(all, true, false, count)}};
+  const auto index_of = indices_of(dataset, samples, groups);
   const std::filesystem::path out = runner::NodeLayout(folder).examples();
   runner::make_folders(out);
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  const auto write = [&](const std::string& group, bool is_right, bool is_confident) {
-    for (const RankedPrediction& one : chosen(all, is_right, is_confident, count)) {
+  for (const auto& [group, predictions] : groups) {
+    for (const RankedPrediction& one : predictions) {
       const auto index = index_of.find(samples.names[one.row]);
       if (index == index_of.end()) continue;
       std::vector<std::uint8_t> jpeg;
@@ -86,10 +104,7 @@ void write_example_images(const ClassifiedSamples& samples, const std::vector<st
                       {"predicted", classes[static_cast<std::size_t>(one.predicted)]},
                       {"probability", one.probability}});
     }
-  };
-  write("most confident wrong predictions", false, true);
-  write("most confident correct predictions", true, true);
-  write("least confident correct predictions", true, false);
+  }
   runner::write_atomically(
       out / "examples.json",
       list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runner/parent/report/plan_text.h"
 #include "runner/parent/svg/plot.h"
 #include "runner/shared/text/units.h"
 
@@ -140,16 +141,6 @@ Drawing draw(Quantity quantity, const std::string& title) {
   return drawing;
 }
 
-struct ByteUnit {
-  const char* name;
-  double bytes;
-};
-
-ByteUnit unit_for(double most) {
-  if (most >= 1 << 30) return {"GiB", 1 << 30};
-  return most >= 1 << 20 ? ByteUnit{"MiB", 1 << 20} : ByteUnit{"KiB", 1 << 10};
-}
-
 }  // namespace
 
 std::vector<Point> thinned(std::span<const Point> points, std::size_t most) {
@@ -210,7 +201,7 @@ std::vector<Drawing> draw_memory(const std::string& node, const std::string& tit
   const std::string plan =
       planned ? "planned peak, " + size_text(static_cast<std::int64_t>(*planned)) : "";
   if (planned) bytes.include(*planned);
-  const ByteUnit unit = unit_for(bytes.high);
+  const ByteUnit unit = byte_unit_for(bytes.high);
   for (Curve& curve : curves)
     for (Point& point : curve.points) point.y /= unit.bytes;
   Frame frame = kChartFrame;

@@ -62,20 +62,9 @@ Table classes_of(const RecordedEvaluation& evaluation) {
 }
 
 Table confusions_of(const RecordedEvaluation& evaluation) {
-  std::vector<std::pair<std::int64_t, std::pair<std::size_t, std::size_t>>> all;
-  for (std::size_t row = 0; row < evaluation.confusion.size(); ++row) {
-    for (std::size_t column = 0; column < evaluation.confusion.size(); ++column) {
-      const std::int64_t count = evaluation.confusion[row][column];
-      if (row != column && count > 0) all.push_back({count, {row, column}});
-    }
-  }
-  std::ranges::stable_sort(all, std::greater{}, &decltype(all)::value_type::first);
-  all.resize(std::min(all.size(), kMostConfused));
   Table table{"Most frequent confusions", {{"true class", "predicted as", "times"}}, false};
-  for (const auto& [count, classes] : all) {
-    table.rows.push_back({evaluation.classes[classes.first].name,
-                          evaluation.classes[classes.second].name, std::to_string(count)});
-  }
+  for (const Confusion& one : most_confused(evaluation, kMostConfused))
+    table.rows.push_back({one.truth, one.predicted, std::to_string(one.count)});
   return table;
 }
 

@@ -13,8 +13,8 @@
 #include "runner/parent/page/recipe_block.h"
 #include "runner/parent/registry/run_entry.h"
 #include "runner/parent/report/plan_text.h"
+#include "runner/parent/report/recorded_plan.h"
 #include "runner/shared/disk/file_digests.h"
-#include "runner/shared/stage/memory_plan.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/units.h"
@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kLargestPlan = 16 << 20;
+constexpr std::size_t kLargestGraph = 16 << 20;
 constexpr std::size_t kMostTrainings = 10;  // with curves; an ensemble may have hundreds
 
 std::string title_of(const RunReport& report, const std::string& node) {
@@ -86,24 +86,13 @@ void add_events(Document& document, const RunDetails& details) {
   const RunLayout layout(details.run.folder);
   std::error_code ignored;
   for (int i = 1; std::filesystem::is_directory(layout.resume(i), ignored); ++i)
-    rows.push_back({"resume", "", "resumed for the " + std::to_string(i) + ". time"});
+    rows.push_back({"resume", "", "resumed, attempt " + std::to_string(i + 1)});
   if (rows.size() == 1) return;
   document.section("Events");
   document.add(Table{"Warnings, errors, recoveries and resumes", std::move(rows), false});
 }
 
-std::optional<MemoryPlan> plan_of(const RunDetails& details, const std::string& node) {
-  const auto text =
-      real_file_system().read(RunLayout(details.run.folder).node(node).plan(), kLargestPlan);
-  if (!text) return std::nullopt;
-  try {
-    return memory_plan_from_json(parse_json<Json>(*text));
-  } catch (const std::runtime_error&) {
-    return std::nullopt;
-  }
-}
-
-void add_trainings(Document& document, const RunDetails& details, const RunReport& report) {
+void add_trainings(Document& document, const RunReport& report) {
   if (report.trainings.empty()) return;
   document.section("Training");
   for (std::size_t i = 0; i < report.trainings.size(); ++i) {
@@ -162,7 +151,7 @@ void add_plans(Document& document, const RunDetails& details, const RunReport& r
   bool is_first = true;
   std::size_t shown = 0;
   for (const RunDetails::Node& node : details.nodes) {
-    const auto plan = plan_of(details, node.id);
+    const auto plan = recorded_plan(details.run.folder, node.id);
     if (!plan || shown++ >= kMostTrainings) continue;
     if (std::exchange(is_first, false)) document.section("Memory plan");
     add_plan(document, *plan, title_of(report, node.id));
@@ -172,7 +161,7 @@ void add_plans(Document& document, const RunDetails& details, const RunReport& r
 void add_stages(Document& document, const RunDetails& details) {
   document.section("Stages");
   const auto text =
-      real_file_system().read(details.run.recipe.parent_path() / RunRecord::kGraph, kLargestPlan);
+      real_file_system().read(details.run.recipe.parent_path() / RunRecord::kGraph, kLargestGraph);
   try {
     const Graph graph = graph_from_json(text ? parse_json<Json>(*text) : Json());
     if (!graph.nodes.empty()) document.add(Figure{draw_stages(graph)});
@@ -191,17 +180,7 @@ void add_stages(Document& document, const RunDetails& details) {
 void add_environment(Document& document, const RunDetails& details) {
   document.section("Environment");
   Table table{"Environment", {{"key", "value"}}, true};
-  const auto add = [&](const auto& self, const Json& json, const std::string& key) -> void {
-    if (json.is_object()) {
-      for (const auto& [name, value] : json.items())
-        self(self, value, key.empty() ? name : key + "." + name);
-    } else {
-      table.rows.push_back({key, json.is_string()
-                                     ? json.get<std::string>()
-                                     : json.dump(-1, ' ', false, Json::error_handler_t::replace)});
-    }
-  };
-  add(add, details.environment, "");
+  for (auto& row : environment_rows(details)) table.rows.push_back(std::move(row));
   document.add(std::move(table));
 }
 
@@ -214,7 +193,7 @@ Document run_document(const RunDetails& details, const RunReport& report) {
   add_overview(document, details, report);
   add_events(document, details);
   add_evaluations(document, details, report);
-  add_trainings(document, details, report);
+  add_trainings(document, report);
   add_plans(document, details, report);
   add_stages(document, details);
   document.section("Recipe");

@@ -128,6 +128,12 @@ Result<RunDetails> read_details(const fs::path& folder, Sources& sources, Diagno
   return details;
 }
 
+std::vector<std::vector<std::string>> environment_rows(const RunDetails& details) {
+  std::vector<std::vector<std::string>> rows;
+  flatten(details.environment, "", rows);
+  return rows;
+}
+
 std::string details_text(const RunDetails& details) {
   std::vector<std::vector<std::string>> rows = {{printable(details.run.folder.string()), ""}};
   const auto add = [&](const std::string& key, const std::string& value) {
@@ -164,7 +170,7 @@ std::string details_text(const RunDetails& details) {
                     std::to_string(metric.step)});
   if (rows.size() > 1) text += "\n" + table_text(rows);
   rows = {{"environment", ""}};
-  flatten(details.environment, "", rows);
+  for (auto& row : environment_rows(details)) rows.push_back(std::move(row));
   if (rows.size() > 1) text += "\n" + table_text(rows);
   return text + "\n# recipe\n" + write_yaml(details.recipe);
 }

@@ -48,6 +48,9 @@ Result<RunDetails> read_details(const std::filesystem::path& folder, Sources& so
 std::string details_text(const RunDetails& details);
 nlohmann::ordered_json to_json(const RunDetails& details);
 
+/// Returns the environment as rows of dotted key and value, for a table.
+std::vector<std::vector<std::string>> environment_rows(const RunDetails& details);
+
 /// How two runs differ.
 struct RunDifference {
   struct Metric {

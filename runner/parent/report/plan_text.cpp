@@ -301,18 +301,6 @@ namespace {
 constexpr double kPictureWidth = 760, kHeight = 400;
 constexpr Frame kFrame = {80, 50, 640, 260};
 
-struct Unit {
-  const char* name;
-  double bytes;
-};
-
-/// Returns the unit that yields convenient numbers on the axis.
-Unit unit_for(std::int64_t most) {
-  if (most >= std::int64_t{1} << 30) return {"GiB", 1 << 30};
-  if (most >= 1 << 20) return {"MiB", 1 << 20};
-  return {"KiB", 1 << 10};
-}
-
 /// Returns the points of a step curve, where each value lasts until the next.
 std::vector<Point> steps(const std::vector<std::int64_t>& curve, double unit) {
   std::vector<Point> points;
@@ -346,6 +334,12 @@ void draw_phases(Drawing& drawing, const MemoryPlan& plan) {
 
 }  // namespace
 
+ByteUnit byte_unit_for(double most) {
+  if (most >= 1 << 30) return {"GiB", 1 << 30};
+  if (most >= 1 << 20) return {"MiB", 1 << 20};
+  return {"KiB", 1 << 10};
+}
+
 Drawing draw_plan(const MemoryPlan& plan, const std::string& name) {
   assert(!plan.curve.empty());
   const std::int64_t most = *std::ranges::max_element(plan.curve);
@@ -358,7 +352,7 @@ Drawing draw_plan(const MemoryPlan& plan, const std::string& name) {
   // A budget far above the curve would flatten the curve, so the text shows it instead.
   const bool shows_budget = plan.budget && *plan.budget <= 4 * std::max<std::int64_t>(most, 1);
   const std::int64_t top = shows_budget ? std::max(most, *plan.budget) : most;
-  const Unit unit = unit_for(top);
+  const ByteUnit unit = byte_unit_for(static_cast<double>(top));
   const double points = static_cast<double>(plan.curve.size());
   Plot plot(
       drawing, kFrame,

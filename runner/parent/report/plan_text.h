@@ -40,6 +40,14 @@ std::string plan_text(const MemoryPlan& plan, const TextStyle& style);
 /// differences, and a last line that begins with PASS or FAIL.
 std::string certificate_text(const Certificate& certificate);
 
+/// A unit for the bytes on an axis.
+struct ByteUnit {
+  const char* name;
+  double bytes;
+};
+/// Returns the unit that yields convenient numbers up to `most` bytes.
+ByteUnit byte_unit_for(double most);
+
 /// Draws memory_plan.svg: the live bytes over a step as a line, with the phases as bands and the
 /// budget as a dashed line. `name` is the recipe's name. The curve must have at least one point.
 Drawing draw_plan(const MemoryPlan& plan, const std::string& name);

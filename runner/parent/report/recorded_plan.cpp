@@ -1,6 +1,7 @@
 #include "runner/parent/report/recorded_plan.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,17 @@
 #include "runner/shared/value/parse_json.h"
 
 namespace runner {
+
+std::optional<MemoryPlan> recorded_plan(const std::filesystem::path& run, const std::string& node) {
+  constexpr std::size_t kLargestPlan = 16 << 20;  // bytes
+  const auto text = real_file_system().read(RunLayout(run).node(node).plan(), kLargestPlan);
+  if (!text) return std::nullopt;
+  try {
+    return memory_plan_from_json(parse_json<nlohmann::ordered_json>(*text));
+  } catch (const std::runtime_error&) {
+    return std::nullopt;
+  }
+}
 
 std::optional<std::int64_t> planned_bytes_of(const std::filesystem::path& run) {
   constexpr std::int64_t kMost = 16 << 20;  // bytes of a plan.json

@@ -3,8 +3,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
+
+#include "runner/shared/stage/memory_plan.h"
 
 namespace runner {
+
+/// Returns the plan of a node of the run in `run`; nullopt if none is recorded, or if it is
+/// damaged.
+std::optional<MemoryPlan> recorded_plan(const std::filesystem::path& run, const std::string& node);
 
 /// Returns the bytes that a run needs at its peak according to the plans of its nodes, which are
 /// recorded in plan.json: the largest of them; nullopt if no plan is recorded. Damaged files count

@@ -46,26 +46,6 @@ Json read_summary(const RecordedRun& run) {
   return json.is_object() ? json : Json::object();
 }
 
-/// Samples of one class that were predicted as another.
-struct Confusion {
-  std::string truth, predicted;
-  std::int64_t count = 0;
-};
-
-std::vector<Confusion> most_confused(const RecordedEvaluation& evaluation) {
-  std::vector<Confusion> pairs;
-  for (std::size_t row = 0; row < evaluation.confusion.size(); ++row) {
-    for (std::size_t column = 0; column < evaluation.confusion.size(); ++column) {
-      const std::int64_t count = evaluation.confusion[row][column];
-      if (row == column || count == 0) continue;
-      pairs.push_back({evaluation.classes[row].name, evaluation.classes[column].name, count});
-    }
-  }
-  std::ranges::stable_sort(pairs, std::greater{}, &Confusion::count);
-  pairs.resize(std::min(pairs.size(), kShown));
-  return pairs;
-}
-
 /// Returns the classes that have samples, sorted by increasing accuracy.
 std::vector<Class> worst_classes(const RecordedEvaluation& evaluation) {
   std::vector<Class> classes;
@@ -169,7 +149,7 @@ std::string evaluation_text(const RecordedEvaluation& evaluation) {
             percent(one.recall) + " %";
   }
   text += worst.empty() ? "" : "\n";
-  const auto confused = most_confused(evaluation);
+  const auto confused = most_confused(evaluation, kShown);
   for (const Confusion& pair : confused) {
     text += (&pair == confused.data() ? "  most confused: " : ", ") + printable(pair.truth) +
             " predicted as " + printable(pair.predicted) + " (" + std::to_string(pair.count) + ")";
@@ -235,7 +215,7 @@ Json json_of(const RecordedEvaluation& evaluation) {
     json["hardest_classes"].push_back(
         {{"class", one.name}, {"recall", one.recall}, {"support", one.support}});
   }
-  for (const Confusion& pair : most_confused(evaluation)) {
+  for (const Confusion& pair : most_confused(evaluation, kShown)) {
     json["most_confused"].push_back(
         {{"class", pair.truth}, {"predicted", pair.predicted}, {"count", pair.count}});
   }
@@ -257,6 +237,20 @@ Json json_of(const RecordedEvaluation& evaluation) {
 }
 
 }  // namespace
+
+std::vector<Confusion> most_confused(const RecordedEvaluation& evaluation, std::size_t most) {
+  std::vector<Confusion> pairs;
+  for (std::size_t row = 0; row < evaluation.confusion.size(); ++row) {
+    for (std::size_t column = 0; column < evaluation.confusion.size(); ++column) {
+      const std::int64_t count = evaluation.confusion[row][column];
+      if (row == column || count == 0) continue;
+      pairs.push_back({evaluation.classes[row].name, evaluation.classes[column].name, count});
+    }
+  }
+  std::ranges::stable_sort(pairs, std::greater{}, &Confusion::count);
+  pairs.resize(std::min(pairs.size(), most));
+  return pairs;
+}
 
 Result<RunReport> read_report(const RecordedRun& run) {
   const Json summary = read_summary(run);

@@ -35,6 +35,14 @@ struct RunReport {
 /// without metrics is empty.
 Result<RunReport> read_report(const RecordedRun& run);
 
+/// Samples of one class that were predicted as another.
+struct Confusion {
+  std::string truth, predicted;
+  std::int64_t count = 0;
+};
+/// Returns up to `most` confusions, the most frequent first.
+std::vector<Confusion> most_confused(const RecordedEvaluation& evaluation, std::size_t most);
+
 /// Returns one or a few lines of text for each training stage and evaluation.
 std::string report_text(const RunReport& report);
 
