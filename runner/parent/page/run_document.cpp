@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kLargestGraph = 16 << 20;
+constexpr std::size_t kLargestGraphFile = 16 << 20;
 constexpr std::size_t kMostTrainings = 10;  // with curves; an ensemble may have hundreds
 
 std::string title_of(const RunReport& report, const std::string& node) {
@@ -160,8 +160,8 @@ void add_plans(Document& document, const RunDetails& details, const RunReport& r
 
 void add_stages(Document& document, const RunDetails& details) {
   document.section("Stages");
-  const auto text =
-      real_file_system().read(details.run.recipe.parent_path() / RunRecord::kGraph, kLargestGraph);
+  const auto text = real_file_system().read(details.run.recipe.parent_path() / RunRecord::kGraph,
+                                            kLargestGraphFile);
   try {
     const Graph graph = graph_from_json(text ? parse_json<Json>(*text) : Json());
     if (!graph.nodes.empty()) document.add(Figure{draw_stages(graph)});
