@@ -17,7 +17,7 @@
 namespace stages {
 namespace {
 
-constexpr int kSide = 160;  // pixels
+constexpr int kExampleSide = 160;  // pixels
 
 /// A prediction, and the row of its sample.
 struct RankedPrediction {
@@ -90,7 +90,7 @@ void write_example_images(const ClassifiedSamples& samples, const std::vector<st
       if (index == index_of.end()) continue;
       std::vector<std::uint8_t> jpeg;
       try {
-        jpeg = shown->jpeg_of(index->second, kSide);
+        jpeg = shown->jpeg_of(index->second, kExampleSide);
       } catch (const runner::StageError&) {
         continue;
       }

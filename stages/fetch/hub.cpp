@@ -75,7 +75,7 @@ void make_cache_folders(const fs::path& path) {
 }
 
 /// A small response, with its complete body.
-struct Answer {
+struct Response {
   HttpReply reply;
   std::string body;
 };
@@ -140,12 +140,12 @@ class HubFetching {
   }
 
   /// Sends a request with a small response. Retries transient failures, as download() does.
-  Answer ask(const HttpRequest& request, const std::string& about) const {
+  Response ask(const HttpRequest& request, const std::string& about) const {
     double wait = patience_.first_wait;
     for (int failures = 1;; ++failures, wait *= 2) {
       std::string why;
       try {
-        Answer answer;
+        Response answer;
         answer.reply = send(
             request, {patience_.connect_seconds, patience_.stall_seconds, callbacks_.cancelled},
             [&](const HttpReply&, std::string_view bytes) {
@@ -184,7 +184,7 @@ class HubFetching {
   /// Resolves the revision to a commit, and selects the wanted files.
   void ask_for_commit() {
     const std::string about = "'" + wish_.repository + "'";
-    const Answer answer = ask({.url = endpoint_ + "/api/models/" + escaped(wish_.repository, true) +
+    const Response answer = ask({.url = endpoint_ + "/api/models/" + escaped(wish_.repository, true) +
                                       "/revision/" + escaped(wish_.revision, false),
                                .token = token_},
                               about);

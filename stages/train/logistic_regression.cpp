@@ -77,9 +77,9 @@ void check_head(const torch::nn::Module& network, const std::string& model, std:
       .with_help("use model.linear_probe, or train this model with train.supervised");
 }
 
-class RegressionStage final : public runner::Stage {
+class LogisticRegressionStage final : public runner::Stage {
  public:
-  explicit RegressionStage(RegressionOptions options) : options_(std::move(options)) {}
+  explicit LogisticRegressionStage(RegressionOptions options) : options_(std::move(options)) {}
 
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs,
                                       runner::PlanContext& context) override {
@@ -319,7 +319,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_regression(runner::ConfigR
   options.dtype = runner::choice<at::ScalarType>(reader, "dtype",
                                                  {{"fp64", at::kDouble}, {"fp32", at::kFloat}});
   if (auto errors = reader.finish(); !errors.empty()) return errors;
-  return std::unique_ptr<runner::Stage>(std::make_unique<RegressionStage>(std::move(options)));
+  return std::unique_ptr<runner::Stage>(std::make_unique<LogisticRegressionStage>(std::move(options)));
 }
 
 }  // namespace
