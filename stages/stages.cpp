@@ -36,6 +36,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kEvaluateGrading,
       &kEvaluateMultiLabel,
       &kEvaluatePairwiseEnsemble,
+      &kEvaluatePrototypes,
       &kEvaluatePython,
       &kEvaluateRegression,
       &kEvaluateRetrieval,

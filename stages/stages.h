@@ -39,6 +39,7 @@ extern const runner::StageKind kEvaluateEpisodic;
 extern const runner::StageKind kEvaluateGrading;
 extern const runner::StageKind kEvaluateMultiLabel;
 extern const runner::StageKind kEvaluatePairwiseEnsemble;
+extern const runner::StageKind kEvaluatePrototypes;
 extern const runner::StageKind kEvaluatePython;
 extern const runner::StageKind kEvaluateRegression;
 extern const runner::StageKind kEvaluateRetrieval;

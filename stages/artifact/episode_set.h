@@ -18,6 +18,7 @@ struct EpisodeShape {
 
   std::int64_t per_class() const { return shots + queries; }
   std::int64_t supports() const { return ways * shots; }
+  std::int64_t all_queries() const { return ways * queries; }
   std::int64_t samples() const { return ways * per_class(); }
   bool operator==(const EpisodeShape&) const = default;
 };

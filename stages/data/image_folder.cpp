@@ -90,7 +90,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_image_folder(ConfigReader&
   };
   source.captions = read_captions(reader, {"name"});
   read_split(reader.section("split"), source);
-  read_folds(reader, source);
+  source.folds = read_folds(reader);
   if (const auto make = read_make(reader)) {
     std::error_code error;
     if (fs::exists(fs::symlink_status(root, error))) {

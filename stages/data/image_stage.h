@@ -12,27 +12,12 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/data/image_dataset.h"
 #include "stages/data/image_folds.h"
 #include "stages/data/image_list.h"
+#include "stages/data/image_options.h"
 #include "stages/data/image_split.h"
 
 namespace stages {
-
-/// The options shared by all data stages that read image files (schemas/images.schema.json).
-struct ImageOptions {
-  std::string root;
-  bool allow_outside = false;
-  std::optional<std::int64_t> cache_mib = 0;  ///< nullopt: the memory left over by the plans
-  bool cache_on_disk = false;
-  ImageDatasetOptions images;
-};
-
-/// Reads the common options; `reader` collects the errors.
-ImageOptions read_image_options(runner::ConfigReader& reader);
-
-/// Returns the section `key`; null if the recipe sets it to null.
-runner::ConfigReader* section_or_null(runner::ConfigReader& reader, std::string_view key);
 
 /// The source of a data stage's images, which differs between data kinds.
 struct ImageSource {
@@ -85,8 +70,8 @@ runner::Outputs image_datasets(
 /// Reads the section `split`, the shares of the parts and the seed, into `source`.
 void read_split(runner::ConfigReader& reader, ImageSource& source);
 
-/// Reads the section `folds`, which may be null, into `source`.
-void read_folds(runner::ConfigReader& reader, ImageSource& source);
+/// Reads the section `folds`; nullopt if it is null.
+std::optional<FoldOptions> read_folds(runner::ConfigReader& reader);
 
 /// Reads the option `download`. Returns a function that fetches the published data set `name` into
 /// `root`; empty if the option is off or the data set exists.

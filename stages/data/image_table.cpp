@@ -60,7 +60,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_image_table(runner::Config
                       std::to_string(table.minimum_per_class) + " of a class";
   source.captions = read_captions(reader);
   read_split(reader.section("split"), source);
-  read_folds(reader, source);
+  source.folds = read_folds(reader);
   source.list = [table, captions = source.captions]() mutable {
     table.captions = captions;
     return list_image_table(table);

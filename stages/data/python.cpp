@@ -21,6 +21,7 @@
 #include "stages/artifact/division.h"
 #include "stages/artifact/label_sets.h"
 #include "stages/artifact/targets.h"
+#include "stages/data/image_folds.h"
 #include "stages/data/image_list.h"
 #include "stages/data/image_split.h"
 #include "stages/data/image_stage.h"
@@ -43,6 +44,7 @@ struct PythonDataConfig {
   std::string in_words;  // a description of the entry and arguments, without secrets
   std::array<std::optional<Json>, kSplitParts> parts;  // additional arguments of each part
   std::optional<SplitOptions> split;
+  std::optional<FoldOptions> folds;        // of the training and validation samples of `split`
   std::optional<std::int64_t> split_seed;  // nullopt: the run's seed
 };
 
@@ -61,6 +63,10 @@ Json json_at(runner::ConfigReader& reader, std::string_view key) {
 std::string share_text(const SplitOptions& shares) {
   const auto text = [](double number) { return Json(number).dump(); };
   return text(shares.train) + ", " + text(shares.validation) + ", " + text(shares.test);
+}
+
+std::string fold_text(const FoldOptions& folds) {
+  return "fold " + std::to_string(folds.index) + " of " + std::to_string(folds.count);
 }
 
 std::string spec_text(const TensorSpec& spec) {
@@ -150,6 +156,15 @@ class PythonDataStage final : public runner::Stage {
       list[Part::kTrain].push_back({.name = std::to_string(i), .label = label});
     }
     split(list, *config_.split, split_seed(context));
+    if (config_.folds) {
+      auto &train = list[Part::kTrain], &validation = list[Part::kValidation];
+      std::ranges::move(validation, std::back_inserter(train));
+      validation.clear();
+      std::ranges::sort(train, {}, [](const ImageFile& one) { return std::stoll(one.name); });
+      take_fold(list, *config_.folds, split_seed(context));
+      context.say("the samples for validation are " + fold_text(*config_.folds) +
+                  ", counted from 0");
+    }
     if (first.labels.empty() && !first.description.classes.empty())
       context.say(
           "divided without regard to classes: the data set has no 'targets' or 'labels' with the "
@@ -190,6 +205,7 @@ class PythonDataStage final : public runner::Stage {
     if (config_.split)
       division.drawn_by += "; shares " + share_text(*config_.split) + " with seed " +
                            std::to_string(split_seed(context));
+    if (config_.folds) division.drawn_by += "; " + fold_text(*config_.folds);
     for (const auto& [part, made] : parts) {
       const DatasetDescription& description = pool.known(made.set).description;
       const std::string word(name(part));
@@ -298,6 +314,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_python_data(runner::Config
     shares->read("test", split.test);
     shares->read("seed", config.split_seed);
   }
+  config.folds = read_folds(reader);
   reader.read("tensors", options.tensors);
   reader.read("classes", options.classes);
   reader.read("augmented", options.is_augmented);

@@ -94,20 +94,10 @@ class EpisodicEvaluation final : public runner::Stage {
                   "': this does not measure accuracy on new classes");
     }
     const ClassifiedSamples samples = network.classify(context);
-    const auto& episodes = dynamic_cast<const EpisodeSet&>(network.test());
-    std::vector<std::vector<std::int64_t>> ways;
-    for (std::size_t episode = 0; episode < samples.names.size(); ++episode)
-      ways.push_back(episodes.classes(/*epoch=*/0, static_cast<std::int64_t>(episode)));
-    const EpisodeMetrics metrics = episode_metrics(samples.logits, samples.labels, ways,
-                                                   static_cast<std::int64_t>(classes.size()));
-    write(metrics, ways, classes, episodes.fingerprint(), checkpoint, context);
-
-    const auto numbers = std::make_shared<Metrics>();
-    numbers->values = summary(metrics);
-    for (const auto& [name, value] : numbers->values)
-      context.metric("evaluate/" + name, value, checkpoint.step);
-    context.say(headline(metrics));
-    return {{"metrics", numbers}};
+    return {{"metrics",
+             record_episodes(samples.logits, samples.labels,
+                             dynamic_cast<const EpisodeSet&>(network.test()),
+                             {{"epoch", checkpoint.epoch}, {"step", checkpoint.step}}, context)}};
   }
 
  private:
@@ -116,27 +106,6 @@ class EpisodicEvaluation final : public runner::Stage {
       return test_episodes(test_, std::move(test), checkpoint);
     };
     return Predictor(inputs, {.batch_size = 1, .pointer = test_.pointer, .draw = draw});
-  }
-
-  static void write(const EpisodeMetrics& metrics,
-                    const std::vector<std::vector<std::int64_t>>& ways,
-                    const std::vector<std::string>& classes, const std::string& drawn,
-                    const Checkpoint& checkpoint, const runner::RunContext& context) {
-    nlohmann::ordered_json json = {{"epoch", checkpoint.epoch}, {"step", checkpoint.step}};
-    json.update(to_json(metrics, classes));
-    json["accuracies"] = metrics.accuracies;
-    json["drawn"] = drawn;
-    json["smoke"] = context.node().smoke;
-    // Class names come from folders, which need not be UTF-8.
-    const auto replace = nlohmann::ordered_json::error_handler_t::replace;
-    runner::write_atomically(runner::NodeLayout(context.node().folder).metrics(),
-                             json.dump(2, ' ', false, replace) + "\n");
-    runner::write_atomically(runner::NodeLayout(context.node().folder).episodes(),
-                             episodes_csv(metrics, ways, classes));
-    if (metrics.confusion.classes() <= kLargestMatrix) {
-      runner::write_atomically(context.node().folder / "confusion_matrix.csv",
-                               confusion_csv(metrics.confusion, classes));
-    }
   }
 
   const EpisodicTest test_;
@@ -264,6 +233,39 @@ std::string episodes_csv(const EpisodeMetrics& metrics,
         {std::to_string(episode), runner::csv_number(metrics.accuracies[episode]), names});
   }
   return text;
+}
+
+std::shared_ptr<const Metrics> record_episodes(const at::Tensor& logits, const at::Tensor& labels,
+                                               const EpisodeSet& episodes,
+                                               nlohmann::ordered_json facts,
+                                               runner::RunContext& context) {
+  const DatasetDescription drawn = episodes.describe();
+  const std::int64_t count = labels.size(0) / episode_shape(drawn)->all_queries(),
+                     step = facts.at("step");
+  std::vector<std::vector<std::int64_t>> ways;
+  for (std::int64_t episode = 0; episode < count; ++episode)
+    ways.push_back(episodes.classes(/*epoch=*/0, episode));
+  const EpisodeMetrics metrics = episode_metrics(logits, labels, ways, std::ssize(drawn.classes));
+
+  facts.update(to_json(metrics, drawn.classes));
+  facts["accuracies"] = metrics.accuracies;
+  facts["drawn"] = episodes.fingerprint();
+  facts["smoke"] = context.node().smoke;
+  // Class names come from folders, which need not be UTF-8.
+  const auto replace = nlohmann::ordered_json::error_handler_t::replace;
+  const runner::NodeLayout files(context.node().folder);
+  runner::write_atomically(files.metrics(), facts.dump(2, ' ', false, replace) + "\n");
+  runner::write_atomically(files.episodes(), episodes_csv(metrics, ways, drawn.classes));
+  if (metrics.confusion.classes() <= kLargestMatrix) {
+    runner::write_atomically(context.node().folder / "confusion_matrix.csv",
+                             confusion_csv(metrics.confusion, drawn.classes));
+  }
+
+  const auto numbers = std::make_shared<Metrics>();
+  numbers->values = summary(metrics);
+  for (const auto& [name, value] : numbers->values) context.metric("evaluate/" + name, value, step);
+  context.say(headline(metrics));
+  return numbers;
 }
 
 }  // namespace stages

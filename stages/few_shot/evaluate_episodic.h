@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,7 +11,14 @@
 
 #include "stages/evaluate/classification_metrics.h"
 
+namespace runner {
+class RunContext;
+}
+
 namespace stages {
+
+class EpisodeSet;
+class Metrics;
 
 /// Metrics of a few-shot model over episodes.
 struct EpisodeMetrics {
@@ -53,5 +61,14 @@ std::string headline(const EpisodeMetrics& metrics);
 std::string episodes_csv(const EpisodeMetrics& metrics,
                          const std::vector<std::vector<std::int64_t>>& ways,
                          const std::vector<std::string>& classes);
+
+/// Computes the metrics of the first episodes of `episodes` from their logits and labels, as in
+/// episode_metrics(). Writes metrics.json, which begins with `facts`, episodes.csv and, for few
+/// classes, confusion_matrix.csv; records the scalar metrics at the step `facts["step"]`, and says
+/// the headline. Returns the scalar metrics.
+std::shared_ptr<const Metrics> record_episodes(const at::Tensor& logits, const at::Tensor& labels,
+                                               const EpisodeSet& episodes,
+                                               nlohmann::ordered_json facts,
+                                               runner::RunContext& context);
 
 }  // namespace stages

@@ -114,6 +114,7 @@ BackboneConfig read_backbone(ConfigReader& parent) {
   VisionTowerOptions& tower = backbone.tower;
   reader.read("weights", backbone.weights);
   reader.read("weights_entry", backbone.weights_entry);
+  reader.raw("pretraining");  // shown with the results, not used here
   reader.read("hidden_size", tower.block.hidden_size);
   reader.read("intermediate_size", tower.block.intermediate_size);
   reader.read("num_attention_heads", tower.block.num_attention_heads);

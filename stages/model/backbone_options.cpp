@@ -21,6 +21,7 @@ ResNetOptions read_resnet(runner::ConfigReader& reader, std::optional<std::strin
       reader, "stem", {{"imagenet", ResNetStem::kImageNet}, {"feti", ResNetStem::kFeti}});
   reader.read("weights", weights);
   reader.read("weights_entry", weights_entry);
+  reader.raw("pretraining");  // shown with the results, not used here
   if (!weights) return options;
   try {
     find_weights(*weights);

@@ -105,7 +105,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReade
   const auto names = read_patient_names(reader, pattern);
   ImageSource source;
   read_split(reader.section("split"), source);
-  read_folds(reader, source);
+  source.folds = read_folds(reader);
   SplitOptions& shares = *source.split;
   const SplitOptions wanted = shares;
   if (const double rest = shares.train + shares.validation;

@@ -19,6 +19,7 @@
 #include "stages/model/clip_network.h"
 #include "stages/model/exported.h"
 #include "stages/model/fine_tuned.h"
+#include "stages/model/published_base.h"
 #include "stages/model/torch_script.h"
 #include "stages/weights/safetensors.h"
 #include "stages/weights/weights.h"

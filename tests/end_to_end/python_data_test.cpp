@@ -207,6 +207,18 @@ TEST_F(PythonData, OneDataSetIsDividedByClass) {
   for (const json& one : metrics["per_class"]) EXPECT_EQ(one.at("support"), 2) << one;
 }
 
+TEST_F(PythonData, FoldIsValidatedAndSweepPoolsThem) {
+  EXPECT_THAT(run("alone", "'+data.folds={count: 3}'").err,
+              HasSubstr("folds divide a single data set, but split is null"));
+  const Ended ended = trusted(
+      "sweep recipe.yaml 'data.folds.index=range(0,3)' sweep.dir=sweep data.parts=null "
+      "'+data.split={train: 0.5, validation: 0.25, test: 0.25}' '+data.folds={count: 3}' "
+      "evaluate.inputs.test=data.validation evaluate.allow_trained=true python=" +
+      torch_python()->string());
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("18")) << ended.out;
+}
+
 TEST_F(PythonData, ChangedDataSetIsNotEvaluatedAsTheSame) {
   ASSERT_EQ(run("run", "data.parts=null '+data.split={}'").exit, 0);
   std::string text = folder_.read("my_data.py");

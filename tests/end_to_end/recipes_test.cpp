@@ -5,6 +5,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 #include <vector>
@@ -26,24 +27,20 @@ namespace {
 /// Recipes that train on the published listing of cars; the others for cars train on Stanford Cars.
 const std::vector<std::string> kOfListing = {"clip_cars_as_published", "clip_cars_head_first"};
 
-std::vector<std::string> shipped() {
+/// The recipes in a folder, or the options of a group: "experiments", "recipes/data".
+std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
-  for (const char* folder : {"recipes", "experiments"}) {
-    for (const auto& entry :
-         std::filesystem::directory_iterator(std::filesystem::path(RETORT_SOURCE_DIR) / folder)) {
-      if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
-    }
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(RETORT_SOURCE_DIR) / folder)) {
+    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
   }
   std::ranges::sort(names);
   return names;
 }
 
-std::vector<std::string> options_of(const std::string& group) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(
-           std::filesystem::path(RETORT_SOURCE_DIR) / "recipes" / group)) {
-    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
-  }
+std::vector<std::string> shipped() {
+  std::vector<std::string> names = names_in("recipes"), presets = names_in("experiments");
+  std::ranges::move(presets, std::back_inserter(names));
   std::ranges::sort(names);
   return names;
 }
@@ -55,6 +52,15 @@ bool has_pairs_of(const std::string& recipe) {
 
 bool is_of_python(const std::string& recipe) {
   return recipe == "timm" || recipe == "torchvision" || recipe == "transformers";
+}
+
+/// False for the recipe that measures a frozen network without training anything.
+bool trains(const std::string& recipe) { return recipe != "few_shot_prototypes"; }
+
+std::vector<std::string> trained_presets() {
+  std::vector<std::string> names = names_in("experiments");
+  std::erase_if(names, [](const std::string& name) { return !trains(name); });
+  return names;
 }
 
 /// For a preset whose head starts from captions, which a small backbone without weights cannot.
@@ -93,7 +99,7 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
         retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q",
                folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
-    if (GetParam().starts_with("fsct")) {
+    if (GetParam().starts_with("fsct") || !trains(GetParam())) {
       const Ended episodes =
           retort("data make mini_imagenet --out mini --classes 12 --per-class 6 --size 32 -q",
                  folder_.path());
@@ -143,6 +149,9 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
     if (GetParam().starts_with("finetune"))
       return GetParam() + " data.root=flowers model/backbone=tiny data.image_size=28" +
              small_text_head(GetParam());
+    if (!trains(GetParam()))
+      return GetParam() +
+             " data.root=mini model/backbone=tiny data.image_size=28 n_way=3 k_shot=2 n_query=3";
     if (GetParam() == "clip_cars_text_classifier")
       return GetParam() +
              " data.root=cars model/backbone=tiny data.image_size=28 data.loader.drop_last=false" +
@@ -191,7 +200,7 @@ TEST_P(ShippedRecipe, ValidatesAndDraws) {
   EXPECT_EQ(validated.exit, 0) << validated.err;
   const Ended drawn = retort("graph " + with_data(), folder_.path());
   EXPECT_EQ(drawn.exit, 0) << drawn.err;
-  EXPECT_THAT(drawn.out, testing::HasSubstr("train"));
+  EXPECT_THAT(drawn.out, testing::HasSubstr(trains(GetParam()) ? "train" : "evaluate"));
 }
 
 TEST_P(ShippedRecipe, RunsTwoSteps) {
@@ -200,7 +209,8 @@ TEST_P(ShippedRecipe, RunsTwoSteps) {
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run/summary.json"));
   const std::string train = has_pairs_of(GetParam()) ? "train.3-4" : "train";
-  EXPECT_TRUE(std::filesystem::exists(folder_ / ("run/nodes/" + train + "/checkpoints/latest")));
+  EXPECT_EQ(std::filesystem::exists(folder_ / ("run/nodes/" + train + "/checkpoints/latest")),
+            trains(GetParam()));
   expect_declared_metrics();
 }
 
@@ -404,7 +414,11 @@ TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatchAndEveryVerbTakesIt) {
   EXPECT_EQ(retort("runs rm run --yes", folder_.path()).exit, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, WholeEpoch, testing::ValuesIn(shipped()),
+/// Presets do what their recipes do with other settings, so the long tests alone run whole epochs of
+/// them.
+INSTANTIATE_TEST_SUITE_P(Recipes, WholeEpoch, testing::ValuesIn(names_in("recipes")),
+                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(DeepPresets, WholeEpoch, testing::ValuesIn(trained_presets()),
                          [](const auto& info) { return info.param; });
 
 INSTANTIATE_TEST_SUITE_P(All, ShippedRecipe, testing::ValuesIn(shipped()),
@@ -415,7 +429,7 @@ TEST(ShippedGroups, EveryOptionValidatesInSomeRecipe) {
   for (const std::string group :
        {"data", "model", "memory", "train", "train/loss", "train/optimizer", "train/schedule",
         "evaluate", "model/backbone"}) {
-    const auto options = options_of(group);
+    const auto options = names_in("recipes/" + group);
     EXPECT_FALSE(options.empty()) << group;
     for (const std::string& option : options) {
       std::string said;

@@ -98,6 +98,15 @@ const char* const kOfLabels =
     "intermediate_size: 16}\n"
     "memory: {kind: memory.policy}\n";
 
+const char* const kOfFeatures =
+    "data: {kind: data.image_folder, root: photos, image_size: 32, split: {train: 0.5, validation: "
+    "0.25, test: 0.25}}\n"
+    "model: {kind: model.linear_probe, backbone: {kind: clip_vision, patch_size: 16, hidden_size: "
+    "16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16}}\n"
+    "memory: {kind: memory.policy}\n"
+    "features: {kind: data.features, inputs: {train: data.train, test: data.test, model: "
+    "model.model, memory: memory.memory}}\n";
+
 const char* const kOfTargets =
     "data: {kind: data.image_table, root: photos, table: photos/targets.csv, image: image, "
     "target: target, image_size: 32, split: {train: 0.5, validation: 0.25, test: 0.25}}\n"
@@ -149,6 +158,9 @@ Surroundings surroundings_of(const std::string& kind) {
     return {
         std::string(kOfTrainings) + "train: {kind: train.binary, batch_size: 4, classes: [0, 1]}\n",
         evaluation};
+  if (kind == "evaluate.prototypes")
+    return {kOfFeatures,
+            {{"inputs", {{"test", "features.test"}}}, {"ways", 2}, {"shots", 1}, {"queries", 1}}};
   if (kind == "evaluate.retrieval" || kind == "evaluate.zero_shot")
     return {
         std::string(kOfPairs) + "train: {kind: train.contrastive, batch_size: 4, monitor: loss}\n",

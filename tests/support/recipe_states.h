@@ -122,6 +122,10 @@ inline std::string recipe_with(const Kind& kind) {
        kSupervised + "train: {kind: train.supervised}\nevaluate: {kind: evaluate.grading}\n"},
       {"evaluate.episodic", kEpisodes + "evaluate: {kind: evaluate.episodic}\n"},
       {"evaluate.pairwise_ensemble", kBinary + "evaluate: {kind: evaluate.pairwise_ensemble}\n"},
+      {"evaluate.prototypes",
+       kImages + "model: {kind: model.linear_probe}\n" + kMemory +
+           "features: {kind: data.features}\nevaluate: {kind: evaluate.prototypes, inputs: {test: "
+           "features.test}}\n"},
       {"evaluate.retrieval", kContrast + "evaluate: {kind: evaluate.retrieval}\n"},
       {"evaluate.zero_shot", kContrast + "evaluate: {kind: evaluate.zero_shot}\n"},
   };

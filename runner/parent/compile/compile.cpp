@@ -320,7 +320,9 @@ Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas) {
 }
 
 Result<Graph> compile_recorded(const Recipe& recipe, const SchemaSet& schemas) {
-  return Compiler(recipe, schemas).run();
+  auto graph = Compiler(recipe, schemas).run();
+  if (graph) graph->remarks = remarks_on_results(*graph, schemas);
+  return graph;
 }
 
 Diagnostics rules_broken_by(const Graph& graph, const SchemaSet& schemas) {

@@ -237,4 +237,18 @@ Diagnostics options_without_effect(const Value& resolved, const Graph& graph,
   return found;
 }
 
+std::vector<std::string> remarks_on_results(const Graph& graph, const SchemaSet& schemas) {
+  std::vector<std::string> remarks;
+  visit_options(graph, schemas, [&](const OptionMapping& mapping) {
+    for (const NamedSchema& option : mapping.schema.properties) {
+      const std::optional<Remark>& remark = followed(*option.schema).remark;
+      const Value* const value = mapping.options.find(option.name);
+      if (!remark || !value || !value->text() || !holds(remark->when, mapping.look)) continue;
+      std::string text = filled_in(remark->text, mapping.look) + " " + *value->text();
+      if (std::ranges::count(remarks, text) == 0) remarks.push_back(std::move(text));
+    }
+  });
+  return remarks;
+}
+
 }  // namespace runner

@@ -61,6 +61,7 @@ void add_overview(Document& document, const RunDetails& details, const RunReport
         decimal(value->second, 4) + " at step " + std::to_string(*best.best_step()) +
             (report.bests.size() > 1 ? " of " + title_of(report, node) : ""));
   }
+  for (const std::string& remark : report.remarks) add("remark", remark);
   document.add(std::move(table));
 }
 

@@ -92,7 +92,7 @@ std::vector<Recovered> recorded_recoveries(const std::filesystem::path& path) {
 }
 
 RunSummary::RunSummary(const Graph& graph, std::string started, bool smoke)
-    : recipe_(graph.recipe), started_(std::move(started)), smoke_(smoke) {
+    : recipe_(graph.recipe), started_(std::move(started)), remarks_(graph.remarks), smoke_(smoke) {
   for (const Node& node : graph.nodes) {
     nodes_.push_back({node.id, "waiting"});
     if (auto monitor = monitor_of(node.options))
@@ -195,6 +195,7 @@ Json RunSummary::to_json() const {
                {"seconds", seconds}};
   if (signal) json["signal"] = *signal;
   if (smoke_) json["smoke"] = true;
+  if (!remarks_.empty()) json["remarks"] = remarks_;
   json["nodes"] = Json::array();
   for (const NodeState& state : nodes_) {
     Json object = {{"id", state.id}, {"status", state.status}};

@@ -121,6 +121,7 @@ class RunSummary {
   nlohmann::ordered_json kept_json() const;
 
   std::string recipe_, started_;
+  std::vector<std::string> remarks_;
   bool smoke_;
   std::vector<NodeState> nodes_;
   std::vector<Last> metrics_;  // last value of each metric, in order of first appearance

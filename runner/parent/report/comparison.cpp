@@ -71,7 +71,8 @@ std::vector<Comparison::Field> recipe_differences(const std::vector<Value>& reci
   std::vector<std::vector<std::string>> paths;
   for (std::size_t i = 1; i < recipes.size(); ++i) {
     for (const Difference& difference : differences(recipes[0], recipes[i])) {
-      if (difference.path.front() == "name" || difference.path.front() == "run") continue;
+      constexpr std::array<std::string_view, 3> kWithoutEffect = {"name", "run", "aliases"};
+      if (std::ranges::count(kWithoutEffect, difference.path.front()) > 0) continue;
       if (std::ranges::count(paths, difference.path)) continue;
       paths.push_back(difference.path);
       Comparison::Field field{difference.key, {}};
@@ -217,6 +218,7 @@ Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sour
     }
     add_measures(*report, comparison);
     comparison.folders.push_back(report->folder);
+    comparison.remarks.push_back(report->remarks);
     recipes.push_back(*std::move(recipe));
   }
   if (!errors.empty()) return errors;
@@ -246,6 +248,10 @@ void sort_rows(Comparison& comparison, const std::string& column) {
 std::string comparison_text(const Comparison& comparison) {
   std::string text = comparison.rows.empty() ? "" : rows_text(comparison);
   if (!comparison.measures.empty()) text += (text.empty() ? "" : "\n") + measures_text(comparison);
+  for (std::size_t i = 0; i < comparison.remarks.size(); ++i) {
+    for (const std::string& remark : comparison.remarks[i])
+      text += "\n" + printable(comparison.folders[i]) + ": " + printable(remark) + "\n";
+  }
   if (comparison.differences.empty()) return text + "\nThe recipes are the same.\n";
   std::vector<std::vector<std::string>> rows = {{"what differs"}};
   for (const std::string& folder : comparison.folders)
@@ -280,6 +286,9 @@ Json to_json(const Comparison& comparison) {
     }
     json["measures"].push_back({{"name", name}, {"values", std::move(by_run)}});
   }
+  for (std::size_t i = 0; i < comparison.remarks.size(); ++i)
+    if (!comparison.remarks[i].empty())
+      json["remarks"][comparison.folders[i]] = comparison.remarks[i];
   for (const auto& [key, values] : comparison.differences) {
     Json by_run = Json::object();
     for (std::size_t i = 0; i < values.size(); ++i) {

@@ -37,9 +37,11 @@ struct Comparison {
     std::vector<std::optional<double>> values;  ///< by run
   };
   std::vector<std::string> folders;  ///< of the compared runs, in order
-  std::vector<Row> rows;             ///< evaluations with classes
+  /// What a reader of the results should know, by run (Graph::remarks).
+  std::vector<std::vector<std::string>> remarks;
+  std::vector<Row> rows;  ///< evaluations with classes
   std::vector<Measure> measures;
-  std::vector<Field> differences;  ///< without name and run, which do not affect results
+  std::vector<Field> differences;  ///< without name, run and aliases, which do not affect results
 };
 
 /// Compares at least two evaluated runs. `sources` receives the texts of the recipes. Skips runs

@@ -261,6 +261,10 @@ Result<RunReport> read_report(const RecordedRun& run) {
     report.recipe = *found;
   if (const auto found = summary.find("seconds"); found != summary.end() && found->is_number())
     report.seconds = *found;
+  if (const auto found = summary.find("remarks"); found != summary.end() && found->is_array()) {
+    for (const Json& remark : *found)
+      if (remark.is_string()) report.remarks.push_back(remark);
+  }
 
   RecordedMetrics metrics = read_metrics(RunLayout(run.folder).metrics());
   report.damaged_metrics = metrics.damaged;
@@ -311,6 +315,7 @@ std::string report_text(const RunReport& report) {
   for (const RecordedEvaluation& evaluation : report.evaluations)
     text += evaluation_text(evaluation);
   for (const RecordedMeasures& measures : report.measures) text += measures_text(measures);
+  for (const std::string& remark : report.remarks) text += "remark: " + printable(remark) + "\n";
   return text;
 }
 
@@ -328,6 +333,7 @@ Json to_json(const RunReport& report) {
     json["evaluations"].push_back(json_of(evaluation));
   for (const RecordedMeasures& measures : report.measures)
     json["measures"].push_back(json_of(measures));
+  if (!report.remarks.empty()) json["remarks"] = report.remarks;
   return json;
 }
 

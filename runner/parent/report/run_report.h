@@ -26,6 +26,7 @@ struct RunReport {
   std::vector<RecordedMeasures> measures;       ///< of evaluations without classes
   /// The training stages with a monitored metric, by node.
   std::map<std::string, BestValidation> bests;
+  std::vector<std::string> remarks;           ///< what a reader should know (Graph::remarks)
   std::map<std::string, std::string> titles;  ///< display names of nodes by id
   std::vector<MetricLine> metrics;            ///< all metrics, in the order of measurement
   std::size_t damaged_metrics = 0;            ///< number of unreadable lines of metrics.jsonl

@@ -22,6 +22,12 @@ struct Effect {
   std::string why;   ///< the reason: "clahe is off"; braces as in a Rule's message
 };
 
+/// The x-remark of an option with a text: what is said with the results of runs that set it.
+struct Remark {
+  std::string when;  ///< a condition; if it is false, nothing is said
+  std::string text;  ///< what precedes the option's value; braces as in a Rule's message
+};
+
 /// The x-file of an option: what must exist at its path.
 struct FileRule {
   enum class Is {

@@ -72,12 +72,13 @@ std::span<const SchemaFile> embedded_schemas();
 /// x-python, x-coupling, x-mixes-samples, x-spans-training, x-resume, x-rules, x-config (of a
 /// mapping: the option that names weights; their config.json affects the other options), x-file (of
 /// an option: what must exist at its path), x-effective-when (of an option: the conditions under
-/// which it has an effect), x-other-names (of a key in one of the recipe's own mappings, such as
-/// device: OtherName), and x-kinds, which validates a mapping by the schema that its `kind` names:
-/// `x-kinds: "*"` accepts stages (kind: train.supervised is the file train/supervised.schema.json),
-/// `x-kinds: "train/optimizer"` the files of that folder (kind: adamw is
-/// train/optimizer/adamw.schema.json). `x-default-kind` next to x-kinds is the kind of a mapping
-/// that names none.
+/// which it has an effect), x-remark (of an option with a text: what is
+/// said with the results of runs that set it), x-other-names (of a key in one of the recipe's own
+/// mappings, such as device: OtherName), and x-kinds, which validates a mapping by the schema that
+/// its `kind` names: `x-kinds: "*"` accepts stages (kind: train.supervised is the file
+/// train/supervised.schema.json), `x-kinds: "train/optimizer"` the files of that folder (kind:
+/// adamw is train/optimizer/adamw.schema.json). `x-default-kind` next to x-kinds is the kind of a
+/// mapping that names none.
 class SchemaSet final : public RecipeKeys {
  public:
   /// Reads all files and checks them and their defaults.

@@ -70,6 +70,7 @@ constexpr auto kRules = std::to_array<KeywordRule>({
     {"x-effective-when", Keyword::kEffectiveWhen, Needs::kEffects},
     {"x-file", Keyword::kFile, Needs::kFileRule},
     {"x-other-names", Keyword::kOtherNames, Needs::kUniqueTexts},
+    {"x-remark", Keyword::kRemark, Needs::kRemark},
 });
 
 bool are_unique_texts(const Json& json) {
@@ -118,6 +119,13 @@ bool is_file_rule(const Json& json) {
   return std::ranges::find(kKinds, json["is"].get<std::string>()) != kKinds.end();
 }
 
+bool is_remark(const Json& json) {
+  return json.is_object() && json.size() == 2 &&
+         std::ranges::all_of(std::array{"when", "text"}, [&](const char* key) {
+           return json.contains(key) && json[key].is_string();
+         });
+}
+
 bool is_number(const Json& json) {
   return json.is_number() && !(json.is_number_unsigned() && json.get<std::uint64_t>() > INT64_MAX);
 }
@@ -151,6 +159,8 @@ bool fits(Needs needs, const Json& json) {
       return json.is_array() && !json.empty() && std::ranges::all_of(json, is_effect);
     case Needs::kFileRule:
       return is_file_rule(json);
+    case Needs::kRemark:
+      return is_remark(json);
     case Needs::kFlag:
       return json.is_boolean();
     case Needs::kCount:
@@ -201,6 +211,8 @@ std::string_view phrase(Needs needs) {
     case Needs::kFileRule:
       return "a mapping with is (file, folder, file_or_folder or weights), and optionally help, "
              "below and unless";
+    case Needs::kRemark:
+      return "a mapping with when and text";
     case Needs::kFlag:
       return "true or false";
     case Needs::kCount:

@@ -61,6 +61,7 @@ enum class Keyword {
   kEffectiveWhen,
   kFile,
   kOtherNames,
+  kRemark,
 };
 
 /// What a keyword's value must be.
@@ -87,6 +88,7 @@ enum class Needs {
   kRules,
   kEffects,
   kFileRule,
+  kRemark,
 };
 
 struct KeywordRule {

@@ -99,6 +99,7 @@ struct SchemaNode {
   std::vector<Effect> effective;         ///< x-effective-when; empty for always
   std::optional<FileRule> file_rule;     ///< x-file
   std::vector<std::string> other_names;  ///< x-other-names
+  std::optional<Remark> remark;          ///< x-remark
 
   unsigned types = 0;                         ///< 0 for any type
   std::optional<std::vector<Value>> allowed;  ///< enum, or the one value of const

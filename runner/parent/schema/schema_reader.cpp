@@ -321,6 +321,10 @@ void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std:
       node.file_rule = read_file_rule(json);
       check_condition(node.file_rule->unless, node.file, place());
       break;
+    case Keyword::kRemark:
+      node.remark = Remark{json["when"], json["text"]};
+      check_condition(node.remark->when, node.file, place());
+      break;
     case Keyword::kOtherNames:
       node.other_names = json;
       break;

@@ -56,6 +56,9 @@ struct Graph {
   std::string working_folder =
       {};                  ///< base of relative paths in options; empty: the current folder
   PythonCode python = {};  ///< the worker does not receive `entries`
+  /// What a reader of the results should know (x-remark of the schemas). The worker does not
+  /// receive it.
+  std::vector<std::string> remarks = {};
 };
 
 /// Converts to and from the JSON that the worker receives. graph_from_json() throws

@@ -178,6 +178,34 @@ TEST_F(PythonDataTest, SplitTakesItsSharesOfEachClass) {
   EXPECT_THAT(all, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
 }
 
+TEST_F(PythonDataTest, EachSampleOfTheFoldsIsValidatedOnce) {
+  std::multiset<std::int64_t> validated;
+  std::set<std::int64_t> tested;
+  for (const int index : {0, 1, 2}) {
+    const auto made = outputs({{"split", {{"train", 0.5}, {"validation", 0.25}, {"test", 0.25}}},
+                               {"folds", {{"count", 3}, {"index", index}}}});
+    const auto numbers = [&](const char* name) {
+      std::set<std::int64_t> all;
+      const auto data = part(made, name);
+      for (std::int64_t i = 0, size = data->describe().size; i < size; ++i)
+        all.insert(data->sample(0, i)->at("index").item<std::int64_t>());
+      return all;
+    };
+    const auto train = numbers("train"), validation = numbers("validation"), test = numbers("test");
+    EXPECT_EQ(train.size(), 6u);
+    for (const std::int64_t label : {0, 1, 2})  // an image of each class
+      EXPECT_EQ(std::ranges::count(part(made, "validation")->labels(), label), 1);
+    for (const std::int64_t number : validation) EXPECT_FALSE(train.contains(number));
+    validated.insert(validation.begin(), validation.end());
+    if (index > 0) EXPECT_EQ(test, tested);
+    tested = test;
+  }
+  EXPECT_EQ(validated.size(), 9u);
+  for (std::int64_t number = 0; number < 12; ++number)
+    EXPECT_EQ(validated.count(number) + tested.contains(number), 1u) << number;
+  EXPECT_THAT(context_.said, Contains(HasSubstr("fold 2 of 3")));
+}
+
 TEST_F(PythonDataTest, DataSetWithoutLabelsIsDividedWithoutThem) {
   write(
       "\nNumbers.targets = property(lambda self: [0.5] * 12, lambda self, value: None)\n"

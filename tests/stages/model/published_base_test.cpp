@@ -1,10 +1,11 @@
-#include "stages/model/adapter_folder.h"
+#include "stages/model/published_base.h"
 
 #include <fstream>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "stages/model/fine_tuned.h"
 #include "stages/weights/safetensors.h"
 #include "tests/support/temporary_folder.h"
 
