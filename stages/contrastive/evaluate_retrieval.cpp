@@ -23,6 +23,7 @@
 #include "runner/shared/text/units.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
+#include "stages/contrastive/retrieval_examples.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/text_classes.h"
 #include "stages/evaluate/trained_images.h"
@@ -36,6 +37,7 @@ using runner::StageError;
 struct RetrievalConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
+  std::int64_t examples = 0;            // images of each group
   std::vector<std::int64_t> recall_at;  // ascending
   bool finds_equal_captions = true;
   std::int64_t tile = 1;
@@ -86,11 +88,9 @@ class RetrievalEvaluation final : public runner::Stage {
     const auto step = [&] {
       if (context.cancelled()) throw runner::Cancelled{};
     };
-    const Texts texts = config_.finds_equal_captions
-                            ? distinct(captions_of(pairs, predictor.test()), halves[1])
-                            : Texts{halves[1].contiguous(), {}};
+    const RetrievedPairs retrieved = retrieved_pairs(pairs, halves[0], halves[1], predictor.test());
     const RetrievalRanks ranks =
-        retrieval_ranks(halves[0].contiguous(), texts.embeddings, texts.of, config_.tile, step);
+        retrieval_ranks(retrieved.images, retrieved.texts, retrieved.text_of, config_.tile, step);
     const RetrievalMetrics of_images = retrieval_metrics(ranks.image_to_text, config_.recall_at),
                            of_texts = retrieval_metrics(ranks.text_to_image, config_.recall_at);
     const Checkpoint& checkpoint = predictor.checkpoint();
@@ -99,7 +99,7 @@ class RetrievalEvaluation final : public runner::Stage {
         {"epoch", checkpoint.epoch},
         {"step", checkpoint.step},
         {"pairs", pairs_count},
-        {"texts", texts.embeddings.size(0)},
+        {"texts", retrieved.texts.size(0)},
         {"hits", config_.finds_equal_captions ? "same_caption" : "paired"},
         {"image_to_text", to_json(of_images)},
         {"text_to_image", to_json(of_texts)},
@@ -107,6 +107,9 @@ class RetrievalEvaluation final : public runner::Stage {
         {"smoke", context.node().smoke}};
     runner::write_atomically(runner::NodeLayout(context.node().folder).metrics(),
                              json.dump(2) + "\n");
+    write_similarity(retrieved, context.node().folder);
+    write_retrieval_examples(retrieved, ranks, predictor.test(), config_.examples,
+                             context.node().folder);
     const auto numbers = std::make_shared<Metrics>();
     add(of_images, "image_to_text", numbers->values);
     add(of_texts, "text_to_image", numbers->values);
@@ -116,7 +119,7 @@ class RetrievalEvaluation final : public runner::Stage {
                 std::to_string(pairs_count) + " pairs, " +
                 (config_.finds_equal_captions
                      ? "a match with an equal caption also counts as a hit: " +
-                           std::to_string(texts.embeddings.size(0)) + " different captions"
+                           std::to_string(retrieved.texts.size(0)) + " different captions"
                      : "only a sample's own image or caption counts as a hit"));
     return {{"metrics", numbers}};
   }
@@ -139,25 +142,26 @@ class RetrievalEvaluation final : public runner::Stage {
     return Predictor(inputs, std::move(options));
   }
 
-  /// The texts that images are compared with.
-  struct Texts {
-    at::Tensor embeddings;         // (m, width)
-    std::vector<std::int64_t> of;  // index of each image's own text; empty: text i belongs to
-                                   // image i
-  };
-
-  /// Returns the distinct captions of pairs, in order of first occurrence, with their embeddings.
-  static Texts distinct(const std::vector<std::int64_t>& captions, const at::Tensor& embeddings) {
-    Texts texts;
+  /// Returns the images and the texts that they are compared with: the distinct captions, in order
+  /// of first occurrence, or the caption of each pair.
+  RetrievedPairs retrieved_pairs(const ClassifiedSamples& pairs, const at::Tensor& images,
+                                 const at::Tensor& texts, const Dataset& test) const {
+    const std::vector<std::int64_t> captions = captions_of(pairs, test);
+    const std::vector<std::string> words = test.describe().captions;
+    RetrievedPairs result{.names = pairs.names, .images = images.contiguous()};
     std::map<std::int64_t, std::int64_t> number_of;
     std::vector<std::int64_t> firsts;
-    for (std::size_t pair = 0; pair < captions.size(); ++pair) {
-      const auto [entry, is_new] = number_of.try_emplace(captions[pair], std::ssize(firsts));
-      if (is_new) firsts.push_back(static_cast<std::int64_t>(pair));
-      texts.of.push_back(entry->second);
+    for (std::int64_t pair = 0; pair < std::ssize(captions); ++pair) {
+      const std::int64_t caption = captions[static_cast<std::size_t>(pair)];
+      const auto [entry, is_new] =
+          number_of.try_emplace(config_.finds_equal_captions ? caption : pair, std::ssize(firsts));
+      result.text_of.push_back(entry->second);
+      if (!is_new) continue;
+      firsts.push_back(pair);
+      result.captions.push_back(words.at(static_cast<std::size_t>(caption)));
     }
-    texts.embeddings = embeddings.index_select(0, torch::tensor(firsts));
-    return texts;
+    result.texts = texts.index_select(0, torch::tensor(firsts));
+    return result;
   }
 
   /// Returns the captions of all pairs except those of skipped samples.
@@ -204,6 +208,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_retrieval(runner::ConfigRe
   RetrievalConfig config;
   reader.read("batch_size", config.predictor.batch_size);
   reader.read("allow_trained", config.allow_trained);
+  reader.read("examples", config.examples);
   config.predictor.pointer = reader.pointer();
   reader.read("recall_at", config.recall_at);
   std::ranges::sort(config.recall_at);

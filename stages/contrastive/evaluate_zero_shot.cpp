@@ -16,6 +16,7 @@
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
 #include "stages/evaluate/classification_metrics.h"
+#include "stages/evaluate/example_images.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/tested_classes.h"
 #include "stages/evaluate/text_classes.h"
@@ -30,6 +31,7 @@ using runner::StageError;
 struct ZeroShotConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
+  std::int64_t examples = 0;  // images of each group
   ReportOptions reported;
   std::vector<std::string> templates;
   bool measures_head = true, measures_within_class = false;
@@ -153,6 +155,8 @@ class ZeroShotEvaluation final : public runner::Stage {
             ? outputs.narrow(1, static_cast<std::int64_t>(classes.size()),
                              static_cast<std::int64_t>(checkpoint.classes.size()))
             : at::Tensor();
+    write_example_images(samples, classes, predictor.test(), config_.examples,
+                         context.node().folder);
     std::vector<std::string> lines;
     if (head.defined()) lines.push_back(add_head(head, classes, classified));
     if (config_.measures_within_class)
@@ -256,6 +260,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_zero_shot(runner::ConfigRe
   config.predictor.pointer = reader.pointer();
   config.reported = read_report_options(reader);
   config.templates = read_templates(reader);
+  reader.read("examples", config.examples);
   reader.read("class_head", config.measures_head);
   reader.read("within_class", config.measures_within_class);
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;

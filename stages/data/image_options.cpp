@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runner/shared/stage/config_reader.h"
+#include "stages/data/image_transform.h"
 
 namespace stages {
 namespace {

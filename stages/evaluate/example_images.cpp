@@ -52,14 +52,12 @@ std::vector<RankedPrediction> chosen(std::vector<RankedPrediction> all, bool is_
   return all;
 }
 
-/// Returns the index in the dataset of each chosen sample, by name. A large dataset has too many
-/// names to keep.
-std::map<std::string, std::int64_t> indices_of(
-    const Dataset& dataset, const ClassifiedSamples& samples,
-    const std::vector<std::pair<std::string, std::vector<RankedPrediction>>>& groups) {
+/// Returns the index in the dataset of each example, by name. A large dataset has too many names to
+/// keep.
+std::map<std::string, std::int64_t> indices_of(const Dataset& dataset,
+                                               const std::vector<ExampleImage>& examples) {
   std::map<std::string, std::int64_t> indices;
-  for (const auto& [group, predictions] : groups)
-    for (const RankedPrediction& one : predictions) indices.emplace(samples.names[one.row], -1);
+  for (const ExampleImage& one : examples) indices.emplace(one.name, -1);
   for (std::int64_t i = 0; i < dataset.describe().size; ++i) {
     const auto found = indices.find(dataset.sample_name(i));
     if (found != indices.end() && found->second < 0) found->second = i;
@@ -70,44 +68,54 @@ std::map<std::string, std::int64_t> indices_of(
 
 }  // namespace
 
-void write_example_images(const ClassifiedSamples& samples, const std::vector<std::string>& classes,
-                          const Dataset& dataset, std::int64_t count,
-                          const std::filesystem::path& folder) {
+void write_examples(const std::vector<ExampleImage>& examples, const Dataset& dataset,
+                    const std::filesystem::path& folder) {
   const auto* const shown = dynamic_cast<const ShownAsImages*>(&dataset);
-  if (!shown || count == 0) return;
-  const std::vector<RankedPrediction> all = predictions_of(samples);
-  const std::vector<std::pair<std::string, std::vector<RankedPrediction>>> groups = {
-      {"most confident wrong predictions", chosen(all, false, true, count)},
-      {"most confident correct predictions", chosen(all, true, true, count)},
-      {"least confident correct predictions", chosen(all, true, false, count)}};
-  const auto index_of = indices_of(dataset, samples, groups);
+  if (!shown) return;
+  const auto index_of = indices_of(dataset, examples);
   const std::filesystem::path out = runner::NodeLayout(folder).examples();
   runner::make_folders(out);
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const auto& [group, predictions] : groups) {
-    for (const RankedPrediction& one : predictions) {
-      const auto index = index_of.find(samples.names[one.row]);
-      if (index == index_of.end()) continue;
-      std::vector<std::uint8_t> jpeg;
-      try {
-        jpeg = shown->jpeg_of(index->second, kExampleSide);
-      } catch (const runner::StageError&) {
-        continue;
-      }
-      const std::string file = std::to_string(list.size() + 1) + ".jpg";
-      runner::write_atomically(
-          out / file, std::string_view(reinterpret_cast<const char*>(jpeg.data()), jpeg.size()));
-      list.push_back({{"group", group},
-                      {"file", file},
-                      {"name", samples.names[one.row]},
-                      {"label", classes[static_cast<std::size_t>(one.label)]},
-                      {"predicted", classes[static_cast<std::size_t>(one.predicted)]},
-                      {"probability", one.probability}});
+  for (const auto& [group, name, facts] : examples) {
+    const auto index = index_of.find(name);
+    if (index == index_of.end()) continue;
+    std::vector<std::uint8_t> jpeg;
+    try {
+      jpeg = shown->jpeg_of(index->second, kExampleSide);
+    } catch (const runner::StageError&) {
+      continue;
     }
+    const std::string file = std::to_string(list.size() + 1) + ".jpg";
+    runner::write_atomically(
+        out / file, std::string_view(reinterpret_cast<const char*>(jpeg.data()), jpeg.size()));
+    nlohmann::ordered_json& entry =
+        list.emplace_back(nlohmann::ordered_json{{"group", group}, {"file", file}, {"name", name}});
+    entry.update(facts);
   }
   runner::write_atomically(
       out / "examples.json",
       list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+}
+
+void write_example_images(const ClassifiedSamples& samples, const std::vector<std::string>& classes,
+                          const Dataset& dataset, std::int64_t count,
+                          const std::filesystem::path& folder) {
+  if (count == 0) return;
+  const std::vector<RankedPrediction> all = predictions_of(samples);
+  std::vector<ExampleImage> examples;
+  const auto add = [&](const std::string& group, bool is_right, bool is_confident) {
+    for (const RankedPrediction& one : chosen(all, is_right, is_confident, count)) {
+      examples.push_back({group,
+                          samples.names[one.row],
+                          {{"label", classes[static_cast<std::size_t>(one.label)]},
+                           {"predicted", classes[static_cast<std::size_t>(one.predicted)]},
+                           {"probability", one.probability}}});
+    }
+  };
+  add("most confident wrong predictions", /*is_right=*/false, /*is_confident=*/true);
+  add("most confident correct predictions", /*is_right=*/true, /*is_confident=*/true);
+  add("least confident correct predictions", /*is_right=*/true, /*is_confident=*/false);
+  write_examples(examples, dataset, folder);
 }
 
 }  // namespace stages

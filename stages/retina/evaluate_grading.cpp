@@ -13,6 +13,7 @@
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
 #include "stages/evaluate/decision.h"
+#include "stages/evaluate/example_images.h"
 #include "stages/evaluate/predictions_csv.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/tested_classes.h"
@@ -25,6 +26,7 @@ namespace {
 struct GradingConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
+  std::int64_t examples = 0;  // images of each group
   DecisionOptions decision;
   GradeReportOptions reported;
 };
@@ -105,6 +107,8 @@ class GradingStage final : public runner::Stage {
     DecisionEffect effect =
         apply_decision(decision_for(checkpoint, config_.decision), config_.decision,
                        config_.reported.calibration_bins, samples, context);
+    write_example_images(samples, checkpoint.classes, network.test(), config_.examples,
+                         context.node().folder);
     const GradedSamples graded = graded_samples(samples, checkpoint.classes);
     if (!samples.predicted.empty()) add_kappa_of_largest(samples, graded, effect);
     if (config_.reported.csv) {
@@ -138,6 +142,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_grading(runner::ConfigRead
   GradingConfig config;
   reader.read("batch_size", config.predictor.batch_size);
   reader.read("allow_trained", config.allow_trained);
+  reader.read("examples", config.examples);
   config.predictor.flip = runner::choice<TestTimeFlip>(reader, "test_time_flip", kTestTimeFlips);
   config.predictor.pointer = reader.pointer();
   runner::read_or_auto(reader, "temperature", config.decision.temperature);

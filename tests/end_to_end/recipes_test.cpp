@@ -414,8 +414,8 @@ TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatchAndEveryVerbTakesIt) {
   EXPECT_EQ(retort("runs rm run --yes", folder_.path()).exit, 0);
 }
 
-/// Presets do what their recipes do with other settings, so the long tests alone run whole epochs of
-/// them.
+/// Presets do what their recipes do with other settings, so the long tests alone run whole epochs
+/// of them.
 INSTANTIATE_TEST_SUITE_P(Recipes, WholeEpoch, testing::ValuesIn(names_in("recipes")),
                          [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(DeepPresets, WholeEpoch, testing::ValuesIn(trained_presets()),

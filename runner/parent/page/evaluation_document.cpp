@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/registry/run_entry.h"
+#include "runner/parent/report/caption_similarity.h"
 #include "runner/parent/report/episode_pictures.h"
 #include "runner/parent/report/pooled_predictions.h"
 #include "runner/parent/report/recorded_evaluation.h"
@@ -92,6 +93,26 @@ Table most_wrong(const RunDetails& details, const std::string& node) {
   return table;
 }
 
+/// Returns what is said of an example image: of a classifier's prediction, or of the captions that
+/// a retrieval finds for it.
+std::vector<std::string> example_lines(const nlohmann::ordered_json& example,
+                                       const std::string& name) {
+  const JsonFields fields(example, "an example");
+  if (!example.contains("caption"))
+    return {fields.text("label") + " predicted as " + fields.text("predicted") + ", " +
+                percent(fields.number("probability")) + " %",
+            name};
+  std::vector<std::string> lines = {fields.text("caption") + ": rank " +
+                                    shown_number(fields.number("rank"))};
+  const auto nearest = example.find("nearest");
+  if (nearest != example.end() && nearest->is_array()) {
+    for (const auto& caption : *nearest)
+      if (caption.is_string()) lines.push_back("nearest: " + caption.get<std::string>());
+  }
+  lines.push_back(name);
+  return lines;
+}
+
 /// Returns the example images of a group in the order of examples.json; each group has a gallery.
 std::vector<std::pair<std::string, Gallery>> examples_of(const RunDetails& details,
                                                          const std::string& node) {
@@ -111,18 +132,22 @@ std::vector<std::pair<std::string, Gallery>> examples_of(const RunDetails& detai
       if (!jpeg || !jpeg->starts_with("\xFF\xD8")) continue;
       if (groups.empty() || groups.back().first != fields.text("group"))
         groups.emplace_back(fields.text("group"), Gallery{});
-      groups.back().second.photos.push_back(
-          {*jpeg,
-           name,
-           {fields.text("label") + " predicted as " + fields.text("predicted") + ", " +
-                percent(fields.number("probability")) + " %",
-            name}});
+      groups.back().second.photos.push_back({*jpeg, name, example_lines(one, name)});
       ++shown;
     } catch (const std::runtime_error&) {
       continue;  // a damaged entry
     }
   }
   return groups;
+}
+
+void add_examples(Document& document, const RunDetails& details, const std::string& node) {
+  for (auto& [group, gallery] : examples_of(details, node)) {
+    std::string heading = group.empty() ? "Examples" : group;
+    heading.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(heading.front())));
+    document.part(std::move(heading));
+    document.add(std::move(gallery));
+  }
 }
 
 void add_charts(Document& document, const RecordedEvaluation& evaluation, const std::string& name) {
@@ -148,12 +173,7 @@ void add_evaluation(Document& document, const RunDetails& details,
   document.add(classes_of(evaluation));
   if (Table wrong = most_wrong(details, evaluation.node); wrong.rows.size() > 1)
     document.add(std::move(wrong));
-  for (auto& [group, gallery] : examples_of(details, evaluation.node)) {
-    std::string heading = group.empty() ? "Examples" : group;
-    heading.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(heading.front())));
-    document.part(std::move(heading));
-    document.add(std::move(gallery));
-  }
+  add_examples(document, details, evaluation.node);
 }
 
 }  // namespace
@@ -168,6 +188,9 @@ void add_evaluations(Document& document, const RunDetails& details, const RunRep
     const auto targets = read_target_predictions(details.run.folder, measures.node);
     if (targets && !targets->empty())
       document.add(Figure{draw_predictions(*targets, report.recipe)});
+    if (const auto similarity = read_similarity(details.run.folder, measures.node))
+      document.add(Figure{draw_similarity(*similarity, report.recipe)});
+    add_examples(document, details, measures.node);
   }
 }
 

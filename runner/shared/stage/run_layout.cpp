@@ -43,6 +43,7 @@ fs::path NodeLayout::metrics() const { return folder_ / "metrics.json"; }
 fs::path NodeLayout::curves() const { return folder_ / "curves.json"; }
 fs::path NodeLayout::episodes() const { return folder_ / "episodes.csv"; }
 fs::path NodeLayout::examples() const { return folder_ / "examples"; }
+fs::path NodeLayout::similarity() const { return folder_ / "similarity.json"; }
 bool NodeLayout::is_account(std::string_view name) { return name == kFinished || name == kReused; }
 
 std::optional<fs::path> run_of(const fs::path& path) {

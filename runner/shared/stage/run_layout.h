@@ -17,6 +17,7 @@ namespace runner {
 ///   checkpoints/           for training: step-00001234/ and so on (checkpoint_files.h)
 ///   metrics.json           for evaluation, with curves.json or episodes.csv
 ///   examples/              for evaluation: images with predictions, and examples.json
+///   similarity.json        for retrieval: cosines of images and captions
 ///                          (example_images.h)
 class NodeLayout {
  public:
@@ -33,6 +34,7 @@ class NodeLayout {
   std::filesystem::path curves() const;
   std::filesystem::path episodes() const;
   std::filesystem::path examples() const;
+  std::filesystem::path similarity() const;
 
   /// True if `name`, a path relative to a node's folder, is bookkeeping of the executor and not a
   /// result of the stage.

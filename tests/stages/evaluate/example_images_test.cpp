@@ -7,26 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/stage.h"
+#include "tests/support/shown_dataset.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/support/tiny_dataset.h"
 
 namespace stages {
 namespace {
 
 using testing::ElementsAre;
-
-/// Six samples, "0" to "5", of which "3" is unreadable.
-class ShownDataset : public Dataset, public ShownAsImages {
- public:
-  DatasetDescription describe() const override { return {.size = 6}; }
-  std::optional<NamedTensors> sample(std::int64_t, std::int64_t) const override { return {}; }
-  std::string sample_name(std::int64_t index) const override { return std::to_string(index); }
-  LoaderOptions loader() const override { return {}; }
-  std::vector<std::uint8_t> jpeg_of(std::int64_t index, int) const override {
-    if (index == 3) throw runner::StageError(runner::ErrorCode::kUnsupportedImage, "unreadable");
-    return {0xFF, 0xD8, static_cast<std::uint8_t>(index)};
-  }
-};
 
 class ExampleImagesTest : public testing::Test {
  protected:

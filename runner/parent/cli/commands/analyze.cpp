@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
+#include "runner/parent/report/caption_similarity.h"
 #include "runner/parent/report/episode_pictures.h"
 #include "runner/parent/report/recorded_evaluation.h"
 #include "runner/parent/report/run_report.h"
@@ -44,15 +45,18 @@ void draw(const RunReport& report, DrawingFolder& pictures) {
   }
 }
 
-/// Draws the predictions of the evaluations of numbers. Returns a warning for each file that is
-/// damaged.
-Diagnostics draw_numbers(const RunReport& report, DrawingFolder& pictures) {
+/// Draws the predictions of the evaluations of numbers, and the similarities of captions. Returns a
+/// warning for each damaged file of predictions.
+Diagnostics draw_measures(const RunReport& report, DrawingFolder& pictures) {
   Diagnostics warnings;
   for (const RecordedMeasures& measures : report.measures) {
     const auto targets = read_target_predictions(report.folder, measures.node);
     if (targets && !targets->empty())
       pictures.write(file_name("predictions", measures.node, report.measures.size()),
                      draw_predictions(*targets, report.recipe).svg());
+    if (const auto similarity = read_similarity(report.folder, measures.node))
+      pictures.write(file_name("similarity", measures.node, report.measures.size()),
+                     draw_similarity(*similarity, report.recipe).svg());
     if (targets) continue;
     for (Diagnostic warning : targets.errors()) {
       warning.severity = Severity::kWarning;
@@ -94,7 +98,7 @@ std::vector<std::string> draw_into(const std::filesystem::path& folder, const Ru
                                    Diagnostics& warnings) {
   DrawingFolder pictures(folder);
   draw(report, pictures);
-  const Diagnostics damaged = draw_numbers(report, pictures);
+  const Diagnostics damaged = draw_measures(report, pictures);
   warnings.insert(warnings.end(), damaged.begin(), damaged.end());
   return pictures.written();
 }

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/parent/svg/drawing.h"
+
+namespace runner {
+
+/// The mean cosine between the images of each caption and the text of each caption, as an
+/// evaluation of retrieval records them (similarity.json).
+struct CaptionSimilarity {
+  std::vector<std::string> captions;
+  std::vector<std::vector<double>> cosines;  ///< by the images' caption, then by text; square
+};
+
+/// Reads the similarities of the evaluated node; nullopt if there are none, or the file is damaged.
+std::optional<CaptionSimilarity> read_similarity(const std::filesystem::path& folder,
+                                                 const std::string& node);
+
+/// Draws similarity.svg: rows are images by their caption, columns are captions. The color of a
+/// cell is its place between the smallest and the largest cosine.
+Drawing draw_similarity(const CaptionSimilarity& similarity, const std::string& name);
+
+}  // namespace runner
