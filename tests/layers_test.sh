@@ -35,7 +35,7 @@ tracked() {
 
 # The rooms of each part of the tree; a room may include itself and those before it. What both programs use lies in
 # runner/shared, what `retort` alone uses in runner/parent; runner/worker and stages/ are the worker's.
-readonly shared_rooms="text error disk value stage weights graph protocol record"
+readonly shared_rooms="text error disk value stage http weights graph protocol record"
 readonly parent_rooms="devices keys config schema compile python record run svg report sweep registry page cli"
 readonly stages_rooms="text tensor random machine ranks numerics artifact memory plan fetch weights checkpoint python data model train evaluate worker few_shot contrastive retina adapters"
 # Rooms of one paper each: no other room knows them.
