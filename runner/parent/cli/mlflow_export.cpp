@@ -171,7 +171,7 @@ void track_end_of_sweep(const fs::path& folder, ExitCode code, Console& console)
   std::error_code error;
   if (!fs::exists(mlflow_of_sweep(folder), error)) return;
   const auto target = mlflow_target(process_environment, own_executable());
-  if (!target) return warn(console, target.errors());
+  if (!target) return;  // the trials were refused, too
   Tracking tracking([&](const Diagnostic& warning) { warn(console, {warning}); });
   const auto plan = SweepJournal::read(folder);
   {
