@@ -9,7 +9,7 @@ namespace runner {
 /// The most entries of a kind in one request to runs/log-batch (mlflow/utils/validation.py).
 inline constexpr std::size_t kMostMetrics = 1000, kMostParams = 100, kMostTags = 100;
 /// The most bytes of a value; MLflow counts characters, of which there are no more than bytes.
-inline constexpr std::size_t kLongestParam = 6000, kLongestTag = 8000;
+inline constexpr std::size_t kLongestParamValue = 6000, kLongestTagValue = 8000;
 
 /// Returns the name of a metric or a parameter in the form that MLflow accepts: at most 250 letters
 /// and digits, and `_`, `-`, `.`, `/` and spaces, without empty parts between slashes. `@` becomes

@@ -134,9 +134,9 @@ std::string MlflowRun::experiment_id() const {
 }
 
 void MlflowRun::describe() {
-  json tags = entries_of(run_.tags, kLongestTag);
+  json tags = entries_of(run_.tags, kLongestTagValue);
   if (parent_) tags.push_back({{"key", "mlflow.parentRunId"}, {"value", sweep_run()}});
-  if (!state_.is_described) log("params", kMostParams, entries_of(run_.params, kLongestParam));
+  if (!state_.is_described) log("params", kMostParams, entries_of(run_.params, kLongestParamValue));
   else tag_changes(server_.get("runs/get", "run_id", state_.run));
   log("tags", kMostTags, tags);
   state_.is_described = true;
@@ -151,7 +151,7 @@ void MlflowRun::tag_changes(const json& before) {
   for (const json& param : data.is_object() ? data.value("params", json::array()) : json::array())
     if (param.is_object()) known[param.value("key", "")] = param.value("value", "");
   json fresh = json::array(), changed = json::array();
-  for (const json& param : entries_of(run_.params, kLongestParam)) {
+  for (const json& param : entries_of(run_.params, kLongestParamValue)) {
     const auto found = known.find(param["key"]);
     if (found == known.end()) fresh.push_back(param);
     else if (found->second != param["value"])

@@ -15,8 +15,8 @@ using nlohmann::json;
 using namespace std::chrono_literals;
 
 constexpr auto kBetweenReads = 1s;
-constexpr auto kLongestPause = 30s;  // between two attempts
-constexpr auto kPatience = 30s;      // until a silent server is reported
+constexpr auto kLongestPause = 30s;    // between two attempts
+constexpr auto kServerPatience = 30s;  // until a silent server is reported
 constexpr auto kLongestTrackerRequest = 20s;
 
 std::map<std::string, std::string> texts_in(const json& object) {
@@ -91,7 +91,7 @@ Tracker::Outcome Tracker::follow(MlflowRun& run) {
         return Outcome::kFailed;
       }
       pause = std::min<std::chrono::milliseconds>(2 * pause, kLongestPause);
-      if (Clock::now() - answered > kPatience) fail(error.what());
+      if (Clock::now() - answered > kServerPatience) fail(error.what());
     } catch (const WriteError& error) {
       fail(error.diagnostic().message);
       return Outcome::kFailed;
