@@ -17,7 +17,7 @@ fail() {
 }
 
 cmake --install "$build" --prefix "$prefix" >/dev/null
-for part in bin/retort libexec/retort-worker share/retort/schemas/editor/recipe.json share/retort/recipes/classify.yaml \
+for part in bin/retort libexec/retort-worker libexec/retort-tracker share/retort/schemas/editor/recipe.json share/retort/recipes/classify.yaml \
   share/retort/experiments/quickstart.yaml share/retort/python/retort/py.typed; do
   [ -e "$prefix/$part" ] || fail "$part is not installed"
 done

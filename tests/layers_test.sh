@@ -35,7 +35,7 @@ tracked() {
 
 # The rooms of each part of the tree; a room may include itself and those before it. What both programs use lies in
 # runner/shared, what `retort` alone uses in runner/parent; runner/worker and stages/ are the worker's.
-readonly shared_rooms="text error disk value stage weights graph protocol record"
+readonly shared_rooms="text error disk value stage http weights graph protocol record"
 readonly parent_rooms="devices keys config schema compile python record run svg report sweep registry page cli"
 readonly stages_rooms="text tensor random machine ranks numerics artifact memory plan fetch weights checkpoint python data model train evaluate worker few_shot contrastive retina adapters"
 # Rooms of one paper each: no other room knows them.
@@ -59,8 +59,8 @@ check_rooms() {
 
 check_includes() {
   forbid "runner/ knows no tensor" "$(code '#include [<"](torch|ATen|c10|stages)/' runner)"
-  forbid "runner/ is divided into what both programs use, the parent, the worker and the Python package" "$(
-    find runner -mindepth 1 -maxdepth 1 -type d | grep -vxE 'runner/(shared|parent|worker|python)' || true
+  forbid "runner/ is divided into what several programs use, the parent, the worker, the tracker and the Python package" "$(
+    find runner -mindepth 1 -maxdepth 1 -type d | grep -vxE 'runner/(shared|parent|worker|tracker|python)' || true
   )"
   forbid "the Python package needs Python alone" "$(
     find runner/python -name __pycache__ -prune -o -type f -print | grep -vE '^runner/python/retort/([a-z_]+\.py|py\.typed)$' || true
@@ -79,10 +79,11 @@ check_includes() {
   )"
   forbid "runner/parent/config and runner/parent/schema do not know each other" \
     "$(code '#include "runner/parent/config/' runner/parent/schema)"
-  forbid "what both programs use knows neither, and the parent and the worker do not know each other" "$(
-    code '#include "runner/(parent|worker)/' runner/shared
-    code '#include "runner/worker/' runner/parent
-    code '#include "runner/parent/' runner/worker stages
+  forbid "what several programs use knows none, and the parent, the worker and the tracker do not know one another" "$(
+    code '#include "runner/(parent|worker|tracker)/' runner/shared
+    code '#include "runner/(worker|tracker)/' runner/parent
+    code '#include "runner/(parent|tracker)/' runner/worker stages
+    code '#include "runner/(parent|worker)/' runner/tracker
   )"
   forbid "stages/ sees of runner/ only what the contract of a stage needs; the worker and the meeting of its ranks see more" "$(
     code '#include [<"]runner/(worker|shared/(graph|protocol|record))/' stages |
@@ -119,6 +120,9 @@ check_includes() {
   )"
   forbid "SQLite is known to runner/parent/registry/database.cpp alone" "$(
     code '#include [<"]sqlite3' runner stages | but_not '^runner/parent/registry/database\.cpp:'
+  )"
+  forbid "libcurl is known to runner/shared/http/http.cpp alone" "$(
+    code '#include [<"]curl/' runner stages | but_not '^runner/shared/http/http\.cpp:'
   )"
   forbid "nothing depends on experiments/" "$(
     code '#include [<"](\.\./)*experiments/' runner stages tests
@@ -290,7 +294,7 @@ self_test() {
   expect "runner/ knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>runner/shared/value/value.h'
   expect "runner/ knows no tensor" <<<'echo "#include \"stages/tensor/batch.h\"" >>runner/shared/graph/graph.cpp'
   expect "every folder of runner/shared/ is a room" <<<'mkdir runner/shared/misc; touch runner/shared/misc/more.h'
-  expect "runner/ is divided into what both programs use, the parent, the worker and the Python package" \
+  expect "runner/ is divided into what several programs use, the parent, the worker, the tracker and the Python package" \
     <<<'mkdir runner/misc'
   expect "the Python package needs Python alone" <<<'echo "import numpy" >>runner/python/retort/record.py'
   expect "the Python package needs Python alone" <<<'touch runner/python/retort/native.so'
@@ -304,7 +308,7 @@ self_test() {
     <<<'echo "#include \"runner/parent/config/compose.h\"" >>runner/parent/schema/schema.h'
   expect "a room of one paper is known to itself and the table of kinds alone" \
     <<<'echo "#include \"stages/retina/vote.h\"" >>stages/evaluate/classification.cpp'
-  expect "what both programs use knows neither, and the parent and the worker do not know each other" \
+  expect "what several programs use knows none, and the parent, the worker and the tracker do not know one another" \
     <<<'echo "#include \"runner/worker/reuse.h\"" >>runner/parent/run/run.h'
   expect "stages/ sees of runner/ only what the contract of a stage needs; the worker and the meeting of its ranks see more" \
     <<<'echo "#include \"runner/shared/graph/graph.h\"" >>stages/train/supervised.cpp'
@@ -323,6 +327,8 @@ self_test() {
     <<<'echo "#include <spdlog/spdlog.h>" >>runner/parent/record/run_folder.cpp'
   expect "SQLite is known to runner/parent/registry/database.cpp alone" \
     <<<'echo "#include <sqlite3.h>" >>runner/parent/registry/run_index.cpp'
+  expect "libcurl is known to runner/shared/http/http.cpp alone" \
+    <<<'echo "#include <curl/curl.h>" >>stages/fetch/download.cpp'
   expect "nothing depends on experiments/" <<<'echo "  - ../experiments/quickstart" >>recipes/classify.yaml'
   by=check_run_layout
   expect "the names in a run's folder stand in runner/shared/stage/run_layout alone" \

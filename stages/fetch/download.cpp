@@ -10,9 +10,9 @@
 #include <thread>
 #include <utility>
 
+#include "runner/shared/http/http.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/units.h"
-#include "stages/fetch/http.h"
 #include "stages/fetch/partial_file.h"
 
 namespace stages {
@@ -70,14 +70,14 @@ std::optional<std::int64_t> number(std::string_view text) {
   return value;
 }
 
-std::string header(const HttpReply& reply, std::string_view name) {
+std::string header(const runner::HttpReply& reply, std::string_view name) {
   const auto found = reply.headers.find(name);
   return found == reply.headers.end() ? "" : found->second;
 }
 
 /// Returns a text that identifies the version of the file on the server: a strong ETag, else a
 /// date.
-std::string validator_of(const HttpReply& reply) {
+std::string validator_of(const runner::HttpReply& reply) {
   const std::string tag = header(reply, "etag");
   return tag.starts_with('"') ? tag : header(reply, "last-modified");
 }
@@ -162,19 +162,19 @@ class Fetching {
 
   /// Sends one request. Returns if the whole file has arrived; otherwise throws.
   void attempt() {
-    HttpRequest request{.url = what_.url, .token = what_.token};
+    runner::HttpRequest request{.url = what_.url, .token = what_.token};
     is_resuming_ = part_.bytes() > 0;
     if (is_resuming_) {
       request.headers.push_back("Range: bytes=" + std::to_string(part_.bytes()) + "-");
       if (!part_.validator().empty()) request.headers.push_back("If-Range: " + part_.validator());
     }
     has_begun_ = false;
-    HttpReply reply;
+    runner::HttpReply reply;
     try {
-      reply =
-          send(request, {patience_.connect_seconds, patience_.stall_seconds, callbacks_.cancelled},
-               [this](const HttpReply& answer, std::string_view bytes) { take(answer, bytes); });
-    } catch (const HttpError& error) {
+      reply = runner::send(
+          request, {patience_.connect_seconds, patience_.stall_seconds, callbacks_.cancelled},
+          [this](const runner::HttpReply& answer, std::string_view bytes) { take(answer, bytes); });
+    } catch (const runner::HttpError& error) {
       if (error.is_passing) throw PassingFailure(error.what());
       give_up(error.what());
     }
@@ -200,7 +200,7 @@ class Fetching {
     was_resumed_ = false;
   }
 
-  void take(const HttpReply& reply, std::string_view bytes) {
+  void take(const runner::HttpReply& reply, std::string_view bytes) {
     if (reply.status != 200 && reply.status != 206) return;  // the body of an error page
     stop_if_cancelled(callbacks_);
     if (!has_begun_) begin(reply);
@@ -234,7 +234,7 @@ class Fetching {
   }
 
   /// Handles the start of a response that has bytes of the file.
-  void begin(const HttpReply& reply) {
+  void begin(const runner::HttpReply& reply) {
     has_begun_ = true;
     std::int64_t coming = number(header(reply, "content-length")).value_or(0);
     all_ = coming;
@@ -253,7 +253,8 @@ class Fetching {
                 "', or the file has changed");
       part_.begin_anew();
       check_room(what_.file.parent_path(), coming + what_.also_needs, storage_);
-      say("fetching " + shown_url(what_.url) + (all_ > 0 ? ", " + runner::bytes_text(all_) : ""));
+      say("fetching " + runner::shown_url(what_.url) +
+          (all_ > 0 ? ", " + runner::bytes_text(all_) : ""));
       part_.note(validator_of(reply));
       part_.append("");  // creates the file, even if it is empty
     }
@@ -261,9 +262,9 @@ class Fetching {
     progress_.set_all(all_);
   }
 
-  [[noreturn]] void refuse(const HttpReply& reply) const {
+  [[noreturn]] void refuse(const runner::HttpReply& reply) const {
     const std::string answer =
-        shown_url(reply.url) + ": the server answers " + std::to_string(reply.status);
+        runner::shown_url(reply.url) + ": the server answers " + std::to_string(reply.status);
     if (is_passing_status(reply.status)) {
       throw PassingFailure(answer,
                            static_cast<double>(number(header(reply, "retry-after")).value_or(0)));
@@ -295,7 +296,7 @@ class Fetching {
       }
       part_.begin_anew();
       throw StageError(ErrorCode::kWrongChecksum,
-                       "'" + name_ + "' from " + shown_url(what_.url) + ": " + error.what())
+                       "'" + name_ + "' from " + runner::shown_url(what_.url) + ": " + error.what())
           .with_help(
               "nothing was kept; fetch it again, or from another server if that does not help");
     }

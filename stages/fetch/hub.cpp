@@ -13,12 +13,12 @@
 
 #include "runner/shared/disk/folder_lock.h"
 #include "runner/shared/disk/new_file.h"
+#include "runner/shared/http/http.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/utf8.h"
 #include "runner/shared/value/parse_json.h"
 #include "runner/shared/weights/weights_file.h"
-#include "stages/fetch/http.h"
 #include "stages/fetch/unpack.h"
 
 namespace stages {
@@ -47,20 +47,6 @@ bool is_hex(std::string_view text, std::size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-/// Percent-encodes text for a URL path, optionally except slashes.
-std::string escaped(std::string_view text, bool keeps_slash) {
-  constexpr std::string_view kPlain =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-  constexpr char kDigits[] = "0123456789ABCDEF";
-  std::string result;
-  for (const unsigned char c : text) {
-    if (kPlain.find(static_cast<char>(c)) != kPlain.npos || (keeps_slash && c == '/'))
-      result += static_cast<char>(c);
-    else result += {'%', kDigits[c >> 4], kDigits[c & 15]};
-  }
-  return result;
-}
-
 [[noreturn]] void cannot_create_cache(const fs::path& path, int error) {
   throw StageError(
       error == ENOSPC || error == EDQUOT ? ErrorCode::kDiskFull : ErrorCode::kCannotCreate,
@@ -76,7 +62,7 @@ void make_cache_folders(const fs::path& path) {
 
 /// A small response, with its complete body.
 struct Response {
-  HttpReply reply;
+  runner::HttpReply reply;
   std::string body;
 };
 
@@ -134,28 +120,29 @@ class HubFetching {
   }
 
   [[noreturn]] void not_understood(const std::string& what) const {
-    throw StageError(ErrorCode::kDownloadFailed,
-                     shown_url(endpoint_) + " does not respond like the Hugging Face Hub: " + what)
+    throw StageError(
+        ErrorCode::kDownloadFailed,
+        runner::shown_url(endpoint_) + " does not respond like the Hugging Face Hub: " + what)
         .with_help("check HF_ENDPOINT");
   }
 
   /// Sends a request with a small response. Retries transient failures, as download() does.
-  Response ask(const HttpRequest& request, const std::string& about) const {
+  Response ask(const runner::HttpRequest& request, const std::string& about) const {
     double wait = patience_.first_wait;
     for (int failures = 1;; ++failures, wait *= 2) {
       std::string why;
       try {
         Response answer;
-        answer.reply = send(
+        answer.reply = runner::send(
             request, {patience_.connect_seconds, patience_.stall_seconds, callbacks_.cancelled},
-            [&](const HttpReply&, std::string_view bytes) {
+            [&](const runner::HttpReply&, std::string_view bytes) {
               if (answer.body.size() + bytes.size() > kLongestAnswer)
                 not_understood("the response is too long");
               answer.body += bytes;
             });
         const int status = answer.reply.status;
         if (status < 400) return answer;
-        why = shown_url(request.url) + ": the server answers " + std::to_string(status);
+        why = runner::shown_url(request.url) + ": the server answers " + std::to_string(status);
         if (status == 401 || status == 403) {
           throw StageError(ErrorCode::kNotPublished,
                            "cannot fetch " + about + ": " + why + ", not allowed")
@@ -168,7 +155,7 @@ class HubFetching {
         }
         if (!is_passing_status(status))
           throw StageError(ErrorCode::kDownloadFailed, "cannot fetch " + about + ": " + why);
-      } catch (const HttpError& error) {
+      } catch (const runner::HttpError& error) {
         why = error.what();
         if (!error.is_passing)
           throw StageError(ErrorCode::kDownloadFailed, "cannot fetch " + about + ": " + why);
@@ -185,8 +172,8 @@ class HubFetching {
   void ask_for_commit() {
     const std::string about = "'" + wish_.repository + "'";
     const Response answer =
-        ask({.url = endpoint_ + "/api/models/" + escaped(wish_.repository, true) + "/revision/" +
-                    escaped(wish_.revision, false),
+        ask({.url = endpoint_ + "/api/models/" + runner::percent_encoded(wish_.repository, true) +
+                    "/revision/" + runner::percent_encoded(wish_.revision, false),
              .token = token_},
             about);
     const json model = runner::parse_json<json>(answer.body);
@@ -230,10 +217,10 @@ class HubFetching {
 
   /// Downloads the file's blob unless it exists. Returns the blob's name.
   std::string fetch(HubFile& file, std::int64_t& received) {
-    const std::string url = endpoint_ + "/" + escaped(wish_.repository, true) + "/resolve/" +
-                            commit_ + "/" + escaped(file.name, true);
+    const std::string url = endpoint_ + "/" + runner::percent_encoded(wish_.repository, true) +
+                            "/resolve/" + commit_ + "/" + runner::percent_encoded(file.name, true);
     // The Hub itself returns the file's ETag and size; the file may be on another host.
-    const HttpHeaders headers =
+    const runner::HttpHeaders headers =
         ask({.url = url, .wants_body = false, .token = token_, .leaves_host = false},
             "'" + file.name + "'")
             .reply.first_seen;

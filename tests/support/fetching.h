@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/fetch/download.h"
+#include "tests/support/scoped_variable.h"
 
 namespace stages {
 
@@ -40,24 +40,5 @@ inline std::string sum_of(runner::DigestKind kind, std::string_view bytes) {
   digest.update(bytes);
   return digest.finish();
 }
-
-/// An environment variable as it is until the end of a test.
-class ScopedVariable {
- public:
-  ScopedVariable(const char* name, const std::string& value) : name_(name) {
-    if (const char* before = std::getenv(name)) before_ = before;
-    ::setenv(name, value.c_str(), 1);
-  }
-  ~ScopedVariable() {
-    if (before_.empty()) ::unsetenv(name_);
-    else ::setenv(name_, before_.c_str(), 1);
-  }
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-
- private:
-  const char* const name_;
-  std::string before_;
-};
 
 }  // namespace stages

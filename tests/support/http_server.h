@@ -23,6 +23,7 @@
 struct SeenRequest {
   std::string method, target;
   std::map<std::string, std::string> headers;
+  std::string body = {};
 
   /// Empty where there is none.
   std::string header(const std::string& name) const {
@@ -101,7 +102,14 @@ class HttpServer {
       if (size <= 0) return;
       text.append(piece, static_cast<std::size_t>(size));
     }
-    const SeenRequest request = parsed(text);
+    SeenRequest request = parsed(text);
+    request.body = text.substr(text.find("\r\n\r\n") + 4);
+    while (request.body.size() <
+           std::strtoul(request.header("content-length").c_str(), nullptr, 10)) {
+      const ssize_t size = ::recv(connection, piece, sizeof piece, 0);
+      if (size <= 0) return;
+      request.body.append(piece, static_cast<std::size_t>(size));
+    }
     ServedReply reply = handler_(request);
     {
       const std::lock_guard lock(mutex_);

@@ -57,7 +57,9 @@ Diagnostics sweep_keys_of_single_run(const Composition& composition) {
 Diagnostics run_keys_of_resumed_run(const Composition& composition) {
   Diagnostics errors;
   for (const Override& override : composition.overrides) {
-    if (!is_below(own_key(override), "run")) continue;
+    // Where else a run is recorded may change.
+    const std::string key = own_key(override);
+    if (!is_below(key, "run") || key == "run.mlflow" || key == "run.tensorboard") continue;
     errors.push_back(
         {ErrorCode::kChangedRun, override.key_where, "/run/dir",
          "a resumed run continues in its own folder, so '" + override.key +

@@ -253,6 +253,7 @@ Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sourc
   }
   if (const auto* folder = valid.find("run")->find("dir")->text()) recipe.run_dir = *folder;
   recipe.has_tensorboard = std::get<bool>(valid.find("run")->find("tensorboard")->data);
+  recipe.has_mlflow = std::get<bool>(valid.find("run")->find("mlflow")->data);
   for (const Entry& entry : *valid.map()) {
     if (std::ranges::count(kReserved, entry.key)) continue;
     recipe.stages.push_back(

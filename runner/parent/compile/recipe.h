@@ -42,6 +42,7 @@ struct Recipe {
   std::string device;             ///< "auto", "cpu", "cuda", "cuda:K"
   std::string run_dir;            ///< empty for outputs/<date>/<time>
   bool has_tensorboard = false;   ///< run.tensorboard
+  bool has_mlflow = false;        ///< run.mlflow
   std::vector<StageSpec> stages;  ///< in the order written
   Value resolved;                 ///< the whole recipe with defaults filled in, as it is recorded
 };

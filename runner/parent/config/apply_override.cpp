@@ -8,6 +8,7 @@
 #include "runner/parent/config/key_places.h"
 #include "runner/parent/config/override.h"
 #include "runner/parent/config/scalar.h"
+#include "runner/parent/keys/tracking_service.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/suggest.h"
 
@@ -172,7 +173,8 @@ class Application {
     if (const auto* map = last->map())
       std::ranges::transform(*map, std::back_inserter(near_keys), &Entry::key);
     near_keys.insert(near_keys.end(), declared.begin(), declared.end());
-    std::string help = did_you_mean(path_[found], near_keys);
+    std::string help = path_.front() == "vars" ? "" : instead_of_tracking_service(path_[found]);
+    if (help.empty()) help = did_you_mean(path_[found], near_keys);
     if (help.empty() && !declared.empty()) help = where_listed(*last, found);
     if (help.empty() && can_be_added) help = "to add it: " + with(OverrideKind::kAdd);
     if (help.empty() && may_be_elsewhere) help = other_place(found, declared);

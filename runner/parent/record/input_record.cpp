@@ -24,9 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kSweepMark = "sweep.jsonl";  // SweepLayout's journal, which is defined in a
-                                                   // later room
-
 /// Returns the absolute path of an option's text; nullopt for weights that do not exist.
 std::optional<fs::path> whole_path(const std::string& text, const fs::path& folder) {
   if (!text.starts_with("hf:")) return fs::absolute(folder / text).lexically_normal();
@@ -70,7 +67,7 @@ std::optional<InputFile> look_at_file(const fs::path& path, std::string name) {
 /// True if a folder was created by runs; it is then not an input of a recipe.
 bool is_made_by_runs(const fs::path& folder) {
   std::error_code error;
-  return fs::exists(RunLayout(folder).mark(), error) || fs::exists(folder / kSweepMark, error);
+  return fs::exists(RunLayout(folder).mark(), error) || fs::exists(folder / kSweepJournal, error);
 }
 
 std::vector<InputFile> input_files(const fs::path& input) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ctime>
 #include <fstream>
 #include <stdexcept>
 #include <string_view>
@@ -53,6 +54,17 @@ std::string_view name(RunStatus status) {
   constexpr std::array<std::string_view, 5> kNames = {"running", "finished", "failed",
                                                       "interrupted", "worker died"};
   return kNames[static_cast<std::size_t>(status)];
+}
+
+double started_at(const std::filesystem::path& folder) {
+  std::ifstream file = open_regular(RunLayout(folder).summary());
+  const auto json = parse_json(file);
+  const auto started = json.is_object() ? json.find("started") : json.end();
+  if (!json.is_object() || started == json.end() || !started->is_string()) return 0;
+  std::tm time{};
+  if (!strptime(started->get<std::string>().c_str(), "%Y-%m-%dT%H:%M:%S%z", &time)) return 0;
+  const long offset = time.tm_gmtoff;  // timegm() ignores and clears it
+  return static_cast<double>(timegm(&time) - offset);
 }
 
 WorkedTime worked_time(const std::filesystem::path& folder) {

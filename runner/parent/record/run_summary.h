@@ -68,6 +68,10 @@ struct WorkedTime {
 };
 WorkedTime worked_time(const std::filesystem::path& folder);
 
+/// Returns when the run in `folder` was last started or resumed, in seconds since 1970; 0 if its
+/// summary does not say.
+double started_at(const std::filesystem::path& folder);
+
 /// Returns the recoveries recorded in the summary.json at `path`; none if it cannot be read.
 std::vector<Recovered> recorded_recoveries(const std::filesystem::path& path);
 

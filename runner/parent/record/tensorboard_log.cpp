@@ -3,14 +3,10 @@
 #include <array>
 #include <bit>
 #include <cstdio>
-#include <ctime>
 
-#include <nlohmann/json.hpp>
-
-#include "runner/shared/disk/file_digests.h"
+#include "runner/parent/record/run_summary.h"
 #include "runner/shared/record/metrics_file.h"
 #include "runner/shared/stage/run_layout.h"
-#include "runner/shared/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -133,19 +129,6 @@ void TensorBoardLog::restart(const std::string& node, std::int64_t step, double 
 
 namespace {
 
-/// Returns when the run in `folder` started, in seconds since 1970; 0 if its summary does not say.
-double start_of(const std::filesystem::path& folder) {
-  constexpr std::size_t kLargestSummary = 64 << 20;
-  const auto text = real_file_system().read(RunLayout(folder).summary(), kLargestSummary);
-  const auto json = text ? parse_json(*text) : nlohmann::ordered_json();
-  const auto started = json.is_object() ? json.find("started") : json.end();
-  if (started == json.end() || !started->is_string()) return 0;
-  std::tm time{};
-  if (!strptime(started->get<std::string>().c_str(), "%Y-%m-%dT%H:%M:%S%z", &time)) return 0;
-  const long offset = time.tm_gmtoff;  // timegm() ignores and clears it
-  return static_cast<double>(timegm(&time) - offset);
-}
-
 /// A node of a damaged record could be a path that leads elsewhere.
 bool is_file_name(const std::string& node) {
   return !node.empty() && node != "." && node != ".." && node.find('/') == std::string::npos;
@@ -155,7 +138,7 @@ bool is_file_name(const std::string& node) {
 
 std::vector<std::string> write_tensorboard(const std::filesystem::path& run,
                                            const std::filesystem::path& folder) {
-  const double start = start_of(run);
+  const double start = started_at(run);
   TensorBoardLog log(folder);
   for (const auto& [metric, seconds] : read_metrics(RunLayout(run).metrics()).lines)
     if (is_file_name(metric.node)) log.metric(metric, start + seconds);

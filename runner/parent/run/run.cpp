@@ -11,10 +11,12 @@
 #include "runner/parent/record/run_summary.h"
 #include "runner/parent/run/hooks.h"
 #include "runner/parent/run/live_record.h"
+#include "runner/parent/run/mlflow_request.h"
 #include "runner/parent/run/other_rank.h"
 #include "runner/parent/run/restart.h"
 #include "runner/parent/run/run_request.h"
 #include "runner/parent/run/supervise_ranks.h"
+#include "runner/parent/run/tracking.h"
 #include "runner/parent/run/worker_process.h"
 #include "runner/shared/error/diagnostic.h"
 
@@ -49,7 +51,8 @@ class Run {
           record_.log(LogLevel::kInfo, "", line);
         }),
         hooks_(is_evaluation() ? kNoRecipe : request.recipe.resolved, surroundings.display.clock,
-               [this](const Diagnostic& warning) { report(placed(warning)); }) {}
+               [this](const Diagnostic& warning) { report(placed(warning)); }),
+        tracking_([this](const Diagnostic& warning) { report(placed(warning)); }) {}
 
   ExitCode operator()() {
     try {
@@ -70,6 +73,11 @@ class Run {
       lost.insert(lost.end(), of_node.begin(), of_node.end());
     }
     if (!lost.empty()) return fail(lost);
+    if (request_.recipe.has_mlflow) {
+      auto target = mlflow_target(surroundings_.environment, surroundings_.executable);
+      if (!target) return fail(target.errors());
+      mlflow_ = *std::move(target);
+    }
     // Receives signals while no worker runs; the next wait handles them.
     const SignalSource between_workers;
     for (std::optional<Restart> restart;;) {
@@ -118,7 +126,9 @@ class Run {
     };
     conversation.on_output = [&](std::string_view text) { output_.take(text); };
     conversation.on_resize = [&] { display_.resize(); };
-    conversation.tick = [&] { return sooner(display_.tick(), hooks_.tick()); };
+    conversation.tick = [&] {
+      return sooner(sooner(display_.tick(), hooks_.tick()), tracking_.tick());
+    };
     return conversation;
   }
 
@@ -259,9 +269,35 @@ class Run {
     if (const auto* ready = std::get_if<Ready>(&event)) {
       record_.open(*ready, versions_,
                    [this](const Diagnostic& warning) { report(placed(warning)); });
+      track();
       worker.send(go_message().dump());
     }
     show(event);
+  }
+
+  /// Begins to send the run to an MLflow server, if the recipe asks for it.
+  void track() {
+    if (!mlflow_) return;
+    MlflowSubject subject{.folder = record_.path(),
+                          .recipe = to_json(request_.recipe.resolved),
+                          .nodes = {},
+                          .began = now() - record_.seconds()};
+    for (const Node& node : request_.graph.nodes) subject.nodes.emplace_back(node.id, node.kind);
+    Json line = mlflow_request(*mlflow_, subject);
+    SecretTexts(request_.recipe.resolved).hide_in(line);
+    tracking_.begin(*mlflow_, line);
+  }
+
+  void end_tracking() {
+    if (!mlflow_) return;
+    const std::string status = summary_.status == RunStatus::kFinished      ? "FINISHED"
+                               : summary_.status == RunStatus::kInterrupted ? "KILLED"
+                                                                            : "FAILED";
+    tracking_.end(mlflow_end(status, now()), std::chrono::seconds(MlflowPatience().limit_seconds));
+  }
+
+  double now() const {
+    return std::chrono::duration<double>(surroundings_.wall_clock().time_since_epoch()).count();
   }
 
   void put_on_disk(const Flush& flush, WorkerProcess& worker) {
@@ -323,6 +359,7 @@ class Run {
     sort_by_place(summary_.diagnostics(), request_.sources);
     if (record_.is_open()) {
       close_record();
+      end_tracking();
       run_last_hooks();
     }
     if (const std::string recovered = summary_.recovered_text(); !recovered.empty())
@@ -392,6 +429,8 @@ class Run {
   RestartRule restarts_;
   WorkerOutput output_;
   Hooks hooks_;
+  std::optional<MlflowTarget> mlflow_;  // nullopt: run.mlflow is false
+  Tracking tracking_;
   ExitCode exit_ = ExitCode::kDone;
   Json versions_;  // versions of the worker's libraries
   bool has_saved_ = false;

@@ -20,6 +20,7 @@
 #include "runner/parent/run/launched_rank.h"
 #include "runner/parent/run/progress_display.h"
 #include "runner/parent/run/worker_process.h"
+#include "runner/shared/disk/installation.h"
 #include "runner/shared/graph/graph.h"
 #include "runner/shared/protocol/earlier_results.h"
 
@@ -71,6 +72,9 @@ struct RunSurroundings {
   std::filesystem::path working_folder = {};
   /// Takes a GPU for the run to continue on after the first runs out of memory; empty: none.
   NextGpu next_gpu = {};
+  /// For run.mlflow.
+  Environment environment = process_environment;
+  std::filesystem::path executable = own_executable();
   Storage& storage = disk();
   /// Called when the worker wants its files flushed to disk.
   std::function<void()> before_flush = {};

@@ -104,12 +104,10 @@ bool may_be_copied() {
   return !error && std::distance(begin(threads), end(threads)) == 1 + ParkedThread::count();
 }
 
-}  // namespace
-
-Result<std::filesystem::path> find_worker(const std::filesystem::path& own_executable) {
+Result<std::filesystem::path> find_beside(const std::filesystem::path& own_executable,
+                                          const std::string& program) {
   const auto folder = own_executable.parent_path();
-  const std::array candidates = {folder / "retort-worker",
-                                 folder.parent_path() / "libexec" / "retort-worker"};
+  const std::array candidates = {folder / program, folder.parent_path() / "libexec" / program};
   for (const auto& candidate : candidates) {
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   }
@@ -117,9 +115,19 @@ Result<std::filesystem::path> find_worker(const std::filesystem::path& own_execu
       ErrorCode::kWorkerMissing,
       {},
       "",
-      "no program 'retort-worker' in '" + folder.string() + "' or '" +
+      "no program '" + program + "' in '" + folder.string() + "' or '" +
           candidates[1].parent_path().string() + "'",
-      "build it (`cmake --build build --target retort-worker`) or install both programs together"};
+      "build it (`cmake --build build --target " + program + "`) or install all programs together"};
+}
+
+}  // namespace
+
+Result<std::filesystem::path> find_worker(const std::filesystem::path& own_executable) {
+  return find_beside(own_executable, "retort-worker");
+}
+
+Result<std::filesystem::path> find_tracker(const std::filesystem::path& own_executable) {
+  return find_beside(own_executable, "retort-tracker");
 }
 
 Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {

@@ -27,6 +27,9 @@ namespace runner {
 /// Finds the worker next to the program at `own_executable`, or in ../libexec; never on PATH.
 Result<std::filesystem::path> find_worker(const std::filesystem::path& own_executable);
 
+/// Finds retort-tracker (runner/tracker/tracker.h) in the same places.
+Result<std::filesystem::path> find_tracker(const std::filesystem::path& own_executable);
+
 /// How to start a worker, which sends its events on descriptor 3.
 struct WorkerCommand {
   std::filesystem::path program;

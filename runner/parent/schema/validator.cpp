@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "runner/parent/keys/tracking_service.h"
 #include "runner/parent/schema/published_schema.h"
 #include "runner/shared/text/suggest.h"
 
@@ -194,7 +195,8 @@ bool ValidatorPass::check_top_level(const Entry& entry, const SchemaNode& recipe
   if (entry.value.map() && entry.value.find("kind")) return true;
   const SchemaNode& stages = followed(*recipe.additional_properties);
   const auto reserved = known_keys(recipe);
-  const std::string near = did_you_mean(entry.key, reserved);
+  const std::string service = instead_of_tracking_service(entry.key);
+  const std::string near = service.empty() ? did_you_mean(entry.key, reserved) : service;
   const std::string rule = "every other top-level mapping is a stage and has a 'kind'";
   const std::string pointer = place.below(entry).pointer();
   const bool is_family = !kind_names(stages, entry.key + ".").empty();
@@ -211,6 +213,11 @@ bool ValidatorPass::check_top_level(const Entry& entry, const SchemaNode& recipe
   if (!entry.value.map()) {
     fail(ErrorCode::kUnknownKey, entry.key_where, pointer, "unknown key " + in_quotes(entry.key),
          near.empty() ? "reserved keys: " + joined(reserved, 20) + "; " + rule : near);
+    return false;
+  }
+  if (!service.empty()) {
+    fail(ErrorCode::kUnknownKey, entry.key_where, pointer, "unknown key " + in_quotes(entry.key),
+         service);
     return false;
   }
   fail(ErrorCode::kMissingKey, entry.value.where, pointer_to(pointer, "kind"),

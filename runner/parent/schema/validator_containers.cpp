@@ -2,6 +2,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "runner/parent/keys/tracking_service.h"
 #include "runner/parent/schema/published_schema.h"
 #include "runner/parent/schema/validator.h"
 #include "runner/shared/text/join.h"
@@ -169,7 +170,8 @@ void ValidatorPass::unknown_key(const Entry& entry, const SchemaNode& schema,
                 "leave it out, or choose another kind");
   }
   const auto keys = known_keys(schema);
-  std::string help = did_you_mean(entry.key, keys);
+  std::string help = instead_of_tracking_service(entry.key);
+  if (help.empty()) help = did_you_mean(entry.key, keys);
   if (help.empty() && keys.empty()) help = "it takes no keys";
   if (help.empty()) help = "known keys: " + joined(keys);
   fail(ErrorCode::kUnknownKey, entry.key_where, place.below(entry).pointer(),

@@ -7,7 +7,6 @@
 #include <map>
 #include <set>
 
-#include <sys/stat.h>
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/report/main_metric.h"
@@ -355,20 +354,9 @@ ExitCode run_trials(SweepJournal& journal, const TrialOptions& options,
 }
 
 const std::vector<double>& MetricTail::values() {
-  struct stat facts {};
-  if (::stat(file_.c_str(), &facts) != 0) return values_;
-  if (facts.st_ino != inode_ || facts.st_size < at_) {
-    inode_ = facts.st_ino;
-    at_ = 0;
-    values_.clear();
-  }
-  if (facts.st_size == at_) return values_;
-  std::ifstream file = open_regular(file_, std::ios::binary);
-  file.seekg(at_);
-  for (std::string line; std::getline(file, line) && !file.eof();) {
-    at_ += static_cast<std::streamoff>(line.size()) + 1;
-    take(line);
-  }
+  const LineTail::News news = tail_.next();
+  if (news.is_anew) values_.clear();
+  for (const std::string& line : news.lines) take(line);
   return values_;
 }
 

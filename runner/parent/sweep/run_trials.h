@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
-#include <sys/types.h>
-
 #include "runner/parent/run/progress_display.h"
 #include "runner/parent/sweep/sweep_journal.h"
+#include "runner/shared/disk/line_tail.h"
 #include "runner/shared/error/exit_code.h"
 #include "runner/shared/error/log_level.h"
 
@@ -83,7 +82,7 @@ ExitCode run_trials(SweepJournal& journal, const TrialOptions& options,
 class MetricTail {
  public:
   MetricTail(std::filesystem::path file, std::string metric)
-      : file_(std::move(file)), metric_(std::move(metric)) {}
+      : tail_(std::move(file)), metric_(std::move(metric)) {}
 
   /// Returns all values so far, in order. Reads only new lines; a replaced file is read from the
   /// beginning.
@@ -92,10 +91,8 @@ class MetricTail {
  private:
   void take(const std::string& line);
 
-  std::filesystem::path file_;
+  LineTail tail_;
   std::string metric_;
-  ino_t inode_ = 0;
-  std::streamoff at_ = 0;  // bytes of the complete lines read so far
   std::vector<double> values_;
 };
 

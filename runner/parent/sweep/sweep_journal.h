@@ -12,6 +12,7 @@
 #include "runner/shared/disk/folder_lock.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/error/diagnostic.h"
+#include "runner/shared/stage/run_layout.h"
 #include "runner/shared/value/value.h"
 
 namespace runner {
@@ -163,6 +164,7 @@ class SweepJournal {
 ///   3/                      the run of trial 3
 ///   3.attempt-1/            an earlier run of trial 3 that could not be continued
 ///   results.csv, results.json   the table at the end
+///   mlflow.json             what MLflow servers have of the sweep, by retort-tracker
 ///   out_of_fold.csv             the out-of-fold predictions of a cross-validation
 ///   report.html, report.md      the output of `retort report`
 class SweepLayout {
@@ -170,7 +172,7 @@ class SweepLayout {
   explicit SweepLayout(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   const std::filesystem::path& folder() const { return folder_; }
-  std::filesystem::path journal() const { return folder_ / "sweep.jsonl"; }
+  std::filesystem::path journal() const { return folder_ / kSweepJournal; }
   std::filesystem::path recipes() const { return folder_ / "recipes"; }
   std::filesystem::path recipe(std::uint64_t trial) const {
     return recipes() / (std::to_string(trial) + ".yaml");

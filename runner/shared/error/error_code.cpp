@@ -203,6 +203,17 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "sweep.launcher.partition=none-of-that-name",
      "Correct launch/launcher.json in the sweep's folder, and continue with retort sweep resume "
      "DIR."},
+    {kNoTracker, ExitCode::kBadRecipe, "there is no MLflow server to send to",
+     "run.mlflow sends a run to the MLflow server at MLFLOW_TRACKING_URI. That variable is not "
+     "set, or names something other than a server, such as a folder or a database.",
+     "MLFLOW_TRACKING_URI=sqlite:///mlflow.db retort run classify run.mlflow=true",
+     "Start a server, as with mlflow server --backend-store-uri sqlite:///mlflow.db, and set "
+     "MLFLOW_TRACKING_URI=http://127.0.0.1:5000."},
+    {kNotTracked, ExitCode::kDeviceUnavailable, "an MLflow server does not have all of a run",
+     "The MLflow server did not answer in time, or refused something. The run itself is not "
+     "affected, and its folder has everything.",
+     "the server was stopped during a run",
+     "Send the rest with retort export RUN --mlflow URI, which sends nothing twice."},
 
     {kCannotCreate, ExitCode::kCannotCreate, "a file or folder cannot be created",
      "A file or folder cannot be created.", "run.dir in a folder that you may not write to",

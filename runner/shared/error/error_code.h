@@ -122,6 +122,8 @@ enum class ErrorCode : int {
   kNoMeeting = 719,
   kClusterSilent = 720,
   kClusterRefused = 721,
+  kNoTracker = 722,
+  kNotTracked = 723,
 
   kCannotCreate = 801,
   kCannotWrite = 802,

@@ -10,12 +10,9 @@
 #include "runner/shared/value/parse_json.h"
 
 namespace runner {
-namespace {
-
 using Json = nlohmann::ordered_json;
 
-/// Parses a line of the file; nullopt if it is not a metric.
-std::optional<MetricLine> line_from(const std::string& text) {
+std::optional<MetricLine> metric_line(const std::string& text) {
   const Json json = parse_json<Json>(text);
   try {
     const JsonFields<Json> fields(json, "a metric");
@@ -27,8 +24,6 @@ std::optional<MetricLine> line_from(const std::string& text) {
     return std::nullopt;
   }
 }
-
-}  // namespace
 
 MetricsFile MetricsFile::make(std::filesystem::path path, Storage& storage) {
   MetricsFile file(std::move(path), storage);
@@ -68,7 +63,7 @@ RecordedMetrics read_metrics(const std::filesystem::path& path) {
   RecordedMetrics metrics;
   std::ifstream file = open_regular(path);
   for (std::string text; std::getline(file, text);) {
-    if (auto line = line_from(text)) metrics.lines.push_back(*std::move(line));
+    if (auto line = metric_line(text)) metrics.lines.push_back(*std::move(line));
     else if (!file.eof()) ++metrics.damaged;
   }
   return metrics;
@@ -82,7 +77,7 @@ double last_measured(const std::filesystem::path& path) {
   file.seekg(std::max<std::streamoff>(0, size - kEnd));
   double last = 0;
   for (std::string text; std::getline(file, text);)
-    if (const auto line = line_from(text)) last = std::max(last, line->time);
+    if (const auto line = metric_line(text)) last = std::max(last, line->time);
   return last;
 }
 
@@ -92,7 +87,7 @@ void MetricsFile::rewrite(const Keep& keep) {
   std::ifstream old = open_regular(path_);
   AtomicFile fresh(path_, *storage_);
   for (std::string text; std::getline(old, text);) {
-    const auto line = line_from(text);
+    const auto line = metric_line(text);
     if (line && keep(*line)) fresh.append(text + "\n");
   }
   file_.emplace(fresh.commit_and_release());

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct MetricLine {
   NodeMetric metric;
   double time = 0;  ///< seconds since the start of the run
 };
+
+/// Parses a line of metrics.jsonl; nullopt if it is not a metric.
+std::optional<MetricLine> metric_line(const std::string& text);
 
 /// The file metrics.jsonl: one metric per line, {"node", "name", "value", "step", "time"}. Its
 /// functions throw WriteError.

@@ -18,6 +18,7 @@ fs::path RunLayout::source() const { return records() / RunRecord::kSource; }
 fs::path RunLayout::resume(int number) const {
   return records() / ("resume-" + std::to_string(number));
 }
+fs::path RunLayout::mlflow() const { return records() / "mlflow.json"; }
 fs::path RunLayout::metrics() const { return folder_ / "metrics.jsonl"; }
 fs::path RunLayout::log() const { return folder_ / "log.txt"; }
 fs::path RunLayout::summary() const { return folder_ / "summary.json"; }
@@ -54,6 +55,15 @@ std::optional<fs::path> run_of(const fs::path& path) {
   }
   return std::nullopt;
 }
+
+std::optional<fs::path> sweep_of(const fs::path& run) {
+  std::error_code error;
+  fs::path above = fs::absolute(run, error).lexically_normal().parent_path();
+  if (!fs::is_regular_file(above / kSweepJournal, error)) return std::nullopt;
+  return above;
+}
+
+fs::path mlflow_of_sweep(const fs::path& sweep) { return sweep / "mlflow.json"; }
 
 fs::path default_runs_folder(const fs::path& working_folder) { return working_folder / "outputs"; }
 

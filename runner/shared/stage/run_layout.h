@@ -67,6 +67,7 @@ struct RunRecord {
 ///
 ///   .retort/            what was requested, by retort: RunRecord; the first resume writes
 ///                       to .retort/resume-1/, and so on
+///   .retort/mlflow.json what MLflow servers have of the run, by retort-tracker (mlflow_state.h)
 ///   metrics.jsonl       one metric per line
 ///   log.txt             messages, and what the worker printed
 ///   summary.json        the outcome
@@ -88,6 +89,7 @@ class RunLayout {
   std::filesystem::path mark() const;
   std::filesystem::path source() const;
   std::filesystem::path resume(int number) const;  ///< counted from 1
+  std::filesystem::path mlflow() const;
   std::filesystem::path metrics() const;
   std::filesystem::path log() const;
   std::filesystem::path summary() const;
@@ -107,6 +109,14 @@ class RunLayout {
 
 /// Returns the folder of the run that contains `path`; nullopt if there is none.
 std::optional<std::filesystem::path> run_of(const std::filesystem::path& path);
+
+/// The journal of a sweep, in the sweep's folder; marks the folder of a sweep.
+inline constexpr std::string_view kSweepJournal = "sweep.jsonl";
+
+/// Returns the folder of the sweep that the run in `run` is a trial of; nullopt if it is none.
+std::optional<std::filesystem::path> sweep_of(const std::filesystem::path& run);
+/// Returns the file with what MLflow servers have of a sweep as a whole, as in RunLayout::mlflow().
+std::filesystem::path mlflow_of_sweep(const std::filesystem::path& sweep);
 
 /// Returns the default folder for new runs: outputs/<date>/<time>.
 std::filesystem::path default_runs_folder(const std::filesystem::path& working_folder);

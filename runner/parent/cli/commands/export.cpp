@@ -5,6 +5,7 @@
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/graph_worker.h"
+#include "runner/parent/cli/mlflow_export.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/record/tensorboard_log.h"
@@ -28,6 +29,7 @@ struct ExportFlags {
                              ///< empty: the library of the base model
   bool head_inside = false;  ///< for an adapter: save the head in modules_to_save
   bool tensorboard = false;  ///< export the metrics instead of the network
+  std::string mlflow;        ///< send the run to this server instead
 };
 
 /// Writes the metrics of a run as event files of TensorBoard.
@@ -68,13 +70,15 @@ std::string_view asked_for(const ExportFlags& flags) {
 }
 
 ExitCode export_trained(const ExportFlags& flags, Console& console) {
-  if (flags.merged + flags.adapter + flags.torchscript + flags.tensorboard > 1) {
-    return report(console,
-                  {{ErrorCode::kUsage,
-                    {},
-                    "",
-                    "--merged, --adapter, --torchscript and --tensorboard cannot be combined",
-                    "run one export for each"}});
+  const int kinds = flags.merged + flags.adapter + flags.torchscript + flags.tensorboard;
+  if (kinds + !flags.mlflow.empty() > 1) {
+    return report(
+        console,
+        {{ErrorCode::kUsage,
+          {},
+          "",
+          "--merged, --adapter, --torchscript, --tensorboard and --mlflow cannot be combined",
+          "run one export for each"}});
   }
   if (!flags.adapter && (flags.head_inside || !flags.names.empty())) {
     const std::string flag = flags.head_inside ? "--head-inside" : "--names";
@@ -84,6 +88,14 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
                              flag + " applies only to --adapter",
                              "add --adapter, or leave out " + flag}});
   }
+  if (!flags.mlflow.empty() && !flags.out.empty()) {
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "--out is for exports to a folder, but --mlflow sends to a server",
+                             "leave out --out"}});
+  }
+  if (!flags.mlflow.empty()) return export_to_mlflow(flags.weights.run, flags.mlflow, console);
   if (flags.tensorboard) return export_metrics(flags, console);
   auto request = weights_request("export", flags.weights, flags.overrides, console.sources);
   if (!request) return report(console, request.errors());
@@ -131,6 +143,11 @@ Invocation declare_export() {
   verb.add({.name = "--tensorboard",
             .value = &flags->tensorboard,
             .summary = "Not the network but the metrics, as event files of TensorBoard"});
+  verb.add({.name = "--mlflow",
+            .value = &flags->mlflow,
+            .summary = "Not the network but the run, or a sweep with all its runs, to the MLflow "
+                       "server at this address. Sends nothing twice",
+            .type = "URI"});
   verb.add({.name = "--out",
             .value = &flags->out,
             .summary =
@@ -160,7 +177,7 @@ Invocation declare_export() {
 const Command kExportCommand = {
     "export",
     "Exports a run's trained network in the format of transformers, peft or timm, or as "
-    "TorchScript; or its metrics for TensorBoard.",
+    "TorchScript; or its metrics for TensorBoard; or the run to MLflow.",
     "retort export outputs/2026-01-31/12-00-00 --adapter --out my_adapter", declare_export};
 
 }  // namespace runner

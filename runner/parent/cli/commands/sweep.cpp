@@ -13,6 +13,7 @@
 
 #include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/launched.h"
+#include "runner/parent/cli/mlflow_export.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/cli/program.h"
@@ -104,6 +105,7 @@ ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& con
   surroundings.display = standard_error_display(console.verbosity);
   surroundings.rows = rows_of_standard_error;
   const ExitCode code = (*launcher)->run(journal, trial_options(flags), surroundings);
+  track_end_of_sweep(journal.folder(), code, console);
   if (console.json || (*launcher)->has_results()) print_results(journal, flags.metric, console);
   // After kBadRecipe, no trial has the metric, and a resumed sweep would end the same way.
   if (journal.plan().is_asked && !console.is_quiet())
@@ -379,6 +381,9 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   }
   for (const PreparedTrial& job : prepared->jobs)
     if (const auto errors = untrusted_code(job.recipe, schemas, sources); !errors.empty())
+      return report(console, errors);
+  if (prepared->launcher.is_null())
+    if (const auto errors = refused_tracking(recipes_of(*prepared)); !errors.empty())
       return report(console, errors);
   const auto here = std::filesystem::current_path();
   const auto folder = make_sweep_folder(prepared->dir);

@@ -470,6 +470,14 @@ TEST_F(RunTest, RecoveriesOfBeforeARunWasResumedStayInItsSummary) {
               HasSubstr("recovered 2 times: 2 x out of memory (recoveries in summary.json)\n"));
 }
 
+TEST_F(RunTest, MlflowWithoutAnAddressIsRefusedBeforeAnythingIsWritten) {
+  recipe_.has_mlflow = true;
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kFinished, "finished:0"}),
+            ExitCode::kBadRecipe);
+  EXPECT_TRUE(wrote_nothing());
+  EXPECT_THAT(err_.str(), HasSubstr("MLFLOW_TRACKING_URI is not set"));
+}
+
 TEST_F(RunTest, TensorBoardGetsEveryMetricOnlyIfTheRecipeAsksForIt) {
   const auto files_of_node = [&] {
     std::vector<std::string> files;

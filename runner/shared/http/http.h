@@ -1,14 +1,16 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace stages {
+namespace runner {
 
 /// HTTP headers by lower-case name. The values come from the server; check them before use.
 using HttpHeaders = std::map<std::string, std::string, std::less<>>;
@@ -20,6 +22,10 @@ struct HttpRequest {
   /// Sent as "Authorization: Bearer <token>", only to the host and port of `url`.
   std::string token = {};
   bool leaves_host = true;  ///< whether to follow redirects to another host or port
+  /// Without a token: sent by Basic authentication, only to the host and port of `url`.
+  std::string user = {}, password = {};
+  /// If set, sent by POST as application/json. A redirect is then not followed but returned.
+  std::optional<std::string> json = {};
 };
 
 struct HttpReply {
@@ -34,6 +40,7 @@ struct HttpSettings {
   long connect_seconds = 30;
   long stall_seconds = 60;  ///< the longest time without receiving a byte
   std::function<bool()> cancelled = {};
+  std::chrono::milliseconds longest{0};  ///< the longest time of a whole request; 0: no limit
 };
 
 /// Thrown if a request gets no complete response. `is_passing`: a retry may succeed.
@@ -46,13 +53,16 @@ struct HttpError : std::runtime_error {
 /// Sends a request and follows redirects, at most ten and never from https: to http:. Passes the
 /// body of the final response to `on_body` in chunks; an exception from `on_body` aborts the
 /// transfer and is rethrown. Respects http_proxy, https_proxy, all_proxy and no_proxy, and uses the
-/// certificates in CURL_CA_BUNDLE or SSL_CERT_FILE. Throws HttpError and runner::Cancelled.
+/// certificates in CURL_CA_BUNDLE or SSL_CERT_FILE. Throws HttpError and Cancelled.
 HttpReply send(const HttpRequest& request, const HttpSettings& settings,
                const std::function<void(const HttpReply& reply, std::string_view bytes)>& on_body);
 
 /// Returns the origin to which a token may be sent, such as "https://host:443"; empty if `url` is
 /// neither http: nor https:.
 std::string origin_of(const std::string& url);
+
+/// Percent-encodes text for a part of a URL, optionally except slashes.
+std::string percent_encoded(std::string_view text, bool keeps_slash = false);
 
 /// True if a redirect from one URL to another may be followed: only to http: and https:, and never
 /// from https: to http:.
@@ -62,4 +72,4 @@ bool is_followed(const std::string& from, const std::string& to);
 /// secrets.
 std::string shown_url(const std::string& url);
 
-}  // namespace stages
+}  // namespace runner

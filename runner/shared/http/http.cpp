@@ -1,4 +1,4 @@
-#include "stages/fetch/http.h"
+#include "runner/shared/http/http.h"
 
 #include <curl/curl.h>
 
@@ -11,7 +11,7 @@
 
 #include "runner/shared/stage/run_context.h"
 
-namespace stages {
+namespace runner {
 namespace {
 
 constexpr int kMostRedirects = 10;
@@ -121,6 +121,28 @@ void set_certificates(CURL* curl) {
   }
 }
 
+void set_identity(CURL* curl, const HttpRequest& request) {
+  if (!request.token.empty()) {
+    curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+    curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, request.token.c_str());
+  } else if (!request.user.empty()) {
+    curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+    curl_easy_setopt(curl, CURLOPT_USERNAME, request.user.c_str());
+    curl_easy_setopt(curl, CURLOPT_PASSWORD, request.password.c_str());
+  }
+}
+
+CurlList header_list(const HttpRequest& request) {
+  curl_slist* lines = nullptr;
+  for (const std::string& header : request.headers)
+    lines = curl_slist_append(lines, header.c_str());
+  if (request.json) {
+    lines = curl_slist_append(lines, "Content-Type: application/json");
+    lines = curl_slist_append(lines, "Expect:");  // no round trip before a long body
+  }
+  return CurlList(lines);
+}
+
 /// Sends one request and stores the response in `reply`. Returns the target if the response is a
 /// redirect; otherwise an empty string.
 std::string send_once(const HttpRequest& request, const std::string& url, bool is_own_host,
@@ -131,10 +153,7 @@ std::string send_once(const HttpRequest& request, const std::string& url, bool i
   if (!curl) throw HttpError("libcurl cannot be started", false);
   Hop hop{settings, on_body, reply, curl.get(), {}};
   char message[CURL_ERROR_SIZE] = "";
-  curl_slist* lines = nullptr;
-  for (const std::string& header : request.headers)
-    lines = curl_slist_append(lines, header.c_str());
-  const CurlList headers(lines);
+  const CurlList headers = header_list(request);
 
   CURL* const c = curl.get();
   curl_easy_setopt(c, CURLOPT_URL, url.c_str());
@@ -148,6 +167,7 @@ std::string send_once(const HttpRequest& request, const std::string& url, bool i
   curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, settings.connect_seconds);
   curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, settings.stall_seconds);
+  curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, static_cast<long>(settings.longest.count()));
   curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, take_header);
   curl_easy_setopt(c, CURLOPT_HEADERDATA, &hop);
   curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_body);
@@ -156,13 +176,14 @@ std::string send_once(const HttpRequest& request, const std::string& url, bool i
   curl_easy_setopt(c, CURLOPT_XFERINFODATA, &hop);
   curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
   set_certificates(c);
-  if (is_own_host && !request.token.empty()) {
-    curl_easy_setopt(c, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-    curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, request.token.c_str());
+  if (request.json) {
+    curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.json->size()));
+    curl_easy_setopt(c, CURLOPT_POSTFIELDS, request.json->c_str());
   }
+  if (is_own_host) set_identity(c, request);
   const CURLcode code = curl_easy_perform(c);
   if (hop.thrown) std::rethrow_exception(hop.thrown);
-  if (code == CURLE_ABORTED_BY_CALLBACK) throw runner::Cancelled{};
+  if (code == CURLE_ABORTED_BY_CALLBACK) throw Cancelled{};
   if (code != CURLE_OK) {
     throw HttpError(shown_url(url) + ": " + (*message ? message : curl_easy_strerror(code)),
                     is_passing(code));
@@ -188,7 +209,7 @@ HttpReply send(const HttpRequest& request, const HttpSettings& settings,
   for (int hops = 0; hops <= kMostRedirects; ++hops) {
     const std::string next =
         send_once(request, reply.url, origin_of(reply.url) == home, settings, on_body, reply);
-    if (next.empty()) return reply;
+    if (next.empty() || request.json) return reply;
     if (!is_followed(reply.url, next)) {
       throw HttpError(
           shown_url(reply.url) + " redirects to '" + shown_url(next) + "', which is not followed",
@@ -211,6 +232,19 @@ std::string origin_of(const std::string& url) {
   return scheme + "://" + host + ":" + part_of(parsed.get(), CURLUPART_PORT, CURLU_DEFAULT_PORT);
 }
 
+std::string percent_encoded(std::string_view text, bool keeps_slash) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string result;
+  for (const unsigned char c : text) {
+    if (kPlain.find(static_cast<char>(c)) != kPlain.npos || (keeps_slash && c == '/'))
+      result += static_cast<char>(c);
+    else result += {'%', kDigits[c >> 4], kDigits[c & 15]};
+  }
+  return result;
+}
+
 bool is_followed(const std::string& from, const std::string& to) {
   const std::string origin = origin_of(to);
   return origin.starts_with("https:") ||
@@ -230,4 +264,4 @@ std::string shown_url(const std::string& url) {
   return part_of(parsed.get(), CURLUPART_URL);
 }
 
-}  // namespace stages
+}  // namespace runner

@@ -1,13 +1,13 @@
-#include "stages/fetch/http.h"
+#include "runner/shared/http/http.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "runner/shared/stage/run_context.h"
-#include "tests/support/fetching.h"
 #include "tests/support/http_server.h"
+#include "tests/support/scoped_variable.h"
 
-namespace stages {
+namespace runner {
 namespace {
 
 struct Got {
@@ -135,8 +135,7 @@ TEST(Http, HttpsGoesThroughTheProxyByConnect) {
 
 TEST(Http, CancelledAndThrownComeThrough) {
   const HttpServer server([](const SeenRequest&) { return ServedReply{.stalls = true}; });
-  EXPECT_THROW(got({.url = server.url("/a")}, {.cancelled = [] { return true; }}),
-               runner::Cancelled);
+  EXPECT_THROW(got({.url = server.url("/a")}, {.cancelled = [] { return true; }}), Cancelled);
   const HttpServer other([](const SeenRequest&) { return ServedReply{.body = "bytes"}; });
   EXPECT_THROW(send({.url = other.url("/a")}, {},
                     [](const HttpReply&, std::string_view) { throw std::logic_error("x"); }),
@@ -151,4 +150,4 @@ TEST(Http, MessagesHoldNoSecrets) {
 }
 
 }  // namespace
-}  // namespace stages
+}  // namespace runner

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/run/mlflow_target.h"
+
+namespace runner {
+
+/// A run as MLflow should show it.
+struct MlflowSubject {
+  std::filesystem::path folder;
+  nlohmann::ordered_json recipe;                           ///< resolved, without secrets
+  std::vector<std::pair<std::string, std::string>> nodes;  ///< id and kind of each
+  double began = 0;                                        ///< seconds since 1970
+};
+
+/// How retort-tracker sends what is left after the end of a run.
+struct MlflowPatience {
+  int tries = 1;
+  int limit_seconds = 5;  ///< 0: no limit
+};
+
+/// Returns the first line for retort-tracker (runner/tracker/tracker.h): the parameters are the
+/// options of the recipe by their keys, such as "train.epochs", and the names of metrics are
+/// Retort's, preceded by the node if several nodes of the graph are of the same family. A trial is
+/// nested in the run of its sweep.
+nlohmann::ordered_json mlflow_request(const MlflowTarget& target, const MlflowSubject& subject,
+                                      const MlflowPatience& patience = {});
+
+/// Like mlflow_request(), for the run of a sweep, whose trials are in `folder`.
+nlohmann::ordered_json mlflow_sweep_request(const MlflowTarget& target,
+                                            const std::filesystem::path& folder,
+                                            const std::string& recipe, double began,
+                                            const MlflowPatience& patience = {});
+
+/// Returns the second line: the run ended with `status`, MLflow's name for it, at `time`.
+nlohmann::ordered_json mlflow_end(const std::string& status, double time);
+
+}  // namespace runner

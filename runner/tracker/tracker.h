@@ -1,0 +1,68 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/tracker/mlflow_run.h"
+
+namespace runner {
+
+/// The lines that arrive for the tracker.
+class TrackerInput {
+ public:
+  virtual ~TrackerInput() = default;
+  /// Waits for the next line, at most `time`. Returns nullopt if there is none yet.
+  virtual std::optional<std::string> next(std::chrono::milliseconds time) = 0;
+  /// True once `retort` has closed the connection and every line was returned.
+  virtual bool is_over() const = 0;
+};
+
+/// Sends a run to an MLflow server while it runs, or afterwards. The protocol is one JSON object
+/// per line. The first line of the input describes the run:
+///
+///   {"server", "experiment": {"name", "id"}, "run": RUN, "sweep": RUN or null, "tries",
+///    "limit_seconds"}
+///
+/// RUN: {"metrics", "state", "name", "began", "params", "tags", "prefixes"} (TrackedRun). The
+/// second line, {"end": {"status", "time"}}, comes when the run has ended. From then on, a request
+/// may fail `tries` - 1 times, and everything may take `limit_seconds` (0: no limit).
+///
+/// Answers {"failed": text} once, as soon as the server refuses something or has not answered for
+/// half a minute, or at the end; or {"done": {"run_id", "experiment_id", "sent"}} at the
+/// end. Secrets come from MLFLOW_TRACKING_TOKEN, MLFLOW_TRACKING_USERNAME and
+/// MLFLOW_TRACKING_PASSWORD, and are in no line.
+class Tracker {
+ public:
+  using Answer = std::function<void(const nlohmann::json& line)>;
+
+  /// Both arguments are borrowed.
+  Tracker(TrackerInput& input, Answer answer) : input_(input), answer_(std::move(answer)) {}
+
+  /// Runs until the end. Returns true if the server has everything.
+  bool operator()();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Outcome { kDone, kStopped, kFailed };
+
+  Outcome follow(MlflowRun& run);
+  Outcome finish(MlflowRun& run);
+  bool send_all(MlflowRun& run);
+  void listen(std::chrono::milliseconds time);
+  bool is_out_of_time();
+  void fail(const std::string& why);
+
+  TrackerInput& input_;
+  const Answer answer_;
+  std::optional<nlohmann::json> end_;  // how the run ended; nullopt: it is running
+  std::optional<Clock::time_point> deadline_;
+  std::chrono::milliseconds limit_{0};
+  int tries_ = 1;
+  bool has_failed_ = false;
+};
+
+}  // namespace runner

@@ -1,0 +1,117 @@
+#include "runner/tracker/tracker.h"
+
+#include <deque>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runner/shared/record/metrics_file.h"
+#include "tests/support/mlflow_server.h"
+#include "tests/support/scoped_variable.h"
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+using testing::SizeIs;
+
+/// Lines that are all there at once.
+class GivenLines final : public TrackerInput {
+ public:
+  explicit GivenLines(std::vector<json> lines) : lines_(lines.begin(), lines.end()) {}
+  std::optional<std::string> next(std::chrono::milliseconds) override {
+    if (lines_.empty()) return std::nullopt;
+    const std::string line = lines_.front().dump();
+    lines_.pop_front();
+    return line;
+  }
+  bool is_over() const override { return lines_.empty(); }
+
+ private:
+  std::deque<json> lines_;
+};
+
+class TrackerTest : public testing::Test {
+ protected:
+  TrackerTest() {
+    MetricsFile::make(folder_ / "metrics.jsonl", disk()).append({"train", "train/loss", 0.5, 1}, 1);
+  }
+  json request(const std::string& server, int tries = 1) const {
+    return {{"server", server},
+            {"experiment", {{"name", ""}, {"id", ""}}},
+            {"run",
+             {{"metrics", (folder_ / "metrics.jsonl").string()},
+              {"state", (folder_ / "mlflow.json").string()},
+              {"name", "a"},
+              {"began", 0},
+              {"params", json::object()},
+              {"tags", json::object()},
+              {"prefixes", {{"train", "train/"}}}}},
+            {"sweep", nullptr},
+            {"tries", tries},
+            {"limit_seconds", 5}};
+  }
+  bool track(const std::vector<json>& lines) {
+    GivenLines input(lines);
+    answers_.clear();
+    return Tracker(input, [this](const json& line) { answers_.push_back(line); })();
+  }
+  static json ended() { return {{"end", {{"status", "FAILED"}, {"time", 9000}}}}; }
+
+  TemporaryFolder folder_;
+  FakeMlflow mlflow_;
+  std::vector<json> answers_;
+};
+
+TEST_F(TrackerTest, SendsEverythingAndSaysSo) {
+  EXPECT_TRUE(track({request(mlflow_.url()), ended()}));
+  EXPECT_EQ(mlflow_.run().status, "FAILED");
+  EXPECT_EQ(mlflow_.run().count("train/train/loss"), 1u);
+  ASSERT_THAT(answers_, SizeIs(1));
+  EXPECT_EQ(answers_[0]["done"]["sent"], 1);
+  EXPECT_EQ(answers_[0]["done"]["run_id"], "run0");
+}
+
+TEST_F(TrackerTest, RefusalIsReportedOnceWithoutSecrets) {
+  const ScopedVariable user("MLFLOW_TRACKING_USERNAME", "anna");
+  const ScopedVariable password("MLFLOW_TRACKING_PASSWORD", "out of order");
+  mlflow_.fail("*", 403);
+  EXPECT_FALSE(track({request(mlflow_.url()), ended()}));
+  ASSERT_THAT(answers_, SizeIs(1));
+  EXPECT_EQ(answers_[0]["failed"],
+            mlflow_.url() + " answers 403 to 'experiments/get-by-name': ***");
+  EXPECT_EQ(mlflow_.seen()[0].header("authorization"), "Basic YW5uYTpvdXQgb2Ygb3JkZXI=");
+}
+
+TEST_F(TrackerTest, ServerInTroubleIsAskedAsOftenAsSaid) {
+  mlflow_.fail("*", 500);
+  EXPECT_FALSE(track({request(mlflow_.url()), ended()}));
+  ASSERT_THAT(answers_, SizeIs(1));
+  EXPECT_THAT(answers_[0]["failed"].get<std::string>(), HasSubstr("answers 500"));
+  mlflow_.recover();
+  EXPECT_TRUE(track({request(mlflow_.url()), ended()})) << "a later export";
+  EXPECT_EQ(mlflow_.run().metrics.size(), 1u);
+}
+
+TEST_F(TrackerTest, OtherServersAreRecognized) {
+  const HttpServer other([](const SeenRequest&) { return ServedReply{.body = "<html>"}; });
+  EXPECT_FALSE(track({request(other.url()), ended()}));
+  EXPECT_EQ(answers_.at(0)["failed"], other.url() + " does not answer like an MLflow server");
+  const HttpServer moved([](const SeenRequest&) {
+    return ServedReply{.status = 308, .headers = {{"Location", "https://me:word@mlflow.test/"}}};
+  });
+  EXPECT_FALSE(track({request(moved.url()), ended()}));
+  EXPECT_THAT(answers_.at(0)["failed"].get<std::string>(),
+              HasSubstr("a redirect to https://mlflow.test/"));
+}
+
+TEST_F(TrackerTest, EndsWithItsParent) {
+  EXPECT_FALSE(track({request(mlflow_.url())}));
+  EXPECT_THAT(answers_, testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace runner
