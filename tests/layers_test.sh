@@ -36,7 +36,7 @@ tracked() {
 # The rooms of each part of the tree; a room may include itself and those before it. What both programs use lies in
 # runner/shared, what `retort` alone uses in runner/parent; runner/worker and stages/ are the worker's.
 readonly shared_rooms="text error disk value stage http weights graph protocol record"
-readonly parent_rooms="devices keys config schema compile python record run svg report sweep registry page cli"
+readonly parent_rooms="devices keys config schema compile python record run svg report sweep registry page serve cli"
 readonly stages_rooms="text tensor random machine ranks numerics artifact memory plan fetch weights checkpoint python data model train evaluate worker few_shot contrastive retina adapters"
 # Rooms of one paper each: no other room knows them.
 readonly paper_rooms="few_shot contrastive retina adapters"
@@ -140,8 +140,9 @@ check_run_layout() {
 }
 
 check_texts() {
+  # A request of a page is answered, with its diagnostics, before its Sources end.
   forbid "what a verb reads is kept by its Console, as long as its diagnostics: Sources are made nowhere else" "$(
-    code '^ *Sources [a-z]+(;|\{|\()' runner | but_not '^runner/parent/(cli/completion/complete\.cpp|registry/run_entry\.cpp|config/):'
+    code '^ *Sources [a-z]+(;|\{|\()' runner | but_not '^runner/parent/(cli/completion/complete\.cpp|registry/run_entry\.cpp|serve/(site|run_catalog)\.cpp|config/):'
   )"
 }
 

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Opens reports in headless Chromium, and looks for what a reader would stumble over.
+"""Opens reports and the pages of `retort serve` in headless Chromium, and looks for what a reader would stumble over.
 
-    report_page_test.py RETORT
+    report_page_test.py RETORT [END_TO_END_TESTS]
 
-Makes a run and a sweep of the quick start, writes their reports, and opens them at three widths, in light and dark:
-no message on the console, no request, nothing wider than the page, every chart there, and no finding of axe-core.
+Makes runs and a sweep of the quick start, writes their reports, and opens these and the served pages at three widths, in
+light and dark: no message on the console, no request to elsewhere, nothing wider than the page, every chart there, and no
+finding of axe-core. With END_TO_END_TESTS, also opens the report of each shipped recipe, once.
 Skipped (77) without Chromium, or without playwright and axe-playwright-python in this Python.
 """
 
+import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -25,49 +28,131 @@ if not CHROMIUM:
     print("skipped: there is no Chromium")
     sys.exit(77)
 
+WIDTHS, SCHEMES = (400, 800, 1600), ("light", "dark")
 failures = []
 
 
-def look_at(browser, path, width, scheme, charts):
+def opened(browser, address, width=1600, scheme="light"):
+    """Returns a page whose messages and requests are watched; the pictures of a report are inside of it."""
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    place = f"{path.parent.name}, {width} px, {scheme}"
-    messages, requests = [], []
-    page.on("console", lambda message: messages.append(message.text))
-    page.on("request", lambda request: requests.append(request.url))
-    page.goto(path.as_uri())
-    failures.extend(f"{place}: console: {text}" for text in messages)
-    failures.extend(f"{place}: request: {url}" for url in requests if not url.startswith(("file:", "data:")))
+    page.place = f"{re.sub('token=.*', 'token', address)}, {width} px, {scheme}"
+    own = "file:" if address.startswith("file:") else "/".join(address.split("/")[:3])
+    page.on("console", lambda message: failures.append(f"{page.place}: console: {message.text}"))
+    page.on("pageerror", lambda error: failures.append(f"{page.place}: error: {error}"))
+    page.on("request", lambda request: request.url.startswith((own, "data:")) or failures.append(f"{page.place}: request: {request.url}"))
+    page.goto(address)
+    return page
+
+
+def look_at(browser, address, width, scheme, charts):
+    page = opened(browser, address, width, scheme)
     scrolled = page.evaluate("document.documentElement.scrollWidth")
     if scrolled > width:
-        failures.append(f"{place}: the page is {scrolled} px wide")
+        failures.append(f"{page.place}: the page is {scrolled} px wide")
     drawn = page.evaluate("[...document.querySelectorAll('svg')].filter(one => one.getBoundingClientRect().width > 100).length")
     if drawn < charts:
-        failures.append(f"{place}: {drawn} charts, not {charts}")
+        failures.append(f"{page.place}: {drawn} charts, not {charts}")
     empty = page.evaluate("[...document.images].filter(one => one.naturalWidth == 0).length")
     if empty:
-        failures.append(f"{place}: {empty} images do not load")
+        failures.append(f"{page.place}: {empty} images do not load")
     for found in Axe().run(page).response["violations"]:
-        failures.append(f"{place}: axe: {found['id']}: {found['nodes'][0]['html'][:100]}")
+        failures.append(f"{page.place}: axe: {found['id']}: {found['nodes'][0]['html'][:100]}")
     page.close()
 
 
-def main(retort):
+def look_everywhere(browser, address, charts):
+    for width in WIDTHS:
+        for scheme in SCHEMES:
+            look_at(browser, address, width, scheme, charts)
+
+
+def touch_curve(browser, address):
+    """The script shows the values of a curve under the pointer."""
+    page = opened(browser, address)
+    chart = page.locator("svg[data-scale]").first
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 3)
+    text = page.locator(".tip").text_content()
+    if not re.search(r"^training.*: [-0-9.e]+ at step \d+$", text, re.M):
+        failures.append(f"{page.place}: the curve shows {text!r}")
+    page.close()
+
+
+class Server:
+    def __init__(self, retort, folder):
+        self.process = subprocess.Popen([retort, "serve", ".", "--port", "0"], cwd=folder, stdout=subprocess.PIPE, text=True)
+        self.address = self.process.stdout.readline().strip()
+        self.origin = self.address[: self.address.index("/?")]
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def look_at_served(browser, retort, folder):
+    server = Server(retort, folder)
+    context = browser.new_context()
+    page = opened(context, server.address)
+    if "token" in page.url:
+        failures.append("the token stays in the address")
+    addresses = page.evaluate("[...document.querySelectorAll('td a')].map(one => one.href)")
+    runs = [one for one in addresses if "/run/" in one]
+    sweeps = [one for one in addresses if "/sweep/" in one]
+    page.close()
+    context.close()
+    ids = [one.rsplit("/", 1)[1] for one in runs]
+    compare = f"{server.origin}/compare?a={ids[0]}&b={ids[1]}"
+    token = server.address[server.address.index("token=") :]
+    for address, charts in ((server.origin + "/", 0), (runs[0], 5), (sweeps[0], 1), (compare, 3), (server.origin + "/?text=a%3E", 0)):
+        look_everywhere(browser, address + ("&" if "?" in address else "?") + token, charts)
+    server.close()
+
+
+def follow_run(browser, retort, folder):
+    """A page shows the progress of a run, and its end, without being opened again."""
+    server = Server(retort, folder)
+    run = subprocess.Popen([retort, "run", "quickstart", "train.epochs=100000", "run.dir=live"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    context = browser.new_context()
+    page = opened(context, server.address)
+    link = page.locator("tr:has-text('running') td a")
+    while link.count() == 0:
+        page.reload()
+    link.first.click()
+    page.wait_for_function("document.getElementById('progress').textContent.includes('train')")
+    page.wait_for_function("document.querySelectorAll('svg[data-scale]').length > 0", timeout=120_000)
+    run.terminate()
+    page.wait_for_function("document.getElementById('progress').textContent.startsWith('stopped')")
+    run.wait()
+    context.close()
+    server.close()
+
+
+def main(retort, tests=None):
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         def run(*words):
             subprocess.run([retort, *words], cwd=folder, check=True, capture_output=True)
 
         run("run", "quickstart", "--smoke", "run.dir=run")
-        run("sweep", "quickstart", "--smoke", "seed=1,2", "sweep.dir=sweep")
+        run("run", "quickstart", "--smoke", "seed=9", "run.dir=other")
+        run("sweep", "quickstart", "train.epochs=2", "seed=1,2", "sweep.dir=sweep")
         run("report", "run")
         run("report", "sweep")
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for name, charts in (("run", 5), ("sweep", 1)):
-            for width in (400, 800, 1600):
-                for scheme in ("light", "dark"):
-                    look_at(browser, pathlib.Path(folder, name, "report.html"), width, scheme, charts)
+            look_everywhere(browser, pathlib.Path(folder, name, "report.html").as_uri(), charts)
+        touch_curve(browser, pathlib.Path(folder, "run", "report.html").as_uri())
+        look_at_served(browser, retort, folder)
+        follow_run(browser, retort, folder)
+        if tests:
+            reports = pathlib.Path(folder, "reports")
+            reports.mkdir()
+            subprocess.run([tests, "--gtest_filter=*/ShippedRecipe.RunsTwoSteps/*", "--gtest_brief=1"], env={**os.environ, "RETORT_REPORTS": reports}, check=True, capture_output=True)
+            for number, report in enumerate(sorted(reports.iterdir())):
+                look_at(browser, report.as_uri(), WIDTHS[number % 3], SCHEMES[number % 2], 1)
         browser.close()
     print("\n".join(failures) or "reports are in order")
     return 1 if failures else 0
 
 
-sys.exit(main(sys.argv[1]))
+sys.exit(main(*sys.argv[1:]))

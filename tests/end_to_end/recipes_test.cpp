@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -90,6 +91,12 @@ ViTForImageClassification(ViTConfig(**sizes, image_size=32, patch_size=8)).save_
 )";
   const Ended made = run_shell(torch_python()->string() + " make.py && rm make.py", folder);
   ASSERT_EQ(made.exit, 0) << made.err;
+}
+
+/// The folder in which report_page_test.py opens the reports; empty: beside the runs.
+std::string reports() {
+  const char* const folder = std::getenv("RETORT_REPORTS");
+  return folder ? std::string(folder) + "/" : "";
 }
 
 class ShippedRecipe : public testing::TestWithParam<std::string> {
@@ -212,6 +219,8 @@ TEST_P(ShippedRecipe, RunsTwoSteps) {
   EXPECT_EQ(std::filesystem::exists(folder_ / ("run/nodes/" + train + "/checkpoints/latest")),
             trains(GetParam()));
   expect_declared_metrics();
+  const std::string report = "report run -o '" + reports() + GetParam() + ".html'";
+  EXPECT_EQ(retort(report, folder_.path()).exit, 0);
 }
 
 /// Verbs that take a run and ask no worker: milliseconds each.

@@ -36,12 +36,12 @@ void Invocation::add_recipe(NamedRecipe& target) {
 
 std::span<const Command* const> all_commands() {
   static constexpr std::array kCommands = {
-      &kRunCommand,      &kResumeCommand,     &kEvaluateCommand, &kPredictCommand, &kEmbedCommand,
-      &kExportCommand,   &kAnalyzeCommand,    &kReportCommand,   &kCompareCommand, &kRunsCommand,
-      &kSweepCommand,    &kWatchCommand,      &kPlanCommand,     &kCertifyCommand, &kLrFindCommand,
-      &kValidateCommand, &kGraphCommand,      &kConfigCommand,   &kStagesCommand,  &kSchemaCommand,
-      &kExplainCommand,  &kInitCommand,       &kDataCommand,     &kDevicesCommand, &kDoctorCommand,
-      &kTrustCommand,    &kCompletionCommand,
+      &kRunCommand,    &kResumeCommand,   &kEvaluateCommand,   &kPredictCommand, &kEmbedCommand,
+      &kExportCommand, &kAnalyzeCommand,  &kReportCommand,     &kServeCommand,   &kCompareCommand,
+      &kRunsCommand,   &kSweepCommand,    &kWatchCommand,      &kPlanCommand,    &kCertifyCommand,
+      &kLrFindCommand, &kValidateCommand, &kGraphCommand,      &kConfigCommand,  &kStagesCommand,
+      &kSchemaCommand, &kExplainCommand,  &kInitCommand,       &kDataCommand,    &kDevicesCommand,
+      &kDoctorCommand, &kTrustCommand,    &kCompletionCommand,
   };
   return kCommands;
 }

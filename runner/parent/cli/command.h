@@ -105,6 +105,7 @@ extern const Command kEmbedCommand;
 extern const Command kExportCommand;
 extern const Command kAnalyzeCommand;
 extern const Command kReportCommand;
+extern const Command kServeCommand;
 extern const Command kCompareCommand;
 extern const Command kRunsCommand;
 extern const Command kSweepCommand;

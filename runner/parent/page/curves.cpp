@@ -97,7 +97,7 @@ std::string in_words(std::string name) {
 void draw_lines(Plot& plot, Drawing& drawing, const std::vector<Curve>& curves) {
   std::vector<LegendEntry> legend;
   for (const Curve& curve : curves) {
-    plot.line(thinned(curve.points, kMostPoints), curve.color, curve.stroke);
+    plot.line(thinned(curve.points, kMostPoints), curve.color, curve.stroke, curve.name);
     legend.push_back({curve.name, curve.color});
   }
   const double rows = static_cast<double>(legend.size());
@@ -135,10 +135,22 @@ Drawing draw(Quantity quantity, const std::string& title) {
   Drawing drawing(kChartWidth, kChartHeight, what + " of " + title, description);
   Plot plot(
       drawing, frame, {"step", whole_ticks(steps.low, steps.high, 8)},
-      {is_logarithmic ? what + " (logarithmic)" : what, ticks},
+      {is_logarithmic ? what + " (logarithmic)" : what, ticks, is_logarithmic},
       what + (quantity.left_out > 0 ? ", not finite: " + std::to_string(quantity.left_out) : ""));
   draw_lines(plot, drawing, quantity.curves);
   return drawing;
+}
+
+/// Draws the loss and the accuracy first.
+std::vector<Drawing> draw_all(std::vector<Quantity> quantities, const std::string& title) {
+  const auto rank = [](const Quantity& one) {
+    constexpr std::array<std::string_view, 2> kFirst = {"loss", "accuracy"};
+    return std::ranges::find(kFirst, one.name) - kFirst.begin();
+  };
+  std::ranges::stable_sort(quantities, {}, rank);
+  std::vector<Drawing> drawings;
+  for (Quantity& one : quantities) drawings.push_back(draw(std::move(one), title));
+  return drawings;
 }
 
 }  // namespace
@@ -162,15 +174,26 @@ std::vector<Point> thinned(std::span<const Point> points, std::size_t most) {
 
 std::vector<Drawing> draw_curves(const std::string& node, const std::string& title,
                                  std::span<const MetricLine> lines) {
-  std::vector<Quantity> quantities = quantities_of(node, lines);
-  const auto rank = [](const Quantity& one) {
-    constexpr std::array<std::string_view, 2> kFirst = {"loss", "accuracy"};
-    return std::ranges::find(kFirst, one.name) - kFirst.begin();
-  };
-  std::ranges::stable_sort(quantities, {}, rank);
-  std::vector<Drawing> drawings;
-  for (Quantity& one : quantities) drawings.push_back(draw(std::move(one), title));
-  return drawings;
+  return draw_all(quantities_of(node, lines), title);
+}
+
+std::vector<Drawing> draw_compared_curves(const std::string& node, const std::string& title,
+                                          std::span<const NamedMetrics> runs) {
+  std::vector<Quantity> quantities;
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    for (Quantity& of_run : quantities_of(node, runs[run].lines)) {
+      auto quantity = std::ranges::find(quantities, of_run.name, &Quantity::name);
+      if (quantity == quantities.end())
+        quantity = quantities.insert(quantities.end(), Quantity{of_run.name});
+      quantity->left_out += of_run.left_out;
+      for (Curve& curve : of_run.curves) {
+        curve.name = runs[run].name + ": " + curve.name;
+        curve.color = static_cast<int>(run) + 1;
+        quantity->curves.push_back(std::move(curve));
+      }
+    }
+  }
+  return draw_all(std::move(quantities), title);
 }
 
 std::vector<Drawing> draw_memory(const std::string& node, const std::string& title,

@@ -22,6 +22,16 @@ std::vector<Point> thinned(std::span<const Point> points, std::size_t most);
 std::vector<Drawing> draw_curves(const std::string& node, const std::string& title,
                                  std::span<const MetricLine> lines);
 
+/// The metrics of a run, with its name in a comparison.
+struct NamedMetrics {
+  std::string name;
+  std::span<const MetricLine> lines;
+};
+
+/// Draws the metrics of a training node in several runs on the same charts, one color for each run.
+std::vector<Drawing> draw_compared_curves(const std::string& node, const std::string& title,
+                                          std::span<const NamedMetrics> runs);
+
 /// Draws the bytes that a training node allocated and reserved over its steps, with the peak that
 /// its plan expected, if that was recorded. Empty if nothing was measured.
 std::vector<Drawing> draw_memory(const std::string& node, const std::string& title,

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -25,6 +29,26 @@ struct Table {
   std::string caption;  ///< for screen readers, and the label of a folded table
   std::vector<std::vector<std::string>> rows;
   bool is_folded = false;  ///< hidden until the reader opens it
+  /// Addresses that cells lead to, by row and column.
+  std::map<std::pair<std::size_t, std::size_t>, std::string> links = {};
+};
+
+/// A line of links, such as the pages of a list.
+struct Links {
+  std::string label;                                       ///< for screen readers
+  std::vector<std::pair<std::string, std::string>> links;  ///< text and address; no address: here
+};
+
+/// A form that asks the server for another page; Markdown leaves it out.
+struct Form {
+  struct Field {
+    std::string name, label, value;  ///< without a label, the field is hidden
+    /// Value and text of what may be chosen; empty: any text.
+    std::vector<std::pair<std::string, std::string>> choices = {};
+  };
+  std::string address;
+  std::vector<Field> fields;
+  std::string button;
 };
 
 /// Text with its own line breaks, such as YAML.
@@ -51,7 +75,7 @@ struct Gallery {
   std::vector<Photo> photos;
 };
 
-using Block = std::variant<Heading, Paragraph, Table, CodeBlock, Figure, Gallery>;
+using Block = std::variant<Heading, Paragraph, Table, Links, Form, CodeBlock, Figure, Gallery>;
 
 /// A report, independent of its format. All texts are plain text: the formats escape them.
 struct Document {
@@ -64,9 +88,26 @@ struct Document {
   void add(Block block) { blocks.push_back(std::move(block)); }
 };
 
+/// What a page from a server has that a file lacks.
+struct Served {
+  std::string progress = {};  ///< a line about a run in progress
+  std::string events = {};    ///< the address of its events (run_events.h); empty: not in progress
+};
+
 /// Returns the document as one HTML file without references to other files. It is readable without
 /// JavaScript, in light and dark, on narrow screens and on paper.
 std::string html_page(const Document& document);
+
+/// Returns the document as a page that a server sends with page_policy().
+std::string html_page(const Document& document, const Served& served);
+
+/// Returns the Content-Security-Policy of a page: it loads nothing and runs only page_script().
+/// A page from a server may also ask that server for data.
+std::string page_policy(bool is_served);
+
+/// The script in every page. It shows the values of curves under the pointer, filters long tables,
+/// and follows a run in progress. Every page can be read without it.
+std::string_view page_script();
 
 /// Returns the document as GitHub's Markdown, without charts and images.
 std::string markdown(const Document& document);

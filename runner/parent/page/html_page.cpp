@@ -4,6 +4,7 @@
 
 #include "runner/parent/page/document.h"
 #include "runner/parent/report/table_text.h"
+#include "runner/shared/disk/digest.h"
 
 namespace runner {
 namespace {
@@ -27,7 +28,11 @@ summary{cursor:pointer;color:var(--link)}details{margin:.5rem 0}
 .charts svg{max-width:100%;height:auto;display:block}figure{margin:0;min-width:0}
 .charts .large{grid-column:1/-1;overflow-x:auto}.charts .large svg{min-width:36rem}
 .photos img{display:block;width:100%;max-width:10rem;height:auto;border-radius:4px}figcaption{font-size:.8rem;color:var(--faint)}
-@media print{body{max-width:none;padding:0;font-size:11px}nav{display:none}figure,table{break-inside:avoid}.wide{overflow:visible}pre{white-space:pre-wrap}}
+form{display:flex;flex-wrap:wrap;gap:.5rem 1rem;align-items:end;margin:.6rem 0}label{display:grid;font-size:.8rem;color:var(--faint)}
+input,select,button{font:inherit;font-size:.9rem;max-width:100%;padding:.2rem .4rem;color:var(--ink);background:var(--raised);border:1px solid var(--faint);border-radius:4px}
+.links{margin:.6rem 0}#progress:not(:empty){padding:.3rem .6rem;background:var(--raised);border-left:3px solid var(--link);max-width:none}
+.tip{position:fixed;pointer-events:none;white-space:pre;padding:.2rem .5rem;font-size:.8rem;background:var(--raised);color:var(--ink);border:1px solid var(--rule);border-radius:4px}
+@media print{body{max-width:none;padding:0;font-size:11px}nav,form,.tip{display:none}figure,table{break-inside:avoid}.wide{overflow:visible}pre{white-space:pre-wrap}}
 )";
 
 constexpr double kLargestInColumn = 520;  // width of a chart; a wider one has a row of its own
@@ -48,10 +53,21 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
+/// Returns the bytes that hexadecimal digits stand for.
+std::string bytes_of_hex(std::string_view digits) {
+  const auto value = [](char digit) { return digit <= '9' ? digit - '0' : digit - 'a' + 10; };
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < digits.size(); i += 2)
+    bytes += static_cast<char>(value(digits[i]) * 16 + value(digits[i + 1]));
+  return bytes;
+}
+
 /// Writes the blocks of a document one after the other.
 class PageWriter {
  public:
-  explicit PageWriter(const Document& document) : document_(document) {}
+  /// `served` is null for a file.
+  PageWriter(const Document& document, const Served* served)
+      : document_(document), served_(served) {}
 
   std::string page() {
     for (const Block& block : document_.blocks) {
@@ -62,11 +78,12 @@ class PageWriter {
     const std::string title = markup_text(document_.title);
     return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
            "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta "
-           "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-           "'unsafe-inline'; img-src data:\">\n<title>" +
-           title + "</title>\n<style>" + std::string(kStyle) + Drawing::style_sheet() +
-           "</style>\n</head>\n<body>\n<header><h1>" + title + "</h1>\n" + contents() +
-           "</header>\n<main>\n" + body_ + "</main>\n</body>\n</html>\n";
+           "http-equiv=\"Content-Security-Policy\" content=\"" +
+           page_policy(served_) + "\">\n<title>" + title + "</title>\n" + icon() + "<style>" +
+           std::string(kStyle) + Drawing::style_sheet() +
+           "</style>\n</head>\n<body>\n<header><h1>" + title + "</h1>\n" + contents() + progress() +
+           "</header>\n<main" + events() + ">\n" + body_ + "</main>\n<script>" +
+           std::string(page_script()) + "</script>\n</body>\n</html>\n";
   }
 
  private:
@@ -96,14 +113,56 @@ class PageWriter {
       body_ += row == 0 ? "<thead><tr>" : row == 1 ? "<tbody><tr>" : "<tr>";
       for (std::size_t column = 0; column < table.rows[row].size(); ++column) {
         const std::string tag = row == 0 ? "th" : "td";
+        const auto link = table.links.find({row, column});
+        const std::string text = markup_text(table.rows[row][column]);
         body_ += "<" + tag + (row == 0 ? " scope=\"col\"" : "") +
                  (are_numbers[column] ? " class=\"number\">" : ">") +
-                 markup_text(table.rows[row][column]) + "</" + tag + ">";
+                 (link == table.links.end() ? text : link_to(link->second, text)) + "</" + tag +
+                 ">";
       }
       body_ += row == 0 ? "</tr></thead>\n" : "</tr>\n";
     }
     body_ += table.rows.size() > 1 ? "</tbody></table>" : "</table>";
     end_wide(table.is_folded);
+  }
+
+  void write(const Links& links) {
+    body_ += "<nav class=\"links\" aria-label=\"" + markup_text(links.label) + "\"><ul>\n";
+    for (const auto& [text, address] : links.links) {
+      const std::string shown = markup_text(text);
+      body_ += "<li>" +
+               (address.empty() ? "<span aria-current=\"page\">" + shown + "</span>"
+                                : link_to(address, shown)) +
+               "</li>\n";
+    }
+    body_ += "</ul></nav>\n";
+  }
+
+  void write(const Form& form) {
+    body_ += "<form method=\"get\" action=\"" + markup_text(form.address) + "\">\n";
+    for (const Form::Field& field : form.fields) {
+      const std::string name = " name=\"" + markup_text(field.name) + "\"",
+                        value = " value=\"" + markup_text(field.value) + "\"";
+      if (field.label.empty()) body_ += "<input type=\"hidden\"" + name + value + ">\n";
+      else
+        body_ += "<label>" + markup_text(field.label) +
+                 (field.choices.empty() ? "<input" + name + value + ">" : select(name, field)) +
+                 "</label>\n";
+    }
+    body_ += "<button>" + markup_text(form.button) + "</button></form>\n";
+  }
+
+  static std::string select(const std::string& name, const Form::Field& field) {
+    std::string text = "<select" + name + ">";
+    for (const auto& [value, shown] : field.choices)
+      text += "<option value=\"" + markup_text(value) + "\"" +
+              (value == field.value ? " selected>" : ">") + markup_text(shown) + "</option>";
+    return text + "</select>";
+  }
+
+  /// `text` is markup.
+  static std::string link_to(const std::string& address, const std::string& text) {
+    return "<a href=\"" + markup_text(address) + "\">" + text + "</a>";
   }
 
   void write(const CodeBlock& block) {
@@ -155,7 +214,21 @@ class PageWriter {
     group_ = name;
   }
 
+  /// A browser asks a server for an icon unless the page has one.
+  std::string icon() const { return served_ ? "<link rel=\"icon\" href=\"data:,\">\n" : ""; }
+
+  std::string progress() const {
+    return served_ ? "<p id=\"progress\">" + markup_text(served_->progress) + "</p>\n" : "";
+  }
+
+  std::string events() const {
+    return served_ && !served_->events.empty()
+               ? " data-events=\"" + markup_text(served_->events) + "\""
+               : "";
+  }
+
   std::string contents() const {
+    if (sections_.empty()) return "";
     std::string items;
     for (const auto& [id, text] : sections_)
       items += "<li><a href=\"#" + id + "\">" + markup_text(text) + "</a></li>\n";
@@ -163,6 +236,7 @@ class PageWriter {
   }
 
   const Document& document_;
+  const Served* const served_;
   std::string body_, group_;  // the class of the open group of figures; empty: none is open
   std::vector<std::pair<std::string, std::string>> sections_;  // id and text
   int charts_ = 0, areas_ = 0;
@@ -170,6 +244,17 @@ class PageWriter {
 
 }  // namespace
 
-std::string html_page(const Document& document) { return PageWriter(document).page(); }
+std::string html_page(const Document& document) { return PageWriter(document, nullptr).page(); }
+
+std::string html_page(const Document& document, const Served& served) {
+  return PageWriter(document, &served).page();
+}
+
+std::string page_policy(bool is_served) {
+  const std::string digest = base64(bytes_of_hex(sha256(page_script())));
+  return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" +
+         digest + "'; base-uri 'none'; form-action " +
+         (is_served ? "'self'; connect-src 'self'" : "'none'");
+}
 
 }  // namespace runner

@@ -56,6 +56,13 @@ struct MarkdownWriter {
     unfold(table.is_folded);
   }
 
+  void operator()(const Links& links) {
+    for (const auto& [shown, address] : links.links)
+      text += address.empty() ? markdown_text(shown) + "\n"
+                              : "[" + markdown_text(shown) + "](" + address + ")\n";
+    text += "\n";
+  }
+
   void operator()(const CodeBlock& block) {
     fold(block.caption, block.is_folded);
     const std::string fence = fence_for(block.text);
@@ -63,6 +70,7 @@ struct MarkdownWriter {
     unfold(block.is_folded);
   }
 
+  void operator()(const Form&) {}
   void operator()(const Figure&) {}
   void operator()(const Gallery&) {}
 

@@ -25,6 +25,14 @@ SweepResults ranked(SweepResults results) {
   return results;
 }
 
+Table trial_table(const SweepResults& results, const TrialAddress& address) {
+  Table table{"Trials, best first", trial_rows(results, kMostTrials), false};
+  for (std::size_t row = 1; address && row < table.rows.size(); ++row)
+    if (std::string place = address(results.trials[row - 1].trial.number); !place.empty())
+      table.links[{row, 0}] = std::move(place);
+  return table;
+}
+
 void add_overview(Document& document, const std::filesystem::path& folder, const SweepPlan& plan,
                   const SweepResults& results) {
   document.section("Overview");
@@ -64,14 +72,14 @@ void add_means(Document& document, const SweepResults& results, const std::strin
 }  // namespace
 
 Document sweep_document(const std::filesystem::path& folder, const SweepPlan& plan,
-                        const SweepResults& results) {
+                        const SweepResults& results, const TrialAddress& address) {
   Document document;
   document.title = "Sweep of " + plan.recipe;
   add_overview(document, folder, plan, results);
   document.section("Trials");
   for (Drawing& drawing : draw_parallel_coordinates(results))
     document.add(Figure{std::move(drawing)});
-  document.add(Table{"Trials, best first", trial_rows(ranked(results), kMostTrials), false});
+  document.add(trial_table(ranked(results), address));
   if (results.trials.size() > kMostTrials)
     document.say("The table shows " + std::to_string(kMostTrials) + " of " +
                  std::to_string(results.trials.size()) + " trials; results.csv has all of them.");

@@ -37,7 +37,18 @@ std::vector<NamedValues> values_in(const std::filesystem::path& folder) {
   return all;
 }
 
-std::string curve_of(const std::vector<double>& values, const TextStyle& style) {
+}  // namespace
+
+std::string curves_text(const std::filesystem::path& folder, const TextStyle& style) {
+  TableRows rows = {{"metric", "node", "first", "last", "curve"}};
+  for (const auto& [node, name, values] : values_in(folder)) {
+    rows.push_back({printable(name), printable(node), shown_number(values.front()),
+                    shown_number(values.back()), curve_line(values, style)});
+  }
+  return rows.size() > 1 ? table_text(rows) : "";
+}
+
+std::string curve_line(std::span<const double> values, const TextStyle& style) {
   constexpr double kLevels = 1000;
   const double low = std::ranges::min(values), high = std::ranges::max(values);
   std::vector<std::int64_t> levels;
@@ -46,17 +57,6 @@ std::string curve_of(const std::vector<double>& values, const TextStyle& style) 
     levels.push_back(1 + static_cast<std::int64_t>(kLevels * share));
   }
   return sparkline(levels, {std::min(style.width, kWidestCurve), style.has_blocks});
-}
-
-}  // namespace
-
-std::string curves_text(const std::filesystem::path& folder, const TextStyle& style) {
-  TableRows rows = {{"metric", "node", "first", "last", "curve"}};
-  for (const auto& [node, name, values] : values_in(folder)) {
-    rows.push_back({printable(name), printable(node), shown_number(values.front()),
-                    shown_number(values.back()), curve_of(values, style)});
-  }
-  return rows.size() > 1 ? table_text(rows) : "";
 }
 
 }  // namespace runner

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 
 #include "runner/parent/report/plan_text.h"
@@ -11,5 +12,9 @@ namespace runner {
 /// and the last value, and all values as a sparkline from the lowest to the highest. Metrics of
 /// memory are left out. Empty if there are no such metrics.
 std::string curves_text(const std::filesystem::path& folder, const TextStyle& style);
+
+/// Returns finite values, of which there are some, as a sparkline from the lowest to the highest,
+/// in at most 24 columns.
+std::string curve_line(std::span<const double> values, const TextStyle& style);
 
 }  // namespace runner

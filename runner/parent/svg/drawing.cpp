@@ -37,6 +37,18 @@ std::string attribute(std::string_view name, std::string_view value) {
   return " " + std::string(name) + "=\"" + markup_text(value) + "\"";
 }
 
+/// Writes the numbers with all their digits.
+std::string scale_attribute(const Scale& scale) {
+  std::string numbers;
+  for (const double number : {scale.from.x, scale.from.y, scale.to.x, scale.to.y, scale.lowest.x,
+                              scale.lowest.y, scale.highest.x, scale.highest.y}) {
+    std::array<char, 32> text;
+    numbers.append(text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr);
+    numbers += ' ';
+  }
+  return attribute("data-scale", numbers + (scale.is_logarithmic ? "1" : "0"));
+}
+
 }  // namespace
 
 std::string markup_text(std::string_view text) {
@@ -96,9 +108,10 @@ Drawing::Drawing(double width, double height, std::string_view title, std::strin
   rectangle({0, 0}, width, height, "paper");
 }
 
-void Drawing::line(std::span<const Point> points, std::string_view style) {
+void Drawing::line(std::span<const Point> points, std::string_view style, std::string_view name) {
   if (points.empty()) return;
-  body_ += "<polyline" + attribute("class", style) + " points=\"";
+  body_ += "<polyline" + attribute("class", style) +
+           (name.empty() ? "" : attribute("data-name", name)) + " points=\"";
   for (const Point& point : points)
     body_ += (&point == points.data() ? "" : " ") + coordinates(point);
   body_ += "\"/>\n";
@@ -139,9 +152,10 @@ std::string Drawing::element(const std::string& title_id, const std::string& des
   const std::string width = svg_number(width_), height = svg_number(height_);
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + width + " " + height +
          "\" width=\"" + width + "\" height=\"" + height + "\" role=\"img\" aria-labelledby=\"" +
-         title_id + " " + description_id + "\">\n<title id=\"" + title_id + "\">" +
-         markup_text(title_) + "</title>\n<desc id=\"" + description_id + "\">" +
-         markup_text(description_) + "</desc>\n" + head + body_ + "</svg>\n";
+         title_id + " " + description_id + "\"" + (scale_ ? scale_attribute(*scale_) : "") +
+         ">\n<title id=\"" + title_id + "\">" + markup_text(title_) + "</title>\n<desc id=\"" +
+         description_id + "\">" + markup_text(description_) + "</desc>\n" + head + body_ +
+         "</svg>\n";
 }
 
 std::string Drawing::svg() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +10,13 @@ namespace runner {
 /// A point in a drawing: pixels from its left and top edge.
 struct Point {
   double x = 0, y = 0;
+};
+
+/// The values of the data at two opposite corners of a plot.
+struct Scale {
+  Point from, to;               ///< the corner of the lowest and that of the highest values
+  Point lowest, highest;        ///< the data there
+  bool is_logarithmic = false;  ///< y is the log10 of the data
 };
 
 enum class Align { kStart, kMiddle, kEnd };
@@ -29,8 +37,9 @@ class Drawing {
   /// `title` and `description` are for screen readers.
   Drawing(double width, double height, std::string_view title, std::string_view description);
 
-  /// Draws a line through the points in order.
-  void line(std::span<const Point> points, std::string_view style);
+  /// Draws a line through the points in order. A line with a name is a curve whose values a page
+  /// can show (scale()).
+  void line(std::span<const Point> points, std::string_view style, std::string_view name = "");
   void line(Point from, Point to, std::string_view style);
   void circle(Point center, double radius, std::string_view style);
   /// `opacity` is from 0 to 1; `tip` is the tooltip and may be empty.
@@ -39,6 +48,9 @@ class Drawing {
   /// `degrees`: clockwise rotation about `at`.
   void text(Point at, std::string_view text, Align align, std::string_view style,
             double degrees = 0);
+
+  /// Records which data the drawing shows between two points, for scripts of a page.
+  void scale(const Scale& scale) { scale_ = scale; }
 
   /// Returns the whole document.
   std::string svg() const;
@@ -55,6 +67,7 @@ class Drawing {
                       const std::string& head) const;
 
   double width_, height_;
+  std::optional<Scale> scale_;
   std::string title_, description_, body_;
 };
 

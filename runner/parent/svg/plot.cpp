@@ -140,12 +140,18 @@ Point Plot::at(double x, double y) const {
           frame_.top + (1 - share(y, y_.ticks)) * frame_.height};
 }
 
-void Plot::line(std::span<const Point> data, int color, Stroke stroke) {
+void Plot::line(std::span<const Point> data, int color, Stroke stroke, std::string_view name) {
   constexpr std::size_t kMostDots = 25;
   std::vector<Point> points;
   for (const Point& one : data) points.push_back(at(one.x, one.y));
   const char* kind = stroke == Stroke::kThin ? "thin " : "line ";
-  if (points.size() > 1) drawing_.line(points, kind + color_class("color-", color));
+  if (!name.empty())
+    drawing_.scale({at(x_.ticks.low, y_.ticks.low),
+                    at(x_.ticks.high, y_.ticks.high),
+                    {x_.ticks.low, y_.ticks.low},
+                    {x_.ticks.high, y_.ticks.high},
+                    y_.is_logarithmic});
+  if (points.size() > 1) drawing_.line(points, kind + color_class("color-", color), name);
   if (stroke != Stroke::kMarked || points.size() > kMostDots) return;
   for (const Point& point : points) drawing_.circle(point, 3, color_class("fill-", color));
 }

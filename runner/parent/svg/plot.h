@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/parent/svg/drawing.h"
@@ -31,6 +32,7 @@ Ticks power_ticks(double low, double high, int most);
 struct Axis {
   std::string label;
   Ticks ticks;
+  bool is_logarithmic = false;  ///< its values are log10 of the data
 };
 
 /// The rectangle between the axes of a plot; the labels of the axes are outside it.
@@ -56,8 +58,9 @@ class Plot {
   Point at(double x, double y) const;
 
   /// Draws a line through the points in order. Colors are numbered from 1; the ninth equals the
-  /// first.
-  void line(std::span<const Point> data, int color, Stroke stroke = Stroke::kMarked);
+  /// first. The name is for pages that show its values.
+  void line(std::span<const Point> data, int color, Stroke stroke = Stroke::kMarked,
+            std::string_view name = "");
   void dashed(Point from, Point to);
   /// Draws a bar from the lower end of the y axis up to `height`.
   void bar(double left, double right, double height, int color, std::string_view tip);

@@ -1,17 +1,12 @@
 #include <filesystem>
 #include <memory>
-#include <optional>
 
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/page/document.h"
-#include "runner/parent/page/run_document.h"
-#include "runner/parent/page/sweep_document.h"
-#include "runner/parent/registry/run_details.h"
-#include "runner/parent/report/run_report.h"
+#include "runner/parent/page/recorded_document.h"
 #include "runner/parent/sweep/sweep_journal.h"
-#include "runner/parent/sweep/sweep_results.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/disk/write_error.h"
 #include "runner/shared/stage/run_layout.h"
@@ -29,29 +24,15 @@ struct ReportFlags {
   std::string format = "html";
 };
 
-Result<Document> document_of_run(const fs::path& folder, Console& console) {
-  Diagnostics warnings;
-  const auto details = read_details(folder, console.sources, warnings);
-  if (!details) return details.errors();
-  const auto results = read_report(details->run);
-  if (!results) return results.errors();
-  warn(console, warnings);
-  return run_document(*details, *results);
-}
-
-Result<Document> document_of_sweep(const fs::path& folder, Console& console) {
-  const auto plan = SweepJournal::read(folder);
-  if (!plan) return plan.errors();
-  return sweep_document(folder, *plan, read_results(folder, *plan, "auto", &console.sources));
-}
-
 ExitCode write_report(const ReportFlags& flags, Console& console) {
   const fs::path folder = flags.folder;
   std::error_code ignored;
   const bool is_sweep = fs::exists(SweepLayout(folder).journal(), ignored);
-  const auto document =
-      is_sweep ? document_of_sweep(folder, console) : document_of_run(folder, console);
+  Diagnostics warnings;
+  const auto document = is_sweep ? document_of_sweep(folder, console.sources)
+                                 : document_of_run(folder, console.sources, warnings);
   if (!document) return report(console, document.errors());
+  warn(console, warnings);
   const bool is_html = flags.format == "html";
   const std::string text = is_html ? html_page(*document) : markdown(*document);
   if (flags.out == "-" || (flags.out.empty() && !is_html && !console.json)) {

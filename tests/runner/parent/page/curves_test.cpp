@@ -58,6 +58,9 @@ TEST(Curves, ALossOverManyPowersOfTenIsLogarithmic) {
   const std::vector<MetricLine> lines = {at(1, "train/loss", 20), at(2, "train/loss", 0.02)};
   const std::string chart = draw_curves("train", "train", lines).at(0).svg();
   EXPECT_THAT(chart, HasSubstr(">loss (logarithmic)</text>"));
+  EXPECT_THAT(chart, HasSubstr(" data-scale=\"70 244 455 44 1 -2 2 2 1\">"))
+      << "so that a page can show the values";
+  EXPECT_THAT(chart, HasSubstr(" data-name=\"training\" points=\""));
   for (const char* tick : {">0.01<", ">0.1<", ">1<", ">10<", ">100<"})
     EXPECT_THAT(chart, HasSubstr(tick));
 }

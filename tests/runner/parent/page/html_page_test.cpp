@@ -26,7 +26,7 @@ TEST(HtmlPage, EscapesEveryText) {
   document.add(Figure{Drawing(10, 10, kAttack, kAttack)});
   document.add(Gallery{{{"jpeg", kAttack, {kAttack}}}});
   const std::string page = html_page(document);
-  EXPECT_THAT(page, Not(HasSubstr("<script")));
+  EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
   EXPECT_THAT(page, Not(HasSubstr("\x1b")));
   // Title twice; heading and its link; paragraph; caption, label and two cells; summary, label and
   // text; title and description of the chart; two texts of the image.
@@ -36,9 +36,45 @@ TEST(HtmlPage, EscapesEveryText) {
 TEST(HtmlPage, RefersToNoOtherFile) {
   const std::string page = html_page({.title = "run", .blocks = {}});
   EXPECT_THAT(page, HasSubstr("content=\"default-src 'none'; style-src 'unsafe-inline'; "
-                              "img-src data:\""));
+                              "img-src data:; script-src 'sha256-"));
+  EXPECT_THAT(page, HasSubstr("; form-action 'none'\""));
   for (const char* reference : {"<link", "url(", "@import", "src=\"http"})
     EXPECT_THAT(page, Not(HasSubstr(reference)));
+}
+
+TEST(HtmlPage, LinksAndFormsAreEscaped) {
+  Document document{.title = "run", .blocks = {}};
+  Table table{"", {{"name"}, {kAttack}}, false};
+  table.links[{1, 0}] = kAttack;
+  document.add(std::move(table));
+  document.add(Links{kAttack, {{kAttack, kAttack}, {kAttack, ""}}});
+  document.add(Form{kAttack,
+                    {{kAttack, "", kAttack},
+                     {kAttack, kAttack, kAttack},
+                     {kAttack, kAttack, kAttack, {{kAttack, kAttack}}}},
+                    kAttack});
+  const std::string page = html_page(document, {.progress = kAttack, .events = kAttack});
+  EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
+  // Cell and address; label, two texts and an address of the links; the form's address, name and
+  // value of three fields, two labels, value and text of a choice, button; progress and events.
+  EXPECT_EQ(count(page, kShown), 19u);
+}
+
+TEST(HtmlPage, PageFromAServerMayAskItAndAFileMayNot) {
+  const Document document{.title = "run", .blocks = {}};
+  EXPECT_THAT(html_page(document, Served{}), HasSubstr("form-action 'self'; connect-src 'self'\""));
+  EXPECT_THAT(html_page(document), Not(HasSubstr("'self'")));
+  EXPECT_THAT(html_page(document), Not(HasSubstr("<p id=\"progress\">")));
+}
+
+TEST(HtmlPage, FormShowsWhatWasChosen) {
+  Document document{.title = "run", .blocks = {}};
+  document.add(Form{"/", {{"s", "state", "b", {{"", "any"}, {"b", "B"}}}, {"k", "", "v"}}, "Go"});
+  EXPECT_THAT(html_page(document, Served{}),
+              HasSubstr("<form method=\"get\" action=\"/\">\n<label>state<select name=\"s\">"
+                        "<option value=\"\">any</option><option value=\"b\" selected>B</option>"
+                        "</select></label>\n<input type=\"hidden\" name=\"k\" value=\"v\">\n"
+                        "<button>Go</button></form>\n"));
 }
 
 TEST(HtmlPage, ListsItsSections) {

@@ -25,6 +25,13 @@ TEST(Markdown, TextStaysText) {
             "\\_i\\_ \\\\ &amp; \\! j\n");
 }
 
+TEST(Markdown, HasLinksButNoForms) {
+  Document document{.title = "run", .blocks = {}};
+  document.add(Links{"pages", {{"all_runs", "/"}, {"here", ""}}});
+  document.add(Form{"/", {{"text", "text", ""}}, "Filter"});
+  EXPECT_EQ(markdown(document), "# run\n\n[all\\_runs](/)\nhere\n");
+}
+
 TEST(Markdown, ACodeBlockCannotEndEarly) {
   Document document{.title = "run", .blocks = {}};
   document.add(CodeBlock{"", "a\n````\nb", false});

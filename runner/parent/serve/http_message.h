@@ -1,0 +1,50 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace runner {
+
+/// A request as a browser sends it, without a body.
+struct HttpRequest {
+  std::string method;                          ///< "GET"
+  std::string path;                            ///< as sent, without the query: "/run/0a1b"
+  std::map<std::string, std::string> query;    ///< decoded; of equal names, the first
+  std::map<std::string, std::string> headers;  ///< by name in lower case
+
+  /// Returns the value of a field of the query; empty if there is none.
+  std::string field(const std::string& name) const;
+  /// Returns the value of a header; empty if there is none.
+  std::string header(const std::string& name) const;
+  /// Returns the value of a cookie; empty if there is none.
+  std::string cookie(std::string_view name) const;
+};
+
+/// What a server answers. With `events`, the body is a stream of server-sent events instead: the
+/// server calls `events` about once a second and sends what it returns, until that is nullopt.
+struct HttpReply {
+  int status = 200;
+  std::string body = {};
+  std::string type = "text/html; charset=utf-8";
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  std::function<std::optional<std::string>()> events = {};
+};
+
+/// Parses the head of a request, up to and including its empty line (RFC 9112). Returns the status
+/// with which to refuse it if it is not valid: 400, or 505 for another version of HTTP. It accepts
+/// only paths on this server, and no folded or repeated headers except Cookie.
+std::variant<HttpRequest, int> parse_request(std::string_view head);
+
+/// Returns the head of a reply. The connection ends after its body.
+std::string reply_head(const HttpReply& reply);
+
+/// Returns `text` with everything encoded that may not be in a query.
+std::string query_text(std::string_view text);
+
+}  // namespace runner

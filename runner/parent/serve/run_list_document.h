@@ -1,0 +1,18 @@
+#pragma once
+
+#include "runner/parent/page/document.h"
+#include "runner/parent/serve/http_message.h"
+#include "runner/parent/serve/run_catalog.h"
+
+namespace runner {
+
+/// Returns the list of runs and sweeps, a hundred on a page. The fields of the query choose them:
+///
+///   text    a filter (RunFilter) or a part of a name, recipe, state, metric or tag
+///   state, recipe   exactly this one
+///   trials  "listed": list trials too, which otherwise are only in the pages of their sweeps
+///   sort, order     a column of the table; "up" or "down"
+///   page    counted from 1
+Document run_list_document(RunCatalog& catalog, const HttpRequest& request);
+
+}  // namespace runner

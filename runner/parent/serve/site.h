@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+
+#include "runner/parent/serve/http_message.h"
+#include "runner/parent/serve/run_catalog.h"
+
+namespace runner {
+
+/// The pages of `retort serve`: which request gets which page. It only reads, and reads only what
+/// the catalog lists.
+///
+///   /                  the list of runs and sweeps (run_list_document.h)
+///   /run/ID            the report of a run; /run/ID/events follows it (run_events.h)
+///   /sweep/ID          the report of a sweep
+///   /compare?a=ID&b=ID two runs side by side
+///
+/// Every request needs the token, in the query or in the cookie that the first such request sets.
+/// The Host header must name this machine, so that no web page can read the site through a name
+/// that it lets point here (DNS rebinding). Other methods than GET and HEAD are refused.
+class Site {
+ public:
+  /// Borrows `catalog`. `port` is the server's.
+  Site(RunCatalog& catalog, std::string token, int port)
+      : catalog_(catalog), token_(std::move(token)), port_(port) {}
+
+  /// May be called by several threads at once. An error becomes a page.
+  HttpReply answer(const HttpRequest& request) const;
+  /// The address to open first.
+  std::string address() const;
+
+ private:
+  bool is_host_known(const HttpRequest& request) const;
+  std::string cookie_name() const { return "retort-" + std::to_string(port_); }
+  HttpReply page_at(const HttpRequest& request) const;
+  HttpReply run_page(const Catalog& catalog, std::size_t place) const;
+  HttpReply sweep_page(const Catalog& catalog, const CatalogSweep& sweep) const;
+  HttpReply comparison_page(const Catalog& catalog, const HttpRequest& request) const;
+
+  RunCatalog& catalog_;
+  const std::string token_;
+  const int port_;
+};
+
+/// Returns a new token of 128 random bits, in hexadecimal digits.
+std::string random_token();
+
+}  // namespace runner
