@@ -9,6 +9,7 @@ finding of axe-core. With END_TO_END_TESTS, also opens the report of each shippe
 Skipped (77) without Chromium, or without playwright and axe-playwright-python in this Python.
 """
 
+import contextlib
 import os
 import pathlib
 import re
@@ -79,71 +80,71 @@ def touch_curve(browser, address):
     page.close()
 
 
-class Server:
-    def __init__(self, retort, folder):
-        self.process = subprocess.Popen([retort, "serve", ".", "--port", "0"], cwd=folder, stdout=subprocess.PIPE, text=True)
-        self.address = self.process.stdout.readline().strip()
-        self.origin = self.address[: self.address.index("/?")]
+@contextlib.contextmanager
+def started(*command, **options):
+    """Starts a program, and ends it in any case."""
+    program = subprocess.Popen(command, **options)
+    try:
+        yield program
+    finally:
+        program.terminate()
+        program.wait()
 
-    def close(self):
-        self.process.terminate()
-        self.process.wait()
+
+@contextlib.contextmanager
+def served(retort, folder):
+    """Serves a folder, and yields the address to open first."""
+    with started(retort, "serve", ".", "--port", "0", cwd=folder, stdout=subprocess.PIPE, text=True) as server:
+        yield server.stdout.readline().strip()
 
 
-def look_at_served(browser, retort, folder):
-    server = Server(retort, folder)
-    context = browser.new_context()
-    page = opened(context, server.address)
+def look_at_served(browser, address):
+    origin, token = address.split("/?")
+    page = opened(browser, address)
     if "token" in page.url:
         failures.append("the token stays in the address")
     addresses = page.evaluate("[...document.querySelectorAll('td a')].map(one => one.href)")
     runs = [one for one in addresses if "/run/" in one]
     sweeps = [one for one in addresses if "/sweep/" in one]
     page.close()
-    context.close()
     ids = [one.rsplit("/", 1)[1] for one in runs]
-    compare = f"{server.origin}/compare?a={ids[0]}&b={ids[1]}"
-    token = server.address[server.address.index("token=") :]
-    for address, charts in ((server.origin + "/", 0), (runs[0], 5), (sweeps[0], 1), (compare, 3), (server.origin + "/?text=a%3E", 0)):
-        look_everywhere(browser, address + ("&" if "?" in address else "?") + token, charts)
-    server.close()
+    compare = f"{origin}/compare?a={ids[0]}&b={ids[1]}"
+    for one, charts in ((origin + "/", 0), (runs[0], 5), (sweeps[0], 1), (compare, 3), (origin + "/?text=a%3E", 0)):
+        look_everywhere(browser, one + ("&" if "?" in one else "?") + token, charts)
 
 
-def follow_run(browser, retort, folder):
+def follow_run(browser, address, run):
     """A page shows the progress of a run, and its end, without being opened again."""
-    server = Server(retort, folder)
-    run = subprocess.Popen([retort, "run", "quickstart", "train.epochs=100000", "run.dir=live"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    context = browser.new_context()
-    page = opened(context, server.address)
+    page = opened(browser, address)
     link = page.locator("tr:has-text('running') td a")
-    while link.count() == 0:
+    while link.count() == 0 and run.poll() is None:
         page.reload()
     link.first.click()
-    page.wait_for_function("document.getElementById('progress').textContent.includes('train')")
-    page.wait_for_function("document.querySelectorAll('svg[data-scale]').length > 0", timeout=120_000)
+    page.locator("#progress", has_text="train").wait_for()
+    page.locator("svg[data-scale]").first.wait_for(timeout=120_000)
     run.terminate()
-    page.wait_for_function("document.getElementById('progress').textContent.startsWith('stopped')")
-    run.wait()
-    context.close()
-    server.close()
+    page.locator("#progress", has_text="interrupted").wait_for()
+    page.close()
 
 
 def main(retort, tests=None):
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        def run(*words):
+        def does(*words):
             subprocess.run([retort, *words], cwd=folder, check=True, capture_output=True)
 
-        run("run", "quickstart", "--smoke", "run.dir=run")
-        run("run", "quickstart", "--smoke", "seed=9", "run.dir=other")
-        run("sweep", "quickstart", "train.epochs=2", "seed=1,2", "sweep.dir=sweep")
-        run("report", "run")
-        run("report", "sweep")
+        does("run", "quickstart", "--smoke", "run.dir=run")
+        does("run", "quickstart", "--smoke", "seed=9", "run.dir=other")
+        does("sweep", "quickstart", "train.epochs=2", "seed=1,2", "sweep.dir=sweep")
+        does("report", "run")
+        does("report", "sweep")
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for name, charts in (("run", 5), ("sweep", 1)):
             look_everywhere(browser, pathlib.Path(folder, name, "report.html").as_uri(), charts)
         touch_curve(browser, pathlib.Path(folder, "run", "report.html").as_uri())
-        look_at_served(browser, retort, folder)
-        follow_run(browser, retort, folder)
+        with served(retort, folder) as address:
+            look_at_served(browser, address)
+            with started(retort, "run", "quickstart", "train.epochs=100000", "run.dir=live", cwd=folder, stderr=subprocess.DEVNULL) as run:
+                follow_run(browser, address, run)
         if tests:
             reports = pathlib.Path(folder, "reports")
             reports.mkdir()

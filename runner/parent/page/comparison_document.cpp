@@ -32,7 +32,7 @@ void add_both_runs(Document& document, const ComparedRun& a, const ComparedRun& 
   };
   document.add(
       Table{"Runs",
-            {{"", "A", "B"},
+            {{"what", "A", "B"},
              row("run", [](const ComparedRun& run) { return run.details.run.folder.string(); }),
              row("recipe", [](const ComparedRun& run) { return run.report.recipe; }),
              row("status", [](const ComparedRun& run) { return run.details.run.status; }),

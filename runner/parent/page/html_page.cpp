@@ -28,7 +28,7 @@ summary{cursor:pointer;color:var(--link)}details{margin:.5rem 0}
 .charts svg{max-width:100%;height:auto;display:block}figure{margin:0;min-width:0}
 .charts .large{grid-column:1/-1;overflow-x:auto}.charts .large svg{min-width:36rem}
 .photos img{display:block;width:100%;max-width:10rem;height:auto;border-radius:4px}figcaption{font-size:.8rem;color:var(--faint)}
-form{display:flex;flex-wrap:wrap;gap:.5rem 1rem;align-items:end;margin:.6rem 0}label{display:grid;font-size:.8rem;color:var(--faint)}
+form{display:flex;flex-wrap:wrap;gap:.5rem 1rem;align-items:end;margin:.6rem 0}label{display:grid;justify-items:start;font-size:.8rem;color:var(--faint)}
 input,select,button{font:inherit;font-size:.9rem;max-width:100%;padding:.2rem .4rem;color:var(--ink);background:var(--raised);border:1px solid var(--faint);border-radius:4px}
 .links{margin:.6rem 0}#progress:not(:empty){padding:.3rem .6rem;background:var(--raised);border-left:3px solid var(--link);max-width:none}
 .tip{position:fixed;pointer-events:none;white-space:pre;padding:.2rem .5rem;font-size:.8rem;background:var(--raised);color:var(--ink);border:1px solid var(--rule);border-radius:4px}
