@@ -184,10 +184,11 @@ class HubFetching {
   /// Resolves the revision to a commit, and selects the wanted files.
   void ask_for_commit() {
     const std::string about = "'" + wish_.repository + "'";
-    const Response answer = ask({.url = endpoint_ + "/api/models/" + escaped(wish_.repository, true) +
-                                      "/revision/" + escaped(wish_.revision, false),
-                               .token = token_},
-                              about);
+    const Response answer =
+        ask({.url = endpoint_ + "/api/models/" + escaped(wish_.repository, true) + "/revision/" +
+                    escaped(wish_.revision, false),
+             .token = token_},
+            about);
     const json model = runner::parse_json<json>(answer.body);
     if (!model.is_object() || !model.contains("sha") || !model["sha"].is_string())
       not_understood("no commit");

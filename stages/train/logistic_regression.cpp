@@ -319,7 +319,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_regression(runner::ConfigR
   options.dtype = runner::choice<at::ScalarType>(reader, "dtype",
                                                  {{"fp64", at::kDouble}, {"fp32", at::kFloat}});
   if (auto errors = reader.finish(); !errors.empty()) return errors;
-  return std::unique_ptr<runner::Stage>(std::make_unique<LogisticRegressionStage>(std::move(options)));
+  return std::unique_ptr<runner::Stage>(
+      std::make_unique<LogisticRegressionStage>(std::move(options)));
 }
 
 }  // namespace
