@@ -73,6 +73,10 @@ void check_same_data(const GivenWeights& given, const DatasetDescription& data) 
     refuse("it was trained on other classes: " + runner::listed(then.classes, kShownClasses, "'") +
                " there, " + runner::listed(data.classes, kShownClasses, "'") + " here",
            "use the data of that run");
+  if (then.ordinal != OrdinalHead::kNone)
+    refuse("its head is for ordered classes (" + std::string(name_of(then.ordinal)) +
+               "), which train.soup does not average",
+           "average the epochs of one training with train.average_best");
   if (then.transform != data.transform)
     refuse("its images were preprocessed otherwise: " + then.transform + " there, " +
                data.transform + " here",

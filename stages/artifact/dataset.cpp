@@ -140,6 +140,14 @@ std::int64_t pair_from(const std::string& text, const DatasetDescription& data) 
   return classes.get<std::int64_t>();
 }
 
+OrdinalHead ordinal_from(const std::string& text, const DatasetDescription& data) {
+  const json name = runner::parse_json<json>(text);
+  const auto head = name.is_string() ? ordinal_head_named(name.get<std::string>()) : std::nullopt;
+  if (!head || data.classes.size() < 2)
+    refuse("ordinal", "is not a known head, or there are fewer than two classes");
+  return *head;
+}
+
 json to_json(const TrainedTargets& targets) {
   return {{"mean", targets.mean},
           {"standard_deviation", targets.standard_deviation},
@@ -195,6 +203,7 @@ std::map<std::string, std::string> describe_data(const DatasetDescription& data)
       {"classes", text(data.classes)}, {"tensors", text(tensors)}, {"transform", data.transform}};
   if (words_of(data) != data.classes) about["class_words"] = text(data.class_words);
   if (data.pair_of > 0) about["pair_of"] = std::to_string(data.pair_of);
+  if (data.ordinal != OrdinalHead::kNone) about["ordinal"] = text(name_of(data.ordinal));
   if (!data.targets.mean.empty()) about["targets"] = text(to_json(data.targets));
   return about;
 }
@@ -214,6 +223,8 @@ DatasetDescription described_data(const std::map<std::string, std::string>& abou
   data.transform = transform->second;
   if (const auto pair = about.find("pair_of"); pair != about.end())
     data.pair_of = pair_from(pair->second, data);
+  if (const auto head = about.find("ordinal"); head != about.end())
+    data.ordinal = ordinal_from(head->second, data);
   if (const auto targets = about.find("targets"); targets != about.end())
     data.targets = targets_from(runner::parse_json<json>(targets->second), data.classes.size());
   return data;

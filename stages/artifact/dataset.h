@@ -15,6 +15,7 @@
 #include <c10/core/ScalarType.h>
 
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/ordinal_head.h"
 #include "stages/random/random.h"
 #include "stages/tensor/named_tensors.h"
 
@@ -79,6 +80,7 @@ struct DatasetDescription {
   /// The tensors of one sample, e.g. {"image", {3, 96, 96}, float}, {"label", {}, int64}.
   std::vector<TensorSpec> tensors;
   std::vector<std::string> classes;  ///< class names in label order; empty if there are no labels
+  bool has_order = false;            ///< true if the classes are known to ascend, as grades do
   /// JSON that describes how a file is turned into the tensors, without augmentation; empty if it
   /// cannot be expressed.
   std::string transform = {};
@@ -91,6 +93,9 @@ struct DatasetDescription {
   /// Above 0: `classes` are a class pair out of this many classes, and one logit, for the second
   /// class, separates them. Checkpoints store this number along with the classes.
   std::int64_t pair_of = 0;
+  /// The head of a network that learns the order of `classes`, which are in ascending order. Set by
+  /// the training.
+  OrdinalHead ordinal = OrdinalHead::kNone;
   /// For features, the dataset from which they were computed. Models are built for that dataset,
   /// and checkpoints describe it.
   std::shared_ptr<const DatasetDescription> source = {};
@@ -108,10 +113,12 @@ inline const DatasetDescription& source_of(const DatasetDescription& data) {
   return data.source ? *data.source : data;
 }
 
-/// Returns the number of logits of a classifier for this data: one per class, or one for a class
-/// pair.
+/// Returns the number of logits of a classifier for this data: one per class, one for a class pair,
+/// or one fewer than there are classes for an ordinal head.
 inline std::int64_t logits_for(const DatasetDescription& data) {
-  return data.pair_of > 0 ? 1 : static_cast<std::int64_t>(data.classes.size());
+  if (data.pair_of > 0) return 1;
+  const auto classes = static_cast<std::int64_t>(data.classes.size());
+  return data.ordinal == OrdinalHead::kNone ? classes : classes - 1;
 }
 
 /// Options for reading samples ahead. None of them changes the data.
@@ -194,9 +201,9 @@ inline std::shared_ptr<const Dataset> as_trained(const std::shared_ptr<const Dat
 }
 
 /// Describes the training data for the metadata of a weights file: "classes", "tensors" and
-/// "transform", "pair_of" for a class pair, "class_words" if texts name classes differently, and
-/// "targets" for a network that predicts numbers. Each entry is JSON. The dataset's size is not
-/// included.
+/// "transform", "pair_of" for a class pair, "ordinal" for an ordinal head, "class_words" if texts
+/// name classes differently, and "targets" for a network that predicts numbers. Each entry is JSON.
+/// The dataset's size is not included.
 std::map<std::string, std::string> describe_data(const DatasetDescription& data);
 
 /// Parses the output of describe_data(), which is not trusted; other entries may be present. The

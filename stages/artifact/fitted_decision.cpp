@@ -8,6 +8,7 @@
 #include <torch/types.h>
 
 #include "stages/artifact/cut_points.h"
+#include "stages/artifact/model.h"
 #include "stages/artifact/temperature.h"
 
 namespace stages {
@@ -46,11 +47,33 @@ std::optional<double> threshold_at(const std::vector<ScoredClass>& samples, doub
   return positives[std::max<std::size_t>(1, static_cast<std::size_t>(needed)) - 1];
 }
 
+/// Returns the first class up to which the probabilities add up to half.
+std::int64_t median_class(const ClassScores& scores) {
+  constexpr double kHalf = 0.5;
+  const std::int64_t last = scores.classes() - 1;
+  double sum = 0;
+  for (std::int64_t label = 0; label < last; ++label) {
+    sum += scores.probability(label);
+    if (sum >= kHalf) return label;
+  }
+  return last;
+}
+
+ClassScores before_temperature(const ClassScores& scores, double temperature) {
+  std::vector<double> logits;
+  for (std::int64_t label = 0; label < scores.classes(); ++label)
+    logits.push_back(scores.logit(label) * temperature);
+  return ClassScores(std::move(logits));
+}
+
 }  // namespace
 
 std::int64_t FittedDecision::predicted(const ClassScores& scores) const {
   if (threshold) return scores.probability(1) >= *threshold ? 1 : 0;
-  if (cut_points.empty()) return scores.predicted();
+  if (cut_points.empty()) {
+    return ordinal == OrdinalHead::kNone ? scores.predicted()
+                                         : median_class(before_temperature(scores, temperature));
+  }
   return grade_between(cut_points, expected_grade(scores.probabilities()));
 }
 
@@ -85,6 +108,12 @@ FittedDecision decision_of(const std::map<std::string, double>& validation, std:
   }
   if (const auto found = validation.find(kThreshold); found != validation.end())
     decision.threshold = found->second;
+  return decision;
+}
+
+FittedDecision decision_of(const Checkpoint& checkpoint) {
+  FittedDecision decision = decision_of(checkpoint.validation, std::ssize(checkpoint.classes));
+  decision.ordinal = checkpoint.ordinal;
   return decision;
 }
 

@@ -10,8 +10,11 @@
 #include <ATen/core/Tensor.h>
 
 #include "stages/artifact/class_scores.h"
+#include "stages/artifact/ordinal_head.h"
 
 namespace stages {
+
+class Checkpoint;
 
 /// What to fit on the validation data.
 struct DecisionFit {
@@ -23,16 +26,20 @@ struct DecisionFit {
 };
 
 /// How a classifier's logits become probabilities and a predicted class. The default is the class
-/// with the largest logit.
+/// with the largest logit or, for an ordinal head, the class up to which the probabilities first
+/// add up to half, as in predicted_ranks(). A temperature changes neither.
 struct FittedDecision {
   double temperature = 1;  ///< divides the logits
   /// Cut points of the expected grade (cut_points.h); empty: none.
   std::vector<double> cut_points;
   /// The second of two classes is predicted if its probability is at least this.
   std::optional<double> threshold;
+  OrdinalHead ordinal = OrdinalHead::kNone;  ///< of the network
 
   /// True if the predicted class may not be the most likely one.
-  bool decides() const { return !cut_points.empty() || threshold.has_value(); }
+  bool decides() const { return is_fitted() || ordinal != OrdinalHead::kNone; }
+  /// True if the predicted class follows from numbers that were chosen on validation data.
+  bool is_fitted() const { return !cut_points.empty() || threshold.has_value(); }
   /// Returns the predicted class for scores of logits that were divided by the temperature.
   std::int64_t predicted(const ClassScores& scores) const;
 };
@@ -49,5 +56,7 @@ std::vector<std::pair<std::string, double>> named_numbers(const FittedDecision& 
 
 /// Returns the decision among the validation numbers of a checkpoint with so many classes.
 FittedDecision decision_of(const std::map<std::string, double>& validation, std::int64_t classes);
+/// Returns the decision for the classes of a checkpoint.
+FittedDecision decision_of(const Checkpoint& checkpoint);
 
 }  // namespace stages

@@ -4,6 +4,21 @@
 
 namespace stages {
 
+DatasetDescription Checkpoint::trained_on(std::int64_t size) const {
+  return {
+      .size = size, .tensors = inputs, .classes = classes, .pair_of = pair_of, .ordinal = ordinal};
+}
+
+void Checkpoint::describe(const DatasetDescription& data) {
+  classes = data.classes;
+  class_words = words_of(data);
+  pair_of = data.pair_of;
+  ordinal = data.ordinal;
+  targets = data.targets;
+  inputs = data.tensors;
+  transform = data.transform;
+}
+
 runner::HeldMemory Checkpoint::held() const {
   std::size_t bytes = 0;
   if (network) {

@@ -49,6 +49,8 @@ class Model : public runner::Artifact {
   virtual bool mixes_over_ranks() const { return false; }
   /// Moves weights back into their valid range after an optimizer step. Allocates nothing.
   virtual void constrain(torch::nn::Module& /*network*/) const {}
+  /// True if build() gives a network such a head for data that asks for it.
+  virtual bool has_ordinal_head(OrdinalHead /*head*/) const { return false; }
   /// Returns lines for the user about a network from build(), such as the source of its weights.
   virtual std::vector<std::string> notes(const torch::nn::Module& /*network*/) const { return {}; }
 
@@ -117,6 +119,11 @@ class Checkpoint : public runner::Artifact {
   runner::ArtifactType type() const final { return kType; }
   runner::HeldMemory held() const final;
 
+  /// Describes the data that the network was made for, with `size` samples.
+  DatasetDescription trained_on(std::int64_t size) const;
+  /// Sets what predictions must know of the data that the network is made for.
+  void describe(const DatasetDescription& data);
+
   /// In eval mode, on the run's device; its values never change again. Null if the training stage
   /// has released it.
   std::shared_ptr<torch::nn::Module> network;
@@ -131,11 +138,12 @@ class Checkpoint : public runner::Artifact {
   std::vector<std::string> classes;
   std::vector<std::string> class_words;  ///< the class names as used in texts
   std::int64_t pair_of = 0;  ///< as in DatasetDescription; above 0, one logit separates two classes
-  TrainedTargets targets;    ///< for a network that predicts numbers
-  std::vector<TensorSpec> inputs;    ///< the tensors of its training samples
-  std::string transform;             ///< the transform of its training data
-  std::int64_t epoch = 0, step = 0;  ///< when the weights were saved
-  std::filesystem::path file;        ///< the safetensors file
+  OrdinalHead ordinal = OrdinalHead::kNone;  ///< as in DatasetDescription
+  TrainedTargets targets;                    ///< for a network that predicts numbers
+  std::vector<TensorSpec> inputs;            ///< the tensors of its training samples
+  std::string transform;                     ///< the transform of its training data
+  std::int64_t epoch = 0, step = 0;          ///< when the weights were saved
+  std::filesystem::path file;                ///< the safetensors file
   /// Validation metrics by name; empty: not measured.
   std::map<std::string, double> validation;
   /// If an earlier run that averaged its weights saved these: "averaged" or "trained"; otherwise

@@ -386,6 +386,7 @@ FeatureDataset::FeatureDataset(std::shared_ptr<const Dataset> source, FeatureTab
       .size = images->size,
       .tensors = {{"features", table_.tensors.at("features").sizes().slice(1).vec(), at::kFloat}},
       .classes = images->classes,
+      .has_order = images->has_order,
       .transform = images->transform,
       .captions = images->captions,
       .class_words = images->class_words};

@@ -141,6 +141,7 @@ DatasetDescription ImageDataset::describe() const {
       .size = static_cast<std::int64_t>((*list_)[part_].size()),
       .tensors = {{"image", {3, side, side}, at::kFloat}},
       .classes = list_->classes,
+      .has_order = list_->has_order,
       .transform = transform_json(options_),
       .augmented = trains_ && (changes_images(options_.augment) || templates > 1),
       .captions = list_->captions.texts,

@@ -45,6 +45,7 @@ struct ImageList {
   std::filesystem::path root;
   std::vector<std::string> classes;      ///< class names; a label is an index into this
   std::vector<std::string> class_words;  ///< the class names as used in texts; empty: `classes`
+  bool has_order = false;                ///< true if the classes are known to ascend, as grades do
   std::array<std::vector<ImageFile>, kSplitParts> parts;  ///< in the order of the samples
   /// SHA-256 of the annotation files; empty: the folders are the annotations.
   std::string annotations;

@@ -27,6 +27,9 @@ void say_decision(const FittedDecision& decision, const DecisionOptions& options
     context.say("the second class is predicted from a probability of " +
                 runner::decimal(*decision.threshold, kDigits) +
                 source(options.threshold.has_value()));
+  if (decision.ordinal != OrdinalHead::kNone && !decision.is_fitted())
+    context.say("the predicted class is the first up to which the probabilities add up to half: " +
+                std::string(name_of(decision.ordinal)) + " learned the order of the classes");
   if (decision.cut_points.empty()) return;
   std::string cuts;
   for (const double cut : decision.cut_points)
@@ -51,7 +54,7 @@ void add_quality_of_second(const ClassifiedSamples& samples, DecisionEffect& eff
 }  // namespace
 
 FittedDecision decision_for(const Checkpoint& checkpoint, const DecisionOptions& options) {
-  FittedDecision decision = decision_of(checkpoint.validation, std::ssize(checkpoint.classes));
+  FittedDecision decision = decision_of(checkpoint);
   if (options.temperature) decision.temperature = *options.temperature;
   if (options.ignores_cut_points) decision.cut_points.clear();
   if (!options.threshold) return decision;

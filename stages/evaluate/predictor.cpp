@@ -152,10 +152,11 @@ Predictor::Predictor(std::shared_ptr<const Dataset> test,
 
 at::Tensor Predictor::logits(torch::nn::Module& network, const NamedTensors& inputs) const {
   if (options_.outputs) return options_.outputs(network, inputs);
-  return flipped_mean(inputs, options_.flip, [&](const NamedTensors& seen) {
+  const auto outputs = [&](const NamedTensors& seen) {
     const at::Tensor logits = checkpoint_->model->forward(network, seen).at("logits");
     return logits.flatten(0, -2);
-  });
+  };
+  return class_logits(flipped_mean(inputs, options_.flip, outputs), checkpoint_->ordinal);
 }
 
 void Predictor::say(const std::string& line, runner::RunContext& context) const {
@@ -189,10 +190,7 @@ void Predictor::check_inputs(runner::RunContext& context) const {
 PlannedForward Predictor::planned(runner::PlanContext& context) const {
   check_inputs(context);
   const DatasetDescription data = test_->describe();
-  const DatasetDescription trained_on{.size = data.size,
-                                      .tensors = checkpoint_->inputs,
-                                      .classes = checkpoint_->classes,
-                                      .pair_of = checkpoint_->pair_of};
+  const DatasetDescription trained_on = checkpoint_->trained_on(data.size);
   const Model& model = *checkpoint_->model;
   return plan_forward(
       {.name = checkpoint_->model_stage,

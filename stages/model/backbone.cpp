@@ -199,6 +199,7 @@ ImageClassifierOptions classifier_on(const BackboneConfig& backbone, const Datas
   if (is_projected(backbone.feature)) options.projection_dim = backbone.projection_dim;
   options.projection_bias = backbone.has_timm_names;
   options.num_classes = classes;
+  options.ordinal = data.ordinal;
   return options;
 }
 

@@ -10,6 +10,7 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
+#include "stages/model/coral_layer.h"
 #include "stages/model/initializer.h"
 #include "stages/model/vision_tower.h"
 
@@ -72,6 +73,7 @@ ImageClassifierOptions ClipVision::fit(const DatasetDescription& data) const {
   options.tower.image_size =
       fitting_image_size(data, config_.image_size, config_.tower.patch_size, config_.pointer);
   options.num_classes = fitting_classes(data, config_.num_classes, config_.pointer);
+  options.ordinal = data.ordinal;
   return options;
 }
 
@@ -82,6 +84,7 @@ std::shared_ptr<torch::nn::Module> ClipVision::build(const DatasetDescription& d
              {config_.tower.block.hidden_size, config_.tower.num_hidden_layers,
               config_.initializer_range, config_.initializer_factor},
              seed);
+  start_coral_biases(*network);
   return network;
 }
 

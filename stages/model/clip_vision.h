@@ -36,6 +36,7 @@ class ClipVision : public Model, public ShrinkableModel {
   /// Reads "image" (n, 3, size, size) and returns {"logits", "features"}.
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   bool mixes_samples() const override { return false; }
+  bool has_ordinal_head(OrdinalHead /*head*/) const override { return true; }
   Shrunken shrunken(const DatasetDescription& data) const override;
 
   /// Returns the options of the network that build() creates for `data`. Throws runner::StageError

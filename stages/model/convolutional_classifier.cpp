@@ -16,6 +16,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/model/backbone_weights.h"
 #include "stages/model/clip_vision.h"
+#include "stages/model/coral_layer.h"
 #include "stages/model/initializer.h"
 
 namespace stages {
@@ -28,8 +29,9 @@ ClassifierHead::ClassifierHead(const ClassifierHeadOptions& head, std::int64_t f
     Layer layer;
     const double dropout = layers_.empty() ? head.dropout : head.dropout / 2;
     layer.dropout = register_module(std::to_string(next++), std::make_shared<Dropout>(dropout));
-    layer.linear =
-        register_module(std::to_string(next++), std::make_shared<Linear>(in, out, true, options));
+    layer.linear = register_module(
+        std::to_string(next++),
+        classifier_layer(in, out, is_last ? head.ordinal : OrdinalHead::kNone, options));
     ++next;  // ReLU
     if (!is_last) {
       layer.norm = register_module(
@@ -318,8 +320,10 @@ NamedTensors ConvolutionalClassifierNetwork::forward(const at::Tensor& pixels) c
 std::shared_ptr<ConvolutionalClassifierNetwork> ConvolutionalClassifier::make(
     const DatasetDescription& data, at::Device device) const {
   const std::int64_t outputs = fitting_classes(data, config_.num_classes, config_.pointer);
+  ConvolutionalClassifierConfig config = config_;
+  config.head.ordinal = data.ordinal;
   auto network = std::make_shared<ConvolutionalClassifierNetwork>(
-      config_, outputs, at::TensorOptions(at::kFloat).device(device));
+      config, outputs, at::TensorOptions(at::kFloat).device(device));
   check_images(config_, network->backbone(), data);
   return network;
 }
@@ -329,6 +333,7 @@ std::shared_ptr<torch::nn::Module> ConvolutionalClassifier::build(const DatasetD
   const auto network = make(data, at::kCPU);
   if (config_.head_start == HeadStart::kZero) network->head().make_zero();
   else network->head().initialize("classifier", seed);
+  start_coral_biases(*network);
   if (!saved_) {
     initialize_backbone(config_.backbone, network->backbone(), seed);
     return network;

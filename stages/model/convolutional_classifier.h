@@ -32,6 +32,7 @@ namespace stages {
 struct ClassifierHeadOptions {
   std::vector<std::int64_t> widths;  ///< of the hidden layers
   double dropout = 0;                ///< before the first layer; half as much before later ones
+  OrdinalHead ordinal = OrdinalHead::kNone;  ///< of the last layer
 };
 
 /// A classification head: dropout, a linear layer, ReLU and BatchNorm for each width; then dropout
@@ -135,6 +136,7 @@ class ConvolutionalClassifier : public Model, public ShrinkableModel, public Nam
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   bool mixes_samples() const override { return true; }
   bool mixes_over_ranks() const override { return true; }
+  bool has_ordinal_head(OrdinalHead /*head*/) const override { return true; }
   Shrunken shrunken(const DatasetDescription& data) const override;
   std::string architecture() const override { return config_.name; }
   std::vector<std::string> notes(const torch::nn::Module& network) const override;

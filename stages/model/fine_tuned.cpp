@@ -9,6 +9,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/model/adapter_layout.h"
 #include "stages/model/clip_vision.h"
+#include "stages/model/coral_layer.h"
 #include "stages/model/pretrained.h"
 #include "stages/model/text_head.h"
 #include "stages/model/vision_tower.h"
@@ -210,10 +211,12 @@ std::shared_ptr<FineTunedClassifier> FineTuned::make(const DatasetDescription& d
 
 at::Tensor FineTuned::text_rows(const DatasetDescription& data, at::Device device) const {
   if (!config_.text_head) return {};
-  if (data.pair_of > 0) {
+  if (data.pair_of > 0 || data.ordinal != OrdinalHead::kNone) {
     throw StageError(ErrorCode::kOptionConflict,
-                     "head_start: zero_shot needs an output for each class, but one output "
-                     "separates two classes")
+                     std::string("head_start: zero_shot needs an output for each class, but ") +
+                         (data.pair_of > 0 ? "one output separates two classes"
+                                           : "each output separates the classes above it from "
+                                             "those below"))
         .at("/head_start")
         .in_stage(config_.pointer)
         .with_help("set head_start: uniform");
@@ -243,6 +246,7 @@ std::shared_ptr<torch::nn::Module> FineTuned::built(const DatasetDescription& da
                                std::to_string(config_.templates.size()) + " for each");
       break;
   }
+  start_coral_biases(*network);
   begin_from_adapter(*network);
   if (config_.trains_all) network->start_from(base_text(*network));
   else network->freeze(base_text(*network));

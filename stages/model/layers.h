@@ -17,7 +17,7 @@ namespace stages {
 class Linear : public AdaptableLayer {
  public:
   Linear(std::int64_t in, std::int64_t out, bool with_bias, const at::TensorOptions& options);
-  at::Tensor forward(const at::Tensor& x) const;
+  virtual at::Tensor forward(const at::Tensor& x) const;
 
  protected:
   at::Tensor unbiased(const at::Tensor& x) const override;

@@ -116,6 +116,8 @@ class PythonModel : public Model {
   /// Also true if the network draws random numbers by itself: like the statistics of BatchNorm,
   /// they depend on how a batch is split.
   bool mixes_samples() const override { return !mixing_layer_.empty() || !draws_.places.empty(); }
+  /// The outputs of CORN are those of any last layer, which is the network's own.
+  bool has_ordinal_head(OrdinalHead head) const override { return head == OrdinalHead::kCorn; }
   std::string why_mixed() const override {
     if (!mixing_layer_.empty() && lone_mixing_layer_.empty() && draws_.places.empty())
       return "the network's layer " + mixing_layer_ + " mixes the samples of a batch";

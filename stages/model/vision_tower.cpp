@@ -4,6 +4,8 @@
 
 #include <torch/types.h>
 
+#include "stages/model/coral_layer.h"
+
 namespace stages {
 
 VisionEmbeddings::VisionEmbeddings(const VisionTowerOptions& tower,
@@ -119,9 +121,9 @@ ImageClassifier::ImageClassifier(const ImageClassifierOptions& classifier,
         std::make_shared<Linear>(classifier.tower.block.hidden_size, *classifier.projection_dim,
                                  classifier.projection_bias, options));
   }
-  head_ = register_module(
-      "head", std::make_shared<Linear>(classifier.feature_width(), classifier.num_classes,
-                                       /*with_bias=*/true, options));
+  head_ =
+      register_module("head", classifier_layer(classifier.feature_width(), classifier.num_classes,
+                                               classifier.ordinal, options));
   dropout_ = register_module("dropout", std::make_shared<Dropout>(classifier.dropout));
 }
 

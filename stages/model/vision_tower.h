@@ -117,7 +117,8 @@ struct ImageClassifierOptions {
   std::int64_t num_classes = 0;
   double dropout =
       0;  ///< probability that an element of the feature is dropped before the head, in training
-  bool projection_bias = false;  ///< as in timm's CLIP, where the projection is a head
+  bool projection_bias = false;              ///< as in timm's CLIP, where the projection is a head
+  OrdinalHead ordinal = OrdinalHead::kNone;  ///< of the head, whose outputs num_classes counts
 
   std::int64_t feature_width() const {
     return is_projected(feature) ? *projection_dim : tower.block.hidden_size;

@@ -139,6 +139,7 @@ ImageList graded(const fs::path& root) {
   ImageList list;
   list.root = root;
   list.classes.assign(kGradeNames.begin(), kGradeNames.end());
+  list.has_order = true;
   return list;
 }
 

@@ -309,8 +309,10 @@ Certificate certify(const TrainingToPlan& training, runner::PlanContext& context
   const ScopedGenerators generators;
   try {
     at::Generator generator;
+    DatasetDescription network_data = source_of(data);
+    training.step.describe(network_data);
     const auto build = [&] {
-      auto network = (shrinkable ? *small.model : training.model).build(source_of(data), seed);
+      auto network = (shrinkable ? *small.model : training.model).build(network_data, seed);
       make_float64(*network);
       generator = at::detail::createCPUGenerator(seed);
       randomise(*network, generator);

@@ -10,15 +10,13 @@
 namespace stages {
 namespace {
 
-std::optional<FocalFactor> read_cross_entropy(runner::ConfigReader& /*reader*/) {
-  return std::nullopt;
-}
+ClassificationLoss read_cross_entropy(runner::ConfigReader& /*reader*/) { return {}; }
 
-std::optional<FocalFactor> read_focal(runner::ConfigReader& reader) {
+ClassificationLoss read_focal(runner::ConfigReader& reader) {
   FocalFactor focal;
   reader.read("alpha", focal.alpha);
   reader.read("gamma", focal.gamma);
-  return focal;
+  return {.focal = focal};
 }
 
 /// Converts half-precision logits to float32. Autocast does this for cross-entropies, but not for
@@ -51,24 +49,30 @@ at::Tensor losses(const at::Tensor& logits, const at::Tensor& labels,
 }  // namespace
 
 ClassificationLoss read_classification_loss(runner::ConfigReader& reader) {
-  ClassificationLoss loss;
-  reader.read("label_smoothing", loss.label_smoothing);
   runner::ConfigReader& section = reader.section("loss");
-  using Read = std::optional<FocalFactor> (*)(runner::ConfigReader&);
+  using Read = ClassificationLoss (*)(runner::ConfigReader&);
   const auto read = runner::choice<Read>(
-      section, "kind", {{"cross_entropy", read_cross_entropy}, {"focal", read_focal}});
-  if (read) loss.focal = read(section);
+      section, "kind",
+      {{"cross_entropy", read_cross_entropy},
+       {"focal", read_focal},
+       {"coral", [](auto& options) { return ClassificationLoss{.ordinal = read_coral(options)}; }},
+       {"corn", [](auto& options) { return ClassificationLoss{.ordinal = read_corn(options)}; }}});
+  ClassificationLoss loss = read ? read(section) : ClassificationLoss();
+  reader.read("label_smoothing", loss.label_smoothing);
   return loss;
 }
 
 std::string structure_of(const ClassificationLoss& loss, bool has_class_weights) {
+  const bool is_weighted =
+      has_class_weights || (loss.ordinal && !loss.ordinal->importance_weights.empty());
   return loss.name() + (loss.label_smoothing > 0 ? " smoothed" : "") +
-         (has_class_weights ? " weighted" : "");
+         (is_weighted ? " weighted" : "");
 }
 
 at::Tensor classification_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
                                    const ClassificationLoss& loss,
                                    const at::Tensor& class_weights) {
+  if (loss.ordinal) return ordinal_loss_sum(logits, labels, *loss.ordinal);
   if (!loss.focal) return cross_entropy_sum(logits, labels, loss.label_smoothing, class_weights);
   return losses(logits, labels, loss, class_weights).sum();
 }
@@ -139,8 +143,8 @@ at::Tensor mixed_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& l
   return at::lerp(each(partners), each(labels), share.to(logits.scalar_type())).sum();
 }
 
-at::Tensor correct_count(const at::Tensor& logits, const at::Tensor& labels) {
-  return logits.detach().argmax(1).eq(labels).sum();
+at::Tensor correct_count(const at::Tensor& logits, const at::Tensor& labels, OrdinalHead head) {
+  return predicted_ranks(logits, head).eq(labels).sum();
 }
 
 at::Tensor covariance_loss(const at::Tensor& embeddings, CovarianceForm form) {

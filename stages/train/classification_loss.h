@@ -5,6 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "stages/train/ordinal_loss.h"
+
 namespace runner {
 class ConfigReader;
 }
@@ -23,9 +25,15 @@ struct FocalFactor {
 struct ClassificationLoss {
   std::optional<FocalFactor> focal;  ///< nullopt: cross-entropy
   double label_smoothing = 0;  ///< for the cross-entropy; the focal factor uses only the true class
+  std::optional<OrdinalLoss> ordinal = {};  ///< set: this loss in place of the cross-entropy
 
-  /// Returns "cross_entropy" or "focal".
-  std::string name() const { return focal ? "focal" : "cross_entropy"; }
+  /// The head that the loss trains.
+  OrdinalHead head() const { return ordinal ? ordinal->head : OrdinalHead::kNone; }
+  /// Returns "cross_entropy", "focal", "coral" or "corn".
+  std::string name() const {
+    if (ordinal) return std::string(name_of(ordinal->head));
+    return focal ? "focal" : "cross_entropy";
+  }
   bool operator==(const ClassificationLoss&) const = default;
 };
 
@@ -38,7 +46,7 @@ std::string structure_of(const ClassificationLoss& loss, bool has_class_weights)
 
 /// Returns the loss of `logits` (n, classes) for `labels` (n) int64, summed over samples: a scalar
 /// with a graph. Focal loss needs at least two classes. `class_weights` is as in
-/// cross_entropy_sum().
+/// cross_entropy_sum(). An ordinal loss takes the outputs of its head and no class weights.
 at::Tensor classification_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
                                    const ClassificationLoss& loss,
                                    const at::Tensor& class_weights = {});
@@ -74,8 +82,10 @@ at::Tensor mixed_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& l
                                    const at::Tensor& partners, const at::Tensor& share,
                                    double label_smoothing);
 
-/// Returns the number of samples with the largest logit at their label; a scalar without a graph.
-at::Tensor correct_count(const at::Tensor& logits, const at::Tensor& labels);
+/// Returns the number of samples with the largest logit at their label or, for an ordinal head,
+/// whose label is predicted_ranks(); a scalar without a graph.
+at::Tensor correct_count(const at::Tensor& logits, const at::Tensor& labels,
+                         OrdinalHead head = OrdinalHead::kNone);
 
 /// Which matrix product the covariance penalty uses; both have the same result.
 enum class CovarianceForm {

@@ -383,7 +383,7 @@ bool have_equal_samples(const DatasetDescription& one, const DatasetDescription&
   };
   if (!std::ranges::equal(one.tensors, other.tensors, same_tensor)) return false;
   if (one.classes.size() != other.classes.size() || one.pair_of != other.pair_of ||
-      one.captions != other.captions)
+      one.ordinal != other.ordinal || one.captions != other.captions)
     return false;
   if (!one.source || !other.source) return !one.source && !other.source;
   return have_equal_samples(*one.source, *other.source);

@@ -45,7 +45,7 @@ class RegressionStep final : public TrainingStep {
   std::string why_mixed() const override { return model_.why_mixed(); }
   bool mixes_over_ranks() const override { return model_.mixes_over_ranks(); }
   void constrain(torch::nn::Module& network) const override { model_.constrain(network); }
-  TrainedTargets targets() const override { return trained_; }
+  void describe(DatasetDescription& data) const override { data.targets = trained_; }
   std::optional<std::string> structure() const override {
     if (options_.mixing.mixes()) return std::nullopt;  // the boxes to mix are drawn from the seed
     return "regression " + structure_of(options_.loss) +

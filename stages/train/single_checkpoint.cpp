@@ -33,11 +33,7 @@ std::shared_ptr<Checkpoint> single_checkpoint(const runner::Inputs& inputs,
   checkpoint->model = inputs.get<Model>("model");
   checkpoint->model_stage = inputs.source("model");
   checkpoint->numerics = inputs.get<MemoryPolicy>("memory")->numerics();
-  checkpoint->classes = data.classes;
-  checkpoint->class_words = words_of(data);
-  checkpoint->pair_of = data.pair_of;
-  checkpoint->inputs = data.tensors;
-  checkpoint->transform = data.transform;
+  checkpoint->describe(data);
   return checkpoint;
 }
 

@@ -8,6 +8,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/fitted_decision.h"
 #include "stages/artifact/model.h"
+#include "stages/artifact/ordinal_head.h"
 #include "stages/artifact/temperature.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/train/class_weights.h"
@@ -30,7 +31,7 @@ struct ClassificationOptions {
   DecisionFit fit;
 };
 
-/// Computes the cross-entropy or focal loss of a model's logits.
+/// Computes the loss of a classifier's logits.
 class ClassificationStep final : public TrainingStep {
  public:
   ClassificationStep(const Model& model, std::int64_t classes, const ClassificationOptions& options,
@@ -69,6 +70,7 @@ class ClassificationStep final : public TrainingStep {
     return is_twice ? std::vector{balanced_twice("class_weights: balanced")}
                     : std::vector<std::string>();
   }
+  void describe(DatasetDescription& data) const override { data.ordinal = options_.loss.head(); }
 
   Batch prepare(const Batch& batch, const StepKey& key) const override {
     return options_.mixing.mixes() ? mix_samples(batch, options_.mixing, key) : batch;
@@ -79,6 +81,7 @@ class ClassificationStep final : public TrainingStep {
   }
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
     const at::Tensor& logits = encoded.at("logits");
+    if (options_.loss.ordinal) check_outputs(logits);
     if (is_mixed(part)) {
       return {{options_.loss.name(),
                mixed_classification_loss_sum(logits, part["label"], part["partner_label"],
@@ -89,6 +92,8 @@ class ClassificationStep final : public TrainingStep {
   }
   double weight(const Batch& batch) const override {
     const at::Tensor labels = batch["label"];
+    if (options_.loss.ordinal && !labels.is_meta())
+      return ordinal_weight(labels.cpu(), classes_, options_.loss.head());
     if (!class_weights_.defined() || labels.is_meta()) return TrainingStep::weight(batch);
     constexpr double kLeast = 1e-30;  // avoids 0 / 0 if all samples of a batch weigh 0
     return std::max(
@@ -100,12 +105,13 @@ class ClassificationStep final : public TrainingStep {
     const at::Tensor label =
         is_mixed(part) ? torch::where(part["share"] < 0.5, part["partner_label"], part["label"])
                        : part["label"];
-    return {{"accuracy", correct_count(encoded.at("logits"), label)}};
+    return {{"accuracy", correct_count(encoded.at("logits"), label, options_.loss.head())}};
   }
-  /// Returns each sample's logits and its label, (n, classes + 1) float32.
+  /// Returns the logits of each sample's classes and its label, (n, classes + 1) float32.
   at::Tensor kept_in_validation(const NamedTensors& encoded, const Batch& part) const override {
     if (!options_.fit.fits_anything()) return {};
-    const at::Tensor logits = encoded.at("logits").detach().to(at::kFloat);
+    const at::Tensor logits =
+        class_logits(encoded.at("logits").detach(), options_.loss.head()).to(at::kFloat);
     return torch::cat({logits, part["label"].to(logits.device(), at::kFloat).unsqueeze(1)}, 1);
   }
   std::int64_t bytes_kept_in_validation() const override {
@@ -120,6 +126,15 @@ class ClassificationStep final : public TrainingStep {
   }
 
  private:
+  /// Throws if a network that is not built by Retort has another number of outputs.
+  void check_outputs(const at::Tensor& outputs) const {
+    if (outputs.dim() == 2 && outputs.size(1) == classes_ - 1) return;
+    throw StageError(ErrorCode::kOptionConflict,
+                     "the network must return one number fewer than there are classes, " +
+                         std::to_string(classes_ - 1) + ", for each sample, as loss.kind is " +
+                         options_.loss.name())
+        .with_help("make its last layer that wide; model.class_argument passes the number");
+  }
   static bool is_mixed(const Batch& part) { return part.tensors().contains("share"); }
 
   const Model& model_;
@@ -156,6 +171,21 @@ void check_fit(const DecisionFit& fit, std::int64_t classes, const Dataset* vali
   }
 }
 
+/// Throws if the classes have no known order, or if the model cannot have the head of the loss.
+void check_ordinal(const OrdinalLoss& loss, const Model& model, const DatasetDescription& train) {
+  check_order(loss, train);
+  if (model.has_ordinal_head(loss.head)) return;
+  const bool is_coral = loss.head == OrdinalHead::kCoral;
+  throw StageError(ErrorCode::kOptionConflict,
+                   is_coral ? "the outputs of CORAL share their weights, which this model's last "
+                              "layer cannot do"
+                            : "this model has no head for ordered classes")
+      .at("/loss/kind")
+      .with_help(is_coral && model.has_ordinal_head(OrdinalHead::kCorn)
+                     ? "set loss.kind: corn, whose outputs have weights of their own"
+                     : "use another model, such as model.full or model.linear_probe");
+}
+
 runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigReader& reader) {
   ClassificationOptions options;
   options.loss = read_classification_loss(reader);
@@ -183,6 +213,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
           .at("/loss")
           .with_help("add a second class to the data, or set loss: {kind: cross_entropy}");
     }
+    if (options.loss.ordinal) check_ordinal(*options.loss.ordinal, model, data.train->describe());
     check_fit(options.fit, classes, data.validation.get());
     const at::Tensor class_weights = class_weights_of(options.class_weights, *data.train);
     if (options.monitor == "loss") check_weighted_validation(class_weights, data.validation.get());

@@ -97,7 +97,7 @@ class Training {
         pending_(*data.train, execution_.optimizer().groups(), log_),
         checkpoints_({execution_, recovery_, learning_rates_, stopping_, pending_}, description_,
                      options, context) {
-    description_.targets = step.targets();
+    step.describe(description_);
     const std::string unreached = unreached_rate(
         options.schedule, execution_.optimizer().learning_rates().front(), planned_steps_);
     if (!unreached.empty()) context.say(unreached);

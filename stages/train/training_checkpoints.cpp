@@ -28,6 +28,7 @@ std::map<std::string, std::string> about(const DatasetDescription& data, std::in
                                          std::int64_t step) {
   DatasetDescription saved = source_of(data);
   saved.targets = data.targets;
+  saved.ordinal = data.ordinal;
   std::map<std::string, std::string> texts = describe_data(saved);
   texts["format"] = "pt";
   texts["epoch"] = std::to_string(epoch);

@@ -151,9 +151,9 @@ class TrainingStep {
     return {};
   }
 
-  /// Returns what a network that predicts numbers must know of its training samples; it is saved
-  /// with the weights.
-  virtual TrainedTargets targets() const { return {}; }
+  /// Adds to the description of the data that the network is made for what the step decides: the
+  /// targets of a network that predicts numbers, or an ordinal head. It is saved with the weights.
+  virtual void describe(DatasetDescription& /*data*/) const {}
 
   /// Moves weights back into their allowed range after an optimizer step. Allocates nothing.
   virtual void constrain(torch::nn::Module& /*network*/) const {}

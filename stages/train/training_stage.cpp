@@ -132,9 +132,12 @@ class TrainingStage final : public runner::Stage {
       is_drawn = true;
     });
     if (!is_drawn) return;
-    found.during([&] { kind_.make_step(*model, data, *inputs.get<MemoryPolicy>("memory")); });
+    DatasetDescription network_data = source_of(data.train->describe());
+    found.during([&] {
+      kind_.make_step(*model, data, *inputs.get<MemoryPolicy>("memory"))->describe(network_data);
+    });
     std::shared_ptr<torch::nn::Module> network;
-    found.during([&] { network = model->outline(source_of(data.train->describe())); });
+    found.during([&] { network = model->outline(network_data); });
     if (!network) return;
     if (options_.warm_start)
       found.during([&] { check_warm_start(*network, *options_.warm_start, context); });
@@ -164,17 +167,12 @@ class TrainingStage final : public runner::Stage {
       if (kind_.draw) setup.data = kind_.draw(std::move(setup.data), seed);
       setup.network_data = source_of(setup.data.train->describe());
       setup.step = kind_.make_step(*model, setup.data, *inputs.get<MemoryPolicy>("memory"));
-      setup.network_data.targets = setup.step->targets();
+      setup.step->describe(setup.network_data);
     }
     setup.checkpoint->model = model;
     setup.checkpoint->model_stage = inputs.source("model");
     setup.checkpoint->numerics = inputs.get<MemoryPolicy>("memory")->numerics();
-    setup.checkpoint->classes = setup.network_data.classes;
-    setup.checkpoint->class_words = words_of(setup.network_data);
-    setup.checkpoint->pair_of = setup.network_data.pair_of;
-    setup.checkpoint->targets = setup.network_data.targets;
-    setup.checkpoint->inputs = setup.network_data.tensors;
-    setup.checkpoint->transform = setup.network_data.transform;
+    setup.checkpoint->describe(setup.network_data);
     return setup;
   }
 

@@ -17,6 +17,7 @@
 #include "stages/model/adapter_layout.h"
 #include "stages/model/clip_model.h"
 #include "stages/model/clip_network.h"
+#include "stages/model/coral_layer.h"
 #include "stages/model/exported.h"
 #include "stages/model/fine_tuned.h"
 #include "stages/model/published_base.h"
@@ -72,7 +73,7 @@ void merge_adapters(ImageClassifier& network) {
 
 AdapterHead head_of(const ImageClassifier& network, const Checkpoint& checkpoint) {
   const auto weights = network.named_parameters();
-  return {weights["head.weight"].detach(), weights["head.bias"].detach(), checkpoint.classes};
+  return {weights["head.weight"].detach(), weights["head.bias"].detach(), output_names(checkpoint)};
 }
 
 /// Returns the layout that the library of the network loads.
@@ -113,9 +114,9 @@ class Export {
         transform_(transform_of(checkpoint)) {
     readme_.title = "Trained by Retort";
     readme_.feature = network.options().feature;
-    readme_.classes = checkpoint.classes.size();
+    readme_.outputs = static_cast<std::size_t>(network.options().num_classes);
     readme_.answer = answer_of(checkpoint);
-    readme_.decision = decision_of(checkpoint.validation, std::ssize(checkpoint.classes));
+    readme_.decision = decision_of(checkpoint);
     readme_.remarks = lost_in_preprocessor(transform_);
     for (std::string& remark : remarks_on(readme_.decision))
       readme_.remarks.push_back(std::move(remark));
@@ -178,7 +179,7 @@ class Export {
     if (is_fused(layout)) check_timm(network_.options(), layout);
     const ExportedModel model = exported(network_, layout);
     write_safetensors(folder / "model.safetensors", model.tensors, {{"format", "pt"}});
-    Json config = exported_config(network_.options(), layout, checkpoint_.classes);
+    Json config = exported_config(network_.options(), layout, output_names(checkpoint_));
     if (readme_.answer == Answer::kLabels && !is_fused(layout))
       config["problem_type"] = "multi_label_classification";
     if (readme_.answer == Answer::kNumbers && !is_fused(layout))
@@ -247,6 +248,7 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
                   "the weights of this run are in '" + (*loaded)->file.string() + "'");
   }
   const torch::NoGradGuard no_graph;
+  repeat_coral_weights(*(*loaded)->network);
   if (hosted) {
     export_hosted(folder.draft(), **loaded, *hosted, what);
   } else if (convolutional) {
@@ -297,7 +299,7 @@ class ClipExport {
     readme_.has_head = network.options().class_count > 0;
     readme_.remarks = lost_in_preprocessor(transform_);
     if (!readme_.has_head) return;
-    readme_.decision = decision_of(checkpoint.validation, std::ssize(checkpoint.classes));
+    readme_.decision = decision_of(checkpoint);
     for (std::string& remark : remarks_on(readme_.decision))
       readme_.remarks.push_back(std::move(remark));
   }

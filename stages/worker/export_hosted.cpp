@@ -47,8 +47,7 @@ std::string readme_of_hosted(const Checkpoint& checkpoint, const HostedNetwork& 
     text += checkpoint.weights == "averaged" ? "averaged over the training steps.\n"
                                              : "as trained, not their average.\n";
   }
-  const FittedDecision decision =
-      decision_of(checkpoint.validation, std::ssize(checkpoint.classes));
+  const FittedDecision decision = decision_of(checkpoint);
   for (const std::string& remark : remarks_on(decision)) text += "\n" + remark + "\n";
   for (const auto& [name, number] : named_numbers(decision))
     text += "\n" + name + ": " + Json(number).dump() + "\n";

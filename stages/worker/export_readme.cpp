@@ -92,7 +92,7 @@ Program program_of_transformers(const ExportReadme& readme) {
   if (readme.form == ExportForm::kAdapter) {
     const std::string head =
         readme.gives_logits
-            ? ", num_labels=" + std::to_string(readme.classes) + ", ignore_mismatched_sizes=True"
+            ? ", num_labels=" + std::to_string(readme.outputs) + ", ignore_mismatched_sizes=True"
             : "";
     const std::string output = readme.gives_logits      ? "model(**inputs).logits"
                                : is_clip(readme.layout) ? features_of_clip(readme.feature)
@@ -116,12 +116,22 @@ Program program_of(const ExportReadme& readme) {
   return is_timm(readme.layout) ? program_of_timm(readme) : program_of_transformers(readme);
 }
 
-/// Returns the line of a program that computes the probabilities of the classes.
+/// Returns the lines of a program that compute the probabilities of the classes and, for an ordinal
+/// head, `above`: the probabilities that the class is above each class but the last.
 std::string probabilities_in_python(const FittedDecision& decision) {
-  const std::string logits = decision.temperature == 1
-                                 ? "logits"
-                                 : "(logits / " + nlohmann::json(decision.temperature).dump() + ")";
-  return "probabilities = " + logits + ".softmax(-1)\n";
+  const bool is_divided = decision.temperature != 1;
+  const auto divided = [&](const std::string& logits) {
+    return "(" + logits + " / " + nlohmann::json(decision.temperature).dump() + ").softmax(-1)";
+  };
+  if (decision.ordinal == OrdinalHead::kNone)
+    return "probabilities = " + (is_divided ? divided("logits") : "logits.softmax(-1)") + "\n";
+  const bool is_coral = decision.ordinal == OrdinalHead::kCoral;
+  return "above = logits.double().sigmoid()" +
+         std::string(is_coral ? ".sort(-1, descending=True).values\n" : ".cumprod(-1)\n") +
+         "padded = torch.nn.functional.pad(above, (1, 0), value=1.0)\n"
+         "probabilities = padded - torch.nn.functional.pad(above, (0, 1))\n" +
+         (is_divided ? "probabilities = " + divided("probabilities.clamp_min(1.2e-38).log()") + "\n"
+                     : "");
 }
 
 /// Returns the end of a program: prints the class that the decision predicts from the
@@ -147,6 +157,8 @@ std::string answer_in_python(Answer answer, const FittedDecision& decision) {
            "expected = sum(grade * p for grade, p in enumerate(probabilities[0].tolist()))\n"
            "print(names[sum(expected >= cut for cut in " +
            nlohmann::json(decision.cut_points).dump() + ")])\n";
+  if (decision.ordinal != OrdinalHead::kNone)
+    return names + "print(names[int((above[0] > 0.5).sum())])\n";
   return "print(json.load(open(f\"{folder}/classes.json\"))[int(probabilities[0].argmax())])\n";
 }
 
@@ -195,8 +207,25 @@ void write_answer(const std::filesystem::path& folder, const Checkpoint& checkpo
   }
 }
 
+std::vector<std::string> output_names(const Checkpoint& checkpoint) {
+  if (checkpoint.ordinal == OrdinalHead::kNone) return checkpoint.classes;
+  std::vector<std::string> names;
+  for (std::size_t label = 0; label + 1 < checkpoint.classes.size(); ++label)
+    names.push_back("above " + checkpoint.classes[label]);
+  return names;
+}
+
 std::vector<std::string> remarks_on(const FittedDecision& decision) {
   std::vector<std::string> remarks;
+  if (decision.ordinal == OrdinalHead::kCoral)
+    remarks.emplace_back(
+        "The classes are ordered. Logit k is that of the probability that the class is above class "
+        "k (CORAL).");
+  if (decision.ordinal == OrdinalHead::kCorn)
+    remarks.emplace_back(
+        "The classes are ordered. Logit k is that of the probability that the class is above class "
+        "k if it is at least class k (CORN), so the product of the probabilities up to k is the "
+        "probability that the class is above class k.");
   if (decision.temperature != 1)
     remarks.emplace_back(
         "The logits are divided by a temperature that was fitted on the validation data, so that "
@@ -389,8 +418,7 @@ std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
                       const std::vector<std::string>& remarks) {
   const Answer answer = answer_of(checkpoint);
   const bool is_pair = checkpoint.pair_of > 0;
-  const FittedDecision decision =
-      decision_of(checkpoint.validation, std::ssize(checkpoint.classes));
+  const FittedDecision decision = decision_of(checkpoint);
   std::string text = "# Trained by Retort\n\n";
   text += head.empty() ? "The whole network, as timm loads it.\n"
                        : "The backbone, as timm loads it, and the head that was trained on the "
@@ -423,8 +451,7 @@ std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
 std::vector<std::string> remarks_on(const Checkpoint& checkpoint,
                                     const ImageDatasetOptions& transform) {
   std::vector<std::string> remarks = lost_in_preprocessor(transform);
-  for (std::string& remark :
-       remarks_on(decision_of(checkpoint.validation, std::ssize(checkpoint.classes))))
+  for (std::string& remark : remarks_on(decision_of(checkpoint)))
     remarks.push_back(std::move(remark));
   if (transform.preprocessing.does_anything()) {
     remarks.emplace_back(

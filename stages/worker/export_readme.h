@@ -28,6 +28,10 @@ enum class Answer {
 };
 Answer answer_of(const Checkpoint& checkpoint);
 
+/// Returns the name of each output: the class, or "above A" for an output of an ordinal head that
+/// is the logit of a class above A.
+std::vector<std::string> output_names(const Checkpoint& checkpoint);
+
 /// The contents of the README in an exported folder.
 struct ExportReadme {
   std::string title;
@@ -35,7 +39,7 @@ struct ExportReadme {
   WeightLayout layout = WeightLayout::kClip;
   Feature feature = Feature::kPooled;
   bool gives_logits = false;  ///< true if the head is in the model; false if in head.safetensors
-  std::size_t classes = 0;
+  std::size_t outputs = 0;    ///< number of logits
   Answer answer = Answer::kClass;
   FittedDecision decision = {};      ///< how logits become probabilities and a class
   std::string base;                  ///< for an adapter: the model on which it was trained

@@ -83,10 +83,7 @@ std::int64_t planned_bytes(const Checkpoint& checkpoint, const ImagesToPredict& 
   policy.tf32 = checkpoint.numerics.tf32;
   policy.layout = checkpoint.numerics.layout;
   policy.pointer = checkpoint.numerics.pointer;
-  const DatasetDescription data = images.describe(), trained_on{.size = data.size,
-                                                                .tensors = checkpoint.inputs,
-                                                                .classes = checkpoint.classes,
-                                                                .pair_of = checkpoint.pair_of};
+  const DatasetDescription data = images.describe(), trained_on = checkpoint.trained_on(data.size);
   UnseenPlan unseen({.device = "cuda"}, {.device_model = device_model});
   const ForwardToPlan pass{.name = checkpoint.model_stage,
                            .data = data,

@@ -69,7 +69,7 @@ at::Tensor asked_logits(const Checkpoint& checkpoint, const AskedClasses& asked,
         .with_help("return the logits as 'logits', next to any other outputs");
   });
   if (asked.are_numbers) return logits.reshape({inputs.at("image").size(0), -1});
-  const at::Tensor rows = logits.flatten(0, -2);
+  const at::Tensor rows = class_logits(logits.flatten(0, -2), checkpoint.ordinal);
   // A single logit separates two classes. It belongs to the second class, and the first has logit
   // 0.
   return checkpoint.pair_of > 0 ? torch::cat({torch::zeros_like(rows), rows}, 1) : rows;
@@ -130,15 +130,21 @@ class Prediction {
     for (std::int64_t row = 0; row < batch.units(); ++row) {
       const std::int64_t index = batch.indices[static_cast<std::size_t>(row)];
       const std::int64_t label = asked_.decision.predicted(scores_of(logits, row));
-      const bool is_pair = checkpoint_.pair_of > 0;
       const at::Tensor pixels = network.placed(batch.part(row, row + 1)).tensors().at("image");
-      const at::Tensor activation =
-          class_activation(network.module(), checkpoint_, pixels, is_pair ? 0 : label,
-                           is_pair && label == 0 ? -1 : 1);
+      const at::Tensor activation = activation_of(network.module(), pixels, label);
       write_activation(explain_, pictures_->sample_name(index), index, name_of(label), pixels,
                        activation, transform_of(checkpoint_));
       ++drawn_;
     }
+  }
+
+  /// Returns where the network saw the class. In a class pair, and with an ordinal head, an output
+  /// is evidence that the class is above another; the first class has only evidence against that.
+  at::Tensor activation_of(torch::nn::Module& network, const at::Tensor& pixels,
+                           std::int64_t label) const {
+    const bool are_above = checkpoint_.pair_of > 0 || checkpoint_.ordinal != OrdinalHead::kNone;
+    const std::int64_t output = are_above ? std::max<std::int64_t>(label - 1, 0) : label;
+    return class_activation(network, checkpoint_, pixels, output, are_above && label == 0 ? -1 : 1);
   }
 
   void give(const Batch& batch, const at::Tensor& logits) {
@@ -333,17 +339,20 @@ std::vector<double> asked_thresholds(const Checkpoint& checkpoint, const Request
 
 /// Returns the decision that was fitted for the classes seen in training, and says so.
 FittedDecision asked_decision(const Checkpoint& checkpoint, const RequestContext& context) {
-  FittedDecision decision = decision_of(checkpoint.validation, std::ssize(checkpoint.classes));
+  FittedDecision decision = decision_of(checkpoint);
   constexpr int kDigits = 4;
   if (decision.temperature != 1) {
     context.say("probabilities are calibrated by the temperature " +
                 runner::decimal(decision.temperature, kDigits) +
                 ", which was fitted on the validation data");
   }
-  if (decision.decides()) {
+  if (decision.is_fitted()) {
     context.say(std::string("the column 'prediction' follows the ") +
                 (decision.threshold ? "threshold" : "cut points") +
                 " chosen on the validation data");
+  } else if (decision.ordinal != OrdinalHead::kNone) {
+    context.say(
+        "the column 'prediction' is the first class up to which the probabilities add up to half");
   }
   return decision;
 }

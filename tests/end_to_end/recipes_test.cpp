@@ -48,7 +48,8 @@ std::vector<std::string> shipped() {
 
 /// True if the recipe trains a network for each pair of grades.
 bool has_pairs_of(const std::string& recipe) {
-  return recipe.starts_with("diabetic_retinopathy") && recipe != "diabetic_retinopathy_external";
+  return recipe.starts_with("diabetic_retinopathy") && recipe != "diabetic_retinopathy_external" &&
+         recipe != "diabetic_retinopathy_ordinal";
 }
 
 bool is_of_python(const std::string& recipe) {
@@ -148,7 +149,7 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
              " data.root=retinas data.image_size=32 data.loader.workers=0 model.weights=null "
              "'model.layers=[1,1,1,1]' "
              "train.batch_size=8 memory.precision=fp32" +
-             (has_pairs_of(GetParam()) ? "" : " external.root=retinas");
+             (GetParam() == "diabetic_retinopathy_external" ? " external.root=retinas" : "");
     }
     if (is_of_python(GetParam()))
       return GetParam() + " data.root=photos train.batch_size=4 " + small_in_python(GetParam());
@@ -283,7 +284,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
              "data.loader.drop_last=false "
              "model.weights=null "
              "'model.layers=[1,1,1,1]' train.batch_size=5 memory.precision=fp32 " +
-             std::string(has_pairs_of(recipe) ? "" : "external.root=retinas ");
+             std::string(recipe == "diabetic_retinopathy_external" ? "external.root=retinas " : "");
     }
     if (recipe.starts_with("fsct")) {
       make_folders("mini/train", 64, 3);

@@ -2,8 +2,10 @@
 
 #include "stages/contrastive/contrastive_loss.h"
 #include "stages/few_shot/train_episodic.h"
+#include "stages/model/coral_layer.h"
 #include "stages/train/classification_loss.h"
 #include "stages/train/multi_label_loss.h"
+#include "stages/train/ordinal_loss.h"
 #include "stages/train/regression_loss.h"
 #include "tests/parity/recorded_numbers.h"
 
@@ -168,10 +170,49 @@ void compare_regression(const RecordedCase& recorded) {
   }
 }
 
+OrdinalHead head_of(const nlohmann::json& json) {
+  return ordinal_head_named(json.at("kind").get<std::string>()).value();
+}
+
+/// Returns P(class > k) for the logits of the classes.
+at::Tensor above_of(const at::Tensor& logits) {
+  return 1 - logits.softmax(1).cumsum(1).narrow(1, 0, logits.size(1) - 1);
+}
+
+/// CORAL's probabilities that do not fall are sorted here, which coral-pytorch leaves to the user.
+void compare_ordinal(const RecordedCase& recorded) {
+  const at::Tensor labels = integers_of(recorded.json.at("labels"));
+  const std::int64_t classes = tensor_of(recorded.json.at("outputs")).size(1) + 1;
+  for (const nlohmann::json& variant : recorded.json.at("variants")) {
+    OrdinalLoss loss{.head = head_of(variant)};
+    if (variant.contains("importance_weights"))
+      loss.importance_weights = variant.at("importance_weights").get<std::vector<double>>();
+    const at::Tensor outputs = tensor_of(recorded.json.at("outputs")).requires_grad_();
+    const at::Tensor mean =
+        ordinal_loss_sum(outputs, labels, loss) / ordinal_weight(labels, classes, loss.head);
+    mean.backward();
+    expect_close(mean.item<double>(), variant.at("loss"), variant.dump());
+    expect_close(outputs.grad(), tensor_of(variant.at("grad_outputs")), variant.dump());
+  }
+  for (const nlohmann::json& head : recorded.json.at("heads")) {
+    const at::Tensor outputs = tensor_of(recorded.json.at("outputs"));
+    const at::Tensor logits = class_logits(outputs, head_of(head));
+    const at::Tensor wanted =
+        std::get<0>(tensor_of(head.at("above")).sort(/*dim=*/1, /*descending=*/true));
+    expect_close(above_of(logits), wanted, head.at("kind"));
+    EXPECT_TRUE(predicted_ranks(outputs, head_of(head)).equal(integers_of(head.at("predicted"))))
+        << head.at("kind");
+  }
+  CoralLayer layer(/*in=*/3, classes - 1, at::kDouble);
+  start_coral_biases(layer);
+  expect_close(layer.bias, tensor_of(recorded.json.at("start_biases")), "biases");
+}
+
 }  // namespace
 
 std::vector<CaseKind> loss_cases() {
-  return {number_kind("RegressionLosses", "regression_loss", compare_regression),
+  return {number_kind("OrdinalLosses", "ordinal_loss", compare_ordinal),
+          number_kind("RegressionLosses", "regression_loss", compare_regression),
           number_kind("MultiLabelLosses", "multi_label_loss", compare_multi_label),
           number_kind("Losses", "multiclass", compare_multiclass),
           number_kind("PairLosses", "binary", compare_binary),

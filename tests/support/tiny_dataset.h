@@ -111,6 +111,9 @@ class TinyModel final : public stages::Model {
         {"logits", dynamic_cast<torch::nn::SequentialImpl&>(network).forward(inputs.at("image"))}};
   }
   bool mixes_samples() const override { return mixes; }
+  bool has_ordinal_head(stages::OrdinalHead head) const override {
+    return head == stages::OrdinalHead::kCorn;
+  }
 
   bool mixes = false;
 

@@ -63,6 +63,23 @@ TEST(DataDescription, PairRemembersWhatItIsChosenFrom) {
   EXPECT_EQ(logits_for(pictures()), 2);
 }
 
+TEST(DataDescription, OrdinalHeadIsRemembered) {
+  DatasetDescription grades = pictures();
+  grades.classes = {"0", "1", "2"};
+  EXPECT_EQ(logits_for(grades), 3);
+  EXPECT_EQ(describe_data(grades).count("ordinal"), 0u);
+  for (const OrdinalHead head : {OrdinalHead::kCoral, OrdinalHead::kCorn}) {
+    grades.ordinal = head;
+    EXPECT_EQ(described_data(describe_data(grades)).ordinal, head);
+    EXPECT_EQ(logits_for(grades), 2);
+  }
+  for (const char* name : {"\"\"", "\"cumulative\"", "1", "coral"}) {
+    EXPECT_EQ(refusal("ordinal", name),
+              "its 'ordinal' is not a known head, or there are fewer than two classes")
+        << name;
+  }
+}
+
 TEST(DataDescription, WordsOfClassesAreRememberedWhereTheyAreNotTheirNames) {
   DatasetDescription folders = pictures();
   EXPECT_EQ(words_of(folders), folders.classes);

@@ -1,5 +1,7 @@
 #include "stages/artifact/fitted_decision.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
@@ -66,6 +68,20 @@ TEST(FittedDecision, CutPointsAreOfCalibratedProbabilities) {
                                  1),
                       {.cut_points = true});
   EXPECT_EQ(both.cut_points, of_calibrated.cut_points);
+}
+
+TEST(FittedDecision, OrdinalHeadPredictsTheMedianAtEveryTemperature) {
+  const std::vector<double> shares = {0.3, 0.25, 0.45};  // the largest is the last
+  for (const double temperature : {0.2, 1.0, 5.0}) {
+    std::vector<double> logits;
+    for (const double share : shares) logits.push_back(std::log(share) / temperature);
+    FittedDecision decision{.temperature = temperature, .ordinal = OrdinalHead::kCorn};
+    EXPECT_EQ(decision.predicted(ClassScores(logits)), 1) << temperature;
+    EXPECT_TRUE(decision.decides());
+    EXPECT_FALSE(decision.is_fitted());
+    decision.cut_points = {0, 0};
+    EXPECT_EQ(decision.predicted(ClassScores(logits)), 2) << temperature;
+  }
 }
 
 TEST(FittedDecision, IsFoundAgainAmongTheNumbersOfACheckpoint) {

@@ -363,6 +363,60 @@ TEST(Supervised, SensitivityIsForTwoClasses) {
       kOptionConflict, "/calibration/sensitivity", "two classes");
 }
 
+/// Classes that are known to ascend.
+struct GradedRun : SupervisedRun {
+  GradedRun() {
+    for (const auto& part : {train, validation}) part->class_names = {"0", "1", "2"};
+  }
+};
+
+/// Options of a training with CORN.
+std::string corn(const std::string& more) {
+  return R"({"loss": {"kind": "corn", "order": null}, "optimizer": {"learning_rate": 0.05}, )" +
+         more + "}";
+}
+
+TEST(Supervised, OrdinalHeadIsInTheCheckpointAndLearns) {
+  GradedRun supervised;
+  const auto checkpoint = supervised.run(corn(R"("epochs": 40, "batch_size": 8)"));
+  EXPECT_EQ(checkpoint->ordinal, OrdinalHead::kCorn);
+  EXPECT_EQ(logits_for(checkpoint->trained_on(1)), 2);
+  EXPECT_EQ(supervised.context.values("validation/accuracy").back(), 1);
+  EXPECT_EQ(decision_of(*checkpoint).ordinal, OrdinalHead::kCorn);
+  EXPECT_EQ(supervised.run("{}")->ordinal, OrdinalHead::kNone);
+}
+
+// The tasks of CORN have different numbers of samples in each micro-batch.
+TEST(Supervised, OrdinalLossIsDividedByTheOutputsOfTheWholeBatch) {
+  GradedRun whole, cut;
+  cut.policy->micro_batch = 5;
+  const std::string options = corn(R"("epochs": 1, "batch_size": 30)");
+  whole.run(options);
+  cut.run(options);
+  EXPECT_NEAR(whole.context.values("train/loss").front(), cut.context.values("train/loss").front(),
+              1e-6);
+  EXPECT_NEAR(whole.context.values("validation/loss").front(),
+              cut.context.values("validation/loss").front(), 1e-5);
+}
+
+TEST(Supervised, CalibrationOfAnOrdinalHeadIsOfItsClasses) {
+  GradedRun supervised;
+  const auto checkpoint = supervised.run(
+      corn(R"("calibration": {"temperature": true, "cut_points": true, "sensitivity": null})"));
+  EXPECT_EQ(decision_of(*checkpoint).cut_points.size(), 2U);
+}
+
+TEST(Supervised, UnorderedClassesAndModelsWithoutAHeadAreRefused) {
+  SupervisedRun supervised;
+  EXPECT_REFUSED(supervised.run(corn(R"("epochs": 1)")), kOptionConflict, "/loss/order",
+                 "'class0'");
+  GradedRun graded;
+  EXPECT_REFUSED(
+      graded.run(
+          R"({"loss": {"kind": "coral", "order": null, "importance_weights": null}, "epochs": 1})"),
+      kOptionConflict, "/loss/kind", "share their weights", "corn");
+}
+
 TEST(Supervised, LabelOutsideTheClassesIsNamed) {
   SupervisedRun supervised;
   supervised.train->relabelled = {{4, 3}};
