@@ -24,9 +24,10 @@ runner::Certificate certify(const TrainingToPlan& training, runner::PlanContext&
 /// Compares gradients as certify() does, for one network, which must be in float64, on the CPU and
 /// in training mode, and is left unchanged. Ignores only the plan's numerics. `changed` lists a
 /// loss or buffer that differs. If the plan offloads or shards the optimizer or runs it in the
-/// backward pass, `changed` also lists each weight that differs in any bit after two steps.
-/// `of_ranks` are networks equal to `network`: that many ranks then compute the step together
-/// (device.count).
+/// backward pass, `changed` also lists each weight that differs in any bit after two steps of
+/// AdamW. Its state is not quantized: that would turn the last digits of a gradient into whole
+/// codes. `of_ranks` are networks equal to `network`: that many ranks then compute the step
+/// together (device.count).
 runner::Certificate compare_gradients(
     const TrainingStep& step, torch::nn::Module& network, const Batch& batch, const StepPlan& plan,
     std::uint64_t seed, const std::vector<std::shared_ptr<torch::nn::Module>>& of_ranks = {});

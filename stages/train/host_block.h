@@ -6,6 +6,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "stages/train/block_parts.h"
+
 namespace c10 {
 struct Event;
 }
@@ -15,7 +17,7 @@ namespace stages {
 /// Tensors that are kept in host memory, in one block, and copied to their device together when
 /// they are needed there:
 ///
-///   HostBlock block({mean, square});                                    // zeros, same shapes
+///   HostBlock block({part_like(mean), part_like(square)}, device);      // zeros
 ///   const at::Tensor scratch = block.scratch();                         // device memory
 ///   const std::vector<at::Tensor> on_device = block.bring(scratch);
 ///   update(on_device);
@@ -25,16 +27,15 @@ namespace stages {
 /// second block of ordinary memory. In a dry run, the block is not traced and occupies no memory.
 class HostBlock {
  public:
-  /// Creates zeros with the shapes, types and memory formats of `like`, which must contain at least
-  /// one tensor and be on one device.
-  explicit HostBlock(const std::vector<at::Tensor>& like);
+  /// Creates zeros for `parts`, at least one, which can be brought to `device`.
+  HostBlock(std::vector<BlockPart> parts, at::Device device);
   ~HostBlock();
   HostBlock(HostBlock&&) noexcept;
   HostBlock& operator=(HostBlock&&) noexcept;
 
   /// Returns the tensors in host memory; shared, not copied. While a copy of them is in use on the
   /// device, they keep their previous values.
-  std::vector<at::Tensor> tensors() const { return within(memory_); }
+  std::vector<at::Tensor> tensors() const { return parts_within(memory_, parts_); }
   /// Waits for the latest put_back(). Call this before the host reads or writes tensors().
   void wait() const;
   /// Allocates bytes() bytes of device memory for bring().
@@ -48,17 +49,9 @@ class HostBlock {
   void put_back(const at::Tensor& scratch);
 
  private:
-  /// The position of a tensor in the block.
-  struct Place {
-    std::int64_t offset, bytes;
-    std::vector<std::int64_t> sizes, strides;
-    at::ScalarType type;
-  };
-  std::vector<at::Tensor> within(const at::Tensor& block) const;
-
   at::Device device_;
-  std::int64_t bytes_ = 0;
-  std::vector<Place> places_;
+  std::vector<BlockPart> parts_;
+  std::int64_t bytes_;
   at::Tensor memory_;                 // host memory, as bytes
   std::unique_ptr<c10::Event> back_;  // recorded by the latest put_back() from a GPU
 };

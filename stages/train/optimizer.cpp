@@ -27,6 +27,7 @@ Optimizer::Optimizer(const std::vector<ParameterGroup>& groups, bool offloads, S
                         .group = names_.size(),
                         .parameter = tensor,
                         .is_matrix = muon && is_muon_matrix(*muon, name, tensor),
+                        .is_quantized = stages::is_quantized(group.optimizer, tensor),
                         .is_kept = shard_.keeps(slots_.size())});
     }
     names_.push_back(group.name);
@@ -37,6 +38,10 @@ Optimizer::Optimizer(const std::vector<ParameterGroup>& groups, bool offloads, S
   if (!slots_.empty()) one_ = torch::ones({}, slots_[0].parameter.options().dtype(torch::kFloat));
   const auto has_movable = [&](const Slot& slot) { return !movable_parts(slot).empty(); };
   offloads_ = offloads && std::ranges::any_of(slots_, has_movable);
+  if (std::ranges::any_of(slots_, &Slot::is_quantized)) {
+    signed_.emplace(/*is_signed=*/true, slots_[0].parameter.device());
+    unsigned_.emplace(/*is_signed=*/false, slots_[0].parameter.device());
+  }
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].is_kept) kept.push_back(i);
@@ -66,25 +71,30 @@ std::vector<StatePart> Optimizer::movable_parts(const Slot& slot) const {
 }
 
 at::Tensor Optimizer::zeros(const Slot& slot, const StatePart& part) {
-  const std::vector<std::int64_t> sizes = sizes_of(part, slot.parameter);
-  if (slot.parameter.sizes() == sizes && !part.is_age())
-    return torch::zeros_like(slot.parameter, torch::MemoryFormat::Preserve);
-  return torch::zeros(sizes, slot.parameter.options().dtype(type_of(part, slot.parameter)));
+  const BlockPart memory = memory_of(part, slot.parameter);
+  return torch::empty_strided(memory.sizes, strides_of(memory),
+                              slot.parameter.options().dtype(memory.type))
+      .zero_();
 }
 
 at::Tensor Optimizer::outline(const Slot& slot, const StatePart& part) {
-  return torch::empty(sizes_of(part, slot.parameter),
-                      at::TensorOptions(at::kMeta).dtype(type_of(part, slot.parameter)));
+  const BlockPart memory = memory_of(part, slot.parameter);
+  return torch::empty(memory.sizes, at::TensorOptions(at::kMeta).dtype(memory.type));
+}
+
+std::int64_t Optimizer::rule_bytes(const OptimizerOptions& rule, const at::Tensor& parameter,
+                                   bool is_matrix) {
+  if (!steps_singly(rule, is_matrix)) return 0;
+  return StepScalars::bytes() + bytes_of(scratch_of(rule, parameter, is_matrix));
 }
 
 std::int64_t Optimizer::rule_bytes(const std::vector<std::size_t>& slots) const {
   std::int64_t most = 0;
   for (const std::size_t i : slots) {
     const Slot& slot = slots_[i];
-    const OptimizerOptions& rule = options_[slot.group];
-    if (!steps_singly(rule, slot.is_matrix)) continue;
-    most = std::max(most, StepScalars::bytes() +
-                              scratch_bytes(scratch_of(rule, slot.parameter, slot.is_matrix)));
+    const at::Tensor tensor = slot.is_quantized ? first_chunk(slot) : slot.parameter;
+    const std::int64_t of_chunk = slot.is_quantized ? bytes_of(chunk_parts(slot, tensor)) : 0;
+    most = std::max(most, of_chunk + rule_bytes(options_[slot.group], tensor, slot.is_matrix));
   }
   return most;
 }
@@ -208,8 +218,19 @@ void Optimizer::step_one(std::size_t parameter, const std::optional<at::Tensor>&
 void Optimizer::update(const std::vector<Slot*>& slots, const at::Tensor& scratch,
                        const std::optional<at::Tensor>& skip,
                        const std::optional<at::Tensor>& divisor) {
-  if (slots.empty()) return;
   assert(std::ranges::all_of(slots, &Slot::ready));
+  std::vector<Slot*> whole;
+  for (Slot* slot : slots) {
+    if (slot->is_quantized) update_quantized(*slot, scratch, skip);
+    else whole.push_back(slot);
+  }
+  update_whole(whole, scratch, skip, divisor);
+}
+
+void Optimizer::update_whole(const std::vector<Slot*>& slots, const at::Tensor& scratch,
+                             const std::optional<at::Tensor>& skip,
+                             const std::optional<at::Tensor>& divisor) {
+  if (slots.empty()) return;
   const std::size_t group = slots[0]->group;
   const OptimizerOptions& rule = options_[group];
   const double rate = rates_[group].learning_rate;
@@ -261,16 +282,16 @@ void Optimizer::step_singly(const std::vector<Slot*>& slots, const at::Tensor& s
   for (Slot* slot : slots) {
     at::Tensor gradient = slot->parameter.grad();
     if (scalars.skipped().defined()) gradient.masked_fill_(scalars.skipped(), 0);
-    const std::vector<ScratchPart> needed =
+    const std::vector<BlockPart> needed =
         scratch_of(options_[group], slot->parameter, slot->is_matrix);
-    const at::Tensor own = scratch.narrow(0, before, scratch_bytes(needed));
+    const at::Tensor own = scratch.narrow(0, before, bytes_of(needed));
     const SingleStep one{slot->parameter,
                          gradient,
                          slot->state,
                          rates_[group].learning_rate,
                          rates_[group].momentum,
                          scalars,
-                         scratch_within(own, needed)};
+                         parts_within(own, needed)};
     const auto step = [&]<typename Rule>(const Rule& rule) {
       if constexpr (requires { stages::step_singly(rule, one); }) stages::step_singly(rule, one);
     };
@@ -387,6 +408,7 @@ void Optimizer::load_state(const NamedTensors& state) {
                      .group = slot.group,
                      .parameter = slot.parameter,
                      .is_matrix = slot.is_matrix,
+                     .is_quantized = slot.is_quantized,
                      .is_kept = slot.is_kept});
     const std::vector<StatePart> all = parts(slot);
     const auto missing = [&](const StatePart& part) {

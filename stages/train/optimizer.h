@@ -12,6 +12,7 @@
 
 #include "stages/ranks/state_shard.h"
 #include "stages/tensor/named_tensors.h"
+#include "stages/train/block_quantizer.h"
 #include "stages/train/host_block.h"
 #include "stages/train/optimizer_options.h"
 #include "stages/train/optimizer_state.h"
@@ -42,6 +43,10 @@ struct ParameterGroup {
 /// The state may be sharded across ranks. Then step() updates only the parameters with state on
 /// this rank; the caller copies the others from the ranks that update them.
 ///
+/// Moments may be quantized (is_quantized()). Then step() dequantizes them in chunks, updates the
+/// parameter's elements in the chunk as otherwise, and quantizes the moments again, so that few of
+/// them exist in full precision at once. LAMB, which needs norms, has one chunk per parameter.
+///
 /// A parameter without a gradient is left alone, and its step count does not increase. The same
 /// applies to all parameters in a skipped step: if a parameter has not been updated before, its
 /// next step counts as its first.
@@ -67,6 +72,9 @@ class Optimizer {
                          const std::function<bool(std::string_view name)>& wanted);
   /// True if a group is frozen in the first epochs.
   bool freezes_groups() const;
+
+  /// True if the moments of any parameter are quantized.
+  bool quantizes() const { return signed_.has_value(); }
 
   /// The names of the groups and their learning rates before any schedule.
   const std::vector<std::string>& groups() const { return names_; }
@@ -129,6 +137,7 @@ class Optimizer {
     at::Tensor parameter;
     ParameterState state = {};
     bool is_matrix = false;            ///< Muon orthogonalizes its updates
+    bool is_quantized = false;         ///< its moments are
     bool ready = false, fresh = true;  ///< ready: state allocated; fresh: no step yet
     bool undecided = false;            ///< the parameter is fresh only if first_skip_ is 1
     bool is_kept = true;               ///< this rank keeps the state
@@ -145,10 +154,11 @@ class Optimizer {
   /// memory.
   std::vector<StatePart> parts(const Slot& slot) const;
   std::vector<StatePart> movable_parts(const Slot& slot) const;
+  std::vector<BlockPart> movable_memory(const Slot& slot) const;
   /// Allocates the state of these slots, filled with zeros.
   void make_state(const std::vector<std::size_t>& slots);
   /// Allocates the state of these slots in host memory, in pieces of at most the bytes of the
-  /// largest slot, each of one group and type.
+  /// largest slot's state, each of one group and type.
   void make_pieces(const std::vector<std::size_t>& slots);
   void make_piece(std::vector<std::size_t> slots);
   /// Splits the pieces so that each slot has its own piece.
@@ -158,6 +168,13 @@ class Optimizer {
   /// Updates slots that are all in one group and have their state on the device.
   void update(const std::vector<Slot*>& slots, const at::Tensor& scratch,
               const std::optional<at::Tensor>& skip, const std::optional<at::Tensor>& divisor);
+  /// The same for slots whose moments are not quantized.
+  void update_whole(const std::vector<Slot*>& slots, const at::Tensor& scratch,
+                    const std::optional<at::Tensor>& skip,
+                    const std::optional<at::Tensor>& divisor);
+  /// The same for a slot whose moments are quantized.
+  void update_quantized(Slot& slot, const at::Tensor& scratch,
+                        const std::optional<at::Tensor>& skip);
   /// `scratch` has `rule_bytes` for the rule, then the piece's.
   void update_piece(Piece& piece, const at::Tensor& scratch, std::int64_t rule_bytes,
                     const std::optional<at::Tensor>& skip,
@@ -184,6 +201,15 @@ class Optimizer {
                    const std::optional<at::Tensor>& skip);
   /// Returns the bytes of scratch memory that the rule needs for these slots.
   std::int64_t rule_bytes(const std::vector<std::size_t>& slots) const;
+  /// Returns the bytes for updating this tensor, whose moments are not quantized.
+  static std::int64_t rule_bytes(const OptimizerOptions& rule, const at::Tensor& parameter,
+                                 bool is_matrix);
+  /// Returns the scratch memory for one chunk of a slot whose moments are quantized, in addition to
+  /// what the rule needs for the chunk.
+  std::vector<BlockPart> chunk_parts(const Slot& slot, const at::Tensor& chunk) const;
+  /// Returns the first chunk of the parameter, which is the largest.
+  at::Tensor first_chunk(const Slot& slot) const;
+  const BlockQuantizer& quantizer(const QuantizedMoment& moment) const;
   /// Allocates scratch for the rule and then for the piece; undefined if neither needs any.
   at::Tensor make_scratch(std::int64_t rule_bytes, std::int64_t piece_bytes) const;
 
@@ -195,6 +221,7 @@ class Optimizer {
   bool offloads_ = false;
   std::int64_t rule_bytes_ = 0;  // of the slot that needs the most
   const StateShard shard_;
+  std::optional<BlockQuantizer> signed_, unsigned_;  // if any moment is quantized
   std::vector<Piece> pieces_;  // of all slots with allocated state, if offloaded
   at::Tensor first_skip_;      // skip flag of the latest step, if it was the first step of
                                // some parameter

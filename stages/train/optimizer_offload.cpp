@@ -6,48 +6,44 @@
 #include <utility>
 #include <vector>
 
-#include <c10/util/strides.h>
 #include <torch/types.h>
 
 namespace stages {
-namespace {
 
-/// Returns a view of the parameter with these sizes, which must not need more memory than it has.
-at::Tensor shaped(const at::Tensor& parameter, const std::vector<std::int64_t>& sizes) {
-  if (parameter.sizes() == sizes) return parameter;
-  return parameter.as_strided(sizes, c10::contiguous_strides(sizes));
+std::vector<BlockPart> Optimizer::movable_memory(const Slot& slot) const {
+  std::vector<BlockPart> memory;
+  for (const StatePart& part : movable_parts(slot))
+    memory.push_back(memory_of(part, slot.parameter));
+  return memory;
 }
 
-}  // namespace
-
 void Optimizer::make_pieces(const std::vector<std::size_t>& slots) {
-  std::size_t most = 0, bytes = 0;
-  for (const Slot& slot : slots_) most = std::max(most, slot.parameter.nbytes());
+  std::int64_t most = 0, bytes = 0;
+  for (const Slot& slot : slots_) most = std::max(most, bytes_of(movable_memory(slot)));
   std::vector<std::size_t> piece;
   for (const std::size_t i : slots) {
     const Slot& slot = slots_[i];
     const bool is_alike =
         piece.empty() || (slots_[piece[0]].group == slot.group &&
                           slots_[piece[0]].parameter.scalar_type() == slot.parameter.scalar_type());
-    if (!is_alike || bytes + slot.parameter.nbytes() > most) {
+    const std::int64_t of_slot = bytes_of(movable_memory(slot));
+    if (!is_alike || bytes + of_slot > most) {
       if (!piece.empty()) make_piece(std::exchange(piece, {}));
       bytes = 0;
     }
     piece.push_back(i);
-    bytes += slot.parameter.nbytes();
+    bytes += of_slot;
   }
   if (!piece.empty()) make_piece(std::move(piece));
 }
 
 void Optimizer::make_piece(std::vector<std::size_t> slots) {
-  std::vector<at::Tensor> like;
+  std::vector<BlockPart> memory;
   for (const std::size_t i : slots) {
-    const at::Tensor& parameter = slots_[i].parameter;
-    for (const StatePart& part : movable_parts(slots_[i]))
-      like.push_back(shaped(parameter, sizes_of(part, parameter)));
+    for (BlockPart& part : movable_memory(slots_[i])) memory.push_back(std::move(part));
   }
-  if (like.empty()) return;
-  HostBlock block(like);
+  if (memory.empty()) return;
+  HostBlock block(std::move(memory), slots_[slots[0]].parameter.device());
   const std::vector<at::Tensor> tensors = block.tensors();
   std::size_t next = 0;
   for (const std::size_t i : slots) {

@@ -14,6 +14,7 @@ OptimizerOptions read_sgd(runner::ConfigReader& reader) {
   reader.read("dampening", options.dampening);
   reader.read("nesterov", options.nesterov);
   reader.read("weight_decay", options.weight_decay);
+  reader.read("state_bits", options.state_bits);
   return options;
 }
 
@@ -32,6 +33,7 @@ AdamOptions read_adam_options(runner::ConfigReader& reader) {
   reader.read("epsilon", options.epsilon);
   reader.read("weight_decay", options.weight_decay);
   reader.read("amsgrad", options.amsgrad);
+  reader.read("state_bits", options.state_bits);
   return options;
 }
 
@@ -40,6 +42,7 @@ OptimizerOptions read_lion(runner::ConfigReader& reader) {
   reader.read("learning_rate", options.learning_rate);
   read_betas(reader, options);
   reader.read("weight_decay", options.weight_decay);
+  reader.read("state_bits", options.state_bits);
   return options;
 }
 
@@ -51,7 +54,14 @@ OptimizerOptions read_lamb(runner::ConfigReader& reader) {
   reader.read("weight_decay", options.weight_decay);
   reader.read("trust_clip", options.trust_clip);
   reader.read("always_adapt", options.always_adapt);
+  reader.read("state_bits", options.state_bits);
   return options;
+}
+
+/// Reads state_bits for a rule that has no other value: the schema refuses 8.
+void read_32_bits(runner::ConfigReader& reader) {
+  std::int64_t state_bits = 32;
+  reader.read("state_bits", state_bits);
 }
 
 OptimizerOptions read_adafactor(runner::ConfigReader& reader) {
@@ -62,6 +72,7 @@ OptimizerOptions read_adafactor(runner::ConfigReader& reader) {
   reader.read("minimum_scale", options.minimum_scale);
   reader.read("clip_threshold", options.clip_threshold);
   reader.read("weight_decay", options.weight_decay);
+  read_32_bits(reader);
   return options;
 }
 
@@ -79,6 +90,7 @@ OptimizerOptions read_muon(runner::ConfigReader& reader) {
   reader.read("adamw_learning_rate_factor", options.adamw_factor);
   read_betas(reader, options);
   reader.read("epsilon", options.epsilon);
+  read_32_bits(reader);
   return options;
 }
 
@@ -94,6 +106,27 @@ OptimizerOptions read_adamw(runner::ConfigReader& reader) {
 
 double learning_rate(const OptimizerOptions& options) {
   return std::visit([](const auto& one) { return one.learning_rate; }, options);
+}
+
+std::int64_t state_bits(const OptimizerOptions& options) {
+  const auto bits = [](const auto& one) -> std::int64_t {
+    if constexpr (requires { one.state_bits; }) return one.state_bits;
+    else return 32;
+  };
+  return std::visit(bits, options);
+}
+
+std::optional<OptimizerOptions> with_8bit_state(OptimizerOptions options) {
+  const auto change = [](auto& one) {
+    if constexpr (requires { one.state_bits; }) one.state_bits = 8;
+  };
+  const auto* sgd = std::get_if<SgdOptions>(&options);
+  const auto* adam = std::get_if<AdamOptions>(&options);
+  if ((sgd && sgd->momentum == 0) || (adam && adam->amsgrad)) return {};
+  const bool has_8_bits = state_bits(options) == 8;
+  std::visit(change, options);
+  if (has_8_bits || state_bits(options) != 8) return {};
+  return options;
 }
 
 OptimizerOptions read_optimizer(runner::ConfigReader& reader) {

@@ -19,7 +19,8 @@ struct SgdOptions {
   double momentum = 0;
   double dampening = 0;
   bool nesterov = false;
-  double weight_decay = 0;  ///< added to the gradient
+  double weight_decay = 0;       ///< added to the gradient
+  std::int64_t state_bits = 32;  ///< 8: moments are quantized (block_quantizer.h)
   bool operator==(const SgdOptions&) const = default;
 };
 
@@ -32,6 +33,7 @@ struct AdamOptions {
   bool amsgrad = false;
   bool decoupled = false;  ///< AdamW: weights shrink by learning_rate · weight_decay; false: weight
                            ///< decay is added to the gradient
+  std::int64_t state_bits = 32;  ///< 8: moments are quantized (block_quantizer.h)
   bool operator==(const AdamOptions&) const = default;
 };
 
@@ -39,7 +41,8 @@ struct AdamOptions {
 struct LionOptions {
   double learning_rate = 0;
   double beta1 = 0, beta2 = 0;
-  double weight_decay = 0;  ///< weights shrink by learning_rate · weight_decay
+  double weight_decay = 0;       ///< weights shrink by learning_rate · weight_decay
+  std::int64_t state_bits = 32;  ///< 8: moments are quantized (block_quantizer.h)
   bool operator==(const LionOptions&) const = default;
 };
 
@@ -52,6 +55,7 @@ struct LambOptions {
   double weight_decay = 0;  ///< this value times the weight is added to the update
   bool trust_clip = false;
   bool always_adapt = false;
+  std::int64_t state_bits = 32;  ///< 8: moments are quantized (block_quantizer.h)
   bool operator==(const LambOptions&) const = default;
 };
 
@@ -86,6 +90,12 @@ using OptimizerOptions =
 
 /// Returns the learning rate before any schedule.
 double learning_rate(const OptimizerOptions& options);
+
+/// Returns the bits per element of the moments; 32 for rules without quantized state.
+std::int64_t state_bits(const OptimizerOptions& options);
+
+/// Returns the rule with 8-bit state; nullopt if it has 8-bit state or cannot have it.
+std::optional<OptimizerOptions> with_8bit_state(OptimizerOptions options);
 
 /// Reads a mapping as defined in schemas/train/optimizer/; contradictions become errors of
 /// `reader`.

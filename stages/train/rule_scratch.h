@@ -5,24 +5,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "stages/train/block_parts.h"
+
 namespace stages {
-
-/// The shape and type of a tensor in a block of memory.
-struct ScratchPart {
-  std::vector<std::int64_t> sizes;
-  at::ScalarType type;
-  std::vector<std::int64_t> strides = {};  ///< empty: contiguous
-};
-
-/// Returns a part with the parameter's shape, type and layout.
-ScratchPart scratch_like(const at::Tensor& parameter);
-
-/// Returns the bytes that the parts need, one after another, each aligned.
-std::int64_t scratch_bytes(const std::vector<ScratchPart>& parts);
-
-/// Returns views of `block`, a tensor of bytes, as the parts. Allocates nothing.
-std::vector<at::Tensor> scratch_within(const at::Tensor& block,
-                                       const std::vector<ScratchPart>& parts);
 
 /// Scalars on the device for steps without a fused kernel, so that the host need not know whether a
 /// step is skipped. keep() is 1, or 0 if the step is skipped: then a step multiplies

@@ -19,26 +19,24 @@ struct Scratch {
   bool is_matrix;
 
   template <typename Rule>
-  std::vector<ScratchPart> operator()(const Rule&) const {
+  std::vector<BlockPart> operator()(const Rule&) const {
     return {};
   }
-  std::vector<ScratchPart> operator()(const LionOptions&) const {
-    return {scratch_like(parameter)};
+  std::vector<BlockPart> operator()(const LionOptions&) const { return {part_like(parameter)}; }
+  std::vector<BlockPart> operator()(const LambOptions&) const {
+    return {part_like(parameter), part_like(parameter)};
   }
-  std::vector<ScratchPart> operator()(const LambOptions&) const {
-    return {scratch_like(parameter), scratch_like(parameter)};
-  }
-  std::vector<ScratchPart> operator()(const AdafactorOptions&) const {
-    if (parameter.dim() < 2) return {scratch_like(parameter)};
+  std::vector<BlockPart> operator()(const AdafactorOptions&) const {
+    if (parameter.dim() < 2) return {part_like(parameter)};
     const at::ScalarType type = parameter.scalar_type();
     const std::vector<std::int64_t> sizes = parameter.sizes().vec();
     std::vector<std::int64_t> row = sizes, column = sizes;
     row.back() = column[column.size() - 2] = 1;
     std::vector<std::int64_t> mean = row;
     mean[mean.size() - 2] = 1;
-    return {scratch_like(parameter), {row, type}, {column, type}, {mean, type}};
+    return {part_like(parameter), {row, type}, {column, type}, {mean, type}};
   }
-  std::vector<ScratchPart> operator()(const MuonOptions&) const {
+  std::vector<BlockPart> operator()(const MuonOptions&) const {
     if (!is_matrix) return {};
     const std::int64_t less = std::min(rows_of(parameter), columns_of(parameter)),
                        more = std::max(rows_of(parameter), columns_of(parameter));
@@ -66,8 +64,8 @@ bool steps_singly(const OptimizerOptions& rule, bool is_matrix) {
          (std::holds_alternative<MuonOptions>(rule) && is_matrix);
 }
 
-std::vector<ScratchPart> scratch_of(const OptimizerOptions& rule, const at::Tensor& parameter,
-                                    bool is_matrix) {
+std::vector<BlockPart> scratch_of(const OptimizerOptions& rule, const at::Tensor& parameter,
+                                  bool is_matrix) {
   return std::visit(Scratch{parameter, is_matrix}, rule);
 }
 

@@ -18,8 +18,7 @@ struct SingleStep {
   double learning_rate;
   std::optional<double> momentum;  ///< replaces the first beta or the momentum
   const StepScalars& scalars;
-  std::vector<at::Tensor>
-      scratch;  ///< scratch_within(block, scratch_of(rule, parameter, is_matrix))
+  std::vector<at::Tensor> scratch;  ///< parts_within(block, scratch_of(rule, parameter, is_matrix))
 };
 
 /// True for the rules that step_singly() supports, and for Muon's matrices.
@@ -27,8 +26,8 @@ bool steps_singly(const OptimizerOptions& rule, bool is_matrix);
 
 /// Returns the scratch parts that a step of this parameter needs; none for rules with fused
 /// kernels.
-std::vector<ScratchPart> scratch_of(const OptimizerOptions& rule, const at::Tensor& parameter,
-                                    bool is_matrix);
+std::vector<BlockPart> scratch_of(const OptimizerOptions& rule, const at::Tensor& parameter,
+                                  bool is_matrix);
 
 /// Updates the parameter and its state.
 void step_singly(const LionOptions& rule, const SingleStep& one);

@@ -101,6 +101,10 @@ class Training {
     const std::string unreached = unreached_rate(
         options.schedule, execution_.optimizer().learning_rates().front(), planned_steps_);
     if (!unreached.empty()) context.say(unreached);
+    if (state_bits(options.optimizer) == 8 && !execution_.optimizer().quantizes()) {
+      context.say("state_bits: 8 has no effect: no trained weight has " +
+                  std::to_string(kSmallestQuantized) + " elements or more");
+    }
     if (policy.two_pass && !execution_.plan().two_pass)
       context.say("two_pass has no effect: micro_batch does not split the batch");
     if (policy.shards_optimizer && !is_state_divided())

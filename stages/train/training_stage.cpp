@@ -267,6 +267,22 @@ class TrainingStage final : public runner::Stage {
             .validation_samples = setup.data.validation};
   }
 
+  /// Lists 8-bit optimizer state among the alternatives, which a plan never chooses.
+  void list_8bit_state(PlannedStep& planned, TrainerOptions options, runner::PlanContext& context,
+                       const std::function<TrainingToPlan(const TrainerOptions&)>& with) const {
+    const std::optional<OptimizerOptions> optimizer = with_8bit_state(options.optimizer);
+    if (!optimizer) return;
+    options.optimizer = *optimizer;
+    const TrainingToPlan training = with(options);
+    const runner::MemoryPlan plan =
+        policy_search(training, /*budget=*/0, context).trace(planned.policy).plan;
+    if (plan.needed >= planned.plan.needed) return;
+    planned.plan.alternatives.push_back(
+        {.overrides = {option_of(options_.pointer, "optimizer.state_bits=8")},
+         .exactness = "declared",
+         .needed = plan.needed});
+  }
+
   void plan_training_of(const Setup& setup, const runner::Inputs& inputs,
                         runner::PlanContext& context) {
     const auto [options, policy] = effective_options(inputs, context);
@@ -276,6 +292,11 @@ class TrainingStage final : public runner::Stage {
       return to_plan(setup, data, inputs, options, which);
     };
     PlannedStep planned = plan_training(under(policy), context);
+    if (!planned.plan.fits() && planned.plan.measured.empty()) {
+      list_8bit_state(planned, options, context, [&](const TrainerOptions& other) {
+        return to_plan(setup, data, inputs, other, planned.policy);
+      });
+    }
     held_ = context.held();
     planned_live_ = planned_for_tensors(planned.plan);
     planned_needed_ = planned.plan.needed;

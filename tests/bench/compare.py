@@ -333,6 +333,7 @@ def optimizer(arguments, results):
         python = [sys.executable, str(HERE / "optimizer.py")]
         sides = {
             "retort": Program([str(ROOT / "build/bin/optimizer_bench")], options, threads),
+            "retort, 8 bits": Program([str(ROOT / "build/bin/optimizer_bench")], dict(options, state_bits=8), threads),
             "torch fused": Program(python, dict(options, form="fused"), threads),
             "torch foreach": Program(python, dict(options, form="foreach"), threads),
         }

@@ -25,7 +25,7 @@ stages::OptimizerOptions rule(const std::string& name) {
 }  // namespace
 
 /// One argument, JSON: {"rule": "sgd" or "adamw", "clip": a norm or null, "threads", "sizes": of
-/// the parameters}.
+/// the parameters, and "state_bits" if not 32}.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);
   stages::use_threads(options.at("threads").get<int>());
@@ -38,7 +38,9 @@ int main(int, char** arguments) {
   }
   for (const auto& [name, parameter] : parameters)
     parameter.mutable_grad() = torch::empty_like(parameter);
-  const stages::OptimizerOptions optimizer_rule = rule(options.at("rule"));
+  stages::OptimizerOptions optimizer_rule = rule(options.at("rule"));
+  if (options.value("state_bits", 32) == 8)
+    optimizer_rule = stages::with_8bit_state(optimizer_rule).value();
   stages::Optimizer optimizer(optimizer_rule, parameters);
   const stages::Rates rates{.learning_rate = stages::learning_rate(optimizer_rule), .momentum = {}};
 
@@ -50,14 +52,14 @@ int main(int, char** arguments) {
       for (std::size_t i = 0; i < gradients.size(); ++i)
         optimizer.gradients()[i].copy_(gradients[i]);
       seconds.push_back(seconds_of([&] {
-        optimizer.prepare();
+        const at::Tensor scratch = optimizer.prepare();
         std::optional<at::Tensor> divisor;
         if (!options.at("clip").is_null()) {
           divisor =
               stages::clip_divisor(stages::global_norm(optimizer.gradients()), options.at("clip"));
         }
         optimizer.set_rates({rates});
-        optimizer.step({}, divisor);
+        optimizer.step({}, divisor, scratch);
       }));
     }
     double sum = 0, size = 0;

@@ -73,6 +73,9 @@ TEST_F(RegressionRuns, PredictGivesTheNumbersOfTheEvaluation) {
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out, testing::StartsWith("file,target\n"));
   const double predicted = std::stod(ended.out.substr(ended.out.rfind(',') + 1));
+  const Ended classes = retort("predict run photos/" + row[0] + " --top 3", folder_.path());
+  EXPECT_EQ(classes.exit, 64);
+  EXPECT_THAT(classes.err, HasSubstr("--top selects classes, but this model predicts numbers"));
   // A batch of another size may round differently in the last bits of float32.
   EXPECT_NEAR(predicted, std::stod(row[2]), 1e-4 * std::abs(predicted));
 }

@@ -37,6 +37,7 @@ std::vector<CaseKind> lora_variant_cases();
 std::vector<CaseKind> image_cases();
 std::vector<CaseKind> schedule_cases();
 std::vector<CaseKind> optimizer_cases();
+std::vector<CaseKind> quantizer_cases();
 std::vector<CaseKind> loss_cases();
 std::vector<CaseKind> metric_cases();
 std::vector<CaseKind> tokenizer_cases();

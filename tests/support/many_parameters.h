@@ -73,8 +73,12 @@ struct ManyParameters {
     first.set("double", add({5, 3}, torch::kDouble));
     second.set("image", add({4, 3, 5, 5}, torch::kFloat));
     second.set("scalar", add({}, torch::kFloat));
+    // Large enough for quantized state; the last block is shorter.
+    second.set("kernel", add({40, 12, 3, 3}, torch::kFloat));
+    second.set("wide", add({70, 64}, torch::kFloat));
     const torch::NoGradGuard no_graph;
-    all[5].set_data(all[5].contiguous(at::MemoryFormat::ChannelsLast));
+    for (const std::size_t i : {5, 7})
+      all[i].set_data(all[i].contiguous(at::MemoryFormat::ChannelsLast));
     return {{.name = "", .optimizer = rule, .parameters = first},
             {.name = "b", .optimizer = rule, .parameters = second}};
   }

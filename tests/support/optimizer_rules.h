@@ -15,6 +15,12 @@ constexpr AdamOptions adamw(double learning_rate, double weight_decay = 0.01) {
           .decoupled = true};
 }
 
+constexpr AdamOptions adamw_8bit(double learning_rate) {
+  AdamOptions rule = adamw(learning_rate);
+  rule.state_bits = 8;
+  return rule;
+}
+
 /// Each rule, with each of its options, at a rate of 0.1.
 inline const OptimizerOptions kEveryRule[] = {
     SgdOptions{.learning_rate = 0.1, .weight_decay = 0.1},
@@ -48,6 +54,31 @@ inline const OptimizerOptions kEveryRule[] = {
                 .beta1 = 0.9,
                 .beta2 = 0.99,
                 .epsilon = 1e-8},
+    SgdOptions{.learning_rate = 0.1,
+               .momentum = 0.9,
+               .dampening = 0,
+               .nesterov = true,
+               .weight_decay = 0.1,
+               .state_bits = 8},
+    AdamOptions{.learning_rate = 0.1,
+                .beta1 = 0.9,
+                .beta2 = 0.99,
+                .epsilon = 1e-8,
+                .weight_decay = 0.1,
+                .amsgrad = false,
+                .decoupled = false,
+                .state_bits = 8},
+    adamw_8bit(0.1),
+    LionOptions{
+        .learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1, .state_bits = 8},
+    LambOptions{.learning_rate = 0.1,
+                .beta1 = 0.9,
+                .beta2 = 0.99,
+                .epsilon = 1e-6,
+                .weight_decay = 0.1,
+                .trust_clip = false,
+                .always_adapt = false,
+                .state_bits = 8},
 };
 
 }  // namespace stages

@@ -13,7 +13,7 @@ TEST(HostBlock, BeginsWithZerosAlike) {
   const at::Tensor image = torch::rand({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor row = torch::rand({7}, torch::kDouble),
                    gaps = torch::rand({4, 6}).slice(1, 0, 6, 2);
-  const HostBlock block({image, row, gaps});
+  const HostBlock block({part_like(image), part_like(row), part_like(gaps)}, at::kCPU);
   const std::vector<at::Tensor> tensors = block.tensors();
   ASSERT_EQ(tensors.size(), 3u);
   EXPECT_TRUE(tensors[0].equal(torch::zeros({2, 3, 4, 5})));
@@ -27,7 +27,7 @@ TEST(HostBlock, BeginsWithZerosAlike) {
 
 TEST(HostBlock, WhatWasWrittenThereIsPutBack) {
   const at::Tensor x = torch::rand({5}), y = torch::rand({3, 3}, torch::kDouble);
-  HostBlock block({x, y});
+  HostBlock block({part_like(x), part_like(y)}, at::kCPU);
   for (int round = 1; round <= 2; ++round) {
     const at::Tensor scratch =
         torch::full({block.bytes() + 64}, 7, torch::kByte);  // of a larger one
@@ -47,7 +47,7 @@ TEST(HostBlock, IsNoMemoryOfTheDeviceInADryRun) {
   MemoryTrace trace({.device = at::kCUDA, .model = {}});
   const at::Tensor like = torch::empty({1000}, at::device(at::kMeta));
   const std::size_t before = trace.events().size();
-  HostBlock block({like, like});
+  HostBlock block({part_like(like), part_like(like)}, at::kMeta);
   EXPECT_EQ(trace.events().size(), before);
   const at::Tensor scratch = block.scratch();
   for (const at::Tensor& one : block.bring(scratch)) one.sqrt_();

@@ -27,12 +27,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::int64_t kTopClasses = 5;
+
 struct PredictFlags {
   WeightsSource weights;
   std::string
       model;  ///< a CLIP model not trained by a run: a folder, or hf:ORG/NAME; empty: the run's
   std::vector<std::string> paths;  ///< images and folders of images; also overrides
-  std::int64_t top = 5, batch_size = 64;
+  std::int64_t top = kTopClasses, batch_size = 64;
   std::string out;            ///< the file for the predictions; empty: standard output
   std::string flip = "none";  ///< mirrored copies to average over
   std::string support;        ///< examples of each class, for a few-shot model; empty: none
@@ -182,6 +184,16 @@ Diagnostics of_no_ensemble(const Json& request) {
   return errors;
 }
 
+/// If the request is for a model that predicts numbers, returns an error for --top.
+Diagnostics of_no_classes(const PredictFlags& flags, const WeightsRequest& request) {
+  const auto id = request.json.find("node");
+  if (flags.top == kTopClasses || id == request.json.end()) return {};
+  const auto node = std::ranges::find(request.graph.nodes, id->get<std::string>(), &Node::id);
+  if (node == request.graph.nodes.end() || node->kind != "train.regression") return {};
+  return {
+      predict_misused("--top selects classes, but this model predicts numbers", "leave --top out")};
+}
+
 /// True if `path` is below `folder` when links are followed.
 bool lies_really_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
   std::error_code error;
@@ -226,6 +238,7 @@ ExitCode predict_images(const PredictFlags& given, Console& console) {
   if (!request) return report(console, request.errors());
   if (words.paths.empty())
     return report(console, no_image);  // after errors in overrides, which may be mistyped images
+  if (auto errors = of_no_classes(flags, *request); !errors.empty()) return report(console, errors);
   const Diagnostics changed = changed_support(flags, console);
   if (exit_code(changed) != ExitCode::kDone) return report(console, changed);
   warn(console, changed);

@@ -58,6 +58,26 @@ TEST(TrainingRules, GroupIsUnfrozenWithinTheTraining) {
                           "trained, so freeze_until has no effect"));
 }
 
+TEST(TrainingRules, OnlySomeOptimizersHave8BitState) {
+  const auto with = [](const std::string& optimizer) {
+    return of_training(R"("optimizer": {"state_bits": 8, )" + optimizer + "}");
+  };
+  for (const char* const kind : {"adam", "adamw", "lion", "lamb"})
+    EXPECT_THAT(with(R"("kind": ")" + std::string(kind) + '"'), IsEmpty()) << kind;
+  EXPECT_THAT(with(R"("kind": "sgd", "momentum": 0.9)"), IsEmpty());
+  EXPECT_THAT(with(R"("kind": "sgd")"),
+              ElementsAre("/train/optimizer/state_bits: SGD without momentum has no state, so "
+                          "state_bits: 8 has no effect"));
+  EXPECT_THAT(with(R"("kind": "adamw", "amsgrad": true)"),
+              ElementsAre("/train/optimizer/state_bits: the largest second moments of amsgrad "
+                          "cannot be kept in 8 bits"));
+  EXPECT_THAT(with(R"("kind": "adafactor")"),
+              ElementsAre("/train/optimizer/state_bits: Adafactor has no 8-bit state: it keeps "
+                          "only rows and columns of the second moment"));
+  EXPECT_THAT(with(R"("kind": "muon")"),
+              ElementsAre("/train/optimizer/state_bits: Muon has no 8-bit state"));
+}
+
 TEST(TrainingRules, AdafactorHasNoMomentumToCycle) {
   const auto with = [](const std::string& cycle) {
     return of_training(R"("optimizer": {"kind": "adafactor"}, "schedule": )"

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace stages {
+
+/// The shape and type of a tensor in a block of memory.
+struct BlockPart {
+  std::vector<std::int64_t> sizes;
+  at::ScalarType type;
+  std::vector<std::int64_t> strides = {};  ///< empty: contiguous
+};
+
+/// Returns a part with the tensor's shape, type and layout. A tensor with gaps becomes contiguous.
+BlockPart part_like(const at::Tensor& tensor);
+
+/// Returns the part's strides, also if it is contiguous.
+std::vector<std::int64_t> strides_of(const BlockPart& part);
+
+/// Returns the bytes that the parts need, one after another, each aligned.
+std::int64_t bytes_of(const std::vector<BlockPart>& parts);
+
+/// Returns views of `block`, a tensor of bytes, as the parts. Allocates nothing.
+std::vector<at::Tensor> parts_within(const at::Tensor& block, const std::vector<BlockPart>& parts);
+
+}  // namespace stages
