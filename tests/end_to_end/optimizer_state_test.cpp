@@ -78,13 +78,11 @@ TEST_F(OptimizerState, PlanCountsAQuarterOfTheState) {
 }
 
 TEST_F(OptimizerState, PlanThatDoesNotFitNamesIt) {
-  const auto [state, needed] =
-      planned("memory=as_written model.hidden_size=512 train.batch_size=1");
-  const Ended ended = retort("plan" +
-                                 recipe("memory=as_written model.hidden_size=512 "
-                                        "train.batch_size=1 memory.budget=") +
-                                 std::to_string(static_cast<std::int64_t>(needed - state / 4)),
-                             folder_.path());
+  const std::string large = "memory=as_written model.hidden_size=512 train.batch_size=1 ";
+  const auto [state, needed] = planned(large);
+  const auto budget = static_cast<std::int64_t>(needed - state / 4) >> 20;
+  const Ended ended = retort(
+      "plan" + recipe(large) + "memory.budget=" + std::to_string(budget) + "MiB", folder_.path());
   EXPECT_EQ(ended.exit, 1);
   EXPECT_THAT(ended.err + ended.out, HasSubstr("train.optimizer.state_bits=8"));
 }
