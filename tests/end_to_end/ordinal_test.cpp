@@ -116,7 +116,9 @@ TEST_F(OrdinalRuns, ClassesWithoutAnOrderAreRefused) {
   const Ended made = retort(
       "data make image_folder --out photos --classes 3 --per-class 8 --size 32 -q", folder_.path());
   ASSERT_EQ(made.exit, 0) << made.err;
-  const std::string plan = "plan classify data.root=photos data.image_size=24 train.loss.kind=corn train.label_smoothing=0";
+  const std::string plan =
+      "plan classify data.root=photos data.image_size=24 train.loss.kind=corn "
+      "train.label_smoothing=0";
   const Ended unknown = retort(plan, folder_.path());
   EXPECT_NE(unknown.exit, 0);
   EXPECT_THAT(unknown.err, HasSubstr("the order of the classes is unknown"));

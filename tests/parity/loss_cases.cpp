@@ -203,9 +203,9 @@ void compare_ordinal(const RecordedCase& recorded) {
     EXPECT_TRUE(predicted_ranks(outputs, head_of(head)).equal(integers_of(head.at("predicted"))))
         << head.at("kind");
   }
-  CoralLayer layer(/*in=*/3, classes - 1, at::kDouble);
-  start_coral_biases(layer);
-  expect_close(layer.bias, tensor_of(recorded.json.at("start_biases")), "biases");
+  const auto layer = std::make_shared<CoralLayer>(/*in=*/3, classes - 1, at::kDouble);
+  start_coral_biases(*layer);
+  expect_close(layer->bias, tensor_of(recorded.json.at("start_biases")), "biases");
 }
 
 }  // namespace

@@ -383,7 +383,7 @@ TEST(Supervised, OrdinalHeadIsInTheCheckpointAndLearns) {
   EXPECT_EQ(logits_for(checkpoint->trained_on(1)), 2);
   EXPECT_EQ(supervised.context.values("validation/accuracy").back(), 1);
   EXPECT_EQ(decision_of(*checkpoint).ordinal, OrdinalHead::kCorn);
-  EXPECT_EQ(supervised.run("{}")->ordinal, OrdinalHead::kNone);
+  EXPECT_EQ(SupervisedRun().run("{}")->ordinal, OrdinalHead::kNone);
 }
 
 // The tasks of CORN have different numbers of samples in each micro-batch.
