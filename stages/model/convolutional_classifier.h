@@ -1,24 +1,17 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "runner/shared/error/diagnostic.h"
 #include "stages/artifact/model.h"
-#include "stages/model/bottleneck_network.h"
-#include "stages/model/convolution_layers.h"
-#include "stages/model/convolutional_networks.h"
+#include "stages/model/classifier_head.h"
+#include "stages/model/convolutional_backbone.h"
 #include "stages/model/initializer.h"
-#include "stages/model/layers.h"
-#include "stages/model/resnet.h"
-#include "stages/random/dropout.h"
 #include "stages/weights/saved_weights.h"
 
 namespace runner {
@@ -27,62 +20,6 @@ class Stage;
 }  // namespace runner
 
 namespace stages {
-
-/// The `head` of schemas/model/se_resnext.
-struct ClassifierHeadOptions {
-  std::vector<std::int64_t> widths;  ///< of the hidden layers
-  double dropout = 0;                ///< before the first layer; half as much before later ones
-  OrdinalHead ordinal = OrdinalHead::kNone;  ///< of the last layer
-};
-
-/// A classification head: dropout, a linear layer, ReLU and BatchNorm for each width; then dropout
-/// and a linear layer. Children are numbered as in the published torch::nn::Sequential, which also
-/// counts ReLU: 0 dropout, 1 linear, 3 norm, 4 dropout …
-class ClassifierHead : public PrecisionModule {
- public:
-  ClassifierHead(const ClassifierHeadOptions& head, std::int64_t features, std::int64_t outputs,
-                 const at::TensorOptions& options);
-  /// Maps (n, features) to (n, outputs).
-  at::Tensor forward(const at::Tensor& features) const;
-  /// Draws the weights by torch's rule for nn.Linear, as a function of `seed` and their names,
-  /// which begin with `path`.
-  void initialize(const std::string& path, std::uint64_t seed);
-  /// Sets all weights to zero; the head must be a single linear layer.
-  void make_zero();
-
- private:
-  struct Layer {
-    std::shared_ptr<Dropout> dropout;
-    std::shared_ptr<Linear> linear;
-    std::shared_ptr<BatchNorm> norm;  // null: the last layer
-  };
-  std::vector<Layer> layers_;
-};
-
-/// A convolutional network without its classifier: one of timm's, a ResNet of basic blocks, or the
-/// small network of few-shot learning.
-using ConvolutionalBackbone = std::variant<BottleneckOptions, DenseOptions, InvertedResidualOptions,
-                                           ResNetOptions, ConvNetworkOptions>;
-
-/// Returns the architectures in the schema of model.cnn, by timm's names.
-std::array<std::pair<std::string_view, ConvolutionalBackbone>, 5> convolutional_architectures();
-
-/// Creates the network with uninitialized weights.
-std::shared_ptr<FeatureMaps> make_backbone(const ConvolutionalBackbone& backbone,
-                                           const at::TensorOptions& options);
-
-/// Returns the same architecture with only a few channels.
-ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone);
-
-/// Returns the backbone with stochastic depth (Huang et al. 2016, arXiv:1603.09382), which skips
-/// the residual branches of blocks by timm's rules; nullopt if it has no residual blocks.
-std::optional<ConvolutionalBackbone> with_drop_path(ConvolutionalBackbone backbone,
-                                                    double drop_path);
-
-/// Draws the weights of a backbone by timm's rules; each weight is a function of `seed`, its name
-/// and its shape.
-void initialize_backbone(const ConvolutionalBackbone& backbone, FeatureMaps& network,
-                         std::uint64_t seed);
 
 /// The options that model.se_resnext, model.cnn and, for convolutional backbones, model.full share.
 struct ConvolutionalClassifierConfig {
