@@ -86,6 +86,20 @@ TEST_F(ExternalTestSet, ClassThatTheNetworkDoesNotKnowIsRefused) {
   EXPECT_THAT(ended.err, HasSubstr("that the network was not trained on: 'zebra'"));
 }
 
+TEST_F(ExternalTestSet, OneOfTwoEvaluationsIsCompared) {
+  const Ended both = retort("compare run run --json", folder_.path());
+  EXPECT_EQ(nlohmann::json::parse(both.out)["result"]["runs"].size(), 4u) << both.err;
+  const Ended one =
+      retort("compare run run --paired --node evaluate_external --json", folder_.path());
+  ASSERT_EQ(one.exit, 0) << one.err;
+  const auto result = nlohmann::json::parse(one.out)["result"];
+  EXPECT_EQ(result["runs"].size(), 2u);
+  EXPECT_EQ(result["paired"].size(), 1u);
+  const Ended none = retort("compare run run --node test", folder_.path());
+  EXPECT_EQ(none.exit, 64);
+  EXPECT_THAT(none.err, HasSubstr("name one of 'evaluate' and 'evaluate_external'"));
+}
+
 TEST_F(ExternalTestSet, SuspectedLabelsAreShown) {
   const Ended ended = retort("analyze run --json", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;

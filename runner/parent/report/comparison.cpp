@@ -1,6 +1,7 @@
 #include "runner/parent/report/comparison.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -14,6 +15,7 @@
 #include "runner/parent/svg/plot.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/family.h"
+#include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/units.h"
 #include "runner/shared/value/json_fields.h"
@@ -231,6 +233,30 @@ Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sour
     measure.values.resize(comparison.folders.size());
   name_rows(comparison.rows, evaluated_runs(runs));
   comparison.differences = recipe_differences(recipes);
+  return comparison;
+}
+
+Result<Comparison> only_node(Comparison comparison, const std::string& node) {
+  const std::string prefix = node + ": ";
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name) {
+    if (std::ranges::count(names, name) == 0) names.push_back(name);
+  };
+  for (const Comparison::Row& row : comparison.rows) add(row.evaluation.node);
+  for (const Comparison::Measure& measure : comparison.measures)
+    add(measure.name.substr(0, measure.name.find(": ")));
+  std::erase_if(comparison.rows, [&](const Comparison::Row& row) {
+    return row.evaluation.node != node && row.evaluation.title != node;
+  });
+  std::erase_if(comparison.measures, [&](const Comparison::Measure& measure) {
+    return !measure.name.starts_with(prefix);
+  });
+  if (comparison.rows.empty() && comparison.measures.empty())
+    return Diagnostic{ErrorCode::kUsage,
+                      {},
+                      "",
+                      "no compared run has an evaluation '" + node + "'",
+                      "name one of " + listed(names, names.size(), "'")};
   return comparison;
 }
 

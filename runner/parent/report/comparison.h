@@ -50,6 +50,10 @@ struct Comparison {
 Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sources,
                                 Diagnostics& warnings);
 
+/// Leaves only the evaluations of `node`, a node's id or display name. kUsage if no run has such an
+/// evaluation; the message names those that there are.
+Result<Comparison> only_node(Comparison comparison, const std::string& node);
+
 /// Sorts by "accuracy", "per_class", "loss" or "time", the best row first; equal rows keep their
 /// order.
 void sort_rows(Comparison& comparison, const std::string& column);

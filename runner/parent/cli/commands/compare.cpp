@@ -16,6 +16,7 @@ namespace {
 
 struct CompareFlags {
   RunSelection runs;
+  std::string node;  ///< the evaluation to compare; empty: all
   std::string sort;  ///< the column to sort by; empty: in the order named
   std::string out;   ///< the folder for plots; empty: draw none
   bool paired = false;
@@ -71,6 +72,7 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
   }
   Diagnostics warnings;
   auto comparison = compare_runs(*runs, console.sources, warnings);
+  if (comparison && !flags.node.empty()) comparison = only_node(*std::move(comparison), flags.node);
   if (!comparison) return report(console, comparison.errors());
   warn(console, warnings);
   if (comparison->rows.empty() && (flags.paired || !flags.sort.empty() || !flags.out.empty())) {
@@ -120,6 +122,10 @@ Invocation declare_compare() {
   const auto flags = std::make_shared<CompareFlags>();
   Invocation verb;
   add_runs(verb, flags->runs, "The folders of two or more runs, or folders of runs");
+  verb.add({.name = "--node",
+            .value = &flags->node,
+            .summary = "Compare only the evaluations of this node, such as evaluate",
+            .type = "NODE"});
   verb.add({.name = "--sort",
             .value = &flags->sort,
             .summary = "Sort by this column, best first",
