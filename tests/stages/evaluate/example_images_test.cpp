@@ -9,6 +9,7 @@
 #include "runner/shared/stage/stage.h"
 #include "tests/support/shown_dataset.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/tiny_dataset.h"
 
 namespace stages {
 namespace {
