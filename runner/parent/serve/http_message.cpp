@@ -54,7 +54,7 @@ std::string_view take_until(std::string_view& text, std::string_view end) {
   return part;
 }
 
-bool read_query(std::string_view text, HttpRequest& request) {
+bool read_query(std::string_view text, PageRequest& request) {
   while (!text.empty()) {
     std::string_view value = take_until(text, "&");
     const auto name = decoded(take_until(value, "="));
@@ -65,7 +65,7 @@ bool read_query(std::string_view text, HttpRequest& request) {
   return true;
 }
 
-bool read_header(std::string_view line, HttpRequest& request) {
+bool read_header(std::string_view line, PageRequest& request) {
   const std::size_t colon = line.find(':');
   if (colon == line.npos || colon == 0) return false;
   std::string name(line.substr(0, colon));
@@ -113,11 +113,11 @@ std::string found_in(const std::map<std::string, std::string>& fields, const std
 
 }  // namespace
 
-std::string HttpRequest::field(const std::string& name) const { return found_in(query, name); }
+std::string PageRequest::field(const std::string& name) const { return found_in(query, name); }
 
-std::string HttpRequest::header(const std::string& name) const { return found_in(headers, name); }
+std::string PageRequest::header(const std::string& name) const { return found_in(headers, name); }
 
-std::string HttpRequest::cookie(std::string_view name) const {
+std::string PageRequest::cookie(std::string_view name) const {
   const std::string all = header("cookie");
   std::string_view rest = all;
   while (!rest.empty()) {
@@ -128,9 +128,9 @@ std::string HttpRequest::cookie(std::string_view name) const {
   return "";
 }
 
-std::variant<HttpRequest, int> parse_request(std::string_view head) {
+std::variant<PageRequest, int> parse_request(std::string_view head) {
   std::string_view line = take_until(head, kLineEnd);
-  HttpRequest request;
+  PageRequest request;
   request.method = take_until(line, " ");
   std::string_view target = take_until(line, " ");
   if (request.method.empty() || !std::ranges::all_of(request.method, is_token) ||
@@ -147,7 +147,7 @@ std::variant<HttpRequest, int> parse_request(std::string_view head) {
   }
 }
 
-std::string reply_head(const HttpReply& reply) {
+std::string reply_head(const PageReply& reply) {
   std::string head = "HTTP/1.1 " + std::to_string(reply.status) + " ";
   head += reason(reply.status);
   head += "\r\nContent-Type: " + reply.type + "\r\nConnection: close\r\n";

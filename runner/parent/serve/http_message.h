@@ -12,7 +12,7 @@
 namespace runner {
 
 /// A request as a browser sends it, without a body.
-struct HttpRequest {
+struct PageRequest {
   std::string method;                          ///< "GET"
   std::string path;                            ///< as sent, without the query: "/run/0a1b"
   std::map<std::string, std::string> query;    ///< decoded; of equal names, the first
@@ -28,7 +28,7 @@ struct HttpRequest {
 
 /// What a server answers. With `events`, the body is a stream of server-sent events instead: the
 /// server calls `events` about once a second and sends what it returns, until that is nullopt.
-struct HttpReply {
+struct PageReply {
   int status = 200;
   std::string body = {};
   std::string type = "text/html; charset=utf-8";
@@ -39,10 +39,10 @@ struct HttpReply {
 /// Parses the head of a request, up to and including its empty line (RFC 9112). Returns the status
 /// with which to refuse it if it is not valid: 400, or 505 for another version of HTTP. It accepts
 /// only paths on this server, and no folded or repeated headers except Cookie.
-std::variant<HttpRequest, int> parse_request(std::string_view head);
+std::variant<PageRequest, int> parse_request(std::string_view head);
 
 /// Returns the head of a reply. The connection ends after its body.
-std::string reply_head(const HttpReply& reply);
+std::string reply_head(const PageReply& reply);
 
 /// Returns `text` with everything encoded that may not be in a query.
 std::string query_text(std::string_view text);

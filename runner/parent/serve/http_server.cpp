@@ -34,7 +34,7 @@ Diagnostic no_port(int port, int error) {
           "`--port 0` uses a free port, `--port N` another one"};
 }
 
-HttpReply refusal(int status) {
+PageReply refusal(int status) {
   return {.status = status,
           .body = "The request was refused (" + std::to_string(status) + ").\n",
           .type = "text/plain; charset=utf-8"};
@@ -159,16 +159,16 @@ void HttpServer::answer(Descriptor client) {
   Connection connection(std::move(client), *end_);
   std::string head;
   const int refused = connection.read_head(head);
-  HttpReply reply = refusal(refused);
+  PageReply reply = refusal(refused);
   bool is_head = false;
   if (refused == 0) {
     auto request = parse_request(head);
     if (const int* status = std::get_if<int>(&request)) {
       reply = refusal(*status);
     } else {
-      is_head = std::get<HttpRequest>(request).method == "HEAD";
+      is_head = std::get<PageRequest>(request).method == "HEAD";
       try {
-        reply = handler_(std::get<HttpRequest>(request));
+        reply = handler_(std::get<PageRequest>(request));
       } catch (const std::exception&) {
         reply = refusal(500);
       }
@@ -179,9 +179,9 @@ void HttpServer::answer(Descriptor client) {
   connection.finish();
 }
 
-void HttpServer::send_events(Connection& client, const HttpReply& reply) {
+void HttpServer::send_events(Connection& client, const PageReply& reply) {
   if (++*streams_ > kMostStreams) {
-    const HttpReply busy = refusal(503);
+    const PageReply busy = refusal(503);
     client.send(reply_head(busy) + busy.body);
   } else if (client.send(reply_head(reply))) {
     int quiet = 0;

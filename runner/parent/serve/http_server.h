@@ -17,7 +17,7 @@ namespace runner {
 /// A client gets ten seconds to send its request, and thirty to take each part of the reply.
 class HttpServer {
  public:
-  using Handler = std::function<HttpReply(const HttpRequest&)>;
+  using Handler = std::function<PageReply(const PageRequest&)>;
 
   /// Opens a port; 0: any free one. kUsage if it is taken or may not be used. Connections wait
   /// until start().
@@ -39,7 +39,7 @@ class HttpServer {
       : socket_(std::move(socket)), end_(std::move(end)), port_(port) {}
   void serve();
   void answer(Descriptor client);
-  void send_events(Connection& client, const HttpReply& reply);
+  void send_events(Connection& client, const PageReply& reply);
 
   Descriptor socket_, end_;  // end_ becomes readable when the server stops
   int port_ = 0;

@@ -88,7 +88,7 @@ struct ListWish {
   std::size_t page = 1;
 };
 
-ListWish list_wish_of(const HttpRequest& request) {
+ListWish list_wish_of(const PageRequest& request) {
   ListWish wish{.text = request.field("text"),
                 .state = request.field("state"),
                 .recipe = request.field("recipe"),
@@ -276,7 +276,7 @@ Links pages_of(const ListWish& wish, std::size_t pages) {
 
 }  // namespace
 
-Document run_list_document(RunCatalog& catalog, const HttpRequest& request) {
+Document run_list_document(RunCatalog& catalog, const PageRequest& request) {
   const auto contents = catalog.contents();
   ListWish wish = list_wish_of(request);
   Document document{.title = "Runs", .blocks = {}};

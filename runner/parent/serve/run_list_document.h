@@ -13,6 +13,6 @@ namespace runner {
 ///   trials  "listed": list trials too, which otherwise are only in the pages of their sweeps
 ///   sort, order     a column of the table; "up" or "down"
 ///   page    counted from 1
-Document run_list_document(RunCatalog& catalog, const HttpRequest& request);
+Document run_list_document(RunCatalog& catalog, const PageRequest& request);
 
 }  // namespace runner

@@ -15,17 +15,17 @@ namespace {
 
 constexpr std::size_t kMostOffered = 100;  // runs to compare with
 
-HttpReply reply_of(const Document& document, int status = 200, const Served& served = {}) {
+PageReply reply_of(const Document& document, int status = 200, const Served& served = {}) {
   return {.status = status, .body = html_page(document, served)};
 }
 
-HttpReply message(int status, std::string title, std::string text) {
+PageReply message(int status, std::string title, std::string text) {
   Document document{.title = std::move(title), .blocks = {}};
   document.say(std::move(text));
   return reply_of(document, status);
 }
 
-HttpReply not_found() {
+PageReply not_found() {
   Document document{.title = "There is no such page", .blocks = {}};
   document.say("The run or the sweep may have been removed since the list was made.");
   document.add(Links{"Pages", {{"all runs", "/"}}});
@@ -98,13 +98,13 @@ std::string Site::address() const {
   return "http://127.0.0.1:" + std::to_string(port_) + "/?token=" + token_;
 }
 
-bool Site::is_host_known(const HttpRequest& request) const {
+bool Site::is_host_known(const PageRequest& request) const {
   const std::string host = request.header("host"), port = ":" + std::to_string(port_);
   return host == "127.0.0.1" + port || host == "localhost" + port;
 }
 
-HttpReply Site::answer(const HttpRequest& request) const {
-  HttpReply reply;
+PageReply Site::answer(const PageRequest& request) const {
+  PageReply reply;
   const std::string token = request.field("token");
   const bool is_new = !token.empty() && is_same_secret(token, token_);
   if (!is_host_known(request)) {
@@ -136,7 +136,7 @@ HttpReply Site::answer(const HttpRequest& request) const {
   return reply;
 }
 
-HttpReply Site::page_at(const HttpRequest& request) const {
+PageReply Site::page_at(const PageRequest& request) const {
   const std::string& path = request.path;
   if (path == "/") return reply_of(run_list_document(catalog_, request));
   const auto catalog = catalog_.contents();
@@ -156,7 +156,7 @@ HttpReply Site::page_at(const HttpRequest& request) const {
   return {.type = "text/event-stream", .events = run_events(catalog->runs[place->second].folder)};
 }
 
-HttpReply Site::run_page(const Catalog& catalog, std::size_t place) const {
+PageReply Site::run_page(const Catalog& catalog, std::size_t place) const {
   const std::string& folder = catalog.runs[place].folder;
   const std::string address = "/run/" + catalog.ids[place];
   Sources sources;
@@ -176,7 +176,7 @@ HttpReply Site::run_page(const Catalog& catalog, std::size_t place) const {
   return reply_of(document, 200, {.progress = run_line(progress), .events = address + "/events"});
 }
 
-HttpReply Site::sweep_page(const Catalog& catalog, const CatalogSweep& sweep) const {
+PageReply Site::sweep_page(const Catalog& catalog, const CatalogSweep& sweep) const {
   Sources sources;
   const SweepLayout layout(sweep.folder);
   auto report = document_of_sweep(sweep.folder, sources, [&](std::uint64_t trial) {
@@ -189,7 +189,7 @@ HttpReply Site::sweep_page(const Catalog& catalog, const CatalogSweep& sweep) co
   return reply_of(document);
 }
 
-HttpReply Site::comparison_page(const Catalog& catalog, const HttpRequest& request) const {
+PageReply Site::comparison_page(const Catalog& catalog, const PageRequest& request) const {
   const std::string first = request.field("a"), second = request.field("b");
   const auto a = catalog.by_id.find(first), b = catalog.by_id.find(second);
   if (a == catalog.by_id.end() || b == catalog.by_id.end()) return not_found();

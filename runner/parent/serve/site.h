@@ -25,17 +25,17 @@ class Site {
       : catalog_(catalog), token_(std::move(token)), port_(port) {}
 
   /// May be called by several threads at once. An error becomes a page.
-  HttpReply answer(const HttpRequest& request) const;
+  PageReply answer(const PageRequest& request) const;
   /// The address to open first.
   std::string address() const;
 
  private:
-  bool is_host_known(const HttpRequest& request) const;
+  bool is_host_known(const PageRequest& request) const;
   std::string cookie_name() const { return "retort-" + std::to_string(port_); }
-  HttpReply page_at(const HttpRequest& request) const;
-  HttpReply run_page(const Catalog& catalog, std::size_t place) const;
-  HttpReply sweep_page(const Catalog& catalog, const CatalogSweep& sweep) const;
-  HttpReply comparison_page(const Catalog& catalog, const HttpRequest& request) const;
+  PageReply page_at(const PageRequest& request) const;
+  PageReply run_page(const Catalog& catalog, std::size_t place) const;
+  PageReply sweep_page(const Catalog& catalog, const CatalogSweep& sweep) const;
+  PageReply comparison_page(const Catalog& catalog, const PageRequest& request) const;
 
   RunCatalog& catalog_;
   const std::string token_;

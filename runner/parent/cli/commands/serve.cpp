@@ -36,7 +36,7 @@ ExitCode serve(const ServeFlags& flags, Console& console) {
   SignalWait wait;  // before any thread starts, so that each leaves signals to this one
   const Site site(catalog, random_token(), opened->port());
   HttpServer server = *std::move(opened);  // ends before the site
-  server.start([&site](const HttpRequest& request) { return site.answer(request); });
+  server.start([&site](const PageRequest& request) { return site.answer(request); });
   catalog.keep_fresh();
   if (console.json)
     print_result(console, "serve/1", {{"address", site.address()}, {"port", server.port()}});

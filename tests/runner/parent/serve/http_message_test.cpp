@@ -10,7 +10,7 @@ using testing::Not;
 using testing::Pair;
 using testing::UnorderedElementsAre;
 
-HttpRequest read(const std::string& head) { return std::get<HttpRequest>(parse_request(head)); }
+PageRequest read(const std::string& head) { return std::get<PageRequest>(parse_request(head)); }
 
 int refused(const std::string& head) {
   const auto parsed = parse_request(head);
@@ -19,7 +19,7 @@ int refused(const std::string& head) {
 }
 
 TEST(HttpMessage, RequestIsReadWithItsQueryAndHeaders) {
-  const HttpRequest request = read(
+  const PageRequest request = read(
       "GET /run/0a?text=a+b%2Fc%26&page=2&page=3&empty HTTP/1.1\r\nHost: localhost:1\r\n"
       "X-Thing:\t spaced out \t\r\n\r\n");
   EXPECT_EQ(request.method, "GET");
@@ -36,7 +36,7 @@ TEST(HttpMessage, PathIsNotDecoded) {
 }
 
 TEST(HttpMessage, CookieIsFoundAmongOthers) {
-  const HttpRequest request =
+  const PageRequest request =
       read("GET / HTTP/1.1\r\nCookie: a=1; token=abc\r\nCookie: last=x=y\r\n\r\n");
   EXPECT_EQ(request.cookie("token"), "abc");
   EXPECT_EQ(request.cookie("last"), "x=y");

@@ -16,7 +16,7 @@ using testing::StartsWith;
 class HttpServerTest : public testing::Test {
  protected:
   HttpServerTest() {
-    server_.start([](const HttpRequest& request) -> HttpReply {
+    server_.start([](const PageRequest& request) -> PageReply {
       if (request.path == "/events")
         return {.type = "text/event-stream", .events = [] { return std::string("data: 1\n\n"); }};
       if (request.path == "/throw") throw std::runtime_error("wrong");

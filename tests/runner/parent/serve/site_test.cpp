@@ -19,13 +19,13 @@ constexpr const char* kToken = "0123456789abcdef0123456789abcdef";
 /// A site of the runs in a folder, as an open browser asks it.
 class Served {
  public:
-  HttpRequest request(const std::string& path, const std::string& method = "GET") const {
+  PageRequest request(const std::string& path, const std::string& method = "GET") const {
     return {.method = method,
             .path = path,
             .headers = {{"host", "127.0.0.1:80"}, {"cookie", std::string("retort-80=") + kToken}}};
   }
-  HttpReply get(const std::string& path) { return site_.answer(request(path)); }
-  HttpReply answer(const HttpRequest& request) { return site_.answer(request); }
+  PageReply get(const std::string& path) { return site_.answer(request(path)); }
+  PageReply answer(const PageRequest& request) { return site_.answer(request); }
   std::string id(const std::string& run) {
     return catalog_.refresh()->get()->id_of((folder_ / run).string());
   }
@@ -40,11 +40,11 @@ class Served {
 
 TEST(Site, TokenBecomesACookie) {
   Served served;
-  HttpRequest first = served.request("/");
+  PageRequest first = served.request("/");
   first.headers.erase("cookie");
   EXPECT_EQ(served.answer(first).status, 403);
   first.query["token"] = kToken;
-  const HttpReply reply = served.answer(first);
+  const PageReply reply = served.answer(first);
   EXPECT_EQ(reply.status, 200);
   EXPECT_THAT(reply.headers,
               Contains(Pair("Set-Cookie", std::string("retort-80=") + kToken +
@@ -56,10 +56,10 @@ TEST(Site, WrongTokenIsRefusedAndToldWhatToDo) {
   Served served;
   write_run(served.folder(), "secret-name");
   for (const std::string wrong : {"", "0123456789abcdef0123456789abcdee", "0"}) {
-    HttpRequest request = served.request("/");
+    PageRequest request = served.request("/");
     request.headers["cookie"] = "retort-80=" + wrong;
     request.query["token"] = wrong;
-    const HttpReply reply = served.answer(request);
+    const PageReply reply = served.answer(request);
     EXPECT_EQ(reply.status, 403);
     EXPECT_THAT(reply.body, AllOf(HasSubstr("Open the address that `retort serve` printed"),
                                   Not(HasSubstr("secret-name"))));
@@ -70,12 +70,12 @@ TEST(Site, WrongTokenIsRefusedAndToldWhatToDo) {
 TEST(Site, ForeignHostIsRefusedEvenWithTheToken) {
   Served served;
   for (const char* host : {"evil.example:80", "127.0.0.1", "127.0.0.1:81", "", "localhost"}) {
-    HttpRequest request = served.request("/");
+    PageRequest request = served.request("/");
     request.headers["host"] = host;
     request.query["token"] = kToken;
     EXPECT_EQ(served.answer(request).status, 403) << host;
   }
-  HttpRequest request = served.request("/");
+  PageRequest request = served.request("/");
   request.headers["host"] = "localhost:80";
   EXPECT_EQ(served.answer(request).status, 200);
 }
@@ -84,7 +84,7 @@ TEST(Site, OnlyGetAndHeadAreAnswered) {
   Served served;
   EXPECT_EQ(served.answer(served.request("/", "HEAD")).status, 200);
   for (const char* method : {"POST", "PUT", "DELETE", "OPTIONS"}) {
-    const HttpReply reply = served.answer(served.request("/", method));
+    const PageReply reply = served.answer(served.request("/", method));
     EXPECT_EQ(reply.status, 405);
     EXPECT_THAT(reply.headers, Contains(Pair("Allow", "GET, HEAD")));
   }
@@ -112,7 +112,7 @@ TEST(Site, RunsBehindALinkAreNotListed) {
 TEST(Site, EveryReplyHasItsPolicy) {
   Served served;
   for (const char* path : {"/", "/run/none"}) {
-    const HttpReply reply = served.get(path);
+    const PageReply reply = served.get(path);
     EXPECT_THAT(
         reply.headers,
         AllOf(Contains(Pair("Content-Security-Policy", AllOf(HasSubstr("default-src 'none'"),
@@ -134,7 +134,7 @@ TEST(Site, NamesAreEscaped) {
                 AllOf(HasSubstr("&lt;script&gt;alert(1)&lt;"), Not(HasSubstr("<script>alert(1)"))))
         << path;
   }
-  HttpRequest request = served.request("/");
+  PageRequest request = served.request("/");
   request.query["text"] = "\"><script>alert(2)</script>";
   EXPECT_THAT(served.answer(request).body, Not(HasSubstr("<script>alert(2)")));
 }
@@ -149,7 +149,7 @@ TEST(Site, RunPageIsItsReport) {
               AllOf(HasSubstr("<h1>probe</h1>"), HasSubstr("<a href=\"/\">all runs</a>"),
                     HasSubstr("<form method=\"get\" action=\"/compare\">"),
                     HasSubstr("<option value=\"" + b + "\">"), Not(HasSubstr("data-events"))));
-  HttpRequest compare = served.request("/compare");
+  PageRequest compare = served.request("/compare");
   compare.query = {{"a", a}, {"b", b}};
   EXPECT_THAT(served.answer(compare).body,
               AllOf(HasSubstr("<td>model.kind</td><td>model.lora</td><td>model.full</td>"),
@@ -169,7 +169,7 @@ TEST(Site, RunInProgressIsFollowed) {
   EXPECT_THAT(served.get(address).body,
               AllOf(HasSubstr("<p id=\"progress\">running"),
                     HasSubstr("<main data-events=\"" + address + "/events\">")));
-  const HttpReply events = served.get(address + "/events");
+  const PageReply events = served.get(address + "/events");
   EXPECT_EQ(events.type, "text/event-stream");
   ASSERT_TRUE(events.events);
   EXPECT_THAT(*events.events(), testing::StartsWith("event: progress\n"));
@@ -180,7 +180,7 @@ TEST(Site, DamagedRunSaysWhatIsWrong) {
   write_run(served.folder(), "r");
   served.folder().write("r/.retort/recipe.yaml", "a: [");
   EXPECT_THAT(served.get("/").body, HasSubstr("damaged: "));
-  const HttpReply reply = served.get("/run/" + served.id("r"));
+  const PageReply reply = served.get("/run/" + served.id("r"));
   EXPECT_EQ(reply.status, 200);
   EXPECT_THAT(reply.body, HasSubstr("The record cannot be shown."));
   std::filesystem::remove_all(served.folder() / "r");
