@@ -150,10 +150,14 @@ class PythonDataStage final : public runner::Stage {
           .with_help("set split: null if each part has its own data set");
     }
     ImageList list;
+    list.classes = first.description.classes;
+    list.has_targets = first.labels.empty();  // then all samples count as of one class
     for (std::int64_t i = 0; i < first.description.size; ++i) {
       const std::int64_t label =
           first.labels.empty() ? 0 : first.labels[static_cast<std::size_t>(i)];
       list[Part::kTrain].push_back({.name = std::to_string(i), .label = label});
+      while (std::ssize(list.classes) <= label)
+        list.classes.push_back("class " + std::to_string(list.classes.size()));
     }
     split(list, *config_.split, split_seed(context));
     if (config_.folds) {

@@ -20,7 +20,7 @@ class RetrievalExamples : public testing::Test {
     pairs_.texts = torch::tensor({{1.0, 0.0}, {0.6, 0.8}, {0.0, 1.0}}, torch::kFloat);
     // The last two images are trees: one is nearer to the dog, and one nearest to the car.
     pairs_.images =
-        torch::tensor({{1.0, 0.0}, {0.6, 0.8}, {0.28, 0.96}, {0.96, 0.28}}, torch::kFloat);
+        torch::tensor({{1.0, 0.0}, {0.5, 0.866}, {0.28, 0.96}, {0.96, 0.28}}, torch::kFloat);
     pairs_.text_of = {0, 1, 2, 2};
     ranks_ = retrieval_ranks(pairs_.images, pairs_.texts, pairs_.text_of, /*tile=*/2);
   }

@@ -206,6 +206,21 @@ TEST_F(PythonDataTest, EachSampleOfTheFoldsIsValidatedOnce) {
   EXPECT_THAT(context_.said, Contains(HasSubstr("fold 2 of 3")));
 }
 
+TEST_F(PythonDataTest, FoldsThatAClassDoesNotSufficeForAreRefused) {
+  EXPECT_REFUSED((outputs({{"split", {{"train", 1.0}, {"test", 0.0}}}, {"folds", {{"count", 5}}}})),
+                 kTooFewSamples, "/folds/count", "5 folds");
+}
+
+TEST_F(PythonDataTest, DataSetWithoutLabelsHasFolds) {
+  write(
+      "\nNumbers.targets = property(lambda self: [0.5] * 12, lambda self, value: None)\n"
+      "Numbers.__getitem__ = lambda self, index: {'label': index % 3}\n");
+  const auto made = outputs(
+      {{"split", {{"train", 1.0}, {"test", 0.0}}}, {"folds", {{"count", 6}, {"index", 1}}}});
+  EXPECT_EQ(part(made, "train")->describe().size, 10);
+  EXPECT_EQ(part(made, "validation")->describe().size, 2);
+}
+
 TEST_F(PythonDataTest, DataSetWithoutLabelsIsDividedWithoutThem) {
   write(
       "\nNumbers.targets = property(lambda self: [0.5] * 12, lambda self, value: None)\n"
