@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-constexpr auto kBetweenReads = 1s;
+constexpr auto kBetweenTrackerReads = 1s;
 constexpr auto kLongestPause = 30s;    // between two attempts
 constexpr auto kServerPatience = 30s;  // until a silent server is reported
 constexpr auto kLongestTrackerRequest = 20s;
@@ -77,14 +77,14 @@ bool Tracker::operator()() {
 /// Sends what the run measures until it ends. A server that does not answer is tried again, less
 /// and less often.
 Tracker::Outcome Tracker::follow(MlflowRun& run) {
-  std::chrono::milliseconds pause = kBetweenReads;
+  std::chrono::milliseconds pause = kBetweenTrackerReads;
   auto answered = Clock::now();
   while (!end_ && !input_.is_over()) {
     try {
       LateStorage unflushed(disk());  // a flush could delay the run
       if (send_all(run)) run.save(unflushed);
       answered = Clock::now();
-      pause = kBetweenReads;
+      pause = kBetweenTrackerReads;
     } catch (const TrackingError& error) {
       if (!error.is_passing) {
         fail(error.what());

@@ -97,7 +97,7 @@ TEST_F(ExternalTestSet, OneOfTwoEvaluationsIsCompared) {
   EXPECT_EQ(result["paired"].size(), 1u);
   const Ended none = retort("compare run run --node test", folder_.path());
   EXPECT_EQ(none.exit, 64);
-  EXPECT_THAT(none.err, HasSubstr("name one of 'evaluate' and 'evaluate_external'"));
+  EXPECT_THAT(none.err, HasSubstr("name one of 'evaluate', 'evaluate_external'"));
 }
 
 TEST_F(ExternalTestSet, SuspectedLabelsAreShown) {

@@ -213,7 +213,7 @@ TEST_F(PythonData, FoldIsValidatedAndSweepPoolsThem) {
   const Ended ended = trusted(
       "sweep recipe.yaml 'data.folds.index=range(0,3)' sweep.dir=sweep data.parts=null "
       "'+data.split={train: 0.5, validation: 0.25, test: 0.25}' '+data.folds={count: 3}' "
-      "evaluate.inputs.test=data.validation evaluate.allow_trained=true python=" +
+      "+evaluate.inputs.test=data.validation +evaluate.allow_trained=true python=" +
       torch_python()->string());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("18")) << ended.out;
