@@ -18,7 +18,8 @@ constexpr std::string_view kTrackio =
 constexpr std::string_view kMlflow = "write run.mlflow=true; MLFLOW_TRACKING_URI names the server";
 constexpr std::string_view kTensorBoard = "write run.tensorboard=true";
 constexpr std::string_view kAnyService =
-    "write run.tensorboard=true, whose files `wandb sync` and Trackio read, or run.mlflow=true";
+    "write run.tensorboard=true and import its files by `wandb sync` or Trackio, or "
+    "run.mlflow=true";
 
 constexpr std::array kServiceKeys = {
     ServiceKey{"wandb", kWandb},

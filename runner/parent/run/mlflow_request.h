@@ -33,7 +33,7 @@ struct MlflowPatience {
 nlohmann::ordered_json mlflow_request(const MlflowTarget& target, const MlflowSubject& subject,
                                       const MlflowPatience& patience = {});
 
-/// Like mlflow_request(), for the run of a sweep, whose trials are in `folder`.
+/// Like mlflow_request(), for the run of the sweep in `folder`.
 nlohmann::ordered_json mlflow_sweep_request(const MlflowTarget& target,
                                             const std::filesystem::path& folder,
                                             const std::string& recipe, double began,

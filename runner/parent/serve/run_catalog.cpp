@@ -27,7 +27,7 @@ constexpr std::size_t kDigitsOfId = 16;
 
 std::string id_from(const std::string& folder) { return sha256(folder).substr(0, kDigitsOfId); }
 
-/// Finds the sweeps whose trials are in the catalog, by the folders above the runs.
+/// Finds the sweeps of the trials in the catalog, by the folders above the runs.
 void find_sweeps(Catalog& catalog) {
   std::map<std::string, CatalogSweep*> known;  // by folder; null: not a sweep
   for (std::size_t i = 0; i < catalog.runs.size(); ++i) {

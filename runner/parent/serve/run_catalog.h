@@ -41,7 +41,7 @@ struct Catalog {
   std::string id_of(const std::string& folder) const;
 };
 
-/// What a list shows of a run beside its entry.
+/// What a list shows of a run in addition to its entry.
 struct RunFacts {
   std::int64_t planned_bytes = 0, peak_bytes = 0;  ///< 0: unknown
   std::string curve = {};  ///< the validation of a training over its epochs, as a sparkline
