@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runner/shared/text/percent_encoding.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/value/parse_json.h"
 

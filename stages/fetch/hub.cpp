@@ -16,6 +16,7 @@
 #include "runner/shared/http/http.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
+#include "runner/shared/text/percent_encoding.h"
 #include "runner/shared/text/utf8.h"
 #include "runner/shared/value/parse_json.h"
 #include "runner/shared/weights/weights_file.h"

@@ -14,6 +14,7 @@
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/units.h"
+#include "runner/shared/value/flat_json.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -75,19 +76,6 @@ std::vector<RunDetails::Metric> metrics_of(const Json& summary) {
   return metrics;
 }
 
-void flatten(const Json& json, const std::string& key,
-             std::vector<std::vector<std::string>>& rows) {
-  if (json.is_object()) {
-    for (const auto& [name, value] : json.items())
-      flatten(value, key.empty() ? name : key + "." + name, rows);
-    return;
-  }
-  const std::string text = json.is_string()
-                               ? json.get<std::string>()
-                               : json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  rows.push_back({printable(key), printable(text)});
-}
-
 std::string state_text(const RunDetails::Node& node) {
   std::string text(name(node.state.progress));
   if (node.state.epoch) text += ", epoch " + std::to_string(*node.state.epoch);
@@ -130,7 +118,8 @@ Result<RunDetails> read_details(const fs::path& folder, Sources& sources, Diagno
 
 std::vector<std::vector<std::string>> environment_rows(const RunDetails& details) {
   std::vector<std::vector<std::string>> rows;
-  flatten(details.environment, "", rows);
+  for (const auto& [key, value] : flat_json(details.environment))
+    rows.push_back({printable(key), printable(value)});
   return rows;
 }
 

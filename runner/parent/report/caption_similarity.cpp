@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/svg/plot.h"
+#include "runner/parent/svg/heat_map.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/units.h"
@@ -57,33 +57,23 @@ Drawing draw_similarity(const CaptionSimilarity& similarity, const std::string& 
   }
   const std::size_t count = similarity.captions.size();
   const double cell = std::clamp(520.0 / static_cast<double>(count), 16.0, 72.0);
-  const double side = cell * static_cast<double>(count), left = 230, top = 50;
-  Drawing drawing(left + side + 30, top + side + 190,
+  const double side = cell * static_cast<double>(count), left = 190, top = 50;
+  Drawing drawing(left + side + 30, top + side + 160,
                   "Similarity of images and captions of " + name,
                   "Mean cosine between the images of each caption and each caption, from " +
                       decimal(low, 2) + " to " + decimal(high, 2));
   drawing.text({left + side / 2, 28}, "Mean cosine of images (rows) and captions (columns)",
                Align::kMiddle, "title");
+  const HeatMap map(drawing, {left, top}, cell, count);
   for (std::size_t row = 0; row < count; ++row) {
     for (std::size_t column = 0; column < count; ++column) {
       const double cosine = similarity.cosines[row][column];
-      const double strength = high > low ? std::max(0.06, (cosine - low) / (high - low)) : 0.5;
-      const Point corner{left + cell * static_cast<double>(column),
-                         top + cell * static_cast<double>(row)};
-      drawing.rectangle(corner, cell, cell, "heat", strength,
-                        "images of \"" + similarity.captions[row] + "\", text \"" +
-                            similarity.captions[column] + "\": " + decimal(cosine, 3));
-      if (cell < 40) continue;
-      drawing.text({corner.x + cell / 2, corner.y + cell / 2 + 4}, decimal(cosine, 2),
-                   Align::kMiddle, strength > 0.55 ? "small inverse" : "small");
+      map.cell(row, column, high > low ? (cosine - low) / (high - low) : 0.5,
+               "images of \"" + similarity.captions[row] + "\", text \"" +
+                   similarity.captions[column] + "\": " + decimal(cosine, 3),
+               cell < 40 ? "" : decimal(cosine, 2));
     }
-  }
-  constexpr std::size_t kCaptionLength = 30;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::string shown = shortened(similarity.captions[i], kCaptionLength);
-    const double middle = cell * (static_cast<double>(i) + 0.5);
-    drawing.text({left - 8, top + middle + 4}, shown, Align::kEnd, "small");
-    drawing.text({left + middle + 3, top + side + 14}, shown, Align::kEnd, "small", -45);
+    map.name(row, similarity.captions[row]);
   }
   return drawing;
 }

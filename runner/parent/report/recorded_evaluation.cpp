@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/parent/svg/heat_map.h"
 #include "runner/parent/svg/plot.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/run_layout.h"
@@ -206,7 +207,6 @@ namespace {
 
 constexpr std::size_t kMostNames = 20;   // size of the largest matrix with class names
 constexpr std::size_t kMostCounts = 12;  // size of the largest matrix with counts
-constexpr std::size_t kNameLength = 24;
 
 /// Draws the legend of a matrix's colors, from `corner` down.
 void draw_scale(Drawing& drawing, Point corner, double height) {
@@ -240,27 +240,19 @@ Drawing draw_confusion(const RecordedEvaluation& evaluation, const std::string& 
                       " classes, " + percent(evaluation.accuracy) +
                       " % correct; rows are true classes, columns are predicted classes");
   drawing.text({left + side / 2, 28}, "Confusion matrix", Align::kMiddle, "title");
+  const HeatMap map(drawing, {left, top}, cell, classes);
   for (std::size_t row = 0; row < classes; ++row) {
     const auto& counts = evaluation.confusion[row];
     std::int64_t support = 0;
     for (const std::int64_t count : counts) support += count;
     for (std::size_t column = 0; column < classes; ++column) {
       if (counts[column] == 0) continue;
-      const Point corner{left + cell * static_cast<double>(column),
-                         top + cell * static_cast<double>(row)};
-      const double share = static_cast<double>(counts[column]) / static_cast<double>(support);
-      drawing.rectangle(corner, cell, cell, "heat", std::max(0.06, share),
-                        evaluation.classes[row].name + " predicted as " +
-                            evaluation.classes[column].name + ": " + times(counts[column]));
-      if (classes > kMostCounts) continue;
-      drawing.text({corner.x + cell / 2, corner.y + cell / 2 + 4}, std::to_string(counts[column]),
-                   Align::kMiddle, share > 0.55 ? "small inverse" : "small");
+      map.cell(row, column, static_cast<double>(counts[column]) / static_cast<double>(support),
+               evaluation.classes[row].name + " predicted as " + evaluation.classes[column].name +
+                   ": " + times(counts[column]),
+               classes > kMostCounts ? "" : std::to_string(counts[column]));
     }
-    if (!is_named) continue;
-    const std::string label = shortened(evaluation.classes[row].name, kNameLength);
-    const double middle = cell * (static_cast<double>(row) + 0.5);
-    drawing.text({left - 8, top + middle + 4}, label, Align::kEnd, "small");
-    drawing.text({left + middle + 3, top + side + 14}, label, Align::kEnd, "small", -45);
+    if (is_named) map.name(row, evaluation.classes[row].name);
   }
   const std::array<Point, 5> border = {{{left, top},
                                         {left + side, top},

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runner/parent/svg/drawing.h"
+#include "runner/parent/svg/heat_map.h"
 #include "runner/parent/svg/plot.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/text/units.h"
@@ -106,27 +107,17 @@ Drawing draw_pairs(const RecordedEvaluation& evaluation, const std::string& name
       "How often the network of each class pair is correct on the test samples of its two classes");
   drawing.text({left + side / 2, 28}, "Accuracy of the network of each class pair", Align::kMiddle,
                "title");
+  const HeatMap map(drawing, {left, top}, cell, classes);
   for (const auto& [pair, mean] : cells) {
     const auto& [first, second] = pair;
-    const Point corner{left + cell * static_cast<double>(second),
-                       top + cell * static_cast<double>(first)};
     // A pair at chance level is almost invisible; one that is always correct is fully colored.
-    const double strength = std::clamp(2 * mean.value() - 1, 0.06, 1.0);
-    drawing.rectangle(corner, cell, cell, "heat", strength,
-                      evaluation.classes[first].name + " or " + evaluation.classes[second].name +
-                          ": correct " + percent(mean.value()) + " % of " +
-                          std::to_string(mean.samples));
-    if (cell < 40) continue;
-    drawing.text({corner.x + cell / 2, corner.y + cell / 2 + 4}, percent(mean.value()),
-                 Align::kMiddle, strength > 0.55 ? "small inverse" : "small");
+    map.cell(first, second, 2 * mean.value() - 1,
+             evaluation.classes[first].name + " or " + evaluation.classes[second].name +
+                 ": correct " + percent(mean.value()) + " % of " + std::to_string(mean.samples),
+             cell < 40 ? "" : percent(mean.value()));
   }
-  constexpr std::size_t kNameLength = 24;
-  for (std::size_t label = 0; label < classes; ++label) {
-    const std::string shown = shortened(evaluation.classes[label].name, kNameLength);
-    const double middle = cell * (static_cast<double>(label) + 0.5);
-    drawing.text({left - 8, top + middle + 4}, shown, Align::kEnd, "small");
-    drawing.text({left + middle + 3, top + side + 14}, shown, Align::kEnd, "small", -45);
-  }
+  for (std::size_t label = 0; label < classes; ++label)
+    map.name(label, evaluation.classes[label].name);
   return drawing;
 }
 

@@ -12,6 +12,7 @@
 
 #include "runner/shared/stage/family.h"
 #include "runner/shared/stage/run_layout.h"
+#include "runner/shared/value/flat_json.h"
 
 namespace runner {
 namespace {
@@ -22,16 +23,14 @@ namespace fs = std::filesystem;
 /// Keys of a recipe that describe no result.
 constexpr std::array<std::string_view, 4> kNotParams = {"aliases", "hooks", "sweep", "notice"};
 
-void flatten_options(const Json& options, const std::string& key, Json& params) {
-  if (options.is_object() && !options.empty()) {
-    for (const auto& [name, value] : options.items())
-      if (!key.empty() || std::ranges::count(kNotParams, name) == 0)
-        flatten_options(value, key.empty() ? name : key + "." + name, params);
-  } else if (!key.empty()) {
-    params[key] = options.is_string()
-                      ? options.get<std::string>()
-                      : options.dump(-1, ' ', false, Json::error_handler_t::replace);
+/// Returns the options of a recipe by their keys.
+Json params_of(const Json& recipe) {
+  Json params = Json::object();
+  for (auto& [key, value] : flat_json(recipe)) {
+    const std::string first = key.substr(0, key.find('.'));
+    if (std::ranges::count(kNotParams, first) == 0) params[key] = std::move(value);
   }
+  return params;
 }
 
 Json metric_prefixes(const MlflowSubject& subject) {
@@ -58,6 +57,7 @@ std::string run_title(const std::string& recipe, const fs::path& folder) {
   return recipe + " " + last.string();
 }
 
+/// Returns a run (RUN in tracker.h) without metrics and parameters, as a sweep is shown.
 Json run_of_sweep(const fs::path& folder, const std::string& recipe, double began) {
   Json tags = {{"mlflow.source.name", "retort sweep " + recipe},
                {"mlflow.source.type", "LOCAL"},
@@ -83,9 +83,9 @@ Json whole_request(const MlflowTarget& target, Json run, Json sweep,
 }
 
 std::string recipe_name(const Json& recipe) {
-  const auto name = recipe.is_object() ? recipe.find("name") : recipe.end();
-  return recipe.is_object() && name != recipe.end() && name->is_string() ? name->get<std::string>()
-                                                                         : "";
+  if (!recipe.is_object()) return "";
+  const auto name = recipe.find("name");
+  return name != recipe.end() && name->is_string() ? name->get<std::string>() : "";
 }
 
 }  // namespace
@@ -94,12 +94,10 @@ Json mlflow_request(const MlflowTarget& target, const MlflowSubject& subject,
                     const MlflowPatience& patience) {
   const fs::path folder = fs::absolute(subject.folder).lexically_normal();
   const std::string recipe = recipe_name(subject.recipe);
-  Json params = Json::object();
-  flatten_options(subject.recipe, "", params);
   Json run = run_of_sweep(folder, recipe, subject.began);
   run["metrics"] = RunLayout(folder).metrics().string();
   run["state"] = RunLayout(folder).mlflow().string();
-  run["params"] = std::move(params);
+  run["params"] = params_of(subject.recipe);
   run["tags"]["mlflow.source.name"] = "retort run " + recipe;
   run["prefixes"] = metric_prefixes(subject);
   const auto sweep = sweep_of(folder);

@@ -364,9 +364,10 @@ class Run {
     }
     if (const std::string recovered = summary_.recovered_text(); !recovered.empty())
       display_.say("", recovered);
-    if (exit_ == ExitCode::kDone)
+    if (exit_ == ExitCode::kDone) {
       for (const std::string& remark : request_.graph.remarks)
         display_.say("", "remark: " + remark);
+    }
     for (const Diagnostic& diagnostic : summary_.diagnostics()) {
       if (diagnostic.severity == Severity::kWarning) continue;  // already shown
       print(surroundings_.err, diagnostic, surroundings_.display.color);

@@ -156,20 +156,4 @@ std::string reply_head(const PageReply& reply) {
   return head + "\r\n";
 }
 
-std::string query_text(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  std::string result;
-  for (const char c : text) {
-    if (is_letter_or_digit(c) || std::string_view("-._~").find(c) != std::string_view::npos) {
-      result += c;
-      continue;
-    }
-    const auto code = static_cast<unsigned char>(c);
-    result += '%';
-    result += kDigits[code >> 4];
-    result += kDigits[code & 15];
-  }
-  return result;
-}
-
 }  // namespace runner

@@ -44,7 +44,4 @@ std::variant<PageRequest, int> parse_request(std::string_view head);
 /// Returns the head of a reply. The connection ends after its body.
 std::string reply_head(const PageReply& reply);
 
-/// Returns `text` with everything encoded that may not be in a query.
-std::string query_text(std::string_view text);
-
 }  // namespace runner

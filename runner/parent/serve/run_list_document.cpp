@@ -10,6 +10,7 @@
 #include "runner/parent/registry/run_entry.h"
 #include "runner/parent/report/main_metric.h"
 #include "runner/shared/text/join.h"
+#include "runner/shared/text/percent_encoding.h"
 #include "runner/shared/text/units.h"
 
 namespace runner {
@@ -111,7 +112,7 @@ std::string address_of(const ListWish& wish, std::string_view sort, bool is_fall
       address.append(address.ends_with('?') ? "" : "&")
           .append(name)
           .append("=")
-          .append(query_text(value));
+          .append(percent_encoded(value));
   };
   add("text", wish.text);
   add("state", wish.state);

@@ -232,19 +232,6 @@ std::string origin_of(const std::string& url) {
   return scheme + "://" + host + ":" + part_of(parsed.get(), CURLUPART_PORT, CURLU_DEFAULT_PORT);
 }
 
-std::string percent_encoded(std::string_view text, bool keeps_slash) {
-  constexpr std::string_view kPlain =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-  constexpr char kDigits[] = "0123456789ABCDEF";
-  std::string result;
-  for (const unsigned char c : text) {
-    if (kPlain.find(static_cast<char>(c)) != kPlain.npos || (keeps_slash && c == '/'))
-      result += static_cast<char>(c);
-    else result += {'%', kDigits[c >> 4], kDigits[c & 15]};
-  }
-  return result;
-}
-
 bool is_followed(const std::string& from, const std::string& to) {
   const std::string origin = origin_of(to);
   return origin.starts_with("https:") ||

@@ -61,9 +61,6 @@ HttpReply send(const HttpRequest& request, const HttpSettings& settings,
 /// neither http: nor https:.
 std::string origin_of(const std::string& url);
 
-/// Percent-encodes text for a part of a URL, optionally except slashes.
-std::string percent_encoded(std::string_view text, bool keeps_slash = false);
-
 /// True if a redirect from one URL to another may be followed: only to http: and https:, and never
 /// from https: to http:.
 bool is_followed(const std::string& from, const std::string& to);

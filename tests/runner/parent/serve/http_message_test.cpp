@@ -1,4 +1,5 @@
 #include "runner/parent/serve/http_message.h"
+#include "runner/shared/text/percent_encoding.h"
 
 #include <gmock/gmock.h>
 
@@ -64,8 +65,8 @@ TEST(HttpMessage, ReplySaysHowLongItIsUnlessItIsAStream) {
 }
 
 TEST(HttpMessage, QueryIsEncodedSoThatItIsReadBack) {
-  EXPECT_EQ(query_text("a b&c=d/\xC3\xA4"), "a%20b%26c%3Dd%2F%C3%A4");
-  EXPECT_EQ(read("GET /?t=" + query_text("50 %+\xC3\xA4") + " HTTP/1.1\r\n\r\n").field("t"),
+  EXPECT_EQ(percent_encoded("a b&c=d/\xC3\xA4"), "a%20b%26c%3Dd%2F%C3%A4");
+  EXPECT_EQ(read("GET /?t=" + percent_encoded("50 %+\xC3\xA4") + " HTTP/1.1\r\n\r\n").field("t"),
             "50 %+\xC3\xA4");
 }
 

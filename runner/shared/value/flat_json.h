@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace runner {
+
+/// Returns the values in nested objects by their keys, joined with dots: {"train.epochs", "2"}. A
+/// string is as it is; any other value, a list and an empty object are written as JSON.
+std::vector<std::pair<std::string, std::string>> flat_json(const nlohmann::ordered_json& object);
+
+}  // namespace runner
