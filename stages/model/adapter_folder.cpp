@@ -31,6 +31,7 @@ constexpr const char* kConfigFile = "adapter_config.json";
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr const char* kHeadFile = "head.safetensors";
 constexpr const char* kClassesFile = "classes.json";
+constexpr const char* kOrdinal = "ordinal";  // in the metadata of the file with the head
 
 [[noreturn]] void damaged_adapter(const fs::path& path, const std::string& why,
                                   const std::string& help = "") {
@@ -92,18 +93,35 @@ std::vector<std::string> read_classes(const fs::path& path) {
   return classes;
 }
 
+/// Returns what the metadata of a weights file says about the outputs of the head in it.
+OrdinalHead ordinal_in(const fs::path& file, const std::map<std::string, std::string>& metadata) {
+  const auto entry = metadata.find(kOrdinal);
+  if (entry == metadata.end()) return OrdinalHead::kNone;
+  const auto head = ordinal_head_named(entry->second);
+  if (!head) damaged_adapter(file, "its metadata name an unknown head for ordered classes");
+  return *head;
+}
+
+std::map<std::string, std::string> metadata_for(OrdinalHead ordinal) {
+  std::map<std::string, std::string> metadata = {{"format", "pt"}};
+  if (ordinal != OrdinalHead::kNone) metadata[kOrdinal] = name_of(ordinal);
+  return metadata;
+}
+
 /// Returns the head with these tensors of `file`, and the classes from classes.json next to it.
-AdapterHead checked_head(const fs::path& file, const at::Tensor& weight, const at::Tensor& bias) {
+AdapterHead checked_head(const fs::path& file, const at::Tensor& weight, const at::Tensor& bias,
+                         OrdinalHead ordinal) {
   if (weight.dim() != 2 || bias.dim() != 1 || weight.size(0) != bias.size(0))
     damaged_adapter(file, "the weight and the bias of its head do not match");
-  AdapterHead head{weight, bias, {}};
+  AdapterHead head{weight, bias, {}, ordinal};
   const fs::path classes = file.parent_path() / kClassesFile;
   std::error_code error;
   if (!fs::exists(classes, error)) return head;
   head.classes = read_classes(classes);
-  if (static_cast<std::int64_t>(head.classes.size()) != bias.size(0)) {
+  const std::int64_t known = bias.size(0) + (ordinal == OrdinalHead::kNone ? 0 : 1);
+  if (static_cast<std::int64_t>(head.classes.size()) != known) {
     damaged_adapter(classes, "it names " + std::to_string(head.classes.size()) +
-                                 " classes, but the head has " + std::to_string(bias.size(0)));
+                                 " classes, but the head has " + std::to_string(known));
   }
   return head;
 }
@@ -112,10 +130,10 @@ std::optional<AdapterHead> read_head(const fs::path& folder) {
   std::error_code error;
   const fs::path path = folder / kHeadFile;
   if (!fs::exists(path, error)) return std::nullopt;
-  const NamedTensors tensors = read_safetensors(path).tensors;
+  const auto [tensors, metadata] = read_safetensors(path);
   if (tensors.size() != 2 || !tensors.contains("weight") || !tensors.contains("bias"))
     damaged_adapter(path, "a head must have exactly two tensors, 'weight' and 'bias'");
-  return checked_head(path, tensors.at("weight"), tensors.at("bias"));
+  return checked_head(path, tensors.at("weight"), tensors.at("bias"), ordinal_in(path, metadata));
 }
 
 /// Returns the path of adapter_model.safetensors, or of adapter_model.bin if there is only that, as
@@ -230,7 +248,8 @@ NamedTensors plain_tensors(const AttachedLora& lora, const ModuleNames& names) {
 }
 
 void write(const fs::path& folder, const LoraOptions& options, const AdapterBase& base,
-           const NamedTensors& named, runner::Storage& storage) {
+           const NamedTensors& named, const std::map<std::string, std::string>& metadata,
+           runner::Storage& storage) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
@@ -239,8 +258,7 @@ void write(const fs::path& folder, const LoraOptions& options, const AdapterBase
   }
   std::vector<NamedTensors::Item> tensors;
   for (const auto& [name, tensor] : named) tensors.emplace_back(kPeftPrefix + name, tensor);
-  write_safetensors(folder / kWeightsFile, NamedTensors(std::move(tensors)), {{"format", "pt"}},
-                    storage);
+  write_safetensors(folder / kWeightsFile, NamedTensors(std::move(tensors)), metadata, storage);
   const AdapterConfig config{without_principal(options), base.base_class, base.parent_library,
                              base.name_or_path, base.revision};
   runner::write_atomically(folder / kConfigFile, to_text(config), storage);
@@ -311,7 +329,12 @@ void take_head(SavedAdapter& saved, const ModuleNames& names) {
     return;
   const at::Tensor weight = saved.tensors.at(*name + ".weight"),
                    bias = saved.tensors.at(*name + ".bias");
-  saved.head = checked_head(weights_in(saved.folder), weight, bias);
+  const fs::path file = weights_in(saved.folder);
+  const OrdinalHead ordinal =
+      file.extension() == ".safetensors"
+          ? ordinal_in(file, read_safetensors(file, WeightContents::kShapes).metadata)
+          : OrdinalHead::kNone;
+  saved.head = checked_head(file, weight, bias, ordinal);
   std::vector<NamedTensors::Item> others;
   for (const auto& item : saved.tensors) {
     if (!item.first.starts_with(*name + ".")) others.push_back(item);
@@ -352,14 +375,15 @@ std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapt
 
 void save_head(const fs::path& folder, const AdapterHead& head, runner::Storage& storage) {
   write_safetensors(folder / kHeadFile, {{"bias", head.bias}, {"weight", head.weight}},
-                    {{"format", "pt"}}, storage);
+                    metadata_for(head.ordinal), storage);
   write_classes(folder, head.classes, storage);
 }
 
 void save_adapter(const fs::path& folder, const AttachedLora& lora, const ModuleNames& names,
                   const AdapterBase& base, const std::optional<AdapterHead>& head,
                   runner::Storage& storage) {
-  write(folder, options_for(lora, names), base, plain_tensors(lora, names), storage);
+  write(folder, options_for(lora, names), base, plain_tensors(lora, names),
+        metadata_for(OrdinalHead::kNone), storage);
   if (head) save_head(folder, *head, storage);
 }
 
@@ -377,7 +401,7 @@ void save_adapter_with_head(const fs::path& folder, const AttachedLora& lora,
   tensors.set(*name + ".bias", head.bias);
   if (std::ranges::find(options.modules_to_save, *name) == options.modules_to_save.end())
     options.modules_to_save.push_back(*name);
-  write(folder, options, base, tensors, storage);
+  write(folder, options, base, tensors, metadata_for(head.ordinal), storage);
   write_classes(folder, head.classes, storage);
 }
 

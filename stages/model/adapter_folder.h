@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runner/shared/disk/storage.h"
+#include "stages/artifact/ordinal_head.h"
 #include "stages/model/adapter_config.h"
 #include "stages/model/attached_lora.h"
 #include "stages/model/clip_network.h"
@@ -17,9 +18,11 @@ namespace stages {
 
 /// A classification head that belongs to an adapter.
 struct AdapterHead {
-  at::Tensor weight;                 ///< (classes, features)
-  at::Tensor bias;                   ///< (classes)
+  at::Tensor weight;                 ///< (outputs, features)
+  at::Tensor bias;                   ///< (outputs)
   std::vector<std::string> classes;  ///< their names in order; empty: unknown
+  /// What the outputs describe: one for each class or, for ordered classes, one fewer.
+  OrdinalHead ordinal = OrdinalHead::kNone;
 };
 
 /// An adapter that was read from a folder in peft's format.

@@ -95,11 +95,33 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
+std::string described_head(OrdinalHead ordinal) {
+  return ordinal == OrdinalHead::kNone
+             ? "is for classes without an order"
+             : "is for ordered classes (" + std::string(name_of(ordinal)) + ")";
+}
+
 void check_fit(const AdapterHead& saved, const std::string& folder, const HeadWeights& head) {
-  if (saved.weight.sizes() == head.weight.sizes()) return;
+  if (saved.ordinal != head.ordinal) {
+    throw StageError(ErrorCode::kOptionConflict, "the head next to the adapter in '" + folder +
+                                                     "' " + described_head(saved.ordinal) +
+                                                     ", but the head to train " +
+                                                     described_head(head.ordinal))
+        .with_help("train with the same loss.kind, or remove head.safetensors to train a new head");
+  }
+  if (saved.bias.sizes() == head.bias.sizes() && saved.weight.size(1) == head.weight.size(1)) {
+    const bool shares_rows = head.weight.size(0) != head.bias.size(0);
+    if (!shares_rows || head.weight.is_meta() ||
+        at::equal(saved.weight, saved.weight.select(0, 0).expand_as(saved.weight)))
+      return;
+    throw StageError(ErrorCode::kDamagedWeights,
+                     "the outputs of the CORAL head next to the adapter in '" + folder +
+                         "' have different weights, but they must share them")
+        .with_help("remove head.safetensors to train a new head");
+  }
   throw StageError(ErrorCode::kOptionConflict, "the head next to the adapter in '" + folder +
                                                    "' has " + std::to_string(saved.bias.size(0)) +
-                                                   " classes, but the data has " +
+                                                   " outputs, but the model has " +
                                                    std::to_string(head.bias.size(0)))
       .with_help("train on its classes, or remove head.safetensors to train a new head");
 }
@@ -118,7 +140,7 @@ std::vector<std::string> begin_from(const std::string& folder, const torch::nn::
     notes.push_back("starts from the adapter in '" + saved.folder.string() + "'");
     if (takes_head) {
       const torch::NoGradGuard no_graph;
-      at::Tensor(head.weight).copy_(saved.head->weight);
+      at::Tensor(head.weight).copy_(saved.head->weight.narrow(0, 0, head.weight.size(0)));
       at::Tensor(head.bias).copy_(saved.head->bias);
     } else if (saved.head) {
       notes.push_back("the head of that adapter is left out: this model has none");

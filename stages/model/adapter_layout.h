@@ -32,6 +32,7 @@ AdapterBase whole_clip();
 /// undefined if it has no classifier.
 struct HeadWeights {
   at::Tensor weight, bias;
+  OrdinalHead ordinal = OrdinalHead::kNone;
 };
 
 /// Loads the adapter in `folder` into `lora`, and a head next to it into `head`. The adapter may

@@ -163,7 +163,7 @@ void FineTuned::begin_from_adapter(FineTunedClassifier& network) const {
     try {
       const auto weights = network.named_parameters();
       add(begin_from(*config_.adapter, network, *network.lora,
-                     {weights["head.weight"], weights["head.bias"]}));
+                     {weights["head.weight"], weights["head.bias"], network.options().ordinal}));
     } catch (const StageError& error) {
       throw StageError(error.code, error.what())
           .at(error.option)

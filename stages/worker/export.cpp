@@ -73,7 +73,8 @@ void merge_adapters(ImageClassifier& network) {
 
 AdapterHead head_of(const ImageClassifier& network, const Checkpoint& checkpoint) {
   const auto weights = network.named_parameters();
-  return {weights["head.weight"].detach(), weights["head.bias"].detach(), output_names(checkpoint)};
+  return {weights["head.weight"].detach(), weights["head.bias"].detach(), checkpoint.classes,
+          checkpoint.ordinal};
 }
 
 /// Returns the layout that the library of the network loads.

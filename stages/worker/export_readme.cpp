@@ -226,10 +226,14 @@ std::vector<std::string> remarks_on(const FittedDecision& decision) {
         "The classes are ordered. Logit k is that of the probability that the class is above class "
         "k if it is at least class k (CORN), so the product of the probabilities up to k is the "
         "probability that the class is above class k.");
-  if (decision.temperature != 1)
-    remarks.emplace_back(
-        "The logits are divided by a temperature that was fitted on the validation data, so that "
-        "the probabilities are calibrated.");
+  if (decision.temperature != 1) {
+    const std::string divided = decision.ordinal == OrdinalHead::kNone
+                                    ? "The logits"
+                                    : "The logarithms of the class probabilities";
+    remarks.push_back(divided +
+                      " are divided by a temperature that was fitted on the validation data, so "
+                      "that the probabilities are calibrated.");
+  }
   if (decision.threshold)
     remarks.emplace_back(
         "The second class is predicted from a threshold that was chosen on the validation data.");

@@ -128,6 +128,25 @@ TEST_F(OneVsOne, EachPairEndsAsItDoesAlone) {
   EXPECT_EQ(different.size(), 10u);
 }
 
+// Several networks are trained at once, each by a trial of its own; the last trial reuses them all.
+TEST_F(OneVsOne, PairsAreTrainedByTheTrialsOfASweep) {
+  std::string nodes;
+  for (const char* pair : {"0-1", "0-2", "0-3", "0-4", "1-2", "1-3", "1-4", "2-3", "2-4", "3-4"})
+    nodes += "train." + std::string(pair) + ",";
+  const std::string same = "seed=77 threads=1 ";
+  const Ended swept =
+      retort("sweep r.yaml " + same + "run.only=" + nodes + "null sweep.dir=swept --slots 2 -q",
+             folder_.path());
+  ASSERT_EQ(swept.exit, 0) << swept.err;
+  ASSERT_EQ(run(same + "run.dir=whole").exit, 0);
+  EXPECT_TRUE(networks("swept/10") == networks("whole"));
+  for (const auto& [node, weights] : networks("swept/10"))
+    EXPECT_TRUE(fs::exists(folder_ / ("swept/10/nodes/" + node + "/reused.json"))) << node;
+  EXPECT_EQ(networks("swept/3").size(), 1u);
+  EXPECT_EQ(file("swept/10/nodes/evaluate/predictions.csv"),
+            file("whole/nodes/evaluate/predictions.csv"));
+}
+
 // Killed between pairs, within one and while its weights are written.
 TEST_F(OneVsOne, StoppedAnywhereItEndsAsIfItHadNotBeen) {
   ASSERT_EQ(run("run.dir=whole").exit, 0);

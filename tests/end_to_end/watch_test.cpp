@@ -50,7 +50,7 @@ TEST_F(Watch, FollowsASweepFromElsewhereUntilItIsOver) {
   EXPECT_EQ(seen["trials"][1]["run"]["status"], "finished");
   const Ended once = retort("watch s --once", folder_.path());
   EXPECT_THAT(once.out,
-              AllOf(HasSubstr("trial  state     epoch  "), HasSubstr("2 trials: 2 finished\n")));
+              AllOf(HasSubstr("trial  state     metric  "), HasSubstr("2 trials: 2 finished\n")));
 }
 
 TEST_F(Watch, IsATableThatIsDrawnOverOnATerminal) {
@@ -59,7 +59,7 @@ TEST_F(Watch, IsATableThatIsDrawnOverOnATerminal) {
   const Ended swept = shell("TERM=xterm script -qec \"" + classify("sweep") +
                             "seed=1,2 train.epochs=3 sweep.dir=s\" /dev/null");
   EXPECT_EQ(swept.exit, 0) << swept.out;
-  EXPECT_THAT(swept.out, AllOf(HasSubstr("trial  state    epoch  "), HasSubstr("\x1b[J"),
+  EXPECT_THAT(swept.out, AllOf(HasSubstr("trial  state    metric  "), HasSubstr("\x1b[J"),
                                HasSubstr("trial 1 finished in ")));
   const Ended watched =
       shell("TERM=xterm script -qec \"" + std::string(kRetort) + " watch s/0\" /dev/null");

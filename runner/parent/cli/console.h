@@ -11,6 +11,7 @@
 #include "runner/shared/disk/lease.h"
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/error/log_level.h"
+#include "runner/shared/text/terminal.h"
 
 namespace runner {
 
@@ -63,6 +64,7 @@ struct Console {
   bool json_lines = false;  ///< with `json`: print every document on one line
   /// With `json`: the warnings so far, which are printed with the results.
   std::shared_ptr<nlohmann::ordered_json> warnings = {};
+  TextStyle style = {};  ///< what `out` can show
   Sources sources = {};  ///< the texts that the verb has read; diagnostics point into them
 
   bool is_quiet() const { return verbosity == Verbosity::kQuiet; }

@@ -253,7 +253,11 @@ void remove_known(Diagnostics& errors, const Diagnostics& known) {
 Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schemas,
                                Sources& sources) {
   auto prepared = prepare_by_any_rules(named, schemas, sources);
-  if (prepared && !prepared->broken_rules.empty()) return std::move(prepared->broken_rules);
+  if (!prepared) return prepared;
+  if (!prepared->broken_rules.empty()) return std::move(prepared->broken_rules);
+  auto part = part_to_run(std::move(prepared->graph), prepared->recipe);
+  if (!part) return part.errors();
+  prepared->graph = *std::move(part);
   return prepared;
 }
 

@@ -66,7 +66,10 @@ ExitCode run_or_report(std::span<const std::string> words, Console& console) {
 int run_program(const std::vector<std::string>& words) {
   StandardOutput results(STDOUT_FILENO);
   std::cerr.tie(&results);
-  Console console{.out = results, .err = std::cerr, .color = wants_color(STDERR_FILENO)};
+  Console console{.out = results,
+                  .err = std::cerr,
+                  .color = wants_color(STDERR_FILENO),
+                  .style = standard_output_style()};
   const bool completes = !words.empty() && words[0] == "__complete";
   const ExitCode code = run_or_report(completes ? words : with_homes(words), console);
   std::cerr.tie(nullptr);

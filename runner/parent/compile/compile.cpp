@@ -316,7 +316,17 @@ Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas) {
   auto graph = compile_recorded(recipe, schemas);
   if (!graph) return graph;
   if (Diagnostics errors = rules_broken_by(*graph, schemas); !errors.empty()) return errors;
-  return graph;
+  return part_to_run(*std::move(graph), recipe);
+}
+
+Result<Graph> part_to_run(Graph graph, const Recipe& recipe) {
+  if (recipe.only.empty()) return graph;
+  auto part = only(graph, recipe.only);
+  if (part) return part;
+  Diagnostic error = part.errors().front();
+  error.pointer = "/run/only";
+  if (const Value* const option = at_key(recipe.resolved, "run.only")) error.where = option->where;
+  return error;
 }
 
 Result<Graph> compile_recorded(const Recipe& recipe, const SchemaSet& schemas) {

@@ -13,11 +13,16 @@ namespace runner {
 /// nodes. Returns all errors at once, in source order, each with its line: unwired, ambiguous and
 /// ill-typed ports, cycles, and ${item.KEY} without such a key in foreach. For an otherwise valid
 /// graph, also returns the rules that it breaks.
+/// The result is the part that run.only names.
 Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas);
 
 /// Like compile(), but does not check the rules: for recorded recipes that an earlier version,
 /// which may have had fewer rules, has already run.
+/// Returns the whole graph.
 Result<Graph> compile_recorded(const Recipe& recipe, const SchemaSet& schemas);
+
+/// Returns the part of the recipe's `graph` that run.only names: the whole graph if it is null.
+Result<Graph> part_to_run(Graph graph, const Recipe& recipe);
 
 /// Returns violations of rules between options: the x-rules of schemas (broken_rules()), and memory
 /// options that would change the gradient of a training stage (legality.h).

@@ -252,6 +252,7 @@ Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sourc
                       "set device.wait_for_gpu: false, or device.count: 1"};
   }
   if (const auto* folder = valid.find("run")->find("dir")->text()) recipe.run_dir = *folder;
+  if (const auto* node = valid.find("run")->find("only")->text()) recipe.only = *node;
   recipe.has_tensorboard = std::get<bool>(valid.find("run")->find("tensorboard")->data);
   recipe.has_mlflow = std::get<bool>(valid.find("run")->find("mlflow")->data);
   for (const Entry& entry : *valid.map()) {

@@ -41,6 +41,7 @@ struct Recipe {
   int ranks = 1;                  ///< device.count
   std::string device;             ///< "auto", "cpu", "cuda", "cuda:K"
   std::string run_dir;            ///< empty for outputs/<date>/<time>
+  std::string only;               ///< run.only; empty for the whole graph
   bool has_tensorboard = false;   ///< run.tensorboard
   bool has_mlflow = false;        ///< run.mlflow
   std::vector<StageSpec> stages;  ///< in the order written

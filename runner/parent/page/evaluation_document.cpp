@@ -14,7 +14,7 @@
 #include "runner/parent/registry/run_entry.h"
 #include "runner/parent/report/caption_similarity.h"
 #include "runner/parent/report/episode_pictures.h"
-#include "runner/parent/report/pooled_predictions.h"
+#include "runner/parent/report/prediction_table.h"
 #include "runner/parent/report/recorded_evaluation.h"
 #include "runner/parent/report/target_predictions.h"
 #include "runner/parent/report/training_picture.h"
@@ -75,7 +75,7 @@ Table most_wrong(const RunDetails& details, const std::string& node) {
               {{"sample", "true class", "predicted as", "probability, %"}},
               false};
   const auto predictions = read_prediction_table(details.run.folder, node);
-  if (!predictions) return table;
+  if (!predictions || !predictions->has_classes) return table;
   const auto column = std::ranges::find(predictions->columns, "probability");
   if (column == predictions->columns.end()) return table;
   const auto at = static_cast<std::size_t>(column - predictions->columns.begin());

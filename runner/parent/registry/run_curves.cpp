@@ -45,7 +45,7 @@ std::string curves_text(const std::filesystem::path& folder, const TextStyle& st
     rows.push_back({printable(name), printable(node), shown_number(values.front()),
                     shown_number(values.back()), curve_line(values, style)});
   }
-  return rows.size() > 1 ? table_text(rows) : "";
+  return rows.size() > 1 ? table_text(rows, style.table_width()) : "";
 }
 
 std::string curve_line(std::span<const double> values, const TextStyle& style) {
@@ -56,7 +56,9 @@ std::string curve_line(std::span<const double> values, const TextStyle& style) {
     const double share = high > low ? (value / 2 - low / 2) / (high / 2 - low / 2) : 0;
     levels.push_back(1 + static_cast<std::int64_t>(kLevels * share));
   }
-  return sparkline(levels, {std::min(style.width, kWidestCurve), style.has_blocks});
+  TextStyle narrow = style;
+  narrow.width = std::min(style.width, kWidestCurve);
+  return sparkline(levels, narrow);
 }
 
 }  // namespace runner

@@ -123,7 +123,7 @@ std::vector<std::vector<std::string>> environment_rows(const RunDetails& details
   return rows;
 }
 
-std::string details_text(const RunDetails& details) {
+std::string details_text(const RunDetails& details, const TextStyle& style) {
   std::vector<std::vector<std::string>> rows = {{printable(details.run.folder.string()), ""}};
   const auto add = [&](const std::string& key, const std::string& value) {
     if (!value.empty()) rows.push_back({key, printable(value)});
@@ -152,15 +152,15 @@ std::string details_text(const RunDetails& details) {
                     node.peak_memory_bytes > 0 ? size_text(node.peak_memory_bytes) : "–"});
     if (!node.state.missing.empty()) problems += node.id + ": " + node.state.missing + "\n";
   }
-  if (rows.size() > 1) text += "\n" + table_text(rows) + problems;
+  if (rows.size() > 1) text += "\n" + table_text(rows, style.table_width()) + problems;
   rows = {{"metric", "node", "value", "step"}};
   for (const RunDetails::Metric& metric : details.metrics)
     rows.push_back({printable(metric.name), printable(metric.node), shown_number(metric.value),
                     std::to_string(metric.step)});
-  if (rows.size() > 1) text += "\n" + table_text(rows);
+  if (rows.size() > 1) text += "\n" + table_text(rows, style.table_width());
   rows = {{"environment", ""}};
   for (auto& row : environment_rows(details)) rows.push_back(std::move(row));
-  if (rows.size() > 1) text += "\n" + table_text(rows);
+  if (rows.size() > 1) text += "\n" + table_text(rows, style.table_width());
   return text + "\n# recipe\n" + write_yaml(details.recipe);
 }
 
@@ -226,13 +226,13 @@ std::string shown_value(const std::optional<Value>& value) {
 }
 
 std::string keys_text(const std::string& what, const RunDifference& runs,
-                      const std::vector<Difference>& differing) {
+                      const std::vector<Difference>& differing, const TextStyle& style) {
   if (differing.empty()) return "The " + what + " is the same.\n";
   std::vector<std::vector<std::string>> rows = {
       {what, printable(runs.before), printable(runs.after)}};
   for (const Difference& one : differing)
     rows.push_back({printable(one.key), shown_value(one.before), shown_value(one.after)});
-  return table_text(rows);
+  return table_text(rows, style.table_width());
 }
 
 Json keys_json(const std::vector<Difference>& differing) {
@@ -272,9 +272,9 @@ RunDifference difference_of(const RunDetails& before, const RunDetails& after) {
   return difference;
 }
 
-std::string difference_text(const RunDifference& difference) {
-  std::string text = keys_text("recipe", difference, difference.recipe) + "\n" +
-                     keys_text("environment", difference, difference.environment) + "\n";
+std::string difference_text(const RunDifference& difference, const TextStyle& style) {
+  std::string text = keys_text("recipe", difference, difference.recipe, style) + "\n" +
+                     keys_text("environment", difference, difference.environment, style) + "\n";
   if (difference.metrics.empty()) return text + "The metrics are the same.\n";
   std::vector<std::vector<std::string>> rows = {
       {"metric", "node", printable(difference.before), printable(difference.after), "difference"}};
@@ -285,7 +285,7 @@ std::string difference_text(const RunDifference& difference) {
     const auto change = before && after ? std::optional(*after - *before) : std::nullopt;
     rows.push_back({printable(name), printable(node), cell(before), cell(after), cell(change)});
   }
-  return text + table_text(rows);
+  return text + table_text(rows, style.table_width());
 }
 
 Json to_json(const RunDifference& difference) {

@@ -12,6 +12,7 @@
 #include "runner/parent/record/node_state.h"
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/record/recorded_run.h"
+#include "runner/shared/text/terminal.h"
 #include "runner/shared/value/value.h"
 
 namespace runner {
@@ -45,7 +46,7 @@ Result<RunDetails> read_details(const std::filesystem::path& folder, Sources& so
 
 /// Formats the run for the user: what it is, its nodes, metrics and environment, and the resolved
 /// recipe.
-std::string details_text(const RunDetails& details);
+std::string details_text(const RunDetails& details, const TextStyle& style = {});
 nlohmann::ordered_json to_json(const RunDetails& details);
 
 /// Returns the environment as rows of dotted key and value, for a table.
@@ -65,7 +66,7 @@ struct RunDifference {
 RunDifference difference_of(const RunDetails& before, const RunDetails& after);
 /// Formats tables of the recipe, the environment and the metrics, or a sentence for each that does
 /// not differ.
-std::string difference_text(const RunDifference& difference);
+std::string difference_text(const RunDifference& difference, const TextStyle& style = {});
 nlohmann::ordered_json to_json(const RunDifference& difference);
 
 }  // namespace runner

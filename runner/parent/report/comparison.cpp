@@ -156,25 +156,26 @@ void add_measures(const RunReport& report, Comparison& comparison) {
   }
 }
 
-std::string rows_text(const Comparison& comparison) {
-  std::vector<std::vector<std::string>> rows = {{"run", "recipe", "data"}};
+std::string rows_text(const Comparison& comparison, const TextStyle& style) {
+  std::vector<std::vector<std::string>> rows = {{"run"}};
   const std::vector<std::string> accuracies = accuracies_of(comparison);
   for (const std::string& name : accuracies) rows.front().push_back(name);
-  for (const char* column :
-       {"95 % interval", "evaluate/mean_per_class", "evaluate/log_loss", "samples", "time"})
+  for (const char* column : {"95 % interval", "evaluate/mean_per_class", "evaluate/log_loss",
+                             "samples", "recipe", "data", "time"})
     rows.front().emplace_back(column);
   for (const auto& [folder, recipe, data, seconds, evaluation, label, title] : comparison.rows) {
-    rows.push_back({shortened(title, 60), shortened(recipe, 60), shortened(data, 30)});
+    rows.push_back({shortened(title, 60)});
     for (const std::string& name : accuracies)
       rows.back().push_back(name == accuracy_of(evaluation) ? percent(evaluation.accuracy) + " %"
                                                             : "–");
     for (std::string& cell : std::vector<std::string>{
              percent(evaluation.low) + "–" + percent(evaluation.high) + " %",
              percent(evaluation.mean_per_class) + " %", decimal(evaluation.loss, 4),
-             std::to_string(evaluation.samples), seconds > 0 ? duration_text(seconds) : "–"})
+             std::to_string(evaluation.samples), shortened(recipe, 60), shortened(data, 30),
+             seconds > 0 ? duration_text(seconds) : "–"})
       rows.back().push_back(std::move(cell));
   }
-  std::string text = table_text(rows);
+  std::string text = table_text(rows, style.table_width());
   const auto same_samples = [&](const Comparison::Row& row) {
     return row.evaluation.samples == comparison.rows.front().evaluation.samples;
   };
@@ -183,7 +184,7 @@ std::string rows_text(const Comparison& comparison) {
   return text;
 }
 
-std::string measures_text(const Comparison& comparison) {
+std::string measures_text(const Comparison& comparison, const TextStyle& style) {
   std::vector<std::vector<std::string>> rows = {{"other measurements"}};
   for (const std::string& folder : comparison.folders)
     rows.front().push_back(shortened(folder, kLongestCell));
@@ -191,7 +192,7 @@ std::string measures_text(const Comparison& comparison) {
     rows.push_back({printable(name)});
     for (const auto& value : values) rows.back().push_back(value ? decimal(*value, 4) : "–");
   }
-  return table_text(rows);
+  return table_text(rows, style.table_width());
 }
 
 }  // namespace
@@ -271,9 +272,10 @@ void sort_rows(Comparison& comparison, const std::string& column) {
   std::ranges::stable_sort(comparison.rows, {}, rank);
 }
 
-std::string comparison_text(const Comparison& comparison) {
-  std::string text = comparison.rows.empty() ? "" : rows_text(comparison);
-  if (!comparison.measures.empty()) text += (text.empty() ? "" : "\n") + measures_text(comparison);
+std::string comparison_text(const Comparison& comparison, const TextStyle& style) {
+  std::string text = comparison.rows.empty() ? "" : rows_text(comparison, style);
+  if (!comparison.measures.empty())
+    text += (text.empty() ? "" : "\n") + measures_text(comparison, style);
   for (std::size_t i = 0; i < comparison.remarks.size(); ++i) {
     for (const std::string& remark : comparison.remarks[i])
       text += "\n" + printable(comparison.folders[i]) + ": " + printable(remark) + "\n";
@@ -286,7 +288,7 @@ std::string comparison_text(const Comparison& comparison) {
     rows.push_back({printable(key)});
     for (const auto& value : values) rows.back().push_back(cell(value));
   }
-  return text + "\n" + table_text(rows);
+  return text + "\n" + table_text(rows, style.table_width());
 }
 
 Json to_json(const Comparison& comparison) {

@@ -10,6 +10,7 @@
 #include "runner/parent/report/recorded_evaluation.h"
 #include "runner/parent/svg/drawing.h"
 #include "runner/shared/record/recorded_run.h"
+#include "runner/shared/text/terminal.h"
 #include "runner/shared/value/value.h"
 
 namespace runner {
@@ -59,7 +60,7 @@ Result<Comparison> only_node(Comparison comparison, const std::string& node);
 void sort_rows(Comparison& comparison, const std::string& column);
 
 /// Returns tables of the results and the differences.
-std::string comparison_text(const Comparison& comparison);
+std::string comparison_text(const Comparison& comparison, const TextStyle& style = {});
 
 /// Returns {"runs": […], "measures": [{"name", "values"}], "differences": [{"key", "values"}]}.
 nlohmann::ordered_json to_json(const Comparison& comparison);

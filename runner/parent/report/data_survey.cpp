@@ -120,7 +120,7 @@ std::string side_text(const Json& sides) {
 }
 
 /// Returns a table with a row for each class and a column for each part.
-std::string classes_text(const Json& survey) {
+std::string classes_text(const Json& survey, const TextStyle& style) {
   std::vector<std::vector<std::string>> rows = {{"class"}};
   for (const Json& part : survey["parts"]) rows.front().push_back(part["part"]);
   std::vector<std::string> sums = {"all"};
@@ -135,12 +135,12 @@ std::string classes_text(const Json& survey) {
   for (const Json& part : survey["parts"])
     sums.push_back(std::to_string(part["images"].get<std::int64_t>()));
   rows.push_back(std::move(sums));
-  return table_text(rows);
+  return table_text(rows, style.table_width());
 }
 
 }  // namespace
 
-std::string data_survey_text(const Json& survey) {
+std::string data_survey_text(const Json& survey, const TextStyle& style) {
   std::string text = printable(survey["node"].get<std::string>()) + ": " +
                      counted_word(survey["images"].get<std::int64_t>(), "image", "images") + ", " +
                      size_text(survey["bytes"].get<std::int64_t>());
@@ -149,7 +149,7 @@ std::string data_survey_text(const Json& survey) {
              untold = survey["without_patient"].get<std::int64_t>();
   if (patients > 0) text += "; " + counted_word(patients, "patient", "patients");
   if (untold > 0) text += "; " + counted_word(untold, "name", "names") + " without a patient";
-  if (survey["divided"].get<bool>()) return text + "\n\n" + classes_text(survey);
+  if (survey["divided"].get<bool>()) return text + "\n\n" + classes_text(survey, style);
   return text + "; their classes and parts are unknown\n";
 }
 

@@ -5,13 +5,14 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/shared/error/diagnostic.h"
+#include "runner/shared/text/terminal.h"
 
 namespace runner {
 
 /// Returns the text of `retort data check` about the images of one data stage: a table of the
 /// classes in each part, sizes and bytes. `survey` is an element of "data" in
 /// schemas/output/data_check.json.
-std::string data_survey_text(const nlohmann::ordered_json& survey);
+std::string data_survey_text(const nlohmann::ordered_json& survey, const TextStyle& style = {});
 
 /// The recipe's options that decide how severe a finding is.
 struct SurveyTolerance {

@@ -87,7 +87,7 @@ Result<std::vector<PairedDifference>> paired_differences(const Comparison& compa
   return result;
 }
 
-std::string paired_text(const std::vector<PairedDifference>& differences) {
+std::string paired_text(const std::vector<PairedDifference>& differences, const TextStyle& style) {
   std::vector<std::vector<std::string>> rows = {
       {"over the same episodes", "difference", "95 % interval", "p", "better", "worse", "equal"}};
   for (const PairedDifference& one : differences) {
@@ -96,7 +96,7 @@ std::string paired_text(const std::vector<PairedDifference>& differences) {
          signed_percent(one.low) + " to " + signed_percent(one.high), short_number(one.p_value),
          std::to_string(one.better), std::to_string(one.worse), std::to_string(one.equal)});
   }
-  return table_text(rows);
+  return table_text(rows, style.table_width());
 }
 
 nlohmann::ordered_json to_json(const std::vector<PairedDifference>& differences) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/parent/report/comparison.h"
+#include "runner/shared/text/terminal.h"
 
 namespace runner {
 
@@ -31,7 +32,8 @@ inline constexpr std::size_t kLeastEpisodes = 30;
 Result<std::vector<PairedDifference>> paired_differences(const Comparison& comparison);
 
 /// Returns the differences as a table.
-std::string paired_text(const std::vector<PairedDifference>& differences);
+std::string paired_text(const std::vector<PairedDifference>& differences,
+                        const TextStyle& style = {});
 
 /// Returns a list of {"run", "base", "difference", "interval", "p_value", "better", "worse",
 /// "equal"}.

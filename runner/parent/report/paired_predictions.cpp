@@ -266,7 +266,7 @@ Result<std::vector<PairedClassifiers>> paired_classifiers(const Comparison& comp
   return pairs;
 }
 
-std::string paired_text(const std::vector<PairedClassifiers>& pairs) {
+std::string paired_text(const std::vector<PairedClassifiers>& pairs, const TextStyle& style) {
   std::vector<std::vector<std::string>> rows = {{"on the same samples", "accuracy", "95 % interval",
                                                  "per class", "95 % interval", "McNemar's p",
                                                  "mid-p", "better", "worse", "equal"}};
@@ -278,7 +278,7 @@ std::string paired_text(const std::vector<PairedClassifiers>& pairs) {
                     std::to_string(one.better), std::to_string(one.worse),
                     std::to_string(one.equal)});
   }
-  return table_text(rows);
+  return table_text(rows, style.table_width());
 }
 
 nlohmann::ordered_json to_json(const std::vector<PairedClassifiers>& pairs) {

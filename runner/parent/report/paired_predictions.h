@@ -10,6 +10,7 @@
 
 #include "runner/parent/report/comparison.h"
 #include "runner/shared/error/diagnostic.h"
+#include "runner/shared/text/terminal.h"
 
 namespace runner {
 
@@ -59,7 +60,7 @@ Result<std::vector<PairedClassifiers>> paired_classifiers(const Comparison& comp
                                                           std::uint64_t seed);
 
 /// Returns the comparisons as a table.
-std::string paired_text(const std::vector<PairedClassifiers>& pairs);
+std::string paired_text(const std::vector<PairedClassifiers>& pairs, const TextStyle& style = {});
 
 /// Returns a list of {"run", "base", "better", "worse", "equal", "p_value", "mid_p", "accuracy",
 /// "mean_per_class", "draws", "seed"}, where the metrics are {"difference", "interval"}.

@@ -5,13 +5,9 @@
 #include <cassert>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <string_view>
 #include <vector>
-
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "runner/parent/report/table_text.h"
 #include "runner/parent/svg/plot.h"
@@ -24,33 +20,12 @@ namespace {
 constexpr std::array<std::string_view, 8> kBlocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::array<std::string_view, 8> kLetters = {"_", ".", "-", "=", "+", "*", "#", "@"};
 
-bool is_utf8_locale() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {  // the first that is set counts
-    const char* value = std::getenv(name);
-    if (!value || !*value) continue;
-    std::string locale = value;
-    std::ranges::transform(locale, locale.begin(),
-                           [](unsigned char letter) { return std::tolower(letter); });
-    return locale.find("utf-8") != locale.npos || locale.find("utf8") != locale.npos;
-  }
-  return false;
-}
-
 /// Returns the number of columns for `points` values.
 std::size_t columns_for(std::size_t points, const TextStyle& style) {
   return std::min(points, style.width);
 }
 
 }  // namespace
-
-TextStyle standard_output_style() {
-  const char* terminal = std::getenv("TERM");
-  if (!isatty(STDOUT_FILENO) || !terminal || std::string_view(terminal) == "dumb") return {};
-  TextStyle style{.has_blocks = is_utf8_locale()};
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) style.width = size.ws_col;
-  return style;
-}
 
 std::string sparkline(std::span<const std::int64_t> values, const TextStyle& style) {
   const std::size_t columns = columns_for(values.size(), style);
@@ -131,18 +106,23 @@ std::string step_text(const MemoryPlan& plan) {
   return text;
 }
 
-/// Returns an indented table below a title line; empty if the table has no rows.
-std::string section(const std::string& title, const Rows& rows) {
-  if (rows.size() < 2) return "";
-  std::string text = "\n  " + title + "\n", line;
-  for (const char letter : table_text(rows)) {
-    if (line.empty()) line = "    ";
-    line += letter;
-    if (letter != '\n') continue;
-    text += line;
-    line.clear();
+/// Returns `text` with `indentation` before each line that is not empty.
+std::string indented(std::string_view text, const std::string& indentation) {
+  std::string result;
+  for (bool is_start = true; const char letter : text) {
+    if (is_start && letter != '\n') result += indentation;
+    result += letter;
+    is_start = letter == '\n';
   }
-  return text;
+  return result;
+}
+
+/// Returns an indented table below a title line; empty if the table has no rows.
+std::string section(const std::string& title, const Rows& rows, const TextStyle& style) {
+  if (rows.size() < 2) return "";
+  const std::string indentation(4, ' ');
+  return "\n  " + title + "\n" +
+         indented(table_text(rows, style.table_width(indentation.size())), indentation);
 }
 
 std::string need_text(const MemoryPlan& plan) {
@@ -161,8 +141,8 @@ std::string need_text(const MemoryPlan& plan) {
 
 std::string curve_text(const MemoryPlan& plan, const TextStyle& style) {
   if (plan.curve.empty()) return "";
-  const TextStyle inner{.width = std::max<std::size_t>(style.width, 12) - 4,
-                        .has_blocks = style.has_blocks};
+  TextStyle inner = style;
+  inner.width = std::max<std::size_t>(style.width, 12) - 4;
   std::string text = "\n  live bytes over a step, up to " +
                      size_text(*std::ranges::max_element(plan.curve)) + "\n    " +
                      sparkline(plan.curve, inner) + "\n";
@@ -170,27 +150,28 @@ std::string curve_text(const MemoryPlan& plan, const TextStyle& style) {
   return names.empty() ? text : text + "    " + names + "\n";
 }
 
-std::string largest_text(const MemoryPlan& plan) {
+std::string largest_text(const MemoryPlan& plan, const TextStyle& style) {
   Rows rows = {{"bytes", "owner", "what", "shape", "", "made by"}};
   for (const AliveTensor& tensor : plan.largest) {
     rows.push_back({size_text(tensor.bytes), tensor.owner, tensor.name, shape_text(tensor.shape),
                     tensor.dtype, tensor.operation});
   }
-  return section("largest at the peak", rows);
+  return section("largest at the peak", rows, style);
 }
 
-std::string named_text(const std::string& title, const std::vector<NamedBytes>& items) {
+std::string named_text(const std::string& title, const std::vector<NamedBytes>& items,
+                       const TextStyle& style) {
   Rows rows = {{"bytes", "of", ""}};
   for (const NamedBytes& item : items)
     rows.push_back({size_text(item.bytes), item.name, item.note});
-  return section(title, rows);
+  return section(title, rows, style);
 }
 
-std::string options_text(const MemoryPlan& plan) {
+std::string options_text(const MemoryPlan& plan, const TextStyle& style) {
   Rows rows = {{"saves", "option", ""}};
   for (const OptionEffect& effect : plan.options)
     rows.push_back({size_text(effect.bytes), effect.option + "=" + effect.value, effect.note});
-  return section("saved at the peak by the recipe's memory options", rows);
+  return section("saved at the peak by the recipe's memory options", rows, style);
 }
 
 /// Returns by how many bytes the alternative is below or above the budget.
@@ -212,17 +193,18 @@ std::string brief_text(std::vector<std::string> overrides) {
   return override_text(overrides);
 }
 
-std::string alternatives_text(const MemoryPlan& plan) {
-  Rows rows = {{"needs", "with", "result", "compute", "launches", ""}};
+std::string alternatives_text(const MemoryPlan& plan, const TextStyle& style) {
+  Rows rows = {{"needs", "", "with", "result", "compute", "launches"}};
   for (const PlanAlternative& other : plan.alternatives) {
     const bool is_one = other.refused.empty();
-    rows.push_back({is_one ? size_text(other.needed) : "–", brief_text(other.overrides),
-                    other.exactness, is_one ? decimal(other.relative_flops, 2) + "x" : "–",
-                    is_one ? decimal(other.relative_operations, 2) + "x" : "–",
-                    margin_text(other, plan)});
+    rows.push_back({is_one ? size_text(other.needed) : "–", margin_text(other, plan),
+                    brief_text(other.overrides), other.exactness,
+                    is_one ? decimal(other.relative_flops, 2) + "x" : "–",
+                    is_one ? decimal(other.relative_operations, 2) + "x" : "–"});
   }
   return section(
-      "alternatives, cheapest first; launches: operations started, each with a fixed cost", rows);
+      "alternatives, cheapest first; launches: operations started, each with a fixed cost", rows,
+      style);
 }
 
 /// Returns "3.1e-16", "0" or "inf".
@@ -265,14 +247,14 @@ std::string plan_text(const MemoryPlan& plan, const TextStyle& style) {
   if (plan.choice) text += "  " + choice_text(plan) + "\n";
   if (!plan.measured.empty()) text += "  " + measured_text(plan) + "\n";
   text += curve_text(plan, style);
-  text += named_text("live at the peak", plan.owners);
-  text += largest_text(plan);
+  text += named_text("live at the peak", plan.owners, style);
+  text += largest_text(plan, style);
   text += named_text(
       "estimate for the backend, in addition to the tensors (" + plan.terms_version + ")",
-      plan.terms);
-  text += named_text("held by earlier nodes until their results are used", plan.held);
-  text += options_text(plan);
-  text += alternatives_text(plan);
+      plan.terms, style);
+  text += named_text("held by earlier nodes until their results are used", plan.held, style);
+  text += options_text(plan, style);
+  text += alternatives_text(plan, style);
   // Escapes control characters in the names of weights and stages.
   std::string safe;
   for (std::size_t start = 0; start < text.size();) {
@@ -283,14 +265,14 @@ std::string plan_text(const MemoryPlan& plan, const TextStyle& style) {
   return safe;
 }
 
-std::string certificate_text(const Certificate& certificate) {
+std::string certificate_text(const Certificate& certificate, const TextStyle& style) {
   std::string text;
   if (!certificate.compared.empty())
     text += printable(certificate.node) + ", in float64: " + printable(certificate.compared) + "\n";
   std::vector<std::vector<std::string>> rows = {{"error", "gradient of"}};
   for (const auto& [name, error] : certificate.parameters)
     rows.push_back({scientific(error), printable(name)});
-  if (rows.size() > 1) text += table_text(rows);
+  if (rows.size() > 1) text += table_text(rows, style.table_width());
   for (const std::string& changed : certificate.changed)
     text += "changed: " + printable(changed) + "\n";
   return text + verdict(certificate) + "\n";

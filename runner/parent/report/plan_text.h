@@ -9,18 +9,9 @@
 #include "runner/parent/svg/drawing.h"
 #include "runner/shared/stage/memory_plan.h"
 #include "runner/shared/stage/plan_context.h"
+#include "runner/shared/text/terminal.h"
 
 namespace runner {
-
-/// What the output, such as a terminal, can show.
-struct TextStyle {
-  std::size_t width = 80;   ///< columns
-  bool has_blocks = false;  ///< it can show Unicode block characters; otherwise plain ASCII
-};
-
-/// Returns the style of standard output: block characters with a UTF-8 locale; 80 columns if it is
-/// not a terminal.
-TextStyle standard_output_style();
 
 /// Returns `values` as one line of at most `width` columns. Each column shows the largest of its
 /// values, relative to the overall maximum. A column with a value above 0 is never blank. Empty if
@@ -38,7 +29,7 @@ std::string plan_text(const MemoryPlan& plan, const TextStyle& style);
 
 /// Returns a certificate as text: the relative error of each parameter's gradient, other
 /// differences, and a last line that begins with PASS or FAIL.
-std::string certificate_text(const Certificate& certificate);
+std::string certificate_text(const Certificate& certificate, const TextStyle& style = {});
 
 /// A unit for the bytes on an axis.
 struct ByteUnit {

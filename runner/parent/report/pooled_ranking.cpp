@@ -28,4 +28,21 @@ std::optional<double> PooledRanking::area(const std::vector<std::uint32_t>& time
   return twice_above / (2 * positives * negatives);
 }
 
+std::optional<double> PooledRanking::average_precision(
+    const std::vector<std::uint32_t>& times) const {
+  double accepted = 0, found = 0, sum = 0;
+  for (std::size_t i = order_.size(); i > 0;) {
+    const double score = samples_[order_[i - 1]].score;
+    double new_positives = 0;
+    for (; i > 0 && samples_[order_[i - 1]].score == score; --i) {
+      accepted += times[order_[i - 1]];
+      if (samples_[order_[i - 1]].is_positive) new_positives += times[order_[i - 1]];
+    }
+    found += new_positives;
+    if (new_positives > 0) sum += new_positives * found / accepted;
+  }
+  if (found == 0) return std::nullopt;
+  return sum / found;
+}
+
 }  // namespace runner

@@ -6,7 +6,7 @@
 
 namespace runner {
 
-/// Samples in the order of their scores for one class, so that the area under the ROC curve of each
+/// Samples in the order of their scores for one class, so that each measure of a
 /// bootstrap draw takes one pass.
 class PooledRanking {
  public:
@@ -20,6 +20,9 @@ class PooledRanking {
   /// Returns the area if sample i occurs `times[i]` times; samples with equal scores count half.
   /// nullopt if there are no positives or no negatives.
   std::optional<double> area(const std::vector<std::uint32_t>& times) const;
+  /// Returns the average precision, as stages/artifact/label_ranking.h defines it. nullopt if there
+  /// are no positives.
+  std::optional<double> average_precision(const std::vector<std::uint32_t>& times) const;
 
  private:
   std::vector<Scored> samples_;

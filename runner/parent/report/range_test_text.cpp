@@ -50,7 +50,7 @@ std::string curve_text(const std::vector<double>& losses, const TextStyle& style
   return sparkline(heights, style);
 }
 
-std::string table_of(const Json& points) {
+std::string table_of(const Json& points, const TextStyle& style) {
   constexpr std::size_t kRows = 12;
   const std::size_t count = points.size(), rows = std::min(count, kRows);
   std::vector<std::vector<std::string>> table = {{"step", "learning rate", "loss", "smoothed"}};
@@ -59,7 +59,7 @@ std::string table_of(const Json& points) {
     table.push_back({point.at("step").dump(), two_digits(point.at("learning_rate")),
                      decimal(point.at("loss"), 4), decimal(point.at("smoothed_loss"), 4)});
   }
-  return table_text(table);
+  return table_text(table, style.table_width());
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ std::optional<std::string> suggested_override(const Json& found) {
 
 std::string range_test_text(const Json& found, const TextStyle& style) {
   const Json& points = found.at("points");
-  std::string text = curve_text(smoothed_losses(found), style) + "\n" + table_of(points);
+  std::string text = curve_text(smoothed_losses(found), style) + "\n" + table_of(points, style);
   const std::string steps = points.back().at("step").dump();
   text += found.at("diverged").get<bool>()
               ? "the loss diverged after step " + steps + ", at the learning rate " +

@@ -145,12 +145,12 @@ RunProgress run_progress(const fs::path& run) {
   return progress;
 }
 
-void LiveText::draw(const std::string& text, int width) {
+void LiveText::draw(const std::string& text, std::size_t width) {
   std::string all;
   int count = 0;
   std::istringstream lines(text);
   // One column stays free, because a full line makes some terminals wrap.
-  const auto most = static_cast<std::size_t>(std::max(width - 1, 1));
+  const std::size_t most = std::max<std::size_t>(width, 2) - 1;
   for (std::string line; std::getline(lines, line); ++count) all += cut_to_width(line, most) + "\n";
   clear();
   out_ << all << std::flush;

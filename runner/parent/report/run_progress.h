@@ -34,7 +34,7 @@ class LiveText {
  public:
   explicit LiveText(std::ostream& out) : out_(out) {}
   /// Replaces the current lines with those of `text`, each cut to `width` columns.
-  void draw(const std::string& text, int width);
+  void draw(const std::string& text, std::size_t width);
   /// Erases the lines so that other output can be written.
   void clear();
 

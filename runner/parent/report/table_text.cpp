@@ -1,16 +1,134 @@
 #include "runner/parent/report/table_text.h"
 
 #include <algorithm>
+#include <cctype>
+#include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "runner/shared/text/printable.h"
 
 namespace runner {
 namespace {
 
+constexpr std::size_t kGap = 2;  // columns between two cells
+
 bool looks_like_number(std::string_view cell) {
   return cell == "–" ||
          (!cell.empty() && std::string_view("0123456789-").find(cell[0]) != std::string_view::npos);
+}
+
+bool has_letter(std::string_view cell) {
+  return std::ranges::any_of(cell, [](unsigned char letter) { return std::isalpha(letter); });
+}
+
+/// A column of a table as it is printed.
+struct TableColumn {
+  std::size_t index = 0;  ///< within a row
+  std::size_t width = 0, least = 0;
+  bool is_right_aligned = false;
+};
+
+std::vector<TableColumn> columns_of(const TableRows& rows) {
+  constexpr std::size_t kLeast = 12;
+  const std::vector<bool> is_number = number_columns(rows);
+  std::vector<TableColumn> result(is_number.size());
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    TableColumn& column = result[i];
+    column = {.index = i, .is_right_aligned = is_number[i]};
+    bool is_text = false;
+    for (const auto& row : rows) {
+      if (i >= row.size()) continue;
+      column.width = std::max(column.width, columns(row[i]));
+      is_text = is_text || (&row != rows.data() && has_letter(row[i]));
+    }
+    const std::size_t heading = i < rows.front().size() ? columns(rows.front()[i]) : 0;
+    column.least = is_number[i] || !is_text
+                       ? column.width
+                       : std::min(column.width, std::max(std::min(heading, 2 * kLeast), kLeast));
+  }
+  return result;
+}
+
+std::size_t width_of(const std::vector<TableColumn>& block) {
+  std::size_t sum = 0;
+  for (const TableColumn& column : block) sum += column.width + kGap;
+  return sum - std::min(sum, kGap);
+}
+
+/// Divides columns among tables that can be made to fit; each has the first column.
+std::vector<std::vector<TableColumn>> blocks_of(const std::vector<TableColumn>& columns,
+                                                std::size_t width) {
+  std::vector<std::vector<TableColumn>> blocks;
+  std::size_t used = 0;
+  for (const TableColumn& column : columns) {
+    if (blocks.empty() || (used + kGap + column.least > width && blocks.back().size() > 1)) {
+      blocks.emplace_back();
+      used = 0;
+      if (column.index > 0) {
+        blocks.back().push_back(columns.front());
+        used = columns.front().least;
+      }
+    }
+    used += (blocks.back().empty() ? 0 : kGap) + column.least;
+    blocks.back().push_back(column);
+  }
+  return blocks;
+}
+
+/// Makes the widest columns narrower until the block fits or nothing can be narrower.
+std::vector<TableColumn> fitted(std::vector<TableColumn> block, std::size_t width) {
+  for (std::size_t sum = width_of(block); sum > width; --sum) {
+    const auto slack = [](const TableColumn& one) { return one.width > one.least ? one.width : 0; };
+    const auto widest = std::ranges::max_element(block, {}, slack);
+    if (widest == block.end() || slack(*widest) == 0) break;
+    --widest->width;
+  }
+  return block;
+}
+
+/// Divides a cell among lines of at most `width` columns.
+std::vector<std::string> wrapped(const std::string& cell, std::size_t width) {
+  if (columns(cell) <= width) return {cell};
+  std::vector<std::string> lines;
+  std::istringstream words(cell);
+  for (std::string word; words >> word;) {
+    word = without_middle(word, width);
+    if (!lines.empty() && columns(lines.back()) + 1 + columns(word) <= width)
+      lines.back() += " " + word;
+    else lines.push_back(std::move(word));
+  }
+  return lines;
+}
+
+std::string row_text(const std::vector<std::string>& row, const std::vector<TableColumn>& block) {
+  std::vector<std::vector<std::string>> cells;
+  std::size_t height = 1;
+  for (const TableColumn& column : block) {
+    cells.push_back(column.index < row.size() ? wrapped(row[column.index], column.width)
+                                              : std::vector<std::string>{});
+    height = std::max(height, cells.back().size());
+  }
+  std::string text;
+  for (std::size_t k = 0; k < height; ++k) {
+    std::string line;
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      const std::string cell = k < cells[i].size() ? cells[i][k] : "";
+      const std::size_t size = columns(cell);
+      const std::string padding(block[i].width - std::min(size, block[i].width), ' ');
+      line += std::string(i == 0 ? 0 : kGap, ' ') +
+              (block[i].is_right_aligned ? padding + cell : cell + padding);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string block_text(const TableRows& rows, const std::vector<TableColumn>& block) {
+  std::string text;
+  for (const auto& row : rows) text += row_text(row, block);
+  return text;
 }
 
 }  // namespace
@@ -26,21 +144,11 @@ std::vector<bool> number_columns(const TableRows& rows) {
   return are_numbers;
 }
 
-std::string table_text(const TableRows& rows) {
-  const std::vector<bool> is_right = number_columns(rows);
-  std::vector<std::size_t> widths(is_right.size());
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
+std::string table_text(const TableRows& rows, std::size_t width) {
+  const std::vector<TableColumn> columns = columns_of(rows);
   std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - columns(row[i]), ' ');
-      line += (i == 0 ? "" : "  ") + (is_right[i] ? padding + row[i] : row[i] + padding);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
+  for (std::vector<TableColumn>& block : blocks_of(columns, width))
+    text += (text.empty() ? "" : "\n") + block_text(rows, fitted(std::move(block), width));
   return text;
 }
 

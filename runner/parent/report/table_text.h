@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,10 @@ using TableRows = std::vector<std::vector<std::string>>;
 std::vector<bool> number_columns(const TableRows& rows);
 
 /// Returns `rows` as a table. Columns are separated by two spaces, and lines have no trailing
-/// spaces.
-std::string table_text(const TableRows& rows);
+/// spaces. A table with more than `width` columns is made narrower: text wraps between words, and
+/// words that are too long lose their middle. If that is not enough, the last columns follow below
+/// in a table of their own, next to the first column. A column of numbers stays whole.
+std::string table_text(const TableRows& rows,
+                       std::size_t width = std::numeric_limits<std::size_t>::max());
 
 }  // namespace runner

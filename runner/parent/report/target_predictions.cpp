@@ -1,69 +1,13 @@
 #include "runner/parent/report/target_predictions.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <stdexcept>
-#include <string_view>
-#include <system_error>
 #include <utility>
 
+#include "runner/parent/report/prediction_table.h"
 #include "runner/parent/svg/plot.h"
-#include "runner/shared/disk/file_digests.h"
-#include "runner/shared/stage/run_layout.h"
-#include "runner/shared/text/csv.h"
 
 namespace runner {
 namespace {
-
-constexpr std::size_t kLargestTargetTable = std::size_t{1} << 30;
-constexpr std::string_view kTrueColumn = "target", kPredictedColumn = "prediction";
-
-/// A target, and the places of its columns.
-struct TargetColumns {
-  std::string target;
-  std::size_t truth = 0, predicted = 0;
-};
-
-std::vector<TargetColumns> target_columns(const std::vector<std::string>& head) {
-  std::vector<TargetColumns> columns;
-  for (std::size_t place = 0; place < head.size(); ++place) {
-    const std::string_view title = head[place];
-    if (!title.starts_with(kTrueColumn)) continue;
-    const std::string_view suffix = title.substr(kTrueColumn.size());
-    const auto found = std::ranges::find(head, std::string(kPredictedColumn) + std::string(suffix));
-    if (found == head.end() || (!suffix.empty() && suffix.front() != '_')) continue;
-    columns.push_back({.target = std::string(suffix.substr(suffix.empty() ? 0 : 1)),
-                       .truth = place,
-                       .predicted = static_cast<std::size_t>(found - head.begin())});
-  }
-  return columns;
-}
-
-double target_number(const std::string& field) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
-  if (error != std::errc() || end != field.data() + field.size() || !std::isfinite(number))
-    throw std::runtime_error("one of its numbers is not a number");
-  return number;
-}
-
-std::vector<TargetPredictions> target_predictions_from(std::string_view text) {
-  std::vector<TargetPredictions> all;
-  auto row = take_csv_line(text);
-  if (!row) return all;
-  const std::vector<std::string> head = *std::move(row);
-  const std::vector<TargetColumns> columns = target_columns(head);
-  for (const TargetColumns& one : columns) all.push_back({one.target, {}});
-  while (!columns.empty() && (row = take_csv_line(text))) {
-    if (row->size() != head.size()) throw std::runtime_error("its rows have different lengths");
-    for (std::size_t i = 0; i < columns.size(); ++i)
-      all[i].pairs.push_back(
-          {target_number((*row)[columns[i].truth]), target_number((*row)[columns[i].predicted])});
-  }
-  std::erase_if(all, [](const TargetPredictions& one) { return one.pairs.empty(); });
-  return all;
-}
 
 /// Returns at most kMostDrawnPairs of the pairs.
 std::vector<Point> drawn_pairs(const std::vector<Point>& pairs) {
@@ -105,18 +49,18 @@ void draw_target(Drawing& drawing, const TargetPredictions& one, double top) {
 
 Result<std::vector<TargetPredictions>> read_target_predictions(const std::filesystem::path& folder,
                                                                const std::string& node) {
-  const std::filesystem::path path = RunLayout(folder).node(node).folder() / "predictions.csv";
-  const auto text = real_file_system().read(path, kLargestTargetTable);
-  if (!text) return std::vector<TargetPredictions>();
-  try {
-    return target_predictions_from(*text);
-  } catch (const std::runtime_error& error) {
-    return Diagnostic{ErrorCode::kDamagedRecord,
-                      {},
-                      "",
-                      "'" + path.string() + "' cannot be used: " + error.what(),
-                      "evaluate the run again with `retort evaluate " + folder.string() + "`"};
+  std::vector<TargetPredictions> all;
+  const auto table = read_prediction_table(folder, node);
+  if (!table && table.errors().front().code == ErrorCode::kNoResults) return all;
+  if (!table) return table.errors();
+  for (const PredictionTable::Target& target : table->targets) {
+    TargetPredictions one{target.name, {}};
+    for (const std::vector<std::string>& row : table->rows)
+      one.pairs.push_back(
+          {number_of_field(row[target.truth]), number_of_field(row[target.predicted])});
+    if (!one.pairs.empty()) all.push_back(std::move(one));
   }
+  return all;
 }
 
 Drawing draw_predictions(const std::vector<TargetPredictions>& targets, const std::string& name) {

@@ -16,8 +16,8 @@ struct TargetPredictions {
 };
 
 /// Reads nodes/<node>/predictions.csv of a run's `folder`, with the columns target and prediction,
-/// or target_NAME and prediction_NAME. Empty if there is no such file, or if it has other columns;
-/// kDamagedRecord if it is malformed.
+/// or target_NAME and prediction_NAME. Empty if there is no such file, or if it has no such
+/// columns; kDamagedRecord if it is malformed.
 Result<std::vector<TargetPredictions>> read_target_predictions(const std::filesystem::path& folder,
                                                                const std::string& node);
 

@@ -1,14 +1,13 @@
 #include "runner/parent/run/progress_display.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <ostream>
+
+#include <unistd.h>
 
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/units.h"
@@ -39,14 +38,6 @@ bool is_set(const char* variable) {
   return value && *value;
 }
 
-int terminal_width() {
-  winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  const char* columns = std::getenv("COLUMNS");
-  const int width = columns ? std::atoi(columns) : 0;
-  return width > 0 ? width : 80;
-}
-
 }  // namespace
 
 std::string progress_line(const std::string& node, const Progress& p) {
@@ -70,14 +61,11 @@ std::string progress_line(const std::string& node, const Progress& p) {
 }
 
 DisplayOptions standard_error_display(Verbosity verbosity) {
-  const char* terminal = std::getenv("TERM");
-  const bool is_terminal =
-      isatty(STDERR_FILENO) && terminal && std::string_view(terminal) != "dumb";
   DisplayOptions options;
-  options.is_terminal = is_terminal;
-  options.color = is_terminal && !is_set("NO_COLOR");
+  options.is_terminal = terminal_size(STDERR_FILENO).has_value();
+  options.color = options.is_terminal && !is_set("NO_COLOR");
   options.verbosity = verbosity;
-  options.width = terminal_width;
+  options.size = [] { return terminal_size(STDERR_FILENO).value_or(TerminalSize{}); };
   return options;
 }
 
@@ -148,7 +136,7 @@ std::optional<std::chrono::milliseconds> ProgressDisplay::tick() {
   const std::string line = progress_line(node_, *latest_);
   if (options_.is_terminal) {
     // One column stays free, because a full line makes some terminals wrap.
-    const auto width = static_cast<std::size_t>(std::max(options_.width() - 1, 1));
+    const std::size_t width = std::max<std::size_t>(options_.size().columns, 2) - 1;
     out_ << kEraseLine << cut_to_width(line, width) << std::flush;
     is_drawn_ = true;
   } else {

@@ -10,6 +10,7 @@
 #include "runner/parent/config/secret.h"
 #include "runner/shared/error/log_level.h"
 #include "runner/shared/stage/run_context.h"
+#include "runner/shared/text/terminal.h"
 
 namespace runner {
 
@@ -18,12 +19,12 @@ struct DisplayOptions {
   bool is_terminal = false;
   bool color = false;  ///< never set if NO_COLOR is set
   Verbosity verbosity = Verbosity::kNormal;
-  std::function<int()> width = [] { return 80; };  ///< columns of the terminal
+  std::function<TerminalSize()> size = [] { return TerminalSize{}; };  ///< now
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
-/// Returns the options for standard error: whether it is a terminal (not with TERM=dumb), its
-/// width, and color unless NO_COLOR is set.
+/// Returns the options for standard error: whether it is a terminal (not with TERM=dumb), its size,
+/// and color unless NO_COLOR is set.
 DisplayOptions standard_error_display(Verbosity verbosity);
 
 /// Shows the running stage: as one live line on a terminal, elsewhere as a plain line every ten
@@ -44,7 +45,7 @@ class ProgressDisplay {
   void node_finished();
   /// Erases the live line so that other output can be written; the next tick() draws it again.
   void clear();
-  /// Call when the terminal's width has changed.
+  /// Call when the terminal's size has changed.
   void resize();
   /// Draws the progress if it is due. Returns the time until the next call; nullopt if there is
   /// nothing to show.

@@ -177,7 +177,10 @@ void pool(CrossValidation& all) {
     if (measured.contains("evaluate/top" + std::to_string(k))) ks.insert(k);
   PooledMetrics pooled = pooled_metrics(tables, {ks.begin(), ks.end()}, kBootstrapSeed);
   if (pooled.samples == 0) {
-    all.not_pooled = "there are no out-of-fold predictions";
+    const bool is_empty =
+        std::ranges::all_of(tables, [](const PredictionTable& one) { return one.rows.empty(); });
+    all.not_pooled = is_empty ? "there are no out-of-fold predictions"
+                              : "the predictions of all folds together determine no metrics";
     return;
   }
   for (PooledMetric& metric : pooled.metrics) metric.name = "evaluate/" + metric.name;
@@ -218,10 +221,15 @@ CrossValidation cross_validation(const FoldedTrials& group, const std::string& n
 }  // namespace
 
 std::vector<FoldMean> CrossValidation::means() const {
-  constexpr std::array<std::string_view, 7> kFirst = {
-      "evaluate/top1",     "evaluate/quadratic_kappa", "evaluate/mean_per_class",
-      "evaluate/macro_f1", "evaluate/log_loss",        "validation/accuracy",
-      "validation/loss"};
+  constexpr std::array<std::string_view, 9> kFirst = {"evaluate/top1",
+                                                      "evaluate/quadratic_kappa",
+                                                      "evaluate/mean_per_class",
+                                                      "evaluate/macro_f1",
+                                                      "evaluate/mean_average_precision",
+                                                      "evaluate/mae",
+                                                      "evaluate/log_loss",
+                                                      "validation/accuracy",
+                                                      "validation/loss"};
   std::map<std::string, std::vector<double>> values;
   for (const FoldResult& one : folds)
     for (const auto& [name, value] : one.metrics) values[name].push_back(value);

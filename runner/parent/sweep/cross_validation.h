@@ -12,6 +12,7 @@
 #include "runner/parent/report/pooled_predictions.h"
 #include "runner/parent/report/table_text.h"
 #include "runner/parent/sweep/sweep_journal.h"
+#include "runner/shared/text/terminal.h"
 
 namespace runner {
 
@@ -62,7 +63,8 @@ std::string fold_remarks(const CrossValidation& all);
 
 /// Returns a table for each cross-validation: the metrics of each fold, their mean and standard
 /// deviation, and the pooled metrics with their intervals.
-std::string cross_validation_text(const std::vector<CrossValidation>& all);
+std::string cross_validation_text(const std::vector<CrossValidation>& all,
+                                  const TextStyle& style = {});
 
 /// Returns the out-of-fold predictions of all cross-validations as one CSV: trial, fold and node,
 /// then the columns of predictions.csv. Empty if there are none.

@@ -78,13 +78,13 @@ std::string fold_remarks(const CrossValidation& all) {
          std::to_string(measured) + " of " + std::to_string(all.count) + " folds\n";
 }
 
-std::string cross_validation_text(const std::vector<CrossValidation>& all) {
+std::string cross_validation_text(const std::vector<CrossValidation>& all, const TextStyle& style) {
   std::string text;
   for (const CrossValidation& one : all) {
     text += "\ncross-validation over " + std::to_string(one.count) + " folds";
     if (!one.node.empty()) text += ", " + one.node;
     if (!one.settings.empty()) text += ", " + one.settings;
-    text += ":\n" + table_text(fold_rows(one)) + fold_remarks(one);
+    text += ":\n" + table_text(fold_rows(one), style.table_width()) + fold_remarks(one);
   }
   return text;
 }

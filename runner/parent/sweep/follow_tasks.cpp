@@ -44,7 +44,7 @@ class Following {
         options_(options),
         surroundings_(surroundings),
         trials_(journal.trials().size()),
-        table_(journal, surroundings.err, surroundings.display, surroundings.rows) {}
+        table_(journal, surroundings.err, surroundings.display) {}
 
   ExitCode operator()(const std::function<std::optional<int>(std::chrono::milliseconds)>& wait) {
     if (const Diagnostics errors = take_up(); !errors.empty()) return stop_with(errors);

@@ -55,7 +55,7 @@ class TrialPool {
         options_(options),
         surroundings_(surroundings),
         source_(source),
-        table_(journal, surroundings.err, surroundings.display, surroundings.rows) {
+        table_(journal, surroundings.err, surroundings.display) {
     if (journal.plan().asha) catch_up(*journal.plan().asha);
     for (const Trial& trial : journal.trials()) {
       if (!is_over(layout_, trial)) waiting_.push_back(trial.number);

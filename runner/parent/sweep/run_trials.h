@@ -36,7 +36,6 @@ struct TrialSurroundings {
   std::vector<std::string> resume_arguments = {};  ///< additional arguments of resumed trials
   /// Display options of stderr; on a terminal, the trials are shown below the messages.
   DisplayOptions display = {};
-  std::function<int()> rows = [] { return 24; };  ///< rows of the terminal
   std::ostream* out = nullptr;  ///< stdout, for a launcher that prints a manifest; null: none
   /// Runs in a child process with the arguments of `program`, so that a trial need not load the
   /// program; empty: `program` is executed.

@@ -316,8 +316,8 @@ TableRows mean_rows(const std::string& title, const std::string& metric,
 TableRows trial_rows(const SweepResults& results, std::size_t most) {
   const std::vector<std::string> metrics = shown_metrics(results);
   TableRows rows = {{"trial", "state"}};
-  rows[0].insert(rows[0].end(), results.keys.begin(), results.keys.end());
   rows[0].insert(rows[0].end(), metrics.begin(), metrics.end());
+  rows[0].insert(rows[0].end(), results.keys.begin(), results.keys.end());
   const std::vector<SizeColumn> sizes = size_columns(results);
   for (const SizeColumn& column : sizes) rows[0].emplace_back(column.title);
   rows[0].emplace_back("time");
@@ -325,11 +325,11 @@ TableRows trial_rows(const SweepResults& results, std::size_t most) {
     if (rows.size() > most) break;
     std::vector<std::string> row = {std::to_string(one.trial.number),
                                     std::string(name(one.trial.state))};
+    for (const std::string& metric : metrics) row.push_back(metric_text(one.metrics, metric));
     for (const std::string& key : results.keys) {
       const auto set = one.settings.find(key);
       row.push_back(set == one.settings.end() ? "–" : set->second);
     }
-    for (const std::string& metric : metrics) row.push_back(metric_text(one.metrics, metric));
     for (const SizeColumn& column : sizes) row.push_back(column.text(one));
     row.push_back(one.trial.seconds > 0 ? duration_text(one.trial.seconds) : "–");
     rows.push_back(std::move(row));
@@ -337,8 +337,8 @@ TableRows trial_rows(const SweepResults& results, std::size_t most) {
   return rows;
 }
 
-std::string results_text(const SweepResults& results) {
-  std::string text = table_text(trial_rows(results, kShownTrials));
+std::string results_text(const SweepResults& results, const TextStyle& style) {
+  std::string text = table_text(trial_rows(results, kShownTrials), style.table_width());
   if (results.trials.size() > kShownTrials)
     text +=
         "and " + std::to_string(results.trials.size() - kShownTrials) + " more, in results.csv\n";
@@ -353,10 +353,12 @@ std::string results_text(const SweepResults& results) {
                               : "chosen by the test data: ") +
               results.objective->metric + " is no longer a fair estimate for the best trial\n";
   }
-  text += cross_validation_text(results.cross_validations);
+  text += cross_validation_text(results.cross_validations, style);
   if (!results.objective) return text;
   const auto means = [&](const std::string& title, const std::vector<TrialMean>& all) {
-    return all.empty() ? "" : "\n" + table_text(mean_rows(title, results.objective->metric, all));
+    return all.empty() ? ""
+                       : "\n" + table_text(mean_rows(title, results.objective->metric, all),
+                                           style.table_width());
   };
   return text + means("over seeds", results.over_seeds()) + means("effect", results.effects());
 }

@@ -12,6 +12,7 @@
 #include "runner/parent/report/table_text.h"
 #include "runner/parent/sweep/cross_validation.h"
 #include "runner/parent/sweep/sweep_journal.h"
+#include "runner/shared/text/terminal.h"
 
 namespace runner {
 
@@ -82,7 +83,7 @@ TableRows mean_rows(const std::string& title, const std::string& metric,
 /// cross-validations. The numbers of trained parameters and of planned bytes are in the table if
 /// they differ between trials. Trials with different folds are not comparable,
 /// so no best trial is shown with cross-validations.
-std::string results_text(const SweepResults& results);
+std::string results_text(const SweepResults& results, const TextStyle& style = {});
 /// Returns one line for each trial, with all metrics.
 std::string results_csv(const SweepResults& results);
 nlohmann::ordered_json to_json(const SweepResults& results);

@@ -126,23 +126,21 @@ std::vector<TrialProgress> trials_progress(const std::filesystem::path& folder,
   return all;
 }
 
-std::size_t trials_on_terminal(int rows) {
-  return rows < 4 ? 0 : static_cast<std::size_t>(rows - 3);
-}
+std::size_t trials_on_terminal(std::size_t rows) { return rows < 4 ? 0 : rows - 3; }
 
 std::string trials_text(const std::vector<TrialProgress>& trials, std::size_t most) {
   if (most == 0) return counts_text(trials);
   std::vector<Trial> plain;
   for (const TrialProgress& one : trials) plain.push_back(one.trial);
   std::vector<std::vector<std::string>> rows = {
-      {"trial", "state", "epoch", "metric", "memory", "ETA", "settings"}};
+      {"trial", "state", "metric", "epoch", "ETA", "memory", "settings"}};
   for (const std::size_t at : shown_trials(trials, most)) {
     const TrialProgress& one = trials[at];
     std::string settings = own_settings(plain, one.trial.number);
     if (!settings.empty())
       settings = printable(settings.substr(2, settings.size() - 3));  // " (seed=1)"
-    rows.push_back({std::to_string(one.trial.number), one.state(), epoch_text(one.run),
-                    metric_of(one.run), memory_text(one.run), time_left(one.run),
+    rows.push_back({std::to_string(one.trial.number), one.state(), metric_of(one.run),
+                    epoch_text(one.run), time_left(one.run), memory_text(one.run),
                     settings});  // the longest column comes last because it may be cut
     for (std::string& cell : rows.back())
       if (cell.empty()) cell = "–";
@@ -169,9 +167,10 @@ std::optional<std::chrono::milliseconds> LiveTrials::tick() {
   if (!display_.is_terminal || display_.verbosity == Verbosity::kQuiet) return std::nullopt;
   const auto now = display_.clock();
   if (!drawn_ || now - *drawn_ >= kRedraw) {
-    const std::size_t most = std::min(kDrawnTrials, trials_on_terminal(rows_()));
+    const TerminalSize size = display_.size();
+    const std::size_t most = std::min(kDrawnTrials, trials_on_terminal(size.rows));
     text_.draw(trials_text(trials_progress(journal_.folder(), journal_.trials(), most), most),
-               display_.width());
+               size.columns);
     drawn_ = now;
   }
   return std::chrono::ceil<std::chrono::milliseconds>(*drawn_ + kRedraw - now);

@@ -38,13 +38,13 @@ std::vector<TrialProgress> trials_progress(const std::filesystem::path& folder,
                                            const std::vector<Trial>& trials,
                                            std::optional<std::size_t> most = {});
 
-/// Returns a table with trial, state, settings, epoch, metric, memory and ETA, and a last line with
+/// Returns a table with trial, state, metric, epoch, ETA, memory and settings, and a last line with
 /// the counts of all trials. If there are more than `most`, shows running and failed trials first.
 /// With 0, returns only the last line.
 std::string trials_text(const std::vector<TrialProgress>& trials, std::size_t most);
 /// Returns how many trials the table can show on a terminal with that many rows without scrolling,
 /// leaving room for the heading, the counts and the cursor.
-std::size_t trials_on_terminal(int rows);
+std::size_t trials_on_terminal(std::size_t rows);
 
 /// Returns one trial as a line, for output that is not a terminal: "trial 3  running  epoch 2/10
 /// validation/accuracy 0.8125".
@@ -57,10 +57,8 @@ std::string run_line(const RunProgress& run);
 /// not a terminal, or with quiet verbosity. All arguments are borrowed.
 class LiveTrials {
  public:
-  LiveTrials(
-      const SweepJournal& journal, std::ostream& err, const DisplayOptions& display,
-      std::function<int()> rows = [] { return 24; })
-      : journal_(journal), err_(err), display_(display), rows_(std::move(rows)), text_(err) {}
+  LiveTrials(const SweepJournal& journal, std::ostream& err, const DisplayOptions& display)
+      : journal_(journal), err_(err), display_(display), text_(err) {}
   ~LiveTrials() { text_.clear(); }
   /// Prints a line above the table.
   void say(const std::string& line);
@@ -72,7 +70,6 @@ class LiveTrials {
   const SweepJournal& journal_;
   std::ostream& err_;
   const DisplayOptions& display_;
-  const std::function<int()> rows_;  // returns the terminal's number of rows
   LiveText text_;
   std::optional<std::chrono::steady_clock::time_point> drawn_;
 };

@@ -1,6 +1,7 @@
 #include "runner/shared/text/printable.h"
 
 #include <algorithm>
+#include <cctype>
 
 namespace runner {
 namespace {
@@ -109,6 +110,21 @@ std::string cut_to_width(std::string_view line, std::size_t most) {
   if (end == start.npos) return std::string(first_columns(line, most - 1)) + "…";
   start = start.substr(0, start.find_last_not_of(' ', end) + 1);
   return std::string(start) + " …";
+}
+
+std::string without_middle(std::string_view text, std::size_t most) {
+  const std::size_t count = columns(text);
+  if (count <= most) return std::string(text);
+  if (most == 0) return "";
+  const auto is_of_number = [](unsigned char c) { return std::isdigit(c) || c == '.'; };
+  std::string_view head = first_columns(text, most / 2);
+  std::string_view tail = text.substr(first_columns(text, count - (most - 1 - most / 2)).size());
+  while (!head.empty() && is_of_number(head.back()) && is_of_number(text[head.size()]))
+    head.remove_suffix(1);
+  while (!tail.empty() && is_of_number(tail.front()) &&
+         is_of_number(text[text.size() - tail.size() - 1]))
+    tail.remove_prefix(1);
+  return std::string(head) + "…" + std::string(tail);
 }
 
 }  // namespace runner

@@ -28,4 +28,8 @@ std::string_view first_columns(std::string_view text, std::size_t count);
 /// words are missing. Cuts only between words if it can: half a number would be a different number.
 std::string cut_to_width(std::string_view line, std::size_t most);
 
+/// Returns printable `text` with its middle replaced by "…" so that at most `most` columns remain.
+/// A number is kept or left out as a whole.
+std::string without_middle(std::string_view text, std::size_t most);
+
 }  // namespace runner

@@ -119,6 +119,23 @@ TEST_F(AdapterFolderTest, AHeadIsBesideTheAdapterWithItsClasses) {
                  "list of names");
 }
 
+TEST_F(AdapterFolderTest, AHeadForOrderedClassesSaysSo) {
+  const AdapterHead head = {torch::ones({2, 2}), torch::ones({2}), {"a", "b", "c"},
+                            OrdinalHead::kCorn};
+  save_adapter(folder_ / "next", Adapted().lora, clip_names, kBase, head);
+  const SavedAdapter next = read_adapter(folder_ / "next");
+  EXPECT_EQ(next.head->ordinal, OrdinalHead::kCorn);
+  EXPECT_EQ(next.head->classes, head.classes);
+  save_adapter_with_head(folder_ / "inside", Adapted().lora, inner_names, kBase, head);
+  SavedAdapter inside = read_adapter(folder_ / "inside");
+  take_head(inside, inner_names);
+  EXPECT_EQ(inside.head->ordinal, OrdinalHead::kCorn);
+  write_safetensors(folder_ / "next/head.safetensors",
+                    {{"bias", head.bias}, {"weight", head.weight}}, {{"ordinal", "probit"}});
+  EXPECT_REFUSED(read_adapter(folder_ / "next"), kDamagedWeights, "/adapter", "head.safetensors",
+                 "unknown head for ordered classes");
+}
+
 TEST_F(AdapterFolderTest, AHeadMayBeAModuleOfTheAdapter) {
   const AdapterHead head = {
       torch::arange(6, torch::kFloat32).view({3, 2}), torch::ones({3}), {"a", "b", "c"}};

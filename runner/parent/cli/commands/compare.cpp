@@ -28,8 +28,8 @@ struct PairedTests {
   std::vector<PairedDifference> episodes;
   std::vector<PairedClassifiers> samples;
 
-  std::string text() const {
-    return samples.empty() ? paired_text(episodes) : paired_text(samples);
+  std::string text(const TextStyle& style) const {
+    return samples.empty() ? paired_text(episodes, style) : paired_text(samples, style);
   }
   nlohmann::ordered_json json() const {
     return samples.empty() ? to_json(episodes) : to_json(samples);
@@ -108,8 +108,8 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
       json["pictures"] = pictures;
       print_result(console, "compare/1", json);
     } else {
-      console.out << comparison_text(*comparison);
-      if (flags.paired) console.out << '\n' << tests.text();
+      console.out << comparison_text(*comparison, console.style);
+      if (flags.paired) console.out << '\n' << tests.text(console.style);
       for (const std::string& path : pictures) console.out << printable(path) << '\n';
     }
   } catch (const WriteError& error) {

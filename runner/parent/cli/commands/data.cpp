@@ -304,7 +304,8 @@ ExitCode check_data(const NamedRecipe& recipe, std::int64_t distance, const LogF
   secrets.hide_in(*answer);
   Diagnostics errors, warnings;
   for (const Json& survey : (*answer)["data"]) {
-    if (!console.json && !console.is_quiet()) console.out << data_survey_text(survey);
+    if (!console.json && !console.is_quiet())
+      console.out << data_survey_text(survey, console.style);
     for (Diagnostic& finding : data_survey_findings(survey, tolerance_of(graph, survey["node"])))
       (finding.severity == Severity::kError ? errors : warnings).push_back(std::move(finding));
   }

@@ -93,7 +93,7 @@ std::string known_bytes(const std::optional<std::int64_t>& bytes) {
   return bytes ? bytes_text(*bytes) : "-";
 }
 
-std::string list_text(const DeviceList& list) {
+std::string list_text(const DeviceList& list, const TextStyle& style) {
   std::string text;
   if (!list.reading.devices.empty()) {
     std::vector<std::vector<std::string>> rows = {
@@ -109,7 +109,7 @@ std::string list_text(const DeviceList& list) {
                       device.utilisation ? std::to_string(*device.utilisation) + " %" : "-",
                       printable(device.name), printable(device.uuid), holders_text(device)});
     }
-    text = table_text(rows);
+    text = table_text(rows, style.table_width());
   }
   for (const std::string& problem : list.reading.problems) text += problem + '\n';
   if (!list.why_none.empty()) text += "runs use the CPU: " + list.why_none + '\n';
@@ -165,7 +165,7 @@ ExitCode show_devices(const DevicesFlags& flags, Console& console) {
   const auto list = list_devices(nvml, world);
   if (!list) return report(console, list.errors());
   if (console.json) print_result(console, "devices/1", list_json(*list));
-  else console.out << list_text(*list);
+  else console.out << list_text(*list, console.style);
   return ExitCode::kDone;
 }
 

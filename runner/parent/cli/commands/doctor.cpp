@@ -164,7 +164,7 @@ ExitCode check_memory(const LogFlags& log, Console& console) {
 
 namespace {
 
-void print_sums(std::ostream& out, const Json& answer) {
+void print_sums(Console& console, const Json& answer) {
   std::vector<std::vector<std::string>> rows = {{"message size", "time", "rate"}};
   for (const Json& sum : answer.at("sums")) {
     const auto bytes = sum.at("bytes").get<std::int64_t>();
@@ -173,7 +173,8 @@ void print_sums(std::ostream& out, const Json& answer) {
     rows.push_back(
         {bytes_text(bytes), decimal(seconds * 1e3, 3) + " ms", bytes_text(each_second) + "/s"});
   }
-  out << answer.at("ranks") << " ranks on this machine\n" << table_text(rows);
+  console.out << answer.at("ranks") << " ranks on this machine\n"
+              << table_text(rows, console.style.table_width());
 }
 
 }  // namespace
@@ -187,7 +188,7 @@ ExitCode check_ranks(std::int64_t ranks, const LogFlags& log, Console& console) 
       shown_conversation(display, "doctor"));
   if (!answer) return report(console, answer.errors());
   if (console.json) print_result(console, "doctor_ranks/1", *answer);
-  else print_sums(console.out, *answer);
+  else print_sums(console, *answer);
   return ExitCode::kDone;
 }
 

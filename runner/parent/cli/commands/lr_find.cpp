@@ -139,7 +139,7 @@ ExitCode find_learning_rate(const LrFindFlags& flags, Console& console) {
   const auto suggested = suggested_override(*found);
   (*found)["override"] = suggested ? Json(*suggested) : Json();
   if (console.json) print_result(console, "lr_find/1", *found);
-  else console.out << range_test_text(*found, standard_output_style());
+  else console.out << range_test_text(*found, console.style);
   return suggested ? ExitCode::kDone : ExitCode::kRunFailed;
 }
 

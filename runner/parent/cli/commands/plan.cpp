@@ -147,7 +147,7 @@ std::string reuse_note(const NodeReuse& node) {
   return printable(node.why);
 }
 
-std::string reuse_text(const PlannedRecipe& asked) {
+std::string reuse_text(const PlannedRecipe& asked, const TextStyle& style) {
   const std::vector<NodeReuse>& nodes = asked.answer.reuse;
   if (nodes.empty()) return "";
   const std::set<std::string> computed = nodes_to_run(asked.prepared.graph, nodes);
@@ -159,7 +159,7 @@ std::string reuse_text(const PlannedRecipe& asked) {
                            : "is not needed: the nodes that use it are reused";
     rows.push_back({printable(node.node), what, reuse_note(node)});
   }
-  return table_text(rows) + "\n";
+  return table_text(rows, style.table_width()) + "\n";
 }
 
 std::string summary(const PlanAnswer& answer) {
@@ -203,10 +203,9 @@ ExitCode plan(const PlanFlags& flags, Console& console) {
       if (!pictures.empty()) json["pictures"] = pictures;
       print_result(console, "plan/1", json, errors);
     } else {
-      const TextStyle style = standard_output_style();
       for (const MemoryPlan& plan : asked->answer.plans)
-        console.out << plan_text(plan, style) << '\n';
-      console.out << reuse_text(*asked);
+        console.out << plan_text(plan, console.style) << '\n';
+      console.out << reuse_text(*asked, console.style);
       for (const std::string& path : pictures) console.out << printable(path) << '\n';
       console.out << summary(asked->answer);
       console.out.flush();
@@ -239,7 +238,7 @@ ExitCode certify(const PlanFlags& flags, Console& console) {
                  errors);
   } else {
     for (const Certificate& certificate : certificates)
-      console.out << certificate_text(certificate);
+      console.out << certificate_text(certificate, console.style);
     console.out.flush();
   }
   if (!errors.empty()) return console.json ? exit_code(errors) : report(console, errors);

@@ -99,7 +99,7 @@ ExitCode show_status(const RunsFlags& flags, Console& console) {
                   {"status", known->run.status},
                   {"nodes", std::move(nodes)}});
   } else {
-    console.out << table_text(rows) << problems;
+    console.out << table_text(rows, console.style.table_width()) << problems;
   }
   return ExitCode::kDone;
 }
@@ -310,8 +310,8 @@ ExitCode show_run(const RunsFlags& flags, Console& console) {
     print_result(console, "runs_show/1", to_json(*details));
     return ExitCode::kDone;
   }
-  const std::string curves = curves_text(details->run.folder, standard_output_style());
-  console.out << (curves.empty() ? "" : curves + "\n") << details_text(*details);
+  const std::string curves = curves_text(details->run.folder, console.style);
+  console.out << (curves.empty() ? "" : curves + "\n") << details_text(*details, console.style);
   return ExitCode::kDone;
 }
 
@@ -325,7 +325,7 @@ ExitCode show_run_difference(const RunsFlags& flags, Console& console) {
   warn(console, warnings);
   const RunDifference difference = difference_of(*before, *after);
   if (console.json) print_result(console, "runs_diff/1", to_json(difference));
-  else console.out << difference_text(difference);
+  else console.out << difference_text(difference, console.style);
   return ExitCode::kDone;
 }
 

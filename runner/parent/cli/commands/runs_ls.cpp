@@ -56,26 +56,26 @@ std::string shown_folder(const RunListing& listing, const ListedRun& run) {
   return is_listed ? "  " + run.folder : run.folder + " of " + source;
 }
 
-std::string listing_text(const RunListing& listing) {
+std::string listing_text(const RunListing& listing, const TextStyle& style) {
   const std::vector<std::size_t> columns = further_columns(listing);
   std::vector<std::vector<std::string>> rows = {
-      {"run", "recipe", "status", "started", "time", "result"}};
+      {"run", "status", "result", "recipe", "started", "time"}};
   for (const std::size_t k : columns) rows.front().push_back(printable(listing.keys[k].name));
   rows.front().push_back("tags");
   for (const ListedRun& run : listing.runs) {
     const RunEntry& entry = run.entry;
     const std::string result =
         entry.headline.empty() ? "–" : entry.headline + " " + shown_number(run.headline);
-    rows.push_back({printable(shown_folder(listing, run)), printable(entry.recipe),
-                    printable(entry.status) + (entry.smoke ? " (smoke)" : ""),
-                    printable(shown_time(entry.started)),
-                    entry.seconds > 0 ? duration_text(entry.seconds) : "–", printable(result)});
+    rows.push_back({printable(shown_folder(listing, run)),
+                    printable(entry.status) + (entry.smoke ? " (smoke)" : ""), printable(result),
+                    printable(entry.recipe), printable(shown_time(entry.started)),
+                    entry.seconds > 0 ? duration_text(entry.seconds) : "–"});
     for (const std::size_t k : columns) rows.back().push_back(shown_values(run.values[k]));
     std::string tags;
     for (const std::string& tag : entry.tags) tags += (tags.empty() ? "" : " ") + tag;
     rows.back().push_back(tags);
   }
-  return table_text(rows);
+  return table_text(rows, style.table_width());
 }
 
 Json run_value_json(const RunValue& value) {
@@ -162,7 +162,7 @@ ExitCode list_recorded_runs(const RunsFlags& flags, Console& console) {
   if (console.json) {
     print_result(console, "runs_ls/1", listing_json(*listing));
   } else {
-    console.out << listing_text(*listing);
+    console.out << listing_text(*listing, console.style);
     if (listing->runs.empty() && !console.is_quiet())
       console.err << (listing->all == 0 ? "there are no runs here\n"
                                         : "none of the " + std::to_string(listing->all) +

@@ -1,7 +1,6 @@
 #include "runner/parent/cli/commands/sweep.h"
 
 #include <malloc.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <array>
@@ -67,7 +66,9 @@ void print_results(const SweepJournal& journal, const std::string& metric, Conso
       read_results(journal.folder(), journal.plan(), metric, &console.sources);
   const nlohmann::ordered_json json = write_results(journal, results);
   if (console.json) print_result(console, "sweep_results/1", json);
-  else console.out << results_text(results) << '\n' << printable(journal.folder().string()) << '\n';
+  else
+    console.out << results_text(results, console.style) << '\n'
+                << printable(journal.folder().string()) << '\n';
 }
 
 Result<SweepInSlots> listed_sweep(const NamedRecipe& named, const SchemaSet& schemas,
@@ -92,18 +93,12 @@ nlohmann::ordered_json launcher_settings(const PreparedSweep& sweep) {
   return settings;
 }
 
-int rows_of_standard_error() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : 24;
-}
-
 ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& console) {
   const auto launcher = launcher_of(journal.folder());
   if (!launcher) return report(console, launcher.errors());
   TrialSurroundings surroundings = trial_surroundings(flags, console);
   if (!console.json) surroundings.out = &console.out;
   surroundings.display = standard_error_display(console.verbosity);
-  surroundings.rows = rows_of_standard_error;
   const ExitCode code = (*launcher)->run(journal, trial_options(flags), surroundings);
   track_end_of_sweep(journal.folder(), code, console);
   if (console.json || (*launcher)->has_results()) print_results(journal, flags.metric, console);
@@ -195,7 +190,7 @@ ExitCode show_sweep(const std::filesystem::path& folder, const SweepFlags& flags
   nlohmann::ordered_json json = to_json(results);
   json["folder"] = folder.string();
   if (console.json) print_result(console, "sweep_results/1", json);
-  else console.out << results_text(results);
+  else console.out << results_text(results, console.style);
   return ExitCode::kDone;
 }
 

@@ -1,4 +1,3 @@
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -27,19 +26,6 @@ struct WatchFlags {
   std::string folder;
   bool once = false;
 };
-
-/// Returns the rows and columns of the terminal that results go to; nullopt if it is not a
-/// terminal.
-std::optional<winsize> results_terminal() {
-  const char* const terminal = std::getenv("TERM");
-  winsize size{};
-  if (!terminal || std::string_view(terminal) == "dumb" ||
-      ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
-    return std::nullopt;
-  if (size.ws_col == 0) size.ws_col = 80;
-  if (size.ws_row == 0) size.ws_row = 24;
-  return size;
-}
 
 /// The state of a folder at one moment.
 struct WatchedFolder {
@@ -93,7 +79,7 @@ Result<WatchedFolder> look_at(const std::filesystem::path& folder,
 /// Returns the state as a table or a line that can be redrawn in place.
 std::string picture_of(const WatchedFolder& seen, std::size_t rows) {
   if (seen.trials.empty()) return seen.lines.front() + "\n";
-  return trials_text(seen.trials, trials_on_terminal(static_cast<int>(rows)));
+  return trials_text(seen.trials, trials_on_terminal(rows));
 }
 
 ExitCode watch(const WatchFlags& flags, Console& console) {
@@ -102,9 +88,9 @@ ExitCode watch(const WatchFlags& flags, Console& console) {
   LiveText live(console.out);
   std::map<std::size_t, std::string> told;  // the last line printed for each trial
   while (true) {
-    const auto terminal = results_terminal();
+    const auto terminal = terminal_size(STDOUT_FILENO);
     std::optional<std::size_t> most;
-    if (terminal && !flags.once && !console.json) most = trials_on_terminal(terminal->ws_row);
+    if (terminal && !flags.once && !console.json) most = trials_on_terminal(terminal->rows);
     const auto seen = look_at(folder, most);
     if (!seen) return report(console, seen.errors());
     if (console.json) {
@@ -120,7 +106,7 @@ ExitCode watch(const WatchFlags& flags, Console& console) {
       return ExitCode::kDone;
     }
     if (terminal) {
-      live.draw(picture_of(*seen, terminal->ws_row), terminal->ws_col);
+      live.draw(picture_of(*seen, terminal->rows), terminal->columns);
     } else {
       for (std::size_t i = 0; i < seen->lines.size(); ++i) {
         if (told[i] == seen->lines[i]) continue;

@@ -43,9 +43,9 @@ TEST(PlanText, TellsEverything) {
       0 B  memory.empty_cache_every=50  it returns unused blocks, and lowers no peak
 
   alternatives, cheapest first; launches: operations started, each with a fixed cost
-        needs  with                  result  compute  launches
-     1.25 GiB  as written            bit       1.00x     1.00x  fits, 6.75 GiB to spare
-    700.0 MiB  memory.micro_batch=8  exact     1.00x     1.90x  fits, 7.32 GiB to spare
+        needs                           with                  result  compute  launches
+     1.25 GiB  fits, 6.75 GiB to spare  as written            bit       1.00x     1.00x
+    700.0 MiB  fits, 7.32 GiB to spare  memory.micro_batch=8  exact     1.00x     1.90x
 )");
 }
 

@@ -101,6 +101,67 @@ TEST_F(PooledPredictions, GradesHaveALossAndAnArea) {
   EXPECT_NEAR(found.at("log_loss"), -std::log(0.75 * 0.5 * 0.75 * 0.375) / 4, 1e-15);
 }
 
+TEST_F(PooledPredictions, SeveralLabelsAreMeasuredEachAndTogether) {
+  const std::vector<PredictionTable> tables = {
+      table("name,label,predicted,correct,p_a,p_ab\n1,a,a,true,0.9,0.2\n2,a|ab,ab,false,0.4,0.8\n"),
+      table("name,label,predicted,correct,p_a,p_ab\n3,ab,a|ab,false,0.6,0.8\n4,,,true,0.4,0.1\n"
+            "5,a,,false,0.3,0.3\n")};
+  const PooledMetrics pooled = pooled_metrics(tables, {}, 0);
+  EXPECT_EQ(pooled.samples, 5);
+  // a: 3 samples have it, 2 are predicted to, 1 of them correctly; ab: 2, 2 and 2. In the ranking
+  // of a, the positives are first, third (with a negative of the same score) and last.
+  const std::map<std::string, double> expected = {
+      {"mean_average_precision", ((1 + 2.0 / 4 + 3.0 / 5) / 3 + 1) / 2},
+      {"auc_macro", (2.5 / 6 + 1) / 2},
+      {"micro_precision", 3.0 / 4},
+      {"micro_recall", 3.0 / 5},
+      {"micro_f1", 6.0 / 9},
+      {"macro_precision", (1.0 / 2 + 1) / 2},
+      {"macro_recall", (1.0 / 3 + 1) / 2},
+      {"macro_f1", (2.0 / 5 + 1) / 2},
+      {"hamming_loss", 3.0 / 10},
+      {"subset_accuracy", 2.0 / 5}};
+  const std::map<std::string, double> found = values(pooled);
+  ASSERT_EQ(found.size(), expected.size());
+  // Sums of at most ten numbers below 2: at most ten roundings of 2^-53.
+  for (const auto& [name, value] : expected) EXPECT_NEAR(found.at(name), value, 2e-15) << name;
+}
+
+TEST_F(PooledPredictions, NumbersHaveErrors) {
+  const std::vector<PredictionTable> tables = {
+      table("name,target_age,prediction_age,residual_age,target_height,prediction_height\n"
+            "1,1,1.5,-0.5,10,11\n2,2,2,0,20,18\n"),
+      table("name,target_age,prediction_age,residual_age,target_height,prediction_height\n"
+            "3,3,2,1,30,33\n4,5,6,-1,10,10\n")};
+  const std::map<std::string, double> found = values(pooled_metrics(tables, {}, 0));
+  ASSERT_EQ(found.size(), 9U);
+  EXPECT_EQ(found.at("mae/age"), 2.5 / 4);
+  EXPECT_EQ(found.at("rmse/age"), 0.75);
+  EXPECT_EQ(found.at("r2/age"), 1 - 2.25 / 8.75);
+  EXPECT_EQ(found.at("mae/height"), 1.5);
+  EXPECT_EQ(found.at("rmse/height"), std::sqrt(3.5));
+  EXPECT_EQ(found.at("r2/height"), 1 - 14.0 / 275);
+  EXPECT_EQ(found.at("mae"), (0.625 + 1.5) / 2);
+  EXPECT_EQ(found.at("rmse"), 0.75 / 2 + std::sqrt(3.5) / 2);
+  EXPECT_EQ(found.at("r2"), ((1 - 2.25 / 8.75) + (1 - 14.0 / 275)) / 2);
+}
+
+TEST_F(PooledPredictions, EqualNumbersHaveNoShareExplained) {
+  const auto found = values(pooled_metrics(
+      std::vector{table("name,target,prediction,group\n1,2,1,p\n2,2,3,p\n")}, {}, 0));
+  EXPECT_EQ(found.at("mae"), 1);
+  EXPECT_FALSE(found.contains("r2"));
+}
+
+TEST_F(PooledPredictions, OtherTablesDetermineNothing) {
+  EXPECT_EQ(pooled_metrics(std::vector{table("name,output_0\n1,2\n")}, {}, 0).samples, 0);
+  EXPECT_EQ(pooled_metrics(std::vector{table("name,target,prediction\n1,2,2\n"),
+                                       table("name,label,predicted\n2,a,a\n")},
+                           {}, 0)
+                .samples,
+            0);
+}
+
 TEST_F(PooledPredictions, SameSeedSameInterval) {
   const std::vector<PredictionTable> tables = {table(kFirst), table(kSecond)};
   const auto interval = [&](std::uint64_t seed) {
@@ -148,6 +209,8 @@ TEST_F(PooledPredictions, TableThatIsDamagedIsNamed) {
   EXPECT_REFUSED(errors("name,label\n"), kDamagedRecord, "", "it has no column 'predicted'");
   EXPECT_REFUSED(errors("name,label,predicted\na,b\n"), kDamagedRecord, "",
                  "its row 2 has 2 fields, not 3");
+  EXPECT_REFUSED(errors("name,target,prediction\na,1,inf\n"), kDamagedRecord, "",
+                 "one of its numbers is not a number");
 }
 
 TEST_F(PooledPredictions, MissingTableIsSaid) {

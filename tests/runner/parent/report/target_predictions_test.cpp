@@ -48,13 +48,13 @@ TEST_F(TargetPredictionsTest, SeveralTargetsAreNamedByTheirColumns) {
 
 TEST_F(TargetPredictionsTest, ClassesAreNoTargets) {
   EXPECT_THAT(*read("name,label,predicted\na.jpg,cat,dog\n"), IsEmpty());
-  EXPECT_THAT(*read(""), IsEmpty());
+  EXPECT_THAT(*read("name,output\na.jpg,1\n"), IsEmpty());
   EXPECT_THAT(*read_target_predictions(folder_.path(), "other"), IsEmpty());
 }
 
 TEST_F(TargetPredictionsTest, DamageIsNamed) {
   for (const char* text :
-       {"name,target,prediction\na.jpg,2\n", "name,target,prediction\na.jpg,2,nan\n"}) {
+       {"", "name,target,prediction\na.jpg,2\n", "name,target,prediction\na.jpg,2,nan\n"}) {
     const auto targets = read(text);
     ASSERT_FALSE(targets);
     EXPECT_EQ(targets.errors().front().code, ErrorCode::kDamagedRecord);

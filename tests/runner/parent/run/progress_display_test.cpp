@@ -30,7 +30,7 @@ class ProgressDisplayTest : public testing::Test {
     DisplayOptions result;
     result.is_terminal = is_terminal;
     result.verbosity = verbosity;
-    result.width = [this] { return width_; };
+    result.size = [this] { return TerminalSize{.columns = width_}; };
     result.clock = [this] { return now_; };
     return result;
   }
@@ -41,7 +41,7 @@ class ProgressDisplayTest : public testing::Test {
   }
   std::ostringstream out_;
   std::chrono::steady_clock::time_point now_{};
-  int width_ = 200;
+  std::size_t width_ = 200;
 };
 
 const std::string kLine =

@@ -104,7 +104,7 @@ TEST(SchemaDefaults, RecipeIsCompleted) {
       R"("name":"run","seed":0,"threads":"auto","determinism":"strict",)"
       R"("device":{"select":"cpu","count":1,"exclude":[],"min_gpu_memory_mb":"auto",)"
       R"("wait_for_gpu":false,)"
-      R"("wait_timeout_minutes":60,"check_interval_seconds":30,"fallback":[]},"run":{"dir":null,"tensorboard":false,"mlflow":false}})");
+      R"("wait_timeout_minutes":60,"check_interval_seconds":30,"fallback":[]},"run":{"dir":null,"only":null,"tensorboard":false,"mlflow":false}})");
   EXPECT_EQ(value.find("train")->find("epochs")->where.line, 3);
   EXPECT_EQ(value.find("train")->find("optimizer")->find("betas")->list()->front().where.line, 5);
   EXPECT_EQ(value.find("device")->find("select")->where.line, 1);

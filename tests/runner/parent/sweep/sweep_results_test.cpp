@@ -174,10 +174,10 @@ TEST_F(SweepResultsTest, IsShownAsATable) {
   trials_[0].state = TrialState::kFailed;
   trials_.push_back({.number = 2, .settings = {"data.root=photos", "seed=3", "++train.rate=0.1"}});
   EXPECT_EQ(results_text(results()),
-            "trial  state     seed  evaluate/top1     time\n"
-            "    0  failed       1         0.5000  0:01:01\n"
-            "    1  finished     2         0.7500  0:01:01\n"
-            "    2  waiting      3              –        –\n"
+            "trial  state     evaluate/top1  seed     time\n"
+            "    0  failed           0.5000     1  0:01:01\n"
+            "    1  finished         0.7500     2  0:01:01\n"
+            "    2  waiting               –     3        –\n"
             "\n"
             "best: trial 1, evaluate/top1 0.7500\n"
             "no trial has been validated, so the test data decide: evaluate/top1 is no longer a "

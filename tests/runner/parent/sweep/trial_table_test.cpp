@@ -35,10 +35,10 @@ TEST(TrialTable, HasARowForEachTrialAndTheirCounts) {
                                {.status = "finished", .metric = "evaluate/top1", .value = 0.5}),
                          trial(1, TrialState::kRunning, kAtWork), trial(2, TrialState::kWaiting)},
                         10),
-            "trial  state     epoch  metric                      memory      ETA  settings\n"
-            "    0  finished      –  evaluate/top1 0.5000             –        –  seed=0\n"
-            "    1  running    2/10  validation/accuracy 0.8125  29 MiB  0:01:02  seed=1\n"
-            "    2  waiting       –  –                                –        –  seed=2\n"
+            "trial  state     metric                      epoch      ETA  memory  settings\n"
+            "    0  finished  evaluate/top1 0.5000            –        –       –  seed=0\n"
+            "    1  running   validation/accuracy 0.8125   2/10  0:01:02  29 MiB  seed=1\n"
+            "    2  waiting   –                               –        –       –  seed=2\n"
             "3 trials: 1 running, 1 waiting, 1 finished\n");
 }
 
@@ -50,9 +50,9 @@ TEST(TrialTable, OfManyThoseAtWorkAndThoseThatFailedAreShown) {
   trials[20].trial.state = TrialState::kFailed;
   trials[40] = trial(40, TrialState::kRunning, kAtWork);
   EXPECT_EQ(trials_text(trials, 2),
-            "trial  state    epoch  metric                      memory      ETA  settings\n"
-            "   20  failed       –  –                                –        –  seed=20\n"
-            "   40  running   2/10  validation/accuracy 0.8125  29 MiB  0:01:02  seed=40\n"
+            "trial  state    metric                      epoch      ETA  memory  settings\n"
+            "   20  failed   –                               –        –       –  seed=20\n"
+            "   40  running  validation/accuracy 0.8125   2/10  0:01:02  29 MiB  seed=40\n"
             "50 trials: 1 running, 1 failed, 47 waiting, 1 finished\n");
 }
 
@@ -66,11 +66,12 @@ TEST(TrialTable, FitsATerminalOfAnyHeight) {
   std::vector<TrialProgress> trials;
   for (std::uint64_t number = 0; number < 50; ++number)
     trials.push_back(trial(number, TrialState::kWaiting));
-  for (int rows = 2; rows < 60; ++rows) {
+  for (std::size_t rows = 2; rows < 60; ++rows) {
     const std::string text = trials_text(trials, trials_on_terminal(rows));
-    EXPECT_LT(std::ranges::count(text, '\n'), rows) << "the cursor stands below it";
+    EXPECT_LT(std::ranges::count(text, '\n'), static_cast<int>(rows))
+        << "the cursor stands below it";
     if (rows >= 4 && rows <= 53)
-      EXPECT_EQ(std::ranges::count(text, '\n'), rows - 1) << "none is left free";
+      EXPECT_EQ(std::ranges::count(text, '\n'), static_cast<int>(rows) - 1) << "none is left free";
   }
 }
 
@@ -134,8 +135,8 @@ TEST_F(LiveTrialsTest, StandBelowWhatIsSaidOnATerminal) {
       {.recipe = "a", .overrides = {}, .folder = "/", .trials = {{.number = 0, .hash = "a"}}});
   const DisplayOptions display{.is_terminal = true, .clock = [this] { return now_; }};
   const std::string table =
-      "trial  state    epoch  metric  memory  ETA  settings\n"
-      "    0  waiting      –       –       –    –         –\n1 trial: 1 waiting\n";
+      "trial  state    metric  epoch  ETA  memory  settings\n"
+      "    0  waiting       –      –    –       –         –\n1 trial: 1 waiting\n";
   {
     LiveTrials live(journal, err_, display);
     EXPECT_EQ(live.tick(), std::chrono::milliseconds(1000));

@@ -43,5 +43,20 @@ TEST(Columns, CountCharactersAndCutBetweenThem) {
   EXPECT_EQ(first_columns("a", 0), "");
 }
 
+TEST(WithoutMiddle, KeepsBothEnds) {
+  EXPECT_EQ(without_middle("encoder.blocks.attention.weight", 13), "encode…weight");
+  EXPECT_EQ(without_middle("weight", 6), "weight");
+  EXPECT_EQ(without_middle("weights", 1), "…");
+  EXPECT_EQ(without_middle("weights", 0), "");
+}
+
+TEST(WithoutMiddle, KeepsOrDropsNumbersAsAWhole) {
+  EXPECT_EQ(without_middle("blocks.12.learning_rate=0.00123", 13), "blocks…");
+  EXPECT_EQ(without_middle("learning_rate=0.00123", 17), "learning…0.00123");
+  EXPECT_EQ(without_middle("12345678 samples", 12), "…mples");
+}
+
+TEST(WithoutMiddle, CountsCharactersNotBytes) { EXPECT_EQ(without_middle("ÄÖÜäöüß", 5), "ÄÖ…üß"); }
+
 }  // namespace
 }  // namespace runner
