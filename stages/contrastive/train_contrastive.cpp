@@ -373,7 +373,7 @@ std::unique_ptr<TrainingStep> make_contrastive_step(const ContrastiveOptions& op
                                                     const Model& model, const TrainingData& data) {
   const auto* const texts = dynamic_cast<const ImageTextModel*>(&model);
   if (!texts) {
-    throw StageError(ErrorCode::kOptionConflict, "the model does not read captions")
+    throw StageError(ErrorCode::kOptionConflict, "the model does not take captions as input")
         .with_help("use a model of the kind model.clip, or train this one with train.supervised");
   }
   const Classes classes = classes_of(*texts, options, data);
