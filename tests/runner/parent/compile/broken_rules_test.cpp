@@ -416,7 +416,7 @@ TEST(BrokenRules, SwaIsTheOnlyAverageAndAveragesSomeEpochs) {
               ElementsAre("/train/swa: ema and swa both average the weights, and only one average "
                           "can be the result"));
   EXPECT_THAT(of_training(R"("swa": {}, "patience": 3)"),
-              ElementsAre("/train/swa: patience may stop the training before the weights of its "
+              ElementsAre("/train/swa: patience may stop training before the weights of its "
                           "last epochs are averaged"));
 }
 
