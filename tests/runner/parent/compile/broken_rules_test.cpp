@@ -275,7 +275,7 @@ TEST(BrokenRules, DataIsNotSplitOrCutTwice) {
       ElementsAre(
           "/data/resize/crop_fraction: image_size / crop_fraction is more than a million pixels"));
   EXPECT_THAT(broken("data.cub200", R"({"root": "x", "validation": 1})"),
-              ElementsAre("/data/validation: validation: 1 leaves no image for training"));
+              ElementsAre("/data/validation: validation: 1 leaves no images for training"));
 }
 
 TEST(BrokenRules, AllocatorDividesSegmentsOnlyOfAFixedSize) {
