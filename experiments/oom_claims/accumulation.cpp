@@ -95,8 +95,8 @@ Finding accumulation_is_equivalent() {
                   one_digit(late),
       .instead =
           "equal if the parts of one batch are weighted by their sizes, and no layer or loss "
-          "combines several samples; stepping only every Nth batch is a different training, with "
-          "batches N times as large"};
+          "combines several samples; stepping only every Nth batch changes the training, as if "
+          "batches were N times as large"};
 }
 
 Finding fewer_episodes_help() {
@@ -123,8 +123,8 @@ Finding small_contrastive_batches_are_equal() {
           .measured = "relative error of the gradient in float64: 8 batches of 16 " +
                       one_digit(naive) + ", two passes over the same parts " + one_digit(cached),
           .instead =
-              "each of the 16 is compared with 15 others instead of 127, which is a different "
-              "loss; two passes split the batch and keep the loss"};
+              "each of the 16 is compared with 15 others instead of 127, so the loss is "
+              "different; two passes split the batch and keep the loss"};
 }
 
 Finding six_times_three_replaces_sixteen() {
@@ -140,7 +140,7 @@ Finding six_times_three_replaces_sixteen() {
       .measured =
           "relative error in float64, compared with the gradient of 16 samples: 3 batches of 6: " +
           one_digit(eighteen) + ", 16 split into 6 + 6 + 4: " + one_digit(cut),
-      .instead = "a step on 18 samples is not a step on 16: it is a different training"};
+      .instead = "a step on 18 samples is not a step on 16: it changes the training"};
 }
 
 }  // namespace oom_claims

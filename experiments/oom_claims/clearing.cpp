@@ -64,7 +64,7 @@ Finding expandable_segments_help() {
         overhead(expandable);
   }
   if (better < trainings.size()) finding.verdict = better > 0 ? Verdict::kInPart : Verdict::kWrong;
-  finding.instead = "they do, as far as a replay can show this before the run";
+  finding.instead = "they do, as far as a replay can show before the run";
   return finding;
 }
 

@@ -87,7 +87,7 @@ Finding retrying_with_half_a_batch_is_safe() {
   finding.measured +=
       "; batches of 8 split in 2: " + one_digit(distance(cut.weights(), whole.weights()));
   finding.instead =
-      "half the batch size is a different training, started from the beginning; the failed batch "
+      "half the batch size changes the training, which also starts over; the failed batch "
       "itself can be retried, split in two if necessary";
   return finding;
 }

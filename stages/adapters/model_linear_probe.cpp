@@ -108,7 +108,7 @@ void check_text_start(runner::ConfigReader& reader, const BackboneConfig& backbo
     refuse("head_start",
            std::string("head_start: zero_shot needs a text tower, but the backbone ") +
                (backbone.weights ? "is no CLIP" : "has random weights"),
-           "use a backbone of kind clip_vision with the weights of a whole CLIP model, or set "
+           "use a backbone of kind clip_vision with the weights of a complete CLIP model, or set "
            "head_start: uniform");
   else if (backbone.feature != Feature::kProjectedNormalized)
     refuse("backbone",

@@ -57,7 +57,7 @@ void check_averages(const torch::nn::Module& network) {
            "average epochs of one training, which renews them: train.average_best or train.swa");
   for (const auto& [name, weight] : trained_parameters(network))
     if (name.find(".lora_") != name.npos)
-      refuse("the average of low-rank factors is not the factors of the average",
+      refuse("averaging low-rank factors does not average the weights they stand for",
              "use model.full or model.linear_probe");
 }
 

@@ -46,7 +46,7 @@ StageError at_weights(const BackboneConfig& backbone, ErrorCode code, const std:
 nlohmann::ordered_json both_towers(const BackboneConfig& backbone, const SavedWeights& saved) {
   const std::string needs = "head_start: zero_shot needs a text tower, but ";
   const std::string help =
-      "use weights of a whole CLIP model with its config.json and merges.txt, such as "
+      "use the weights of a complete CLIP model with its config.json and merges.txt, such as "
       "hf:openai/clip-vit-base-patch32, or set model.head_start: uniform";
   if (!saved.config)
     throw at_weights(backbone, ErrorCode::kOptionConflict,

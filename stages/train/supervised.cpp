@@ -182,7 +182,7 @@ void check_ordinal(const OrdinalLoss& loss, const Model& model, const DatasetDes
                             : "this model has no head for ordered classes")
       .at("/loss/kind")
       .with_help(is_coral && model.has_ordinal_head(OrdinalHead::kCorn)
-                     ? "set loss.kind: corn, whose outputs have weights of their own"
+                     ? "set loss.kind: corn, whose outputs have their own weights"
                      : "use another model, such as model.full or model.linear_probe");
 }
 

@@ -104,7 +104,7 @@ TEST_F(MultiLabelRuns, StagesForOneClassEachAreRefusedBeforeTheyRun) {
   const Ended other =
       retort("validate classify data.root=photos train=multi_label", folder_.path());
   EXPECT_EQ(other.exit, 78);
-  EXPECT_THAT(other.err, HasSubstr("class folders give each image one class"));
+  EXPECT_THAT(other.err, HasSubstr("class folders provide one class per image"));
 }
 
 }  // namespace

@@ -287,7 +287,7 @@ TEST_F(HostedTowers, NetworkWithoutTowersIsRefusedBeforePythonStarts) {
   trust("open('ran', 'w')\n");
   const Ended run = train("model.towers=null");
   EXPECT_EQ(run.exit, 78) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("the model does not read captions"));
+  EXPECT_THAT(run.err, HasSubstr("the model does not take captions as input"));
   EXPECT_THAT(run.err, HasSubstr("model.towers={image: encode_image, text: encode_text}"));
   const Ended monitored = train("train.monitor=accuracy");
   EXPECT_EQ(monitored.exit, 78) << monitored.err;

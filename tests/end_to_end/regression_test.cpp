@@ -129,7 +129,7 @@ TEST_F(RegressionRuns, StagesForClassesAreRefusedBeforeTheyRun) {
   EXPECT_THAT(ended.err, HasSubstr("train it with train.regression"));
   const Ended other = retort("validate classify data.root=photos train=regression", folder_.path());
   EXPECT_EQ(other.exit, 78);
-  EXPECT_THAT(other.err, HasSubstr("class folders give each image a class"));
+  EXPECT_THAT(other.err, HasSubstr("class folders provide classes"));
   const Ended both =
       retort("validate regression data.root=photos data.label=other", folder_.path());
   EXPECT_EQ(both.exit, 78);

@@ -132,7 +132,7 @@ TEST_F(FromCaptions, SoupIsNeverWorseThanTheBestRun) {
     EXPECT_GE(table.at("chosen").at("accuracy"), table.at("measured")[run].at("accuracy"));
   const Ended alone = tune("alone", soup + "'train.runs=[one]'");
   EXPECT_EQ(alone.exit, 78);
-  EXPECT_THAT(alone.err, HasSubstr("one run is no soup"));
+  EXPECT_THAT(alone.err, HasSubstr("there is nothing to average"));
 }
 
 }  // namespace

@@ -275,7 +275,7 @@ TEST(BrokenRules, DataIsNotSplitOrCutTwice) {
       ElementsAre(
           "/data/resize/crop_fraction: image_size / crop_fraction is more than a million pixels"));
   EXPECT_THAT(broken("data.cub200", R"({"root": "x", "validation": 1})"),
-              ElementsAre("/data/validation: validation: 1 leaves no image for training"));
+              ElementsAre("/data/validation: validation: 1 leaves no images for training"));
 }
 
 TEST(BrokenRules, AllocatorDividesSegmentsOnlyOfAFixedSize) {
@@ -327,7 +327,7 @@ TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
               ElementsAre("/model/kind: the model does not learn from episodes, but train.episodic "
                           "provides nothing else"));
   EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.contrastive}"),
-              ElementsAre("/model/kind: the model does not read captions",
+              ElementsAre("/model/kind: the model does not take captions as input",
                           "/data/caption: the training data has no captions"));
   EXPECT_THAT(
       wrong_with(kEpisodes + "train: {kind: train.episodic, shots: 5}\n"
@@ -349,7 +349,7 @@ TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
               ElementsAre("/train/kind: the model was not trained on episodes"));
   EXPECT_THAT(wrong_with(kPhotos + kVision +
                          "train: {kind: train.supervised}\nevaluate: {kind: evaluate.zero_shot}"),
-              ElementsAre("/model/kind: the model does not read text"));
+              ElementsAre("/model/kind: the model does not take text as input"));
   EXPECT_THAT(
       wrong_with(kCaptioned + "model: {kind: model.clip, class_head: none}\n" + kPolicy +
                  "train: {kind: train.contrastive, frozen_epochs: 1}"),
@@ -416,7 +416,7 @@ TEST(BrokenRules, SwaIsTheOnlyAverageAndAveragesSomeEpochs) {
               ElementsAre("/train/swa: ema and swa both average the weights, and only one average "
                           "can be the result"));
   EXPECT_THAT(of_training(R"("swa": {}, "patience": 3)"),
-              ElementsAre("/train/swa: patience may stop the training before the weights of its "
+              ElementsAre("/train/swa: patience may stop training before the weights of its "
                           "last epochs are averaged"));
 }
 

@@ -131,7 +131,8 @@ std::vector<Idle> idle_options() {
       {"model: {kind: model.clip, weights: w.safetensors, logit_scale: 1}\n",
        "/model/logit_scale: 'logit_scale' has no effect: the weights contain their own"},
       {"model: {kind: model.lora, adapter: a, initialization: gaussian}\n",
-       "/model/initialization: 'initialization' has no effect: the adapter brings its own weights"},
+       "/model/initialization: 'initialization' has no effect: the adapter comes with its own "
+       "weights"},
       {of_schedule("kind: one_cycle, cycle_momentum: false, base_momentum: 0.8"),
        "/train/schedule/base_momentum: 'base_momentum' has no effect: cycle_momentum is false"},
       {of_schedule("kind: one_cycle, cycle_momentum: false, max_momentum: 0.9"),

@@ -51,7 +51,7 @@ TEST(Explain, RequiredOptionsSaySo) {
 
 TEST(Explain, SettingOfTheWholeRunIsInNoKind) {
   EXPECT_EQ(told_of("seed"),
-            "seed: an integer of at least 0; default 0\n  The seed of all random choices.\n");
+            "seed: an integer of at least 0; default 0\n  The seed for all random choices.\n");
 }
 
 TEST(Explain, KindTellsPortsAndOptions) {
@@ -69,7 +69,7 @@ TEST(Explain, KindTellsPortsAndOptions) {
             "      Connects input ports explicitly: {port: stage.port}, or a list of these for a "
             "port that accepts several.\n"
             "  foreach: a mapping\n"
-            "      Runs the stage once for each item, as a node of its own: {key: [values]}. "
+            "      Runs the stage once for each item, as a separate node: {key: [values]}. "
             "With several keys, every combination is an item. Options can use ${item.key}.\n");
 }
 
