@@ -47,7 +47,7 @@ Mixture draw_mixture(const MixingOptions& options, const StepKey& key, std::uint
 
 /// Mixes each sample's floating-point inputs, such as "image", with those of the previous sample in
 /// the batch (for the first sample: the last). A "target" is mixed by the share of the sample
-/// itself, also with CutMix. Samples with a "label" get "partner_label", the label of the other
+/// itself, even with CutMix. Samples with a "label" get "partner_label", the label of the other
 /// sample, and "share", the share of the sample itself. A single sample is mixed with itself.
 Batch mix_samples(const Batch& batch, const MixingOptions& options, const StepKey& key);
 

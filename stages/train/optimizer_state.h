@@ -32,7 +32,8 @@ struct StatePart {
   bool is_age() const { return form == StateForm::kAge; }
 };
 
-/// A moment that may be quantized. Gradients have both signs, their squares have none.
+/// A moment that may be quantized. Gradients can have either sign; their squares are never
+/// negative.
 struct QuantizedMoment {
   at::Tensor ParameterState::*moment;
   at::Tensor ParameterState::*absmax;
@@ -41,7 +42,7 @@ struct QuantizedMoment {
 };
 
 /// True if the moments of this parameter are quantized: the rule has 8-bit state, and the parameter
-/// has at least kSmallestQuantized elements, without gaps between them.
+/// has at least kSmallestQuantized elements with no gaps between them.
 bool is_quantized(const OptimizerOptions& rule, const at::Tensor& parameter);
 
 /// Returns the tensors that the rule needs for this parameter. `is_matrix`: Muon orthogonalizes its

@@ -74,11 +74,11 @@ class PendingSteps {
   const EpochSoFar& epoch() const { return epoch_; }
   /// Starts another epoch. The latest step is kept.
   void begin_epoch();
-  /// True if a validation loss is in proportion to the losses of the steps.
+  /// True if a validation loss is in proportion to the steps' losses.
   bool is_proportionate(double loss) const { return losses_.is_proportionate(loss); }
 
   std::int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
-  /// Restores what a checkpoint has recorded.
+  /// Restores the state recorded in a checkpoint.
   void restore(EpochSoFar epoch, std::int64_t skipped_in_a_row);
 
  private:

@@ -180,7 +180,7 @@ class StepSnapshot {
 
 /// Returns the plan under `policy` for a training run with a network from options.model_stage that
 /// computes with `numerics`. `samples` is the size of the training data. Throws like
-/// make_step_plan() and activation_checkpointing_for(), and if gradients are to be clipped although
+/// make_step_plan() and activation_checkpointing_for(), or if gradients are to be clipped although
 /// optimizer_in_backward frees each one immediately.
 StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
                     const torch::nn::Module& network, std::int64_t samples,

@@ -70,8 +70,8 @@ class StepRecovery {
   bool retries(std::int64_t step);
   void end_step(std::int64_t step);
 
-  /// Advances by `plans` plans because workers were killed, as the kernel does when a process uses
-  /// too much memory. Throws runner::StageError, kOutOfMemory, if no plan is left.
+  /// Advances by `plans` plans because workers were killed, which the kernel does when a process
+  /// uses too much memory. Throws runner::StageError, kOutOfMemory, if no plan is left.
   void go_on_after_kills(std::int64_t plans);
 
   /// The policy in force.
@@ -98,14 +98,14 @@ class StepRecovery {
   const MemoryPolicy first_policy_;
   const StepPlan first_;
   std::vector<std::pair<StepPlan, std::int64_t>>
-      failures_;                      // how often each plan has finally failed
+      failures_;                      // number of times each plan has failed for good
   std::int64_t retries_ = 0;          // of the current step
   std::int64_t good_steps_ = 0;       // since the plan was changed
   bool was_taken_by_others_ = false;  // another process used the memory when the first plan failed
 };
 
-/// Returns the trainer's options for recovery: `replan`, or next_plan() if that returns
-/// nothing, and plan_under() for the arguments given to assemble_step(). References are borrowed.
+/// Returns the trainer's options for recovery: `replan`, or next_plan() if that returns nothing,
+/// and plan_under() for the arguments passed to assemble_step(). References are borrowed.
 StepRecovery::Options recovery_options(const TrainingStep& step, const torch::nn::Module& network,
                                        std::int64_t samples, const TrainerOptions& options,
                                        const StepExecution& execution, const Replan& replan,

@@ -24,9 +24,9 @@ struct MeasuredStrength {
 };
 
 /// Searches a range as CLIP's authors do (Radford et al. 2021, arXiv:2103.00020, appendix A.3): it
-/// measures values two decades apart, then halves the interval around the best until neighbors are
-/// measured. Of equal accuracies, the larger strength is better. Returns all measurements in the
-/// order in which they were made.
+/// measures values two decades apart, then halves the interval around the best until its neighbors
+/// have been measured. If accuracies are equal, the larger strength is better. Returns all
+/// measurements in the order in which they were made.
 std::vector<MeasuredStrength> search_strength(
     const StrengthRange& range, const std::function<double(double strength)>& accuracy);
 

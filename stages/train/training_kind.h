@@ -144,14 +144,14 @@ class TrainingStep {
   }
 
   /// Returns numbers to save with the weights that were validated, without recording them as
-  /// metrics, such as thresholds for predictions; computed as scores_of_all() are. They must not
-  /// have the names of scores.
+  /// metrics, such as thresholds for predictions; computed like scores_of_all(). Their names must
+  /// differ from those of scores.
   virtual std::vector<std::pair<std::string, double>> saved_of_all(
       const at::Tensor& /*kept*/) const {
     return {};
   }
 
-  /// Adds to the description of the data that the network is made for what the step decides: the
+  /// Adds what the step decides to the description of the data that the network is made for: the
   /// targets of a network that predicts numbers, or an ordinal head. It is saved with the weights.
   virtual void describe(DatasetDescription& /*data*/) const {}
 
