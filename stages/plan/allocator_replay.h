@@ -59,7 +59,7 @@ class AllocatorReplay {
   std::int64_t segments() const { return segments_; }  ///< segments requested so far
   std::int64_t retries() const {
     return retries_;
-  }  ///< how often unused segments were returned for a second try
+  }  ///< number of times unused segments were returned for a second try
 
  private:
   /// A piece of a segment, linked to its neighbors in memory.

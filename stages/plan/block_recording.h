@@ -37,10 +37,9 @@ class BlockRecording final : public BlockObserver {
 
   /// Returns the number of events so far.
   std::size_t place() const;
-  /// Returns the events since `place`, without the deaths of memory that was allocated before it.
+  /// Returns the events since `place`, except deaths of memory allocated before it.
   RecordedWork since(std::size_t place) const;
-  /// Returns the storages that were allocated during this recording and are still live, oldest
-  /// first.
+  /// Returns the storages allocated during this recording that are still live, oldest first.
   std::vector<TracedStorage> alive() const;
 
   void born(const void* data, std::int64_t bytes, StepPhase phase) override;

@@ -8,9 +8,9 @@ namespace stages::meta {
 struct ConvolutionShape {
   std::int64_t batch = 0, in = 0, out = 0, groups = 1;  ///< in, out: channels of all groups
   std::int64_t kernel_height = 0, kernel_width = 0;
-  std::int64_t stride = 1, padding = 0, dilation = 1;  ///< the largest of both dimensions
+  std::int64_t stride = 1, padding = 0, dilation = 1;  ///< the larger of the two dimensions
   std::int64_t in_height = 0, in_width = 0, out_height = 0,
-               out_width = 0;      ///< pixels of the input and of the result
+               out_width = 0;      ///< pixels of the input and the result
   std::int64_t element_bytes = 4;  ///< 2: a half type, accumulated in float32
   bool channels_last = false;
   std::int64_t threads = 1;    ///< CPU threads
@@ -20,8 +20,8 @@ struct ConvolutionShape {
   std::int64_t in_area() const { return in_height * in_width; }
   std::int64_t area() const { return out_height * out_width; }
   std::int64_t weight_elements() const { return out * (in / groups) * kernel(); }
-  /// Elements of the unfolded image (im2col) of one image and one group: each column contains the
-  /// inputs of the kernel at one position.
+  /// Number of elements in the unfolded form (im2col) of one image and one group: each column
+  /// contains the kernel's inputs at one position.
   std::int64_t unfolded_elements() const { return in / groups * kernel() * area(); }
   bool is_pointwise() const { return kernel() == 1; }
   /// Torch cannot detect the memory format of images with one pixel or one channel.

@@ -23,7 +23,7 @@ void register_meta_kernels();
 namespace stages::meta {
 
 // The families of shape functions that register_meta_kernels() registers: for the Meta device and,
-// if the operator is chosen by device, above autograd.
+// if the operator is selected by device, above autograd.
 void register_convolutions(torch::Library& meta);
 void register_products(torch::Library& meta);
 void register_norms(torch::Library& meta);

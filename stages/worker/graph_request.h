@@ -27,7 +27,7 @@ class Worker::GraphRequest {
   /// plan request.
   GraphRequest(Worker& worker, const nlohmann::ordered_json& request);
 
-  /// Answers the request and returns the exit code. Throws Cancelled if it was stopped, and
+  /// Answers the request and returns the exit code. Throws Cancelled if it was stopped, or
   /// StageError.
   runner::ExitCode answer();
 
