@@ -17,7 +17,7 @@ namespace stages {
 ///   Random random({seed, epoch, index});
 ///   if (random.uniform() < probability) …
 ///
-/// Uses SplitMix64, mixing in the parts of the key one after another.
+/// Uses SplitMix64, mixing in the elements of the key one after another.
 class Random {
  public:
   explicit Random(std::initializer_list<std::uint64_t> key) {
@@ -40,7 +40,7 @@ class Random {
 };
 
 /// Returns the positions of `names` in a random order that depends only on (seed, name). The
-/// relative order of two names does not depend on the other names or on their order.
+/// relative order of two names does not depend on the other names or their order.
 std::vector<std::size_t> drawn_by_name(std::span<const std::string_view> names, std::uint64_t seed);
 
 /// The numbers 0 … size-1 in an order that depends only on (seed, epoch). The order is not stored

@@ -12,7 +12,7 @@ namespace stages {
 /// {"graph", "node", "checkpoints" (or instead "model", the weights from which the node creates a
 /// CLIP model that no run has trained), "paths", "queries" (images to look for among those in the
 /// paths; may be empty), "batch_size", "neighbors" (rows per list, 1 or more), "similarity" (the
-/// least for near-duplicates), "skip_corrupt", "out" (a folder that must not exist)} → an item
+/// minimum for near-duplicates), "skip_corrupt", "out" (a folder that must not exist)} → an item
 /// {"file", "code", "message"} for each unreadable image, then {"folder", "images", "failed",
 /// "width", "duplicates" (the number of pairs), "outliers": [{"file", "similarity"}, …] (at most
 /// ten), "neighbors": [{"query", "nearest": [{"file", "similarity"}, …]}, …]}, and "weights" as in

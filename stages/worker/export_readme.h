@@ -42,7 +42,7 @@ struct ExportReadme {
   std::size_t outputs = 0;    ///< number of logits
   Answer answer = Answer::kClass;
   FittedDecision decision = {};      ///< how logits become probabilities and a class
-  std::string base;                  ///< for an adapter: the model on which it was trained
+  std::string base;                  ///< for an adapter: the model it was trained on
   std::vector<std::string> remarks;  ///< one sentence each
 };
 
