@@ -53,7 +53,7 @@ RecoveryOptions read_recovery_options(runner::ConfigReader& reader) {
   if (options.halves_batch && !options.max_retries) {
     reader.fail("max_retries", runner::ErrorCode::kOptionConflict,
                 "on_oom_policy: legacy needs a number of retries",
-                "set max_retries: 3, as the published program does");
+                "set max_retries: 3, like the published program");
   }
   return options;
 }
@@ -129,7 +129,7 @@ std::optional<std::int64_t> read_budget(runner::ConfigReader& reader) {
   if (*bytes == 0)
     reader.fail("budget", runner::ErrorCode::kOutOfRange,
                 "a budget of 0 bytes leaves no memory for weights",
-                "set budget to the memory of a device, or to auto");
+                "set budget to a device's memory, or to auto");
   return bytes;
 }
 

@@ -52,7 +52,7 @@ class Choice {
     }
     std::string help = runner::did_you_mean(written, known());
     if (help.empty()) help = advice("");
-    refuse(place, "'" + written + "' names no module of the network of '" + name_ + "'", help);
+    refuse(place, "'" + written + "' names no module in the network of '" + name_ + "'", help);
   }
 
  private:

@@ -190,7 +190,7 @@ std::string advice(const ModulesByPath& modules, const std::string& name, std::s
   if (help.empty() && known.size() > 1) {
     help = "name a module by its stage and its path in the network, such as '" + known[1] + "'";
   }
-  refuse(rule, policy, "'" + rule + "' names no module of the network of '" + name + "'", help);
+  refuse(rule, policy, "'" + rule + "' names no module in the network of '" + name + "'", help);
 }
 
 }  // namespace

@@ -289,7 +289,7 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Memo
   if (policy.empty_cache_every != EmptyCacheEvery{}) {
     add_without_effect("empty_cache_every", option_text(policy.empty_cache_every),
                        "it returns unused blocks, which does not lower the peak: the allocator "
-                       "does the same before it gives up");
+                       "does the same before giving up");
   }
   if (written.loss_form != LossForm::kDirect) {
     const char* const word = written.loss_form == LossForm::kAuto ? "auto" : "gram";

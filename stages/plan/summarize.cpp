@@ -121,8 +121,8 @@ runner::NamedBytes kernel_scratch(std::int64_t more, const Backend& backend) {
   return {.name = std::string(kKernelScratchTerm),
           .bytes = std::max<std::int64_t>(more, 0),
           .note = backend.device == at::kCUDA
-                      ? "upper bound for the memory of kernels, by tensor shapes"
-                      : "upper bound for the memory of kernels on any processor, with " + threads};
+                      ? "upper bound on the memory of kernels, by tensor shapes"
+                      : "upper bound on the memory of kernels on any processor, with " + threads};
 }
 
 }  // namespace

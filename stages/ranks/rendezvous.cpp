@@ -88,10 +88,10 @@ class Guest {
   void take_seat(const Store& store) const {
     check_job(store);
     if (store->add(seat(own_.rank), 1) > 1)
-      throw no_meeting("rank " + std::to_string(own_.rank) + " has already joined at " + where() +
-                           ": two processes have this RANK, or a process of an earlier start "
-                           "is still running",
-                       "give every process its own RANK, and every start its own MASTER_PORT");
+      throw no_meeting(
+          "rank " + std::to_string(own_.rank) + " has already joined at " + where() +
+              ": two processes have this RANK, or a process from an earlier start is still running",
+          "give every process its own RANK, and every start its own MASTER_PORT");
     std::vector<std::string> all;
     for (int rank = 0; rank < own_.size; ++rank) all.push_back(seat(rank));
     for (;;) {
@@ -157,7 +157,7 @@ class Guest {
         reason.find("EADDRINUSE") != reason.npos || reason.find("already in use") != reason.npos;
     if (serves() && is_taken)
       return no_meeting("port " + std::to_string(meeting_.port) +
-                            " of this machine is in use, so rank 0 cannot listen on it",
+                            " on this machine is in use, so rank 0 cannot listen on it",
                         "set another MASTER_PORT for all ranks");
     if (serves())
       return no_meeting("rank 0 cannot listen at " + address(meeting_) + ": " + first_line,
@@ -165,8 +165,8 @@ class Guest {
     return no_meeting("rank " + std::to_string(own_.rank) + " did not find rank 0 at " +
                           address(meeting_) + " within " + std::to_string(meeting_.seconds) +
                           " s: " + first_line,
-                      "start all ranks at the same time; MASTER_ADDR must be an address at "
-                      "which the other ranks can reach the machine of rank 0");
+                      "start all ranks at the same time; MASTER_ADDR must be an address at which "
+                      "the other ranks can reach rank 0's machine");
   }
 
   void check_job(const Store& store) const {
@@ -286,7 +286,7 @@ void check_traits(const std::vector<std::string>& all) {
                    has_other_kernels
                        ? "set ATEN_CPU_CAPABILITY=avx2 for all ranks, so that different processors "
                          "use the same kernels"
-                       : "start the same command with the same programs on all machines");
+                       : "run the same command with the same programs on all machines");
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ int Expression::match(std::string_view name) const {
     throw runner::StageError(
         runner::ErrorCode::kBadPattern,
         "the expression '" + text_ + "' takes too long to match '" + std::string(name) + "'")
-        .with_help("write it without repetitions inside repetitions");
+        .with_help("write it without nested repetitions");
   }
   return count;
 }

@@ -63,7 +63,7 @@ void refuse_unclean(std::string_view text) {
       refuse_character(value, "is a control character");
     if (value == '&' && may_be_entity(text)) refuse_character('&', "may begin an HTML entity");
     if (!is_plain && !is_after_ascii)
-      refuse_character(value, "may be part of a character decoded wrongly");
+      refuse_character(value, "may be part of a wrongly decoded character");
     if (!is_plain && !is_kept_alone(value)) refuse_character(value, "may be replaced");
     is_after_ascii = is_plain;
   }

@@ -76,8 +76,8 @@ SampleOrder BalancedSamples::epoch_order(std::uint64_t seed, std::int64_t epoch)
 
 std::string balanced_twice(const std::string& weights) {
   return "sampling: balanced and " + weights +
-         " both correct for rare classes: their samples are drawn more often and also weigh more; "
-         "turn one of the two off to correct only once";
+         " both compensate for rare classes: their samples are drawn more often and also weigh "
+         "more; turn one of them off to compensate only once";
 }
 
 TrainingData draw_balanced(TrainingData data, std::uint64_t /*seed*/) {

@@ -245,7 +245,8 @@ class LogisticRegressionStage final : public runner::Stage {
                 " on the validation data");
     const StrengthRange& range = options_.range;
     if (range.size() > 1 && (best.strength == range.least || best.strength == range.most))
-      context.say("it is at an end of the searched range: widen search.smallest or search.largest");
+      context.say(
+          "it is at an end of the search range: lower search.smallest or raise search.largest");
     return best.strength;
   }
 

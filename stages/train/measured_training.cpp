@@ -124,10 +124,9 @@ class RealSteps {
  private:
   std::shared_ptr<torch::nn::Module> built() const {
     if (context_.node().ranks.size > 1) {
-      throw StageError(
-          ErrorCode::kOptionConflict,
-          "a network that needs the values of tensors is planned by running real steps, which "
-          "needs a single process")
+      throw StageError(ErrorCode::kOptionConflict,
+                       "a network that needs tensor values is planned by running real steps, which "
+                       "requires a single process")
           .in_stage("/device")
           .at("/count")
           .with_help("set device.count: 1");
@@ -262,8 +261,8 @@ TracedPolicy MeasuredTraining::plan(const TrainingToPlan& training, const Memory
         .at("/two_pass")
         .in_stage(policy.pointer)
         .with_help(
-            "set memory.two_pass: off and use a smaller batch, or avoid code that needs the values "
-            "of tensors");
+            "set memory.two_pass: off and use a smaller batch, or avoid code that needs tensor "
+            "values");
   }
   MemoryPolicy as_run = policy;
   as_run.two_pass = training.policy.two_pass;  // it has no effect on a whole batch

@@ -90,7 +90,7 @@ std::string advice_for(const ParameterGroupOptions& group, const std::string& pa
                        const std::vector<std::string>& known) {
   std::string advice = runner::did_you_mean_path(pattern, known);
   if (!advice.empty() || !group.is_part) return advice;
-  return "this network uses other names: set the learning rate of the part in parameter_groups";
+  return "this network uses different names: set the part's learning rate in parameter_groups";
 }
 
 /// Returns "bakbone" for "bakbone.**".
@@ -197,7 +197,8 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network,
         add(groups[i].name, of_group(optimizer, groups[i]), members[i], groups[i].frozen_epochs))
       continue;
     if (groups[i].may_be_empty) continue;
-    throw StageError(ErrorCode::kOptionConflict, "the model trains no parameter of this group")
+    throw StageError(ErrorCode::kOptionConflict,
+                     "the model has no trainable parameters in this group")
         .at(groups[i].place)
         .with_help("leave the group out, or make the model train these parameters");
   }

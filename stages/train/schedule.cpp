@@ -223,8 +223,7 @@ void check_length(const Schedule& schedule, std::int64_t steps) {
       if (warmup < steps || steps == 1) return;
       throw runner::StageError(runner::ErrorCode::kOptionConflict,
                                "the warm-up has " + std::to_string(warmup) +
-                                   " steps, but the whole training has only " +
-                                   std::to_string(steps))
+                                   " steps, but training has only " + std::to_string(steps))
           .at(one.warmup_steps ? "/schedule/warmup_steps" : "/schedule")
           .with_help("lower warmup_steps, or train for more epochs");
     }

@@ -114,7 +114,7 @@ void StepRecovery::go_on_after_kills(std::int64_t plans) {
   }
   report({.cause = "killed"}, from,
          "continues with " + way(execution_.plan()) + " in place of " + way(from) +
-             ", since workers were killed with the latter");
+             ", since workers using the latter were killed");
 }
 
 std::optional<std::pair<MemoryPolicy, StepPlan>> StepRecovery::next(std::int64_t bytes) const {

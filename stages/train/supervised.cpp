@@ -131,7 +131,7 @@ class ClassificationStep final : public TrainingStep {
     if (outputs.dim() == 2 && outputs.size(1) == classes_ - 1) return;
     throw StageError(ErrorCode::kOptionConflict,
                      "the network must return one number fewer than there are classes, " +
-                         std::to_string(classes_ - 1) + ", for each sample, as loss.kind is " +
+                         std::to_string(classes_ - 1) + ", for each sample, since loss.kind is " +
                          options_.loss.name())
         .with_help("make its last layer that wide; model.class_argument passes the number");
   }
@@ -176,10 +176,11 @@ void check_ordinal(const OrdinalLoss& loss, const Model& model, const DatasetDes
   check_order(loss, train);
   if (model.has_ordinal_head(loss.head)) return;
   const bool is_coral = loss.head == OrdinalHead::kCoral;
-  throw StageError(ErrorCode::kOptionConflict,
-                   is_coral ? "the outputs of CORAL share their weights, which this model's last "
-                              "layer cannot do"
-                            : "this model has no head for ordered classes")
+  throw StageError(
+      ErrorCode::kOptionConflict,
+      is_coral
+          ? "CORAL's outputs share their weights, which this model's last layer does not support"
+          : "this model has no head for ordered classes")
       .at("/loss/kind")
       .with_help(is_coral && model.has_ordinal_head(OrdinalHead::kCorn)
                      ? "set loss.kind: corn, whose outputs have weights of their own"

@@ -122,7 +122,7 @@ class Training {
     } catch (const std::exception& error) {
       if (is_device_lost(error)) throw;  // nothing on the device can be restored
       pending_.undo_unwritten();
-      if (is_rank_lost(error)) save_what_is_done("another rank ended");
+      if (is_rank_lost(error)) save_what_is_done("another rank exited");
       if (!is_out_of_memory(error, device_)) throw;
       const OutOfMemory what = look_at_out_of_memory(error, done_.steps + 1, step_, execution_,
                                                      options_.batch_size, policy_);
@@ -416,7 +416,7 @@ class Training {
     std::vector<std::string> epochs;
     for (const std::int64_t epoch : best.epochs) epochs.push_back(std::to_string(epoch));
     char numbers[96];
-    std::snprintf(numbers, sizeof numbers, " %.4g, of the best epoch %.4g: ", metric, best.metric);
+    std::snprintf(numbers, sizeof numbers, " %.4g, and the best epoch %.4g: ", metric, best.metric);
     return "the average of epochs " + runner::join(epochs, ", ") + " has a validation " +
            options_.monitor + " of" + numbers +
            (is_better ? "the average is kept" : "the best epoch is kept");

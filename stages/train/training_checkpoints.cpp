@@ -174,7 +174,7 @@ std::optional<TrainingPosition> TrainingCheckpoints::resume() {
     if (is_out_of_memory(error)) throw;
     throw runner::StageError(runner::ErrorCode::kChangedRun,
                              "the checkpoint '" + found->folder.string() +
-                                 "' does not fit this training: " +
+                                 "' does not match this training run: " +
                                  std::string(error.what(), std::strcspn(error.what(), "\n")))
         .with_help("resume the run without the change, or start a new one");
   }

@@ -365,8 +365,8 @@ class TrainingStage final : public runner::Stage {
   static TrainingResult train_in_halves(const Setup& setup, TrainerOptions options,
                                         MemoryPolicy policy, runner::RunContext& context) {
     context.say(
-        "on_oom_policy: legacy: when memory runs out, the batch itself is halved and the training "
-        "starts again from the current weights, which changes the training");
+        "on_oom_policy: legacy: when memory runs out, the batch itself is halved and training "
+        "starts over from the current weights, which changes the training");
     const std::int64_t parts =
         options.accumulated_micro_batch ? options.batch_size / *options.accumulated_micro_batch : 1;
     const std::string& device = context.node().device;

@@ -74,7 +74,7 @@ EmbeddedImages embed_all(const ImageRequest& opened,
         throw StageError(ErrorCode::kStageFailed,
                          "the network returned a non-finite embedding for '" +
                              pictures->sample_name(image) + "'")
-            .with_help("the weights are damaged, or the training diverged: look at train/loss");
+            .with_help("the weights are damaged, or training diverged: check train/loss");
       }
       all.rows[static_cast<std::int64_t>(all.names.size())].copy_(rows[row]);
       all.names.push_back(pictures->sample_name(image));
@@ -92,7 +92,7 @@ EmbeddedImages embed_all(const ImageRequest& opened,
   }
   if (all.names.empty()) {
     throw StageError(ErrorCode::kTooFewSamples, "none of the images can be read")
-        .with_help("look at the errors of the images");
+        .with_help("see the errors for the images");
   }
   all.rows = all.rows.narrow(0, 0, static_cast<std::int64_t>(all.names.size()));
   return all;

@@ -198,7 +198,7 @@ class Export {
     write_json(folder / "preprocessor_config.json", preprocessor_config(transform_));
     readme_.remarks.push_back(moved_base_remark());
     context.say(
-        "the adapter's base weights are written to base/, too, since they are not published");
+        "the adapter's base weights are also written, to base/, since they are not published");
   }
 
   void finish(const fs::path& folder) const {
@@ -344,7 +344,7 @@ class ClipExport {
     write_tokenizer(folder);
     readme_.remarks.push_back(moved_base_remark());
     context.say(
-        "the adapter's base weights are written to base/, too, since they are not published");
+        "the adapter's base weights are also written, to base/, since they are not published");
   }
 
   /// Writes the tokenizer. It is omitted next to an adapter, because peft would resize the

@@ -349,8 +349,7 @@ std::filesystem::path Worker::GraphRequest::folder_of_rank(const std::filesystem
   if (!std::filesystem::is_directory(record, none))
     throw runner::StageError(ErrorCode::kNoMeeting, "rank " + std::to_string(ranks_.rank) +
                                                         " cannot see the run's folder '" +
-                                                        record.string() +
-                                                        "', which rank 0 has created")
+                                                        record.string() + "', which rank 0 created")
         .with_help("set run.dir to a folder that all machines share");
   std::filesystem::path own = runner::RunLayout(record).rank(ranks_.rank);
   worker_.emit(runner::Joined{own.string()});

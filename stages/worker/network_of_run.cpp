@@ -163,7 +163,7 @@ ImageDatasetOptions preprocessing_next_to(const std::filesystem::path& weights) 
   } catch (const std::invalid_argument& why) {
     throw StageError(ErrorCode::kOptionConflict,
                      "'" + file.string() + "' cannot be used: " + why.what())
-        .with_help("use a model that prepares images as CLIP does");
+        .with_help("use a model that prepares images like CLIP");
   }
 }
 
@@ -209,7 +209,7 @@ ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {
     throw StageError(ErrorCode::kUnknownInput,
                      "the checkpoint '" + file +
                          "' does not describe how an image becomes its input: " + error.what())
-        .with_help("use a checkpoint that this version of Retort has saved");
+        .with_help("use a checkpoint saved by this version of Retort");
   }
 }
 

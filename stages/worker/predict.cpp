@@ -66,7 +66,7 @@ at::Tensor asked_logits(const Checkpoint& checkpoint, const AskedClasses& asked,
     throw StageError(ErrorCode::kStageFailed,
                      "the network returns no 'logits', which a prediction needs")
         .at(checkpoint.model_stage)
-        .with_help("return the logits as 'logits', next to any other outputs");
+        .with_help("return the logits as 'logits', along with any other outputs");
   });
   if (asked.are_numbers) return logits.reshape({inputs.at("image").size(0), -1});
   const at::Tensor rows = class_logits(logits.flatten(0, -2), checkpoint.ordinal);
@@ -160,7 +160,7 @@ class Prediction {
     if (!logits[row].isfinite().all().item<bool>()) {
       throw StageError(ErrorCode::kStageFailed,
                        "the network returned a non-finite logit for '" + file + "'")
-          .with_help("the weights are damaged, or the training diverged: look at train/loss");
+          .with_help("the weights are damaged, or training diverged: check train/loss");
     }
     if (asked_.are_numbers) {
       Json outputs = Json::array();
@@ -342,7 +342,7 @@ FittedDecision asked_decision(const Checkpoint& checkpoint, const RequestContext
   FittedDecision decision = decision_of(checkpoint);
   constexpr int kDigits = 4;
   if (decision.temperature != 1) {
-    context.say("probabilities are calibrated by the temperature " +
+    context.say("probabilities are calibrated with the temperature " +
                 runner::decimal(decision.temperature, kDigits) +
                 ", which was fitted on the validation data");
   }
@@ -352,7 +352,8 @@ FittedDecision asked_decision(const Checkpoint& checkpoint, const RequestContext
                 " chosen on the validation data");
   } else if (decision.ordinal != OrdinalHead::kNone) {
     context.say(
-        "the column 'prediction' is the first class up to which the probabilities add up to half");
+        "the column 'prediction' is the first class at which the probabilities add up to half or "
+        "more");
   }
   return decision;
 }

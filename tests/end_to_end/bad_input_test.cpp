@@ -69,7 +69,7 @@ TEST_F(BadInput, PrecisionOfAModuleThatIsNot) {
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(
       ended.err,
-      HasSubstr("r.yaml:9:17: error[E0301]: 'model.haed' names no module of the network of 'model' "
+      HasSubstr("r.yaml:9:17: error[E0301]: 'model.haed' names no module in the network of 'model' "
                 "[/memory/precision/model.haed]\n"
                 "  9 |     model.haed: fp32\n"
                 "    |                 ^\n"
