@@ -102,7 +102,7 @@ bool read_switch(runner::ConfigReader& reader, std::string_view key) {
   return is_on;
 }
 
-/// Returns the fraction for text such as "80%". The schema allows no other text with a %.
+/// Returns the fraction for a value such as "80%". The schema allows no other values with a %.
 std::optional<double> read_share(runner::ConfigReader& reader) {
   std::string text;
   reader.read("budget", text);
@@ -120,7 +120,7 @@ bool is_share(runner::ConfigReader& reader) {
   return value && value->text() && value->text()->ends_with('%');
 }
 
-/// Returns the bytes for text such as "8GiB"; nullopt for "auto".
+/// Returns the bytes for a value such as "8GiB"; nullopt for "auto".
 std::optional<std::int64_t> read_budget(runner::ConfigReader& reader) {
   const runner::Value* const value = reader.raw("budget");
   const auto bytes = value && value->text() ? runner::bytes_from(*value->text()) : std::nullopt;

@@ -56,7 +56,7 @@ class Choice {
   }
 
  private:
-  /// Suggests a name to use instead of `path`, for which no module can be recomputed.
+  /// Suggests a name to use instead of `path`, which matches no module that can be recomputed.
   std::string advice(std::string path) const {
     const auto within = std::ranges::find_if(modules_, [&path](const auto& entry) {
       return !path.empty() && recomputable(entry.second) && names_module(path + ".*", entry.first);

@@ -32,7 +32,7 @@ at::ScalarType half_of(c10::DeviceType type) {
                                                    : at::kFloat;
 }
 
-/// Autocast's cache looks casts up by weight alone, so casts in one format must be dropped before
+/// Autocast's cache looks up casts only by weight, so casts in one format must be dropped before
 /// operations run in another.
 void set_half(c10::DeviceType type, at::ScalarType half) {
   if (type == at::kMeta)

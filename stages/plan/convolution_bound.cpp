@@ -23,7 +23,7 @@ bool is_depthwise(const ConvolutionShape& shape) {
          shape.kernel_width <= 7 && shape.padding <= shape.kernel_width / 2;
 }
 
-/// Returns the elements of a weight with the channels of each group padded separately.
+/// Returns the number of elements in a weight with each group's channels padded separately.
 std::int64_t padded_groups(const ConvolutionShape& shape) {
   return shape.groups * in_vectors(shape.in / shape.groups) * in_vectors(shape.out / shape.groups) *
          shape.kernel();
@@ -55,8 +55,8 @@ bool may_unfold(const ConvolutionShape& shape) {
   return shape.unfolds_images || !is_usual;
 }
 
-/// Returns the elements of an unfolded image; 0 if none may be unfolded. A channels_last image is
-/// transposed first.
+/// Returns the number of elements in an unfolded image; 0 if none may be unfolded. A channels_last
+/// image is transposed first.
 std::int64_t unfolded(const ConvolutionShape& shape) {
   if (!may_unfold(shape)) return 0;
   return shape.unfolded_elements() +
@@ -64,8 +64,8 @@ std::int64_t unfolded(const ConvolutionShape& shape) {
 }
 
 /// Returns the elements of the image that a thread may keep for its result, with its border and
-/// split by stride. An image with one channel is repeated for each row of a kernel, and each pixel
-/// for each row as well.
+/// split by stride. An image with one channel is repeated once per kernel row, and each of its
+/// pixels once per kernel row as well.
 std::int64_t read_image(const ConvolutionShape& shape) {
   if (shape.is_pointwise() && shape.padding == 0) return 0;
   const bool is_single = shape.in == shape.groups && !is_depthwise(shape);
@@ -81,7 +81,7 @@ std::int64_t read_image(const ConvolutionShape& shape) {
                        : of_tiles * in_blocks(shape, shape.in));
 }
 
-/// Returns how many elements of the result's gradient a thread may keep.
+/// Returns the number of elements of the result's gradient that a thread may keep.
 std::int64_t read_gradient(const ConvolutionShape& shape) {
   if (shape.is_pointwise() && shape.padding == 0 && shape.stride == 1) return 0;
   const std::int64_t high = shape.dilation * shape.kernel_height / shape.stride + 1,
@@ -105,8 +105,8 @@ std::int64_t gathered(const ConvolutionShape& shape, std::int64_t channels, std:
   return shape.threads * (read + (shape.is_half() ? kSum * in_vectors(channels) * area : 0));
 }
 
-/// Returns the larger of two: a direct kernel's scratch memory, and the memory that a kernel of the
-/// other family uses in excess of the direct kernel's copies.
+/// Returns whichever is larger: a direct kernel's scratch memory, or the memory that a kernel of
+/// the other family uses beyond the direct kernel's copies.
 std::int64_t larger(const ConvolutionShape& shape, std::int64_t direct, std::int64_t unfolding,
                     std::int64_t copies) {
   return std::max(direct, unfolding - (shape.is_copied() ? copies : 0));

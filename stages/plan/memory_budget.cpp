@@ -116,7 +116,7 @@ ScopedMemoryBudget::~ScopedMemoryBudget() {
   try {
     c10::cuda::CUDACachingAllocator::setMemoryFraction(share_before_, device_.index());
   } catch (const c10::Error&) {
-    // After a fatal CUDA error every call fails; that error is already being reported.
+    // After a fatal CUDA error, every call fails; that error is already being reported.
   }
 #endif
 }

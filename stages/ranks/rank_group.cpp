@@ -22,7 +22,7 @@ namespace stages {
 namespace {
 
 /// How long the other ranks wait for a rank that is, for example, reading files, saving or
-/// validating. If it exits, they notice at once.
+/// validating. If it exits, they notice immediately.
 constexpr auto kPatience = std::chrono::hours(2);
 
 /// How long an exiting rank waits for the other ranks to read the reason.
@@ -34,8 +34,8 @@ std::string heard_by(int rank) { return "heard-" + std::to_string(rank); }
 std::string first_line(const char* text) { return {text, std::strcspn(text, "\n")}; }
 
 /// Returns a tensor with the same memory, which the caller keeps until the work is done. The
-/// group's thread keeps its arguments for a while longer, which would delay freeing memory that it
-/// owns.
+/// group's thread keeps its arguments a while longer, which would delay freeing memory that they
+/// own.
 at::Tensor borrowed(const at::Tensor& tensor) {
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), tensor.options());
 }
@@ -113,7 +113,7 @@ void RankGroup::in_group(Call call) {
   }
 }
 
-/// Calls `call` with a tensor's values in host memory; a GPU tensor goes through a buffer, in
+/// Calls `call` with a tensor's values in host memory; a GPU tensor is passed through a buffer, in
 /// chunks. `is_given`: each chunk is copied to the host before the call. `is_taken`: it is copied
 /// back afterwards.
 template <typename Call>
@@ -255,8 +255,8 @@ constexpr std::int64_t kOutOfMemory = INT64_MAX;
 
 }  // namespace
 
-// A rank that runs out of memory reports it once, at the end of its work. The other ranks learn of
-// it at their next exchange: before a sum during the work, or at its end.
+// A rank that runs out of memory reports this once, at the end of its work. The other ranks learn
+// of it at their next exchange: before a sum during the work, or at its end.
 void RankGroup::together(const std::function<void()>& work) {
   largest_of([&] {
     work();
@@ -298,7 +298,8 @@ void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& ow
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      // When a rank ends, even by an exception, it closes the connections on which others wait.
+      // When a rank ends, even by an exception, it closes the connections that others are waiting
+      // on.
       try {
         RankGroup group(rank, size, store, "127.0.0.1");
         work({.rank = rank, .size = size, .peers = &group});

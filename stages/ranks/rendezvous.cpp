@@ -32,7 +32,7 @@ using Json = nlohmann::ordered_json;
 using Store = c10::intrusive_ptr<c10d::Store>;
 using Clock = std::chrono::steady_clock;
 
-/// Any machine that is up answers within this time.
+/// Any machine that is up responds within this time.
 constexpr std::chrono::milliseconds kTry = std::chrono::seconds(5);
 
 constexpr std::size_t kMostDifferences = 10;
@@ -105,7 +105,7 @@ class Guest {
     }
   }
 
-  /// Returns the texts that the ranks pass under this name, in the order of the ranks.
+  /// Returns the texts that the ranks pass under this name, in rank order.
   std::vector<std::string> exchange(const Store& store, const std::string& name,
                                     const std::string& own) const {
     store->set(name + std::to_string(own_.rank), own);
@@ -124,8 +124,8 @@ class Guest {
   }
 
  private:
-  /// Keeps rank 0, which may exit because of what was exchanged, alive until all ranks have read
-  /// it.
+  /// Keeps rank 0 alive until all ranks have read the exchanged texts, since these may make it
+  /// exit.
   void stay_for_others(const Store& store, const std::string& name) const {
     const auto read_by = [&](int rank) { return name + "read-" + std::to_string(rank); };
     store->set(read_by(own_.rank), "");
@@ -207,7 +207,7 @@ std::string numeric(const sockaddr* address, socklen_t size) {
 }
 
 /// Returns the address of the interface through which this machine reaches `host`, which need not
-/// answer; empty if there is none.
+/// respond; empty if there is none.
 std::string interface_towards(const std::string& host) {
   addrinfo wish{};
   wish.ai_socktype = SOCK_DGRAM;
@@ -247,7 +247,7 @@ bool is_loopback(const std::string& own) {
 
 constexpr const char* kLoopback = "127.0.0.1";
 
-/// Returns the address of this machine that the user has chosen or that rank 0's address implies.
+/// Returns this machine's address, as chosen by the user or implied by rank 0's address.
 std::string first_address(const runner::Meeting& meeting) {
   if (!meeting.file.empty()) return kLoopback;
   if (const char* const name = std::getenv("GLOO_SOCKET_IFNAME"); name && *name)

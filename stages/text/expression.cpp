@@ -10,8 +10,8 @@
 namespace stages {
 namespace {
 
-constexpr std::size_t kLongest = 4096;  // the most bytes of an expression
-// The most steps per match; a reasonable expression needs hundreds.
+constexpr std::size_t kLongest = 4096;  // the maximum length of an expression in bytes
+// The maximum number of steps per match; a reasonable expression needs hundreds.
 constexpr std::uint32_t kMostSteps = 100'000;
 constexpr std::uint32_t kMostMemory = 1024;  // KiB per match
 

@@ -28,8 +28,8 @@ using runner::StageError;
   throw StageError(code, message).with_help(help);
 }
 
-/// Returns the folder of checkpoints of a node, or of a run's single training stage; empty if there
-/// is none.
+/// Returns the checkpoints folder of a node, or of a run's only training stage; empty if there is
+/// none.
 fs::path checkpoints_of(const fs::path& path) {
   std::error_code error;
   if (!list_checkpoints(path).empty()) return path;

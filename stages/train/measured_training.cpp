@@ -56,7 +56,7 @@ bool is_offered(MemoryPolicy policy, const MemoryPolicy& written) {
   return are_one_way(std::move(policy), written);
 }
 
-/// Runs training steps on the training's device and records how much memory they use.
+/// Runs training steps on the training run's device and records how much memory they use.
 class RealSteps {
  public:
   RealSteps(const TrainingToPlan& training, const MemoryPolicy& policy, bool is_cut,
@@ -86,7 +86,7 @@ class RealSteps {
   const StepExecution& execution() const { return execution_; }
   const torch::nn::Module& network() const { return *network_; }
 
-  /// Measures steps with parts of each size up to `most`; memory may suffice only for some.
+  /// Measures steps with parts of each size up to `most`; there may be enough memory only for some.
   MeasuredWork steps(std::int64_t most) {
     return of_sizes(most, [this](std::int64_t size) { return run(size, parts()); });
   }
@@ -265,7 +265,7 @@ TracedPolicy MeasuredTraining::plan(const TrainingToPlan& training, const Memory
             "values");
   }
   MemoryPolicy as_run = policy;
-  as_run.two_pass = training.policy.two_pass;  // it has no effect on a whole batch
+  as_run.two_pass = training.policy.two_pass;  // has no effect on a whole batch
   const Way& way = measured(training, as_run, is_cut, context);
 
   MeasuredHistory history;

@@ -38,7 +38,7 @@ std::optional<std::int64_t> leading_number(const std::string& name) {
   return is_apart ? std::optional(number) : std::nullopt;
 }
 
-/// Throws unless the names begin with numbers that rise by 1.
+/// Throws unless the names begin with numbers that increase by 1.
 void check_numbered(const std::vector<std::string>& classes) {
   const std::string list_them =
       "list the classes from the lowest to the highest in loss.order, such as [none, mild, severe]";

@@ -77,7 +77,7 @@ std::vector<std::string> known_names(const std::vector<NamedTensors::Item>& para
 }
 
 /// True if one factor applies to all parameters outside the other parts. It would then also apply
-/// to a part that has another name in the network.
+/// to a part that has a different name in the network.
 bool names_the_rest(const std::vector<ParameterGroupOptions>& groups) {
   return std::ranges::any_of(groups, [](const ParameterGroupOptions& group) {
     return group.place.starts_with("/learning_rate_factors/") &&
@@ -99,7 +99,7 @@ std::string without_stars(std::string pattern) {
   return pattern;
 }
 
-/// Returns the patterns that must match. For a part: only the patterns that do match, or its first
+/// Returns the patterns that must match. For a part: only the patterns that do match, or the first
 /// one if none does.
 std::vector<std::string> patterns_of(const ParameterGroupOptions& group,
                                      const std::vector<NamedTensors::Item>& all) {

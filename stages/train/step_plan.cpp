@@ -117,7 +117,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
   }
   const std::int64_t batch = units;
   units = share_of(batch, units_in_group(step), /*rank=*/0, ranks).units();
-  // Layers that mix samples across the ranks see the whole batch, however small a share is.
+  // Layers that mix samples across the ranks see the whole batch, no matter how small a share is.
   const std::int64_t seen = ranks > 1 && mixes_batch(step) ? batch : units;
   if (std::min(policy.micro_batch.value_or(seen), seen) < least_units(step)) {
     throw runner::StageError(
@@ -300,7 +300,7 @@ std::optional<std::int64_t> StepNumbers::first_broken_part() const {
 
 namespace {
 
-/// Returns text such as "'a.jpg', 'b.jpg', 'c.jpg' and 5 more".
+/// Returns a string such as "'a.jpg', 'b.jpg', 'c.jpg' and 5 more".
 std::string names(const Dataset& dataset, std::span<const std::int64_t> indices) {
   constexpr std::size_t kShown = 3;
   std::vector<std::string> names;

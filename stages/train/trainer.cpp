@@ -36,7 +36,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// Fails in the way that a test requests through RETORT_FAULT.
+/// Fails as requested by a test through RETORT_FAULT.
 [[noreturn]] void fail_as_wanted(runner::Fault::Action action) {
   constexpr int kLaunchFailure = 719;  // of cudaError_t
   if (action == runner::Fault::Action::kLose)
@@ -174,7 +174,7 @@ class Training {
         left_out += batch->units();
       } else {
         run_step(*batch);
-        if (done_.steps == 1) measure_parameters();  // a first metric says that a step is done
+        if (done_.steps == 1) measure_parameters();  // a first metric shows that a step is done
       }
       done_.batches = loader.position();
       is_whole_ = true;
@@ -205,7 +205,7 @@ class Training {
             ranks_.reading(done_.epochs == 0)};
   }
 
-  /// Returns the next batch. A request to stop may arrive while samples are read.
+  /// Returns the next batch. A request to stop may arrive while samples are being read.
   std::optional<Batch> next_batch(RetriedLoader& loader) {
     try {
       return loader.next();
@@ -221,7 +221,7 @@ class Training {
     if (context_.take_save_request() || checkpoints_.is_due(done_)) checkpoints_.save(done_);
   }
 
-  /// Each rank keeps a part of the state, so if one rank is asked to stop or save, all do.
+  /// Each rank keeps a part of the state, so if one rank is asked to stop or save, all of them do.
   void heed_requests_of_all() {
     using Request = TrainingRanks::Request;
     const bool saves = context_.take_save_request() || checkpoints_.is_due(done_);
@@ -337,7 +337,7 @@ class Training {
   }
 
   /// Runs the step's first half, and retries it when memory runs out, as often as the recovery
-  /// allows. Also returns the snapshot from before the step.
+  /// allows. Also returns the snapshot taken before the step.
   std::pair<StepExecution::Computed, StepSnapshot> compute_with_retries(const Batch& batch) {
     std::optional<StepSnapshot> before;
     for (recovery_.begin_step();;) {

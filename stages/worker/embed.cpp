@@ -46,7 +46,7 @@ void check_network(const Checkpoint& checkpoint) {
       .with_help("embed with the run of a classifier or CLIP model");
 }
 
-/// Runs the network over all images, and reports those that cannot be read.
+/// Runs the network on all images, and reports those that cannot be read.
 EmbeddedImages embed_all(const ImageRequest& opened,
                          const std::shared_ptr<const ImagesToPredict>& pictures,
                          std::int64_t batch_size, const RequestContext& context) {

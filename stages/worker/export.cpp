@@ -46,8 +46,8 @@ void write_json(const fs::path& file, const Json& json) {
   runner::write_atomically(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-/// Throws if the model differs from the settings that timm infers from the model's name, which an
-/// export cannot change.
+/// Throws if the model differs from the settings that timm infers from its name, which an export
+/// cannot change.
 void check_timm(const ImageClassifierOptions& options, WeightLayout layout) {
   const double epsilon = layout == WeightLayout::kTimmClip ? 1e-5 : 1e-6;
   if (options.tower.block.layer_norm_eps != epsilon) {
@@ -76,7 +76,7 @@ AdapterHead head_of(const ImageClassifier& network, const Checkpoint& checkpoint
   return {weights["head.weight"].detach(), weights["head.bias"].detach(), output_names(checkpoint)};
 }
 
-/// Returns the layout that the library of the network loads.
+/// Returns the layout that the network's library loads.
 WeightLayout own_layout(const ImageClassifier& network) {
   const auto* tuned = dynamic_cast<const FineTunedClassifier*>(&network);
   if (!tuned) return WeightLayout::kClip;

@@ -20,7 +20,7 @@ void write_readable(const fs::path& file, const Json& json) {
   runner::write_atomically(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-/// Returns the tensors that Python saves for the network, under Python's names.
+/// Returns the tensors that Python saves for the network, by their names in Python.
 NamedTensors state_dict(const HostedNetwork& network) {
   NamedTensors here, state;
   for (const auto& weights : {network.named_parameters(), network.named_buffers()}) {

@@ -415,7 +415,8 @@ std::string head_in_python(const std::vector<std::int64_t>& widths, std::int64_t
   return text + ").eval()\n";
 }
 
-/// Returns Markdown with a Python program that loads the folder and predicts an image.
+/// Returns Markdown with a Python program that loads the folder and makes a prediction for an
+/// image.
 std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
                       const std::vector<std::string>& remarks) {
   const Answer answer = answer_of(checkpoint);
@@ -449,7 +450,7 @@ std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
   return text + answer_in_python(answer, decision) + "```\n";
 }
 
-/// Returns remarks on steps of the transform that the program does not perform.
+/// Returns remarks about steps of the transform that the program does not perform.
 std::vector<std::string> remarks_on(const Checkpoint& checkpoint,
                                     const ImageDatasetOptions& transform) {
   std::vector<std::string> remarks = lost_in_preprocessor(transform);

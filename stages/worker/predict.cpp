@@ -48,7 +48,7 @@ struct AskedClasses {
   std::shared_ptr<TextLabels> texts = {};        ///< for CLIP; null if its class head predicts
   std::vector<std::string> names = {};           ///< empty for the classes seen in training
   /// The minimum probability for predicting each label, if an image can have any number of them;
-  /// else empty.
+  /// otherwise empty.
   std::vector<double> thresholds = {};
   /// How the logits of the classes seen in training become probabilities and a class.
   FittedDecision decision = {};
@@ -70,8 +70,7 @@ at::Tensor asked_logits(const Checkpoint& checkpoint, const AskedClasses& asked,
   });
   if (asked.are_numbers) return logits.reshape({inputs.at("image").size(0), -1});
   const at::Tensor rows = class_logits(logits.flatten(0, -2), checkpoint.ordinal);
-  // A single logit separates two classes. It belongs to the second class, and the first has logit
-  // 0.
+  // A single logit separates two classes. It is for the second class, and the first has logit 0.
   return checkpoint.pair_of > 0 ? torch::cat({torch::zeros_like(rows), rows}, 1) : rows;
 }
 
