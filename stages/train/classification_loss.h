@@ -45,7 +45,7 @@ ClassificationLoss read_classification_loss(runner::ConfigReader& reader);
 std::string structure_of(const ClassificationLoss& loss, bool has_class_weights);
 
 /// Returns the loss of `logits` (n, classes) for `labels` (n) int64, summed over samples: a scalar
-/// with a graph. Focal loss needs at least two classes. `class_weights` is as in
+/// with a graph. Focal loss requires at least two classes. `class_weights` is as in
 /// cross_entropy_sum(). An ordinal loss takes the outputs of its head and no class weights.
 at::Tensor classification_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
                                    const ClassificationLoss& loss,
@@ -58,7 +58,7 @@ at::Tensor mixed_classification_loss_sum(const at::Tensor& logits, const at::Ten
                                          const ClassificationLoss& loss);
 
 /// Returns the binary loss, summed over samples. `logits` (n) are for the second of two classes;
-/// `labels` (n) int64 are 0 or 1. Label smoothing by e subtracts e / 2 from target 1 and adds it to
+/// `labels` (n) int64 are 0 or 1. Label smoothing of e subtracts e / 2 from target 1 and adds it to
 /// target 0. `class_weights` (2) float, if defined, weight the samples of each class.
 at::Tensor pair_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
                          const ClassificationLoss& loss, const at::Tensor& class_weights = {});

@@ -39,7 +39,7 @@ EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
                                     const TrainerOptions& options);
 
 /// Moves `network` to `device` and loads the trained weights into it. Throws runner::StageError,
-/// kChangedRun, if they do not fit.
+/// kChangedRun, if they do not match.
 void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::Device device);
 
 /// Called instead of train() for a network that already has the trained weights or will get them
@@ -48,7 +48,7 @@ TrainingResult report_earlier_weights(const EarlierWeights& trained, runner::Run
 
 /// Called instead of train(): moves `network` to the run's device and loads the trained weights
 /// into it. Reports which weights they are, and writes this to checkpoint.json in the node's
-/// folder. Throws runner::StageError, kChangedRun, if they do not fit.
+/// folder. Throws runner::StageError, kChangedRun, if they do not match.
 TrainingResult load_earlier_weights(const EarlierWeights& trained, torch::nn::Module& network,
                                     runner::RunContext& context);
 

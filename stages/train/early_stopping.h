@@ -12,7 +12,7 @@ namespace stages {
 /// improvement. Epochs without a validation do not count.
 class EarlyStopping {
  public:
-  /// `patience` is the number of validations in a row without improvement after which to stop;
+  /// `patience` is the number of consecutive validations without improvement after which to stop;
   /// nullopt: never stop. For patience, an improvement counts only if it exceeds the last one that
   /// counted by more than `minimum_improvement`.
   EarlyStopping(bool higher_is_better, std::optional<std::int64_t> patience,

@@ -18,12 +18,12 @@ namespace stages {
 /// Weights saved by an earlier training run.
 struct GivenWeights {
   NamedTensors weights;
-  std::filesystem::path folder = {};  ///< the checkpoint's folder; empty: another file
+  std::filesystem::path folder = {};  ///< the checkpoint's folder; empty: not a checkpoint
   std::string base = {};  ///< identifies the frozen weights they build on; empty: none or unknown
   std::map<std::string, std::string> about = {};  ///< TrainingState::about; empty: unknown
 };
 
-// These functions throw runner::StageError without a place, which the caller adds.
+// These functions throw runner::StageError without a location, which the caller adds.
 
 /// Reads the weights in `path`: a safetensors file, a checkpoint's folder, a folder of checkpoints,
 /// a node's folder, or the folder of a run with one training stage. Of several checkpoints, uses

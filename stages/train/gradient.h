@@ -30,7 +30,7 @@ namespace stages {
 /// been computed; it may be empty.
 ///
 /// `before_backward` is called with the loss before each backward pass of a part that has a graph;
-/// it may be empty. It is not called if the plan has two passes.
+/// it may be empty. With two passes over parts, it is not called.
 ///
 /// With several `ranks`, each computes only its share of the batch; gradients and numbers are then
 /// summed over all ranks (accumulate_over_ranks()). A loss over the whole batch is

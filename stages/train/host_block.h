@@ -14,8 +14,8 @@ struct Event;
 
 namespace stages {
 
-/// Tensors that are kept in host memory, in one block, and copied to their device together when
-/// they are needed there:
+/// Tensors kept in host memory, in one block, and copied to their device together when needed
+/// there:
 ///
 ///   HostBlock block({part_like(mean), part_like(square)}, device);      // zeros
 ///   const at::Tensor scratch = block.scratch();                         // device memory

@@ -93,8 +93,9 @@ class MemoryLog {
   MemoryMeter meter_;
   std::int64_t epoch_peak_ = 0, peak_ = 0;  // bytes, since the last line and since the start
                                             // of training
-  std::optional<std::array<std::int64_t, 3>> reported_;  // allocated, reserved and peak in the last
-                                                         // line that did not repeat the line before
+  std::optional<std::array<std::int64_t, 3>>
+      reported_;  // allocated, reserved and peak in the last
+                  // line that did not repeat the previous one
   std::int64_t reported_retries_ = 0;
   std::int64_t micro_batches_ = 0, steps_ = 0, epochs_ = 0, cleared_ = 0;
   std::vector<std::vector<std::int64_t>> live_;  // indexed by epoch and owner
@@ -120,7 +121,7 @@ struct OutOfMemory {
 };
 
 /// Returns a table of live tensors: one line for each owner with its largest tensors, and one for
-/// each phase with the sizes of the tensors without an owner that were allocated in it.
+/// each phase with the sizes of the tensors allocated in it that have no owner.
 std::vector<std::string> live_table(const OutOfMemory& what);
 
 /// Collects the circumstances of step `step_number`, which ran out of memory with `error`.

@@ -40,8 +40,8 @@ struct Mixture {
 };
 
 /// Returns a mixture that depends only on the key and the sample's `name`, drawn with Philox.
-/// Images have `height` x `width` pixels. If both methods are enabled, each is used equally often.
-/// For CutMix, the share is the share of pixels.
+/// Images have `height` x `width` pixels. If both methods are enabled, each is equally likely. For
+/// CutMix, the share is the fraction of pixels.
 Mixture draw_mixture(const MixingOptions& options, const StepKey& key, std::uint32_t name,
                      std::int64_t height, std::int64_t width);
 

@@ -25,7 +25,7 @@ struct ParameterGroup {
   std::string name;  ///< for logs; empty if it is the only group
   OptimizerOptions optimizer;
   NamedTensors parameters;
-  std::int64_t frozen_epochs = 0;  ///< epochs at the start in which the group is not trained
+  std::int64_t frozen_epochs = 0;  ///< the group is not trained in this many epochs at the start
 };
 
 /// Updates parameters with their gradients, using LibTorch's fused kernels on CPUs and GPUs for SGD
@@ -36,14 +36,14 @@ struct ParameterGroup {
 ///   const at::Tensor scratch = optimizer.prepare();
 ///   step(skip, divisor, scratch);
 ///
-/// The state may be kept in host memory between steps. Then step() copies it to the device in
-/// pieces, none of them larger than the state of the largest parameter, updates the parameters of
-/// each piece, and copies the piece back. The results are bitwise the same.
+/// The state may be kept in host memory between steps. step() then copies it to the device in
+/// pieces, none of them larger than the largest parameter's state, updates each piece's parameters,
+/// and copies the piece back. The results are bitwise the same.
 ///
-/// The state may be sharded across ranks. Then step() updates only the parameters with state on
+/// The state may be sharded across ranks. step() then updates only the parameters with state on
 /// this rank; the caller copies the others from the ranks that update them.
 ///
-/// Moments may be quantized (is_quantized()). Then step() dequantizes them in chunks, updates the
+/// Moments may be quantized (is_quantized()). step() then dequantizes them in chunks, updates the
 /// parameter's elements in the chunk as usual, and quantizes the moments again, so that few of them
 /// exist in full precision at once. LAMB, which needs norms, uses one chunk per parameter.
 ///
@@ -105,10 +105,10 @@ class Optimizer {
   /// Returns the gradients that step() will use, unmodified.
   std::vector<at::Tensor> gradients() const;
 
-  /// Returns the state that is needed to continue as if never interrupted: "<parameter>.momentum",
-  /// or "<parameter>.mean", ".square" and others of state_parts(). Shared, not copied. A parameter
-  /// that was never updated has no state; state on other ranks is left out. Waits for a GPU if its
-  /// state is in host memory.
+  /// Returns the state needed to continue as if never interrupted: "<parameter>.momentum", or
+  /// "<parameter>.mean", ".square" and others from state_parts(). Shared, not copied. A parameter
+  /// that has never been updated has no state; state on other ranks is left out. Waits for a GPU if
+  /// its state is in host memory.
   NamedTensors state() const;
   /// Returns what state() returns on other ranks: names, types and shapes, on the Meta device.
   NamedTensors state_elsewhere() const;

@@ -16,7 +16,7 @@ struct ParameterState {
                                      ///< moment; Lion: mean; Adafactor: square, of vectors
   at::Tensor row, column;            ///< Adafactor: the second moment's rows and columns
   at::Tensor momentum_absmax, mean_absmax, square_absmax;  ///< of quantized moments
-  at::Tensor age;  ///< number of steps, as a float32 where the kernels read it
+  at::Tensor age;  ///< number of steps, a float32 stored where the kernels read it
 };
 
 /// What a tensor of the state contains: a moment in the parameter's type, the codes or the largest

@@ -43,8 +43,8 @@ void check_order(const OrdinalLoss& loss, const DatasetDescription& train);
 at::Tensor ordinal_loss_sum(const at::Tensor& outputs, const at::Tensor& labels,
                             const OrdinalLoss& loss);
 
-/// Returns the number that the loss of a whole batch is divided by: the number of samples for
-/// CORAL, and the number of outputs that count for CORN. `labels` are (n) int64 on the CPU.
+/// Returns the divisor for the loss of a whole batch: the number of samples for CORAL, and the
+/// number of outputs that count for CORN. `labels` are (n) int64 on the CPU.
 double ordinal_weight(const at::Tensor& labels, std::int64_t classes, OrdinalHead head);
 
 }  // namespace stages

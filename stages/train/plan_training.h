@@ -81,13 +81,13 @@ struct TracedAs {
   Repeated micro_batches = Repeated::kNoted;
   bool resumes = false;
   DatasetDescription data, network_data;
-  std::vector<std::int64_t> batches;  ///< the sizes of the batches that occur
+  std::vector<std::int64_t> batches;  ///< all batch sizes that occur
   /// The validation data and batch size; nullopt if there is no validation.
   std::optional<DatasetDescription> validation;
   std::int64_t validated = 0;
 };
 
-/// True if steps compute the same and need the same memory under both policies.
+/// True if steps perform the same computation and need the same memory under both policies.
 bool is_computed_alike(const MemoryPolicy& one, const MemoryPolicy& other);
 
 /// True if both dry runs would have the same result, byte for byte.

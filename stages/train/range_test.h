@@ -21,7 +21,7 @@ struct RangeTestOptions {
 /// A learning rate range test (Smith 2017, arXiv:1506.01186): observes the loss of the first
 /// training run of a graph while its learning rate grows exponentially, and stops it. As in fastai
 /// and Lightning, the loss is smoothed by an exponential average (0.98), corrected for its initial
-/// bias towards 0; the test ends early if the smoothed loss exceeds four times its minimum.
+/// bias toward 0; the test ends early if the smoothed loss exceeds four times its minimum.
 ///
 ///   RangeTest test({1e-7, 10, 100});
 ///   options.observer = &test;  // the run then throws runner::Cancelled

@@ -140,7 +140,7 @@ struct OneCycleSchedule {
   bool cycle_momentum = false;
   double base_momentum = 0, max_momentum = 0;
   std::int64_t legacy_steps_factor =
-      1;  ///< length of the schedule as a multiple of the steps that are run
+      1;  ///< length of the schedule as a multiple of the steps to be run
   bool operator==(const OneCycleSchedule&) const = default;
 };
 
@@ -151,7 +151,7 @@ struct PlateauSchedule {
   std::int64_t patience = 0;  ///< validations without improvement to tolerate
   double threshold = 0;       ///< how much better a number must be to count as an improvement
   bool relative = true;       ///< threshold is a fraction of the best number; false: a difference
-  std::int64_t cooldown = 0;  ///< validations after a reduction that do not count
+  std::int64_t cooldown = 0;  ///< number of validations to ignore after a reduction
   double min_learning_rate = 0;
   bool operator==(const PlateauSchedule&) const = default;
 };

@@ -189,8 +189,8 @@ StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
 /// Assembles everything that determines what the steps of a training run compute and need: the plan
 /// under `policy`, the network in training mode and prepared for that plan, and its parameter
 /// groups. The trainer runs the result on the device, the planner runs it on the Meta device, and
-/// the certificate compares it on a shrunken network. So the step that is planned and certified is
-/// the one that runs.
+/// the certificate compares it on a shrunken network. This way, the step that runs is the one that
+/// was planned and certified.
 ///
 /// The step and the network are borrowed. The network is on `device`, which is Meta if the run is
 /// only planned; `samples` is the size of the training data. Reports what was chosen. Throws

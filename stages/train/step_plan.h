@@ -39,12 +39,12 @@ struct StepPlan {
   bool operator==(const StepPlan&) const = default;
 };
 
-/// Returns the plan under `policy` for batches of at most `units`. Throws runner::StageError if the
-/// split would train differently from the whole batch. A loss over the whole batch can be split
-/// with two passes. With layers that mix samples, a batch is split only if the recipe explicitly
-/// requests it (`declares_cut`), and never into single samples. Several `ranks` split every batch,
-/// and micro_batch splits each share; layers that mix samples must do so across the ranks, and then
-/// no share is split.
+/// Returns the plan under `policy` for batches of at most `units`. Throws runner::StageError if
+/// training with the split would differ from training on whole batches. A loss over the whole batch
+/// can be split with two passes. With layers that mix samples, a batch is split only if the recipe
+/// explicitly requests it (`declares_cut`), and never into single samples. Several `ranks` split
+/// every batch, and micro_batch splits each share; layers that mix samples must do so across the
+/// ranks, and then no share is split.
 StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units,
                         Numerics numerics, ActivationCheckpointing activation_checkpointing,
                         bool declares_cut = false, int ranks = 1);

@@ -65,7 +65,7 @@ class StepRecovery {
                runner::RunContext& context);
 
   void begin_step() { retries_ = 0; }
-  /// Call this after `step`, 1-based, has run out of memory and was undone. Frees memory, reports
+  /// Call this after `step`, 1-based, has run out of memory and been undone. Frees memory, reports
   /// the plan for the retry, and puts that plan in force. Returns false if there is no retry.
   bool retries(std::int64_t step);
   void end_step(std::int64_t step);

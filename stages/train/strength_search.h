@@ -6,8 +6,7 @@
 
 namespace stages {
 
-/// The candidate values for a strength: logarithmically spaced, from `least` to `most`, both
-/// included.
+/// The candidate values for a strength: logarithmically spaced from `least` to `most`, inclusive.
 struct StrengthRange {
   double least = 1e-6, most = 1e6;
   std::int64_t per_decade = 8;

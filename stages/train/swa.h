@@ -60,9 +60,8 @@ void average_epoch(const EpochToAverage& epoch);
 /// average_epoch() does for the average. `epoch.number` is not used.
 void renew_statistics(const EpochToAverage& epoch);
 
-/// Throws runner::StageError, kOptionConflict, at `option` ("swa") if averaging the network's
-/// weights would leave its running statistics stale because Python code keeps them, so that they
-/// cannot be renewed.
+/// Throws runner::StageError, kOptionConflict, at `option` ("swa") if averaging would leave the
+/// network's running statistics stale: those kept by Python code cannot be renewed.
 void refuse_unknown_statistics(const torch::nn::Module& network, const std::string& option);
 
 /// Throws std::invalid_argument if training cannot have averaged `averaged` epochs after `epochs`

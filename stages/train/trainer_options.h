@@ -42,7 +42,7 @@ SaveOptions read_save_options(runner::ConfigReader& reader);
 /// Returns the current time of a monotonic clock.
 double steady_seconds();
 
-/// Determines when to save, from the time of the last save.
+/// Determines when to save, based on the time of the last save.
 class SaveClock {
  public:
   /// `seconds` is the current time of a monotonic clock.
@@ -96,7 +96,7 @@ struct TrainerOptions {
   std::int64_t average_best = 0;                ///< epochs to average at the end; 0: none
   std::int64_t validate_every = 1;              ///< epochs; the last epoch is always validated
   std::optional<std::int64_t>
-      patience;  ///< stop after this many validations in a row without improvement
+      patience;  ///< stop after this many consecutive validations without improvement
   std::optional<double> enough_accuracy;  ///< stop at this validation accuracy
   double minimum_improvement = 0;         ///< smaller validation improvements do not count
   std::string monitor;  ///< what determines the best epoch: "loss" or one of the step's scores

@@ -62,7 +62,7 @@ class TrainingCheckpoints {
             const std::optional<Means>& validation = {});
 
   /// Restores the parts from the latest checkpoint; returns nullopt if there is none. Throws
-  /// runner::StageError, kChangedRun, for a checkpoint that does not fit.
+  /// runner::StageError, kChangedRun, for a checkpoint that does not match.
   std::optional<TrainingPosition> resume();
 
   /// The weights of the best epochs.

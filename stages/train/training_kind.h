@@ -57,8 +57,8 @@ enum class BatchUse { kTraining, kValidation };
 /// the certificate checks it. It does not depend on micro-batches, precision or devices. Callers:
 /// refuse_bad_unit() (step_plan.cpp) checks a batch. StepExecution (step_execution.cpp) arranges,
 /// weights and prepares it, and constrains the network after the step. Accumulation (gradient.cpp)
-/// encodes its parts and computes loss and scores. In a validation, measure() (validation.cpp) does
-/// all of this. TrainingStage prints the notes.
+/// encodes its parts and computes loss and scores. During validation, measure() (validation.cpp)
+/// does all of this. TrainingStage prints the notes.
 class TrainingStep {
  public:
   virtual ~TrainingStep() = default;

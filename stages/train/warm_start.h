@@ -18,7 +18,7 @@ namespace stages {
 /// an earlier training run on the same origin left frozen may be missing, as in LP-FT (Kumar et al.
 /// 2022, arXiv:2202.10054): they keep their values. Does nothing if the context is resuming a run
 /// that has already saved. Throws runner::StageError at /warm_start: kMissingWeights,
-/// kDamagedWeights, or kOptionConflict with everything that does not fit.
+/// kDamagedWeights, or kOptionConflict with everything that does not match.
 void warm_start(torch::nn::Module& network, const std::filesystem::path& path,
                 runner::RunContext& context);
 
