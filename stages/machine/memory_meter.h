@@ -54,10 +54,10 @@ std::int64_t kilobytes_field(const std::filesystem::path& file, std::string_view
 /// The limits that control groups, as used by containers and batch systems, set for this process:
 /// versions 1 and 2, in its own group and all ancestors. `root` is / except in tests.
 
-/// Returns CPU seconds per second, such as 1.5; nullopt if unlimited.
+/// Returns the limit in CPU seconds per second, such as 1.5; nullopt if unlimited.
 std::optional<double> cgroup_cpus(const std::filesystem::path& root = "/");
 
-/// Returns bytes of memory; nullopt if unlimited.
+/// Returns the limit in bytes; nullopt if unlimited.
 std::optional<std::int64_t> cgroup_memory(const std::filesystem::path& root = "/");
 
 }  // namespace stages

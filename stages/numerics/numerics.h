@@ -51,8 +51,8 @@ struct LayerCount {
 LayerCount count_layers(const torch::nn::Module& network);
 
 /// Returns the layout that kLayoutRule chooses: channels last if at least a quarter of the layers
-/// are convolutions. On a GPU, they must also be able to use its tensor cores (`reduced`: in bf16,
-/// fp16 or TF32).
+/// are convolutions. On a GPU, they must also be able to use tensor cores (`reduced`: in bf16, fp16
+/// or TF32).
 Layout choose_layout(const LayerCount& layers, at::DeviceType device, bool reduced);
 
 /// A recipe's settings for how networks compute.

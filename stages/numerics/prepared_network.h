@@ -34,7 +34,7 @@ class [[nodiscard]] ScopedTf32 {
 ///   const NamedTensors outputs = model.forward(network, prepared.placed(batch).tensors());
 ///
 /// The network must already be on the device, outlive this object and keep its modules. It keeps
-/// the layout afterwards.
+/// the layout afterward.
 class [[nodiscard]] PreparedNetwork {
  public:
   PreparedNetwork(torch::nn::Module& network, const Numerics& numerics, c10::Device device);

@@ -15,14 +15,14 @@
 namespace stages {
 
 /// Records the memory that tensors on a device allocate and free while real work runs, on any
-/// thread, in the same form in which a MemoryTrace records a dry run:
+/// thread, in the form that a MemoryTrace uses for a dry run:
 ///
 ///   BlockRecording recording(device);
 ///   const std::size_t begin = recording.place();
 ///   step(*network);
 ///   use(recording.since(begin));
 ///
-/// On a CPU it observes the innermost CountingAllocator, which must exist; on a GPU, LibTorch's
+/// On a CPU, it observes the innermost CountingAllocator, which must exist; on a GPU, LibTorch's
 /// allocator. A process may have at most one live recording.
 class BlockRecording final : public BlockObserver {
  public:

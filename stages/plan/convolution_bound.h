@@ -44,7 +44,7 @@ bool takes_onednn(const ConvolutionShape& shape);
 //   gradient (oneDNN allocates as many floats as the gradient has bytes). With AVX2 they are used
 //   only for shapes that are rare in networks.
 
-/// Bytes of the copies in the memory order of a direct kernel. channels_last images need no copy.
+/// Bytes of the copies in a direct kernel's memory order. channels_last images need no copy.
 std::int64_t blocked_input(const ConvolutionShape& shape);
 std::int64_t blocked_input_gradient(const ConvolutionShape& shape);
 std::int64_t blocked_result(const ConvolutionShape& shape);
@@ -52,11 +52,11 @@ std::int64_t blocked_weight(const ConvolutionShape& shape);
 /// Bytes of the copy of the weight gradient.
 std::int64_t blocked_weight_gradient(const ConvolutionShape& shape);
 
-/// Bytes of scratch memory of the forward kernel, in addition to the copies.
+/// Bytes of scratch memory for the forward kernel, in addition to the copies.
 std::int64_t forward_scratch(const ConvolutionShape& shape);
-/// Bytes of scratch memory of the kernel for the input gradient.
+/// Bytes of scratch memory for the input-gradient kernel.
 std::int64_t input_gradient_scratch(const ConvolutionShape& shape);
-/// Bytes of scratch memory of the kernel for the weight gradient.
+/// Bytes of scratch memory for the weight-gradient kernel.
 std::int64_t weight_gradient_scratch(const ConvolutionShape& shape);
 
 }  // namespace stages::meta

@@ -67,7 +67,7 @@ using Replan =
 /// Returns the next way to try, without any prediction, for batches of at most `units`; nullopt if
 /// there is none. First it halves the micro-batch, rounding up, down to min_micro_batch, in two
 /// passes if the loss needs them; then it recomputes all blocks. Halving is not tried if `allow` is
-/// bit, two passes only if `allow` is exact, and recomputing only if `allow` is not nothing.
+/// bit; two passes are tried only if it is exact, and recomputing only if it is not nothing.
 /// `accepts` returns true if a training run can follow a policy without changing what is trained.
 std::optional<MemoryPolicy> next_plan(const MemoryPolicy& failed, std::int64_t units,
                                       const std::function<bool(const MemoryPolicy&)>& accepts);

@@ -134,7 +134,7 @@ class MemoryTrace {
 };
 
 /// While this object lives, storages allocated on the Meta device do not belong to the simulated
-/// device and are not recorded by any trace. They stand for host memory of a GPU machine.
+/// device and are not recorded by any trace. They represent a GPU machine's host memory.
 class [[nodiscard]] ScopedUntraced {
  public:
   ScopedUntraced();

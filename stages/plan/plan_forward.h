@@ -22,8 +22,8 @@ namespace stages {
 
 struct PlannedForward;
 
-/// A network's forward pass over a dataset to plan, without an autograd graph. `data`, `dataset`
-/// and `policy` must outlive this object.
+/// A network's forward pass over a dataset, to be planned; it has no autograd graph. `data`,
+/// `dataset` and `policy` must outlive this object.
 struct ForwardToPlan {
   std::string name;  ///< name of the stage that makes the network
   const DatasetDescription& data;
@@ -61,7 +61,7 @@ PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results,
 
 // The parts of a plan other than its trace: the traced batch, untraced memory, and the budget.
 
-/// Returns `units` samples as described by `data`, on the Meta device: shapes and types without
+/// Returns `units` samples as described by `data`, on the Meta device: shapes and types, but no
 /// values. Their indices are 0, 1, 2 …
 Batch meta_batch(const DatasetDescription& data, std::int64_t units);
 
@@ -77,8 +77,8 @@ void add_term(runner::MemoryPlan& plan, runner::NamedBytes term);
 void add_read_ahead(runner::MemoryPlan& plan, at::DeviceType device, const DatasetDescription& data,
                     const LoaderOptions& loader, std::int64_t units);
 
-/// Adds to `plan` the memory that is held while a stage works: by `datasets`, any of which may be
-/// null, in host memory if the plan is for a CPU, and by earlier nodes.
+/// Adds to `plan` the memory held while a stage runs: by earlier nodes and, if the plan is for a
+/// CPU, by `datasets`, any of which may be null.
 void add_held_memory(runner::MemoryPlan& plan, const runner::PlanContext& context,
                      std::initializer_list<const Dataset*> datasets);
 

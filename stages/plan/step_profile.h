@@ -47,9 +47,10 @@ struct StepProfile {
       0;  ///< peak of live bytes in other phases: the optimizer, a validation, a checkpoint
 };
 
-/// Returns the profile of `trace` from event `first_event` on. `blocks` are paths of modules, none
-/// of them inside another. A block that never runs is left out. In a backward pass, where no module
-/// runs, an event belongs to the block that saved the activation most recently allocated or freed.
+/// Returns the profile of `trace`, starting at event `first_event`. `blocks` are paths of modules,
+/// none of them inside another. A block that never runs is left out. In a backward pass, where no
+/// module runs, an event belongs to the block that saved the activation most recently allocated or
+/// freed.
 StepProfile profile(const MemoryTrace& trace, std::size_t first_event,
                     const std::vector<std::string>& blocks);
 

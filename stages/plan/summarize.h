@@ -15,8 +15,8 @@ namespace stages {
 inline constexpr std::string_view kMarginTerm = "margin", kKernelScratchTerm = "kernel_scratch",
                                   kRoundingTerm = "allocator_rounding";
 
-/// Summarizes the memory of a trace from event `first_event` on, including what was live before:
-/// the peak, its owners, the curve and the operations. It replays the backend's allocator
+/// Summarizes the memory of a trace starting at event `first_event`, including what was live
+/// before: the peak, its owners, the curve and the operations. It replays the backend's allocator
 /// (LibTorch's on a GPU, the CPU's pool) from the very first event, and adds the other terms. Node,
 /// device, budget and options are left empty.
 ///

@@ -13,7 +13,7 @@ namespace stages {
 /// The live storages and the number of live bytes after each event.
 class TraceHistory {
  public:
-  /// Uses the events of `work` from `first` on, with or without the memory that kernels may
+  /// Uses the events of `work` starting at `first`, with or without the memory that kernels may
   /// allocate for themselves.
   TraceHistory(const RecordedWork& work, std::size_t first, bool has_scratch)
       : storages_(work.storages) {

@@ -6,7 +6,7 @@
 
 namespace stages {
 
-/// Returns `x` with dropped elements set to zero, whatever their value, and kept elements
+/// Returns `x` with dropped elements set to zero, regardless of their value, and kept elements
 /// multiplied by mask.scale(). Not recorded by autograd.
 ///
 /// `x` has one row per sample and is float32, float64, float16 or bfloat16. Half types are

@@ -50,7 +50,7 @@ std::vector<std::size_t> drawn_by_name(std::span<const std::string_view> names, 
 /// permutations from pseudorandom functions", SIAM Journal on Computing 17, 1988) over the smallest
 /// sufficient power of two. A result outside the range is sent through the network again until it
 /// is inside: the "cycle-walking cipher" of Black and Rogaway, "Ciphers with arbitrary finite
-/// domains", CT-RSA 2002. On average this needs at most one more pass. The order is random enough
+/// domains", CT-RSA 2002. On average, this takes at most one more pass. The order is random enough
 /// for sampling, but not for cryptography.
 class Permutation {
  public:

@@ -67,8 +67,8 @@ class RankGroup final : public runner::Peers {
   void receive(const at::Tensor& tensor, int from);
   /// Starts sum(). The tensor contains the sum once the returned function has been called.
   std::function<void()> begin_sum(at::Tensor tensor);
-  /// The rows of all ranks, in the order of the ranks. The ranks may have different numbers of
-  /// rows. Either all ranks run out of memory or none does.
+  /// The rows of all ranks, in rank order. Ranks may have different numbers of rows. Either all
+  /// ranks run out of memory or none does.
   struct Gathered {
     at::Tensor rows;
     std::int64_t own = 0;  ///< index of this rank's first row

@@ -36,8 +36,8 @@ class RankStatistics final : public torch::CustomClassHolder {
   /// result (Chan, Golub and LeVeque, 1979). Throws runner::StageError if the network was not known
   /// to have such layers.
   double join_moments(const at::Tensor& moments, double count) const;
-  /// Throws the error of join_moments() again if there was one, because Python code may have turned
-  /// it into another exception.
+  /// Rethrows the error of join_moments(), if any, because Python code may have turned it into
+  /// another exception.
   void refuse_if_asked() const;
   /// Replaces a layer's sums over the gradients of this rank, contiguous float64, with the sums
   /// over all ranks. On a rank whose share does not count, they become zeros, since the batch does

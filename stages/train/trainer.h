@@ -20,8 +20,8 @@ struct TrainingResult {
       {};  ///< validation scores of the kept weights by name; empty: not measured
 };
 
-/// Moves `network` to the run's device and trains it. Afterwards the network has the weights that
-/// options.keep selects.
+/// Moves `network` to the run's device and trains it. Afterward, the network has the weights
+/// selected by options.keep.
 ///
 /// This is the only training loop: no other code computes gradients or steps the optimizer.
 /// Gradients are freed after every step, which is faster than clearing them and adding to them, and

@@ -24,10 +24,10 @@ runner::Result<nlohmann::ordered_json> answer_export(const nlohmann::ordered_jso
                                                      const RequestContext& context);
 
 /// Writes a trained CLIP model with both towers into `folder`: for transformers' CLIPModel and its
-/// tokenizer ("merged"), or only its adapters, for peft on such a model ("adapter"). `network`
-/// belongs to `checkpoint` and is modified. `place` is the final path of the folder. A class head
-/// is also written, to head.safetensors and classes.json. Throws runner::StageError if these
-/// libraries have no format for the network.
+/// tokenizer ("merged"), or only its adapters, for use by peft on such a model ("adapter").
+/// `network` belongs to `checkpoint` and is modified. `place` is the final path of the folder. A
+/// class head is also written, to head.safetensors and classes.json. Throws runner::StageError if
+/// these libraries have no format for the network.
 void export_clip(const std::filesystem::path& folder, const std::filesystem::path& place,
                  const Checkpoint& checkpoint, ClipNetwork& network, const std::string& what,
                  const RequestContext& context);

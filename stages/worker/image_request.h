@@ -17,7 +17,7 @@
 
 namespace stages {
 
-/// The common part of requests about a trained network and some images: "predict" and "embed".
+/// The part common to requests about a trained network and some images: "predict" and "embed".
 struct ImageRequest {
   std::vector<std::string> files;  ///< the images of "paths", in order
   at::Device device;
