@@ -98,7 +98,7 @@ struct MetaAutocast {
 };
 
 MetaAutocast meta_autocast();
-/// Sets this thread's MetaAutocast. Changing the half type drops the cached casts.
+/// Sets this thread's MetaAutocast. Changing the half-precision type drops the cached casts.
 void set_meta_autocast(const MetaAutocast& autocast);
 void forget_meta_casts();
 

@@ -11,7 +11,7 @@ struct ConvolutionShape {
   std::int64_t stride = 1, padding = 0, dilation = 1;  ///< the larger of the two dimensions
   std::int64_t in_height = 0, in_width = 0, out_height = 0,
                out_width = 0;      ///< pixels of the input and the result
-  std::int64_t element_bytes = 4;  ///< 2: a half type, accumulated in float32
+  std::int64_t element_bytes = 4;  ///< 2: a half-precision type, accumulated in float32
   bool channels_last = false;
   std::int64_t threads = 1;    ///< CPU threads
   bool unfolds_images = true;  ///< on a CPU, for every shape (memory_trace.h)

@@ -24,7 +24,8 @@ struct Processor {
   bool operator==(const Processor&) const = default;
 };
 
-/// Returns the processor that runs this process. Torch reports which half types oneDNN supports.
+/// Returns the processor that runs this process. Torch reports which half-precision types oneDNN
+/// supports.
 const Processor& this_processor();
 
 /// True if oneDNN always unfolds images for float32 weight gradients, as it does without AVX2.

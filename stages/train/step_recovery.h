@@ -42,7 +42,7 @@ class StepExecution;
 ///   recovery.end_step(step);
 ///
 /// The first retry computes the same batch under the same plan, since memory may be free again. The
-/// second retry uses the next plan, which then stays in force. Training returns to its first plan
+/// second retry uses the next plan, which then remains in use. Training returns to its first plan
 /// if another process used the memory: the first plan would have fit on the device, less memory was
 /// free when it failed, and kGoodSteps steps have succeeded since. A plan that has failed twice is
 /// not tried again.
@@ -66,7 +66,7 @@ class StepRecovery {
 
   void begin_step() { retries_ = 0; }
   /// Call this after `step`, 1-based, has run out of memory and been undone. Frees memory, reports
-  /// the plan for the retry, and puts that plan in force. Returns false if there is no retry.
+  /// the plan for the retry, and switches to it. Returns false if there is no retry.
   bool retries(std::int64_t step);
   void end_step(std::int64_t step);
 
@@ -74,10 +74,10 @@ class StepRecovery {
   /// uses too much memory. Throws runner::StageError, kOutOfMemory, if no plan is left.
   void go_on_after_kills(std::int64_t plans);
 
-  /// The policy in force.
+  /// The current policy.
   const MemoryPolicy& policy() const { return policy_; }
 
-  /// Returns the plan in force, for a checkpoint, and how it differs from the recipe's plan, if it
+  /// Returns the current plan, for a checkpoint, and how it differs from the recipe's plan, if it
   /// does.
   nlohmann::ordered_json state() const;
   /// Continues under the plan of a saved state. If the recipe has changed since, or the state is
