@@ -294,7 +294,7 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Memo
   if (written.loss_form != LossForm::kDirect) {
     const char* const word = written.loss_form == LossForm::kAuto ? "auto" : "gram";
     if (!batch.has_loss_forms) {
-      add_without_effect("loss_form", word, "each loss of this training has only one form");
+      add_without_effect("loss_form", word, "each loss in this training run has only one form");
     } else if (!policy.uses_gram_form()) {
       add_without_effect(
           "loss_form", word,

@@ -100,7 +100,7 @@ runner::StageError RankGroup::lost(const std::exception& error) {
   } catch (const std::exception&) {  // rank 0, which serves the store, has exited without a reason
   }
   return runner::StageError(runner::ErrorCode::kRankLost, message + reason)
-      .with_help("see the error of the other rank; `retort resume` continues the run");
+      .with_help("see the other rank's error; `retort resume` continues the run");
 }
 
 template <typename Call>

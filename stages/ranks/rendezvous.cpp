@@ -120,7 +120,7 @@ class Guest {
     return no_meeting("rank " + std::to_string(own_.rank) + " has lost contact with rank 0 at " +
                           where() +
                           " before all ranks had joined: " + reason.substr(0, reason.find('\n')),
-                      "see the error of rank 0");
+                      "see rank 0's error");
   }
 
  private:

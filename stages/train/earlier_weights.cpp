@@ -108,7 +108,7 @@ EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
                      "there is no checkpoint in '" + source.folder.string() + "'" +
                          (unmeasured ? " that was measured on validation data" : ""))
         .with_help(unmeasured ? "use the newest: --checkpoint latest"
-                              : "train the run first: `retort resume` continues it");
+                              : "train the model first: `retort resume` continues the run");
   }
   try {
     DatasetDescription data = described_data(found->state.about);

@@ -30,11 +30,11 @@ at::Tensor embedded(const Checkpoint& checkpoint, torch::nn::Module& network,
       return outputs.at(name).to(at::kFloat);
   }
   throw StageError(ErrorCode::kOptionConflict,
-                   "the network returns no embeddings of images: it has no output "
-                   "'image_embeddings' or 'features' of shape (n, width)")
+                   "the network returns no image embeddings: it has no output 'image_embeddings' "
+                   "or 'features' of shape (n, width)")
       .at(checkpoint.model_stage)
       .with_help(
-          "let the Python network return {'logits': …, 'features': …}, or embed with another "
+          "make the Python network return {'logits': …, 'features': …}, or embed with another "
           "network");
 }
 
