@@ -164,7 +164,7 @@ class CountingAllocator::Counter final : public c10::Allocator {
     const c10::DataPtr block = std::move(head->block);
     head->~Head();
   }
-  /// Removes one user and unlocks `lock`. Afterwards this object may no longer exist.
+  /// Removes one user and unlocks `lock`. Afterward, this object may no longer exist.
   void leave(std::unique_lock<std::mutex>& lock) {
     const bool is_last = --users_ == 0;
     lock.unlock();

@@ -24,7 +24,7 @@ class GradientSum {
 
   /// Runs `compute` on all ranks, like together(). `compute` adds to the gradients of `parameters`,
   /// and returns an undefined tensor or a contiguous tensor on the CPU that is summed as well. The
-  /// sums replace the values in place. Afterwards, a parameter with a gradient on any rank has one
+  /// sums replace the values in place. Afterward, a parameter with a gradient on any rank has one
   /// on all ranks. A dry run, which has no other ranks, allocates the same memory. With a single
   /// rank, only `compute` runs.
   void over_ranks(const std::vector<at::Tensor>& parameters,

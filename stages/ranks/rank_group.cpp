@@ -1,4 +1,4 @@
-#define USE_C10D_GLOO  // the process group's header needs this to declare anything
+#define USE_C10D_GLOO  // without this, the process group's header declares nothing
 
 #include "stages/ranks/rank_group.h"
 
@@ -115,7 +115,7 @@ void RankGroup::in_group(Call call) {
 
 /// Calls `call` with a tensor's values in host memory; a GPU tensor is passed through a buffer, in
 /// chunks. `is_given`: each chunk is copied to the host before the call. `is_taken`: it is copied
-/// back afterwards.
+/// back afterward.
 template <typename Call>
 void RankGroup::on_host(const at::Tensor& tensor, bool is_given, bool is_taken, Call call) {
   if (!tensor.is_cuda()) return in_group([&] { call(borrowed(tensor)); });

@@ -23,7 +23,7 @@ class Expression {
   Expression(Expression&&) noexcept;
   Expression& operator=(Expression&&) noexcept;
 
-  /// True if `name` matches, as a whole or in part according to the Extent. Throws
+  /// True if `name` matches, as a whole or in part, depending on the Extent. Throws
   /// runner::StageError if matching takes too long.
   bool matches(std::string_view name) const { return capture(name).has_value(); }
   /// Returns the text that the group named idx captured; empty if it captured nothing or does not

@@ -57,7 +57,7 @@ struct Vocabulary {
   std::int32_t size = 0;
 };
 
-/// Only this many pairs of a list are used: the list published with CLIP is five times as long as
+/// Only this many pairs from a list are used: the list published with CLIP is five times as long as
 /// its vocabulary.
 inline constexpr std::size_t kUsedMerges = 48'894;
 

@@ -47,8 +47,8 @@ struct Means {
 /// changes.
 class Throughput {
  public:
-  /// Records that `samples` were completed at `seconds` of a monotonic clock. The first call starts
-  /// the measurement.
+  /// Records that `samples` were completed at time `seconds` of a monotonic clock. The first call
+  /// starts the measurement.
   void add(double seconds, std::int64_t samples);
   /// Returns the samples per second; 0 while unknown.
   double per_second() const;

@@ -276,7 +276,7 @@ runner::Result<Json> answer_check_data(const Json& request, const RequestContext
     context.progress(progress);
   };
   Json data = Json::array();
-  runner::Diagnostics failures;  // problems of nodes without any image
+  runner::Diagnostics failures;  // problems with nodes that have no images
   for (const runner::Node& node : graph.nodes) {
     const FoundImages found = find_images(node, graph, context);
     if (found.parts.empty()) {

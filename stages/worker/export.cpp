@@ -347,7 +347,7 @@ class ClipExport {
         "the adapter's base weights are also written, to base/, since they are not published");
   }
 
-  /// Writes the tokenizer. It is omitted next to an adapter, because peft would resize the
+  /// Writes the tokenizer. It is omitted alongside an adapter, because peft would resize the
   /// network's vocabulary to match it, which transformers' CLIPModel does not support.
   void write_tokenizer(const fs::path& folder) const {
     const Vocabulary vocabulary = tokenizer_.vocabulary();

@@ -21,7 +21,7 @@ namespace {
 /// Lines of Python that load a folder and compute its features or logits.
 struct Program {
   std::vector<std::string> imports;
-  std::string loader = {};  ///< a class of transformers; empty if none is needed
+  std::string loader = {};  ///< a transformers class; empty if none is needed
   std::vector<std::string> load;
   std::string output;  ///< an expression in `model` and `inputs` for the logits, or for the
                        ///< features if the head is separate

@@ -336,7 +336,7 @@ std::vector<double> asked_thresholds(const Checkpoint& checkpoint, const Request
   return std::vector<double>(static_cast<std::size_t>(labels), kUsualThreshold);
 }
 
-/// Returns the decision that was fitted for the classes seen in training, and says so.
+/// Returns the decision that was fitted for the classes seen in training, and reports it.
 FittedDecision asked_decision(const Checkpoint& checkpoint, const RequestContext& context) {
   FittedDecision decision = decision_of(checkpoint);
   constexpr int kDigits = 4;
