@@ -32,7 +32,7 @@ Watchers& watchers() {
   return all;
 }
 
-/// Returns the high-water mark of the CPU's memory, and resets it.
+/// Returns the high-water mark of CPU memory, and resets it.
 std::int64_t take_cpu_peak() {
   if (auto* const counter = CountingAllocator::innermost()) return counter->take_peak();
   const std::int64_t peak = kilobytes_field("/proc/self/status", "VmHWM");

@@ -20,8 +20,8 @@ namespace {
 constexpr int kPhiloxBlocks = 64;
 constexpr std::int64_t kElements = 4 * kPhiloxBlocks;
 
-// Compiles a function for several processors; the loader picks the best version. All versions are
-// bit-identical, since they use only integer arithmetic and one product per element.
+// Compiles a function for several processors; the loader picks the best version. All versions give
+// bit-identical results, since they use only integer arithmetic and one product per element.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
 
 /// Computes mask.words() of `sample` for kPhiloxBlocks consecutive blocks, starting at `first`.

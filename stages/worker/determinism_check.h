@@ -24,8 +24,8 @@ class DeterminismCheck : public StepObserver {
  public:
   static constexpr std::int64_t kLimit = std::int64_t{1} << 30;
 
-  /// Creates the check for the first run. `file` must not exist. Throws runner::WriteError if it
-  /// cannot be written.
+  /// Creates the check for the first run. `file` must not exist yet. Throws runner::WriteError if
+  /// it cannot be written.
   static std::unique_ptr<DeterminismCheck> writing(const std::filesystem::path& file,
                                                    std::int64_t steps, std::int64_t limit = kLimit);
   static std::unique_ptr<DeterminismCheck> comparing(const std::filesystem::path& file,
