@@ -1,4 +1,4 @@
-# Finds nvcc as RETORT_CUDA requests and enables CUDA as a language. RETORT_NVCC is ON if CUDA is enabled.
+# Finds nvcc as requested by RETORT_CUDA and enables CUDA as a language. RETORT_NVCC is ON if CUDA is enabled.
 set(RETORT_NVCC OFF)
 if(RETORT_CUDA STREQUAL OFF)
   return()
@@ -8,7 +8,7 @@ if(NOT RETORT_CUDA MATCHES "^(AUTO|ON)$")
 endif()
 
 if(NOT CMAKE_CUDA_COMPILER OR NOT EXISTS ${CMAKE_CUDA_COMPILER})
-  # It may have come or gone since the last configuration.
+  # It may have been installed or removed since the last configuration.
   unset(CMAKE_CUDA_COMPILER CACHE)
   unset(CMAKE_CUDA_COMPILER)
   if(NOT DEFINED ENV{CUDACXX})
@@ -37,7 +37,7 @@ endif()
 
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   # Turing, A100, the consumer Ampere and Ada cards, H100. Newer GPUs translate the code for H100; LibTorch does not
-  # support older ones. Another nvcc may support other architectures.
+  # support older ones. Other nvcc versions may support other architectures.
   set(CMAKE_CUDA_ARCHITECTURES 75 80 86 89 90)
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
   foreach(architecture IN LISTS CMAKE_CUDA_ARCHITECTURES)

@@ -16,7 +16,7 @@
 namespace stages {
 namespace {
 
-/// Returns null if the process may have too little address space (ulimit -v). Tensors then come
+/// Returns null if the process is allowed too little address space (ulimit -v). Tensors then come
 /// from malloc.
 std::unique_ptr<CpuPool> make_pool() {
   try {

@@ -14,7 +14,7 @@ const char* retort_worker_torch() { return TORCH_VERSION; }
 int retort_worker_serve(int events, stages::PythonCall call) {
   if (fcntl(events, F_SETFD, FD_CLOEXEC) != 0) return static_cast<int>(runner::ExitCode::kUsage);
   if (call) {
-    // Faults and process lists use this name, whichever program loaded the library.
+    // Faults and process lists use this name, no matter which program loaded the library.
     static char name[] = "retort-worker";
     program_invocation_short_name = name;
     prctl(PR_SET_NAME, name);

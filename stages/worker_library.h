@@ -1,6 +1,6 @@
 #pragma once
 
-// What libretort_worker.so provides to the program retort-worker and to Python
+// The functions that libretort_worker.so provides to the retort-worker program and to Python
 // (stages/python/retort_host). Python loads it if a recipe names Python code.
 
 extern "C" {
@@ -11,7 +11,7 @@ const char* retort_worker_torch();
 /// Serves the requests on standard input, with events on the descriptor `events`, until standard
 /// input ends. `call` handles requests from the worker to Python, and may be null. It returns 0 if
 /// it succeeded, after calling retort_worker_reply(). Returns the code with which the process must
-/// exit at once.
+/// exit immediately.
 int retort_worker_serve(int events, int (*call)(const char* request));
 
 /// Passes the reply to a call, before the call returns. The text is copied.

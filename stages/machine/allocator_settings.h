@@ -39,9 +39,9 @@ struct AllocatorVariable {
 /// Returns the variables that are set and not empty.
 std::vector<AllocatorVariable> allocator_variables();
 
-/// Applies `settings` to LibTorch's allocator and reads them back; existing blocks stay as they
-/// are. No other thread may use the allocator during the call. Returns a line for each setting that
-/// overrides a different value in the environment. Throws runner::StageError for incompatible
+/// Applies `settings` to LibTorch's allocator and reads them back; existing blocks are not
+/// affected. No other thread may use the allocator during the call. Returns a line for each setting
+/// that overrides a different value in the environment. Throws runner::StageError for incompatible
 /// settings, or if LibTorch does not adopt them.
 std::vector<std::string> apply_settings(const AllocatorSettings& settings);
 

@@ -102,7 +102,7 @@ AddressRange Arena::take_unused(std::int64_t begin) {
 
 namespace {
 
-constexpr std::int64_t kAligned = 2 << 20;  // parts begin on a huge-page boundary
+constexpr std::int64_t kAligned = 2 << 20;  // parts start on a huge-page boundary
 
 std::int64_t down_to(std::int64_t bytes, std::int64_t unit) { return bytes / unit * unit; }
 std::int64_t up_to(std::int64_t bytes, std::int64_t unit) {
@@ -114,7 +114,7 @@ AddressRange pages_around(AddressRange block) {
   return {down_to(block.begin, BlockPool::kPage), up_to(block.end, BlockPool::kPage)};
 }
 
-/// Returns the pages that are completely inside a block.
+/// Returns the pages that lie completely within a block.
 AddressRange pages_within(AddressRange block) {
   const std::int64_t begin = up_to(block.begin, BlockPool::kPage);
   return {begin, std::max(begin, down_to(block.end, BlockPool::kPage))};

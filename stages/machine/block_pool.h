@@ -33,9 +33,9 @@ class PageSet {
 };
 
 /// Allocates blocks from an address range by best fit: the smallest unused block that is large
-/// enough; of several, the one at the lowest address. The rest of the block is split off, and a
-/// freed block is merged with unused neighbors. So an arena grows from its beginning, and the
-/// address of a block depends only on earlier calls.
+/// enough, at the lowest address if there are several. The rest of the block is split off, and a
+/// freed block is merged with unused neighbors. So an arena grows from its beginning, and a block's
+/// address depends only on earlier calls.
 class Arena {
  public:
   explicit Arena(AddressRange addresses);
@@ -74,8 +74,8 @@ class Pages {
   virtual void give_back(AddressRange range) = 0;
 };
 
-/// The allocation rules for CPU tensors, as arithmetic on addresses alone. CpuPool (cpu_pool.h)
-/// applies them to memory, and a run's plan replays them.
+/// The allocation rules for CPU tensors, as pure address arithmetic. CpuPool (cpu_pool.h) applies
+/// them to memory, and a run's plan replays them.
 ///
 ///   BlockPool pool;
 ///   const std::optional<std::int64_t> address = pool.allocate(1000);  // nullopt: out of memory
@@ -83,11 +83,11 @@ class Pages {
 ///   use(pool.peak_reserved());
 ///
 /// The size of a block is a multiple of 64 bytes. A step has one arena for blocks up to 64 KiB and
-/// one for larger blocks; all other blocks come from a third. The pages of a block are reserved
+/// one for larger blocks; blocks of other threads come from a third. A block's pages are reserved
 /// when it is allocated, and stay reserved until empty_cache() returns the pages that contain only
 /// unused blocks. If a limit on reserved bytes leaves no room for a block, unused pages are
-/// returned and the block is tried once more, then refused. Addresses cost nothing, so the address
-/// of a block does not depend on the limit.
+/// returned and the allocation is retried once, then refused. Addresses cost nothing, so a block's
+/// address does not depend on the limit.
 class BlockPool {
  public:
   static constexpr std::int64_t kGrain = 64, kPage = 4096;
@@ -97,13 +97,13 @@ class BlockPool {
   /// addresses only.
   explicit BlockPool(std::int64_t addresses = std::int64_t{1} << 60, Pages* pages = nullptr);
 
-  /// Returns the address of a new block; nullopt if the limit is too low, or pages or addresses
-  /// have run out. Then nothing has changed, except that unused pages may have been returned.
+  /// Returns the address of a new block; nullopt if the limit is too low, or if pages or addresses
+  /// have run out. Nothing changes then, except that unused pages may be returned.
   std::optional<std::int64_t> allocate(std::int64_t bytes, Lane lane = Lane::kStep);
   void free(std::int64_t address);
   void empty_cache();
 
-  /// Limits the reserved bytes; blocks in use stay, even beyond the limit. nullopt: no limit.
+  /// Limits the reserved bytes; blocks in use remain, even beyond the limit. nullopt: no limit.
   void set_limit(std::optional<std::int64_t> bytes);
   std::optional<std::int64_t> limit() const { return limit_; }
   /// Returns the smallest limit under which the last refused block would have been allocated. A

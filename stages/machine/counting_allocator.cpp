@@ -19,7 +19,7 @@
 
 namespace stages {
 
-/// The allocator. Its blocks may outlive the scope, so blocks and scope share its ownership. The
+/// The allocator. Its blocks may outlive the scope, so blocks and scope share ownership of it. The
 /// lock is not held during calls to the underlying allocator, which may be another Counter.
 class CountingAllocator::Counter final : public c10::Allocator {
  public:
@@ -129,7 +129,7 @@ class CountingAllocator::Counter final : public c10::Allocator {
     const std::int64_t taken = pool_->reserved(), wanted = pool_->wanted_limit();
     std::optional<std::int64_t> limit = pool_->limit();
     if (limit && wanted <= *limit)
-      limit.reset();  // the system was out of memory; the limit was not reached
+      limit.reset();  // the system ran out of memory; the limit was not reached
     const std::lock_guard lock(mutex_);
     ++refusals_;
     refused_ = {bytes, live_, taken, wanted, limit, current_phase(), alive()};
@@ -164,7 +164,7 @@ class CountingAllocator::Counter final : public c10::Allocator {
     const c10::DataPtr block = std::move(head->block);
     head->~Head();
   }
-  /// Removes one user and unlocks `lock`. Afterwards this object may no longer exist.
+  /// Removes one user and unlocks `lock`. Afterward, this object may no longer exist.
   void leave(std::unique_lock<std::mutex>& lock) {
     const bool is_last = --users_ == 0;
     lock.unlock();

@@ -50,16 +50,16 @@ class BlockObserver {
 ///   use(counter.peak_bytes());
 ///
 /// It wraps torch's current CPU allocator and gets each block from it. If that is a CpuPool, the
-/// limit is passed to the pool and applies to reserved bytes. Scopes may be nested; an inner one
-/// counts for itself and for the outer ones. Scopes must be created and destroyed by one thread,
-/// while no other thread allocates tensors; in between, any number of threads may allocate and call
-/// these functions. A tensor may outlive the scope, and is then no longer counted; tensors from
-/// before the scope are never counted. Memory that torch allocates elsewhere (its own small
+/// limit is passed to the pool and applies to reserved bytes. Scopes may be nested; bytes counted
+/// by an inner one also count for the outer ones. Scopes must be created and destroyed by one
+/// thread, while no other thread allocates tensors; in between, any number of threads may allocate
+/// and call these functions. A tensor may outlive the scope, and is then no longer counted; tensors
+/// from before the scope are never counted. Memory that torch allocates elsewhere (its own small
 /// objects, some LAPACK workspaces) is not counted.
 class CountingAllocator {
  public:
   static constexpr std::int64_t kHeadBytes =
-      128;  ///< header that is allocated in front of each block's data
+      128;  ///< header allocated in front of each block's data
 
   /// Throws std::logic_error if the current allocator cannot be replaced.
   CountingAllocator();
@@ -84,16 +84,17 @@ class CountingAllocator {
   std::int64_t take_peak();
 
   /// From now on, refuses a block with c10::OutOfMemoryError if live bytes (with a pool, reserved
-  /// bytes) would exceed `bytes`. Live blocks stay. nullopt: no limit.
+  /// bytes) would exceed `bytes`. Live blocks remain. nullopt: no limit.
   void set_limit(std::optional<std::int64_t> bytes);
   std::optional<std::int64_t> limit() const;
 
-  /// Returns the last refused block; nullopt if there was none since the last take_refused().
+  /// Returns the last refused block; nullopt if there has been none since the last take_refused().
   std::optional<RefusedBlock> refused() const;
-  /// Returns the last refused block and forgets it; nullopt if there was none since the last call.
+  /// Returns the last refused block and forgets it; nullopt if there has been none since the last
+  /// call.
   std::optional<RefusedBlock> take_refused();
 
-  /// Sets the observer of all blocks, which is borrowed; null: none.
+  /// Sets the observer for all blocks, which is borrowed; null: none.
   void set_observer(BlockObserver* observer);
 
   /// For tests: refuses the `nth` allocation from now, counted from 1, with c10::OutOfMemoryError,

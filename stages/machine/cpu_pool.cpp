@@ -42,7 +42,7 @@ std::int64_t wanted_addresses() {
   return std::clamp<std::int64_t>(left / 2, kLeastAddresses, 16 * machine);
 }
 
-/// An address range on a huge-page boundary, at first without memory.
+/// An address range on a huge-page boundary, initially without memory.
 class Addresses final : public Pages {
  public:
   explicit Addresses(std::int64_t wanted) {
@@ -94,7 +94,7 @@ class Addresses final : public Pages {
 
 }  // namespace
 
-/// The allocator. Its blocks may outlive the scope, so blocks and scope share its ownership.
+/// The allocator. Its blocks may outlive the scope, so blocks and scope share ownership of it.
 class CpuPool::Memory final : public c10::Allocator, public std::enable_shared_from_this<Memory> {
  public:
   Memory(CpuPool* scope, std::int64_t addresses)

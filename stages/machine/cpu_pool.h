@@ -27,7 +27,7 @@ namespace stages {
 class CpuPool {
  public:
   /// `addresses` is the size of the address space in bytes; 0: more than the machine's memory,
-  /// within the limits of the process. Throws std::logic_error if the current allocator cannot be
+  /// within the process's limits. Throws std::logic_error if the current allocator cannot be
   /// replaced, and std::bad_alloc if the process is not allowed to reserve the address space.
   explicit CpuPool(std::int64_t addresses = 0);
   ~CpuPool();

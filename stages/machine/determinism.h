@@ -11,7 +11,7 @@
 
 namespace stages {
 
-/// While this object lives, sets LibTorch's determinism. kStrict: only deterministic algorithms;
+/// Sets LibTorch's determinism while this object lives. kStrict: only deterministic algorithms;
 /// other operations throw. kWarn: each nondeterministic operation that this thread calls is
 /// reported to `tell` once. kOff: LibTorch's defaults. The destructor restores the previous
 /// settings.

@@ -184,14 +184,14 @@ bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) ||
       dynamic_cast<const std::bad_alloc*>(&error))
     return true;
-  // CUDA ran out of memory outside torch's allocator.
+  // CUDA ran out of memory outside of torch's allocator.
   if (const auto* device = dynamic_cast<const c10::AcceleratorError*>(&error))
     return device->get_error_code() == kCudaMemoryAllocation;
   // A Python function in a backward pass ran out of memory; its exception arrives as text.
   if (std::string_view(error.what()).find(kPythonsOutOfMemory) != std::string_view::npos)
     return true;
   // The CPU allocator and CUDA's libraries have no exception type of their own. If the driver does
-  // not report free memory (MIG, containers, Jetson), LibTorch's query of it fails.
+  // not report free memory (MIG, containers, Jetson), LibTorch's query for it fails.
   static constexpr std::array<std::string_view, 5> kWords = {
       "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
       "CUSOLVER_STATUS_ALLOC_FAILED", "NVML_SUCCESS == r"};

@@ -55,16 +55,16 @@ std::optional<std::int64_t> free_device_bytes(c10::Device device);
 /// that fails, they may report INTERNAL_ERROR, EXECUTION_FAILED or NOT_INITIALIZED, as they also do
 /// for their own bugs and for a lost device. So such an error counts as out of memory only if the
 /// device still answers and has less than kNearlyNil bytes free. If this guess is wrong, unused
-/// blocks are returned and the work is retried. More memory is free by then, so the same error is
-/// not mistaken for out of memory again.
+/// blocks are returned and the work is retried. More memory is then free, so the same error is not
+/// mistaken for out of memory again.
 bool is_out_of_memory(
     const std::exception& error, c10::Device device,
     const std::function<std::optional<std::int64_t>(c10::Device)>& free_bytes = free_device_bytes);
 inline constexpr std::int64_t kNearlyNil = 64 << 20;
 
 /// True for a CUDA error after which every further call in this process fails: an illegal access, a
-/// failed assertion or launch timeout on the device, an uncorrectable memory error, or a device
-/// that is gone. The caller must not use the device again.
+/// failed assertion or launch timeout on the device, an uncorrectable memory error, or a lost
+/// device. The caller must not use the device again.
 bool is_device_lost(const std::exception& error);
 
 }  // namespace stages

@@ -32,11 +32,11 @@ Watchers& watchers() {
   return all;
 }
 
-/// Returns the high-water mark of the CPU's memory, and resets it.
+/// Returns the high-water mark of CPU memory, and resets it.
 std::int64_t take_cpu_peak() {
   if (auto* const counter = CountingAllocator::innermost()) return counter->take_peak();
   const std::int64_t peak = kilobytes_field("/proc/self/status", "VmHWM");
-  // "5" makes the kernel reset the high-water mark. A sandbox may forbid this; then the mark only
+  // "5" makes the kernel reset the high-water mark. A sandbox may forbid this; the mark then only
   // rises.
   std::ofstream("/proc/self/clear_refs") << "5";
   if (peak > 0) return peak;

@@ -19,8 +19,8 @@ struct MemoryUse {
                              ///< blocks were returned
 };
 
-/// Measures the memory of tensors on a device. On a GPU: what LibTorch's caching allocator has
-/// handed out. On a CPU: what the innermost CountingAllocator has handed out; without one, the
+/// Measures the memory of tensors on a device. On a GPU: the bytes handed out by LibTorch's caching
+/// allocator. On a CPU: those handed out by the innermost CountingAllocator; without one, the
 /// resident set of the process. Any number of meters may watch the same device; each has its own
 /// peak. A meter is used by one thread at a time.
 class MemoryMeter {
@@ -51,14 +51,13 @@ class MemoryMeter {
 /// bytes; 0 if it is missing.
 std::int64_t kilobytes_field(const std::filesystem::path& file, std::string_view field);
 
-/// The limits that control groups set for this process, as used by containers and batch systems:
-/// versions 1 and 2, in the process's own group and all of its ancestors. `root` is / except in
-/// tests.
+/// The limits that control groups, as used by containers and batch systems, set for this process:
+/// versions 1 and 2, in its own group and all ancestors. `root` is / except in tests.
 
-/// Returns CPU seconds per second, such as 1.5; nullopt if unlimited.
+/// Returns the limit in CPU seconds per second, such as 1.5; nullopt if unlimited.
 std::optional<double> cgroup_cpus(const std::filesystem::path& root = "/");
 
-/// Returns bytes of memory; nullopt if unlimited.
+/// Returns the limit in bytes; nullopt if unlimited.
 std::optional<std::int64_t> cgroup_memory(const std::filesystem::path& root = "/");
 
 }  // namespace stages

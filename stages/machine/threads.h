@@ -10,16 +10,16 @@ namespace stages {
 /// Returns the CPUs that this process may run on.
 std::vector<int> allowed_cpus();
 
-/// Returns the number of physical cores of `cpus`; hyper-threads of one core count once. `root` is
-/// / except in tests.
+/// Returns the number of physical cores among `cpus`; hyper-threads of one core count once. `root`
+/// is / except in tests.
 int physical_cores(std::span<const int> cpus, const std::filesystem::path& root = "/");
 
-/// Returns the value of `threads: auto`: the number in `omp_num_threads`, which the user has set,
-/// if threads_in() finds one; otherwise one thread per physical core, but at most `quota` CPUs and
-/// at least 1.
+/// Returns the value of `threads: auto`: the number in `omp_num_threads`, set by the user, if
+/// threads_in() finds one; otherwise one thread per physical core, but at most `quota` CPUs and at
+/// least 1.
 int auto_threads(int cores, std::optional<double> quota, const char* omp_num_threads);
 
-/// Returns how many of `wanted` threads the system can run at the same time. A process limit
+/// Returns how many of the `wanted` threads the system can run at the same time. A process limit
 /// (ulimit -u, pids.max) may allow fewer.
 int threads_that_start(int wanted);
 

@@ -17,7 +17,7 @@ using runner::ErrorCode;
 
 constexpr int kMostThreads = 1024;
 
-/// The values that oneDNN 3 in LibTorch 2.11 accepts, in upper or lower case; see "CPU dispatcher
+/// The values accepted by oneDNN 3 in LibTorch 2.11, in upper or lower case; see "CPU dispatcher
 /// control" in its guide.
 constexpr std::array<std::string_view, 18> kOneDnnSets = {"DEFAULT",
                                                           "ALL",

@@ -10,7 +10,7 @@
 namespace stages {
 
 /// Returns the number of threads that a value of OMP_NUM_THREADS sets, 1 to 1024. If the value is a
-/// list, which OpenMP uses for nested teams, this is its first number. nullopt: no valid number.
+/// list, which OpenMP uses for nested teams, this is its first number. nullopt: not a valid number.
 std::optional<int> threads_in(const std::string& value);
 
 /// Returns the value of an environment variable; nullopt if it is not set. Callers treat an empty
@@ -22,7 +22,7 @@ std::optional<std::string> user_variable(const char* name);
 
 /// Checks the environment variables that select kernels and threads. Returns an error for a value
 /// that the libraries would silently ignore, and a warning for a number of threads that differs
-/// from `threads`, the number in use. nullopt: OMP_NUM_THREADS decides the number, so there is
+/// from `threads`, the number in use. nullopt: OMP_NUM_THREADS determines the number, so there is
 /// nothing to compare.
 runner::Diagnostics check_user_variables(std::optional<int> threads,
                                          const UserVariable& variable = user_variable);

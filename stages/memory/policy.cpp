@@ -53,7 +53,7 @@ RecoveryOptions read_recovery_options(runner::ConfigReader& reader) {
   if (options.halves_batch && !options.max_retries) {
     reader.fail("max_retries", runner::ErrorCode::kOptionConflict,
                 "on_oom_policy: legacy needs a number of retries",
-                "set max_retries: 3, as the published program does");
+                "set max_retries: 3, like the published program");
   }
   return options;
 }
@@ -102,7 +102,7 @@ bool read_switch(runner::ConfigReader& reader, std::string_view key) {
   return is_on;
 }
 
-/// Returns the fraction for text such as "80%". The schema allows no other text with a %.
+/// Returns the fraction for a value such as "80%". The schema allows no other values with a %.
 std::optional<double> read_share(runner::ConfigReader& reader) {
   std::string text;
   reader.read("budget", text);
@@ -120,7 +120,7 @@ bool is_share(runner::ConfigReader& reader) {
   return value && value->text() && value->text()->ends_with('%');
 }
 
-/// Returns the bytes for text such as "8GiB"; nullopt for "auto".
+/// Returns the bytes for a value such as "8GiB"; nullopt for "auto".
 std::optional<std::int64_t> read_budget(runner::ConfigReader& reader) {
   const runner::Value* const value = reader.raw("budget");
   const auto bytes = value && value->text() ? runner::bytes_from(*value->text()) : std::nullopt;
@@ -129,7 +129,7 @@ std::optional<std::int64_t> read_budget(runner::ConfigReader& reader) {
   if (*bytes == 0)
     reader.fail("budget", runner::ErrorCode::kOutOfRange,
                 "a budget of 0 bytes leaves no memory for weights",
-                "set budget to the memory of a device, or to auto");
+                "set budget to a device's memory, or to auto");
   return bytes;
 }
 

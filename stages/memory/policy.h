@@ -17,14 +17,14 @@ class ConfigReader;
 
 namespace stages {
 
-/// How a run may respond when memory runs out: compute the same result in another way, use another
-/// GPU or the CPU, or stop in a state that can be resumed.
+/// How a run may respond when memory runs out: compute the same result in a different way, use
+/// another GPU or the CPU, or stop so that it can be resumed.
 enum class OnOom { kReplan, kGpu, kCpu, kStop };
 
 /// A recipe's settings for recovery from an out-of-memory error.
 struct RecoveryOptions {
-  /// How many times one batch may be retried on one device. nullopt: no limit, as long as there is
-  /// another way to compute it.
+  /// How many times a batch may be retried on one device. nullopt: as long as there is another way
+  /// to compute it.
   std::optional<std::int64_t> max_retries = 0;
   std::vector<OnOom> on_oom = {OnOom::kReplan, OnOom::kStop};  ///< tried in this order
   bool halves_batch =
@@ -40,13 +40,13 @@ struct RecoveryOptions {
 /// Reads max_retries, on_oom and on_oom_policy, as defined in schemas/memory/policy.schema.json.
 RecoveryOptions read_recovery_options(runner::ConfigReader& reader);
 
-/// The changes that a plan may make: none, only those that keep every bit of the result, or also
-/// those that keep the result equal in exact arithmetic.
+/// The changes that a plan may make: none, only those that leave the result bitwise the same, or
+/// also those that leave it equal in exact arithmetic.
 enum class Allow { kNothing, kBit, kExact };
 
-/// How to compute a loss that has several forms: as its formula is written, from products of
-/// samples (Gram matrix), or in the form that uses the least memory if `allow` permits it. The
-/// forms are equal in exact arithmetic.
+/// How to compute a loss that has several forms: directly by its formula, from products of samples
+/// (Gram matrix), or, if `allow` permits it, in the form that uses the least memory. The forms are
+/// equal in exact arithmetic.
 enum class LossForm { kDirect, kGram, kAuto };
 
 /// How a run may use memory. Only data; the trainer and the planner act on it.
@@ -91,7 +91,7 @@ class MemoryPolicy : public runner::Artifact {
   bool uses_gram_form() const {
     return loss_form == LossForm::kGram || (loss_form == LossForm::kAuto && allow == Allow::kExact);
   }
-  /// True if the plan of a training run has something to choose.
+  /// True if there is anything for the plan of a training run to choose.
   bool leaves_a_choice() const {
     return (allow == Allow::kExact && (!micro_batch || micro_batch_is_most || two_pass_is_open)) ||
            (allow != Allow::kNothing &&

@@ -52,11 +52,11 @@ class Choice {
     }
     std::string help = runner::did_you_mean(written, known());
     if (help.empty()) help = advice("");
-    refuse(place, "'" + written + "' names no module of the network of '" + name_ + "'", help);
+    refuse(place, "'" + written + "' names no module in the network of '" + name_ + "'", help);
   }
 
  private:
-  /// Suggests a name to use instead of `path`, for which no module can be recomputed.
+  /// Suggests a name to use instead of `path`, which matches no module that can be recomputed.
   std::string advice(std::string path) const {
     const auto within = std::ranges::find_if(modules_, [&path](const auto& entry) {
       return !path.empty() && recomputable(entry.second) && names_module(path + ".*", entry.first);

@@ -14,10 +14,10 @@ namespace stages {
 /// The parts of a network that recompute their activations in the backward pass instead of keeping
 /// them. None by default.
 struct ActivationCheckpointing {
-  bool blocks = false;  ///< recompute every block of the network, each by itself
+  bool blocks = false;  ///< recompute every block of the network separately
   std::vector<std::string>
       modules;  ///< or recompute these: stage name and path in its network; * is any one name
-  /// If true, a recomputed BatchNorm updates its running statistics a second time, as with timm. If
+  /// If true, a recomputed BatchNorm updates its running statistics a second time, as in timm. If
   /// false, the statistics equal those of a step without checkpointing.
   bool updates_twice = false;
   bool operator==(const ActivationCheckpointing&) const = default;
@@ -26,15 +26,15 @@ struct ActivationCheckpointing {
 
 /// Translates a recipe's settings for the network of the stage `name`: module names become paths in
 /// the network. Throws runner::StageError at <policy>/activation_checkpointing for the first name
-/// that matches no module, or no module that can be recomputed, and if `written` asks for blocks
-/// but the network has none. `policy` is the pointer of the memory policy's stage, "/memory".
+/// that matches no module, or no module that can be recomputed, or if `written` asks for blocks but
+/// the network has none. `policy` is the pointer of the memory policy's stage, "/memory".
 ActivationCheckpointing activation_checkpointing_for(const torch::nn::Module& network,
                                                      const std::string& name,
                                                      const ActivationCheckpointing& written,
                                                      const std::string& policy);
 
 /// Returns the paths of the network's blocks in the order of registration. Each block can be
-/// recomputed by itself.
+/// recomputed separately.
 std::vector<std::string> blocks_of(const torch::nn::Module& network);
 
 /// Returns "none", "block" or the list of modules.

@@ -22,16 +22,16 @@ class RunContext;
 
 namespace stages {
 
-/// The memory format of images and convolution weights: channel by channel, each in rows, or pixel
-/// by pixel, each with all its channels. The values are the same, and so are all results in exact
-/// arithmetic.
+/// The memory format of images and convolution weights: channel by channel, each stored row by row,
+/// or pixel by pixel, each with all of its channels. The values are the same, and so are all
+/// results in exact arithmetic.
 enum class Layout { kContiguous, kChannelsLast };
 
 /// Returns "contiguous" or "channels_last".
 std::string_view name(Layout layout);
 
 /// Converts all four-dimensional parameters and buffers to `layout`; those already in `layout` are
-/// not touched. They stay the same tensors, so an optimizer keeps them, but they lose their
+/// not touched. The tensor objects stay the same, so an optimizer keeps them, but they lose their
 /// gradients.
 void set_layout(torch::nn::Module& network, Layout layout);
 
@@ -42,7 +42,7 @@ Batch in_layout(const Batch& batch, Layout layout);
 /// The rule that `layout: auto` uses. If the rule changes, so must its number.
 constexpr std::string_view kLayoutRule = "layout-1";
 
-/// The number of layers in a network that multiply by a matrix. `convolutions` counts those with
+/// The number of a network's layers that multiply by a matrix. `convolutions` counts those with
 /// more than three input channels per group, which excludes input layers for images and depthwise
 /// layers.
 struct LayerCount {
@@ -51,8 +51,8 @@ struct LayerCount {
 LayerCount count_layers(const torch::nn::Module& network);
 
 /// Returns the layout that kLayoutRule chooses: channels last if at least a quarter of the layers
-/// are convolutions. On a GPU, they must also be able to use its tensor cores (`reduced`: in bf16,
-/// fp16 or TF32).
+/// are convolutions. On a GPU, they must also be able to use tensor cores (`reduced`: in bf16, fp16
+/// or TF32).
 Layout choose_layout(const LayerCount& layers, at::DeviceType device, bool reduced);
 
 /// A recipe's settings for how networks compute.
@@ -77,7 +77,7 @@ struct Numerics {
 
 /// Resolves `options` for `network` on the context's device. `name` is the stage that makes the
 /// network. Reports what was chosen and which options have no effect. Throws runner::StageError if
-/// a precision rule does not fit the network.
+/// a precision rule does not match the network.
 Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module& network,
                          const std::string& name, runner::RunContext& context);
 /// Resolves `options` for `network` on `device`; messages go to `say`.

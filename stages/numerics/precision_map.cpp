@@ -32,7 +32,7 @@ at::ScalarType half_of(c10::DeviceType type) {
                                                    : at::kFloat;
 }
 
-/// Autocast's cache looks casts up by weight alone, so casts in one format must be dropped before
+/// Autocast's cache looks up casts only by weight, so casts in one format must be dropped before
 /// operations run in another.
 void set_half(c10::DeviceType type, at::ScalarType half) {
   if (type == at::kMeta)
@@ -190,7 +190,7 @@ std::string advice(const ModulesByPath& modules, const std::string& name, std::s
   if (help.empty() && known.size() > 1) {
     help = "name a module by its stage and its path in the network, such as '" + known[1] + "'";
   }
-  refuse(rule, policy, "'" + rule + "' names no module of the network of '" + name + "'", help);
+  refuse(rule, policy, "'" + rule + "' names no module in the network of '" + name + "'", help);
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ struct PrecisionRule {
   bool operator==(const PrecisionRule&) const = default;
 };
 
-/// The number format of each module of a network: `base`, except for modules that a rule names.
+/// The number format of each module of a network: `base`, except for modules named by a rule.
 struct PrecisionMap {
   PrecisionMap(Precision base = Precision::kFp32, std::vector<PrecisionRule> rules = {})
       : base(base), rules(std::move(rules)) {}
@@ -69,8 +69,8 @@ struct PrecisionMap {
   /// True if any module may run in `precision`.
   bool uses(Precision precision) const;
   /// Returns the rule for the module at `path`; null if there is none, so the module runs in
-  /// `base`. The rule that matches the longest part of the path wins. If several are equally long,
-  /// a name wins over a * at the first position where they differ.
+  /// `base`. The rule that matches the longest part of the path wins. If several match equally long
+  /// parts, a name wins over a * at the first position where they differ.
   const PrecisionRule* rule_for(std::string_view path) const;
 
   Precision base;
@@ -91,14 +91,14 @@ PrecisionMap rules_for(const torch::nn::Module& network, const std::string& name
 /// This thread's autocast state for the Meta device. Torch itself has none. The kernels of
 /// register_meta_kernels() do the casts. They follow the autocast rules of the device that the
 /// current trace simulates, since operator lists differ between devices, and cache casts of weights
-/// as autocast does.
+/// like autocast does.
 struct MetaAutocast {
   bool enabled = false;
   at::ScalarType half = at::kBFloat16;
 };
 
 MetaAutocast meta_autocast();
-/// Sets this thread's MetaAutocast. Changing the half type drops the cached casts.
+/// Sets this thread's MetaAutocast. Changing the half-precision type drops the cached casts.
 void set_meta_autocast(const MetaAutocast& autocast);
 void forget_meta_casts();
 

@@ -10,7 +10,7 @@ namespace stages {
 namespace {
 
 /// LibTorch keeps the TF32 settings in several variables and refuses to read them while another
-/// thread (a rank of a certificate) has changed only some of them.
+/// thread (a certificate's rank) has changed only some of them.
 std::mutex changing_tf32;
 
 struct Tf32Settings {

@@ -10,10 +10,10 @@
 
 namespace stages {
 
-/// While this object lives, it allows or forbids TensorFloat-32 on GPUs: float32 matrix products
-/// and cuDNN then use only the 10 leading mantissa bits. LibTorch allows TF32 in cuDNN by default.
-/// Applies to the whole process; the destructor restores the previous setting. Has no effect on a
-/// CPU.
+/// While this object lives, it allows or forbids TensorFloat-32 on GPUs. With TF32, float32 matrix
+/// products and cuDNN use only the 10 leading mantissa bits. LibTorch allows TF32 in cuDNN by
+/// default. Applies to the whole process; the destructor restores the previous setting. Has no
+/// effect on a CPU.
 class [[nodiscard]] ScopedTf32 {
  public:
   explicit ScopedTf32(bool allow);
@@ -27,20 +27,20 @@ class [[nodiscard]] ScopedTf32 {
 
 /// A network that follows `numerics` while this object lives: memory layout, number format of each
 /// module, and TF32 on or off. All code that runs a network uses a PreparedNetwork, so every option
-/// of a memory policy is obeyed everywhere:
+/// of a memory policy takes effect everywhere:
 ///
 ///   const PreparedNetwork prepared(network, numerics, device);
 ///   const ScopedInference inference(prepared);
 ///   const NamedTensors outputs = model.forward(network, prepared.placed(batch).tensors());
 ///
 /// The network must already be on the device, outlive this object and keep its modules. It keeps
-/// the layout afterwards.
+/// the layout afterward.
 class [[nodiscard]] PreparedNetwork {
  public:
   PreparedNetwork(torch::nn::Module& network, const Numerics& numerics, c10::Device device);
 
   torch::nn::Module& module() const { return network_; }
-  /// The number format of all modules that no rule names.
+  /// The number format of all modules not named by a rule.
   Precision precision() const { return numerics_.precision.base; }
   c10::Device device() const { return device_; }
   /// Returns the batch on the network's device and in its layout.
@@ -55,8 +55,8 @@ class [[nodiscard]] PreparedNetwork {
 };
 
 /// While this object lives, a prepared network runs in eval mode, without an autograd graph and in
-/// its number formats. Weights must not change in that time. The destructor restores the mode of
-/// each module.
+/// its number formats. Weights must not change meanwhile. The destructor restores the mode of each
+/// module.
 class [[nodiscard]] ScopedInference {
  public:
   explicit ScopedInference(const PreparedNetwork& network);

@@ -75,7 +75,7 @@ ScopedPrecisionMap::ScopedPrecisionMap(torch::nn::Module& network, const Precisi
 }
 
 ScopedPrecisionMap::~ScopedPrecisionMap() {
-  // In reverse, so a module that is in the network twice gets its original state back.
+  // In reverse order, so that a module that is in the network twice gets its original state back.
   for (auto entry = before_.rbegin(); entry != before_.rend(); ++entry)
     entry->first->own_ = entry->second;
 }
@@ -165,7 +165,7 @@ class ScopedConditions {
 };
 
 /// While this object lives, autocast neither fills nor reads its cache of half-precision weights: a
-/// cast made without a graph must not be used in one.
+/// cast made without a graph must not be used in a graph.
 class ScopedNoCastCache {
  public:
   ScopedNoCastCache() : before_(at::autocast::is_autocast_cache_enabled()) {
@@ -236,13 +236,13 @@ class Recompute : public torch::autograd::Function<Recompute> {
 /// Returns compute(x) and keeps only `x` for the backward pass, which recomputes the activations
 /// with the same dropout names and precision, and from the same states of torch's generators and
 /// the module's buffers. The buffers are left as they were unless `updates_twice`. The gradients
-/// have the same bits and reach the parameters by the same paths, with one exception: autocast's
-/// half-precision copies of a weight are not shared with code outside, so the gradients of a weight
+/// are bitwise the same and reach the parameters by the same paths, with one exception: autocast's
+/// half-precision copies of a weight are not shared with outside code, so the gradients of a weight
 /// that is used several times accumulate in float32.
 ///
 /// `compute` must use no parameter, buffer or random layer outside `module`, and must capture
 /// nothing that dies before the backward pass. If nothing needs a gradient, this is just
-/// compute(x). Second derivatives are refused with std::logic_error.
+/// compute(x). Second derivatives throw std::logic_error.
 at::Tensor recomputed(torch::nn::Module& module, bool updates_twice, const Compute& compute,
                       const at::Tensor& x) {
   if (!torch::GradMode::is_enabled()) return compute(x);

@@ -16,7 +16,7 @@
 namespace stages {
 
 /// A module that can run in its own number format. LibTorch's modules have no hooks, so forward()
-/// itself must begin by opening an OwnPrecision:
+/// itself must start by opening an OwnPrecision:
 ///
 ///   at::Tensor Linear::forward(const at::Tensor& x) const {
 ///     const OwnPrecision own(*this);
@@ -24,7 +24,7 @@ namespace stages {
 ///   }
 ///
 /// A module that does not derive from PrecisionModule runs in its caller's format. A recipe that
-/// sets the precision of such a module is refused.
+/// sets the precision of such a module is rejected.
 class PrecisionModule : public torch::nn::Module {
  public:
   /// True if a ScopedPrecisionMap assigns this module a format.
@@ -86,7 +86,7 @@ class [[nodiscard]] ScopedPrecisionMap {
   std::vector<std::pair<PrecisionModule*, std::optional<PrecisionModule::Own>>> before_;
 };
 
-/// True if a rule for `module` can be obeyed: `module` is a PrecisionModule, or it contains some
+/// True if a rule for `module` can be followed: `module` is a PrecisionModule, or it contains some
 /// and every module in it that has weights of its own is in a PrecisionModule.
 bool has_own_precision(const torch::nn::Module& module);
 
@@ -100,15 +100,15 @@ bool has_own_precision(const torch::nn::Module& module);
 ///   };
 ///
 /// compute() must use no parameter, buffer or random layer of another module. The recomputed values
-/// have the same bits. Second derivatives are refused with std::logic_error. A module that does not
-/// derive from RecomputableModule keeps its activations, and a recipe that asks to recompute it is
-/// refused.
+/// are bitwise the same. Second derivatives throw std::logic_error. A module that does not derive
+/// from RecomputableModule keeps its activations, and a recipe that asks to recompute it is
+/// rejected.
 class RecomputableModule : public PrecisionModule {
  public:
   /// Returns compute(x). If a ScopedActivationCheckpointing selects this module, the backward pass
   /// calls compute() again.
   at::Tensor forward(const at::Tensor& x) const;
-  /// True for the repeated parts of a network. `blocks` recomputes each of them by itself.
+  /// True for the repeated parts of a network. `blocks` recomputes each of them separately.
   virtual bool is_block() const { return false; }
   /// True if the innermost ScopedActivationCheckpointing recomputes this module.
   bool is_recomputed() const { return recomputed_ != nullptr; }
@@ -129,7 +129,7 @@ class RecomputableModule : public PrecisionModule {
 
 /// Makes the RecomputableModules that `modules` selects by their paths in the network recompute
 /// their activations; other modules keep theirs. A selected module inside another is recomputed as
-/// part of the outer one and, within that, again by itself:
+/// part of the outer one and, within that, once more separately:
 ///
 ///   const ScopedActivationCheckpointing recomputed(network, {.blocks = true});
 ///   step.encode(network, part);  // and its backward pass

@@ -6,7 +6,7 @@ class Module;
 
 namespace stages {
 
-/// A layer with running statistics of the samples that it sees in training (BatchNorm).
+/// A layer with running statistics over the samples that it sees in training (BatchNorm).
 class CollectingLayer {
  public:
   virtual ~CollectingLayer() = default;
@@ -21,13 +21,13 @@ class CollectingLayer {
 
 /// How training affects the running statistics of a network.
 struct RunningStatistics {
-  bool are_collected = false;       ///< training updates some of them
-  bool has_unknown_layers = false;  ///< some belong to layers that are not CollectingLayers
+  bool are_collected = false;       ///< training updates at least some of them
+  bool has_unknown_layers = false;  ///< some are in layers that are not CollectingLayers
 };
 RunningStatistics running_statistics_of(const torch::nn::Module& network);
 
-/// While this object lives, the running statistics of a network are collected anew, as
-/// torch.optim.swa_utils.update_bn does.
+/// While this object lives, the running statistics of a network are collected anew, as by
+/// torch.optim.swa_utils.update_bn.
 class [[nodiscard]] ScopedNewStatistics {
  public:
   /// `network` is borrowed and keeps its submodules.

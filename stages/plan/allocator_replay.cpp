@@ -92,7 +92,7 @@ void AllocatorReplay::empty_cache() {
   }
 }
 
-/// Finds the best fit and removes it from its pool; null if there is none.
+/// Finds the best fit and removes it from its pool; returns null if there is none.
 AllocatorReplay::Block* AllocatorReplay::best_fit(bool is_small, std::int64_t size) {
   Pool& unused = pool(is_small);
   const Block wanted{.size = size};

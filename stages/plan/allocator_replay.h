@@ -20,7 +20,7 @@ struct AllocatorRules {
   std::int64_t limit = std::numeric_limits<std::int64_t>::max();  ///< bytes of device memory
 };
 
-/// Returns the rules for `settings`, with LibTorch's default for each setting that is not set.
+/// Returns the rules for `settings`, with LibTorch's default for each unset setting.
 AllocatorRules rules_of(const AllocatorSettings& settings);
 
 /// Simulates, without allocating, how LibTorch 2.11's caching allocator manages a GPU's memory. It
@@ -44,8 +44,8 @@ class AllocatorReplay {
   AllocatorReplay(const AllocatorReplay&) = delete;
   AllocatorReplay& operator=(const AllocatorReplay&) = delete;
 
-  /// Allocates a block under a name that no live block has. Returns false if the device has no more
-  /// memory; then nothing changes except retries(). Allocating zero bytes creates no block.
+  /// Allocates a block under a name not used by any live block. Returns false if the device has no
+  /// more memory; then nothing changes except retries(). Allocating zero bytes creates no block.
   bool allocate(std::size_t name, std::int64_t bytes);
   /// Frees the block called `name`; does nothing if there is none.
   void free(std::size_t name);
@@ -59,7 +59,7 @@ class AllocatorReplay {
   std::int64_t segments() const { return segments_; }  ///< segments requested so far
   std::int64_t retries() const {
     return retries_;
-  }  ///< how often unused segments were returned for a second try
+  }  ///< number of times unused segments were returned for a second try
 
  private:
   /// A piece of a segment, linked to its neighbors in memory.

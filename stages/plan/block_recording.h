@@ -15,14 +15,14 @@
 namespace stages {
 
 /// Records the memory that tensors on a device allocate and free while real work runs, on any
-/// thread, in the same form in which a MemoryTrace records a dry run:
+/// thread, in the form that a MemoryTrace uses for a dry run:
 ///
 ///   BlockRecording recording(device);
 ///   const std::size_t begin = recording.place();
 ///   step(*network);
 ///   use(recording.since(begin));
 ///
-/// On a CPU it observes the innermost CountingAllocator, which must exist; on a GPU, LibTorch's
+/// On a CPU, it observes the innermost CountingAllocator, which must exist; on a GPU, LibTorch's
 /// allocator. A process may have at most one live recording.
 class BlockRecording final : public BlockObserver {
  public:
@@ -37,10 +37,9 @@ class BlockRecording final : public BlockObserver {
 
   /// Returns the number of events so far.
   std::size_t place() const;
-  /// Returns the events since `place`, without the deaths of memory that was allocated before it.
+  /// Returns the events since `place`, except deaths of memory allocated before it.
   RecordedWork since(std::size_t place) const;
-  /// Returns the storages that were allocated during this recording and are still live, oldest
-  /// first.
+  /// Returns the storages allocated during this recording that are still live, oldest first.
   std::vector<TracedStorage> alive() const;
 
   void born(const void* data, std::int64_t bytes, StepPhase phase) override;

@@ -21,7 +21,7 @@ namespace {
 using runner::MemoryPlan;
 
 constexpr std::size_t kSizesWithBlocks =
-    6;  // number of micro-batch sizes for which to search a subset of blocks
+    6;  // number of micro-batch sizes for which to search for a subset of blocks
 constexpr int kRefinements = 12;  // steps of that search
 
 /// One way of computing a step.
@@ -82,14 +82,15 @@ class WaySearch {
   void look_at_passes() {
     for (const bool two_pass : {false, true}) {
       if (two_pass != written_.two_pass && !(two_pass && written_.two_pass_is_open)) continue;
-      // Two passes cost a second forward pass: use them only if the loss cannot be split otherwise.
+      // Two passes cost a second forward pass: use them only if the loss cannot be split without
+      // them.
       if (two_pass && written_.two_pass_is_open && (whole_.in_backward || can_be_cut(false)))
         continue;
       look(two_pass);
     }
   }
 
-  /// Returns the ways to run the optimizer, except the way that the recipe sets.
+  /// Returns the ways to run the optimizer, except the one set by the recipe.
   std::vector<PolicyWay> optimizer_ways() const {
     if (written_.allow == Allow::kNothing) return {};
     const bool may_offload = written_.offload_is_open && search_.has_host;
@@ -110,7 +111,7 @@ class WaySearch {
     return ways;
   }
 
-  /// Returns one part size for each number of parts, the largest first; 0 is the whole batch.
+  /// Returns one part size for each number of parts, largest first; 0 is the whole batch.
   std::vector<std::int64_t> sizes() const {
     std::vector<std::int64_t> sizes = {written_.micro_batch.value_or(0)};
     if (written_.allow != Allow::kExact || (written_.micro_batch && !written_.micro_batch_is_most))
@@ -158,8 +159,8 @@ class WaySearch {
     }
   }
 
-  /// Finds by bisection the first index below `count` from which `is_one` holds; `count` if there
-  /// is none.
+  /// Finds by bisection the first index below `count` from which on `is_one` holds; `count` if
+  /// there is none.
   template <typename Is>
   static std::size_t first_that_fits(std::size_t count, Is is_one) {
     if (is_one(0)) return 0;
@@ -222,9 +223,9 @@ class WaySearch {
     return plan.needed - (plan.reserved - plan.live);
   }
 
-  /// How to handle an error in a way: note it, throw unless it is a conflict between options, or
-  /// always throw. A step that fails with the whole batch fails in every way, whereas options may
-  /// conflict in one way only.
+  /// How to handle an error in a way to compute the step: note it, throw unless options conflict,
+  /// or always throw. A step that fails with the whole batch fails in every way, whereas options
+  /// may conflict in just one.
   enum class Illegal { kNoted, kConflictNoted, kThrown };
 
   const Tried& attempt(const PolicyWay& way, Illegal illegal = Illegal::kNoted) {
@@ -282,7 +283,7 @@ class WaySearch {
     return *least;
   }
 
-  /// Returns text such as "micro_batch 26 (5 parts), 3 of 12 blocks recomputed".
+  /// Returns a string such as "micro_batch 26 (5 parts), 3 of 12 blocks recomputed".
   std::string summary(const Tried& tried) const {
     std::string text = "the whole batch at once";
     const std::int64_t size = tried.way.micro_batch, units = search_.batch.units;
@@ -321,8 +322,8 @@ class WaySearch {
       list(policy_of(other.way), other.traced->plan, is_other_cut ? "exact" : "bit", result.plan);
     }
     if (!fits(tried)) list_half(result);
-    // Sorts the alternatives by cost; of ways with equal compute, the way with larger parts comes
-    // first.
+    // Sorts the alternatives by cost; among ways with equal compute, the one with larger parts
+    // comes first.
     std::ranges::stable_sort(result.plan.alternatives, {}, [](const runner::PlanAlternative& one) {
       return std::tuple(one.exactness == "declared", std::lround(20 * one.relative_flops),
                         -one.needed);
@@ -342,7 +343,8 @@ class WaySearch {
                                          static_cast<double>(plan.operations))});
   }
 
-  /// Lists half precision if nothing fits without changing the training: it is the smallest change.
+  /// Lists half precision if nothing fits without changing the training: this is the smallest
+  /// change.
   void list_half(PlannedStep& least) const {
     if (written_.precision.base != Precision::kFp32 || !written_.precision.rules.empty()) return;
     MemoryPolicy half = least.policy;
@@ -357,7 +359,7 @@ class WaySearch {
   const PolicySearch& search_;
   const MemoryPolicy& written_;
   PolicyWay as_written_;  // the other ways are compared with this one
-  PolicyWay whole_;       // what all ways of the current search have in common
+  PolicyWay whole_;       // settings shared by all ways of the current search
   std::map<decltype(PolicyWay().key()), Tried> tried_;
 };
 

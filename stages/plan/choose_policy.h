@@ -45,8 +45,8 @@ struct PlannedStep {
 /// are considered only if the whole batch does not fit without them. The optimizer step is not
 /// moved into the backward pass if retries are allowed: a step that updates weights in its backward
 /// pass cannot be undone. The cost model (step_profile.h) predicts the time; if times are equal,
-/// the way that needs less memory wins. If nothing fits, the way that needs the least memory is
-/// chosen. The chosen way has always been traced.
+/// the way that uses less memory wins. If nothing fits, the way that uses the least memory is
+/// chosen. The way chosen has always been traced.
 PlannedStep choose_policy(const PolicySearch& search);
 
 /// Returns the policy that was chosen in an earlier plan. `step` is MemoryPlan::step of that plan,

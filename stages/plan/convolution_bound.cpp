@@ -7,7 +7,7 @@ namespace stages::meta {
 namespace {
 
 /// kVector: values in the widest vector. kBlock: channels in the widest block. kTile: values in a
-/// row of a tile for half types. kColours: channels of an RGB image.
+/// row of a tile for half-precision types. kColours: channels of an RGB image.
 constexpr std::int64_t kVector = 16, kBlock = 64, kTile = 32, kColours = 3;
 constexpr std::int64_t kSum = 4;  // bytes of a float32 sum
 
@@ -23,7 +23,7 @@ bool is_depthwise(const ConvolutionShape& shape) {
          shape.kernel_width <= 7 && shape.padding <= shape.kernel_width / 2;
 }
 
-/// Returns the elements of a weight with the channels of each group padded separately.
+/// Returns the number of elements in a weight with each group's channels padded separately.
 std::int64_t padded_groups(const ConvolutionShape& shape) {
   return shape.groups * in_vectors(shape.in / shape.groups) * in_vectors(shape.out / shape.groups) *
          shape.kernel();
@@ -55,8 +55,8 @@ bool may_unfold(const ConvolutionShape& shape) {
   return shape.unfolds_images || !is_usual;
 }
 
-/// Returns the elements of an unfolded image; 0 if none may be unfolded. A channels_last image is
-/// transposed first.
+/// Returns the number of elements in an unfolded image; 0 if none may be unfolded. A channels_last
+/// image is transposed first.
 std::int64_t unfolded(const ConvolutionShape& shape) {
   if (!may_unfold(shape)) return 0;
   return shape.unfolded_elements() +
@@ -64,8 +64,8 @@ std::int64_t unfolded(const ConvolutionShape& shape) {
 }
 
 /// Returns the elements of the image that a thread may keep for its result, with its border and
-/// split by stride. An image with one channel is repeated for each row of a kernel, and each pixel
-/// for each row as well.
+/// split by stride. An image with one channel is repeated once per kernel row, and each of its
+/// pixels once per kernel row as well.
 std::int64_t read_image(const ConvolutionShape& shape) {
   if (shape.is_pointwise() && shape.padding == 0) return 0;
   const bool is_single = shape.in == shape.groups && !is_depthwise(shape);
@@ -73,15 +73,15 @@ std::int64_t read_image(const ConvolutionShape& shape) {
                             shape.kernel_height * (shape.dilation + 1),
                      pixels = rows * (shape.in_width + 2 * shape.padding) *
                               (shape.padding > 0 || is_single ? shape.stride : 1);
-  // Tiles of half types (AMX) use twice the memory for images with few channels: 27 MiB were
-  // measured for two images of 224 x 224 in patches of 32 x 32, with four threads on a Xeon.
+  // Tiles of half-precision types (AMX) use twice the memory for images with few channels: 27 MiB
+  // were measured for two images of 224 x 224 in patches of 32 x 32, with four threads on a Xeon.
   const std::int64_t of_tiles = shape.is_half() && shape.in / shape.groups < kTile ? 2 : 1;
   return pixels * (is_single && shape.dilation == 1
                        ? shape.kernel_height * shape.kernel_height * shape.in
                        : of_tiles * in_blocks(shape, shape.in));
 }
 
-/// Returns how many elements of the result's gradient a thread may keep.
+/// Returns the number of elements of the result's gradient that a thread may keep.
 std::int64_t read_gradient(const ConvolutionShape& shape) {
   if (shape.is_pointwise() && shape.padding == 0 && shape.stride == 1) return 0;
   const std::int64_t high = shape.dilation * shape.kernel_height / shape.stride + 1,
@@ -89,15 +89,15 @@ std::int64_t read_gradient(const ConvolutionShape& shape) {
   return in_blocks(shape, shape.out) * (shape.out_height + 2 * high) * (shape.out_width + 2 * wide);
 }
 
-/// Returns the bytes of lists of products, barriers, row buffers and, for half types, tiles: those
-/// that all threads share, plus those of each thread.
+/// Returns the bytes of lists of products, barriers, row buffers and, for half-precision types,
+/// tiles: those shared by all threads, plus those of each thread.
 std::int64_t lists(const ConvolutionShape& shape) {
   const std::int64_t tiles = shape.is_half() ? 16 << 10 : 0;
   return (32 << 10) + shape.threads * ((24 << 10) + tiles + 80 * shape.kernel());
 }
 
 /// Returns the bytes that the threads of a pointwise convolution with `channels` and `area` gather:
-/// the pixels of an image that a stride selects and, for half types, the sums.
+/// the pixels of an image that a stride selects and, for half-precision types, the sums.
 std::int64_t gathered(const ConvolutionShape& shape, std::int64_t channels, std::int64_t area) {
   if (!shape.is_pointwise()) return 0;
   const std::int64_t read =
@@ -105,15 +105,15 @@ std::int64_t gathered(const ConvolutionShape& shape, std::int64_t channels, std:
   return shape.threads * (read + (shape.is_half() ? kSum * in_vectors(channels) * area : 0));
 }
 
-/// Returns the larger of two: a direct kernel's scratch memory, and the memory that a kernel of the
-/// other family uses in excess of the direct kernel's copies.
+/// Returns whichever is larger: a direct kernel's scratch memory, or the memory that a kernel of
+/// the other family uses beyond the direct kernel's copies.
 std::int64_t larger(const ConvolutionShape& shape, std::int64_t direct, std::int64_t unfolding,
                     std::int64_t copies) {
   return std::max(direct, unfolding - (shape.is_copied() ? copies : 0));
 }
 
-/// Returns the elements of half-type images and result gradients that threads have transposed, with
-/// rows padded to tiles: one image per group, or more if several threads share a group.
+/// Returns the elements of half-precision images and result gradients that threads have transposed,
+/// with rows padded to tiles: one image per group, or more if several threads share a group.
 std::int64_t turned_halves(const ConvolutionShape& shape) {
   const std::int64_t row = shape.stride *
                            rounded_up(divided_up(shape.in_width, shape.stride) + shape.padding + 2,

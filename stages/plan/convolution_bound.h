@@ -8,10 +8,10 @@ namespace stages::meta {
 struct ConvolutionShape {
   std::int64_t batch = 0, in = 0, out = 0, groups = 1;  ///< in, out: channels of all groups
   std::int64_t kernel_height = 0, kernel_width = 0;
-  std::int64_t stride = 1, padding = 0, dilation = 1;  ///< the largest of both dimensions
+  std::int64_t stride = 1, padding = 0, dilation = 1;  ///< the larger of the two dimensions
   std::int64_t in_height = 0, in_width = 0, out_height = 0,
-               out_width = 0;      ///< pixels of the input and of the result
-  std::int64_t element_bytes = 4;  ///< 2: a half type, accumulated in float32
+               out_width = 0;      ///< pixels of the input and the result
+  std::int64_t element_bytes = 4;  ///< 2: a half-precision type, accumulated in float32
   bool channels_last = false;
   std::int64_t threads = 1;    ///< CPU threads
   bool unfolds_images = true;  ///< on a CPU, for every shape (memory_trace.h)
@@ -20,8 +20,8 @@ struct ConvolutionShape {
   std::int64_t in_area() const { return in_height * in_width; }
   std::int64_t area() const { return out_height * out_width; }
   std::int64_t weight_elements() const { return out * (in / groups) * kernel(); }
-  /// Elements of the unfolded image (im2col) of one image and one group: each column contains the
-  /// inputs of the kernel at one position.
+  /// Number of elements in the unfolded form (im2col) of one image and one group: each column
+  /// contains the kernel's inputs at one position.
   std::int64_t unfolded_elements() const { return in / groups * kernel() * area(); }
   bool is_pointwise() const { return kernel() == 1; }
   /// Torch cannot detect the memory format of images with one pixel or one channel.
@@ -44,7 +44,7 @@ bool takes_onednn(const ConvolutionShape& shape);
 //   gradient (oneDNN allocates as many floats as the gradient has bytes). With AVX2 they are used
 //   only for shapes that are rare in networks.
 
-/// Bytes of the copies in the memory order of a direct kernel. channels_last images need no copy.
+/// Bytes of the copies in a direct kernel's memory order. channels_last images need no copy.
 std::int64_t blocked_input(const ConvolutionShape& shape);
 std::int64_t blocked_input_gradient(const ConvolutionShape& shape);
 std::int64_t blocked_result(const ConvolutionShape& shape);
@@ -52,11 +52,11 @@ std::int64_t blocked_weight(const ConvolutionShape& shape);
 /// Bytes of the copy of the weight gradient.
 std::int64_t blocked_weight_gradient(const ConvolutionShape& shape);
 
-/// Bytes of scratch memory of the forward kernel, in addition to the copies.
+/// Bytes of scratch memory for the forward kernel, in addition to the copies.
 std::int64_t forward_scratch(const ConvolutionShape& shape);
-/// Bytes of scratch memory of the kernel for the input gradient.
+/// Bytes of scratch memory for the input-gradient kernel.
 std::int64_t input_gradient_scratch(const ConvolutionShape& shape);
-/// Bytes of scratch memory of the kernel for the weight gradient.
+/// Bytes of scratch memory for the weight-gradient kernel.
 std::int64_t weight_gradient_scratch(const ConvolutionShape& shape);
 
 }  // namespace stages::meta

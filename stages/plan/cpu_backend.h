@@ -5,7 +5,7 @@
 #include "stages/plan/step_profile.h"
 #include "stages/plan/trace_history.h"
 
-// The CPU part of a plan: allocator and speed.
+// The CPU-specific part of a plan: allocator and speed.
 
 namespace stages {
 

@@ -10,11 +10,11 @@
 #include "stages/plan/step_profile.h"
 #include "stages/plan/trace_history.h"
 
-// The GPU part of a plan: allocator, memory outside of it, and speed.
+// The GPU-specific part of a plan: allocator, memory outside of it, and speed.
 
 namespace stages {
 
-/// Returns the peak of the reserved bytes of LibTorch's caching allocator.
+/// Returns the peak of the bytes reserved by LibTorch's caching allocator.
 std::int64_t reserved_on_gpu(const TraceHistory& history, const AllocatorSettings& settings);
 
 /// The GPU memory that a process uses outside of its allocator: CUDA's context, and kernels, which
@@ -32,7 +32,7 @@ GpuContext gpu_context(std::string model);
 std::vector<at::Tensor> library_workspaces(MemoryTrace& trace);
 
 /// Returns the name of a traced operation on a GPU. Attention is always traced with the CPU's
-/// kernel, whichever kernel a GPU uses.
+/// kernel, no matter which kernel a GPU uses.
 std::string operation_on_gpu(const std::string& operation);
 
 double seconds_on_gpu(const StepWork& work);

@@ -63,8 +63,8 @@ std::int64_t column_sum_scratch(std::int64_t rows, std::int64_t columns, const G
 std::int64_t attention_backward_scratch(const AttentionShape& shape, const GpuKernels& gpu) {
   const std::int64_t elements = shape.rows * shape.tokens * shape.width;
   if (shape.is_half && gpu.has_flash) {
-    // The gradient of the queries in float32, one sum for each query, and copies of the result and
-    // of its gradient.
+    // The gradient of the queries in float32, one sum per query, and copies of the result and its
+    // gradient.
     const std::int64_t tokens = padded_to(shape.tokens, 128), width = padded_to(shape.width, 32);
     return kSumBytes * shape.rows * tokens * (width + 1) + 2 * 2 * elements;
   }
@@ -84,7 +84,7 @@ std::int64_t embedding_backward_scratch(std::int64_t elements, std::int64_t indi
 namespace {
 
 /// Returns the bytes of copies of the images, the result and the weight with channels in groups of
-/// eight; 0 if they already have this order.
+/// eight; 0 if they are already in this order.
 std::int64_t copies(const ConvolutionShape& shape) {
   constexpr std::int64_t kChannels = 8;
   const std::int64_t in = padded_to(shape.in, kChannels), out = padded_to(shape.out, kChannels),
@@ -96,7 +96,7 @@ std::int64_t copies(const ConvolutionShape& shape) {
                                 shape.out * of_group * shape.kernel());
 }
 
-/// Adds a margin for memory that kernels allocate apart from copies.
+/// Adds a margin for memory that kernels allocate in addition to copies.
 std::int64_t with_room(std::int64_t bytes) { return bytes + bytes / 50 + kMiB; }
 
 std::int64_t result_bytes(const ConvolutionShape& shape) {
@@ -115,8 +115,8 @@ bool is_in_groups(const ConvolutionShape& shape) {
   return shape.groups > 1 && shape.groups < shape.in;
 }
 
-/// True for depthwise convolutions other than the usual one with one result per channel. In half
-/// precision, cuDNN copies their tensors to float32.
+/// True for depthwise convolutions other than the usual ones, which have one result per channel. In
+/// half precision, cuDNN copies their tensors to float32.
 bool is_rare_by_channel(const ConvolutionShape& shape) {
   return is_by_channel(shape) && (shape.out != shape.in || shape.is_pointwise());
 }

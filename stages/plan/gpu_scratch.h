@@ -10,7 +10,7 @@ namespace stages::meta {
 /// The properties of a GPU that determine the memory of its kernels.
 struct GpuKernels {
   std::int64_t multiprocessors = 0;
-  bool has_flash = true;  ///< flash attention in half precision, from Ampere on
+  bool has_flash = true;  ///< flash attention in half precision, since Ampere
 };
 
 /// Returns the properties of the GPU called `model`, such as "NVIDIA L4". For an unknown or empty
@@ -20,8 +20,8 @@ GpuKernels gpu_kernels(std::string model);
 // Upper bounds, in bytes, for the memory that GPU kernels allocate for themselves from the tensor
 // allocator. The sizes follow LibTorch 2.11's sources (Reduce.cuh, the attention kernels,
 // EmbeddingBackward). For cuDNN 9 they were measured on an H100 with deterministic algorithms:
-// 1,030 convolutions of seven networks in three types and two layouts, and 1,600 convolutions of
-// timm's 92 families with 4 and 16 images.
+// 1,030 convolutions from seven networks in three types and two layouts, and 1,600 convolutions
+// from timm's 92 families with 4 and 16 images.
 
 /// Returns the scratch bytes for the sum over all rows of a (rows, columns) matrix, as in the
 /// gradient of a bias.
@@ -38,8 +38,8 @@ std::int64_t attention_backward_scratch(const AttentionShape& shape, const GpuKe
 /// `elements` values for `indices` rows.
 std::int64_t embedding_backward_scratch(std::int64_t elements, std::int64_t indices);
 
-/// Returns the scratch bytes of a convolution kernel. cuDNN computes channels last, with channels
-/// in groups of eight; tensors in any other order are copied.
+/// Returns the scratch bytes of a convolution kernel. cuDNN computes in channels-last order, with
+/// channels in groups of eight; tensors in any other order are copied.
 std::int64_t gpu_forward_scratch(const ConvolutionShape& shape);
 std::int64_t gpu_input_gradient_scratch(const ConvolutionShape& shape);
 /// Returns the scratch bytes of the kernel for a convolution's weight gradient. They include

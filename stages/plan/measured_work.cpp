@@ -165,7 +165,7 @@ runner::MemoryPlan MeasuredHistory::plan(std::size_t first_event, std::int64_t u
         "activations of " + std::to_string(units) + " samples, and all other memory of a step";
   }
   add_term(plan, {"values", bytes / 10,
-                  "a tenth of what was measured, since other values may need more"});
+                  "a tenth of the measured memory, since other values may need more"});
   return plan;
 }
 

@@ -14,16 +14,16 @@ namespace stages {
 /// Predicts the memory of work on any number of samples from runs with a few samples. Work on more
 /// samples is assumed to do the same with larger tensors: each storage grows as it did from one run
 /// to the next, or with the square of the number of samples if it grew faster than linearly. Only
-/// the last runs with the same events count, since a single sample often takes a different path. If
-/// even the last two runs differ, the peak of all storages other than gradients is assumed to grow
-/// with the number of samples.
+/// the most recent runs with identical events count, since a single sample often takes a different
+/// path. If even the last two runs differ, the peak of all storages other than gradients is assumed
+/// to grow with the number of samples.
 class MeasuredWork {
  public:
-  /// Adds a run. `units` must be more than in the run before.
+  /// Adds a run. `units` must be larger than in the previous run.
   void add(std::int64_t units, RecordedWork work);
   bool empty() const { return runs_.empty(); }
   /// Returns an upper bound for `units`, provided that memory does not depend on values. Call add()
-  /// at least once before.
+  /// at least once first.
   RecordedWork at(std::int64_t units) const;
   /// Returns the bytes that work on `units` allocates, and the number of its allocations.
   std::pair<double, double> allocations(std::int64_t units) const;
@@ -33,7 +33,7 @@ class MeasuredWork {
     std::int64_t units;
     RecordedWork work;
   };
-  /// Returns the index of the first of the last runs with the same events.
+  /// Returns the index of the first of the most recent runs with identical events.
   std::size_t first_alike() const;
 
   std::vector<Run> runs_;
@@ -57,13 +57,13 @@ class MeasuredHistory {
   /// Adds `work`, with `besides` additional bytes live during it. Memory that `work` does not free
   /// stays live.
   void add(const RecordedWork& work, std::int64_t besides = 0);
-  /// Adds memory that is allocated and freed at once.
+  /// Adds memory that is allocated and immediately freed.
   void pass(TracedStorage storage);
 
   std::size_t events() const { return work_.events.size(); }
 
-  /// Returns the plan from event `first_event` on, as from summarize(), plus a margin, since other
-  /// values may need more. `units` is the number of samples that are run at once.
+  /// Returns the plan starting at event `first_event`, as from summarize(), plus a margin, since
+  /// other values may need more. `units` is the number of samples that are run at once.
   runner::MemoryPlan plan(std::size_t first_event, std::int64_t units, const Backend& backend,
                           const AllocatorSettings& settings) const;
 

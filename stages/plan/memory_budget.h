@@ -18,8 +18,8 @@ class MemoryPolicy;
 /// Returns all CPU memory that this process may use, named after what limits it: the machine, or a
 /// control group that allows less. `root` is / except in tests.
 runner::NamedBytes host_memory(const std::filesystem::path& root = "/");
-/// Divides host_memory() among `ranks` processes that share the machine; from now on it returns the
-/// share of one process.
+/// Divides host_memory() among `ranks` processes that share the machine; from now on it returns one
+/// process's share.
 void share_host_memory(int ranks);
 /// Limits host_memory() to `bytes` from now on. The ranks of a run make the same choices only if
 /// all of them plan for the rank with the least memory.
@@ -64,22 +64,22 @@ class [[nodiscard]] ScopedMemoryBudget {
 using Replan =
     std::function<std::optional<MemoryPolicy>(const MemoryPolicy& failed, std::int64_t bytes)>;
 
-/// Returns the next way to try without any prediction, for batches of at most `units`; nullopt if
+/// Returns the next way to try, without any prediction, for batches of at most `units`; nullopt if
 /// there is none. First it halves the micro-batch, rounding up, down to min_micro_batch, in two
 /// passes if the loss needs them; then it recomputes all blocks. Halving is not tried if `allow` is
-/// bit, two passes only if `allow` is exact, and recomputing only if `allow` is not nothing.
-/// `accepts` returns true if a training run can obey a policy without changing what is trained.
+/// bit; two passes are tried only if it is exact, and recomputing only if it is not nothing.
+/// `accepts` returns true if a training run can follow a policy without changing what is trained.
 std::optional<MemoryPolicy> next_plan(const MemoryPolicy& failed, std::int64_t units,
                                       const std::function<bool(const MemoryPolicy&)>& accepts);
 
-/// A replanned way may need at most this fraction of the bytes that the failed way needs.
+/// A new way may need at most this fraction of the bytes that the failed way needs.
 inline constexpr double kShrunk = 0.85;
 
 /// Returns a Replan that repeats the search behind the failed way: it finds the fastest way that
 /// needs at most `bytes`, or less if the recipe's budget allows less. The failed way was predicted
 /// to fit, so either the prediction was wrong or other processes now use the memory. The new way
 /// therefore needs at most kShrunk times the bytes of the failed way, or is the way that needs the
-/// least; in any case it needs less than the failed way. The optimizer state stays where it was
+/// fewest; in any case it needs less than the failed way. The optimizer state stays where it was
 /// placed when training began. The Replan returns nullopt if there is no such way or if the search
 /// itself runs out of memory. References in `search` must stay valid.
 Replan search_again(PolicySearch search);

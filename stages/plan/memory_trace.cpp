@@ -48,8 +48,8 @@ bool onednn_unfolds_images() {
     const CountingAllocator counter;
     at::convolution_backward(image, image, weight, {}, {1, 1}, {kPadding, kPadding}, {1, 1},
                              /*transposed=*/false, {0, 0}, /*groups=*/1, {false, true, false});
-    // A direct kernel keeps the gradient twice, the second time in its own memory order. A kernel
-    // that unfolds images uses four times as much for each thread, plus the unfolded image.
+    // A direct kernel keeps the gradient twice, once in its own memory order. A kernel that unfolds
+    // images uses four times as much per thread, plus the unfolded image.
     return counter.peak_bytes() > 4 * static_cast<std::int64_t>(weight.nbytes());
   }();
   return is_so;

@@ -24,7 +24,8 @@ struct Processor {
   bool operator==(const Processor&) const = default;
 };
 
-/// Returns the processor that runs this process. Torch reports which half types oneDNN supports.
+/// Returns the processor that runs this process. Torch reports which half-precision types oneDNN
+/// supports.
 const Processor& this_processor();
 
 /// True if oneDNN always unfolds images for float32 weight gradients, as it does without AVX2.
@@ -96,7 +97,7 @@ enum class Repeated {
 };
 
 /// While this object lives, records the birth and death of every storage on the Meta device. No
-/// storage has actual memory:
+/// actual memory is allocated:
 ///
 ///   register_meta_kernels();
 ///   MemoryTrace trace({.device = at::kCPU, .threads = 2});
@@ -108,17 +109,17 @@ enum class Repeated {
 ///
 /// A process may have at most one live trace, on one thread: it records the operations, phases and
 /// saved tensors of the thread that created it. Older tensors are not recorded, and may die during
-/// the trace; recorded tensors may outlive it. Storages of zero bytes are ignored.
+/// the trace; recorded tensors may outlive it. Empty storages are ignored.
 class MemoryTrace {
  public:
-  /// Throws std::logic_error if another trace lives.
+  /// Throws std::logic_error if another trace is live.
   explicit MemoryTrace(Backend backend, Repeated repeated = Repeated::kNoted);
   ~MemoryTrace();
   MemoryTrace(const MemoryTrace&) = delete;
   MemoryTrace& operator=(const MemoryTrace&) = delete;
 
-  /// Sets the owner of a tensor's storage for the whole trace, no matter when it is called while
-  /// the tensor lives.
+  /// Sets the owner of a tensor's storage for the whole trace; may be called at any time while the
+  /// tensor lives.
   void own(const at::Tensor& tensor, Owner owner, std::string name);
 
   const Backend& backend() const;
@@ -134,7 +135,7 @@ class MemoryTrace {
 };
 
 /// While this object lives, storages allocated on the Meta device do not belong to the simulated
-/// device and are not recorded by any trace. They stand for host memory of a GPU machine.
+/// device and are not recorded by any trace. They represent a GPU machine's host memory.
 class [[nodiscard]] ScopedUntraced {
  public:
   ScopedUntraced();
@@ -145,10 +146,9 @@ class [[nodiscard]] ScopedUntraced {
 
 /// Returns the device that the live trace simulates; null if there is no trace.
 const Backend* traced_backend();
-/// Adds a kernel's operations to the live trace, if there is one.
+/// Adds a kernel's operations to the live trace, if any.
 void count_flops(double flops);
-/// Marks the tensor, in the live trace if there is one, as memory that a kernel may allocate for
-/// itself.
+/// Marks the tensor, in the live trace if any, as memory that a kernel may allocate for itself.
 void mark_scratch(const at::Tensor& tensor);
 /// Marks a tensor as the gradient of a parameter. Needed for gradients that are freed before the
 /// step ends.

@@ -69,7 +69,7 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q
   const Tensor narrowed =
       is_half(q) ? scratch({threads(), 2 * queries * keys}, q.options()) : Tensor();
   if (is_half(q) && onednn_computes(q.scalar_type())) {
-    // Each thread multiplies tiles with oneDNN, which divides them as if it had all threads to
+    // Each thread multiplies tiles using oneDNN, which divides them as if it had all threads to
     // itself.
     const ProductShape of_keys = {.rows = keys, .inner = queries, .columns = q.size(3)},
                        of_queries = {.rows = queries, .inner = keys, .columns = q.size(3)};
@@ -107,7 +107,7 @@ bool takes_flash(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe&
          k.stride(3) == 1 && v.stride(3) == 1;
 }
 
-/// Returns a boolean mask in the form in which torch passes it to kernels: as values to add to the
+/// Returns a boolean mask in the form that torch passes to kernels: as values to add to the
 /// products.
 Maybe added_mask(const Maybe& mask, const Tensor& q) {
   if (!mask || mask->scalar_type() != at::kBool) return mask;
@@ -115,7 +115,7 @@ Maybe added_mask(const Maybe& mask, const Tensor& q) {
 }
 
 /// On Meta, torch always computes attention by plain products, whereas the traced device has its
-/// own kernels. The choice is made above autograd so that the backward pass is that of the chosen
+/// own kernels. The choice is made above autograd so that the backward pass matches the chosen
 /// kernel.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Maybe& mask, double dropout, bool causal,

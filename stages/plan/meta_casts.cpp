@@ -18,10 +18,10 @@
 namespace stages {
 namespace {
 
-// The operators that LibTorch 2.11's autocast casts on both device types, on CPUs only and on GPUs
-// only, limited to operators that networks use.
+// The operators that LibTorch 2.11's autocast casts on both device types, only on CPUs and only on
+// GPUs, limited to operators that networks use.
 
-/// Operators that run in the half type.
+/// Operators that run in the half-precision type.
 constexpr std::array kHalfEverywhere = {"_convolution.deprecated",
                                         "addbmm",
                                         "addmm",

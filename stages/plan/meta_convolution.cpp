@@ -127,7 +127,7 @@ Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, co
   return dweight;
 }
 
-/// Returns the memory of the images as torch's own kernels unfold them: all at once, or one after
+/// Returns the memory of the images as unfolded by torch's own kernels: all at once, or one after
 /// another if the kernel is dilated.
 Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x) {
   if (shape.dilation > 1) return kernel_memory(shape.unfolded_elements(), x);
@@ -176,7 +176,7 @@ Tensor convolution(const Tensor& input, const Tensor& kernel, const std::optiona
   return y;
 }
 
-/// Computes the gradients as on a GPU, one after another.
+/// Computes the gradients like a GPU, one after another.
 Three gpu_gradients(const std::optional<ConvolutionShape>& shape, const Tensor& x,
                     const Tensor& weight, const Tensor& dy, at::MemoryFormat format,
                     const std::array<bool, 3>& wanted) {
@@ -206,7 +206,7 @@ Three convolution_backward(const Tensor& gradient, const Tensor& input, const Te
   if (!on_cpu()) return gpu_gradients(shape, x, weight, dy, format, wanted);
   const bool is_onednn = shape && takes_onednn(*shape, x);
   Tensor dx, dweight, dbias;
-  // With groups, the gradients of every group are kept until all are concatenated.
+  // With groups, every group's gradients are kept until all are concatenated.
   const bool keeps = shape && !is_onednn && groups > 1;
   const Tensor of_groups =
       keeps ? kernel_memory(x.numel() * wanted[0] + weight.numel() * wanted[1], x) : Tensor();

@@ -17,7 +17,7 @@
 namespace stages {
 namespace {
 
-/// Silences torch's warnings about kernels that replace others, which is intended here.
+/// Silences torch's warnings about replaced kernels, since replacing them is intended here.
 class Silence final : public c10::WarningHandler {
  public:
   void process(const c10::Warning&) override {}
@@ -115,8 +115,8 @@ at::TensorOptions statistics_of(const at::Tensor& x) {
 namespace stages::meta {
 namespace {
 
-/// Simulates an operator that works in place and allocates nothing. Boxed, because the overloads
-/// differ only in the type of the learning rate.
+/// Simulates an operator that works in place and allocates nothing. Boxed, because its overloads
+/// differ only in the learning rate's type.
 void write_in_place(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
   torch::jit::drop(*stack, operation.schema().arguments().size());
 }
@@ -163,7 +163,7 @@ namespace {
 
 using at::Tensor;
 
-/// Returns the number of leading dimensions that are summed; 0 if other dimensions are summed.
+/// Returns the number of leading dimensions that are summed over; 0 if other dimensions are.
 std::int64_t leading_sums(const Tensor& x, at::OptionalIntArrayRef dimensions) {
   if (!dimensions || dimensions->empty() ||
       static_cast<std::int64_t>(dimensions->size()) >= x.dim())
@@ -292,7 +292,7 @@ bool is_dense(const Tensor& x) {
   return x.is_contiguous() || x.is_contiguous(x.suggest_memory_format());
 }
 
-/// If its input is dense, the CPU's kernel allocates its result twice before it frees the first.
+/// If its input is dense, the CPU's kernel allocates its result twice before freeing the first.
 Three batch_norm_backward(const Tensor& gradient, const Tensor& x, const Maybe& weight,
                           const Maybe&, const Maybe&, const Maybe&, const Maybe&, bool, double,
                           std::array<bool, 3> wanted) {

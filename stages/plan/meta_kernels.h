@@ -23,7 +23,7 @@ void register_meta_kernels();
 namespace stages::meta {
 
 // The families of shape functions that register_meta_kernels() registers: for the Meta device and,
-// if the operator is chosen by device, above autograd.
+// if the operator is selected by device, above autograd.
 void register_convolutions(torch::Library& meta);
 void register_products(torch::Library& meta);
 void register_norms(torch::Library& meta);
@@ -56,7 +56,7 @@ bool is_half(const at::Tensor& x);
 /// type and device of `options`.
 at::Tensor scratch(at::IntArrayRef shape, const at::TensorOptions& options);
 
-/// Returns the tensor options for statistics of `x`: float32 if `x` has a half type.
+/// Returns the tensor options for statistics of `x`: float32 if `x` has a half-precision type.
 at::TensorOptions statistics_of(const at::Tensor& x);
 
 /// A product of `batch` pairs of matrices of shapes (rows, inner) and (inner, columns).
@@ -64,14 +64,14 @@ struct ProductShape {
   std::int64_t batch = 1, rows = 0, inner = 0, columns = 0;
 };
 
-/// True if torch uses oneDNN for a product of a half type.
+/// True if torch uses oneDNN for a product in a half-precision type.
 bool takes_onednn(const ProductShape& shape);
 
 // Upper bounds, in bytes, for the memory that oneDNN allocates in addition to the factors and the
 // result, on any processor and in any version.
 
-/// For half types: each thread packs blocks of both factors and accumulates in float32, or each
-/// thread that has a result accumulates all of it in float32.
+/// For half-precision types: each thread packs blocks of both factors and accumulates in float32,
+/// or each thread that has a result accumulates all of it in float32.
 std::int64_t half_product_scratch(const ProductShape& shape, std::int64_t threads);
 /// For float32: each thread packs a strip of the second factor.
 std::int64_t float_product_scratch(const ProductShape& shape, std::int64_t threads);

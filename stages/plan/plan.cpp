@@ -10,7 +10,7 @@
 namespace stages {
 namespace {
 
-/// Makes the choices that the recipe leaves open, as in the earlier run or by a search.
+/// Makes the choices that the recipe leaves open, either as in the earlier run or by searching.
 PlannedStep resolve_policy(const PolicySearch& search, const std::string& model_stage,
                            const runner::PlanContext& context) {
   if (search.written.min_micro_batch > search.batch.size) {

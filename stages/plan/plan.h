@@ -20,7 +20,7 @@
 //   summarize.h                     turns a trace into live, reserved and needed bytes
 //   memory_budget.h                 computes the budget for the needed bytes
 //   choose_policy.h                 chooses the fastest way that fits (time model: step_profile.h)
-//   plan_alternatives.h             lists the effects of options, and other ways
+//   plan_alternatives.h             lists the effects of options, and the alternatives
 //   real_steps.h, real_samples.h    run real steps if user code makes a dry run fail
 //   block_recording.h               records the memory of such steps
 //   measured_work.h                 extrapolates it to steps on more samples
@@ -30,9 +30,9 @@ namespace stages {
 
 /// Plans a step. `step` contains the recipe's policy and a function that traces the step under a
 /// policy; plan() sets its budget. If the policy leaves a choice, the fastest way that fits is
-/// chosen (choose_policy.h). A resumed run keeps the way that it used before, if that fits. If the
-/// plan does not fit, or the context requests them, alternatives are examined too. `model_stage`
-/// makes the network. Throws runner::StageError if the policy cannot be obeyed.
+/// chosen (choose_policy.h). A resumed run keeps its previous way if that fits. If the plan does
+/// not fit, or the context requests them, alternatives are examined too. `model_stage` makes the
+/// network. Throws runner::StageError if the policy cannot be followed.
 PlannedStep plan(PolicySearch step, const std::string& model_stage, runner::PlanContext& context);
 
 }  // namespace stages

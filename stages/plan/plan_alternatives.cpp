@@ -85,7 +85,7 @@ struct Outcome {
   std::int64_t needed = 0;
   double flops = 0;
   std::int64_t operations = 0;
-  std::string refused = {};  // why the way is not possible; empty: it is possible
+  std::string refused = {};  // why the way is impossible; empty: it is possible
 };
 
 class Alternatives {
@@ -113,7 +113,7 @@ class Alternatives {
       }
       consider_optimizer({policy_.micro_batch.value_or(0), blocks, policy_.two_pass});
     }
-    // Of ways with equal compute, within a few percent, the one with larger parts is faster.
+    // Among ways with equal compute, within a few percent, the one with larger parts is faster.
     const auto cost = [](const PlanAlternative& one) {
       return std::tuple(!one.refused.empty(), std::lround(20 * one.relative_flops), -one.needed);
     };
@@ -161,7 +161,7 @@ class Alternatives {
     return result;
   }
 
-  /// Returns the largest part size that fits; 0 if not even size one fits. The peak rises with the
+  /// Returns the largest part size that fits; 0 if not even size one fits. The peak grows with the
   /// size, so bisection finds it.
   std::int64_t largest_that_fits(bool blocks, bool two_pass) {
     const auto fits = [&](std::int64_t size) {
@@ -176,7 +176,7 @@ class Alternatives {
     return fitting;
   }
 
-  /// Adds a way unless it has been added before. Returns false if the way is not possible; it is
+  /// Adds a way unless it has been added before. Returns false if the way is impossible; it is
   /// listed all the same.
   bool consider(const Alternative& way) {
     PlanAlternative alternative{.overrides = overrides_between(policy_, policy_of(way), batch_)};
@@ -289,12 +289,12 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Memo
   if (policy.empty_cache_every != EmptyCacheEvery{}) {
     add_without_effect("empty_cache_every", option_text(policy.empty_cache_every),
                        "it returns unused blocks, which does not lower the peak: the allocator "
-                       "does the same before it gives up");
+                       "does the same before giving up");
   }
   if (written.loss_form != LossForm::kDirect) {
     const char* const word = written.loss_form == LossForm::kAuto ? "auto" : "gram";
     if (!batch.has_loss_forms) {
-      add_without_effect("loss_form", word, "each loss of this training has only one form");
+      add_without_effect("loss_form", word, "each loss in this training run has only one form");
     } else if (!policy.uses_gram_form()) {
       add_without_effect(
           "loss_form", word,

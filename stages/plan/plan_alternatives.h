@@ -10,16 +10,16 @@
 
 namespace stages {
 
-/// A batch, and the option of the recipe that splits it.
+/// A batch, and the recipe's option that splits it.
 struct CutBatch {
-  std::int64_t size;            ///< the size that the recipe sets
-  std::int64_t units;           ///< the most samples in a batch: the data may have fewer
+  std::int64_t size;   ///< the size that the recipe sets
+  std::int64_t units;  ///< the largest number of samples in a batch: the data may have fewer
   std::string accumulated_by;   ///< as in TrainerOptions
   bool has_loss_forms = false;  ///< a term of the loss has several forms
 };
 
-/// Returns the name of an option, such as "memory.micro_batch", for the stage at `stage`, a
-/// location in the recipe such as "/memory".
+/// Returns the name of an option, such as "memory.micro_batch", of the stage at `stage`, a location
+/// in the recipe such as "/memory".
 std::string option_of(const std::string& stage, const std::string& name);
 
 /// Returns "none", "block" or "[model.a,model.b]", as a recipe writes it.
@@ -33,7 +33,7 @@ std::vector<std::string> overrides_between(const MemoryPolicy& from, const Memor
                                            const CutBatch& batch);
 
 /// Returns the memory plan of a training step under another policy. Throws runner::StageError if
-/// the policy cannot be obeyed.
+/// the policy cannot be followed.
 using PlanUnder = std::function<runner::MemoryPlan(const MemoryPolicy&)>;
 
 /// Adds to `plan`, the plan of `policy`, how each option with a non-default value in the recipe
@@ -43,9 +43,9 @@ void add_option_effects(runner::MemoryPlan& plan, const MemoryPolicy& policy,
                         const MemoryPolicy& written, const CutBatch& batch, const PlanUnder& under);
 
 /// Adds to `plan` the alternatives for a batch: smaller parts, with and without recomputed blocks,
-/// in two passes if the loss needs them. Each is listed once, with the overrides that select it,
-/// the cheapest first. Alternatives beyond the budget are listed too. Of the part sizes that fit,
-/// only the largest and its halves are listed.
+/// in two passes if the loss needs them. Each is listed once, cheapest first, with the overrides
+/// that select it. Alternatives beyond the budget are listed too. Of the part sizes that fit, only
+/// the largest and its halves are listed.
 void add_alternatives(runner::MemoryPlan& plan, const MemoryPolicy& policy, const CutBatch& batch,
                       const PlanUnder& under);
 

@@ -27,7 +27,7 @@
 namespace stages {
 namespace {
 
-/// The plan of consecutive batches of one size, without the memory of their results.
+/// The plan for consecutive batches of one size, without the memory of their results.
 struct OneSize {
   runner::MemoryPlan plan;
   at::Tensor output;  // on the Meta device
@@ -165,7 +165,7 @@ PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_si
 }
 
 /// Returns the plan with the largest batch that fits; nullopt if not even one sample fits. The peak
-/// rises with the batch size, so bisection finds it.
+/// grows with the batch size, so bisection finds it.
 std::optional<PlannedForward> largest_that_fits(const ForwardToPlan& forward, bool keeps_results,
                                                 RealBatches& real, runner::PlanContext& context) {
   std::optional<PlannedForward> largest;
@@ -207,7 +207,7 @@ PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results,
 
 namespace {
 
-/// Returns the bytes of the tensors of one sample.
+/// Returns the bytes in one sample's tensors.
 std::int64_t sample_bytes(const DatasetDescription& data) {
   std::int64_t bytes = 0;
   for (const TensorSpec& spec : data.tensors) {

@@ -22,7 +22,7 @@ namespace stages {
 
 struct PlannedForward;
 
-/// A forward pass to plan, of a network over a dataset, without an autograd graph. `data`,
+/// A network's forward pass over a dataset, to be planned; it has no autograd graph. `data`,
 /// `dataset` and `policy` must outlive this object.
 struct ForwardToPlan {
   std::string name;  ///< name of the stage that makes the network
@@ -53,21 +53,19 @@ struct PlannedForward {
 
 /// Plans the memory of forward passes on the context's device, by running two batches on the Meta
 /// device. If `keeps_results`, the results of all batches are kept until the end; they are counted
-/// batch by batch and once concatenated. If the plan does not fit, it uses the largest batch that
+/// once per batch and once concatenated. If the plan does not fit, it uses the largest batch that
 /// does, which has the same result in exact arithmetic. If the policy does not allow that, the
 /// batch is listed as an alternative.
 PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results,
                             runner::PlanContext& context);
 
-// The parts of a plan other than its trace: the traced batch, the memory that is not traced, and
-// the budget.
+// The parts of a plan other than its trace: the traced batch, untraced memory, and the budget.
 
-/// Returns `units` samples as described by `data`, on the Meta device: shapes and types without
+/// Returns `units` samples as described by `data`, on the Meta device: shapes and types, but no
 /// values. Their indices are 0, 1, 2 …
 Batch meta_batch(const DatasetDescription& data, std::int64_t units);
 
-/// Returns the device that a plan is for: this machine's, or the GPU that the caller of the plan
-/// names.
+/// Returns the device that a plan is for: this machine's, or the GPU that the plan's caller names.
 Backend planned_backend(const runner::PlanContext& context);
 
 /// Adds a term to a `plan` from summarize(), in addition to the trace. After summarize(), only
@@ -79,13 +77,13 @@ void add_term(runner::MemoryPlan& plan, runner::NamedBytes term);
 void add_read_ahead(runner::MemoryPlan& plan, at::DeviceType device, const DatasetDescription& data,
                     const LoaderOptions& loader, std::int64_t units);
 
-/// Adds to `plan` the memory that is held while a stage works: by `datasets`, any of which may be
-/// null, in host memory if the plan is for a CPU, and by earlier nodes.
+/// Adds to `plan` the memory held while a stage runs: by earlier nodes and, if the plan is for a
+/// CPU, by `datasets`, any of which may be null.
 void add_held_memory(runner::MemoryPlan& plan, const runner::PlanContext& context,
                      std::initializer_list<const Dataset*> datasets);
 
 /// Sets the budget that `plan` is compared with: the memory_budget() of the device's memory, as
-/// measured or as set by the caller of the plan.
+/// measured or as set by the plan's caller.
 void set_budget(runner::MemoryPlan& plan, const MemoryPolicy& policy,
                 const runner::PlanContext& context);
 

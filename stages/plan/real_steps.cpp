@@ -49,15 +49,15 @@ void check_may_measure(const std::string& why, const runner::PlanContext& contex
                      "planning needs real steps on " + context.dry().device_model +
                          ", which this machine does not have, because a dry run fails: " + why)
         .with_help(
-            "plan on a machine with this GPU; or create new tensors on the device of the inputs, "
-            "and use torch.where instead of branches on values and indexing by masks");
+            "plan on a machine with this GPU; or create new tensors on the inputs' device, and use "
+            "torch.where instead of branching on values and indexing with masks");
   }
   if (context.dry().is_strict) {
     throw StageError(ErrorCode::kMeasuredPlan,
                      "planning needs real steps because a dry run fails: " + why)
         .with_help(
-            "create new tensors on the device of the inputs, and use torch.where instead of "
-            "branches on values and indexing by masks; or leave out --strict");
+            "create new tensors on the inputs' device, and use torch.where instead of branching on "
+            "values and indexing with masks; or leave out --strict");
   }
 }
 

@@ -9,16 +9,16 @@
 #include "runner/shared/stage/plan_context.h"
 #include "stages/memory/policy.h"
 
-// Real steps for a plan, for the user's Python code if it needs values, which the tensors of a dry
+// Real steps for a plan, in case the user's Python code needs values, which the tensors of a dry
 // run do not have.
 
 namespace stages {
 
 /// Records, when a request to Python fails, whether the user's code or code that it called raised
-/// an exception. Errors that Retort's own Python code reports do not count.
+/// an exception. Errors reported by Retort's own Python code do not count.
 void set_raised_by_user(bool was_raised);
 
-/// Returns in one line why a dry run failed, if user code may be the reason: it raised an exception
+/// Returns in one line why a dry run failed, if user code may be the cause: it raised an exception
 /// in a forward pass or, if no stage failed, in a backward pass. Rethrows all other exceptions.
 /// Call this while the exception is being handled.
 std::string why_not_dry();

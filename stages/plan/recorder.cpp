@@ -24,7 +24,7 @@ thread_local ScopedOperations* operations_of_thread = nullptr;
 /// "autograd::engine::evaluate_function: AddmmBackward0".
 constexpr std::string_view kEngine = "autograd::engine::evaluate_function: ";
 
-/// Returns the index of the first of the two factors among the arguments of a product; 0 if the
+/// Returns the index of the first of the two factors among a product's arguments; 0 if the
 /// operation is not a product.
 int first_factor(std::string_view name) {
   if (name == "aten::mm" || name == "aten::bmm" || name == "aten::mv" || name == "aten::dot")
@@ -106,7 +106,7 @@ struct ScopedOperations::Callbacks {
 };
 
 /// An operation has the sequence number that the next node will get, so the last operation with
-/// that number has created the node.
+/// that number created the node.
 void ScopedOperations::note_purpose(const at::RecordFunction& function) {
   const std::int64_t number = function.seqNr();
   if (number < 0) return;
@@ -156,8 +156,8 @@ namespace {
 
 thread_local const std::function<void(const at::Tensor&)>* show_on_thread = nullptr;
 
-/// Keeps the tensor's memory, as autograd does without hooks, but not its history: otherwise the
-/// graph would own itself.
+/// Keeps the tensor's memory, like autograd without hooks, but not its history: otherwise the graph
+/// would own itself.
 class Shown final : public torch::autograd::SavedVariableHooks {
  public:
   void call_pack_hook(const at::Tensor& tensor) override {
@@ -378,8 +378,8 @@ std::optional<MemoryTrace::Recorder::Stretch> MemoryTrace::Recorder::since(
   return stretch;
 }
 
-/// A storage that dies within the section keeps its index, unless new storages are requested: it is
-/// already dead, so the index never refers to two live storages.
+/// A storage that dies within the section keeps its index, unless new storages are requested: since
+/// it is already dead, the index never refers to two live storages.
 std::vector<c10::Storage> MemoryTrace::Recorder::note_again(const Stretch& stretch) {
   const std::lock_guard lock(mutex);
   sum_.reset();

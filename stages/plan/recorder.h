@@ -24,8 +24,8 @@ namespace stages {
 
 struct RecordedPart;
 
-/// Returns what the current thread is computing: the path of the running module, or the term of the
-/// loss; "" if neither.
+/// Returns what the current thread is computing: the path of the running module, or the loss term;
+/// "" if neither.
 std::string running_purpose();
 
 /// While this object lives, tracks which torch operation this thread is in. At most one may live
@@ -35,7 +35,7 @@ class [[nodiscard]] ScopedOperations {
   class Observer {
    public:
     virtual ~Observer() = default;
-    /// Called with each result of an operation that ends, the innermost operation first.
+    /// Called with each result of a completed operation, the innermost operation first.
     virtual void result(const at::Tensor& tensor) = 0;
     /// Called when the engine is about to add another gradient to `gradient`.
     virtual void sum_begins(const at::Tensor& gradient) = 0;
@@ -54,7 +54,7 @@ class [[nodiscard]] ScopedOperations {
   /// Returns running_purpose(), or in a backward pass the purpose of the forward operation of its
   /// node.
   std::string purpose() const;
-  /// Returns how many outermost operations have begun. Distinguishes one operation from the next.
+  /// Returns how many outermost operations have begun. Distinguishes consecutive operations.
   std::size_t number() const { return number_; }
   /// Returns how many operations have begun that are not nested in another. Each operation of a
   /// backward pass counts, including those within an autograd function and those that it

@@ -24,14 +24,14 @@ runner::Recovery memory_incident(c10::Device device);
 /// in use)", with the details that are known.
 std::string in_words(const runner::Recovery& incident);
 
-/// Makes room for another try: forgets the refused block and returns unused blocks.
+/// Frees memory for another try: forgets the refused block and returns unused blocks.
 void clear_after_out_of_memory(c10::Device device);
 
 /// Chooses how many rows of a batch go through a network at once, for networks that do not mix rows
-/// and run without a graph. At first all rows do. When memory runs out, the batch is first retried
-/// unchanged, since the cause may be gone. Then it is run in parts of half as many rows, rounded
-/// up, down to the policy's min_micro_batch, as often as its max_retries and on_oom allow. A size
-/// that fits is kept for the following batches.
+/// and run without a graph. At first, all of them do. When memory runs out, the batch is first
+/// retried unchanged, since the cause may be gone. Then the number of rows per part is halved,
+/// rounding up, down to the policy's min_micro_batch, as often as its max_retries and on_oom allow.
+/// A size that fits is kept for the following batches.
 ///
 ///   RowsAtOnce rows(policy, device, "validation", context);
 ///   for (const Batch& batch : batches)
@@ -74,8 +74,8 @@ std::vector<std::string> other_devices(const MemoryPolicy& policy, c10::Device d
 void run_or_go_elsewhere(const MemoryPolicy& policy, c10::Device device,
                          const std::function<void()>& work);
 
-/// A Loader that continues after memory ran out while it assembled a batch. If the policy allows a
-/// retry, a new loader starts with that batch, once per batch.
+/// A Loader that continues after running out of memory while assembling a batch. If the policy
+/// allows a retry, a new loader starts at that batch, once per batch.
 class RetriedLoader {
  public:
   /// One pass over the data, as for Loader.

@@ -34,7 +34,7 @@ std::optional<RecordedPart::Left> left_by(const Recorder& recorder, const Record
   return left;
 }
 
-/// Creates a tensor without torch's operations, which the trace would count.
+/// Creates a tensor without using torch's operations, which the trace would count.
 at::Tensor remade(const RecordedPart::Left& left, const std::vector<c10::Storage>& survivors) {
   if (!left.survivor) return left.older;
   const at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
@@ -152,8 +152,8 @@ std::optional<RecordedPart> Repetition::part(const Recorder& recorder, Before be
   return result;
 }
 
-/// Autograd may save a tensor of the batch, which then counts as an activation. A part that changes
-/// the owner of any other storage, or returns an older tensor, is computed for each batch.
+/// Autograd may save one of the batch's tensors, which then counts as an activation. A part that
+/// changes the owner of any other storage, or returns an older tensor, is computed for each batch.
 void Repetition::note_described(const Recorder& recorder, const Before& before,
                                 RecordedPart& part) const {
   std::vector<std::size_t> of_batch;

@@ -19,7 +19,7 @@ namespace stages {
 
 /// A part of a batch, as recorded by a trace.
 struct RecordedPart {
-  /// A tensor that remains after the part.
+  /// A tensor that remains when the part ends.
   struct Left {
     std::string name;
     std::optional<std::size_t> survivor;  // index of its storage among the section's survivors
@@ -46,12 +46,12 @@ struct RecordedPart {
   bool is_like(const RecordedPart& other) const;
 };
 
-/// Work that is repeated for each part of a batch:
+/// Work repeated for each part of a batch:
 ///
 ///   Repetition parts;
 ///   for (…) encoded.add(parts.next(part.units(), [&] { return step.encode(network, part); }));
 ///
-/// While a MemoryTrace lives, a part is not computed if the two parts before it had the same size
+/// While a MemoryTrace lives, a part is not computed if the previous two parts had the same size
 /// and the trace recorded the same for both: the same births and deaths, sizes, owners, operations
 /// and flops, and neither left anything behind except what it returned. The trace then appends a
 /// copy, so it equals the trace of a step that computes all parts. The first part differs from the

@@ -77,7 +77,7 @@ class ProfileWalk {
         is_forward || event.phase == StepPhase::kLoss || event.phase == StepPhase::kBackward;
     if (!is_in_step) {
       current_.reset();
-      // Between a forward pass and the backward pass, the blocks keep what they have saved.
+      // Between the forward and the backward pass, the blocks keep what they have saved.
       if (event.phase == StepPhase::kIdle && before_backward_)
         note(event, live, flops, was_forward_);
       else profile_.elsewhere = std::max(profile_.elsewhere, live);
@@ -151,7 +151,7 @@ StepProfile profile(const MemoryTrace& trace, std::size_t first_event,
 namespace {
 
 /// The chain of blocks, each of which is kept or recomputed. "Extra" bytes are those that earlier
-/// blocks keep beyond what they would keep if recomputed.
+/// blocks keep in addition to what they would keep if recomputed.
 class Chain {
  public:
   Chain(const StepProfile& kept, const StepProfile& recomputed)
@@ -218,8 +218,8 @@ std::optional<std::vector<bool>> choose_blocks(
     const StepProfile& kept, const StepProfile& recomputed, std::int64_t bytes,
     const std::function<double(const StepWork&)>& seconds) {
   const Chain chain(kept, recomputed);
-  // Choices that differ by fewer bytes count as equal. This limits their number, and about a
-  // ten-thousandth of the budget does not matter.
+  // Choices that differ by fewer bytes count as equal. This limits the number of choices, and about
+  // a ten-thousandth of the budget does not matter.
   const std::int64_t grain = std::max<std::int64_t>(bytes / 8192, 1);
   std::vector<Recomputation> choices(1);
   for (std::size_t i = 0; i < chain.size(); ++i) {

@@ -12,7 +12,7 @@
 
 namespace stages {
 
-/// The work of a step, in machine-independent numbers.
+/// A step's work, in machine-independent numbers.
 struct StepWork {
   double flops = 0;
   double traffic = 0;     ///< bytes written; each is read about once
@@ -20,9 +20,9 @@ struct StepWork {
   double moved = 0;       ///< bytes copied between the host and a GPU
 };
 
-/// Predicts the seconds of a step on a device of the backend's kind: the sum of compute, memory
-/// traffic and launches, with constants for the kind. Nothing is timed, so a recipe gets the same
-/// plan everywhere. The result is only good for ranking ways to compute the same step.
+/// Predicts how many seconds a step takes on a device of the backend's kind: the sum of compute,
+/// memory traffic and launches, with constants for that kind. Nothing is timed, so a recipe gets
+/// the same plan everywhere. The result is only suitable for ranking ways to compute the same step.
 double predicted_seconds(const StepWork& work, const Backend& backend);
 
 /// Returns the version of the constants, "time-2"; it changes when they do.
@@ -41,15 +41,16 @@ struct BlockProfile {
 struct StepProfile {
   std::vector<BlockProfile> blocks;
   /// Element n is the peak of live bytes outside all blocks while the first n blocks have saved
-  /// activations; one element more than there are blocks.
+  /// activations. There is one more element than there are blocks.
   std::vector<std::int64_t> between;
   std::int64_t elsewhere =
       0;  ///< peak of live bytes in other phases: the optimizer, a validation, a checkpoint
 };
 
-/// Returns the profile of `trace` from event `first_event` on. `blocks` are paths of modules, none
-/// of them inside another. A block that never runs is left out. In a backward pass, where no module
-/// runs, an event belongs to the block that saved the activation most recently allocated or freed.
+/// Returns the profile of `trace`, starting at event `first_event`. `blocks` are paths of modules,
+/// none of them inside another. A block that never runs is left out. In a backward pass, where no
+/// module runs, an event belongs to the block that saved the activation most recently allocated or
+/// freed.
 StepProfile profile(const MemoryTrace& trace, std::size_t first_event,
                     const std::vector<std::string>& blocks);
 
@@ -59,9 +60,9 @@ StepProfile profile(const MemoryTrace& trace, std::size_t first_event,
 /// cost", 2016; Beaumont and others, "Optimal checkpointing for heterogeneous chains", 2019; here
 /// each block is kept or recomputed as a whole).
 ///
-/// `kept` is the profile of a step that recomputes no block, `recomputed` the profile of the same
-/// step with all blocks recomputed; mixtures are computed from the two. `seconds` predicts the time
-/// of a block's forward pass.
+/// `kept` is the profile of a step that recomputes no block, `recomputed` that of the same step
+/// with all blocks recomputed; mixtures are computed from the two. `seconds` predicts the time of a
+/// block's forward pass.
 std::optional<std::vector<bool>> choose_blocks(
     const StepProfile& kept, const StepProfile& recomputed, std::int64_t bytes,
     const std::function<double(const StepWork&)>& seconds);

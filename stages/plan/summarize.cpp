@@ -94,10 +94,10 @@ void draw(const TraceHistory& history, runner::MemoryPlan& plan) {
   }
 }
 
-/// The margin as a fraction of the planned bytes, without and with half types.
+/// The margin as a fraction of the planned bytes: without half-precision types, and with them.
 constexpr double kShare = 0.005, kShareOfHalves = 0.01;
-/// Added to the margin: the largest small block, since small tensors may be placed differently than
-/// in the plan; on a GPU, instead, two of the steps by which its allocator's segments grow.
+/// Added to the margin: the largest small block, since small tensors may be placed differently from
+/// the plan; on a GPU, instead, two of the steps by which its allocator's segments grow.
 constexpr std::int64_t kMisplaced = BlockPool::kSmall, kGpuPieces = 2 * (20 << 20);
 
 /// Returns the safety margin: gaps depend on where tensors are placed, and kernels that use less
@@ -113,7 +113,7 @@ runner::NamedBytes margin_of(std::int64_t planned, const std::vector<TracedStora
           .note = "for gaps between tensors that differ from those in the plan"};
 }
 
-/// Returns the term for memory that kernels may allocate. `more` is how much it adds to the peak of
+/// Returns the term for memory that kernels may allocate. `more` is what it adds to the peak of
 /// live bytes.
 runner::NamedBytes kernel_scratch(std::int64_t more, const Backend& backend) {
   const std::string threads =
@@ -121,8 +121,8 @@ runner::NamedBytes kernel_scratch(std::int64_t more, const Backend& backend) {
   return {.name = std::string(kKernelScratchTerm),
           .bytes = std::max<std::int64_t>(more, 0),
           .note = backend.device == at::kCUDA
-                      ? "upper bound for the memory of kernels, by tensor shapes"
-                      : "upper bound for the memory of kernels on any processor, with " + threads};
+                      ? "upper bound on the memory of kernels, by tensor shapes"
+                      : "upper bound on the memory of kernels on any processor, with " + threads};
 }
 
 }  // namespace

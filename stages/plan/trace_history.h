@@ -13,7 +13,7 @@ namespace stages {
 /// The live storages and the number of live bytes after each event.
 class TraceHistory {
  public:
-  /// Uses the events of `work` from `first` on, with or without the memory that kernels may
+  /// Uses the events of `work` starting at `first`, with or without the memory that kernels may
   /// allocate for themselves.
   TraceHistory(const RecordedWork& work, std::size_t first, bool has_scratch)
       : storages_(work.storages) {
@@ -36,8 +36,8 @@ class TraceHistory {
 
   /// Returns the live bytes at the peak, which may be before the first event.
   std::int64_t peak_bytes() const { return peak_ ? live_[*peak_] : before_; }
-  /// Returns the event that reaches the peak; nullopt if the bytes that were live before the first
-  /// event are never exceeded.
+  /// Returns the event that reaches the peak; nullopt if live bytes never exceed those before the
+  /// first event.
   std::optional<std::size_t> peak_event() const {
     return peak_ ? std::optional(first_ + *peak_) : std::nullopt;
   }

@@ -16,12 +16,12 @@
 namespace stages {
 namespace {
 
-/// The number of Philox counters processed together, so that the compiler vectorizes the loop.
+/// The number of Philox counters processed together, so that the compiler can vectorize the loop.
 constexpr int kPhiloxBlocks = 64;
 constexpr std::int64_t kElements = 4 * kPhiloxBlocks;
 
-// Compiles a function for several processors; the loader picks the best version. All versions
-// return the same bits, since they use only integer arithmetic and one product per element.
+// Compiles a function for several processors; the loader picks the best version. All versions give
+// bit-identical results, since they use only integer arithmetic and one product per element.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
 
 /// Computes mask.words() of `sample` for kPhiloxBlocks consecutive blocks, starting at `first`.

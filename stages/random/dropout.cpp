@@ -75,7 +75,7 @@ std::uint64_t digest_of(const std::vector<std::int64_t>& samples) {
   return digest;
 }
 
-/// Returns the seed for the masks of an input. For the name "", this is the seed of the step.
+/// Returns the seed for the masks of an input. For the name "", this is the step's seed.
 std::uint64_t seed_of_input(std::uint64_t seed, std::string_view name) {
   for (const char letter : name) seed = Random({seed, static_cast<unsigned char>(letter)}).next();
   return seed;
@@ -119,8 +119,8 @@ Dropout::Saved Dropout::names_of(torch::nn::Module& module) {
 }
 
 void Dropout::restore(Saved& saved) {
-  // Restores in reverse order, so a layer that occurs twice in the network gets its original state
-  // back.
+  // Restores in reverse order, so that a layer that occurs twice in the network gets its original
+  // state back.
   for (auto entry = saved.rbegin(); entry != saved.rend(); ++entry)
     entry->first->names_ = std::move(entry->second);
 }

@@ -23,7 +23,7 @@ struct StepKey {
 };
 
 /// The numbers that identify the rows of an encoding to dropout, one per row, from 0 to 2^32 - 1.
-/// The key is the name of the input to which the rows belong; the entry "" applies to all inputs
+/// The key is the name of the input that the rows belong to; the entry "" applies to all inputs
 /// without an entry of their own.
 using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 
@@ -32,9 +32,9 @@ using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 /// et al. 2016, arXiv:1603.09382) of samples if it follows a residual branch. In eval mode it is
 /// the identity.
 ///
-/// The mask depends only on the step and the samples passed to a ScopedDropout and on the layer's
+/// The mask depends only on the step and samples passed to a ScopedDropout and on the layer's
 /// position in its network (stages/random/dropout_mask.h). Only these are kept for the backward
-/// pass, which computes the mask again.
+/// pass, which recomputes the mask.
 class Dropout : public torch::nn::Module {
  public:
   explicit Dropout(double probability, DropoutUnit unit = DropoutUnit::kElement);
@@ -44,7 +44,7 @@ class Dropout : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) const;
   /// True if forward() is not the identity.
   bool is_active() const { return probability_ > 0 && is_training(); }
-  /// Returns the number of rows that the scope names; 0 if there is no scope or an input must be
+  /// Returns the number of rows named by the scope; 0 if there is no scope or an input must be
   /// named first.
   std::int64_t rows() const;
   /// Returns a number that depends only on the step, the row names and the layer's position, for
@@ -92,16 +92,16 @@ class DropoutNames {
   Dropout::Saved names_;
 };
 
-/// Sets the step and the samples of the rows for all dropout layers of a network, for its forward
-/// and backward passes. A layer's number is its position in the network, so always pass the same
+/// Sets the step and the rows' samples for all dropout layers of a network, for its forward and
+/// backward passes. A layer's number is its position in the network, so always pass the same
 /// network, never a part of it:
 ///
 ///   const ScopedDropout dropout(network, {seed, step}, part.indices);
 ///   step.encode(network, part);  // and its backward pass
 ///
-/// A second pass or a recomputation under the same names uses the same masks, and so does any other
-/// split of the batch. A sample that occurs twice in a batch has the same mask both times. The
-/// network must outlive the scope and keep its submodules.
+/// A second pass or a recomputation under the same names uses the same masks, no matter how the
+/// batch is split. A sample that occurs twice in a batch gets the same mask both times. The network
+/// must outlive the scope and keep its submodules.
 class [[nodiscard]] ScopedDropout {
  public:
   /// Throws std::invalid_argument if a row name or the step does not fit into 32 bits.

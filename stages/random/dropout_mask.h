@@ -6,13 +6,13 @@
 
 namespace stages {
 
-/// The unit of one draw: an element of a sample, or the whole sample.
+/// The unit that is dropped or kept: an element of a sample, or the whole sample.
 enum class DropoutUnit { kElement, kSample };
 
-/// Decides which elements of its input a layer drops at a step: by a word of Philox with the seed
-/// as key and (element / 4, sample, layer, step) as counter. Whether an element is dropped
-/// therefore does not depend on its neighbors, its type, its device or the order of computation.
-/// This header does not use LibTorch: the CPU loop and the GPU kernel share it.
+/// Decides which elements of its input a layer drops at a step, by a Philox word with the seed as
+/// key and (element / 4, sample, layer, step) as counter. Whether an element is dropped therefore
+/// does not depend on its neighbors, its type, its device or the order of computation. This header
+/// does not use LibTorch: the CPU loop and the GPU kernel share it.
 struct DropoutMask {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
@@ -20,8 +20,8 @@ struct DropoutMask {
   double probability = 0;  ///< probability of dropping, 0 to 1
   DropoutUnit unit = DropoutUnit::kElement;
 
-  /// An element is dropped if its word is below this: the probability in units of 2^-32, rounded to
-  /// nearest.
+  /// An element is dropped if its word is below this threshold: the probability in units of 2^-32,
+  /// rounded to nearest.
   RETORT_HOST_DEVICE std::uint64_t threshold() const {
     return static_cast<std::uint64_t>(probability * 4294967296.0 + 0.5);
   }

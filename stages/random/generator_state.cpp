@@ -82,7 +82,8 @@ void set_generator_state(const nlohmann::json& json, at::Device device) {
   try {
     set_generator_states(states);
   } catch (const c10::Error&) {
-    throw std::invalid_argument("the state of its random generator comes from another LibTorch");
+    throw std::invalid_argument(
+        "the state of its random generator comes from a different LibTorch");
   }
 }
 

@@ -6,8 +6,8 @@
 
 namespace stages {
 
-// Philox4x32-10 computes four random words from four counter words and two key words. Each number
-// of a stream therefore costs the same and depends on no other number. Salmon, Moraes, Dror and
+// Philox4x32-10 computes four random words from four counter words and two key words. So each
+// number of a stream costs the same and depends on no other number. See Salmon, Moraes, Dror and
 // Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The words equal those of
 // Random123's philox4x32_R(10, …) and of curand.
 
@@ -15,7 +15,7 @@ inline constexpr int kPhiloxRounds = 10;
 inline constexpr std::uint32_t kPhiloxMultiplier0 = 0xD2511F53, kPhiloxMultiplier1 = 0xCD9E8D57;
 
 /// Applies one round to the words of one counter. The arguments are scalars so that the compiler
-/// vectorizes loops over counters.
+/// can vectorize loops over counters.
 RETORT_HOST_DEVICE inline void philox_round(std::uint32_t& c0, std::uint32_t& c1, std::uint32_t& c2,
                                             std::uint32_t& c3, std::uint32_t k0, std::uint32_t k1) {
   const std::uint64_t a = std::uint64_t{kPhiloxMultiplier0} * c0,

@@ -17,7 +17,7 @@ namespace stages {
 ///   Random random({seed, epoch, index});
 ///   if (random.uniform() < probability) …
 ///
-/// Uses SplitMix64, mixing in the parts of the key one after another.
+/// Uses SplitMix64, mixing in the elements of the key one after another.
 class Random {
  public:
   explicit Random(std::initializer_list<std::uint64_t> key) {
@@ -40,7 +40,7 @@ class Random {
 };
 
 /// Returns the positions of `names` in a random order that depends only on (seed, name). The
-/// relative order of two names does not depend on the other names or on their order.
+/// relative order of two names does not depend on the other names or their order.
 std::vector<std::size_t> drawn_by_name(std::span<const std::string_view> names, std::uint64_t seed);
 
 /// The numbers 0 … size-1 in an order that depends only on (seed, epoch). The order is not stored
@@ -50,7 +50,7 @@ std::vector<std::size_t> drawn_by_name(std::span<const std::string_view> names, 
 /// permutations from pseudorandom functions", SIAM Journal on Computing 17, 1988) over the smallest
 /// sufficient power of two. A result outside the range is sent through the network again until it
 /// is inside: the "cycle-walking cipher" of Black and Rogaway, "Ciphers with arbitrary finite
-/// domains", CT-RSA 2002. On average this needs at most one more pass. The order is random enough
+/// domains", CT-RSA 2002. On average, this takes at most one more pass. The order is random enough
 /// for sampling, but not for cryptography.
 class Permutation {
  public:

@@ -14,19 +14,19 @@ namespace stages {
 ///   GradientSum sum(ranks);  // one for all steps
 ///   sum.over_ranks(parameters, [&] { return numbers_after_backward(); });
 ///
-/// The ranks wait for each other once before they send gradients. In the first step, and again if
-/// that changes on a rank, they agree on which parameters have gradients.
+/// The ranks wait for each other once before sending gradients. In the first step, and again
+/// whenever this changes on a rank, they agree on which parameters have gradients.
 class GradientSum {
  public:
   explicit GradientSum(const runner::RankOfRun& ranks) : ranks_(ranks) {}
 
   const runner::RankOfRun& ranks() const { return ranks_; }
 
-  /// Runs `compute` on all ranks, as together() does. `compute` adds to the gradients of
-  /// `parameters`, and returns an undefined tensor or a contiguous tensor on the CPU that is summed
-  /// as well. The sums replace the values in place. A parameter with a gradient on any rank has one
-  /// on all ranks afterwards. A dry run, which has no other ranks, allocates the same memory. With
-  /// a single rank, only `compute` runs.
+  /// Runs `compute` on all ranks, like together(). `compute` adds to the gradients of `parameters`,
+  /// and returns an undefined tensor or a contiguous tensor on the CPU that is summed as well. The
+  /// sums replace the values in place. Afterward, a parameter with a gradient on any rank has one
+  /// on all ranks. A dry run, which has no other ranks, allocates the same memory. With a single
+  /// rank, only `compute` runs.
   void over_ranks(const std::vector<at::Tensor>& parameters,
                   const std::function<at::Tensor()>& compute);
 

@@ -24,7 +24,7 @@ class Messages {
  public:
   explicit Messages(const std::vector<ToSend>& tensors);
 
-  /// Calls `send` with each message, a contiguous tensor. The message as `send` leaves it is then
+  /// Calls `send` with each message, a contiguous tensor. The message, as `send` leaves it, is then
   /// copied back to the original tensors.
   void exchange(const std::function<void(const at::Tensor& message, int rank)>& send) const;
 

@@ -28,8 +28,8 @@ std::vector<std::int64_t> summed_dimensions(const at::Tensor& maps) {
 
 at::Tensor sum_by_channel(const at::Tensor& maps) { return maps.sum(summed_dimensions(maps)); }
 
-/// Converts one value per channel to a shape and type that can be combined with maps in the type of
-/// their sums.
+/// Converts one value per channel to a shape and type that can be combined with maps in the type
+/// used for their sums.
 at::Tensor for_maps(const at::Tensor& numbers, const at::Tensor& maps) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(maps.dim()), 1);
   shape[1] = maps.size(1);
@@ -141,8 +141,8 @@ at::Tensor batch_norm_here(const at::Tensor& input, const OptionalTensor& weight
                                ranks);
 }
 
-/// Calls batch_norm, which sees the channels of all samples as channels of one sample, without
-/// sharing statistics.
+/// Calls batch_norm without sharing statistics; it treats the channels of all samples as channels
+/// of one sample.
 at::Tensor instance_norm_here(const at::Tensor& input, const OptionalTensor& weight,
                               const OptionalTensor& bias, const OptionalTensor& running_mean,
                               const OptionalTensor& running_var, bool use_input_stats,

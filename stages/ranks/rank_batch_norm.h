@@ -8,7 +8,7 @@
 
 namespace stages {
 
-/// PyTorch's batch_norm of maps (n, channels, …) with the statistics of the whole batch over all
+/// PyTorch's batch_norm for maps (n, channels, …) with the statistics of the whole batch over all
 /// ranks, like torch.nn.SyncBatchNorm. Sums are computed in float32, or in float64 for float64
 /// input, and combined in float64. Accepts any floating-point type and layout; the other tensors
 /// have shape (channels), as in PyTorch. The gradients of weight and bias cover only the samples of
@@ -23,7 +23,7 @@ at::Tensor batch_norm_over_ranks(const at::Tensor& maps, const std::optional<at:
 /// Replaces PyTorch's batch_norm from now on: in training mode and within a ScopedRankStatistics,
 /// it calls batch_norm_over_ranks(). instance_norm, which calls batch_norm, is not affected. In a
 /// network not known to have BatchNorm, an input with a first dimension of 1, such as a weight to
-/// be normalized, is left to PyTorch instead of being an error.
+/// be normalized, is left to PyTorch instead of causing an error.
 void take_over_batch_norm();
 
 }  // namespace stages

@@ -1,4 +1,4 @@
-#define USE_C10D_GLOO  // the process group's header needs this to declare anything
+#define USE_C10D_GLOO  // without this, the process group's header declares nothing
 
 #include "stages/ranks/rank_group.h"
 
@@ -22,7 +22,7 @@ namespace stages {
 namespace {
 
 /// How long the other ranks wait for a rank that is, for example, reading files, saving or
-/// validating. If it exits, they notice at once.
+/// validating. If it exits, they notice immediately.
 constexpr auto kPatience = std::chrono::hours(2);
 
 /// How long an exiting rank waits for the other ranks to read the reason.
@@ -34,8 +34,8 @@ std::string heard_by(int rank) { return "heard-" + std::to_string(rank); }
 std::string first_line(const char* text) { return {text, std::strcspn(text, "\n")}; }
 
 /// Returns a tensor with the same memory, which the caller keeps until the work is done. The
-/// group's thread keeps its arguments for a while longer, which would delay freeing memory that it
-/// owns.
+/// group's thread keeps its arguments a while longer, which would delay freeing memory that they
+/// own.
 at::Tensor borrowed(const at::Tensor& tensor) {
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), tensor.options());
 }
@@ -100,7 +100,7 @@ runner::StageError RankGroup::lost(const std::exception& error) {
   } catch (const std::exception&) {  // rank 0, which serves the store, has exited without a reason
   }
   return runner::StageError(runner::ErrorCode::kRankLost, message + reason)
-      .with_help("see the error of the other rank; `retort resume` continues the run");
+      .with_help("see the other rank's error; `retort resume` continues the run");
 }
 
 template <typename Call>
@@ -113,9 +113,9 @@ void RankGroup::in_group(Call call) {
   }
 }
 
-/// Calls `call` with a tensor's values in host memory; a GPU tensor goes through a buffer, in
+/// Calls `call` with a tensor's values in host memory; a GPU tensor is passed through a buffer, in
 /// chunks. `is_given`: each chunk is copied to the host before the call. `is_taken`: it is copied
-/// back afterwards.
+/// back afterward.
 template <typename Call>
 void RankGroup::on_host(const at::Tensor& tensor, bool is_given, bool is_taken, Call call) {
   if (!tensor.is_cuda()) return in_group([&] { call(borrowed(tensor)); });
@@ -255,8 +255,8 @@ constexpr std::int64_t kOutOfMemory = INT64_MAX;
 
 }  // namespace
 
-// A rank that runs out of memory reports it once, at the end of its work. The other ranks learn of
-// it at their next exchange: before a sum during the work, or at its end.
+// A rank that runs out of memory reports this once, at the end of its work. The other ranks learn
+// of it at their next exchange: before a sum during the work, or at its end.
 void RankGroup::together(const std::function<void()>& work) {
   largest_of([&] {
     work();
@@ -298,7 +298,8 @@ void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& ow
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      // When a rank ends, even by an exception, it closes the connections on which others wait.
+      // When a rank ends, even by an exception, it closes the connections that others are waiting
+      // on.
       try {
         RankGroup group(rank, size, store, "127.0.0.1");
         work({.rank = rank, .size = size, .peers = &group});

@@ -24,18 +24,18 @@ namespace stages {
 /// Connects the ranks of a run, using PyTorch's process groups. All ranks must call the same
 /// functions in the same order. A call waits for the other ranks, and throws runner::StageError
 /// (kRankLost) if one of them has exited. The order of summation depends only on the number of
-/// ranks and the size, so all ranks get the same bits, in every run.
+/// ranks and the size, so all ranks get bitwise the same result, in every run.
 class RankGroup final : public runner::Peers {
  public:
   /// Connects the ranks that share `store`, through Gloo. `address` is the address of the network
   /// interface through which the other ranks reach this one.
   RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store, const std::string& address);
-  /// After say_why(), waits a moment so that the other ranks can read the reason.
+  /// After say_why(), waits briefly so that the other ranks can read the reason.
   ~RankGroup() override;
 
-  /// Declares that this rank computes on a GPU, so the tensors below may be there too. They travel
-  /// through a buffer in pinned memory, which this call allocates, so sums have the same bits as on
-  /// a CPU.
+  /// Declares that this rank computes on a GPU, so the tensors below may be there too. They are
+  /// sent through a pinned buffer, which this call allocates, so sums are bitwise the same as on a
+  /// CPU.
   void use_gpu(c10::Device gpu);
 
   int rank() const { return rank_; }
@@ -43,8 +43,8 @@ class RankGroup final : public runner::Peers {
 
   /// Returns the text that rank 0 passes.
   std::string text_of_first(const std::string& own);
-  /// Throws runner::StageError (kNoMeeting) on each rank that passes a different text than rank 0.
-  /// `what` is the subject of the message, `help` its advice.
+  /// Throws runner::StageError (kNoMeeting) on each rank that passes a different text from rank
+  /// 0's. `what` is the subject of the message, `help` its advice.
   void require_same(const std::string& what, const std::string& own,
                     const std::string& help = "all ranks must read the same files");
   std::int64_t largest(std::int64_t value);
@@ -67,8 +67,8 @@ class RankGroup final : public runner::Peers {
   void receive(const at::Tensor& tensor, int from);
   /// Starts sum(). The tensor contains the sum once the returned function has been called.
   std::function<void()> begin_sum(at::Tensor tensor);
-  /// The rows of all ranks, in the order of the ranks. The ranks may have different numbers of
-  /// rows. Either all ranks run out of memory or none does.
+  /// The rows of all ranks, in rank order. Ranks may have different numbers of rows. Either all
+  /// ranks run out of memory or none does.
   struct Gathered {
     at::Tensor rows;
     std::int64_t own = 0;  ///< index of this rank's first row
@@ -100,7 +100,7 @@ class RankGroup final : public runner::Peers {
   c10::intrusive_ptr<c10d::Backend> backend_;
   at::Tensor number_;  // for largest(), which must work when memory has run out
   c10::Device device_ = c10::kCPU;
-  at::Tensor buffer_;        // bytes that a GPU's tensors travel through; undefined on a CPU
+  at::Tensor buffer_;        // bytes through which a GPU's tensors are sent; undefined on a CPU
   bool is_told_ = false;     // within together(): all ranks know that memory has run out
   std::exception_ptr lost_;  // set once another rank has exited
   std::int64_t texts_ = 0;   // texts exchanged so far
@@ -113,17 +113,18 @@ void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& ow
 
 /// Calls RankGroup::together(), or just `work` if there are no other ranks. Everything that
 /// allocates in a step, from its beginning to its commit, must be inside one of these calls:
-/// otherwise a rank that ran out of memory would repeat the step while the others continue.
+/// otherwise a rank that runs out of memory would repeat the step while the others continue.
 void together(const runner::RankOfRun& ranks, const std::function<void()>& work);
 
-/// Returns the group to which a stage is connected; null if there is one rank, or in a dry run.
+/// Returns the group that a stage is connected to; null if there is one rank, or in a dry run.
 RankGroup* group_of(const runner::RankOfRun& ranks);
 
 /// The units [begin, end) of a batch that one rank computes.
 struct Share {
   std::int64_t begin = 0, end = 0;
-  /// False if there are fewer units than ranks. This rank then computes a unit that another rank
-  /// computes too, so that all ranks do the same operations, and contributes 0 to the sums.
+  /// False if this rank has no unit of its own, because there are more ranks than units. It then
+  /// computes another rank's unit, so that all ranks run the same operations, and contributes 0 to
+  /// the sums.
   bool counts = true;
   std::int64_t units() const { return end - begin; }
 };

@@ -24,8 +24,8 @@ struct MomentsOfRank {
       : count(row), means(row + 1), squares(means + channels) {}
 };
 
-/// Combines the moments of all ranks, in the order of the ranks, and writes them to `moments`.
-/// Returns the total count.
+/// Combines the moments of all ranks, in rank order, and writes the result to `moments`. Returns
+/// the total count.
 double merge_moments(const at::Tensor& rows, const at::Tensor& moments) {
   const std::int64_t channels = moments.size(1);
   const auto* const first = rows.const_data_ptr<double>();
@@ -71,7 +71,7 @@ double RankStatistics::join_moments(const at::Tensor& moments, double count) con
   refuse_if_asked();
   const std::int64_t width = 1 + moments.numel();
   // A row for each rank: its count, its means and its squares, all 0 if its share does not count.
-  // Each rank fills only its own row, so the sum has the exact bits of all rows.
+  // Each rank fills only its own row, so the sum contains all rows exactly.
   const auto place = moments.is_cuda() ? moments.options().device(at::kCPU) : moments.options();
   const at::Tensor rows = at::zeros({ranks_.size, width}, place);
   RankGroup* const group = group_of(ranks_);

@@ -31,13 +31,13 @@ class RankStatistics final : public torch::CustomClassHolder {
   std::int64_t units() const { return units_; }
   bool is_declared() const { return is_declared_; }
   /// Replaces the moments of this rank with those of all ranks. `moments`, (2, channels) contiguous
-  /// float64, has the mean of each channel and the sum of squared distances from it, for `count`
-  /// values. Returns the number of values on all ranks. All ranks get the same bits (Chan, Golub
-  /// and LeVeque, 1979). Throws runner::StageError if the network was not known to have such
-  /// layers.
+  /// float64, contains the mean of each channel and the sum of squared distances from it, for
+  /// `count` values. Returns the number of values on all ranks. All ranks get bitwise the same
+  /// result (Chan, Golub and LeVeque, 1979). Throws runner::StageError if the network was not known
+  /// to have such layers.
   double join_moments(const at::Tensor& moments, double count) const;
-  /// Throws the error of join_moments() again if there was one, because Python code may have turned
-  /// it into another exception.
+  /// Rethrows the error of join_moments(), if any, because Python code may have turned it into
+  /// another exception.
   void refuse_if_asked() const;
   /// Replaces a layer's sums over the gradients of this rank, contiguous float64, with the sums
   /// over all ranks. On a rank whose share does not count, they become zeros, since the batch does
@@ -66,13 +66,13 @@ struct KeptRanks {
 };
 KeptRanks kept_ranks(const torch::autograd::AutogradContext& context);
 
-/// Returns the statistics that the innermost ScopedRankStatistics of this thread shares. Returns
-/// null if there is none, in which case a batch belongs to one process.
+/// Returns the statistics that this thread's innermost ScopedRankStatistics shares; null if there
+/// is none, in which case a batch belongs to one process.
 RankStatisticsPtr current_rank_statistics();
 
 /// Within this scope, layers that normalize by batch statistics compute them over all ranks, in
 /// forward passes of this thread and the corresponding backward passes. This applies to all calls
-/// of PyTorch's batch_norm, including those from Python:
+/// to PyTorch's batch_norm, including those from Python:
 ///
 ///   const ScopedRankStatistics statistics(ranks, share.counts, batch.units());
 ///   group.together([&] { compute_gradients(network, share_of_batch); });

@@ -32,7 +32,7 @@ using Json = nlohmann::ordered_json;
 using Store = c10::intrusive_ptr<c10d::Store>;
 using Clock = std::chrono::steady_clock;
 
-/// Any machine that is up answers within this time.
+/// Any machine that is up responds within this time.
 constexpr std::chrono::milliseconds kTry = std::chrono::seconds(5);
 
 constexpr std::size_t kMostDifferences = 10;
@@ -88,10 +88,10 @@ class Guest {
   void take_seat(const Store& store) const {
     check_job(store);
     if (store->add(seat(own_.rank), 1) > 1)
-      throw no_meeting("rank " + std::to_string(own_.rank) + " has already joined at " + where() +
-                           ": two processes have this RANK, or a process of an earlier start "
-                           "is still running",
-                       "give every process its own RANK, and every start its own MASTER_PORT");
+      throw no_meeting(
+          "rank " + std::to_string(own_.rank) + " has already joined at " + where() +
+              ": two processes have this RANK, or a process from an earlier start is still running",
+          "give every process its own RANK, and every start its own MASTER_PORT");
     std::vector<std::string> all;
     for (int rank = 0; rank < own_.size; ++rank) all.push_back(seat(rank));
     for (;;) {
@@ -105,7 +105,7 @@ class Guest {
     }
   }
 
-  /// Returns the texts that the ranks pass under this name, in the order of the ranks.
+  /// Returns the texts that the ranks pass under this name, in rank order.
   std::vector<std::string> exchange(const Store& store, const std::string& name,
                                     const std::string& own) const {
     store->set(name + std::to_string(own_.rank), own);
@@ -120,12 +120,12 @@ class Guest {
     return no_meeting("rank " + std::to_string(own_.rank) + " has lost contact with rank 0 at " +
                           where() +
                           " before all ranks had joined: " + reason.substr(0, reason.find('\n')),
-                      "see the error of rank 0");
+                      "see rank 0's error");
   }
 
  private:
-  /// Keeps rank 0, which may exit because of what was exchanged, alive until all ranks have read
-  /// it.
+  /// Keeps rank 0 alive until all ranks have read the exchanged texts, since these may make it
+  /// exit.
   void stay_for_others(const Store& store, const std::string& name) const {
     const auto read_by = [&](int rank) { return name + "read-" + std::to_string(rank); };
     store->set(read_by(own_.rank), "");
@@ -157,7 +157,7 @@ class Guest {
         reason.find("EADDRINUSE") != reason.npos || reason.find("already in use") != reason.npos;
     if (serves() && is_taken)
       return no_meeting("port " + std::to_string(meeting_.port) +
-                            " of this machine is in use, so rank 0 cannot listen on it",
+                            " on this machine is in use, so rank 0 cannot listen on it",
                         "set another MASTER_PORT for all ranks");
     if (serves())
       return no_meeting("rank 0 cannot listen at " + address(meeting_) + ": " + first_line,
@@ -165,8 +165,8 @@ class Guest {
     return no_meeting("rank " + std::to_string(own_.rank) + " did not find rank 0 at " +
                           address(meeting_) + " within " + std::to_string(meeting_.seconds) +
                           " s: " + first_line,
-                      "start all ranks at the same time; MASTER_ADDR must be an address at "
-                      "which the other ranks can reach the machine of rank 0");
+                      "start all ranks at the same time; MASTER_ADDR must be an address at which "
+                      "the other ranks can reach rank 0's machine");
   }
 
   void check_job(const Store& store) const {
@@ -207,7 +207,7 @@ std::string numeric(const sockaddr* address, socklen_t size) {
 }
 
 /// Returns the address of the interface through which this machine reaches `host`, which need not
-/// answer; empty if there is none.
+/// respond; empty if there is none.
 std::string interface_towards(const std::string& host) {
   addrinfo wish{};
   wish.ai_socktype = SOCK_DGRAM;
@@ -247,7 +247,7 @@ bool is_loopback(const std::string& own) {
 
 constexpr const char* kLoopback = "127.0.0.1";
 
-/// Returns the address of this machine that the user has chosen or that rank 0's address implies.
+/// Returns this machine's address, as chosen by the user or implied by rank 0's address.
 std::string first_address(const runner::Meeting& meeting) {
   if (!meeting.file.empty()) return kLoopback;
   if (const char* const name = std::getenv("GLOO_SOCKET_IFNAME"); name && *name)
@@ -286,7 +286,7 @@ void check_traits(const std::vector<std::string>& all) {
                    has_other_kernels
                        ? "set ATEN_CPU_CAPABILITY=avx2 for all ranks, so that different processors "
                          "use the same kernels"
-                       : "start the same command with the same programs on all machines");
+                       : "run the same command with the same programs on all machines");
 }
 
 }  // namespace

@@ -18,9 +18,9 @@ struct StateShard {
   bool keeps(std::size_t parameter) const { return is_whole() || owners[parameter] == rank; }
 };
 
-/// Distributes parameters of the given sizes in bytes about evenly among the ranks and returns
-/// their owners: the largest first, each to the rank that has the least. The first rank gets the
-/// most.
+/// Distributes parameters of the given sizes in bytes roughly evenly among the ranks and returns
+/// their owners. The largest come first, and each goes to the rank that has the fewest bytes. The
+/// first rank gets the most.
 std::vector<int> owners_of(const std::vector<std::int64_t>& bytes, int ranks);
 
 }  // namespace stages

@@ -57,8 +57,8 @@ class Batch {
 };
 
 /// Returns `tensor` on `device`. A copy to a GPU goes through pinned memory and is queued behind
-/// the GPU's pending work. From pageable memory, the host would have to wait until that work is
-/// done.
+/// the GPU's pending work. With pageable memory, the host would have to wait for that work to
+/// finish.
 at::Tensor send_to(at::Device device, const at::Tensor& tensor);
 
 }  // namespace stages

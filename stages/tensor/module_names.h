@@ -56,8 +56,8 @@ class [[nodiscard]] ScopedModuleNames {
   const void* const before_;
 };
 
-/// Returns the path of the running module; "" if no module is running or no ScopedModuleNames has
-/// it.
+/// Returns the path of the running module; "" if no module is running or no ScopedModuleNames
+/// includes it.
 std::string running_path();
 
 }  // namespace stages

@@ -7,9 +7,9 @@
 namespace stages {
 
 /// Divides 0 … count - 1 into parts and calls work(begin, end) for each, on the threads of torch's
-/// operators. A part has at least `grain` numbers unless it is the only one. Exceptions from `work`
-/// are rethrown to the caller. Inside another parallel operator, `work` is called once for all
-/// numbers.
+/// operators. Each part has at least `grain` numbers unless it is the only one. Exceptions from
+/// `work` are rethrown in the caller. Inside another parallel operator, `work` is called once for
+/// all numbers.
 ///
 /// Use this instead of at::parallel_for, a template that is parallel only in sources compiled for
 /// OpenMP with LibTorch's own runtime (GCC's); elsewhere it is a serial loop.

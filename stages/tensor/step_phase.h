@@ -43,8 +43,8 @@ class [[nodiscard]] ScopedPhase {
   const StepPhase before_;
 };
 
-/// Puts a network and all its modules into eval mode, and restores the mode of each when the scope
-/// ends, even through an exception. The network must outlive the guard and keep its modules.
+/// Puts a network and all its modules into eval mode, and restores each module's mode when the
+/// scope ends, even by an exception. The network must outlive the guard and keep its modules.
 class [[nodiscard]] ScopedEval {
  public:
   explicit ScopedEval(torch::nn::Module& network);

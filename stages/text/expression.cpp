@@ -10,8 +10,8 @@
 namespace stages {
 namespace {
 
-constexpr std::size_t kLongest = 4096;  // the most bytes of an expression
-// The most steps per match; a reasonable expression needs hundreds.
+constexpr std::size_t kLongest = 4096;  // the maximum length of an expression in bytes
+// The maximum number of steps per match; a reasonable expression needs hundreds.
 constexpr std::uint32_t kMostSteps = 100'000;
 constexpr std::uint32_t kMostMemory = 1024;  // KiB per match
 
@@ -84,7 +84,7 @@ int Expression::match(std::string_view name) const {
     throw runner::StageError(
         runner::ErrorCode::kBadPattern,
         "the expression '" + text_ + "' takes too long to match '" + std::string(name) + "'")
-        .with_help("write it without repetitions inside repetitions");
+        .with_help("write it without nested repetitions");
   }
   return count;
 }

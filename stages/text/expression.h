@@ -8,33 +8,32 @@
 namespace stages {
 
 /// A regular expression in the syntax of Python's `re`. Adapter folders and recipes name modules
-/// with such expressions, and recipes find the patient in a file name with them. Uses PCRE2, which
-/// supports that syntax (named groups, look-behind, inline flags). Expressions are not trusted, so
-/// the work per match is limited. Not thread-safe.
+/// with such expressions, and recipes use them to find the patient in a file name. Uses PCRE2,
+/// which supports that syntax (named groups, look-behind, inline flags). Expressions are not
+/// trusted, so the work per match is limited. Not thread-safe.
 class Expression {
  public:
   /// Whether the whole name or any part of it must match.
   enum class Extent { kWhole, kAnyPart };
 
-  /// Throws std::invalid_argument if `text` is malformed, with the fault and its position: "missing
+  /// Throws std::invalid_argument if `text` is malformed, with the error and its position: "missing
   /// closing parenthesis at character 4".
   explicit Expression(std::string_view text, Extent extent = Extent::kWhole);
   ~Expression();
   Expression(Expression&&) noexcept;
   Expression& operator=(Expression&&) noexcept;
 
-  /// True if `name` matches, as a whole or in part according to the Extent. Throws
+  /// True if `name` matches, as a whole or in part, depending on the Extent. Throws
   /// runner::StageError if matching takes too long.
   bool matches(std::string_view name) const { return capture(name).has_value(); }
   /// Returns the text that the group named idx captured; empty if it captured nothing or does not
-  /// exist; nullopt if `name` does not match. Throws as matches() does.
+  /// exist; nullopt if `name` does not match. Throws like matches().
   std::optional<std::string> capture(std::string_view name) const;
 
   /// True if the expression has a group, numbered or named.
   bool has_groups() const;
   /// Returns the text that the group named `group` captured, or the first group if none has that
-  /// name; empty if it captured nothing; nullopt if `name` does not match. Throws as matches()
-  /// does.
+  /// name; empty if it captured nothing; nullopt if `name` does not match. Throws like matches().
   std::optional<std::string> capture_or_first(std::string_view name, const char* group) const;
 
  private:

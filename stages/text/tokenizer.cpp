@@ -63,7 +63,7 @@ void refuse_unclean(std::string_view text) {
       refuse_character(value, "is a control character");
     if (value == '&' && may_be_entity(text)) refuse_character('&', "may begin an HTML entity");
     if (!is_plain && !is_after_ascii)
-      refuse_character(value, "may be part of a character decoded wrongly");
+      refuse_character(value, "may be part of a wrongly decoded character");
     if (!is_plain && !is_kept_alone(value)) refuse_character(value, "may be replaced");
     is_after_ascii = is_plain;
   }
@@ -158,7 +158,7 @@ using runner::Result;
 
 // transformers' start and end marks.
 constexpr std::array<std::string_view, 2> kTokenMarks = {"<|startoftext|>", "<|endoftext|>"};
-constexpr std::size_t kShownText = 60;  // the most bytes of a text in a message
+constexpr std::size_t kShownText = 60;  // the maximum number of bytes of a text shown in a message
 
 Diagnostic bad_vocabulary(const std::filesystem::path& file, const std::string& why) {
   return {ErrorCode::kDamagedWeights,
@@ -223,7 +223,7 @@ Result<std::vector<std::int32_t>> Tokenizer::encode(std::string_view text) const
   }
   std::vector<std::int32_t> tokens = {start_};
   try {
-    // transformers finds its marks before it cleans the texts between them.
+    // transformers finds its marks before cleaning the texts between them.
     std::size_t at = cleaning_ == TextCleaning::kTransformers ? text.find('<') : text.npos;
     while (at != text.npos) {
       const std::string_view rest = text.substr(at);

@@ -14,7 +14,7 @@
 
 namespace stages {
 
-/// How a text is cleaned before it is split: as in transformers' tokenizer, or as in OpenAI's and
+/// How a text is cleaned before it is split: like transformers' tokenizer, or like OpenAI's and
 /// open_clip's.
 enum class TextCleaning { kTransformers, kOpenai };
 
@@ -25,8 +25,8 @@ inline constexpr std::array<std::string_view, 2> kOpenaiMarks = {"<start_of_text
 /// Returns `text`, which must be well-formed UTF-8, after cleaning. White space is not changed,
 /// since it only separates pieces. OpenAI's cleaning repairs wrongly decoded text, resolves HTML
 /// entities and replaces typographic characters. This function only resolves the entities of
-/// html_entity(). Throws std::invalid_argument, naming the character in half a sentence, if
-/// OpenAI's cleaning might change the text in any other way.
+/// html_entity(). Throws std::invalid_argument, with a clause that names the character, if OpenAI's
+/// cleaning might change the text in any other way.
 std::string cleaned(std::string_view text, TextCleaning cleaning);
 
 /// Calls `use` for every piece of a cleaned text, in order: an English contraction, a run of
@@ -50,7 +50,7 @@ struct TokenizerOptions {
 ///   auto tokens = tokenizer->encode("a photo of a cat");  // 49406 320 1125 539 320 2368 49407
 ///   const bool was_cut = cut_tokens(*tokens, 77);
 ///
-/// Needs about a megabyte of memory. Immutable and thread-safe.
+/// Uses about a megabyte of memory. Immutable and thread-safe.
 class Tokenizer {
  public:
   /// Reads the files of `options`. Returns kMissingWeights, or kDamagedWeights with the malformed
@@ -60,7 +60,7 @@ class Tokenizer {
   /// Returns the tokens of `text` including the start and end tokens, without truncation. As in
   /// transformers, `<|startoftext|>` and `<|endoftext|>` in a text are special tokens; with
   /// kOpenai, `<start_of_text>` and `<end_of_text>` are, as in open_clip. Returns kBadAnnotations
-  /// if the text is not UTF-8, or if cleaned() refuses it.
+  /// if the text is not UTF-8, or if cleaned() rejects it.
   runner::Result<std::vector<std::int32_t>> encode(std::string_view text) const;
 
   std::int32_t start() const { return start_; }
@@ -82,7 +82,7 @@ class Tokenizer {
 /// the first `length` - 1 tokens and the end token. Returns whether anything was cut.
 bool cut_tokens(std::vector<std::int32_t>& tokens, std::size_t length);
 
-/// Longer vocabulary files are refused, compressed or not. CLIP's longest has 3 MB.
+/// Longer vocabulary files are rejected, compressed or not. CLIP's longest is 3 MB.
 inline constexpr std::size_t kMaxVocabularyBytes = std::size_t{16} << 20;
 
 /// Returns the text of a vocabulary file, which may be gzipped, whatever its name. Returns
@@ -92,12 +92,12 @@ runner::Result<std::string> read_vocabulary_file(const std::filesystem::path& fi
 
 /// Returns the character and the length of the HTML entity at the beginning of `text`: &amp; &lt;
 /// &gt; &quot; &apos; in lower case, or a numeric entity (&#233; or &#xE9;) for printable ASCII or
-/// a character from U+00C0 on. Returns nullopt if `text` begins with none of these, even if it
+/// a character at or above U+00C0. Returns nullopt if `text` begins with none of these, even if it
 /// begins with another entity.
 std::optional<CodePoint> html_entity(std::string_view text);
 
-/// True if HTML might see an entity at the ampersand before `text`. HTML has many entities without
-/// a semicolon, but none with a name of fewer than two letters.
+/// True if HTML might recognize an entity at the ampersand before `text`. HTML has many entities
+/// without a semicolon, but none with a name of fewer than two letters.
 bool may_be_entity(std::string_view text);
 
 }  // namespace stages

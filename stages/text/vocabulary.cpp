@@ -32,8 +32,8 @@ struct Symbol {
   std::size_t before = kNoSymbol, after = kNoSymbol;
 };
 
-/// Two neighbors that may be merged. The earliest rule is applied first and, for the same rule,
-/// the leftmost pair.
+/// Two neighbors that may be merged. The earliest rule is applied first; for the same rule, the
+/// leftmost pair.
 struct Joint {
   std::int32_t rank = 0;
   std::size_t left = 0;
@@ -131,7 +131,7 @@ std::vector<unsigned char> bytes_in_order() {
 }
 
 /// Returns the symbol of the byte at `place` in the order of bytes_in_order(). Unprintable bytes
-/// are represented by characters from U+0100 on.
+/// are represented by characters starting at U+0100.
 std::string symbol(unsigned char byte, std::size_t place) {
   constexpr std::size_t kPrintable = 188;
   std::string text;
@@ -357,7 +357,7 @@ void append_utf8(char32_t character, std::string& text) {
 void append_lower_case(char32_t character, std::string& text) {
   append_utf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character))),
               text);
-  // The only character that becomes two characters in lower case in every language.
+  // The only character that becomes two characters when lowercased, in every language.
   if (character == kCapitalIWithDot) append_utf8(kCombiningDot, text);
 }
 

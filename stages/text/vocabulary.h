@@ -21,7 +21,7 @@ struct BytePair {
   std::int32_t left = 0, right = 0, joined = 0;
 };
 
-/// Byte-pair encoding (Sennrich et al. 2016). Needs 16 bytes per pair, and time O(n log n) for a
+/// Byte-pair encoding (Sennrich et al. 2016). Uses 16 bytes per pair, and O(n log n) time for a
 /// piece of n bytes.
 class BytePairs {
  public:
@@ -48,8 +48,8 @@ class BytePairs {
   std::vector<Rule> rules_;  // sorted by pair
 };
 
-/// The tokens of CLIP: the 256 bytes within a piece, the 256 bytes at the end of a piece, the
-/// results of merges, and the start and end tokens.
+/// CLIP's tokens: the 256 bytes within a piece, the 256 bytes at the end of a piece, the results of
+/// merges, and the start and end tokens.
 struct Vocabulary {
   ByteTokens bytes;
   std::vector<BytePair> pairs;  ///< in merge order
@@ -57,23 +57,23 @@ struct Vocabulary {
   std::int32_t size = 0;
 };
 
-/// Only this many pairs of a list are used: the list published with CLIP is five times as long as
+/// Only this many pairs from a list are used: the list published with CLIP is five times as long as
 /// its vocabulary.
 inline constexpr std::size_t kUsedMerges = 48'894;
 
-/// Parses a list of merges: a line with '#version', then one pair per line, which is the two parts
-/// of a token in GPT-2's symbols for bytes, with </w> at the end of a piece. Tokens are numbered in
-/// the order of Vocabulary. The text is not trusted. Throws std::invalid_argument with the fault
-/// and its line, in half a sentence.
+/// Parses a list of merges: a line with '#version', then one pair per line: the two parts of a
+/// token in GPT-2's symbols for bytes, with </w> at the end of a piece. Tokens are numbered in the
+/// order of Vocabulary. The text is not trusted. Throws std::invalid_argument with a clause that
+/// names the error and its line.
 Vocabulary read_merges(std::string_view text);
 
 /// Parses a list of merges, with token numbers from `json`, an object that maps tokens to numbers.
-/// It must have exactly the tokens of the merges, numbered from 0 without gaps. Throws
+/// It must contain exactly the tokens of the merges, numbered from 0 without gaps. Throws
 /// std::invalid_argument in the same way.
 Vocabulary read_merges(std::string_view text, std::string_view json);
 
 /// Return the contents of merges.txt and vocab.json for transformers' tokenizer: the list of
-/// merges, as read_merges() parses it, and all token numbers as JSON.
+/// merges, as read_merges() parses it, and all token numbers, as JSON.
 std::string merges_text(const Vocabulary& vocabulary);
 std::string numbers_text(const Vocabulary& vocabulary);
 
@@ -95,8 +95,7 @@ CodePoint first_code_point(std::string_view text);
 
 void append_utf8(char32_t character, std::string& text);
 
-/// Appends `character` in lower case, independent of context: Σ becomes σ even at the end of a
-/// word.
+/// Appends `character` in lower case, regardless of context: Σ becomes σ even at the end of a word.
 void append_lower_case(char32_t character, std::string& text);
 
 /// Returns `text`, which must be well-formed UTF-8, in Unicode normalization form C.

@@ -22,7 +22,8 @@ BalancedSamples::BalancedSamples(std::shared_ptr<const Dataset> source)
     by_label[labels[static_cast<std::size_t>(index)]].push_back(index);
   for (auto& [label, indices] : by_label) {
     const auto classes = std::ssize(by_label), count = std::ssize(indices);
-    // The most samples of a class that an epoch draws. An epoch may begin and end within a round.
+    // The largest number of samples that an epoch draws from a class. An epoch may begin and end
+    // within a round.
     const std::int64_t drawn = (size_ + classes - 1) / classes;
     draws_ = std::max(draws_, (drawn + count - 1) / count + 1);
     classes_.push_back(std::move(indices));
@@ -48,7 +49,7 @@ SampleOrder BalancedSamples::epoch_order(std::uint64_t seed, std::int64_t epoch)
   const std::int64_t classes = std::ssize(classes_);
   std::vector<std::int64_t> drawn;
   drawn.reserve(static_cast<std::size_t>(size_));
-  std::vector<std::int64_t> times(static_cast<std::size_t>(size_));  // how often each sample
+  std::vector<std::int64_t> times(static_cast<std::size_t>(size_));  // how many times each sample
                                                                      // has been drawn
   for (std::int64_t label = 0; label < classes; ++label) {
     // Draw t, counted from the start of training, is of class t modulo `classes`.
@@ -76,8 +77,8 @@ SampleOrder BalancedSamples::epoch_order(std::uint64_t seed, std::int64_t epoch)
 
 std::string balanced_twice(const std::string& weights) {
   return "sampling: balanced and " + weights +
-         " both correct for rare classes: their samples are drawn more often and also weigh more; "
-         "turn one of the two off to correct only once";
+         " both compensate for rare classes: their samples are drawn more often and also weigh "
+         "more; turn one of them off to compensate only once";
 }
 
 TrainingData draw_balanced(TrainingData data, std::uint64_t /*seed*/) {

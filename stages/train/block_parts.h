@@ -17,13 +17,13 @@ struct BlockPart {
 /// Returns a part with the tensor's shape, type and layout. A tensor with gaps becomes contiguous.
 BlockPart part_like(const at::Tensor& tensor);
 
-/// Returns the part's strides, also if it is contiguous.
+/// Returns the part's strides, even if it is contiguous.
 std::vector<std::int64_t> strides_of(const BlockPart& part);
 
-/// Returns the bytes that the parts need, one after another, each aligned.
+/// Returns the number of bytes needed to store the parts one after another, each aligned.
 std::int64_t bytes_of(const std::vector<BlockPart>& parts);
 
-/// Returns views of `block`, a tensor of bytes, as the parts. Allocates nothing.
+/// Returns the parts as views of `block`, a tensor of bytes. Allocates nothing.
 std::vector<at::Tensor> parts_within(const at::Tensor& block, const std::vector<BlockPart>& parts);
 
 }  // namespace stages

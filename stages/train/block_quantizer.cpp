@@ -20,7 +20,7 @@ std::array<float, 256> dynamic_map(bool is_signed) {
   *next++ = 0;
   *next++ = 1;
   for (int exponent = 0; exponent < kExponents; ++exponent) {
-    // The centers of equal parts of the range from 0.1 to 1, computed as torch.linspace does.
+    // The centers of equal parts of the range from 0.1 to 1, computed like torch.linspace.
     const int parts = 1 << (is_signed ? exponent : exponent + 1);
     const float step = (1.0F - 0.1F) / static_cast<float>(parts);
     const auto boundary = [&](int i) {
@@ -42,7 +42,7 @@ namespace {
 
 using Map = std::array<float, 256>;
 
-/// Returns the numbers above which a number has the next code: the midpoints of the map.
+/// Returns the thresholds above which a number gets the next code: the midpoints of the map.
 Map bounds_of(const Map& map) {
   Map bounds{};
   for (std::size_t i = 0; i + 1 < map.size(); ++i) bounds[i] = (map[i] + map[i + 1]) / 2;

@@ -11,29 +11,30 @@
 
 namespace stages {
 
-/// The elements of a block, and the fewest elements of a parameter with quantized state: the block
-/// size and min_8bit_size of bitsandbytes 0.50.
+/// The number of elements per block, and the minimum number of elements in a parameter with
+/// quantized state: the block size and min_8bit_size of bitsandbytes 0.50.
 inline constexpr std::int64_t kQuantizedBlock = 256, kSmallestQuantized = 4096;
 
 /// Returns the number of blocks for this many elements; the last block may be shorter.
 std::int64_t quantized_blocks(std::int64_t elements);
 
-/// Returns the 256 values of an 8-bit code, ascending: the dynamic data type of Dettmers, "8-Bit
+/// Returns the 256 values of an 8-bit code, ascending: the dynamic data type from Dettmers, "8-Bit
 /// Approximations for Parallelism in Deep Learning" (2016), between -1 and 1 or between 0 and 1.
-/// Equals bitsandbytes' create_dynamic_map() where that runs with fused multiply-adds.
+/// Equals bitsandbytes' create_dynamic_map() computed with fused multiply-adds.
 std::array<float, 256> dynamic_map(bool is_signed);
 
 /// Stores numbers as 8-bit codes, with one float32 per block: the block's largest absolute value
 /// (Dettmers et al., "8-bit Optimizers via Block-wise Quantization", 2022; bitsandbytes'
-/// quantize_blockwise()). A code stands for the value of dynamic_map() that is nearest to number /
-/// absmax; of two equally near values, for the lower one. A block of zeros has the smallest normal
-/// float32 as absmax.
+/// quantize_blockwise()). A code stands for the value of dynamic_map() nearest to number / absmax,
+/// or for the lower of two equally near values. The absmax of a block of zeros is the smallest
+/// normal float32.
 ///
-/// The results do not depend on the number of threads. Nothing is allocated, and a GPU is not
-/// waited for. On the Meta device, nothing is computed.
+/// Results do not depend on the number of threads. Allocates nothing and never waits for a GPU. On
+/// the Meta device, computes nothing.
 class BlockQuantizer {
  public:
-  /// Memory for up to a number of elements at once: views of one block, as scratch_parts() says.
+  /// Memory for processing a limited number of elements at once: views of one block, laid out as in
+  /// scratch_parts().
   struct Scratch {
     at::Tensor values, indices, codes, bounds, is_above, absmax, skipped;
   };
@@ -41,12 +42,12 @@ class BlockQuantizer {
 
   /// The map is kept on `device`.
   BlockQuantizer(bool is_signed, at::Device device);
-  /// Returns views of a block with scratch_parts() at its beginning.
+  /// Returns views of a block that starts with scratch_parts().
   static Scratch scratch_within(const at::Tensor& block, std::int64_t elements);
 
-  /// Sets `moment`, a floating-point tensor of any layout, to what the codes stand for. `codes`,
-  /// uint8, and `absmax`, float32, are vectors in the order of the moment's indices; their first
-  /// element begins a block.
+  /// Sets `moment`, a floating-point tensor of any layout, to the values that the codes stand for.
+  /// `codes`, uint8, and `absmax`, float32, are vectors in the order of the moment's indices; their
+  /// first element starts a block.
   void dequantize(const at::Tensor& codes, const at::Tensor& absmax, const at::Tensor& moment,
                   const Scratch& scratch) const;
 
@@ -56,7 +57,7 @@ class BlockQuantizer {
 
  private:
   at::Tensor values_;  // of the map, float32
-  at::Tensor bounds_;  // above which a number has the next code, float32; the last is infinite
+  at::Tensor bounds_;  // above each, a number gets the next code; float32, the last is infinite
   at::Tensor lowest_;  // for each upper half of a float32, the lowest code of a number with it
 };
 

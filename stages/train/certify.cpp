@@ -24,8 +24,8 @@ using runner::Certificate;
 
 constexpr std::int64_t kFewestSamples = 5, kPart = 2;  // the last part is smaller
 
-/// Returns the size of the largest group of samples that a loss is computed over; 0 if no loss is
-/// over groups.
+/// Returns the size of the largest group of samples that a loss is computed over; 0 if no loss uses
+/// groups.
 std::int64_t largest_group(const TrainingStep& step) {
   std::int64_t group = 0;
   for (const LossTerm& term : step.terms()) group = std::max(group, term.samples_in_group);
@@ -37,8 +37,8 @@ std::int64_t certified_samples(const TrainingStep& step) {
   return std::max(kFewestSamples, largest_group(step) + kPart);
 }
 
-/// Returns the part size for which a policy's split is certified. Losses over groups are split
-/// between groups, except with two passes.
+/// Returns the part size used to certify a policy's split. Losses over groups are split between
+/// groups, except with two passes.
 std::int64_t certified_part(const TrainingStep& step, const StepPlan& plan) {
   return plan.two_pass ? kPart : std::max(kPart, largest_group(step));
 }
@@ -156,7 +156,8 @@ std::string text(const ActivationCheckpointing& modules) {
   return names + "]";
 }
 
-/// Returns text such as "micro_batch 2, two_pass on against the whole batch of 5, with dropout".
+/// Returns a string such as "micro_batch 2, two_pass on against the whole batch of 5, with
+/// dropout".
 std::string comparison(const StepPlan& plan, std::int64_t units, bool drops, std::size_t ranks) {
   std::vector<std::string> ways;
   if (ranks > 1) ways.push_back(std::to_string(ranks) + " ranks");
@@ -175,7 +176,7 @@ std::string comparison(const StepPlan& plan, std::int64_t units, bool drops, std
 }
 
 /// Converts to float64. Unlike torch::nn::Module::to(), leaves integers unchanged, since a network
-/// may index with them.
+/// may use them as indices.
 void make_float64(torch::nn::Module& network) {
   const auto convert = [](at::Tensor tensor) {
     if (tensor.is_floating_point()) tensor.set_data(tensor.to(torch::kDouble));

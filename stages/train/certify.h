@@ -13,21 +13,21 @@ namespace stages {
 
 /// Compares, in float64, the gradient under the policy with the gradient of the whole batch. The
 /// model is made as small as possible (Shrunken); data and weights are random, determined by the
-/// context's seed. The batch has five samples or, if a loss is over larger groups, one group and
-/// two more samples. If the policy splits the batch, a part has two samples or one group. Dropout
-/// is active, and frozen weights have no gradient. Number formats other than float64 are not
-/// compared: they change the training and are used only on request. Nothing is modified, but
-/// weights are read if the model cannot be made small. If the policy is invalid for this training,
-/// the result has `refused`.
+/// context's seed. The batch has five samples or, if a loss is computed over larger groups, one
+/// group and two more samples. If the policy splits the batch, each part has two samples or one
+/// group. Dropout is active, and frozen weights have no gradient. Number formats other than float64
+/// are not compared: they change the training and are used only on request. Nothing is modified,
+/// but weights are read if the model cannot be made small. If the policy is invalid for this
+/// training, the result has `refused`.
 runner::Certificate certify(const TrainingToPlan& training, runner::PlanContext& context);
 
-/// Compares gradients as certify() does, for one network, which must be in float64, on the CPU and
-/// in training mode, and is left unchanged. Ignores only the plan's numerics. `changed` lists a
-/// loss or buffer that differs. If the plan offloads or shards the optimizer or runs it in the
-/// backward pass, `changed` also lists each weight that differs in any bit after two steps of
-/// AdamW. Its state is not quantized: that would turn the last digits of a gradient into whole
-/// codes. `of_ranks` are networks equal to `network`: that many ranks then compute the step
-/// together (device.count).
+/// Compares gradients like certify(), for one network. It must be in float64, on the CPU and in
+/// training mode, and is left unchanged. Only the plan's numerics are ignored. `changed` lists
+/// every loss or buffer that differs. If the plan offloads or shards the optimizer or runs it in
+/// the backward pass, `changed` also lists each weight that differs in any bit after two steps of
+/// AdamW. AdamW's state is not quantized: that would magnify differences in a gradient's last
+/// digits to whole codes. `of_ranks` are networks equal to `network`, one for each of the ranks
+/// that then compute the step together (device.count).
 runner::Certificate compare_gradients(
     const TrainingStep& step, torch::nn::Module& network, const Batch& batch, const StepPlan& plan,
     std::uint64_t seed, const std::vector<std::shared_ptr<torch::nn::Module>>& of_ranks = {});

@@ -26,7 +26,7 @@ struct BalancedWeights {};
 using ClassWeights = std::variant<std::monostate, BalancedWeights, std::vector<double>,
                                   std::map<std::string, double>>;
 
-/// Reads the option `key`, which has the form of `class_weights`.
+/// Reads the option `key`, which has the same form as `class_weights`.
 ClassWeights read_class_weights(runner::ConfigReader& reader,
                                 std::string_view key = "class_weights");
 
@@ -35,15 +35,15 @@ ClassWeights read_class_weights(runner::ConfigReader& reader,
 /// or no sample has a positive weight.
 at::Tensor class_weights_of(const ClassWeights& weights, const Dataset& train);
 
-/// Throws runner::StageError if every sample of the validation data has weight 0: no loss could
-/// then show which epoch was best. `validation` may be null.
+/// Throws runner::StageError if every sample of the validation data has weight 0: the loss could
+/// not show which epoch is best. `validation` may be null.
 void check_weighted_validation(const at::Tensor& weights, const Dataset* validation);
 
 /// Throws runner::StageError if samples can have any number of classes instead of one.
 void check_one_class_each(const Dataset& train);
 
-/// Throws runner::StageError if the training set has no classes, or if the validation set has other
-/// classes or another order. `validation` is null if there is no validation set.
+/// Throws runner::StageError if the training set has no classes, or if those of the validation set
+/// differ, or are in a different order. `validation` is null if there is no validation set.
 void check_same_classes(const Dataset& train, const Dataset* validation);
 
 }  // namespace stages

@@ -20,7 +20,7 @@ ClassificationLoss read_focal(runner::ConfigReader& reader) {
 }
 
 /// Converts half-precision logits to float32. Autocast does this for cross-entropies, but not for
-/// other functions, such as the focal factor.
+/// other functions such as the focal factor.
 at::Tensor unrounded(const at::Tensor& logits) {
   return logits.to(at::promote_types(logits.scalar_type(), at::kFloat));
 }
@@ -114,8 +114,8 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels, dou
     weights =
         (beyond > 0 ? torch::cat({class_weights, class_weights.new_ones({beyond})}) : class_weights)
             .to(logits.options().requires_grad(false));
-    // With label smoothing, a sample of weight 0 would still be pulled towards the other classes,
-    // by a loss that is not divided by any weight.
+    // With label smoothing, a sample of weight 0 would still be pulled toward the other classes, by
+    // a loss that is not divided by any weight.
     if (label_smoothing > 0)
       counted = labels.masked_fill(weights->index_select(0, labels).eq(0), kIgnored);
   }

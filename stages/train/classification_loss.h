@@ -25,7 +25,7 @@ struct FocalFactor {
 struct ClassificationLoss {
   std::optional<FocalFactor> focal;  ///< nullopt: cross-entropy
   double label_smoothing = 0;  ///< for the cross-entropy; the focal factor uses only the true class
-  std::optional<OrdinalLoss> ordinal = {};  ///< set: this loss in place of the cross-entropy
+  std::optional<OrdinalLoss> ordinal = {};  ///< set: replaces the cross-entropy
 
   /// The head that the loss trains.
   OrdinalHead head() const { return ordinal ? ordinal->head : OrdinalHead::kNone; }
@@ -40,25 +40,25 @@ struct ClassificationLoss {
 /// Reads the options `loss` and `label_smoothing`.
 ClassificationLoss read_classification_loss(runner::ConfigReader& reader);
 
-/// Returns a text for TrainingStep::structure(), such as "focal smoothed weighted"; each word may
+/// Returns a string for TrainingStep::structure(), such as "focal smoothed weighted"; words may
 /// differ or be missing.
 std::string structure_of(const ClassificationLoss& loss, bool has_class_weights);
 
 /// Returns the loss of `logits` (n, classes) for `labels` (n) int64, summed over samples: a scalar
-/// with a graph. Focal loss needs at least two classes. `class_weights` is as in
+/// with a graph. Focal loss requires at least two classes. `class_weights` is as in
 /// cross_entropy_sum(). An ordinal loss takes the outputs of its head and no class weights.
 at::Tensor classification_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
                                    const ClassificationLoss& loss,
                                    const at::Tensor& class_weights = {});
 
 /// Returns the loss of a mixture of two labels, summed over samples: `share` (n) weights the loss
-/// for `labels`, the rest weights the loss for `partners`.
+/// for `labels`, and 1 - share the loss for `partners`.
 at::Tensor mixed_classification_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
                                          const at::Tensor& partners, const at::Tensor& share,
                                          const ClassificationLoss& loss);
 
-/// Returns the binary loss, summed over samples. `logits` (n) belong to the second of two classes;
-/// `labels` (n) int64 are 0 or 1. Label smoothing by e subtracts e / 2 from target 1 and adds it to
+/// Returns the binary loss, summed over samples. `logits` (n) are for the second of two classes;
+/// `labels` (n) int64 are 0 or 1. Label smoothing of e subtracts e / 2 from target 1 and adds it to
 /// target 0. `class_weights` (2) float, if defined, weight the samples of each class.
 at::Tensor pair_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
                          const ClassificationLoss& loss, const at::Tensor& class_weights = {});
@@ -67,8 +67,9 @@ at::Tensor pair_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
 /// samples: a scalar with a graph. With label smoothing e, the target is 1 - e on the label plus e
 /// / classes everywhere, as in torch (Szegedy and others, "Rethinking the Inception Architecture",
 /// 2016). Labels must be in range. `class_weights` (k) float, if defined, weight the terms of each
-/// class, as in torch; classes from k on have weight 1. A sample of a class with weight 0 has loss
-/// 0, even with label smoothing. In torch, a batch with only such samples has the loss x / 0.
+/// class, as in torch; classes from k on have weight 1. A sample from a class with weight 0 has
+/// loss 0, even with label smoothing. In torch, the loss of a batch with only such samples is x /
+/// 0.
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
                              double label_smoothing, const at::Tensor& class_weights = {});
 
@@ -77,13 +78,13 @@ at::Tensor cross_entropies(const at::Tensor& logits, const at::Tensor& labels,
                            double label_smoothing, const at::Tensor& class_weights = {});
 
 /// Returns the summed cross-entropy between `logits` and a mixture of two labels: `share` (n) of
-/// `labels`, the rest of `partners`.
+/// `labels`, and 1 - share of `partners`.
 at::Tensor mixed_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
                                    const at::Tensor& partners, const at::Tensor& share,
                                    double label_smoothing);
 
-/// Returns the number of samples with the largest logit at their label or, for an ordinal head,
-/// whose label is predicted_ranks(); a scalar without a graph.
+/// Returns the number of samples whose label has the largest logit or, for an ordinal head, equals
+/// predicted_ranks(); a scalar without a graph.
 at::Tensor correct_count(const at::Tensor& logits, const at::Tensor& labels,
                          OrdinalHead head = OrdinalHead::kNone);
 

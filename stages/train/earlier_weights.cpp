@@ -59,12 +59,12 @@ std::optional<bool> takes_average(const runner::CheckpointSource& weights,
                                   const TrainerOptions& options) {
   if (options.average) return weights.averaged.value_or(options.average->is_result);
   if (!weights.averaged.value_or(false)) return std::nullopt;
-  throw StageError(ErrorCode::kOptionConflict, "the training kept no average of its weights")
+  throw StageError(ErrorCode::kOptionConflict, "the run kept no average of its weights")
       .at("/ema")
       .with_help("leave out --weights averaged");
 }
 
-/// Reuses an earlier result only with the exact weights that training ended with; any other weights
+/// Reuses an earlier result only if it has the exact weights that training ended with; any others
 /// would change the output.
 std::optional<EarlierWeights> find_reused(const runner::CheckpointSource& weights,
                                           const TrainerOptions& options,
@@ -93,7 +93,7 @@ void check_base(const torch::nn::Module& network, const TrainingState& state) {
     return base.empty() ? "none" : "'" + base + "'";
   };
   throw runner::StageError(runner::ErrorCode::kChangedRun,
-                           "the checkpoint was trained with other frozen weights: " +
+                           "the checkpoint was trained with different frozen weights: " +
                                in_words(then) + " then, " + in_words(now) + " now")
       .with_help("use the model's earlier weights, or train again");
 }
@@ -108,7 +108,7 @@ EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
                      "there is no checkpoint in '" + source.folder.string() + "'" +
                          (unmeasured ? " that was measured on validation data" : ""))
         .with_help(unmeasured ? "use the newest: --checkpoint latest"
-                              : "train the run first: `retort resume` continues it");
+                              : "train the model first: `retort resume` continues the run");
   }
   try {
     DatasetDescription data = described_data(found->state.about);
@@ -118,14 +118,15 @@ EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
     const char* const kind = !averaged ? "" : *averaged ? "averaged" : "trained";
     return EarlierWeights{*std::move(found), std::move(data), kind};
   } catch (const std::invalid_argument& error) {
-    throw StageError(ErrorCode::kDamagedWeights, "the checkpoint '" + found->folder.string() +
-                                                     "' is not from this training: " + error.what())
-        .with_help("use a checkpoint that was trained with this version");
+    throw StageError(ErrorCode::kDamagedWeights,
+                     "the checkpoint '" + found->folder.string() +
+                         "' is not from this training run: " + error.what())
+        .with_help("use a checkpoint trained with this version");
   } catch (const std::runtime_error& error) {
     throw StageError(ErrorCode::kDamagedWeights,
                      "the checkpoint '" + found->folder.string() +
                          "' does not record what data it was trained on: " + error.what())
-        .with_help("use a checkpoint that this version of Retort has saved");
+        .with_help("use a checkpoint saved by this version of Retort");
   }
 }
 
@@ -145,7 +146,7 @@ void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::
     set_weights(network, found.state.model);
   } catch (const std::exception& error) {
     throw StageError(ErrorCode::kChangedRun,
-                     "the checkpoint '" + found.folder.string() + "' does not fit this model: " +
+                     "the checkpoint '" + found.folder.string() + "' does not match this model: " +
                          std::string(error.what(), std::strcspn(error.what(), "\n")))
         .with_help("evaluate the run without changing its model");
   }

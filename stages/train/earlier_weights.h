@@ -15,11 +15,11 @@ namespace stages {
 struct TrainingState;
 
 /// Throws runner::StageError, kChangedRun, if a network's frozen weights (OnFrozenBase) differ from
-/// the frozen weights that `state` was trained with.
+/// those that `state` was trained with.
 void check_base(const torch::nn::Module& network, const TrainingState& state);
 
-/// The weights from an earlier run and a description of the data that they were trained on. The
-/// description's size is 0, since the data itself need not exist any more.
+/// The weights from an earlier run and a description of the data they were trained on. The
+/// description's size is 0, since the data itself may no longer exist.
 struct EarlierWeights {
   FoundCheckpoint checkpoint;
   DatasetDescription data;
@@ -27,7 +27,7 @@ struct EarlierWeights {
       {};  ///< "averaged" or "trained" if the run averaged its weights; otherwise empty
 };
 
-/// Finds the weights that NodeFacts::trained names; nullopt if this training still has to run.
+/// Returns the weights that NodeFacts::trained names; nullopt if this training still has to run.
 /// Throws runner::StageError: kNoCheckpoint, kDamagedWeights, or kOptionConflict if an average is
 /// requested and none was saved. If an earlier result would merely be reused, such an error is
 /// reported to context.not_reused() instead, and the result is nullopt.
@@ -39,16 +39,16 @@ EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
                                     const TrainerOptions& options);
 
 /// Moves `network` to `device` and loads the trained weights into it. Throws runner::StageError,
-/// kChangedRun, if they do not fit.
+/// kChangedRun, if they do not match.
 void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::Device device);
 
-/// Replaces train() for a network that already has the trained weights or will get them later.
-/// Reports which weights they are, also in checkpoint.json in the node's folder.
+/// Called instead of train() for a network that already has the trained weights or will get them
+/// later. Reports which weights they are, and writes this to checkpoint.json in the node's folder.
 TrainingResult report_earlier_weights(const EarlierWeights& trained, runner::RunContext& context);
 
-/// Replaces train(): moves `network` to the run's device and loads the trained weights into it.
-/// Reports which weights they are, also in checkpoint.json in the node's folder. Throws
-/// runner::StageError, kChangedRun, if they do not fit.
+/// Called instead of train(): moves `network` to the run's device and loads the trained weights
+/// into it. Reports which weights they are, and writes this to checkpoint.json in the node's
+/// folder. Throws runner::StageError, kChangedRun, if they do not match.
 TrainingResult load_earlier_weights(const EarlierWeights& trained, torch::nn::Module& network,
                                     runner::RunContext& context);
 

@@ -57,7 +57,7 @@ void EarlyStopping::load_state(const nlohmann::json& state) {
   best_epoch_ = epoch("best_epoch");
   best_ = fields.number("best");
   waited_ = fields.count("waited");
-  // Older states lack these fields. There, the best improvement was the last one that counted.
+  // Older states lack these fields. In those, the best improvement was the last one that counted.
   const bool has_counted = state.contains("counted");
   counted_epoch_ = has_counted ? epoch("counted_epoch") : best_epoch_;
   counted_ = has_counted ? fields.number("counted") : best_;

@@ -12,9 +12,9 @@ namespace stages {
 /// improvement. Epochs without a validation do not count.
 class EarlyStopping {
  public:
-  /// `patience` is the number of validations in a row without improvement after which to stop;
-  /// nullopt: never stop. For patience, an improvement of `minimum_improvement` or less since the
-  /// last one that counted does not count.
+  /// `patience` is the number of consecutive validations without improvement after which to stop;
+  /// nullopt: never stop. For patience, an improvement counts only if it exceeds the last one that
+  /// counted by more than `minimum_improvement`.
   EarlyStopping(bool higher_is_better, std::optional<std::int64_t> patience,
                 double minimum_improvement = 0);
 
@@ -35,8 +35,8 @@ class EarlyStopping {
   std::optional<std::int64_t> best_epoch() const { return best_epoch_; }
   double best() const { return best_; }
 
-  /// The state that is needed to continue as if never interrupted. load_state() throws
-  /// std::runtime_error for anything that state() did not return.
+  /// The state needed to continue as if never interrupted. load_state() throws std::runtime_error
+  /// for anything that state() did not return.
   nlohmann::json state() const;
   void load_state(const nlohmann::json& state);
 

@@ -28,8 +28,8 @@ using runner::StageError;
   throw StageError(code, message).with_help(help);
 }
 
-/// Returns the folder of checkpoints of a node, or of a run's single training stage; empty if there
-/// is none.
+/// Returns the checkpoints folder of a node, or of a run's only training stage; empty if there is
+/// none.
 fs::path checkpoints_of(const fs::path& path) {
   std::error_code error;
   if (!list_checkpoints(path).empty()) return path;
@@ -48,7 +48,7 @@ fs::path checkpoints_of(const fs::path& path) {
   for (const std::string& name : trainings) names += (names.empty() ? "" : ", ") + name;
   refuse(ErrorCode::kMissingWeights,
          "the run '" + path.string() + "' has several training stages: " + names,
-         "name the folder of one: " + run.node(trainings[0]).folder().string());
+         "name the folder of one of them: " + run.node(trainings[0]).folder().string());
 }
 
 /// Returns the checkpoint's folder if `path` is a checkpoint's folder or the weights in it;
@@ -121,12 +121,12 @@ void complete(const torch::nn::Module& network, GivenWeights& given, const fs::p
   if (!is_partial) return;
   if (!start->origin().empty() && start->origin() != given.base) {
     refuse(ErrorCode::kOptionConflict,
-           "the weights in '" + path.string() + "' were trained on other frozen weights: '" +
+           "the weights in '" + path.string() + "' were trained on different frozen weights: '" +
                given.base + "' there, '" + start->origin() + "' here",
-           "use the backbone of that run with the same weights");
+           "use that run's backbone with the same weights");
   }
   if (!start->origin().empty())
-    context.say("the weights that the earlier run left frozen are the backbone's own");
+    context.say("the weights that the earlier run left frozen are taken from the backbone");
 }
 
 void refuse_misfits(const NamedTensors& own, const NamedTensors& given, const fs::path& path) {
@@ -142,11 +142,11 @@ void refuse_misfits(const NamedTensors& own, const NamedTensors& given, const fs
   }
   const std::string misfits = counted_weights(missing, "missing") +
                               counted_weights(unexpected, "unexpected") +
-                              counted_weights(reshaped, "of another shape");
+                              counted_weights(reshaped, "with a different shape");
   if (misfits.empty()) return;
   refuse(ErrorCode::kOptionConflict,
-         "the weights in '" + path.string() + "' do not fit the network: " + misfits.substr(2),
-         "use weights of a model of the same kind, size and classes");
+         "the weights in '" + path.string() + "' do not match the network: " + misfits.substr(2),
+         "use weights from a model of the same kind and size, with the same classes");
 }
 
 }  // namespace stages

@@ -28,8 +28,8 @@ std::vector<std::int64_t> range(std::int64_t begin, std::int64_t end) {
 }
 
 /// Returns dropout's names for the rows of units [begin, end). They do not depend on how a batch is
-/// split. Samples are named by their indices, or by position in the batch if these are
-/// unknown; rows of groups are named by position in the batch's tensor.
+/// split. Samples are named by index, or by position in the batch if their indices are unknown;
+/// rows of groups are named by position in the batch's tensor.
 RowNames row_names(const Batch& batch, std::int64_t begin, std::int64_t end) {
   if (!batch.grouped()) {
     const auto& indices = batch.indices;
@@ -122,7 +122,7 @@ class Accumulation {
 
   /// Runs the micro-batches one after another and calls `keep(run(part))` for each; during `run`,
   /// dropout is seeded for the rows of the part. A dry run may know the result of a micro-batch
-  /// without running it (Repetition). `name` is the name of the pass.
+  /// without running it (Repetition). `name` names the pass.
   template <typename Run, typename Keep>
   void for_each_part(const char* name, Run run, Keep keep) const {
     for_each_part_of(share_, name, run, keep);
@@ -141,8 +141,8 @@ class Accumulation {
   }
 
   /// Layers that mix the samples of a part (BatchNorm) cannot process a last part with one sample,
-  /// so it gets a second sample from the part before. With several ranks these layers see more than
-  /// the part.
+  /// so it gets a second sample from the previous part. With several ranks, these layers see more
+  /// than the part.
   std::int64_t end_of_part(std::int64_t begin, std::int64_t last) const {
     const std::int64_t end = std::min(begin + size_, last);
     if (!step_.mixes_samples() || mixes_over_ranks_ || last - end != 1) return end;
@@ -170,7 +170,7 @@ class Accumulation {
   /// under memory limited setup", RepL4NLP 2021. The gradient of the loss with respect to the
   /// embeddings needs all embeddings but not their graph, and the gradient with respect to the
   /// weights is linear in it. Each encoding has its own precision scope, so that a weight cast made
-  /// without a graph is never reused with a graph.
+  /// without a graph is never reused in one.
   void run_two_passes() {
     assert(!step_.mixes_samples() || mixes_over_ranks_);
     EncodedParts parts;
@@ -192,7 +192,7 @@ class Accumulation {
     const Gathered all = gathered(std::move(own));
     together(ranks_, [&] {
       const NamedTensors gradients = own_rows(gradients_by(all.encoded), all);
-      // Layers that mix samples run on all ranks together, whatever their shares.
+      // Layers that mix samples run on all ranks together, regardless of their shares.
       if (share_.counts || mixes_over_ranks_) run_second_pass(parts, gradients);
     });
   }
@@ -244,7 +244,8 @@ class Accumulation {
 
   bool has_others() const { return group_of(ranks_) != nullptr; }
 
-  /// Returns the gradients of this rank's rows, and on rank 0 also the gradients that have no rows.
+  /// Returns the gradients of this rank's rows and, on rank 0, also the gradients that have no
+  /// rows.
   NamedTensors own_rows(const NamedTensors& gradients, const Gathered& all) const {
     if (!has_others()) return gradients;
     NamedTensors own;

@@ -30,7 +30,7 @@ namespace stages {
 /// been computed; it may be empty.
 ///
 /// `before_backward` is called with the loss before each backward pass of a part that has a graph;
-/// it may be empty. Two passes over parts do not call it.
+/// it may be empty. With two passes over parts, it is not called.
 ///
 /// With several `ranks`, each computes only its share of the batch; gradients and numbers are then
 /// summed over all ranks (accumulate_over_ranks()). A loss over the whole batch is
@@ -46,8 +46,8 @@ StepNumbers accumulate_gradient(
     const std::function<void(const at::Tensor& loss)>& before_backward = {},
     const runner::RankOfRun& ranks = {});
 
-/// Runs the network on `batch` in training mode, as accumulate_gradient() does, but without a loss
-/// or a gradient: only its running statistics change (BatchNorm).
+/// Runs the network on `batch` in training mode, like accumulate_gradient(), but without a loss or
+/// a gradient: only its running statistics change (BatchNorm).
 void see_in_training(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
                      const StepPlan& plan, const StepKey& key, const runner::RankOfRun& ranks = {});
 

@@ -28,7 +28,7 @@ void clip_adaptively(const at::Tensor& parameter, const AdaptiveClip& clip) {
   const at::Tensor norm = unit_norms(gradient);
   at::Tensor factor = limit / norm.clamp_min(kSmallest);
   const at::Tensor is_short = norm.lt(limit);
-  // Nothing is computed on the Meta device, for which LibTorch lacks this kernel.
+  // Computes nothing on the Meta device, for which LibTorch lacks this kernel.
   if (!factor.is_meta()) factor.masked_fill_(is_short, 1);
   gradient.mul_(factor);
 }

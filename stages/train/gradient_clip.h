@@ -19,22 +19,22 @@ namespace stages {
 /// Recognition Without Normalization", 2021), as in timm's adaptive_clip_grad.
 struct AdaptiveClip {
   double factor = 0;      ///< maximum norm of a unit's gradient, relative to the unit's weights
-  double epsilon = 0;     ///< minimum of the norm of a unit's weights
-  bool skip_head = true;  ///< leaves the network's last layer alone
+  double epsilon = 0;     ///< lower bound on the norm of a unit's weights
+  bool skip_head = true;  ///< does not clip the network's last layer
   bool operator==(const AdaptiveClip&) const = default;
 };
 
 /// Reads the option adaptive_gradient_clip.
 std::optional<AdaptiveClip> read_adaptive_clip(runner::ConfigReader& reader);
 
-/// The limit on the gradients of a step before the optimizer uses them. At most one is set.
+/// The limit on a step's gradients before the optimizer uses them. At most one is set.
 struct GradientClip {
   std::optional<double> norm = {};   ///< of all gradients together: clip_divisor()
   std::optional<double> value = {};  ///< maximum absolute value of each element
   std::optional<AdaptiveClip> adaptive = {};
-  std::vector<at::Tensor> head = {};  ///< the parameters that skip_head leaves alone
+  std::vector<at::Tensor> head = {};  ///< the parameters that skip_head excludes
 
-  /// True if each gradient is limited by itself, in clip_each().
+  /// True if each gradient is limited on its own, in clip_each().
   bool is_local() const { return value || adaptive; }
 };
 

@@ -14,8 +14,8 @@ struct Event;
 
 namespace stages {
 
-/// Tensors that are kept in host memory, in one block, and copied to their device together when
-/// they are needed there:
+/// Tensors kept in host memory, in one block, and copied to their device together when needed
+/// there:
 ///
 ///   HostBlock block({part_like(mean), part_like(square)}, device);      // zeros
 ///   const at::Tensor scratch = block.scratch();                         // device memory
@@ -27,7 +27,7 @@ namespace stages {
 /// second block of ordinary memory. In a dry run, the block is not traced and occupies no memory.
 class HostBlock {
  public:
-  /// Creates zeros for `parts`, at least one, which can be brought to `device`.
+  /// Creates zeros for `parts` (at least one) that can be brought to `device`.
   HostBlock(std::vector<BlockPart> parts, at::Device device);
   ~HostBlock();
   HostBlock(HostBlock&&) noexcept;

@@ -66,7 +66,8 @@ std::optional<Evaluated> search_line(const Evaluated& from, const at::Tensor& di
       step *= kGrowth;
       continue;
     }
-    // Where the slope between the two crosses zero, unless that is too close to one of them.
+    // The point between the two at which the slope crosses zero, unless that is too close to
+    // either.
     const double share = slope_at_high > 0 ? slope_at_low / (slope_at_low - slope_at_high) : 0.5;
     step = low + (*high - low) * std::clamp(share, 0.1, 0.9);
   }

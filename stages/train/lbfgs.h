@@ -14,7 +14,7 @@ using ConvexFunction = std::function<double(const at::Tensor& x, const at::Tenso
 struct LbfgsOptions {
   std::int64_t max_iterations = 1000;
   double tolerance = 1e-4;    ///< stop when no element of the gradient is larger
-  std::int64_t history = 10;  ///< pairs of vectors that approximate the curvature
+  std::int64_t history = 10;  ///< number of vector pairs that approximate the curvature
 };
 
 struct Minimum {
@@ -26,9 +26,9 @@ struct Minimum {
 
 /// Minimizes a convex, differentiable function with L-BFGS (Liu and Nocedal, 1989), starting at
 /// `start`, a float32 or float64 vector on the CPU. A line search ends where the strong Wolfe
-/// conditions hold (with 1e-4 and 0.9); it relies on the slope never falling along a line. Stops
-/// early if rounding hides any further decrease; then largest_gradient is above the tolerance.
-/// Allocates at most lbfgs_vectors() vectors of the length of `start`.
+/// conditions hold (with constants 1e-4 and 0.9); it relies on the slope never decreasing along a
+/// line. Stops early if rounding hides any further decrease; largest_gradient is then above the
+/// tolerance. Allocates at most lbfgs_vectors() vectors of the length of `start`.
 Minimum minimize(const at::Tensor& start, const ConvexFunction& function,
                  const LbfgsOptions& options);
 

@@ -63,7 +63,7 @@ std::int64_t feature_width(const DatasetDescription& data) {
           "connect it to a data.features stage with cache: true, and do not augment the images");
 }
 
-/// Throws unless the head is all that would be trained in such a network.
+/// Throws unless the head is the only trainable part of such a network.
 void check_head(const torch::nn::Module& network, const std::string& model, std::int64_t width,
                 std::int64_t classes) {
   const NamedTensors trained = trained_parameters(network);
@@ -215,7 +215,7 @@ class LogisticRegressionStage final : public runner::Stage {
     return fit;
   }
 
-  /// Measures strengths on the validation data and records each. Returns the best.
+  /// Measures strengths on the validation data, records each, and returns the best.
   double searched_strength(const FeatureRows& rows, std::int64_t classes,
                            runner::RunContext& context) const {
     nlohmann::ordered_json measured = nlohmann::ordered_json::array();
@@ -245,7 +245,8 @@ class LogisticRegressionStage final : public runner::Stage {
                 " on the validation data");
     const StrengthRange& range = options_.range;
     if (range.size() > 1 && (best.strength == range.least || best.strength == range.most))
-      context.say("it is at an end of the searched range: widen search.smallest or search.largest");
+      context.say(
+          "it is at an end of the search range: lower search.smallest or raise search.largest");
     return best.strength;
   }
 

@@ -56,7 +56,7 @@ bool is_offered(MemoryPolicy policy, const MemoryPolicy& written) {
   return are_one_way(std::move(policy), written);
 }
 
-/// Runs training steps on the training's device and records how much memory they use.
+/// Runs training steps on the training run's device and records how much memory they use.
 class RealSteps {
  public:
   RealSteps(const TrainingToPlan& training, const MemoryPolicy& policy, bool is_cut,
@@ -86,7 +86,7 @@ class RealSteps {
   const StepExecution& execution() const { return execution_; }
   const torch::nn::Module& network() const { return *network_; }
 
-  /// Measures steps with parts of each size up to `most`; memory may suffice only for some.
+  /// Measures steps with parts of each size up to `most`; there may be enough memory only for some.
   MeasuredWork steps(std::int64_t most) {
     return of_sizes(most, [this](std::int64_t size) { return run(size, parts()); });
   }
@@ -124,10 +124,9 @@ class RealSteps {
  private:
   std::shared_ptr<torch::nn::Module> built() const {
     if (context_.node().ranks.size > 1) {
-      throw StageError(
-          ErrorCode::kOptionConflict,
-          "a network that needs the values of tensors is planned by running real steps, which "
-          "needs a single process")
+      throw StageError(ErrorCode::kOptionConflict,
+                       "a network that needs tensor values is planned by running real steps, which "
+                       "requires a single process")
           .in_stage("/device")
           .at("/count")
           .with_help("set device.count: 1");
@@ -262,11 +261,11 @@ TracedPolicy MeasuredTraining::plan(const TrainingToPlan& training, const Memory
         .at("/two_pass")
         .in_stage(policy.pointer)
         .with_help(
-            "set memory.two_pass: off and use a smaller batch, or avoid code that needs the values "
-            "of tensors");
+            "set memory.two_pass: off and use a smaller batch, or avoid code that needs tensor "
+            "values");
   }
   MemoryPolicy as_run = policy;
-  as_run.two_pass = training.policy.two_pass;  // it has no effect on a whole batch
+  as_run.two_pass = training.policy.two_pass;  // has no effect on a whole batch
   const Way& way = measured(training, as_run, is_cut, context);
 
   MeasuredHistory history;

@@ -17,10 +17,10 @@ namespace stages {
 struct TrainingToPlan;
 class StepExecution;
 
-/// Plans a training run with Python code that needs tensor values, which a dry run does not have.
-/// Real steps are run on the device, within the budget, on the first samples, up to four at once.
-/// The needs of other micro-batches are extrapolated from the growth of each tensor. Each way to
-/// compute a step is measured once; the only ways offered are the recipe's own and recomputed
+/// Plans a training run whose Python code needs tensor values, which a dry run does not have. Runs
+/// real steps on the device, within the budget, on the first samples, up to four at once. The
+/// memory for other micro-batches is extrapolated from the growth of each tensor. Each way to
+/// compute a step is measured once; the only ways offered are the recipe's own and recomputing
 /// blocks.
 class MeasuredTraining {
  public:
@@ -32,7 +32,7 @@ class MeasuredTraining {
   /// offered, if a real step fails, or if none may be run (check_may_measure()).
   TracedPolicy plan(const TrainingToPlan& training, const MemoryPolicy& policy,
                     const Backend& backend, runner::PlanContext& context);
-  /// Ends measuring because training begins: from now on, no step is run just for a plan.
+  /// Stops measuring because training begins: from now on, no step is run just for planning.
   void close() { is_closed_ = true; }
 
  private:

@@ -20,7 +20,7 @@
 namespace stages {
 namespace {
 
-constexpr std::size_t kGrowing = 3;  // number of epochs in a row with growing memory that
+constexpr std::size_t kGrowing = 3;  // number of consecutive epochs with growing memory that
                                      // count as a leak
 
 bool is_about_the_same(std::int64_t a, std::int64_t b) {

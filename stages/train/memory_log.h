@@ -36,8 +36,8 @@ struct OwnedTensor {
   at::Tensor tensor;
 };
 
-/// Returns the tensors that `network` and its optimizer keep now. Tensors that share memory are
-/// listed once.
+/// Returns the tensors that `network` and its optimizer currently keep. Tensors that share memory
+/// are listed once.
 std::vector<OwnedTensor> owned_tensors(const torch::nn::Module& network,
                                        const NamedTensors& optimizer_state);
 
@@ -49,10 +49,10 @@ inline constexpr const char* kOwners[] = {"parameter", "gradient", "optimizer_st
 std::vector<std::int64_t> bytes_by_owner(const std::vector<OwnedTensor>& owned, std::int64_t live);
 
 /// Reports the memory use of a training run: a line at the start, after every epoch, after the
-/// cache was emptied at the end of an epoch, and at the end (at level detail if it repeats the line
-/// before); metrics every few steps and at the end of an epoch; and the owner of memory that grows
-/// from epoch to epoch. Empties the cache when requested. Logs nothing if a CPU's tensors are not
-/// counted (counting_allocator.h).
+/// cache is emptied at the end of an epoch, and at the end (at level detail if it repeats the
+/// previous line); metrics every few steps and at the end of an epoch; and the owner of memory that
+/// grows from epoch to epoch. Empties the cache when requested. Logs nothing on a CPU if its
+/// tensors are not counted (counting_allocator.h).
 ///
 ///   memory/allocated, memory/reserved, memory/peak, memory/retries   bytes, after a step
 ///   memory/peak_by_plan                      peak of live bytes / planned live bytes, at the end
@@ -93,8 +93,9 @@ class MemoryLog {
   MemoryMeter meter_;
   std::int64_t epoch_peak_ = 0, peak_ = 0;  // bytes, since the last line and since the start
                                             // of training
-  std::optional<std::array<std::int64_t, 3>> reported_;  // allocated, reserved and peak in the last
-                                                         // line that did not repeat the line before
+  std::optional<std::array<std::int64_t, 3>>
+      reported_;  // allocated, reserved and peak in the last
+                  // line that did not repeat the previous one
   std::int64_t reported_retries_ = 0;
   std::int64_t micro_batches_ = 0, steps_ = 0, epochs_ = 0, cleared_ = 0;
   std::vector<std::vector<std::int64_t>> live_;  // indexed by epoch and owner
@@ -114,13 +115,13 @@ struct OutOfMemory {
   std::int64_t micro_batch = 0;  ///< 0: the whole batch
   std::int64_t batch_size = 0;
   bool can_be_cut = true;       ///< the batch can be split without changing the training
-  std::string policy;           ///< the policy's place in the recipe, "/memory"
+  std::string policy;           ///< the policy's location in the recipe, "/memory"
   bool has_own_budget = false;  ///< the recipe sets budget or memory_fraction
   std::string cause;            ///< message of the exception
 };
 
 /// Returns a table of live tensors: one line for each owner with its largest tensors, and one for
-/// each phase with the sizes of the tensors without an owner that were allocated in it.
+/// each phase with the sizes of the tensors allocated in it that have no owner.
 std::vector<std::string> live_table(const OutOfMemory& what);
 
 /// Collects the circumstances of step `step_number`, which ran out of memory with `error`.

@@ -47,7 +47,7 @@ class SampleNumbers {
 };
 
 /// Returns a box around a random center with about 1 - `share` of the pixels, or fewer if it
-/// extends over the edge.
+/// extends past the edge.
 MixedBox draw_box(SampleNumbers& numbers, double share, std::int64_t height, std::int64_t width) {
   const double side = std::sqrt(1 - share);
   const auto cut = [&](std::int64_t length, std::int64_t& begin, std::int64_t& size) {
@@ -62,7 +62,7 @@ MixedBox draw_box(SampleNumbers& numbers, double share, std::int64_t height, std
   return box;
 }
 
-/// Returns the samples shifted cyclically by one place, in the same memory layout.
+/// Returns the samples shifted cyclically by one position, in the same memory layout.
 at::Tensor shifted(const at::Tensor& samples) {
   const std::int64_t last = samples.size(0) - 1;
   at::Tensor result = torch::empty_like(samples);

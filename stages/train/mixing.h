@@ -40,14 +40,14 @@ struct Mixture {
 };
 
 /// Returns a mixture that depends only on the key and the sample's `name`, drawn with Philox.
-/// Images have `height` x `width` pixels. If both methods are enabled, each is used equally often.
-/// For CutMix, the share is the share of pixels.
+/// Images have `height` x `width` pixels. If both methods are enabled, each is equally likely. For
+/// CutMix, the share is the fraction of pixels.
 Mixture draw_mixture(const MixingOptions& options, const StepKey& key, std::uint32_t name,
                      std::int64_t height, std::int64_t width);
 
 /// Mixes each sample's floating-point inputs, such as "image", with those of the previous sample in
 /// the batch (for the first sample: the last). A "target" is mixed by the share of the sample
-/// itself, also with CutMix. Samples with a "label" get "partner_label", the label of the other
+/// itself, even with CutMix. Samples with a "label" get "partner_label", the label of the other
 /// sample, and "share", the share of the sample itself. A single sample is mixed with itself.
 Batch mix_samples(const Batch& batch, const MixingOptions& options, const StepKey& key);
 

@@ -58,7 +58,8 @@ class MultiLabelStep final : public TrainingStep {
     if (without_sample_.empty()) return {};
     return {"no training sample has " +
             std::string(without_sample_.size() == 1 ? "the label " : "the labels ") +
-            runner::listed(without_sample_, kNamedLabels, "'") + ": they cannot be learned"};
+            runner::listed(without_sample_, kNamedLabels, "'") +
+            ", which therefore cannot be learned"};
   }
 
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
@@ -103,8 +104,8 @@ class MultiLabelStep final : public TrainingStep {
 void check_label_sets(const Dataset& data, const std::string& which) {
   if (has_label_sets(data.describe())) return;
   throw StageError(ErrorCode::kOptionConflict,
-                   "train.multi_label needs samples with any number of labels, but the " + which +
-                       " data gives them " +
+                   "train.multi_label needs samples with any number of labels, but those in the " +
+                       which + " data have " +
                        (data.describe().classes.empty() ? "none" : "one class each"))
       .with_help(
           "list the images and their labels in a CSV file (kind: data.image_table, labels: …), or "
@@ -134,7 +135,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_multi_label(runner::Config
         labels_without_sample(*data.validation).size() ==
             data.validation->describe().classes.size()) {
       throw StageError(ErrorCode::kTooFewSamples,
-                       "no validation sample has a label, so its mean average precision is unknown")
+                       "no validation sample has a label, so the mean average precision is unknown")
           .at("/monitor")
           .with_help("set monitor: loss, or add samples with labels to the validation part");
     }

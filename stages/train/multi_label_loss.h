@@ -14,21 +14,21 @@ class ConfigReader;
 
 namespace stages {
 
-/// The binary cross-entropy of each label, as torch's BCEWithLogitsLoss. With label smoothing e,
+/// The binary cross-entropy of each label, like torch's BCEWithLogitsLoss. With label smoothing e,
 /// the targets are 1 - e / 2 and e / 2.
 struct LabelEntropy {
   double label_smoothing = 0;
-  ClassWeights pos_weight;  ///< factors for the loss of samples with the label
+  ClassWeights pos_weight;  ///< factors for the loss of samples that have the label
 };
 
-/// The focal loss of each label, as torchvision's sigmoid_focal_loss (Lin and others, "Focal Loss
+/// The focal loss of each label, like torchvision's sigmoid_focal_loss (Lin and others, "Focal Loss
 /// for Dense Object Detection", 2017).
 struct LabelFocal {
   std::optional<double> alpha;  ///< nullopt: no weights
   double gamma = 0;
 };
 
-/// The asymmetric loss of each label, as timm's AsymmetricLossMultiLabel (Ridnik and others,
+/// The asymmetric loss of each label, like timm's AsymmetricLossMultiLabel (Ridnik and others,
 /// "Asymmetric Loss For Multi-Label Classification", 2021).
 struct AsymmetricLoss {
   double gamma_negative = 0, gamma_positive = 0;
@@ -40,10 +40,10 @@ using MultiLabelLoss = std::variant<LabelEntropy, LabelFocal, AsymmetricLoss>;
 /// Reads the option `loss` of train.multi_label.
 MultiLabelLoss read_multi_label_loss(runner::ConfigReader& reader);
 
-/// Returns the kind of the loss: "binary_cross_entropy", "focal" or "asymmetric".
+/// Returns the kind of loss: "binary_cross_entropy", "focal" or "asymmetric".
 std::string name_of(const MultiLabelLoss& loss);
 
-/// Returns a text for TrainingStep::structure().
+/// Returns a string for TrainingStep::structure().
 std::string structure_of(const MultiLabelLoss& loss);
 
 /// Returns the factors of `weights` for the labels of `train`, (labels) float32; undefined if all

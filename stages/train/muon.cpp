@@ -48,7 +48,7 @@ void check_muon(const std::vector<ParameterGroup>& groups) {
   if (is_any([&](const auto& item) { return is_muon_matrix(*rule, item.first, item.second); }))
     return;
   throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                           "Muon updates matrices of hidden layers, but this training has none")
+                           "Muon updates the matrices of hidden layers, but none are trained")
       .at("/optimizer")
       .with_help("choose optimizer.kind: adamw, or train more of the network");
 }

@@ -19,7 +19,7 @@ bool is_muon_matrix(const MuonOptions& rule, std::string_view name, const at::Te
 /// Returns the update rule for Muon's other parameters.
 AdamOptions adamw_of(const MuonOptions& rule);
 
-/// Throws runner::StageError if the optimizer of the groups is Muon and there is no matrix to
+/// Throws runner::StageError if the groups' optimizer is Muon and there is no matrix to
 /// orthogonalize, or a pattern of adamw_for matches no parameter.
 void check_muon(const std::vector<ParameterGroup>& groups);
 

@@ -13,7 +13,7 @@
 namespace stages {
 namespace {
 
-/// Saves the weights that the model starts with, for evaluations of what training begins from.
+/// Saves the weights that the model starts with, for evaluating the starting point of training.
 class UntrainedStage final : public runner::Stage {
  public:
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs,

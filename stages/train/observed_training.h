@@ -42,7 +42,7 @@ class ObservedTraining {
 
   /// True if there is an observer. Call the other functions only then.
   explicit operator bool() const { return observer_ != nullptr; }
-  /// Returns StepObserver::steps() of the observer.
+  /// Returns the observer's StepObserver::steps().
   std::int64_t steps() const { return observer_->steps(); }
   void show(std::string_view phase, std::int64_t step, const NamedTensors& tensors) const;
   /// Shows the loss of a step and its terms, then the gradients of the trained parameters.

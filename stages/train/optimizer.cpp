@@ -250,8 +250,8 @@ void Optimizer::update_whole(const std::vector<Slot*>& slots, const at::Tensor& 
     step_singly(slots, scratch, skip);
     return;
   }
-  // The first step sets the momentum to the gradient itself, so it is handled separately from later
-  // steps.
+  // The first step sets the momentum to the gradient itself, so it is handled separately from
+  // subsequent steps.
   std::vector<Slot*> later, fresh;
   for (Slot* slot : slots) (slot->fresh ? fresh : later).push_back(slot);
   if (!later.empty()) step_sgd(later, skip, divisor, /*fresh=*/false);
@@ -346,7 +346,7 @@ NamedTensors Optimizer::state_of(bool only_ages, bool kept) const {
   std::vector<NamedTensors::Item> items;
   const bool skipped = skipped_first_steps();
   for (const Slot& slot : slots_) {
-    // Momentum that no step has set is unused: the first gradient replaces it.
+    // Momentum not yet set by a step is unused: the first gradient replaces it.
     if (slot.fresh || (slot.undecided && skipped) || slot.is_kept != kept) continue;
     for (const StatePart& part : parts(slot)) {
       if (only_ages && !part.is_age()) continue;

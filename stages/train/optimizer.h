@@ -25,7 +25,7 @@ struct ParameterGroup {
   std::string name;  ///< for logs; empty if it is the only group
   OptimizerOptions optimizer;
   NamedTensors parameters;
-  std::int64_t frozen_epochs = 0;  ///< epochs at the start in which the group is not trained
+  std::int64_t frozen_epochs = 0;  ///< the group is not trained in this many epochs at the start
 };
 
 /// Updates parameters with their gradients, using LibTorch's fused kernels on CPUs and GPUs for SGD
@@ -36,16 +36,16 @@ struct ParameterGroup {
 ///   const at::Tensor scratch = optimizer.prepare();
 ///   step(skip, divisor, scratch);
 ///
-/// The state may be kept in host memory between steps. Then step() copies it to the device in
-/// pieces, none of them larger than the state of the largest parameter, updates the parameters of
-/// each piece, and copies the piece back. The bits are the same.
+/// The state may be kept in host memory between steps. step() then copies it to the device in
+/// pieces, none of them larger than the largest parameter's state, updates each piece's parameters,
+/// and copies the piece back. The results are bitwise the same.
 ///
-/// The state may be sharded across ranks. Then step() updates only the parameters with state on
+/// The state may be sharded across ranks. step() then updates only the parameters with state on
 /// this rank; the caller copies the others from the ranks that update them.
 ///
-/// Moments may be quantized (is_quantized()). Then step() dequantizes them in chunks, updates the
-/// parameter's elements in the chunk as otherwise, and quantizes the moments again, so that few of
-/// them exist in full precision at once. LAMB, which needs norms, has one chunk per parameter.
+/// Moments may be quantized (is_quantized()). step() then dequantizes them in chunks, updates the
+/// parameter's elements in the chunk as usual, and quantizes the moments again, so that few of them
+/// exist in full precision at once. LAMB, which needs norms, uses one chunk per parameter.
 ///
 /// A parameter without a gradient is left alone, and its step count does not increase. The same
 /// applies to all parameters in a skipped step: if a parameter has not been updated before, its
@@ -54,8 +54,8 @@ class Optimizer {
  public:
   /// There must be at least one group; the groups' optimizers differ only in learning rate and
   /// weight decay. The parameters are floating-point leaves on one device; they are shared, not
-  /// copied. With `offloads`, the state except step counts is kept in host memory. `shard` refers
-  /// to the parameters, ordered by group.
+  /// copied. With `offloads`, all state except the step counts is kept in host memory. `shard`
+  /// refers to the parameters, ordered by group.
   explicit Optimizer(const std::vector<ParameterGroup>& groups, bool offloads = false,
                      StateShard shard = {});
   Optimizer(OptimizerOptions options, NamedTensors parameters, bool offloads = false);
@@ -65,9 +65,9 @@ class Optimizer {
   /// the device memory that step() needs for offloaded state and for the rule; undefined if none.
   at::Tensor prepare();
 
-  /// Sets requires_grad for exactly the parameters that are trained in an epoch, which counts from
-  /// 0: those with a `wanted` name, in groups that are no longer frozen. A step does not change any
-  /// other parameter.
+  /// Sets requires_grad for exactly the parameters trained in `epoch`, counted from 0: those with a
+  /// `wanted` name, in groups that are no longer frozen. A step does not change any other
+  /// parameter.
   void ask_for_gradients(std::int64_t epoch,
                          const std::function<bool(std::string_view name)>& wanted);
   /// True if a group is frozen in the first epochs.
@@ -88,8 +88,8 @@ class Optimizer {
   /// Updates the parameters with the gradients in .grad, at each group's learning rate. If `skip`,
   /// a float32 scalar on the parameters' device, is 1, nothing changes; the host need not wait for
   /// that decision. `divisor`, a scalar of the gradients' type, first divides the gradients in
-  /// place. It is used for clipping, and needs no extra pass over memory if they are float32.
-  /// `scratch` is the result of prepare().
+  /// place. It is used for clipping, and needs no extra pass over memory if the gradients are
+  /// float32. `scratch` is the result of prepare().
   void step(const std::optional<at::Tensor>& skip = {}, std::optional<at::Tensor> divisor = {},
             const at::Tensor& scratch = {});
 
@@ -105,15 +105,14 @@ class Optimizer {
   /// Returns the gradients that step() will use, unmodified.
   std::vector<at::Tensor> gradients() const;
 
-  /// Returns the state that is needed to continue as if never interrupted: "<parameter>.momentum",
-  /// or "<parameter>.mean", ".square" and others of state_parts(). Shared, not copied. A parameter
-  /// that was never updated has no state; state on other ranks is left out. Waits for a GPU if its
-  /// state is in host memory.
+  /// Returns the state needed to continue as if never interrupted: "<parameter>.momentum", or
+  /// "<parameter>.mean", ".square" and others from state_parts(). Shared, not copied. A parameter
+  /// that has never been updated has no state; state on other ranks is left out. Waits for a GPU if
+  /// its state is in host memory.
   NamedTensors state() const;
   /// Returns what state() returns on other ranks: names, types and shapes, on the Meta device.
   NamedTensors state_elsewhere() const;
-  /// Returns the parameters that have their state on other ranks, or will have it once they have
-  /// been updated.
+  /// Returns the parameters whose state is on other ranks, or will be once they have been updated.
   std::vector<at::Tensor> parameters_elsewhere() const;
   /// Returns the rank that keeps the state called `name`, or will keep it once the parameter has
   /// been updated; nullopt if there is no such state.
@@ -124,9 +123,9 @@ class Optimizer {
   std::int64_t offloaded_bytes() const;
 
   /// Replaces the current state with copies of what state() and state_elsewhere() returned, on any
-  /// number of ranks. A parameter that `state` does not name starts without state. State that
-  /// another rank keeps may be on the Meta device. Throws std::invalid_argument, and changes
-  /// nothing, if `state` does not fit this optimizer.
+  /// number of ranks. A parameter not named in `state` starts without state. State kept by another
+  /// rank may be on the Meta device. Throws std::invalid_argument, and changes nothing, if `state`
+  /// does not fit this optimizer.
   void load_state(const NamedTensors& state);
 
  private:
@@ -137,7 +136,7 @@ class Optimizer {
     at::Tensor parameter;
     ParameterState state = {};
     bool is_matrix = false;            ///< Muon orthogonalizes its updates
-    bool is_quantized = false;         ///< its moments are
+    bool is_quantized = false;         ///< its moments are quantized
     bool ready = false, fresh = true;  ///< ready: state allocated; fresh: no step yet
     bool undecided = false;            ///< the parameter is fresh only if first_skip_ is 1
     bool is_kept = true;               ///< this rank keeps the state
@@ -157,13 +156,13 @@ class Optimizer {
   std::vector<BlockPart> movable_memory(const Slot& slot) const;
   /// Allocates the state of these slots, filled with zeros.
   void make_state(const std::vector<std::size_t>& slots);
-  /// Allocates the state of these slots in host memory, in pieces of at most the bytes of the
-  /// largest slot's state, each of one group and type.
+  /// Allocates the state of these slots in host memory, in pieces no larger than the largest slot's
+  /// state, each of one group and type.
   void make_pieces(const std::vector<std::size_t>& slots);
   void make_piece(std::vector<std::size_t> slots);
   /// Splits the pieces so that each slot has its own piece.
   void divide_pieces();
-  /// Returns the slots that have a gradient and keep their state on this rank.
+  /// Returns the slots with a gradient whose state is on this rank.
   std::vector<Slot*> with_gradient(const std::vector<std::size_t>& slots);
   /// Updates slots that are all in one group and have their state on the device.
   void update(const std::vector<Slot*>& slots, const at::Tensor& scratch,
@@ -175,16 +174,16 @@ class Optimizer {
   /// The same for a slot whose moments are quantized.
   void update_quantized(Slot& slot, const at::Tensor& scratch,
                         const std::optional<at::Tensor>& skip);
-  /// `scratch` has `rule_bytes` for the rule, then the piece's.
+  /// `scratch` has `rule_bytes` bytes for the rule, followed by those for the piece.
   void update_piece(Piece& piece, const at::Tensor& scratch, std::int64_t rule_bytes,
                     const std::optional<at::Tensor>& skip,
                     const std::optional<at::Tensor>& divisor);
   /// Returns the state of the updated slots that this rank keeps or, if `kept` is false, of all
-  /// other updated slots. `only_ages`: leaves out what can be offloaded.
+  /// other updated slots. `only_ages`: leaves out everything that can be offloaded.
   NamedTensors state_of(bool only_ages, bool kept) const;
   /// Records a step, which `skip` may undo.
   static void take_step(Slot& slot, const std::optional<at::Tensor>& skip);
-  /// True if the latest step was skipped. Tracked only for a step that was the first one of some
+  /// True if the latest step was skipped. Tracked only for a step that was the first for some
   /// parameter; otherwise false.
   bool skipped_first_steps() const;
   /// Marks parameters as fresh again if their first step was skipped.
@@ -201,7 +200,7 @@ class Optimizer {
                    const std::optional<at::Tensor>& skip);
   /// Returns the bytes of scratch memory that the rule needs for these slots.
   std::int64_t rule_bytes(const std::vector<std::size_t>& slots) const;
-  /// Returns the bytes for updating this tensor, whose moments are not quantized.
+  /// Returns the bytes of scratch memory for updating this tensor, whose moments are not quantized.
   static std::int64_t rule_bytes(const OptimizerOptions& rule, const at::Tensor& parameter,
                                  bool is_matrix);
   /// Returns the scratch memory for one chunk of a slot whose moments are quantized, in addition to
@@ -223,7 +222,7 @@ class Optimizer {
   const StateShard shard_;
   std::optional<BlockQuantizer> signed_, unsigned_;  // if any moment is quantized
   std::vector<Piece> pieces_;  // of all slots with allocated state, if offloaded
-  at::Tensor first_skip_;      // skip flag of the latest step, if it was the first step of
+  at::Tensor first_skip_;      // skip flag of the latest step, if it was the first step for
                                // some parameter
   at::Tensor one_;  // increment of the step counts; with a number, torch would allocate memory
 };

@@ -58,7 +58,7 @@ OptimizerOptions read_lamb(runner::ConfigReader& reader) {
   return options;
 }
 
-/// Reads state_bits for a rule that has no other value: the schema refuses 8.
+/// Reads state_bits for a rule that supports no other value: the schema rejects 8.
 void read_32_bits(runner::ConfigReader& reader) {
   std::int64_t state_bits = 32;
   reader.read("state_bits", state_bits);

@@ -37,7 +37,7 @@ struct AdamOptions {
   bool operator==(const AdamOptions&) const = default;
 };
 
-/// Lion (Chen et al., "Symbolic Discovery of Optimization Algorithms", 2023), as timm.optim.Lion.
+/// Lion (Chen et al., "Symbolic Discovery of Optimization Algorithms", 2023), like timm.optim.Lion.
 struct LionOptions {
   double learning_rate = 0;
   double beta1 = 0, beta2 = 0;
@@ -59,18 +59,18 @@ struct LambOptions {
   bool operator==(const LambOptions&) const = default;
 };
 
-/// Adafactor (Shazeer and Stern, 2018), as torch.optim.Adafactor.
+/// Adafactor (Shazeer and Stern, 2018), like torch.optim.Adafactor.
 struct AdafactorOptions {
   double learning_rate = 0;
   double beta2_decay = 0;
-  std::optional<double> epsilon = {};  ///< nullopt: that of the parameter's type
+  std::optional<double> epsilon = {};  ///< nullopt: the epsilon of the parameter's type
   double minimum_scale = 0;            ///< torch's eps[1]
   double clip_threshold = 1;           ///< torch's d
   double weight_decay = 0;             ///< weights shrink by learning_rate · weight_decay
   bool operator==(const AdafactorOptions&) const = default;
 };
 
-/// Muon (Jordan et al., 2024) for matrices, as torch.optim.Muon; AdamW for other parameters.
+/// Muon (Jordan et al., 2024) for matrices, like torch.optim.Muon; AdamW for other parameters.
 struct MuonOptions {
   double learning_rate = 0;
   double momentum = 0;
@@ -78,10 +78,10 @@ struct MuonOptions {
   std::int64_t steps = 0;                    ///< Newton-Schulz iterations
   double orthogonalization_epsilon = 0;      ///< torch's eps
   bool matches_adamw = false;                ///< torch's adjust_lr_fn: match_rms_adamw or original
-  double weight_decay = 0;                   ///< of all parameters, decoupled
-  std::vector<std::string> adamw_for = {};   ///< patterns of matches_parameter()
-  double adamw_factor = 1;                   ///< of AdamW's learning rate
-  double beta1 = 0, beta2 = 0, epsilon = 0;  ///< of AdamW
+  double weight_decay = 0;                   ///< for all parameters, decoupled
+  std::vector<std::string> adamw_for = {};   ///< patterns for matches_parameter()
+  double adamw_factor = 1;                   ///< multiplies AdamW's learning rate
+  double beta1 = 0, beta2 = 0, epsilon = 0;  ///< for AdamW
   bool operator==(const MuonOptions&) const = default;
 };
 
@@ -94,10 +94,10 @@ double learning_rate(const OptimizerOptions& options);
 /// Returns the bits per element of the moments; 32 for rules without quantized state.
 std::int64_t state_bits(const OptimizerOptions& options);
 
-/// Returns the rule with 8-bit state; nullopt if it has 8-bit state or cannot have it.
+/// Returns the rule with 8-bit state; nullopt if it already has 8-bit state or does not support it.
 std::optional<OptimizerOptions> with_8bit_state(OptimizerOptions options);
 
-/// Reads a mapping as defined in schemas/train/optimizer/; contradictions become errors of
+/// Reads a mapping as defined in schemas/train/optimizer/; reports contradictions as errors of
 /// `reader`.
 OptimizerOptions read_optimizer(runner::ConfigReader& reader);
 

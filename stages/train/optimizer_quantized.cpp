@@ -18,8 +18,8 @@ namespace {
 constexpr std::int64_t kChunk = 1 << 18;
 
 /// Returns the tensor, which has the parameter's layout, as rows: the elements if the parameter is
-/// contiguous, otherwise what the first index selects. torch gives gradients the layout of their
-/// parameter.
+/// contiguous, otherwise the slices along the first dimension. torch gives gradients the layout of
+/// their parameter.
 at::Tensor as_rows(const at::Tensor& tensor, const at::Tensor& parameter) {
   return parameter.is_contiguous() ? tensor.view(-1) : tensor;
 }

@@ -16,7 +16,7 @@ struct ParameterState {
                                      ///< moment; Lion: mean; Adafactor: square, of vectors
   at::Tensor row, column;            ///< Adafactor: the second moment's rows and columns
   at::Tensor momentum_absmax, mean_absmax, square_absmax;  ///< of quantized moments
-  at::Tensor age;  ///< number of steps, as a float32 where the kernels read it
+  at::Tensor age;  ///< number of steps, a float32 stored where the kernels read it
 };
 
 /// What a tensor of the state contains: a moment in the parameter's type, the codes or the largest
@@ -32,7 +32,8 @@ struct StatePart {
   bool is_age() const { return form == StateForm::kAge; }
 };
 
-/// A moment that may be quantized. Gradients have both signs, their squares have none.
+/// A moment that may be quantized. Gradients can have either sign; their squares are never
+/// negative.
 struct QuantizedMoment {
   at::Tensor ParameterState::*moment;
   at::Tensor ParameterState::*absmax;
@@ -41,7 +42,7 @@ struct QuantizedMoment {
 };
 
 /// True if the moments of this parameter are quantized: the rule has 8-bit state, and the parameter
-/// has at least kSmallestQuantized elements, without gaps between them.
+/// has at least kSmallestQuantized elements with no gaps between them.
 bool is_quantized(const OptimizerOptions& rule, const at::Tensor& parameter);
 
 /// Returns the tensors that the rule needs for this parameter. `is_matrix`: Muon orthogonalizes its

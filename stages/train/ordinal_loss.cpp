@@ -38,7 +38,7 @@ std::optional<std::int64_t> leading_number(const std::string& name) {
   return is_apart ? std::optional(number) : std::nullopt;
 }
 
-/// Throws unless the names begin with numbers that rise by 1.
+/// Throws unless the names begin with numbers that increase by 1.
 void check_numbered(const std::vector<std::string>& classes) {
   const std::string list_them =
       "list the classes from the lowest to the highest in loss.order, such as [none, mild, severe]";
@@ -60,8 +60,7 @@ void check_numbered(const std::vector<std::string>& classes) {
           "the classes are not numbered in ascending order: " + both + " follow one another",
           "begin their names with numbers of equal length, such as 01, 02, …, 10");
     refuse_order("there is no class between " + both + ", but their numbers leave room for one",
-                 "add samples of the missing class; or, if the classes that are there are all, " +
-                     list_them);
+                 "add samples of the missing class; or, if no class is missing, " + list_them);
   }
 }
 
@@ -80,10 +79,10 @@ void check_listed(const std::vector<std::string>& order, const std::vector<std::
     refuse_order("loss.order names a class twice",
                  "list each class once: " + named_classes(classes));
   if (std::ranges::equal(order, classes, {}, compared_name, compared_name)) return;
-  refuse_order(
-      "the data numbers its classes in another order than loss.order: " + named_classes(classes),
-      "class folders and names in tables are sorted: begin them with numbers, such as "
-      "0_none, 1_mild, 2_severe; data.python numbers them in the order of its `classes`");
+  refuse_order("the data numbers its classes in a different order from loss.order: " +
+                   named_classes(classes),
+               "class folders and names in tables are sorted: begin them with numbers, such as "
+               "0_none, 1_mild, 2_severe; data.python numbers them in the order of its `classes`");
 }
 
 void check_importance(const std::vector<double>& weights, std::size_t classes) {
@@ -98,7 +97,8 @@ void check_importance(const std::vector<double>& weights, std::size_t classes) {
                std::to_string(classes - 1) + " outputs for " + std::to_string(classes) + " classes",
            "write one number for each step from a class to the next");
   if (std::ranges::all_of(weights, [](double weight) { return weight == 0; }))
-    refuse("importance_weights are all 0: nothing would be learned", "set one of them above 0");
+    refuse("importance_weights are all 0: nothing would be learned",
+           "set at least one of them above 0");
 }
 
 }  // namespace

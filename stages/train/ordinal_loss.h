@@ -19,9 +19,9 @@ namespace stages {
 /// A loss for ordered classes, as configured by `loss: {kind: coral}` or `{kind: corn}`.
 struct OrdinalLoss {
   OrdinalHead head = OrdinalHead::kCoral;
-  /// The weight of each output in CORAL's loss, from the lowest class; empty: all weights are 1.
+  /// The weight of each output in CORAL's loss, lowest class first; empty: all weights are 1.
   std::vector<double> importance_weights;
-  /// The classes in ascending order; nullopt: known from the data or from their names.
+  /// The classes in ascending order; nullopt: determined from the data or from the class names.
   std::optional<std::vector<std::string>> order;
   bool operator==(const OrdinalLoss&) const = default;
 };
@@ -30,21 +30,21 @@ struct OrdinalLoss {
 OrdinalLoss read_coral(runner::ConfigReader& reader);
 OrdinalLoss read_corn(runner::ConfigReader& reader);
 
-/// Throws runner::StageError, below /loss, if the classes of the training data are not known to
-/// ascend in the order of their labels, or if the importance weights do not match them. They ascend
-/// if loss.order lists them so, if the data says so, or if their names begin with whole numbers
-/// that rise by 1.
+/// Throws runner::StageError, located below /loss, if the classes of the training data are not
+/// known to ascend in the order of their labels, or if the importance weights do not match them.
+/// They are known to ascend if loss.order lists them in that order, if the data says so, or if
+/// their names begin with whole numbers that increase by 1.
 void check_order(const OrdinalLoss& loss, const DatasetDescription& train);
 
 /// Returns the loss of `outputs` (n, classes - 1) for `labels` (n) int64, summed over samples: a
 /// scalar with a graph. It is the binary cross-entropy of the outputs, where target k is 1 if the
-/// label is above k. CORAL weights the outputs; for CORN, output k counts only for labels from k
-/// on. Divided by ordinal_weight(), it is coral_loss or corn_loss of coral-pytorch.
+/// label is above k. CORAL weights the outputs; for CORN, output k counts only for labels of at
+/// least k. Divided by ordinal_weight(), it is coral-pytorch's coral_loss or corn_loss.
 at::Tensor ordinal_loss_sum(const at::Tensor& outputs, const at::Tensor& labels,
                             const OrdinalLoss& loss);
 
-/// Returns the number that the loss of a whole batch is divided by: the number of samples for
-/// CORAL, and the number of outputs that count for CORN. `labels` are (n) int64 on the CPU.
+/// Returns the divisor for the loss of a whole batch: the number of samples for CORAL, and the
+/// number of outputs that count for CORN. `labels` are (n) int64 on the CPU.
 double ordinal_weight(const at::Tensor& labels, std::int64_t classes, OrdinalHead head);
 
 }  // namespace stages

@@ -77,7 +77,7 @@ std::vector<std::string> known_names(const std::vector<NamedTensors::Item>& para
 }
 
 /// True if one factor applies to all parameters outside the other parts. It would then also apply
-/// to a part that has another name in the network.
+/// to a part that has a different name in the network.
 bool names_the_rest(const std::vector<ParameterGroupOptions>& groups) {
   return std::ranges::any_of(groups, [](const ParameterGroupOptions& group) {
     return group.place.starts_with("/learning_rate_factors/") &&
@@ -90,7 +90,7 @@ std::string advice_for(const ParameterGroupOptions& group, const std::string& pa
                        const std::vector<std::string>& known) {
   std::string advice = runner::did_you_mean_path(pattern, known);
   if (!advice.empty() || !group.is_part) return advice;
-  return "this network uses other names: set the learning rate of the part in parameter_groups";
+  return "this network uses different names: set the part's learning rate in parameter_groups";
 }
 
 /// Returns "bakbone" for "bakbone.**".
@@ -99,7 +99,7 @@ std::string without_stars(std::string pattern) {
   return pattern;
 }
 
-/// Returns the patterns that must match. For a part: only the patterns that do match, or its first
+/// Returns the patterns that must match. For a part: only the patterns that do match, or the first
 /// one if none does.
 std::vector<std::string> patterns_of(const ParameterGroupOptions& group,
                                      const std::vector<NamedTensors::Item>& all) {
@@ -197,7 +197,8 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network,
         add(groups[i].name, of_group(optimizer, groups[i]), members[i], groups[i].frozen_epochs))
       continue;
     if (groups[i].may_be_empty) continue;
-    throw StageError(ErrorCode::kOptionConflict, "the model trains no parameter of this group")
+    throw StageError(ErrorCode::kOptionConflict,
+                     "the model has no trainable parameters in this group")
         .at(groups[i].place)
         .with_help("leave the group out, or make the model train these parameters");
   }

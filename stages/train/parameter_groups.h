@@ -22,7 +22,7 @@ namespace stages {
 /// optimizer's option.
 struct ParameterGroupOptions {
   std::string name = {};                ///< logged as train/learning_rate/<name>
-  std::vector<std::string> match = {};  ///< patterns of matches_parameter(); one must match
+  std::vector<std::string> match = {};  ///< patterns for matches_parameter(); one must match
   std::optional<double> learning_rate = {};
   std::optional<double> learning_rate_factor =
       {};  ///< multiplies the optimizer's learning rate; not set together with learning_rate
@@ -31,10 +31,9 @@ struct ParameterGroupOptions {
   std::int64_t frozen_epochs = 0;  ///< frozen in these first epochs
   bool is_part = false;            ///< a part with different names in different networks: only one
                                    ///< pattern has to match
-  bool may_be_empty =
-      false;               ///< a part with factor 1: the network may lack it, or train none of it
-  std::string place = {};  ///< the place of the patterns in the stage's options:
-                           ///< "/parameter_groups/0/match"
+  bool may_be_empty = false;  ///< a part with factor 1: the network may lack it or not train it
+  std::string place = {};     ///< the location of the patterns in the stage's options:
+                              ///< "/parameter_groups/0/match"
   bool operator==(const ParameterGroupOptions&) const = default;
 };
 
@@ -48,17 +47,17 @@ struct NetworkPart {
 };
 
 /// Reads the options parameter_groups and learning_rate_factors; the latter is shorthand for one
-/// group for each of `parts`, in their order. Two groups with the same name are an error of
-/// `reader`.
+/// group per element of `parts`, in the same order. Reports two groups with the same name as an
+/// error of `reader`.
 std::vector<ParameterGroupOptions> read_parameter_groups(runner::ConfigReader& reader,
                                                          const std::vector<NetworkPart>& parts);
 
 /// Divides a network's parameters into groups; each parameter belongs to the first group that
-/// matches it. The first group has the unmatched parameters, if there are any, with the optimizer's
-/// own options; the trained groups follow. Parameters of frozen groups get requires_grad false;
-/// those that already had it are in no group. Throws runner::StageError if a pattern matches
-/// nothing, if earlier groups have everything that it matches, or if nothing is trained; the
-/// network is then unchanged.
+/// matches it. The first group has the unmatched parameters, if any, with the optimizer's own
+/// options; the trained groups follow. Parameters of frozen groups get requires_grad false; those
+/// that already had it are in no group. Throws runner::StageError if a pattern matches nothing, if
+/// earlier groups already have everything that it matches, or if nothing is trained; the network is
+/// then unchanged.
 std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network,
                                               const OptimizerOptions& optimizer,
                                               const std::vector<ParameterGroupOptions>& groups);

@@ -22,7 +22,7 @@ bool UsualSize::observe(double number) {
 
 namespace {
 
-constexpr std::int64_t kMaxSkipped = 100;  // after this, the scale has shrunk by a factor of 2^100
+constexpr std::int64_t kMaxSkipped = 100;  // by then, the scale has shrunk by a factor of 2^100
 
 }  // namespace
 
@@ -33,7 +33,7 @@ void PendingSteps::mark_written() {
 void PendingSteps::flush(std::size_t allowed) {
   while (steps_.size() > allowed) {
     PendingStep& step = steps_.front();
-    const bool written = std::exchange(step.written, false);  // a step that is refused here does
+    const bool written = std::exchange(step.written, false);  // a step that is rejected here does
                                                               // not count as written
     refuse_not_finite(step.numbers, step.place, data_);
     skipped_in_a_row_ = step.numbers.skipped() ? skipped_in_a_row_ + 1 : 0;

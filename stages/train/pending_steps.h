@@ -62,7 +62,7 @@ class PendingSteps {
   void mark_written();
 
   /// Reads and records steps until `allowed` are left. Throws runner::StageError for a step with a
-  /// loss or gradient that is not finite, and if the gradients have overflowed for a hundred steps
+  /// loss or gradient that is not finite, or if the gradients have overflowed for a hundred steps
   /// in a row. Warns once per epoch if a loss or gradient norm is out of proportion to earlier
   /// ones.
   void flush(std::size_t allowed);
@@ -72,13 +72,13 @@ class PendingSteps {
 
   /// Returns the measurements of the recorded steps of this epoch.
   const EpochSoFar& epoch() const { return epoch_; }
-  /// Starts another epoch. The latest step is kept.
+  /// Starts a new epoch. The latest step is kept.
   void begin_epoch();
-  /// True if a validation loss is in proportion to the losses of the steps.
+  /// True if a validation loss is in proportion to the steps' losses.
   bool is_proportionate(double loss) const { return losses_.is_proportionate(loss); }
 
   std::int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
-  /// Restores what a checkpoint has recorded.
+  /// Restores the state recorded in a checkpoint.
   void restore(EpochSoFar epoch, std::int64_t skipped_in_a_row);
 
  private:

@@ -33,15 +33,15 @@ std::int64_t units_of(const TrainingToPlan& training) {
 }
 
 /// Returns the sizes of the batches to trace. The last is a whole batch: by then the optimizer
-/// state is allocated, and the allocator has gaps left by the shorter batch at the end of an epoch,
-/// which has tensors of other sizes.
+/// state is allocated, and the allocator has gaps from the shorter batch at the end of an epoch,
+/// whose tensors have different sizes.
 std::vector<std::int64_t> traced_batches(const TrainingToPlan& training) {
   const std::int64_t units = units_of(training),
                      rest = training.loader.drop_last ? 0 : training.data.size % units;
   return rest > 0 ? std::vector{units, rest, units} : std::vector{units, units};
 }
 
-/// Runs a training run on the Meta device under one policy.
+/// Executes a training run on the Meta device under one policy.
 class TracedTraining {
  public:
   TracedTraining(const TrainingToPlan& training, const MemoryPolicy& policy, const Backend& backend,
@@ -175,7 +175,7 @@ class TracedTraining {
         for (const auto& [name, tensor] : saved) tensor.detach().contiguous();
       }
       for (const at::Tensor& parameter : execution.optimizer().parameters_elsewhere())
-        torch::empty_like(parameter);  // received one after another
+        torch::empty_like(parameter);  // received one at a time
     }
     const auto read = [&](const NamedTensors& saved, const std::string& from) {
       std::vector<at::Tensor> tensors;
@@ -221,8 +221,8 @@ void add_kept_in_validation(runner::MemoryPlan& plan, const TrainingToPlan& trai
                   "outputs and labels of all validation samples"});
 }
 
-/// Returns the trace of training under `policy`; reuses the trace of another training run if that
-/// is traced alike.
+/// Returns the trace of training under `policy`; reuses the trace of another training run if both
+/// are traced alike.
 TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
                     const Backend& backend, Repeated micro_batches, runner::PlanContext& context) {
   const auto trace = [&] {
@@ -291,7 +291,7 @@ PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget,
 namespace {
 
 /// Drops alternatives that would change the parts within which a loss compares samples. The recipe
-/// declares these parts, so other parts would be a different loss.
+/// declares these parts, so different parts would mean a different loss.
 void keep_to_declared_parts(const TrainingStep& step, const CutBatch& batch,
                             std::vector<runner::PlanAlternative>& all) {
   const auto compares_parts = [](const LossTerm& term) { return term.samples_in_group > 0; };

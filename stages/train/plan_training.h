@@ -28,15 +28,15 @@ struct TrainingToPlan {
   const DatasetDescription& data;          ///< the training data
   const DatasetDescription& network_data;  ///< the data that the network is made for
   const DatasetDescription* validation = nullptr;
-  const Dataset* kept_data = nullptr;  ///< to count the memory that the data keeps; null: none
+  const Dataset* kept_data = nullptr;  ///< for counting the memory that the data keeps; null: none
   const Dataset* kept_validation = nullptr;  ///< the same for the validation data
   LoaderOptions loader;
   const TrainerOptions& options;
   const MemoryPolicy& policy;
   /// Returns the step under another policy; null if the step is the same under every policy.
   std::function<std::unique_ptr<TrainingStep>(const MemoryPolicy&)> step_under = {};
-  /// `model`, if dry runs may be shared with other training runs of the same model with a step of
-  /// equal structure(); null: not shared.
+  /// `model`, if dry runs may be shared with other training runs that have the same model and a
+  /// step with equal structure(); null: not shared.
   std::shared_ptr<const Model> shared_model = {};
   /// Plans by running real steps if a dry run fails; null: the dry run's error is thrown.
   MeasuredTraining* measured = nullptr;
@@ -46,11 +46,11 @@ struct TrainingToPlan {
 /// Determines what train() would need by running its code on the Meta device: the first steps, with
 /// the shorter last batch of an epoch in between, a validation and the end of training. If the
 /// policy leaves a choice, the fastest plan that fits is chosen (choose_policy.h); a resumed run
-/// keeps the plan that it used before, if that fits. If the plan does not fit, or the context
-/// requests them, equivalent alternatives are examined too. A training run that is traced like an
-/// earlier one in the graph (SharedTraces) is not traced again. Micro-batches are computed until
-/// they prove to be alike; after that, the trace only repeats their records, which gives the same
-/// plan. Throws runner::StageError if train() would reject the options.
+/// keeps its previous plan if that fits. If the plan does not fit, or the context requests them,
+/// equivalent alternatives are examined too. A training run that is traced like an earlier one in
+/// the graph (SharedTraces) is not traced again. Micro-batches are computed until they prove to be
+/// alike; from then on, the trace only repeats their records, which results in the same plan.
+/// Throws runner::StageError if train() would reject the options.
 PlannedStep plan_training(const TrainingToPlan& training, runner::PlanContext& context,
                           Repeated micro_batches = Repeated::kNoted);
 
@@ -81,20 +81,20 @@ struct TracedAs {
   Repeated micro_batches = Repeated::kNoted;
   bool resumes = false;
   DatasetDescription data, network_data;
-  std::vector<std::int64_t> batches;  ///< the sizes of the batches that occur
+  std::vector<std::int64_t> batches;  ///< all batch sizes that occur
   /// The validation data and batch size; nullopt if there is no validation.
   std::optional<DatasetDescription> validation;
   std::int64_t validated = 0;
 };
 
-/// True if steps compute and need the same under both policies.
+/// True if steps perform the same computation and need the same memory under both policies.
 bool is_computed_alike(const MemoryPolicy& one, const MemoryPolicy& other);
 
 /// True if both dry runs would have the same result, byte for byte.
 bool are_traced_alike(const TracedAs& one, const TracedAs& other);
 
-/// Caches the dry runs of a graph. Training runs of one network, for example one for each class
-/// pair, mostly have the same dry run.
+/// Caches the dry runs of a graph. Training runs of the same network, such as one for each class
+/// pair, usually have the same dry run.
 class SharedTraces {
  public:
   /// Returns the result of `trace`, or the cached result of an earlier training run that is traced

@@ -42,7 +42,7 @@ std::string shape_text(const at::Tensor& tensor) {
 }
 
 /// A loss written in Python. The recipe declares how the loss couples samples. The plan relies on
-/// this, and a certificate shows whether it is true.
+/// this declaration, and a certificate verifies it.
 class PythonTrainingStep final : public TrainingStep {
  public:
   PythonTrainingStep(const Model& model, const PythonTrainingOptions& options, std::int64_t classes)
@@ -69,7 +69,7 @@ class PythonTrainingStep final : public TrainingStep {
   bool declares_couplings() const override { return true; }
   bool reads_whole_batch() const override { return options_.coupling == Coupling::kWholeBatch; }
 
-  /// If labels name classes, any other label is refused: on a GPU, a loss that indexes logits with
+  /// If labels name classes, any other label is rejected: on a GPU, a loss that indexes logits with
   /// such a label would crash the process.
   std::optional<BadUnit> find_bad_unit(const Batch& batch) const override {
     if (classes_ == 0 || !batch.tensors().contains("label")) return {};
@@ -176,8 +176,8 @@ class PythonTrainingStep final : public TrainingStep {
         if (values.dim() == 1 && values.size(0) == part.units()) break;
         refuse(shape + " for " + std::to_string(part.units()) +
                    " samples, but with coupling: per_sample it must return one number per sample",
-               "use reduction='none' and reduce the rest, such as .mean(1), or set coupling: "
-               "whole_batch if a sample's loss depends on others");
+               "use reduction='none' and reduce the other dimensions, as with .mean(1), or set "
+               "coupling: whole_batch if a sample's loss depends on others");
         break;
       case Coupling::kPerGroup:
         if (values.dim() == 1 && values.size(0) == groups(part.units())) break;

@@ -21,7 +21,7 @@ struct RangeTestOptions {
 /// A learning rate range test (Smith 2017, arXiv:1506.01186): observes the loss of the first
 /// training run of a graph while its learning rate grows exponentially, and stops it. As in fastai
 /// and Lightning, the loss is smoothed by an exponential average (0.98), corrected for its initial
-/// bias towards 0; the test ends early if the smoothed loss exceeds four times its minimum.
+/// bias toward 0; the test ends early if the smoothed loss exceeds four times its minimum.
 ///
 ///   RangeTest test({1e-7, 10, 100});
 ///   options.observer = &test;  // the run then throws runner::Cancelled
@@ -46,7 +46,7 @@ class RangeTest final : public StepObserver {
   bool has_begun() const { return !pointer_.empty(); }
   /// Returns {"stage", "learning_rate", "batch_size", "diverged", "suggestion", "points": [{"step",
   /// "learning_rate", "loss", "smoothed_loss"}]}. "suggestion" is the learning rate at which the
-  /// smoothed loss falls fastest per step, without the first ten steps and the last; null if it
+  /// smoothed loss falls fastest per step, excluding the first ten steps and the last; null if it
   /// never falls.
   nlohmann::ordered_json answer() const;
 
@@ -68,7 +68,7 @@ class RangeTest final : public StepObserver {
 };
 
 /// Returns the index in [begin, end) at which `values` falls fastest, by central differences as in
-/// numpy.gradient; -1 if it falls nowhere.
+/// numpy.gradient; -1 if they never fall.
 std::int64_t steepest_descent(const std::vector<double>& values, std::int64_t begin,
                               std::int64_t end);
 

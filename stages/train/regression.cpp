@@ -78,8 +78,7 @@ class RegressionStep final : public TrainingStep {
     return {{name_of(options_.loss),
              regression_loss_sum(outputs, in_output_unit(part[kTarget], trained_), options_.loss)}};
   }
-  /// Returns each sample's predictions and targets in the unit of the targets, (n, 2 targets)
-  /// float64.
+  /// Returns each sample's predictions and targets in the targets' unit, (n, 2 targets) float64.
   at::Tensor kept_in_validation(const NamedTensors& encoded, const Batch& part) const override {
     const at::Tensor predictions = in_target_unit(encoded.at("logits").detach(), trained_);
     return torch::cat({predictions, part[kTarget].to(predictions.device(), at::kDouble)}, 1);
@@ -110,8 +109,8 @@ void check_targets(const Dataset& data, const std::string& which) {
   const DatasetDescription description = data.describe();
   if (has_targets(description)) return;
   throw StageError(ErrorCode::kOptionConflict,
-                   "train.regression needs samples with numbers to predict, but the " + which +
-                       " data gives them " +
+                   "train.regression needs samples with numbers to predict, but those in the " +
+                       which + " data have " +
                        (description.classes.empty() ? "none" : "classes or labels"))
       .with_help(
           "list the images and their numbers in a CSV file (kind: data.image_table, target: …), or "
@@ -129,7 +128,7 @@ void check_same_targets(const TrainingData& data) {
       .with_help("give both the same targets in the same order");
 }
 
-/// Returns the first target whose samples all have the same number.
+/// Returns the first target for which all samples have the same number.
 std::optional<std::size_t> constant_target(const TrainedTargets& targets) {
   const auto found = std::ranges::find(targets.standard_deviation, 0.0);
   if (found == targets.standard_deviation.end()) return {};

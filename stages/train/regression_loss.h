@@ -11,17 +11,17 @@ class ConfigReader;
 
 namespace stages {
 
-/// The squared error, as torch's MSELoss.
+/// The squared error, like torch's MSELoss.
 struct SquaredError {};
-/// The absolute error, as torch's L1Loss.
+/// The absolute error, like torch's L1Loss.
 struct AbsoluteError {};
-/// As torch's HuberLoss (Huber, "Robust Estimation of a Location Parameter", 1964).
+/// Like torch's HuberLoss (Huber, "Robust Estimation of a Location Parameter", 1964).
 struct HuberLoss {
-  double delta = 1;  ///< the error at which the square ends and the line begins
+  double delta = 1;  ///< the error at which the loss changes from quadratic to linear
 };
-/// As torch's SmoothL1Loss (Girshick, "Fast R-CNN", 2015).
+/// Like torch's SmoothL1Loss (Girshick, "Fast R-CNN", 2015).
 struct SmoothL1Loss {
-  double beta = 1;  ///< the error at which the square ends and the line begins
+  double beta = 1;  ///< the error at which the loss changes from quadratic to linear
 };
 
 using RegressionLoss = std::variant<SquaredError, AbsoluteError, HuberLoss, SmoothL1Loss>;
@@ -29,10 +29,10 @@ using RegressionLoss = std::variant<SquaredError, AbsoluteError, HuberLoss, Smoo
 /// Reads the option `loss` of train.regression.
 RegressionLoss read_regression_loss(runner::ConfigReader& reader);
 
-/// Returns the kind of the loss: "mse", "l1", "huber" or "smooth_l1".
+/// Returns the kind of loss: "mse", "l1", "huber" or "smooth_l1".
 std::string name_of(const RegressionLoss& loss);
 
-/// Returns a text for TrainingStep::structure().
+/// Returns a string for TrainingStep::structure().
 std::string structure_of(const RegressionLoss& loss);
 
 /// Returns the loss of `outputs` (n, targets) for `targets` (n, targets), in the same unit: the sum

@@ -10,9 +10,9 @@
 namespace stages {
 
 /// Scalars on the device for steps without a fused kernel, so that the host need not know whether a
-/// step is skipped. keep() is 1, or 0 if the step is skipped: then a step multiplies
-/// every change by 0. Operations with host numbers would allocate memory, so numbers are written
-/// into tensors first.
+/// step is skipped. A step multiplies every change by keep(), which is 1, or 0 if the step is
+/// skipped. Operations with host numbers would allocate memory, so numbers are written into tensors
+/// first.
 class StepScalars {
  public:
   static std::int64_t bytes();
@@ -22,9 +22,9 @@ class StepScalars {
   /// Scalars for the rule's own use, as float64.
   static constexpr int kFree = 4;
   at::Tensor free(int index) const { return wide_[kFirstFree + index]; }
-  /// Room for a scalar of this type; `index` is 0 or 1. own(), kept() and similar functions use 0.
+  /// Space for a scalar of this type; `index` is 0 or 1. own(), kept() and similar functions use 0.
   at::Tensor room(at::ScalarType type, int index) const;
-  /// Room for a boolean.
+  /// Space for a boolean.
   const at::Tensor& truth() const { return truth_; }
 
   /// As float64 and as float32; null if no step can be skipped.

@@ -21,7 +21,7 @@ double cosine(double from, double to, double progress) {
 
 constexpr double kSmallestChange = 1e-8;
 
-/// Returns the learning rate after `reductions` reductions. A reduction by at most 1e-8 is skipped,
+/// Returns the learning rate after `reductions` reductions. A reduction of at most 1e-8 is skipped,
 /// as in torch.
 double reduced(const PlateauSchedule& schedule, double learning_rate, std::int64_t reductions) {
   for (; reductions > 0; --reductions) {
@@ -77,7 +77,7 @@ Rates one_cycle(const OneCycleSchedule& schedule, double peak, double step, doub
   const Phase& phase = phases[current];
   const double length = phase.end - begin;
   const double progress =
-      length == 0 ? 1 : (step - begin) / length;  // a rise in one step starts at the top
+      length == 0 ? 1 : (step - begin) / length;  // a rise that takes one step starts at the top
   const auto between = [&](double from, double to) {
     return schedule.anneal_strategy == Anneal::kLinear ? from + (to - from) * progress
                                                        : cosine(from, to, progress);
@@ -87,7 +87,7 @@ Rates one_cycle(const OneCycleSchedule& schedule, double peak, double step, doub
   return rates;
 }
 
-/// Returns the position of an epoch in its period of a cosine with restarts, from 0 to below 1.
+/// Returns the position of an epoch within its period of a cosine with restarts, in [0, 1).
 double period_progress(const CosineRestartsSchedule& schedule, std::int64_t epoch) {
   std::int64_t period = schedule.first_period;
   if (schedule.period_factor == 1) epoch %= period;
@@ -223,8 +223,7 @@ void check_length(const Schedule& schedule, std::int64_t steps) {
       if (warmup < steps || steps == 1) return;
       throw runner::StageError(runner::ErrorCode::kOptionConflict,
                                "the warm-up has " + std::to_string(warmup) +
-                                   " steps, but the whole training has only " +
-                                   std::to_string(steps))
+                                   " steps, but training has only " + std::to_string(steps))
           .at(one.warmup_steps ? "/schedule/warmup_steps" : "/schedule")
           .with_help("lower warmup_steps, or train for more epochs");
     }
@@ -297,7 +296,7 @@ LearningRates::LearningRates(Schedule schedule, std::vector<double> learning_rat
 
 namespace {
 
-/// Returns how far the rate has moved to that of SWA in `epoch`, from 0 to 1.
+/// Returns how far the rate has moved toward SWA's in `epoch`, from 0 to 1.
 double annealed(const SwaSchedule& swa, std::int64_t epoch) {
   if (swa.anneal_epochs == 0) return 1;
   const double done = std::min(1.0, share(epoch - swa.first_epoch, swa.anneal_epochs));

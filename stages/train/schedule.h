@@ -25,7 +25,7 @@ struct CosineSchedule {
   bool operator==(const CosineSchedule&) const = default;
 };
 
-/// Half cosines down, each starting again at the learning rate: torch's
+/// Descending half cosines, each restarting at the learning rate: torch's
 /// CosineAnnealingWarmRestarts, stepped once per epoch (Loshchilov and Hutter, "SGDR", 2017).
 struct CosineRestartsSchedule {
   std::int64_t first_period = 1;   ///< epochs
@@ -82,7 +82,7 @@ struct WarmupPolynomialSchedule {
   bool operator==(const WarmupPolynomialSchedule&) const = default;
 };
 
-/// Linear warmup from 0, then half cosines down to 0, each starting again at the learning rate:
+/// Linear warmup from 0, then half cosines down to 0, each restarting at the learning rate:
 /// transformers' get_cosine_with_hard_restarts_schedule_with_warmup. Exactly one of warmup_steps
 /// and warmup_fraction is set.
 struct WarmupCosineRestartsSchedule {
@@ -92,13 +92,13 @@ struct WarmupCosineRestartsSchedule {
   bool operator==(const WarmupCosineRestartsSchedule&) const = default;
 };
 
-/// Half cosines down, with cycles that can change in length and height, after an optional warmup:
-/// timm's CosineLRScheduler, stepped once per epoch.
+/// Descending half cosines in cycles that can change in length and height, after an optional
+/// warmup: timm's CosineLRScheduler, stepped once per epoch.
 struct CosineCyclesSchedule {
   std::int64_t first_period = 1;  ///< epochs
   double period_factor = 1;       ///< length of each cycle relative to the previous one
   double peak_factor = 1;         ///< highest rate of each cycle relative to the previous one
-  std::int64_t cycle_limit = 1;   ///< then the rate stays at its minimum
+  std::int64_t cycle_limit = 1;   ///< after this many, the rate stays at its minimum
   double min_learning_rate = 0;
   std::int64_t warmup_epochs = 0;
   double warmup_learning_rate = 0;  ///< at the first epoch of the warmup
@@ -140,7 +140,7 @@ struct OneCycleSchedule {
   bool cycle_momentum = false;
   double base_momentum = 0, max_momentum = 0;
   std::int64_t legacy_steps_factor =
-      1;  ///< length of the schedule as a multiple of the steps that are run
+      1;  ///< length of the schedule as a multiple of the steps to be run
   bool operator==(const OneCycleSchedule&) const = default;
 };
 
@@ -151,7 +151,7 @@ struct PlateauSchedule {
   std::int64_t patience = 0;  ///< validations without improvement to tolerate
   double threshold = 0;       ///< how much better a number must be to count as an improvement
   bool relative = true;       ///< threshold is a fraction of the best number; false: a difference
-  std::int64_t cooldown = 0;  ///< validations after a reduction that do not count
+  std::int64_t cooldown = 0;  ///< number of validations to ignore after a reduction
   double min_learning_rate = 0;
   bool operator==(const PlateauSchedule&) const = default;
 };
@@ -175,7 +175,7 @@ using Schedule =
 struct SwaSchedule {
   std::int64_t first_epoch = 0, first_step = 0;  ///< of these epochs, counted from 0
   double factor = 1;
-  std::int64_t anneal_epochs = 0;  ///< until the rate is reached
+  std::int64_t anneal_epochs = 0;  ///< until that rate is reached
   Anneal anneal = Anneal::kCosine;
   bool operator==(const SwaSchedule&) const = default;
 };
@@ -206,7 +206,7 @@ std::string unreached_rate(const Schedule& schedule, double learning_rate, std::
 
 /// The state of a PlateauSchedule.
 struct PlateauState {
-  std::optional<double> best;  ///< nullopt until a validation has a finite number
+  std::optional<double> best;  ///< nullopt until a validation yields a finite number
   std::int64_t bad_validations = 0;
   std::int64_t cooldown_left = 0;
   std::int64_t reductions = 0;
@@ -218,7 +218,7 @@ struct PlateauState {
 void observe(PlateauState& state, const PlateauSchedule& schedule, double value,
              bool higher_is_better);
 
-/// Returns JSON that keeps all bits of the numbers.
+/// Returns JSON that preserves the numbers exactly.
 nlohmann::json to_json(const PlateauState& state);
 /// Parses the output of to_json(). Throws std::runtime_error for any other JSON.
 PlateauState plateau_state_from_json(const nlohmann::json& json);
@@ -230,7 +230,7 @@ PlateauState plateau_state_from_json(const nlohmann::json& json);
 class LearningRates {
  public:
   /// `learning_rates` are the learning rates of the groups, `steps` is the total number of steps.
-  /// `higher_is_better`: the observed number improves if it rises. `swa`, if given, replaces the
+  /// `higher_is_better`: the observed number improves as it rises. `swa`, if given, replaces the
   /// schedule from its first epoch on.
   LearningRates(Schedule schedule, std::vector<double> learning_rates, std::int64_t steps,
                 bool higher_is_better, std::optional<SwaSchedule> swa = {});
@@ -242,8 +242,8 @@ class LearningRates {
   /// nothing once the schedule is frozen.
   void observe(double value, std::int64_t epochs = 0);
 
-  /// The state that is needed to continue as if never interrupted. load_state() throws
-  /// std::runtime_error for anything that state() did not return.
+  /// The state needed to continue as if never interrupted. load_state() throws std::runtime_error
+  /// for anything that state() did not return.
   nlohmann::json state() const;
   void load_state(const nlohmann::json& state);
 

@@ -14,22 +14,22 @@ class RunContext;
 
 namespace stages {
 
-// A training without epochs, which saves its result in one checkpoint. It has the input ports
+// A training run without epochs, which saves its result in one checkpoint. It has the input ports
 // train, model and memory.
 
-/// Returns the options with which find_earlier_weights() finds its result.
+/// Returns the options that let find_earlier_weights() find its result.
 TrainerOptions options_of_single();
 
-/// Returns its checkpoint without a network. `trained` is the result of an earlier run, if that is
+/// Returns its checkpoint without a network. `trained` is the result of an earlier run, if one is
 /// reused.
 std::shared_ptr<Checkpoint> single_checkpoint(const runner::Inputs& inputs,
                                               const std::optional<EarlierWeights>& trained);
 
-/// Makes the network of `checkpoint` with the result of an earlier run.
+/// Makes the network of `checkpoint` from the result of an earlier run.
 void reuse_single(const EarlierWeights& trained, Checkpoint& checkpoint,
                   runner::RunContext& context);
 
-/// Removes what an interrupted run has saved, since such a training starts again.
+/// Removes everything that an interrupted run saved, since such training starts over.
 void begin_single(runner::RunContext& context);
 
 /// Saves the network of `checkpoint`, which was made for `images`.

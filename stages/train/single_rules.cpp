@@ -90,7 +90,7 @@ void step_singly(const LambOptions& rule, const SingleStep& one) {
   state.square.mul_(scalars.changed(type, rule.beta2 - 1));
   state.square.addcmul_(one.gradient, one.gradient, 1 - rule.beta2);
 
-  // 1 - beta^age; at age 0 the step is skipped, and any number will do.
+  // 1 - beta^age; at age 0, the step is skipped, and any number will do.
   const auto bias = [&](double beta, int index) {
     at::Tensor age = scalars.free(index).copy_(state.age), result = scalars.free(index + 1);
     age.clamp_min_(1);
@@ -114,7 +114,7 @@ void step_singly(const LambOptions& rule, const SingleStep& one) {
     other.copy_(at::linalg_vector_norm_out(room, update, 2));
     product.copy_(norm).mul_(other);
     norm.div_(other);
-    // A ratio with a length of zero counts as 1. Nothing is computed on the Meta device.
+    // A ratio with a length of zero counts as 1. Computes nothing on the Meta device.
     if (!norm.is_meta()) norm.masked_fill_(truth.copy_(product).logical_not_(), 1);
     if (rule.trust_clip) norm.clamp_max_(1);
     ratio.mul_(norm);

@@ -92,7 +92,7 @@ double accuracy_of(const SoftmaxFit& fit, const at::Tensor& features, const at::
 std::int64_t softmax_fit_bytes(std::int64_t rows, std::int64_t width, std::int64_t classes,
                                std::int64_t bytes_per_number) {
   const std::int64_t vectors = lbfgs_vectors(LbfgsOptions().history);
-  // The logits, their softmax, and what is gathered from them, for some rows.
+  // The logits, their softmax and the values gathered from them, for some rows.
   const std::int64_t logits = 4 * std::min(rows, kRowsAtOnce) * (classes + 2);
   return bytes_per_number * (vectors * classes * (width + 1) + logits);
 }

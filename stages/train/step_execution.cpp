@@ -175,14 +175,14 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   });
   // On a CPU, the numbers are checked before anything is written. On a GPU, that would make the
   // host wait, so they are checked before the next step is committed; until then, the GPU itself
-  // does not change the weights if the numbers are not finite.
+  // leaves the weights unchanged if the numbers are not finite.
   const bool host_looks = network_.device().is_cpu() || network_.device().is_meta();
   std::optional<at::Tensor> skip = host_looks ? overflow : std::optional(numbers.broken());
   return {std::move(numbers), std::move(gradients), std::move(overflow), std::move(divisor),
           std::move(skip),    std::move(scratch),   std::move(updated),  key.step};
 }
 
-/// Returns the weights that a step of the optimizer changes, with the ranks that update them.
+/// Returns the weights that an optimizer step changes, with the ranks that update them.
 Messages StepExecution::updated_weights() const {
   const std::vector<at::Tensor> parameters = optimizer_.parameters();
   std::vector<ToSend> weights;

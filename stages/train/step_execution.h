@@ -180,7 +180,7 @@ class StepSnapshot {
 
 /// Returns the plan under `policy` for a training run with a network from options.model_stage that
 /// computes with `numerics`. `samples` is the size of the training data. Throws like
-/// make_step_plan() and activation_checkpointing_for(), and if gradients are to be clipped although
+/// make_step_plan() and activation_checkpointing_for(), or if gradients are to be clipped although
 /// optimizer_in_backward frees each one immediately.
 StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
                     const torch::nn::Module& network, std::int64_t samples,
@@ -189,8 +189,8 @@ StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
 /// Assembles everything that determines what the steps of a training run compute and need: the plan
 /// under `policy`, the network in training mode and prepared for that plan, and its parameter
 /// groups. The trainer runs the result on the device, the planner runs it on the Meta device, and
-/// the certificate compares it on a shrunken network. So the step that is planned and certified is
-/// the one that runs.
+/// the certificate compares it on a shrunken network. This way, the step that runs is the one that
+/// was planned and certified.
 ///
 /// The step and the network are borrowed. The network is on `device`, which is Meta if the run is
 /// only planned; `samples` is the size of the training data. Reports what was chosen. Throws

@@ -79,7 +79,7 @@ void refuse_ranks(const TrainingStep& step, const MemoryPolicy& policy, bool dec
   if (mixes_batch(step) && !step.mixes_over_ranks())
     refuse(step.why_mixed(), "set device.count: 1, or use a network without such layers");
   if (mixes_batch(step) && declares_cut && policy.micro_batch) {
-    refuse("gradient_accumulation_steps normalizes each part of a batch by itself, and " +
+    refuse("gradient_accumulation_steps normalizes each part of a batch separately, and " +
                step.why_mixed(),
            "set gradient_accumulation_steps: 1 and batch_size to the size of the whole batch, or "
            "set device.count: 1");
@@ -117,7 +117,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
   }
   const std::int64_t batch = units;
   units = share_of(batch, units_in_group(step), /*rank=*/0, ranks).units();
-  // Layers that mix samples across the ranks see the whole batch, however small a share is.
+  // Layers that mix samples across the ranks see the whole batch, no matter how small a share is.
   const std::int64_t seen = ranks > 1 && mixes_batch(step) ? batch : units;
   if (std::min(policy.micro_batch.value_or(seen), seen) < least_units(step)) {
     throw runner::StageError(
@@ -156,7 +156,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
     refuse_in_backward(policy,
                        "micro_batch " + std::to_string(*policy.micro_batch) +
                            " splits a batch of " + std::to_string(units) +
-                           ", and the gradients of its parts must add up first",
+                           ", and the gradients of its parts must be added up first",
                        "set optimizer_in_backward: false, or micro_batch: auto");
   }
   plan.micro_batch = *policy.micro_batch;
@@ -300,7 +300,7 @@ std::optional<std::int64_t> StepNumbers::first_broken_part() const {
 
 namespace {
 
-/// Returns text such as "'a.jpg', 'b.jpg', 'c.jpg' and 5 more".
+/// Returns a string such as "'a.jpg', 'b.jpg', 'c.jpg' and 5 more".
 std::string names(const Dataset& dataset, std::span<const std::int64_t> indices) {
   constexpr std::size_t kShown = 3;
   std::vector<std::string> names;
@@ -351,7 +351,7 @@ void refuse_endless_overflow(const StepPlace& place, double scale) {
   throw runner::StageError(
       runner::ErrorCode::kLossNotFinite,
       "the gradients have overflowed fp16 for many steps in a row, up to step " +
-          std::to_string(place.step) + ", although the loss is scaled by only " + shown.str())
+          std::to_string(place.step) + ", even though the loss is scaled by only " + shown.str())
       .at("/optimizer")
       .with_help("lower learning_rate, or set precision: bf16, which has the range of fp32");
 }

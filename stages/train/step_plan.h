@@ -39,12 +39,12 @@ struct StepPlan {
   bool operator==(const StepPlan&) const = default;
 };
 
-/// Returns the plan under `policy` for batches of at most `units`. Throws runner::StageError if the
-/// split would train differently from the whole batch. A loss over the whole batch can be split
-/// with two passes. With layers that mix samples, a batch is split only if the recipe explicitly
-/// requests it (`declares_cut`), and never into single samples. Several `ranks` split every batch,
-/// and micro_batch splits each share; layers that mix samples must do so across the ranks, and then
-/// no share is split.
+/// Returns the plan under `policy` for batches of at most `units`. Throws runner::StageError if
+/// training with the split would differ from training on whole batches. A loss over the whole batch
+/// can be split with two passes. With layers that mix samples, a batch is split only if the recipe
+/// explicitly requests it (`declares_cut`), and never into single samples. Several `ranks` split
+/// every batch, and micro_batch splits each share; layers that mix samples must do so across the
+/// ranks, and then no share is split.
 StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units,
                         Numerics numerics, ActivationCheckpointing activation_checkpointing,
                         bool declares_cut = false, int ranks = 1);
@@ -52,10 +52,10 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
 /// Returns the number of units that must stay together: the size of the groups that loss terms are
 /// computed over; 1 without groups.
 std::int64_t units_in_group(const TrainingStep& step);
-/// True if a term of the loss is over the whole batch.
+/// True if a loss term is computed over the whole batch.
 bool couples_batch(const TrainingStep& step);
-/// True if the loss is over groups alone, so encode() runs layers that mix samples on one group
-/// after another.
+/// True if the loss is computed only over groups, so encode() runs layers that mix samples on one
+/// group after another.
 bool is_over_groups(const TrainingStep& step);
 /// True if layers mix all samples of a batch, not just the samples of one group of the loss.
 bool mixes_batch(const TrainingStep& step);
@@ -64,8 +64,8 @@ bool mixes_batch(const TrainingStep& step);
 /// from: 2 if the network has layers that mix the samples of a batch.
 std::int64_t least_units(const TrainingStep& step);
 
-/// Throws runner::StageError for a policy with optimizer_in_backward that is impossible because of
-/// `why`.
+/// Throws runner::StageError for a policy with optimizer_in_backward, which is impossible because
+/// of `why`.
 [[noreturn]] void refuse_in_backward(const MemoryPolicy& policy, const std::string& why,
                                      const std::string& help);
 
@@ -82,7 +82,7 @@ std::int64_t parts(const StepPlan& plan, std::int64_t units);
 /// until the host needs them.
 ///
 /// Only means() and the functions declared after it make the host wait for a GPU. fetch() starts
-/// the copy, which has long finished if they are called a step later.
+/// the copy, which will have long finished if they are called a step later.
 class StepNumbers {
  public:
   /// `weight` is the weight of the whole batch in the loss. `scored` is TrainingStep::scored() of
@@ -113,8 +113,8 @@ class StepNumbers {
 
   Means means() const { return means({this, 1}); }
   /// Returns the means over one or more batches that the same step measured. The sums are added
-  /// before dividing, so equal counts have equal shares, however the samples were divided into
-  /// batches and parts.
+  /// before dividing, so equal counts give equal shares, regardless of how the samples were divided
+  /// into batches and parts.
   static Means means(std::span<const StepNumbers> batches);
   /// Returns the gradient norm; nullopt if it was not set, or for a skipped step, which has no
   /// usable gradient.
@@ -143,7 +143,7 @@ class StepNumbers {
   std::unique_ptr<c10::Event> copied_;  // null if there is nothing to wait for
 };
 
-/// Identifies a step, so that errors about numbers that arrive later can name it.
+/// Identifies a step, so that an error found once its numbers arrive can name it.
 struct StepPlace {
   std::int64_t epoch = 0, step = 0;   ///< 1-based
   std::int64_t units = 0;             ///< number of units in the batch
@@ -160,8 +160,8 @@ void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const
 std::string disproportionate(const std::string& what, double number, std::optional<double> usual,
                              const StepPlace& place, const Dataset& dataset);
 
-/// Throws runner::StageError because the gradients have overflowed in fp16 for many steps although
-/// the loss scale shrank.
+/// Throws runner::StageError because the gradients have overflowed in fp16 for many steps even
+/// though the loss scale was reduced.
 [[noreturn]] void refuse_endless_overflow(const StepPlace& place, double scale);
 
 /// Throws runner::StageError with the sample's name if `step` finds a bad unit in a batch on the

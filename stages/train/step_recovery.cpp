@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kMostPlans = 64;             // number of plans tried in turn
-constexpr std::int64_t kMostFailures = 2;  // of one plan, before it is given up
+constexpr std::int64_t kMostFailures = 2;  // of one plan, before giving up on it
 constexpr double kRoom = 1.05;             // a plan is used again if this multiple of its
                                            // needed bytes is free
 
@@ -114,7 +114,7 @@ void StepRecovery::go_on_after_kills(std::int64_t plans) {
   }
   report({.cause = "killed"}, from,
          "continues with " + way(execution_.plan()) + " in place of " + way(from) +
-             ", since workers were killed with the latter");
+             ", since workers using the latter were killed");
 }
 
 std::optional<std::pair<MemoryPolicy, StepPlan>> StepRecovery::next(std::int64_t bytes) const {
@@ -151,7 +151,7 @@ void StepRecovery::report(runner::Recovery incident, const StepPlan& from,
   context_.recovered(incident);
 }
 
-/// Returns text such as "micro_batch 4, two passes, blocks recomputed".
+/// Returns a string such as "micro_batch 4, two passes, blocks recomputed".
 std::string StepRecovery::way(const StepPlan& plan) const {
   std::string text = plan.micro_batch > 0 ? "micro_batch " + std::to_string(plan.micro_batch)
                                           : "the whole batch of " + std::to_string(options_.units);
@@ -175,7 +175,7 @@ Json StepRecovery::state() const {
 void StepRecovery::restore(const nlohmann::json& state) {
   if (!state.is_object() || !state.contains("in_place_of")) return;
   if (context_.node().restarts.has_moved)
-    return;  // memory ran out on another device, not on this
+    return;  // memory ran out on a different device, not on this
              // one
   if (state.at("in_place_of") != nlohmann::json(to_json(first_))) return;
   MemoryPolicy policy = first_policy_;

@@ -42,7 +42,7 @@ class StepExecution;
 ///   recovery.end_step(step);
 ///
 /// The first retry computes the same batch under the same plan, since memory may be free again. The
-/// second retry uses the next plan, which then stays in force. Training returns to its first plan
+/// second retry uses the next plan, which then remains in use. Training returns to its first plan
 /// if another process used the memory: the first plan would have fit on the device, less memory was
 /// free when it failed, and kGoodSteps steps have succeeded since. A plan that has failed twice is
 /// not tried again.
@@ -65,19 +65,19 @@ class StepRecovery {
                runner::RunContext& context);
 
   void begin_step() { retries_ = 0; }
-  /// Call this after `step`, 1-based, has run out of memory and was undone. Frees memory, reports
-  /// the plan for the retry, and puts that plan in force. Returns false if there is no retry.
+  /// Call this after `step`, 1-based, has run out of memory and been undone. Frees memory, reports
+  /// the plan for the retry, and switches to it. Returns false if there is no retry.
   bool retries(std::int64_t step);
   void end_step(std::int64_t step);
 
-  /// Advances by `plans` plans because workers were killed, as the kernel does when a process uses
-  /// too much memory. Throws runner::StageError, kOutOfMemory, if no plan is left.
+  /// Advances by `plans` plans because workers were killed, which the kernel does when a process
+  /// uses too much memory. Throws runner::StageError, kOutOfMemory, if no plan is left.
   void go_on_after_kills(std::int64_t plans);
 
-  /// The policy in force.
+  /// The current policy.
   const MemoryPolicy& policy() const { return policy_; }
 
-  /// Returns the plan in force, for a checkpoint, and how it differs from the recipe's plan, if it
+  /// Returns the current plan, for a checkpoint, and how it differs from the recipe's plan, if it
   /// does.
   nlohmann::ordered_json state() const;
   /// Continues under the plan of a saved state. If the recipe has changed since, or the state is
@@ -98,14 +98,14 @@ class StepRecovery {
   const MemoryPolicy first_policy_;
   const StepPlan first_;
   std::vector<std::pair<StepPlan, std::int64_t>>
-      failures_;                      // how often each plan has finally failed
+      failures_;                      // number of times each plan has failed for good
   std::int64_t retries_ = 0;          // of the current step
   std::int64_t good_steps_ = 0;       // since the plan was changed
   bool was_taken_by_others_ = false;  // another process used the memory when the first plan failed
 };
 
-/// Returns the trainer's options for recovery: `replan`, or next_plan() if that returns
-/// nothing, and plan_under() for the arguments given to assemble_step(). References are borrowed.
+/// Returns the trainer's options for recovery: `replan`, or next_plan() if that returns nothing,
+/// and plan_under() for the arguments passed to assemble_step(). References are borrowed.
 StepRecovery::Options recovery_options(const TrainingStep& step, const torch::nn::Module& network,
                                        std::int64_t samples, const TrainerOptions& options,
                                        const StepExecution& execution, const Replan& replan,

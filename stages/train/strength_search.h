@@ -6,8 +6,7 @@
 
 namespace stages {
 
-/// The candidate values for a strength: logarithmically spaced, from `least` to `most`, both
-/// included.
+/// The candidate values for a strength: logarithmically spaced from `least` to `most`, inclusive.
 struct StrengthRange {
   double least = 1e-6, most = 1e6;
   std::int64_t per_decade = 8;
@@ -24,9 +23,9 @@ struct MeasuredStrength {
 };
 
 /// Searches a range as CLIP's authors do (Radford et al. 2021, arXiv:2103.00020, appendix A.3): it
-/// measures values two decades apart, then halves the interval around the best until neighbors are
-/// measured. Of equal accuracies, the larger strength is better. Returns all measurements in the
-/// order in which they were made.
+/// measures values two decades apart, then halves the interval around the best until its neighbors
+/// have been measured. If accuracies are equal, the larger strength is better. Returns all
+/// measurements in the order in which they were made.
 std::vector<MeasuredStrength> search_strength(
     const StrengthRange& range, const std::function<double(double strength)>& accuracy);
 

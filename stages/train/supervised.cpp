@@ -116,7 +116,7 @@ class ClassificationStep final : public TrainingStep {
   }
   std::int64_t bytes_kept_in_validation() const override {
     if (!options_.fit.fits_anything()) return 0;
-    // The rows, and the logits of all samples in float64, of which the fit has a copy.
+    // The rows, plus all samples' logits in float64, which the fit copies.
     return (classes_ + 1) * static_cast<std::int64_t>(sizeof(float)) +
            2 * classes_ * static_cast<std::int64_t>(sizeof(double)) +
            static_cast<std::int64_t>(sizeof(ScoredClass));
@@ -126,12 +126,12 @@ class ClassificationStep final : public TrainingStep {
   }
 
  private:
-  /// Throws if a network that is not built by Retort has another number of outputs.
+  /// Throws if a network not built by Retort has a different number of outputs.
   void check_outputs(const at::Tensor& outputs) const {
     if (outputs.dim() == 2 && outputs.size(1) == classes_ - 1) return;
     throw StageError(ErrorCode::kOptionConflict,
                      "the network must return one number fewer than there are classes, " +
-                         std::to_string(classes_ - 1) + ", for each sample, as loss.kind is " +
+                         std::to_string(classes_ - 1) + ", for each sample, since loss.kind is " +
                          options_.loss.name())
         .with_help("make its last layer that wide; model.class_argument passes the number");
   }
@@ -140,7 +140,7 @@ class ClassificationStep final : public TrainingStep {
   const Model& model_;
   const std::int64_t classes_;
   const ClassificationOptions options_;
-  const at::Tensor class_weights_;  // undefined: all weigh 1
+  const at::Tensor class_weights_;  // undefined: all weights are 1
 };
 
 DecisionFit read_decision_fit(runner::ConfigReader& reader) {
@@ -171,15 +171,16 @@ void check_fit(const DecisionFit& fit, std::int64_t classes, const Dataset* vali
   }
 }
 
-/// Throws if the classes have no known order, or if the model cannot have the head of the loss.
+/// Throws if the classes have no known order, or if the model does not support the loss's head.
 void check_ordinal(const OrdinalLoss& loss, const Model& model, const DatasetDescription& train) {
   check_order(loss, train);
   if (model.has_ordinal_head(loss.head)) return;
   const bool is_coral = loss.head == OrdinalHead::kCoral;
-  throw StageError(ErrorCode::kOptionConflict,
-                   is_coral ? "the outputs of CORAL share their weights, which this model's last "
-                              "layer cannot do"
-                            : "this model has no head for ordered classes")
+  throw StageError(
+      ErrorCode::kOptionConflict,
+      is_coral
+          ? "CORAL's outputs share their weights, which this model's last layer does not support"
+          : "this model has no head for ordered classes")
       .at("/loss/kind")
       .with_help(is_coral && model.has_ordinal_head(OrdinalHead::kCorn)
                      ? "set loss.kind: corn, whose outputs have their own weights"

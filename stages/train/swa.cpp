@@ -75,7 +75,7 @@ void refuse_unknown_statistics(const torch::nn::Module& network, const std::stri
   throw runner::StageError(runner::ErrorCode::kOptionConflict,
                            option +
                                " cannot recompute the running statistics of BatchNorm layers in "
-                               "Python code, which averaged weights require")
+                               "Python code, as averaged weights require")
       .at("/" + option)
       .with_help("use ema, which averages the statistics too, or a network without BatchNorm");
 }

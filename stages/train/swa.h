@@ -51,8 +51,8 @@ struct EpochToAverage {
 };
 
 /// Includes the current weights in the average. If the network collects running statistics, they
-/// are renewed for the average by a pass over the samples in training mode, in batches as large as
-/// in training: torch.optim.swa_utils.update_bn. Can be repeated if it fails or is stopped. Throws
+/// are renewed for the average by a pass over the samples in training mode, with the training batch
+/// size: torch.optim.swa_utils.update_bn. Can be repeated if it fails or is stopped. Throws
 /// runner::Cancelled.
 void average_epoch(const EpochToAverage& epoch);
 
@@ -60,8 +60,8 @@ void average_epoch(const EpochToAverage& epoch);
 /// average_epoch() does for the average. `epoch.number` is not used.
 void renew_statistics(const EpochToAverage& epoch);
 
-/// Throws runner::StageError, kOptionConflict, at `option` ("swa") if averaged weights of the
-/// network would have running statistics that cannot be renewed, because Python code keeps them.
+/// Throws runner::StageError, kOptionConflict, at `option` ("swa") if averaging would leave the
+/// network's running statistics stale: those kept by Python code cannot be renewed.
 void refuse_unknown_statistics(const torch::nn::Module& network, const std::string& option);
 
 /// Throws std::invalid_argument if training cannot have averaged `averaged` epochs after `epochs`

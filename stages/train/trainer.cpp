@@ -36,7 +36,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// Fails in the way that a test requests through RETORT_FAULT.
+/// Fails as requested by a test through RETORT_FAULT.
 [[noreturn]] void fail_as_wanted(runner::Fault::Action action) {
   constexpr int kLaunchFailure = 719;  // of cudaError_t
   if (action == runner::Fault::Action::kLose)
@@ -122,7 +122,7 @@ class Training {
     } catch (const std::exception& error) {
       if (is_device_lost(error)) throw;  // nothing on the device can be restored
       pending_.undo_unwritten();
-      if (is_rank_lost(error)) save_what_is_done("another rank ended");
+      if (is_rank_lost(error)) save_what_is_done("another rank exited");
       if (!is_out_of_memory(error, device_)) throw;
       const OutOfMemory what = look_at_out_of_memory(error, done_.steps + 1, step_, execution_,
                                                      options_.batch_size, policy_);
@@ -174,7 +174,7 @@ class Training {
         left_out += batch->units();
       } else {
         run_step(*batch);
-        if (done_.steps == 1) measure_parameters();  // a first metric says that a step is done
+        if (done_.steps == 1) measure_parameters();  // a first metric shows that a step is done
       }
       done_.batches = loader.position();
       is_whole_ = true;
@@ -205,7 +205,7 @@ class Training {
             ranks_.reading(done_.epochs == 0)};
   }
 
-  /// Returns the next batch. A request to stop may arrive while samples are read.
+  /// Returns the next batch. A request to stop may arrive while samples are being read.
   std::optional<Batch> next_batch(RetriedLoader& loader) {
     try {
       return loader.next();
@@ -221,7 +221,7 @@ class Training {
     if (context_.take_save_request() || checkpoints_.is_due(done_)) checkpoints_.save(done_);
   }
 
-  /// Each rank keeps a part of the state, so if one rank is asked to stop or save, all do.
+  /// Each rank keeps a part of the state, so if one rank is asked to stop or save, all of them do.
   void heed_requests_of_all() {
     using Request = TrainingRanks::Request;
     const bool saves = context_.take_save_request() || checkpoints_.is_due(done_);
@@ -337,7 +337,7 @@ class Training {
   }
 
   /// Runs the step's first half, and retries it when memory runs out, as often as the recovery
-  /// allows. Also returns the snapshot from before the step.
+  /// allows. Also returns the snapshot taken before the step.
   std::pair<StepExecution::Computed, StepSnapshot> compute_with_retries(const Batch& batch) {
     std::optional<StepSnapshot> before;
     for (recovery_.begin_step();;) {
@@ -416,7 +416,7 @@ class Training {
     std::vector<std::string> epochs;
     for (const std::int64_t epoch : best.epochs) epochs.push_back(std::to_string(epoch));
     char numbers[96];
-    std::snprintf(numbers, sizeof numbers, " %.4g, of the best epoch %.4g: ", metric, best.metric);
+    std::snprintf(numbers, sizeof numbers, " %.4g, and the best epoch %.4g: ", metric, best.metric);
     return "the average of epochs " + runner::join(epochs, ", ") + " has a validation " +
            options_.monitor + " of" + numbers +
            (is_better ? "the average is kept" : "the best epoch is kept");

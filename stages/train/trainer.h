@@ -20,8 +20,8 @@ struct TrainingResult {
       {};  ///< validation scores of the kept weights by name; empty: not measured
 };
 
-/// Moves `network` to the run's device and trains it. Afterwards the network has the weights that
-/// options.keep selects.
+/// Moves `network` to the run's device and trains it. Afterward, the network has the weights
+/// selected by options.keep.
 ///
 /// This is the only training loop: no other code computes gradients or steps the optimizer.
 /// Gradients are freed after every step, which is faster than clearing them and adding to them, and
@@ -36,8 +36,8 @@ struct TrainingResult {
 /// Checkpoints (checkpoints.h) are saved in the node's folder according to options.checkpoint. They
 /// are also saved after an epoch with the best validation so far, at the end, when the context
 /// requests it, and at the step at which it cancels. If the context is resuming, training continues
-/// from the latest checkpoint: k steps, a stop and the other n - k steps give the same bits as n
-/// steps. Throws runner::StageError, and runner::Cancelled if it was stopped.
+/// from the latest checkpoint: k steps, a stop and the remaining n - k steps give bitwise the same
+/// result as n steps. Throws runner::StageError, and runner::Cancelled if it was stopped.
 TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
                      const TrainerOptions& options, const MemoryPolicy& policy,
                      runner::RunContext& context, const Replan& replan = {});

@@ -20,8 +20,8 @@ class ConfigReader;
 
 namespace stages {
 
-/// When to save training, in addition to its end, a stop, and a new best validation. The limit that
-/// is reached first applies; nullopt: no such limit.
+/// When to save training, other than at its end, at a stop and after a new best validation.
+/// Whichever limit is reached first applies; nullopt: no such limit.
 struct SaveRule {
   std::optional<std::int64_t> steps, epochs;
   std::optional<double> minutes;
@@ -42,7 +42,7 @@ SaveOptions read_save_options(runner::ConfigReader& reader);
 /// Returns the current time of a monotonic clock.
 double steady_seconds();
 
-/// Determines when to save, from the time of the last save.
+/// Determines when to save, based on the time of the last save.
 class SaveClock {
  public:
   /// `seconds` is the current time of a monotonic clock.
@@ -96,9 +96,9 @@ struct TrainerOptions {
   std::int64_t average_best = 0;                ///< epochs to average at the end; 0: none
   std::int64_t validate_every = 1;              ///< epochs; the last epoch is always validated
   std::optional<std::int64_t>
-      patience;  ///< stop after this many validations in a row without improvement
+      patience;  ///< stop after this many consecutive validations without improvement
   std::optional<double> enough_accuracy;  ///< stop at this validation accuracy
-  double minimum_improvement = 0;         ///< smaller improvements of a validation do not count
+  double minimum_improvement = 0;         ///< smaller validation improvements do not count
   std::string monitor;  ///< what determines the best epoch: "loss" or one of the step's scores
   bool higher_is_better = false;
   Keep keep = Keep::kAuto;
@@ -116,10 +116,10 @@ struct TrainerOptions {
 };
 
 /// Reads the options that all kinds of training share, as defined in
-/// schemas/train/supervised.schema.json; contradictions become errors of `reader`. The recipe may
-/// monitor the loss or one of `scores`, for which a higher value is better; if `higher_is_better`
-/// is given, it may monitor anything. `batch_option` is the name of the option for the batch size.
-/// `parts` can have learning rate factors.
+/// schemas/train/supervised.schema.json; reports contradictions as errors of `reader`. The recipe
+/// may monitor the loss or one of `scores`, for which a higher value is better; if
+/// `higher_is_better` is given, it may monitor anything. `batch_option` is the name of the option
+/// for the batch size. `parts` can have learning rate factors.
 TrainerOptions read_trainer_options(runner::ConfigReader& reader,
                                     std::span<const std::string_view> scores,
                                     std::string_view batch_option,

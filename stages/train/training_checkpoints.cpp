@@ -85,7 +85,7 @@ void TrainingCheckpoints::save_for_all(const TrainingPosition& position,
   else retry("saving a checkpoint", save_now);
 }
 
-/// Returns the state to save; what other ranks keep is on the Meta device.
+/// Returns the state to save; the parts kept by other ranks are on the Meta device.
 NamedTensors TrainingCheckpoints::optimizer_state() const {
   NamedTensors state = parts_.execution.optimizer().state();
   for (const auto& [name, outline] : parts_.execution.optimizer().state_elsewhere())
@@ -93,8 +93,7 @@ NamedTensors TrainingCheckpoints::optimizer_state() const {
   return state;
 }
 
-/// On rank 0, returns a tensor of the state with its values, which come from the rank that keeps
-/// it.
+/// On rank 0, returns a tensor of the state with its values, obtained from the rank that keeps it.
 at::Tensor TrainingCheckpoints::brought(const NamedTensors::Item& item) const {
   const runner::RankOfRun& ranks = context_.node().ranks;
   const int keeper = parts_.execution.optimizer().keeper_of(item.first).value_or(0);
@@ -174,7 +173,7 @@ std::optional<TrainingPosition> TrainingCheckpoints::resume() {
     if (is_out_of_memory(error)) throw;
     throw runner::StageError(runner::ErrorCode::kChangedRun,
                              "the checkpoint '" + found->folder.string() +
-                                 "' does not fit this training: " +
+                                 "' does not match this training run: " +
                                  std::string(error.what(), std::strcspn(error.what(), "\n")))
         .with_help("resume the run without the change, or start a new one");
   }

@@ -62,7 +62,7 @@ class TrainingCheckpoints {
             const std::optional<Means>& validation = {});
 
   /// Restores the parts from the latest checkpoint; returns nullopt if there is none. Throws
-  /// runner::StageError, kChangedRun, for a checkpoint that does not fit.
+  /// runner::StageError, kChangedRun, for a checkpoint that does not match.
   std::optional<TrainingPosition> resume();
 
   /// The weights of the best epochs.
@@ -70,9 +70,9 @@ class TrainingCheckpoints {
     std::vector<std::int64_t> epochs;  ///< from the best to the worst
     double metric = 0;                 ///< of the best
   };
-  /// Loads the equal average of the weights of options.average_best epochs, those with the best
-  /// validations, into the network (Wortsman et al. 2022, arXiv:2203.05482). Loads nothing and
-  /// returns no epochs if fewer than two have been saved.
+  /// Loads into the network the equal average of the weights from the options.average_best epochs
+  /// with the best validations (Wortsman et al. 2022, arXiv:2203.05482). Loads nothing and returns
+  /// no epochs if fewer than two have been saved.
   BestEpochs load_average();
   /// Saves the network's weights as the average of these epochs, which is then the best checkpoint.
   void save_average(const TrainingPosition& position, const BestEpochs& averaged, double metric,

@@ -57,8 +57,8 @@ enum class BatchUse { kTraining, kValidation };
 /// the certificate checks it. It does not depend on micro-batches, precision or devices. Callers:
 /// refuse_bad_unit() (step_plan.cpp) checks a batch. StepExecution (step_execution.cpp) arranges,
 /// weights and prepares it, and constrains the network after the step. Accumulation (gradient.cpp)
-/// encodes its parts and computes loss and scores. In a validation, measure() (validation.cpp) does
-/// all of this. TrainingStage prints the notes.
+/// encodes its parts and computes loss and scores. During validation, measure() (validation.cpp)
+/// does all of this. TrainingStage prints the notes.
 class TrainingStep {
  public:
   virtual ~TrainingStep() = default;
@@ -144,14 +144,14 @@ class TrainingStep {
   }
 
   /// Returns numbers to save with the weights that were validated, without recording them as
-  /// metrics, such as thresholds for predictions; computed as scores_of_all() are. They must not
-  /// have the names of scores.
+  /// metrics, such as thresholds for predictions; computed like scores_of_all(). Their names must
+  /// differ from those of scores.
   virtual std::vector<std::pair<std::string, double>> saved_of_all(
       const at::Tensor& /*kept*/) const {
     return {};
   }
 
-  /// Adds to the description of the data that the network is made for what the step decides: the
+  /// Adds what the step decides to the description of the data that the network is made for: the
   /// targets of a network that predicts numbers, or an ordinal head. It is saved with the weights.
   virtual void describe(DatasetDescription& /*data*/) const {}
 

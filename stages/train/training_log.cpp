@@ -61,7 +61,7 @@ using nlohmann::json;
   return text;
 }
 
-/// Returns text such as "loss 1.234  accuracy 45.6 %".
+/// Returns a string such as "loss 1.234 accuracy 45.6 %".
 std::string in_words(const Means& means) {
   std::string words = format("loss %.3f", means.loss);
   for (const auto& [name, value] : means.scores) {
@@ -124,7 +124,7 @@ void TrainingLog::step(const StepRecord& record) {
   progress.steps = options_.steps;
   progress.samples_per_second = throughput_.per_second();
   progress.loss = record.means.loss;
-  // Averages over all steps so far, to include reading, validating and saving.
+  // Averages over all steps so far, so that reading, validating and saving are included.
   progress.seconds_left = (trained_until_ - began_) /
                           static_cast<double>(record.step - first_step_) *
                           static_cast<double>(options_.steps - record.step);
@@ -215,7 +215,7 @@ EpochSoFar epoch_so_far_from_json(const json& json) {
                "last_step", "learning_rate", "loss_scale", "usual_loss"});
   EpochSoFar epoch;
   epoch.means.weight = fields.number("weight");
-  // Older checkpoints have no units: they equalled the weight before samples had weights.
+  // Older checkpoints have no units: before samples had weights, they equaled the weight.
   epoch.means.units = json.contains("units") ? fields.number("units") : epoch.means.weight;
   epoch.means.loss = fields.number("loss");
   epoch.means.terms = named_numbers(fields, "terms");

@@ -21,7 +21,7 @@ namespace stages {
 
 struct DatasetDescription;
 
-/// Returns the name for the samples in messages: "images" or "samples".
+/// Returns what messages call the samples: "images" or "samples".
 std::string unit_of(const DatasetDescription& data);
 
 /// Means of a training step's measurements over some samples.
@@ -43,12 +43,12 @@ struct Means {
   double at(std::string_view name) const;
 };
 
-/// Measures samples per second over at most the sixteen latest steps, so that the number follows
+/// Measures samples per second over at most the latest sixteen steps, so that the number tracks
 /// changes.
 class Throughput {
  public:
-  /// Records that `samples` were completed at `seconds` of a monotonic clock. The first call starts
-  /// the measurement.
+  /// Records that `samples` were completed at time `seconds` of a monotonic clock. The first call
+  /// starts the measurement.
   void add(double seconds, std::int64_t samples);
   /// Returns the samples per second; 0 while unknown.
   double per_second() const;
@@ -126,14 +126,14 @@ struct EpochSoFar {
   std::optional<double> usual_loss = {};  ///< usual loss of the steps so far, in all epochs
 };
 
-/// Returns JSON for a checkpoint; keeps all bits of the numbers.
+/// Returns JSON for a checkpoint; preserves the numbers exactly.
 nlohmann::json to_json(const EpochSoFar& epoch);
 /// Parses the output of to_json(). Throws std::runtime_error for any other JSON.
 EpochSoFar epoch_so_far_from_json(const nlohmann::json& json);
 
 // The validation scores of weights, as stored in their checkpoint.
 
-/// Returns JSON, {"loss": 0.25, "accuracy": 0.9, …}, without numbers that are not finite.
+/// Returns JSON, {"loss": 0.25, "accuracy": 0.9, …}, omitting numbers that are not finite.
 std::string validation_text(const Means& validation);
 
 /// Returns the scores by name from "validation" in `about`, the texts saved with weights; empty if

@@ -13,7 +13,7 @@
 namespace stages {
 namespace {
 
-/// Returns a summary that lets ranks notice if their machines have different data.
+/// Returns a summary that lets ranks detect that their machines have different data.
 std::string summary_of(const Dataset& data) {
   runner::Digest names;
   const std::int64_t size = data.describe().size;

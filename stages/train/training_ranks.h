@@ -26,7 +26,7 @@ class TrainingRanks {
 
   /// A request that a rank can receive between two steps.
   enum class Request : std::int64_t { kNothing, kSave, kStop };
-  /// Returns the largest request that any rank has.
+  /// Returns the largest of all ranks' requests.
   Request agreed(Request own) const;
   /// Waits until the rank that was asked to stop has exited. Throws runner::Cancelled if this rank
   /// was asked too, since a launcher asks one rank after another; otherwise runner::StageError,

@@ -42,12 +42,11 @@ using runner::StageError;
 struct TrainingOptions {
   TrainerOptions trainer;
   std::int64_t gradient_accumulation_steps = 1;
-  std::string pointer;  // the stage's place in the recipe, "/train"
+  std::string pointer;  // the stage's location in the recipe, "/train"
   std::optional<std::string> warm_start;
 };
 
-/// Returns the part of the needed bytes in `plan` that the allocator hands out to tensors and
-/// kernels.
+/// Returns how many of the needed bytes in `plan` the allocator hands out to tensors and kernels.
 std::int64_t planned_for_tensors(const runner::MemoryPlan& plan) {
   std::int64_t bytes = plan.needed;
   for (const runner::NamedBytes& term : plan.terms) {
@@ -119,8 +118,8 @@ class TrainingStage final : public runner::Stage {
     return {{"checkpoint", setup.checkpoint}};
   }
 
-  /// Collects the other errors that would reject this training, so that one mistake does not hide
-  /// another.
+  /// Collects the other errors for which this training would be rejected, so that one mistake does
+  /// not hide another.
   void look_for_others(runner::FoundErrors& found, const runner::Inputs& inputs,
                        runner::RunContext& context) const {
     TrainingData data{as_trained(inputs.get<Dataset>("train")), inputs.find<Dataset>("validation")};
@@ -148,8 +147,8 @@ class TrainingStage final : public runner::Stage {
   struct Setup {
     DatasetDescription network_data;         // the data that the network is made for
     std::shared_ptr<Checkpoint> checkpoint;  // without its network
-    TrainingData data;                       // empty if weights of an earlier run are reused
-    std::unique_ptr<TrainingStep> step;      // null if weights of an earlier run are reused
+    TrainingData data;                       // empty if an earlier run's weights are reused
+    std::unique_ptr<TrainingStep> step;      // null if an earlier run's weights are reused
   };
 
   Setup set_up(const runner::Inputs& inputs, const std::optional<EarlierWeights>& trained,
@@ -267,7 +266,7 @@ class TrainingStage final : public runner::Stage {
             .validation_samples = setup.data.validation};
   }
 
-  /// Lists 8-bit optimizer state among the alternatives, which a plan never chooses.
+  /// Adds 8-bit optimizer state, which a plan never chooses, to the alternatives.
   void list_8bit_state(PlannedStep& planned, TrainerOptions options, runner::PlanContext& context,
                        const std::function<TrainingToPlan(const TrainerOptions&)>& with) const {
     const std::optional<OptimizerOptions> optimizer = with_8bit_state(options.optimizer);
@@ -365,8 +364,8 @@ class TrainingStage final : public runner::Stage {
   static TrainingResult train_in_halves(const Setup& setup, TrainerOptions options,
                                         MemoryPolicy policy, runner::RunContext& context) {
     context.say(
-        "on_oom_policy: legacy: when memory runs out, the batch itself is halved and the training "
-        "starts again from the current weights, which changes the training");
+        "on_oom_policy: legacy: when memory runs out, the batch itself is halved and training "
+        "starts over from the current weights, which changes the training");
     const std::int64_t parts =
         options.accumulated_micro_batch ? options.batch_size / *options.accumulated_micro_batch : 1;
     const std::string& device = context.node().device;

@@ -7,10 +7,10 @@
 namespace stages {
 
 /// Mimics how a published program handles out-of-memory errors (on_oom_policy: legacy), for
-/// comparison. It halves the batch down to a smallest size. Then it moves to the next GPU with the
-/// whole batch if there are several GPUs, otherwise to the CPU. One retry count covers all of this,
-/// and the program makes one retry fewer than its limit. Training restarts from the beginning each
-/// time.
+/// comparison. It halves the batch down to a minimum size. Then it moves to the next GPU with the
+/// whole batch if there are several GPUs, otherwise to the CPU. A single retry count covers all of
+/// this, and the program makes one retry fewer than its limit. Each retry trains from the
+/// beginning.
 class HalvingRetries {
  public:
   struct Options {

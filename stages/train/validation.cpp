@@ -138,7 +138,7 @@ Means validate(const TrainingStep& step, const PreparedNetwork& network,
       std::min(loader.batches(), options.batches.value_or(loader.batches()));
   std::vector<at::Tensor> kept;  // per batch
   std::vector<StepNumbers>
-      measured;  // read at the end: the host never waits for a GPU between batches
+      measured;  // read at the end, so that the host never waits for a GPU between batches
   while (static_cast<std::int64_t>(measured.size()) < batches) {
     if (options.before_batch)
       options.before_batch(static_cast<std::int64_t>(measured.size()) + 1, batches);

@@ -29,29 +29,28 @@ struct ValidationOptions {
   runner::RankOfRun ranks = {};  ///< ranks take turns; each gets the means over all
 };
 
-/// True if a sample's loss depends on other samples: over the whole batch, or over groups of
-/// samples.
+/// True if a sample's loss depends on other samples, either of the whole batch or of a group.
 bool couples_samples(const TrainingStep& step);
 
-/// Returns the number of units to measure at once, if training uses this batch size and plan.
+/// Returns the number of units to measure at once when training uses this batch size and plan.
 /// Coupled samples are measured in batches as large as in training, so the same samples are
 /// compared under every plan.
 std::int64_t validation_batch_size(const TrainingStep& step, const StepPlan& plan,
                                    std::int64_t batch_size);
 
 /// Returns the order in which `size` samples are measured, which is always the same. Coupled
-/// samples are shuffled: data is often ordered by class, so a batch of neighbors would have few
-/// classes to distinguish.
+/// samples are shuffled: data is often ordered by class, so a batch of consecutive samples would
+/// have few classes to distinguish.
 SampleOrder validation_order(const TrainingStep& step, std::int64_t size);
 
 /// Measures `step` on one batch, encoded in parts if the plan splits it, without a graph and in
-/// eval mode. If `rows` is given, the parts get as small as memory requires. The result of
+/// eval mode. If `rows` is given, the parts are made as small as memory requires. The result of
 /// TrainingStep::kept_in_validation() is stored in `kept`.
 StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
                     const StepPlan& plan, RowsAtOnce* rows = nullptr, at::Tensor* kept = nullptr);
 
-/// Returns the means of `step`'s loss and scores over `dataset`, with as many rows at once as fit.
-/// Throws runner::StageError if no sample can be read, or if a sample is bad.
+/// Returns the means of `step`'s loss and scores over `dataset`, measuring as many rows at once as
+/// fit. Throws runner::StageError if no sample can be read, or if a sample is bad.
 Means validate(const TrainingStep& step, const PreparedNetwork& network,
                std::shared_ptr<const Dataset> dataset, const ValidationOptions& options,
                RowsAtOnce& rows);

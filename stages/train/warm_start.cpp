@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using runner::NodeLayout;
 using runner::StageError;
 
-/// Returns the weights in `path`, after checking that they fit `network`; nullopt if training
+/// Returns the weights in `path`, after checking that they match `network`; nullopt if training
 /// continues from its own checkpoint.
 std::optional<NamedTensors> weights_to_start_from(const torch::nn::Module& network,
                                                   const fs::path& path,

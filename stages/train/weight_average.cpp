@@ -14,10 +14,10 @@
 namespace stages {
 namespace {
 
-/// The key of the number of averaged epochs in a checkpoint.
+/// The key for the number of averaged epochs in a checkpoint.
 constexpr const char* kEpochs = "epochs.averaged";
 
-/// Returns the suffix for the names of the weights in a checkpoint that are not the result.
+/// Returns the suffix that marks the weights in a checkpoint that are not the result.
 const char* other_ending(const WeightAverageOptions& options) {
   return options.is_result ? ".trained" : ".average";
 }

@@ -33,7 +33,7 @@ std::optional<WeightAverageOptions> read_weight_average(runner::ConfigReader& re
 /// An exponential moving average of all weights that training changes, and of the running
 /// statistics of normalization layers: after each step, average = decay * average + (1 - decay) *
 /// weight (Polyak and Juditsky 1992, doi:10.1137/0330046). It starts as a copy of the weights.
-/// Steps that fp16 skips count as steps.
+/// Steps skipped in fp16 count as steps.
 ///
 /// Or an equal average of the weights at the ends of epochs, as in stochastic weight averaging
 /// (Izmailov et al. 2018, arXiv:1803.05407): torch's AveragedModel. Running statistics are then
@@ -46,15 +46,15 @@ class WeightAverage {
 
   /// Call this after step `step`, 1-based. Allocates nothing. An equal average does not change.
   void update(std::int64_t step);
-  /// Makes the current weights the `epoch`-th epoch of an equal average, 1-based. Does nothing if
-  /// they are included already. Allocates nothing.
+  /// Adds the current weights to an equal average as its `epoch`-th epoch, 1-based. Does nothing if
+  /// they are already included. Allocates nothing.
   void include(std::int64_t epoch);
   /// Returns the number of epochs in an equal average.
   std::int64_t epochs() const { return epochs_; }
-  /// Exchanges the averages and the weights. Allocates nothing.
+  /// Swaps the averages and the weights. Allocates nothing.
   void swap();
 
-  /// True if the result of training is the average at present.
+  /// True if the average is currently the result of training.
   bool is_result() const { return options_.is_result && (!options_.is_equal || epochs_ > 0); }
   /// Returns the averages as "<weight>.average". Shared, not copied.
   NamedTensors state() const;

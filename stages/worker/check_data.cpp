@@ -29,7 +29,7 @@ using runner::StageError;
 constexpr std::size_t kMostListed = 100;
 constexpr std::int64_t kMostBits = 64;
 
-/// Discards the messages of a data stage, since this check finds the same problems itself.
+/// Discards a data stage's messages, since this check finds the same problems itself.
 class CheckedContext final : public runner::RunContext {
  public:
   CheckedContext(runner::NodeFacts facts, const RequestContext& request)
@@ -57,7 +57,7 @@ using ImageParts = std::vector<std::shared_ptr<const ImageDataset>>;
 ImageParts surveyed_images(const runner::Node& node, const runner::Graph& graph,
                            runner::Stage& stage, const RequestContext& context) {
   runner::NodeFacts facts{.seed = node.seed, .recipe_hash = graph.recipe_hash, .device = "cpu"};
-  facts.wanted.emplace();  // missing parts show in the result
+  facts.wanted.emplace();  // missing parts appear in the result
   CheckedContext checked(std::move(facts), context);
   const runner::Outputs outputs = stage.run(runner::Inputs({}), checked);
   ImageParts parts;
@@ -154,13 +154,13 @@ Json json_of(const ImageSurvey& survey, const runner::Node& node) {
 /// problem.
 struct FoundImages {
   ImageParts parts;
-  bool is_divided = true;  ///< false if part and class are unknown, so the images are all
+  bool is_divided = true;  ///< false if parts and classes are unknown, so the images are all
                            ///< those below the root
   runner::Diagnostics problems;
 };
 
 /// Returns all images below the node's root as one part with one class; empty if there is no such
-/// folder. Adds a problem for images in other formats, unless they are to be skipped.
+/// folder. Adds a problem for images in unsupported formats, unless they are to be skipped.
 ImageParts images_below_root(const runner::Node& node, runner::Diagnostics& problems) {
   const runner::Value* const value = node.options.find("root");
   std::error_code error;
@@ -227,7 +227,7 @@ FoundImages find_images(runner::Node node, const runner::Graph& graph,
                         const RequestContext& context) {
   FoundImages found;
   set(node, "duplicates",
-      "keep");  // this check looks for copies in two parts, so they must not stop it
+      "keep");  // this check looks for copies in two parts, so these must not stop it
   const auto attempt = [&](const runner::Node& tried) {
     const auto stage = runner::create_stage(tried, all_kinds());
     if (!stage) return stage.errors();
@@ -241,7 +241,7 @@ FoundImages find_images(runner::Node node, const runner::Graph& graph,
   };
   found.problems = attempt(node);
   if (found.problems.empty()) return found;
-  runner::Node skipping = node;  // images in other formats must not hide the rest
+  runner::Node skipping = node;  // images in unsupported formats must not hide the rest
   set(skipping, "on_corrupt", "skip");
   if (attempt(skipping).empty()) return found;
   found.is_divided = false;
@@ -276,7 +276,7 @@ runner::Result<Json> answer_check_data(const Json& request, const RequestContext
     context.progress(progress);
   };
   Json data = Json::array();
-  runner::Diagnostics failures;  // problems of nodes without any image
+  runner::Diagnostics failures;  // problems with nodes that have no images
   for (const runner::Node& node : graph.nodes) {
     const FoundImages found = find_images(node, graph, context);
     if (found.parts.empty()) {

@@ -8,8 +8,8 @@
 namespace stages {
 
 /// {"graph", "distance"} → {"data": [{"node", "pointer", "images", "classes", "parts", …}]}.
-/// Reports on the images of each node of the graph; all its nodes must be data nodes.
-/// schemas/output/data_check.json describes the format. Lists of images have at most a hundred
+/// Reports on the images of each node in the graph; all nodes must be data nodes.
+/// schemas/output/data_check.json describes the format. Lists of images are limited to a hundred
 /// items, but their counts are complete.
 runner::Result<nlohmann::ordered_json> answer_check_data(const nlohmann::ordered_json& request,
                                                          const RequestContext& context);

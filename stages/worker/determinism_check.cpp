@@ -30,7 +30,7 @@ Json largest_difference(const at::Tensor& a, const at::Tensor& b) {
   return runner::number_json((left - right).abs().masked_fill(same, 0).max().item<double>());
 }
 
-/// Counts steps and tensors, for both runs.
+/// Counts steps and tensors in both runs.
 class Counting : public DeterminismCheck {
  public:
   explicit Counting(std::int64_t steps) : wanted_steps_(steps) {}

@@ -12,20 +12,20 @@
 
 namespace stages {
 
-/// Observes one of two runs to be compared tensor by tensor. The first run writes its tensors to a
-/// file, and the second run compares its tensors with that file:
+/// Observes one of two runs that are compared tensor by tensor. The first run writes its tensors to
+/// a file, and the second run compares its tensors with that file:
 ///
 ///   const auto check = DeterminismCheck::writing("tensors", 3);     check->finish();
 ///   const auto check = DeterminismCheck::comparing("tensors", 3);   check->finish();
 ///
-/// The file has the digests of all tensors. It also has the tensors themselves, as long as they fit
-/// into `limit` bytes, so that the size of a difference can be reported.
+/// The file contains the digests of all tensors and, as long as they fit into `limit` bytes, the
+/// tensors themselves, so that the size of a difference can be reported.
 class DeterminismCheck : public StepObserver {
  public:
   static constexpr std::int64_t kLimit = std::int64_t{1} << 30;
 
-  /// Creates the check for the first run. `file` must not exist. Throws runner::WriteError if it
-  /// cannot be written.
+  /// Creates the check for the first run. `file` must not exist yet. Throws runner::WriteError if
+  /// it cannot be written.
   static std::unique_ptr<DeterminismCheck> writing(const std::filesystem::path& file,
                                                    std::int64_t steps, std::int64_t limit = kLimit);
   static std::unique_ptr<DeterminismCheck> comparing(const std::filesystem::path& file,

@@ -30,11 +30,11 @@ at::Tensor embedded(const Checkpoint& checkpoint, torch::nn::Module& network,
       return outputs.at(name).to(at::kFloat);
   }
   throw StageError(ErrorCode::kOptionConflict,
-                   "the network returns no embeddings of images: it has no output "
-                   "'image_embeddings' or 'features' of shape (n, width)")
+                   "the network returns no image embeddings: it has no output 'image_embeddings' "
+                   "or 'features' of shape (n, width)")
       .at(checkpoint.model_stage)
       .with_help(
-          "let the Python network return {'logits': …, 'features': …}, or embed with another "
+          "make the Python network return {'logits': …, 'features': …}, or embed with another "
           "network");
 }
 
@@ -46,7 +46,7 @@ void check_network(const Checkpoint& checkpoint) {
       .with_help("embed with the run of a classifier or CLIP model");
 }
 
-/// Runs the network over all images, and reports those that cannot be read.
+/// Runs the network on all images, and reports those that cannot be read.
 EmbeddedImages embed_all(const ImageRequest& opened,
                          const std::shared_ptr<const ImagesToPredict>& pictures,
                          std::int64_t batch_size, const RequestContext& context) {
@@ -74,7 +74,7 @@ EmbeddedImages embed_all(const ImageRequest& opened,
         throw StageError(ErrorCode::kStageFailed,
                          "the network returned a non-finite embedding for '" +
                              pictures->sample_name(image) + "'")
-            .with_help("the weights are damaged, or the training diverged: look at train/loss");
+            .with_help("the weights are damaged, or training diverged: check train/loss");
       }
       all.rows[static_cast<std::int64_t>(all.names.size())].copy_(rows[row]);
       all.names.push_back(pictures->sample_name(image));
@@ -92,7 +92,7 @@ EmbeddedImages embed_all(const ImageRequest& opened,
   }
   if (all.names.empty()) {
     throw StageError(ErrorCode::kTooFewSamples, "none of the images can be read")
-        .with_help("look at the errors of the images");
+        .with_help("see the errors for the images");
   }
   all.rows = all.rows.narrow(0, 0, static_cast<std::int64_t>(all.names.size()));
   return all;

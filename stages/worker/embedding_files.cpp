@@ -85,7 +85,7 @@ class EmbeddingFiles {
 
   const std::string& name(std::int64_t row) const { return names_[static_cast<std::size_t>(row)]; }
 
-  /// Each pair once, in the order of the images.
+  /// Writes each pair once, in the order of the images.
   std::int64_t write_duplicates(const Neighbors& neighbors, runner::NewFolder& folder) const {
     std::map<std::pair<std::int64_t, std::int64_t>, double> pairs;
     for (std::size_t image = 0; image < neighbors.size(); ++image) {

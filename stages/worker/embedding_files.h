@@ -21,13 +21,14 @@ struct EmbeddedImages {
 
 /// Criteria for similar images.
 struct LikenessOptions {
-  std::int64_t neighbors = 1;  ///< number of nearest images to look at, 1 or more
-  double similarity = 1;       ///< least cosine similarity of near-duplicates
+  std::int64_t neighbors = 1;  ///< number of nearest images to examine, 1 or more
+  double similarity = 1;       ///< minimum cosine similarity of near-duplicates
 };
 
-/// Writes the folder `out` and returns the answer that embed.h describes, without "weights".
+/// Writes the folder `out` and returns the answer described in embed.h, without "weights".
 /// `queries` are the images to look for, and may be empty. Nothing is left behind on an error.
-/// Throws WriteError: kFolderExists, or if the disk is full; and runner::Cancelled.
+/// Throws WriteError if the folder exists (kFolderExists) or the disk is full, and
+/// runner::Cancelled.
 nlohmann::ordered_json write_embeddings(const EmbeddedImages& images, const EmbeddedImages& queries,
                                         const LikenessOptions& options,
                                         const std::filesystem::path& out,

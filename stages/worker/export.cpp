@@ -46,8 +46,8 @@ void write_json(const fs::path& file, const Json& json) {
   runner::write_atomically(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-/// Throws if the model differs from the settings that timm infers from the model's name, which an
-/// export cannot change.
+/// Throws if the model differs from the settings that timm infers from its name, which an export
+/// cannot change.
 void check_timm(const ImageClassifierOptions& options, WeightLayout layout) {
   const double epsilon = layout == WeightLayout::kTimmClip ? 1e-5 : 1e-6;
   if (options.tower.block.layer_norm_eps != epsilon) {
@@ -77,7 +77,7 @@ AdapterHead head_of(const ImageClassifier& network, const Checkpoint& checkpoint
           checkpoint.ordinal};
 }
 
-/// Returns the layout that the library of the network loads.
+/// Returns the layout that the network's library loads.
 WeightLayout own_layout(const ImageClassifier& network) {
   const auto* tuned = dynamic_cast<const FineTunedClassifier*>(&network);
   if (!tuned) return WeightLayout::kClip;
@@ -199,7 +199,7 @@ class Export {
     write_json(folder / "preprocessor_config.json", preprocessor_config(transform_));
     readme_.remarks.push_back(moved_base_remark());
     context.say(
-        "the adapter's base weights are written to base/, too, since they are not published");
+        "the adapter's base weights are also written, to base/, since they are not published");
   }
 
   void finish(const fs::path& folder) const {
@@ -345,10 +345,10 @@ class ClipExport {
     write_tokenizer(folder);
     readme_.remarks.push_back(moved_base_remark());
     context.say(
-        "the adapter's base weights are written to base/, too, since they are not published");
+        "the adapter's base weights are also written, to base/, since they are not published");
   }
 
-  /// Writes the tokenizer. It is omitted next to an adapter, because peft would resize the
+  /// Writes the tokenizer. It is omitted alongside an adapter, because peft would resize the
   /// network's vocabulary to match it, which transformers' CLIPModel does not support.
   void write_tokenizer(const fs::path& folder) const {
     const Vocabulary vocabulary = tokenizer_.vocabulary();

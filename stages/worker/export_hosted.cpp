@@ -20,7 +20,7 @@ void write_readable(const fs::path& file, const Json& json) {
   runner::write_atomically(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-/// Returns the tensors that Python saves for the network, under Python's names.
+/// Returns the tensors that Python saves for the network, by their names in Python.
 NamedTensors state_dict(const HostedNetwork& network) {
   NamedTensors here, state;
   for (const auto& weights : {network.named_parameters(), network.named_buffers()}) {
@@ -41,7 +41,8 @@ std::string readme_of_hosted(const Checkpoint& checkpoint, const HostedNetwork& 
   std::string text = "# Trained by Retort\n\nThe state dict of the network that `" + entry +
                      "` creates with the arguments in network.json.\n";
   if (network.lora()) text += "\nThe adapters are merged into the weights.\n";
-  if (is_file) text += "\nThe program needs that file on its path; the run's folder has a copy.\n";
+  if (is_file)
+    text += "\nThe program needs that file on its path; the run's folder contains a copy.\n";
   if (!checkpoint.weights.empty()) {
     text += "\nThese are the weights ";
     text += checkpoint.weights == "averaged" ? "averaged over the training steps.\n"

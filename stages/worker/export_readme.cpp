@@ -21,7 +21,7 @@ namespace {
 /// Lines of Python that load a folder and compute its features or logits.
 struct Program {
   std::vector<std::string> imports;
-  std::string loader = {};  ///< a class of transformers; empty if none is needed
+  std::string loader = {};  ///< a transformers class; empty if none is needed
   std::vector<std::string> load;
   std::string output;  ///< an expression in `model` and `inputs` for the logits, or for the
                        ///< features if the head is separate
@@ -165,10 +165,10 @@ std::string answer_in_python(Answer answer, const FittedDecision& decision) {
 std::string what_it_is(const ExportReadme& readme) {
   switch (readme.form) {
     case ExportForm::kMerged:
-      return "The whole network, as " +
-             std::string(is_timm(readme.layout) ? "timm" : "transformers") + " loads it.";
+      return "The whole network, in the format of " +
+             std::string(is_timm(readme.layout) ? "timm" : "transformers") + ".";
     case ExportForm::kAdapter:
-      return "Low-rank adapters, as peft loads them, for `" + readme.base + "`.";
+      return "Low-rank adapters, in peft's format, for `" + readme.base + "`.";
     case ExportForm::kTorchScript:
       return "The whole network as a TorchScript program, for C++ (`torch::jit::load`) and Python. "
              "It returns the logits for the normalized pixels of any number of images.";
@@ -219,27 +219,28 @@ std::vector<std::string> remarks_on(const FittedDecision& decision) {
   std::vector<std::string> remarks;
   if (decision.ordinal == OrdinalHead::kCoral)
     remarks.emplace_back(
-        "The classes are ordered. Logit k is that of the probability that the class is above class "
-        "k (CORAL).");
+        "The classes are ordered. Logit k is the logit of the probability that the class is above "
+        "class k (CORAL).");
   if (decision.ordinal == OrdinalHead::kCorn)
     remarks.emplace_back(
-        "The classes are ordered. Logit k is that of the probability that the class is above class "
-        "k if it is at least class k (CORN), so the product of the probabilities up to k is the "
-        "probability that the class is above class k.");
+        "The classes are ordered. Logit k is the logit of the probability that the class is above "
+        "class k if it is at least class k (CORN), so the product of the probabilities up to k is "
+        "the probability that the class is above class k.");
   if (decision.temperature != 1) {
     const std::string divided = decision.ordinal == OrdinalHead::kNone
                                     ? "The logits"
                                     : "The logarithms of the class probabilities";
     remarks.push_back(divided +
-                      " are divided by a temperature that was fitted on the validation data, so "
-                      "that the probabilities are calibrated.");
+                      " are divided by a temperature fitted on the validation data, so that the "
+                      "probabilities are calibrated.");
   }
   if (decision.threshold)
     remarks.emplace_back(
-        "The second class is predicted from a threshold that was chosen on the validation data.");
+        "The second class is predicted if its probability is at or above a threshold that was "
+        "chosen on the validation data.");
   if (!decision.cut_points.empty())
     remarks.emplace_back(
-        "The grade follows from the expected grade by cut points that were chosen on the "
+        "The grade is derived from the expected grade, using cut points that were chosen on the "
         "validation data.");
   return remarks;
 }
@@ -255,8 +256,8 @@ std::string to_text(const ClipReadme& readme) {
       is_adapter ? "model.peft_config[\"default\"].base_model_name_or_path" : "folder";
   std::string text = "# Trained by Retort\n\n";
   text += is_adapter
-              ? "Low-rank adapters, as peft loads them, for the CLIP model `" + readme.base + "`.\n"
-              : "A CLIP model with two towers, as transformers' CLIPModel loads it.\n";
+              ? "Low-rank adapters, in peft's format, for the CLIP model `" + readme.base + "`.\n"
+              : "A CLIP model with two towers, in the format of transformers' CLIPModel.\n";
   for (const std::string& remark : readme.remarks) text += "\n" + remark + "\n";
   text += "\n```python\nimport json, torch\n";
   if (is_adapter) text += "from peft import AutoPeftModel\n";
@@ -339,7 +340,7 @@ TimmModel timm_resnet(const ResNetOptions& resnet) {
   constexpr std::int64_t kDepths[] = {18, 34};
   const bool is_known = std::ranges::find(kDepths, resnet.depth) != std::end(kDepths);
   if (!is_known || resnet.stem != ResNetStem::kImageNet) {
-    throw StageError(ErrorCode::kOptionConflict, "timm has no ResNet of this depth and stem")
+    throw StageError(ErrorCode::kOptionConflict, "timm has no ResNet with this depth and stem")
         .with_help("export a model with depth: 18 or 34 and stem: imagenet");
   }
   return {"resnet" + std::to_string(resnet.depth), Json::object(), "conv1", "fc"};
@@ -350,7 +351,7 @@ TimmModel timm_model(const ConvolutionalClassifierConfig& config) {
     return timm_resnet(*resnet);
   if (std::holds_alternative<ConvNetworkOptions>(config.backbone)) {
     throw StageError(ErrorCode::kOptionConflict,
-                     "no library has the network of the backbone kind conv")
+                     "no library provides the network of the backbone kind conv")
         .with_help("its weights are in the run's checkpoints, in nodes/train/checkpoints");
   }
   const auto* bottleneck = std::get_if<BottleneckOptions>(&config.backbone);
@@ -361,8 +362,8 @@ TimmModel timm_model(const ConvolutionalClassifierConfig& config) {
   const bool has_gates = bottleneck->squeeze_ratio > 0;
   if (has_gates && bottleneck->squeeze_ratio != kSqueezeOfTimm) {
     throw StageError(ErrorCode::kOptionConflict,
-                     "timm's gates have one channel for every " + std::to_string(kSqueezeOfTimm) +
-                         " of their block, but this model's gates have one for every " +
+                     "timm's gates have one channel per " + std::to_string(kSqueezeOfTimm) +
+                         " of their block, but this model's gates have one per " +
                          std::to_string(bottleneck->squeeze_ratio))
         .with_help("export a model with squeeze_ratio: " + std::to_string(kSqueezeOfTimm));
   }
@@ -417,18 +418,19 @@ std::string head_in_python(const std::vector<std::int64_t>& widths, std::int64_t
   return text + ").eval()\n";
 }
 
-/// Returns Markdown with a Python program that loads the folder and predicts an image.
+/// Returns Markdown with a Python program that loads the folder and makes a prediction for an
+/// image.
 std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
                       const std::vector<std::string>& remarks) {
   const Answer answer = answer_of(checkpoint);
   const bool is_pair = checkpoint.pair_of > 0;
   const FittedDecision decision = decision_of(checkpoint);
   std::string text = "# Trained by Retort\n\n";
-  text += head.empty() ? "The whole network, as timm loads it.\n"
-                       : "The backbone, as timm loads it, and the head that was trained on the "
+  text += head.empty() ? "The whole network, in timm's format.\n"
+                       : "The backbone, in timm's format, and the head that was trained on the "
                          "mean of its last feature map.\n";
   if (is_pair)
-    text += "\nIt distinguishes two of the classes. Its single logit belongs to the second one.\n";
+    text += "\nIt distinguishes two of the classes. Its single logit is for the second one.\n";
   for (const std::string& remark : remarks) text += "\n" + remark + "\n";
   text += "\n```python\nimport json, torch\nimport timm\n";
   if (!head.empty()) text += "from safetensors.torch import load_file\n";
@@ -451,7 +453,7 @@ std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
   return text + answer_in_python(answer, decision) + "```\n";
 }
 
-/// Returns remarks on steps of the transform that the program does not perform.
+/// Returns remarks about steps of the transform that the program does not perform.
 std::vector<std::string> remarks_on(const Checkpoint& checkpoint,
                                     const ImageDatasetOptions& transform) {
   std::vector<std::string> remarks = lost_in_preprocessor(transform);

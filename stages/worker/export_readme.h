@@ -42,39 +42,41 @@ struct ExportReadme {
   std::size_t outputs = 0;    ///< number of logits
   Answer answer = Answer::kClass;
   FittedDecision decision = {};      ///< how logits become probabilities and a class
-  std::string base;                  ///< for an adapter: the model on which it was trained
+  std::string base;                  ///< for an adapter: the model it was trained on
   std::vector<std::string> remarks;  ///< one sentence each
 };
 
 /// The contents of the README for an exported CLIP model with two towers.
 struct ClipReadme {
   std::string base =
-      {};  ///< for an adapter: the model on which it was trained; empty for a whole network
+      {};  ///< for an adapter: the model it was trained on; empty for a whole network
   FittedDecision decision = {};  ///< of the head
   bool has_head = false;         ///< true if head.safetensors exists; false to predict from texts
   std::vector<std::string> remarks = {};  ///< one sentence each
 };
 
-/// Writes into `folder` what the outputs mean, unless they are the logits of classes:
-/// thresholds.json, the probability from which each label is predicted, or targets.json, by whose
-/// "scale" each output is multiplied before its "offset" is added.
+/// Writes into `folder` what the outputs mean, unless they are class logits: thresholds.json, with
+/// the probability from which each label is predicted, or targets.json, with the "scale" that
+/// multiplies each output and the "offset" that is then added.
 void write_answer(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
-/// Returns a sentence on each number that a decision was fitted with.
+/// Returns a sentence about each number that a decision was fitted with.
 std::vector<std::string> remarks_on(const FittedDecision& decision);
 
-/// Returns a sentence on where an adapter's base weights are and what to do if the folder is moved.
+/// Returns a sentence about where an adapter's base weights are and what to do if the folder is
+/// moved.
 std::string moved_base_remark();
 
 std::string to_text(const ClipReadme& readme);
 
-/// Returns the README: Markdown with a Python program that loads the folder and predicts an image.
+/// Returns the README: Markdown with a Python program that loads the folder and makes a prediction
+/// for an image.
 std::string to_text(const ExportReadme& readme);
 
 /// Writes a trained convolutional classifier into `folder`. The backbone is written for timm, as
 /// config.json and model.safetensors. The head is written to head.safetensors, as a
-/// torch.nn.Sequential, because timm only has a format for single layers. README.md has a program
-/// that combines them. `network` belongs to `model`, the model of the checkpoint. Throws
+/// torch.nn.Sequential, because timm's format only supports single layers. README.md has a program
+/// that combines them. `network` belongs to `model`, the checkpoint's model. Throws
 /// runner::StageError for any form other than "merged", and for a backbone that timm cannot create.
 void export_convolutional(const std::filesystem::path& folder, const Checkpoint& checkpoint,
                           const ConvolutionalClassifier& model,

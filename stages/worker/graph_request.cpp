@@ -57,7 +57,7 @@ std::unique_ptr<RangeTest> make_range_test(const Json& request) {
 }
 
 /// Reads the additional options of `plan` and `certify`: {"device_model", "budget": {"bytes",
-/// "from"}, "alternatives", "certify"}, which a run does not have, and "strict".
+/// "from"}, "alternatives", "certify"}, which a run request does not have, and "strict".
 runner::DryRunOptions dry_run_options(const Json& request) {
   try {
     runner::DryRunOptions dry{.device_model = request.value("device_model", ""),
@@ -91,8 +91,7 @@ std::filesystem::path folder_in(const Json& request, const char* key) {
   return folder.get<std::string>();
 }
 
-/// Reads "restarts": {"plans", "retries", "has_moved"}, which is missing for the first worker of a
-/// run.
+/// Reads "restarts": {"plans", "retries", "has_moved"}, which is missing for a run's first worker.
 runner::Restarts restarts_in(const Json& request) {
   const auto restarts = request.find("restarts");
   if (restarts == request.end()) return {};
@@ -105,8 +104,8 @@ runner::Restarts restarts_in(const Json& request) {
   }
 }
 
-/// Reads "rank", which of the graph's ranks this worker is. A plan is made for rank 0, which has
-/// the largest share. Other requests are for a single worker.
+/// Reads "rank", this worker's rank in the graph. A plan is made for rank 0, which has the largest
+/// share. Other requests are for a single worker.
 runner::RankOfRun ranks_in(const Json& request, const runner::Graph& graph, bool is_plan) {
   const auto rank = request.find("rank");
   if (rank == request.end()) return {.size = is_plan ? graph.ranks : 1};
@@ -341,16 +340,15 @@ ExitCode Worker::GraphRequest::run(c10::Device device) {
   return ExitCode::kDone;
 }
 
-/// Returns the folder that only this rank writes to. Throws if it cannot see the record of rank 0,
-/// since all machines must share that folder.
+/// Returns the folder that only this rank writes to. Throws if it cannot see rank 0's record, since
+/// all machines must share that folder.
 std::filesystem::path Worker::GraphRequest::folder_of_rank(const std::filesystem::path& record) {
   if (ranks_.rank == 0) return record;
   std::error_code none;
   if (!std::filesystem::is_directory(record, none))
     throw runner::StageError(ErrorCode::kNoMeeting, "rank " + std::to_string(ranks_.rank) +
                                                         " cannot see the run's folder '" +
-                                                        record.string() +
-                                                        "', which rank 0 has created")
+                                                        record.string() + "', which rank 0 created")
         .with_help("set run.dir to a folder that all machines share");
   std::filesystem::path own = runner::RunLayout(record).rank(ranks_.rank);
   worker_.emit(runner::Joined{own.string()});

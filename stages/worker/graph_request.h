@@ -27,8 +27,8 @@ class Worker::GraphRequest {
   /// plan request.
   GraphRequest(Worker& worker, const nlohmann::ordered_json& request);
 
-  /// Answers the request and returns the exit code. Throws Cancelled if it was stopped, and
-  /// StageError.
+  /// Answers the request and returns the exit code. Throws Cancelled if it is stopped, and
+  /// StageError if it fails.
   runner::ExitCode answer();
 
  private:

@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns the network of the request or, if it names none, that of the run.
+/// Returns the network named by the request or, if there is none, the run's.
 runner::Result<std::shared_ptr<const Checkpoint>> asked_network(const Json& request,
                                                                 const runner::Graph& graph,
                                                                 const std::string& device,

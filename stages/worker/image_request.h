@@ -17,7 +17,7 @@
 
 namespace stages {
 
-/// The common part of requests about a trained network and some images: "predict" and "embed".
+/// The part common to requests about a trained network and some images: "predict" and "embed".
 struct ImageRequest {
   std::vector<std::string> files;  ///< the images of "paths", in order
   at::Device device;
@@ -27,14 +27,15 @@ struct ImageRequest {
 };
 
 /// Reads "graph", "node", "checkpoints" or "model", "paths" and "plan_for" (optional) from a
-/// request, finds the images, chooses the device and loads the network. With "plan_for" the network
-/// is an outline, the device is the first GPU, and nothing is reported. Throws like
+/// request, finds the images, chooses the device and loads the network. With "plan_for", the
+/// network is an outline, the device is the first GPU, and nothing is reported. Throws like
 /// load_network_of_run().
 runner::Result<ImageRequest> open_image_request(const nlohmann::ordered_json& request,
                                                 const RequestContext& context);
 
-/// Returns the bytes that `forward` over the images needs on a GPU named `device_model`, in batches
-/// of `batch_size`; 0 if unknown, because Python code needs values that a dry run does not have.
+/// Returns the bytes that running `forward` on the images needs on a GPU named `device_model`, in
+/// batches of `batch_size`; 0 if unknown, because Python code needs values that a dry run does not
+/// have.
 std::int64_t planned_bytes(const Checkpoint& checkpoint, const ImagesToPredict& images,
                            std::int64_t batch_size, const std::string& device_model,
                            const std::function<at::Tensor(torch::nn::Module& network,

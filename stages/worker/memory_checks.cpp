@@ -126,8 +126,8 @@ class Checks {
     disturbed.run(kRefused, mechanisms_.replays);
     expect(allocator_->refusals() == refusals + 1, "no block was refused");
     expect(undisturbed.weights().equal(disturbed.weights()),
-           "the weights differ from those of an undisturbed training");
-    return "a step that is repeated after running out of memory gives the same bits";
+           "the weights differ from those of an undisturbed training run");
+    return "a step repeated after running out of memory gives the same result, bit for bit";
   }
 
   std::string recovery() const {
@@ -144,7 +144,7 @@ class Checks {
     });
     expect(is_first,
            "after a fault in the second step, the weights are not those of the first step");
-    return "a persistent fault leaves the weights of the last complete step";
+    return "after a persistent fault, the weights are those of the last complete step";
   }
 
   /// `coupled` selects a loss over the whole batch, computed in two passes.
@@ -165,7 +165,7 @@ class Checks {
     const at::Tensor kept = gradient_of(step, {});
     expect(kept.equal(gradient_of(step, {.activation_checkpointing = {.blocks = true}})),
            "recomputed activations give a different gradient than stored ones");
-    return "recomputed activations give the same bits, even with dropout";
+    return "recomputed activations give the same gradient, bit for bit, even with dropout";
   }
 
   std::string gram() const {

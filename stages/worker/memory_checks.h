@@ -22,7 +22,7 @@ struct MechanismCheck {
   std::string found;  ///< what was measured, or what went wrong
 };
 
-/// The mechanisms to be checked. A test may replace one with a broken version.
+/// The mechanisms to check. A test may replace one with a broken version.
 struct Mechanisms {
   std::function<decltype(accumulate_gradient)> accumulate = accumulate_gradient;
   std::function<std::vector<std::string>(const AllocatorSettings&)> apply_settings =
@@ -30,12 +30,12 @@ struct Mechanisms {
   std::function<void(std::optional<std::int64_t>)> set_limit =
       {};                                   ///< empty: uses the innermost CountingAllocator
   std::function<void()> restart_peak = {};  ///< empty: as for set_limit
-  std::int64_t replays = 1;                 ///< retries of a step that runs out of memory
+  std::int64_t replays = 1;                 ///< number of retries of a step that runs out of memory
 };
 
-/// Checks all mechanisms with small tensors on the CPU. Needs a CountingAllocator, and a process in
-/// which LibTorch has not read its allocator settings yet. Leaves limits and settings at LibTorch's
-/// defaults.
+/// Checks all mechanisms with small tensors on the CPU. Requires a CountingAllocator, and a process
+/// in which LibTorch has not yet read its allocator settings. Leaves limits and settings at
+/// LibTorch's defaults.
 std::vector<MechanismCheck> check_mechanisms(const Mechanisms& mechanisms = {});
 
 /// Answers the request "check_memory": {"checks": [{"name", "passed", "found"}], "passed"}.

@@ -27,7 +27,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// A context for nodes that only load: it records no metrics and has no folder.
+/// A context for nodes that only load something: it records no metrics and has no folder.
 class LoadingContext final : public runner::RunContext {
  public:
   LoadingContext(runner::NodeFacts facts, const RequestContext& request)
@@ -46,8 +46,8 @@ class LoadingContext final : public runner::RunContext {
 using OutputsOf = std::function<std::optional<runner::Outputs>(
     runner::Stage& stage, runner::Inputs inputs, runner::NodeFacts facts)>;
 
-/// Returns the checkpoints that the nodes of a run output, by node, up to the node `last`;
-/// `runs_last` includes it. Returns nullopt if they are unknown.
+/// Returns the checkpoints output by a run's nodes, by node, up to the node `last`; `runs_last`
+/// includes it. Returns nullopt if they are unknown.
 using CheckpointsByNode = std::map<std::string, std::shared_ptr<const Checkpoint>>;
 runner::Result<std::optional<CheckpointsByNode>> checkpoints_of_run(
     const runner::Graph& graph, const std::string& last, bool runs_last,
@@ -109,8 +109,7 @@ std::optional<runner::Outputs> planned_outputs(runner::Stage& stage, const runne
                                                runner::NodeFacts facts) {
   UnseenPlan unseen(std::move(facts));
   auto planned = stage.plan(inputs, unseen);
-  // A stage without a dry run computes nothing: it only outputs a policy or the description of a
-  // model.
+  // A stage without a dry run computes nothing: it only outputs a policy or a model description.
   return planned ? std::move(planned) : std::optional(stage.run(inputs, unseen));
 }
 
@@ -153,7 +152,7 @@ runner::Result<std::vector<NodeNetwork>> networks_wired_to(
 
 namespace {
 
-/// Returns the preprocessing that preprocessor_config.json next to `weights` defines.
+/// Returns the preprocessing defined by the preprocessor_config.json next to `weights`.
 ImageDatasetOptions preprocessing_next_to(const std::filesystem::path& weights) {
   const std::filesystem::path file = weights.parent_path() / "preprocessor_config.json";
   std::ifstream stream = runner::open_regular(file);
@@ -163,7 +162,7 @@ ImageDatasetOptions preprocessing_next_to(const std::filesystem::path& weights) 
   } catch (const std::invalid_argument& why) {
     throw StageError(ErrorCode::kOptionConflict,
                      "'" + file.string() + "' cannot be used: " + why.what())
-        .with_help("use a model that prepares images as CLIP does");
+        .with_help("use a model that prepares images like CLIP");
   }
 }
 
@@ -209,7 +208,7 @@ ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {
     throw StageError(ErrorCode::kUnknownInput,
                      "the checkpoint '" + file +
                          "' does not describe how an image becomes its input: " + error.what())
-        .with_help("use a checkpoint that this version of Retort has saved");
+        .with_help("use a checkpoint saved by this version of Retort");
   }
 }
 

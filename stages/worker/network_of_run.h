@@ -34,7 +34,7 @@ struct NodeNetwork {
 };
 
 /// Returns the outputs of the training nodes wired to the port `checkpoint` of node `id`, in their
-/// order. Does not load networks that their nodes have freed. With `are_outlines` it does not read
+/// order. Does not load networks that their nodes have freed. With `are_outlines`, it reads no
 /// weights, and the result is empty if a node cannot be planned.
 runner::Result<std::vector<NodeNetwork>> networks_wired_to(
     const runner::Graph& graph, const std::string& id, const runner::CheckpointSources& trained,
@@ -42,8 +42,8 @@ runner::Result<std::vector<NodeNetwork>> networks_wired_to(
 
 /// Returns the CLIP model that node `id` of `graph` creates from the weights at `reference` without
 /// training, as a checkpoint without classes. preprocessor_config.json next to the weights defines
-/// how an image becomes its input. With `is_outline` it does not read weights, and the network is
-/// on the Meta device. Throws runner::StageError with the full pointer of the option at fault.
+/// how an image becomes its input. With `is_outline`, it reads no weights, and the network is on
+/// the Meta device. Throws runner::StageError with the full pointer of the option at fault.
 runner::Result<std::shared_ptr<const Checkpoint>> network_of_model(
     const runner::Graph& graph, const std::string& id, const std::string& reference,
     std::string_view device, bool is_outline, const RequestContext& context);

@@ -48,7 +48,7 @@ struct AskedClasses {
   std::shared_ptr<TextLabels> texts = {};        ///< for CLIP; null if its class head predicts
   std::vector<std::string> names = {};           ///< empty for the classes seen in training
   /// The minimum probability for predicting each label, if an image can have any number of them;
-  /// else empty.
+  /// otherwise empty.
   std::vector<double> thresholds = {};
   /// How the logits of the classes seen in training become probabilities and a class.
   FittedDecision decision = {};
@@ -66,12 +66,11 @@ at::Tensor asked_logits(const Checkpoint& checkpoint, const AskedClasses& asked,
     throw StageError(ErrorCode::kStageFailed,
                      "the network returns no 'logits', which a prediction needs")
         .at(checkpoint.model_stage)
-        .with_help("return the logits as 'logits', next to any other outputs");
+        .with_help("return the logits as 'logits', along with any other outputs");
   });
   if (asked.are_numbers) return logits.reshape({inputs.at("image").size(0), -1});
   const at::Tensor rows = class_logits(logits.flatten(0, -2), checkpoint.ordinal);
-  // A single logit separates two classes. It belongs to the second class, and the first has logit
-  // 0.
+  // A single logit separates two classes. It is for the second class, and the first has logit 0.
   return checkpoint.pair_of > 0 ? torch::cat({torch::zeros_like(rows), rows}, 1) : rows;
 }
 
@@ -160,7 +159,7 @@ class Prediction {
     if (!logits[row].isfinite().all().item<bool>()) {
       throw StageError(ErrorCode::kStageFailed,
                        "the network returned a non-finite logit for '" + file + "'")
-          .with_help("the weights are damaged, or the training diverged: look at train/loss");
+          .with_help("the weights are damaged, or training diverged: check train/loss");
     }
     if (asked_.are_numbers) {
       Json outputs = Json::array();
@@ -337,12 +336,12 @@ std::vector<double> asked_thresholds(const Checkpoint& checkpoint, const Request
   return std::vector<double>(static_cast<std::size_t>(labels), kUsualThreshold);
 }
 
-/// Returns the decision that was fitted for the classes seen in training, and says so.
+/// Returns the decision that was fitted for the classes seen in training, and reports it.
 FittedDecision asked_decision(const Checkpoint& checkpoint, const RequestContext& context) {
   FittedDecision decision = decision_of(checkpoint);
   constexpr int kDigits = 4;
   if (decision.temperature != 1) {
-    context.say("probabilities are calibrated by the temperature " +
+    context.say("probabilities are calibrated with the temperature " +
                 runner::decimal(decision.temperature, kDigits) +
                 ", which was fitted on the validation data");
   }
@@ -352,7 +351,8 @@ FittedDecision asked_decision(const Checkpoint& checkpoint, const RequestContext
                 " chosen on the validation data");
   } else if (decision.ordinal != OrdinalHead::kNone) {
     context.say(
-        "the column 'prediction' is the first class up to which the probabilities add up to half");
+        "the column 'prediction' is the first class at which the probabilities add up to half or "
+        "more");
   }
   return decision;
 }

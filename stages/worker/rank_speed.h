@@ -10,13 +10,13 @@
 
 namespace stages {
 
-/// The time in which ranks that train together sum a message on this machine.
+/// The time that ranks training together need to sum a message on this machine.
 struct SumSpeed {
   std::int64_t bytes = 0;
   double seconds = 0;  ///< the median over several sums
 };
 
-/// Measures sums of a single number, of one MiB and of a bucket of gradients over `ranks` ranks.
+/// Measures how long `ranks` ranks take to sum a single number, one MiB and a bucket of gradients.
 /// The ranks are threads of this process, but communicate as in training.
 std::vector<SumSpeed> measure_sums(int ranks);
 

@@ -13,7 +13,7 @@
 
 namespace stages {
 
-/// The functions that code may call while it answers a request.
+/// Functions that code may call while answering a request.
 struct RequestContext {
   std::function<void(const runner::Progress&)> progress;
   std::function<void(std::string_view line)> say;
@@ -22,9 +22,9 @@ struct RequestContext {
       {};  ///< emits one of many results as soon as it is available
 };
 
-/// A request that a worker answers, other than running a graph: {"protocol": 1, "request":
-/// <name>, …}. `answer` receives the whole request, validates what it reads, and throws
-/// runner::StageError like a stage.
+/// A request that a worker answers, other than to run a graph: {"protocol": 1, "request": <name>,
+/// …}. `answer` receives the whole request, validates what it reads, and throws runner::StageError
+/// like a stage.
 struct RequestKind {
   std::string_view name;
   runner::Result<nlohmann::ordered_json> (*answer)(const nlohmann::ordered_json& request,
@@ -32,12 +32,12 @@ struct RequestKind {
 };
 
 /// Reads the members of a request. `keys` are the allowed members other than "protocol", "request"
-/// and "log". Throws std::runtime_error for unknown members, and for missing ones as JsonFields
-/// does: "the request has no 'out'".
+/// and "log". Throws std::runtime_error for unknown members and, like JsonFields, for missing ones:
+/// "the request has no 'out'".
 runner::JsonFields<nlohmann::ordered_json> request_fields(
     const nlohmann::ordered_json& request, std::initializer_list<std::string_view> keys);
 
-/// Returns the error for a request that a worker cannot understand. `what` names the faulty part.
+/// Returns the error for a request that a worker cannot understand. `what` names the part at fault.
 runner::Diagnostic misunderstood(const std::string& what);
 
 /// Returns the versions of this worker's libraries and, if Python hosts it, of Python and its

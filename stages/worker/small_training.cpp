@@ -40,7 +40,7 @@ class SmallData final : public Dataset {
   const at::Tensor all_ = sines({kSize, 4}, 2.1);
 };
 
-/// A run in a folder that is removed with this object.
+/// A run in a folder that is removed along with this object.
 class QuietContext final : public runner::RunContext {
  public:
   QuietContext() : RunContext({.seed = 7, .device = "cpu"}) {

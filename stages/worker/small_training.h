@@ -31,8 +31,8 @@ class SmallNetwork : public torch::nn::Module {
   at::Tensor last_;
 };
 
-/// A step with the network's cross-entropy, with a loss that compares every sample with every
-/// other, or with the covariance of the logits.
+/// A step that computes the network's cross-entropy, a loss that compares every sample with every
+/// other, or the covariance of the logits.
 class SmallStep final : public TrainingStep {
  public:
   explicit SmallStep(bool is_coupled, std::optional<CovarianceForm> covariance = {})
@@ -55,14 +55,15 @@ class SmallStep final : public TrainingStep {
   const std::optional<CovarianceForm> covariance_;  // used as the loss if it is set
 };
 
-/// A training run of two steps, in a temporary folder that it removes. Needs a CountingAllocator.
+/// A training run of two steps, in a temporary folder that it removes. Requires a
+/// CountingAllocator.
 class SmallTraining {
  public:
   SmallTraining();
   ~SmallTraining();
 
-  /// Runs the two steps. Allocation number `refused` of the second step fails, counted from 1; 0
-  /// for none. `on_step` is called when a step has been computed, before it changes a weight.
+  /// Runs the two steps. Allocation number `refused` of the second step, counted from 1, fails; 0:
+  /// none fails. `on_step` is called once a step has been computed, before it changes a weight.
   void run(std::int64_t refused, std::int64_t replays,
            std::function<void(std::int64_t)> on_step = {});
   /// Returns all weights in one tensor.

@@ -56,7 +56,7 @@ runner::Result<SupportExamples> read_support(const std::string& folder, const Ep
         {},
         "",
         "'" + classes.at("").front() + "' is not in a class folder",
-        "put the examples of each class into a folder with its name below '" + folder + "'"};
+        "put the examples of each class into a folder of that name in '" + folder + "'"};
   }
   if (classes.size() < 2) {
     return Diagnostic{ErrorCode::kUsage,

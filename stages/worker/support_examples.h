@@ -16,7 +16,7 @@
 
 namespace stages {
 
-/// A few example images of each class, which a few-shot model needs to classify other images.
+/// A few example images per class, which a few-shot model needs to classify other images.
 class SupportExamples {
  public:
   /// `images` are (classes * shots, 3, size, size), class by class.
@@ -35,8 +35,8 @@ class SupportExamples {
 
 /// Reads a folder that has one folder of images per class. Uses the first images of each class by
 /// name: as many as there were shots in training, but no more than the smallest class has. Reports
-/// how many are not used. Returns an error for images outside a class folder or fewer than two
-/// classes. Throws for images that cannot be read.
+/// how many images are not used. Returns an error for images outside a class folder or fewer than
+/// two classes. Throws for images that cannot be read.
 runner::Result<SupportExamples> read_support(const std::string& folder, const EpisodeShape& trained,
                                              const ImageDatasetOptions& transform,
                                              const std::function<void(std::string_view)>& say);

@@ -16,18 +16,18 @@
 
 namespace stages {
 
-/// The requests that signals have made.
+/// The requests received as signals.
 struct WorkerSignals {
   std::atomic<int> stop = 0;       ///< number of the first signal that requested a stop; 0 if none
   std::atomic<bool> save = false;  ///< a save was requested; cleared by the code that saves
 };
 
-/// Makes SIGINT, SIGTERM and SIGHUP request a stop of this process, and SIGUSR1 and SIGUSR2 a save,
-/// from now on. SIGPIPE is ignored.
+/// From now on, SIGINT, SIGTERM and SIGHUP request that this process stop, and SIGUSR1 and SIGUSR2
+/// request a save. SIGPIPE is ignored.
 WorkerSignals& watch_signals();
 
 /// Serves one conversation with `retort`: says hello, reads one request, answers it, and reports
-/// how it ended. The protocol is documented in runner/shared/protocol/protocol.md.
+/// the outcome. The protocol is documented in runner/shared/protocol/protocol.md.
 class Worker {
  public:
   /// `requests` and `events` are open file descriptors. They and `signals` are borrowed.

@@ -115,7 +115,7 @@ TEST_F(WeightsAskedFor, AreRefusedWhereNothingWasAveraged) {
     EXPECT_THAT(ended.err,
                 testing::MatchesRegex(
                     "(data: [^\n]*\n)?run/.retort/recipe.yaml:" + line +
-                    ":8: error.E0314.: the training kept no average of its weights ./train/ema.\n"
+                    ":8: error.E0314.: the run kept no average of its weights ./train/ema.\n"
                     " *" +
                     line +
                     " .   ema: null\n"

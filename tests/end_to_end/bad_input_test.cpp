@@ -69,7 +69,7 @@ TEST_F(BadInput, PrecisionOfAModuleThatIsNot) {
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(
       ended.err,
-      HasSubstr("r.yaml:9:17: error[E0301]: 'model.haed' names no module of the network of 'model' "
+      HasSubstr("r.yaml:9:17: error[E0301]: 'model.haed' names no module in the network of 'model' "
                 "[/memory/precision/model.haed]\n"
                 "  9 |     model.haed: fp32\n"
                 "    |                 ^\n"
@@ -92,7 +92,7 @@ TEST_F(BadInput, ActivationCheckpointingOfAModuleThatIsNot) {
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err,
               HasSubstr("r.yaml:7:30: error[E0301]: 'model.vision_model.encoder.layer.0' names no "
-                        "module of the network "
+                        "module in the network "
                         "of 'model' [/memory/activation_checkpointing/0]\n"
                         "  7 |   activation_checkpointing: [model.vision_model.encoder.layer.0]\n"
                         "    |                              ^\n"

@@ -74,7 +74,7 @@ TEST_F(CalibratedRuns, PredictGivesTheProbabilitiesOfTheEvaluation) {
   EXPECT_EQ(ended.exit, 0) << ended.err;
   const std::size_t probability = ended.out.rfind(',');
   EXPECT_THAT(rest, HasSubstr(ended.out.substr(probability, 6)));
-  EXPECT_THAT(ended.err, HasSubstr("calibrated by the temperature"));
+  EXPECT_THAT(ended.err, HasSubstr("calibrated with the temperature"));
 }
 
 TEST_F(CalibratedRuns, AnExportDividesByTheTemperature) {

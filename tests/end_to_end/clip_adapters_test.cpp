@@ -157,7 +157,7 @@ TEST_F(ClipAdapters, AModelThatCannotPredictIsRefusedByText) {
   const std::string preprocessor = file_text(folder_ / "merged/preprocessor_config.json");
   folder_.write("merged/preprocessor_config.json", R"({"resample": 0})");
   refused("--model merged" + photo + "--labels car", 78,
-          "its 'resample' is 0, but only 2 (bilinear) or 3", "as CLIP does");
+          "its 'resample' is 0, but only 2 (bilinear) or 3", "like CLIP");
   folder_.write("merged/preprocessor_config.json", preprocessor);
   fs::remove(folder_ / "merged/merges.txt");
   refused("--model merged" + photo + "--labels car", 66,

@@ -81,8 +81,8 @@ TEST_P(ConvolutionalExport, GatesThatTimmDoesNotMakeAreRefused) {
   const Ended trained = train_network(small_ + "model.squeeze_ratio=8", "run");
   ASSERT_EQ(trained.exit, 0) << trained.err;
   EXPECT_THAT(exported("run", "", "out").err,
-              HasSubstr("error[E0314]: timm's gates have one channel for every 16 of their block, "
-                        "but this model's gates have one for every 8"));
+              HasSubstr("error[E0314]: timm's gates have one channel per 16 of their block, "
+                        "but this model's gates have one per 8"));
   EXPECT_FALSE(fs::exists(folder_ / "out"));
 }
 

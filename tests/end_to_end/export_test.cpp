@@ -36,7 +36,7 @@ TEST_P(Export, MergedAndAdapterAreWrittenOnce) {
             "preprocessor_config.json\n"
             "adapter/classes.json\nadapter/head.safetensors\nadapter/preprocessor_config.json\n");
   EXPECT_THAT(adapter.err,
-              HasSubstr("export: the adapter's base weights are written to base/, too"));
+              HasSubstr("export: the adapter's base weights are also written, to base/"));
   const Ended again = exported("run", "--merged", "merged");
   EXPECT_EQ(again.exit, 73);
   EXPECT_THAT(again.err, HasSubstr("error[E0610]: 'merged' already exists"));

@@ -89,11 +89,11 @@ TEST_F(FineTuning, AllWeightsStartFromTheHeadOfAProbe) {
   ASSERT_EQ(train("linear_probe", "probe").exit, 0);
   const Ended tuned = train("full", "run", "", "train=one_epoch train.warm_start=probe");
   ASSERT_EQ(tuned.exit, 0) << tuned.err;
-  EXPECT_THAT(tuned.err, HasSubstr("the weights that the earlier run left frozen are the "
-                                   "backbone's own"));
+  EXPECT_THAT(tuned.err, HasSubstr("the weights that the earlier run left frozen are "
+                                   "taken from the backbone"));
   const Ended other = train("full", "other", "", "train=one_epoch train.warm_start=probe seed=7");
   EXPECT_EQ(other.exit, 78) << other.err;
-  EXPECT_THAT(other.err, HasSubstr("were trained on other frozen weights: 'random, seed "));
+  EXPECT_THAT(other.err, HasSubstr("were trained on different frozen weights: 'random, seed "));
 }
 
 TEST_F(FineTuning, CheckpointHoldsWhatIsTrainedAlone) {
@@ -124,7 +124,7 @@ TEST_F(FineTuning, OtherFrozenWeightsAreNotTrainedOn) {
   const Ended gone_on = retort("resume run --force", folder_.path());
   EXPECT_EQ(gone_on.exit, 78) << gone_on.err;
   EXPECT_THAT(gone_on.err,
-              HasSubstr("the checkpoint was trained with other frozen weights: 'sha256 "));
+              HasSubstr("the checkpoint was trained with different frozen weights: 'sha256 "));
 }
 
 TEST_F(FineTuning, HeadOnFeaturesIsThatOnImages) {

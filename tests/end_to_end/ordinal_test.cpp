@@ -80,7 +80,7 @@ TEST_F(OrdinalRuns, PredictGivesTheProbabilitiesOfTheEvaluation) {
   const std::string image = predictions.substr(line, comma - line);
   const Ended ended = retort("predict coral --json --top 5 eyes/" + image, folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("the first class up to which the probabilities add up to half"));
+  EXPECT_THAT(ended.err, HasSubstr("the first class at which the probabilities add up to half"));
   const std::string row = predictions.substr(comma, predictions.find('\n', line) - comma);
   double sum = 0;
   const auto item = nlohmann::json::parse(ended.out.substr(0, ended.out.find('\n')));
@@ -131,7 +131,7 @@ TEST_F(OrdinalRuns, HeadOfAnotherShapeIsNoWarmStart) {
           kSmall,
       folder_.path());
   EXPECT_NE(ended.exit, 0);
-  EXPECT_THAT(ended.err, HasSubstr("do not fit the network"));
+  EXPECT_THAT(ended.err, HasSubstr("do not match the network"));
 }
 
 }  // namespace

@@ -242,7 +242,7 @@ TEST_F(HostedTowers, TowerGetsItsLearningRateByTheNetworksNames) {
   trust(net());
   const Ended factor = train("train.learning_rate_factors.image=0");
   EXPECT_EQ(factor.exit, 78) << factor.err;
-  EXPECT_THAT(factor.err, HasSubstr("set the learning rate of the part in parameter_groups"));
+  EXPECT_THAT(factor.err, HasSubstr("set the part's learning rate in parameter_groups"));
   const Ended run = train(
       "'train.parameter_groups=[{match: [patches, image_blocks.**, of_images], frozen: true}]'");
   EXPECT_EQ(run.exit, 0) << run.err;

@@ -92,8 +92,9 @@ TEST_F(LostSecret, GivenAgainWrongIsRefused) {
   const Ended ended =
       retort("predict run " + image_ + " model.backbone.weights=other-base", folder_.path());
   EXPECT_EQ(ended.exit, 78);
-  EXPECT_THAT(ended.err,
-              HasSubstr("error[E0807]: the checkpoint was trained with other frozen weights: "));
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr("error[E0807]: the checkpoint was trained with different frozen weights: "));
 }
 
 TEST_F(LostSecret, OfTheTrainingAloneIsNotNeededAfterIt) {

@@ -166,7 +166,7 @@ TEST(Full, HeadOfAnotherBackboneIsRefused) {
   const auto network = full(small({{"weights", saved.file()}}))->build(flowers(), 9);
   RecordingContext context;
   EXPECT_REFUSED(warm_start(*network, probe.folder(), context), kOptionConflict, "/warm_start",
-                 "trained on other frozen weights", "random, seed 7 as Float");
+                 "trained on different frozen weights", "random, seed 7 as Float");
 }
 
 TEST(Full, OutlineAcceptsTheHeadOfALinearProbe) {

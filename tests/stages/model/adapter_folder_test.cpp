@@ -120,8 +120,8 @@ TEST_F(AdapterFolderTest, AHeadIsBesideTheAdapterWithItsClasses) {
 }
 
 TEST_F(AdapterFolderTest, AHeadForOrderedClassesSaysSo) {
-  const AdapterHead head = {torch::ones({2, 2}), torch::ones({2}), {"a", "b", "c"},
-                            OrdinalHead::kCorn};
+  const AdapterHead head = {
+      torch::ones({2, 2}), torch::ones({2}), {"a", "b", "c"}, OrdinalHead::kCorn};
   save_adapter(folder_ / "next", Adapted().lora, clip_names, kBase, head);
   const SavedAdapter next = read_adapter(folder_ / "next");
   EXPECT_EQ(next.head->ordinal, OrdinalHead::kCorn);

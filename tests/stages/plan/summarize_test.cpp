@@ -183,7 +183,7 @@ TEST_F(SummarizeTest, TermsOfACpuAreNamed) {
   EXPECT_EQ(plan.terms[0].name, kMarginTerm);
   EXPECT_EQ(plan.terms[1].name, kKernelScratchTerm);
   EXPECT_EQ(plan.terms[1].note,
-            "upper bound for the memory of kernels on any processor, with 1 thread");
+            "upper bound on the memory of kernels on any processor, with 1 thread");
   EXPECT_EQ(plan.terms[2].name, "allocator_rounding");
   EXPECT_EQ(plan.live + plan.terms[0].bytes + plan.terms[1].bytes + plan.terms[2].bytes,
             plan.needed);

@@ -82,13 +82,13 @@ TEST(CleanedText, OfOpenaiIsRefusedWhereItWouldBeRepaired) {
   EXPECT_EQ(refusal("a\vb"), "U+000B in it is a control character");
   EXPECT_EQ(refusal("&eacute;"), "U+0026 in it may begin an HTML entity");
   EXPECT_EQ(refusal("&#150;"), "U+0026 in it may begin an HTML entity") << "a dash";
-  EXPECT_EQ(refusal("&#233;&#233;"), "U+00E9 in it may be part of a character decoded wrongly");
+  EXPECT_EQ(refusal("&#233;&#233;"), "U+00E9 in it may be part of a wrongly decoded character");
   EXPECT_EQ(refusal("R&ampD"), "U+0026 in it may begin an HTML entity")
       << "HTML reads it without a semicolon";
   EXPECT_EQ(refusal("&amp;lt;"), "U+0026 in it may begin an HTML entity") << "one in another";
   EXPECT_EQ(refusal("&amp;#38;"), "U+0026 in it may begin an HTML entity");
   EXPECT_EQ(refusal("caf\u00c3\u00a9"), "U+00C3 in it may be replaced");
-  EXPECT_EQ(refusal("\u0439\u0439"), "U+0439 in it may be part of a character decoded wrongly");
+  EXPECT_EQ(refusal("\u0439\u0439"), "U+0439 in it may be part of a wrongly decoded character");
   EXPECT_EQ(refusal("it\u2019s"), "U+2019 in it may be replaced");
   EXPECT_EQ(refusal("\ufb01ne"), "U+FB01 in it may be replaced");
   EXPECT_EQ(refusal("\u0133s"), "U+0133 in it may be replaced");

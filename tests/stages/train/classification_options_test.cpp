@@ -193,9 +193,9 @@ TEST(Sampling, BalancedWithBalancedWeightsIsSaid) {
     OptionRun run(options);
     run.run();
     return std::ranges::count(run.context.said,
-                              "sampling: balanced and class_weights: balanced both correct for "
+                              "sampling: balanced and class_weights: balanced both compensate for "
                               "rare classes: their samples are drawn more often and also weigh "
-                              "more; turn one of the two off to correct only once");
+                              "more; turn one of them off to compensate only once");
   };
   EXPECT_EQ(says(R"("sampling": "balanced", "class_weights": "balanced")"), 1);
   EXPECT_EQ(says(R"("sampling": "balanced", "class_weights": [1, 2, 3])"), 0);

@@ -247,7 +247,7 @@ TEST_F(EarlierWeightsFound, OfAnotherNetworkAreRefused) {
   const auto other =
       torch::nn::Sequential(torch::nn::Linear(2, 9), torch::nn::Tanh(), torch::nn::Linear(9, 3))
           .ptr();
-  EXPECT_REFUSED(take(other), kChangedRun, "", "does not fit");
+  EXPECT_REFUSED(take(other), kChangedRun, "", "does not match");
 }
 
 /// A training that averages its weights, and another run that takes either kind.

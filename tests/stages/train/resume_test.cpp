@@ -294,8 +294,9 @@ TEST(Resume, CheckpointOfAnotherTrainingIsRefused) {
   other.context.facts.resuming = true;
   std::filesystem::copy(stopped.context.node().folder, other.context.node().folder,
                         std::filesystem::copy_options::recursive);
-  EXPECT_THAT(other.error(),
-              HasSubstr("step-00000003' does not fit this training: the optimizer's state has "));
+  EXPECT_THAT(
+      other.error(),
+      HasSubstr("step-00000003' does not match this training run: the optimizer's state has "));
   EXPECT_EQ(other.code, runner::ErrorCode::kChangedRun);
 }
 

@@ -316,7 +316,7 @@ TEST_F(Recovering, AfterKillsALaterPlanIsTakenUpAndKept) {
   EXPECT_EQ(execution_.plan().micro_batch, 2);
   EXPECT_EQ(recovery.policy().micro_batch, 2);
   EXPECT_THAT(context_.said, ElementsAre("continues with micro_batch 2 in place of the whole batch "
-                                         "of 8, since workers were killed with the latter"));
+                                         "of 8, since workers using the latter were killed"));
   ASSERT_EQ(context_.recoveries.size(), 1U);
   EXPECT_EQ(context_.recoveries[0].cause, "killed");
   EXPECT_EQ(context_.recoveries[0].to, "micro_batch 2");

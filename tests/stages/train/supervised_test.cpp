@@ -194,7 +194,7 @@ TEST(Supervised, LegacyHalvesTheBatchItselfAndBeginsAgain) {
   supervised.run(
       R"({"epochs": 1, "batch_size": 16, "log_every": 1, "optimizer": {"learning_rate": 0.05}})");
   EXPECT_THAT(supervised.context.said.front(),
-              testing::HasSubstr("the batch itself is halved and the training starts again from "
+              testing::HasSubstr("the batch itself is halved and training starts over from "
                                  "the current weights, which "
                                  "changes the training"));
   EXPECT_THAT(supervised.context.said,

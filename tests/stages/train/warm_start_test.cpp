@@ -84,9 +84,10 @@ TEST_F(WarmStart, SaysAllThatDoesNotFit) {
   write_safetensors(
       file,
       {{"0.weight", torch::zeros({8, 3})}, {"0.bias", torch::zeros(8)}, {"head", torch::zeros(1)}});
-  EXPECT_REFUSED(error(file), kOptionConflict, "/warm_start", file.string(),
-                 "2 missing (2.weight, 2.bias), 1 unexpected (head), 1 of another shape (0.weight "
-                 "[8, 3] for [8, 2])");
+  EXPECT_REFUSED(
+      error(file), kOptionConflict, "/warm_start", file.string(),
+      "2 missing (2.weight, 2.bias), 1 unexpected (head), 1 with a different shape (0.weight "
+      "[8, 3] for [8, 2])");
 }
 
 TEST_F(WarmStart, WhatIsNotATrainingIsRefused) {
