@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include <c10/util/Exception.h>
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/fault.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/machine/counting_allocator.h"
@@ -14,6 +16,16 @@
 #include "stages/train/step_execution.h"
 
 namespace stages {
+
+void fail_if_requested() {
+  constexpr int kLaunchFailure = 719;  // of cudaError_t
+  const auto action = runner::reach(runner::Milestone::kStep);
+  if (!action) return;
+  if (*action == runner::Fault::Action::kLose)
+    throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, kLaunchFailure,
+                                "this step was set to lose its GPU");
+  throw std::runtime_error("this step was set to fail");
+}
 namespace {
 
 using Json = nlohmann::ordered_json;

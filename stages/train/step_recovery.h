@@ -29,6 +29,9 @@ namespace stages {
 
 class StepExecution;
 
+/// Called at the start of each step. Fails as a test has requested through RETORT_FAULT.
+void fail_if_requested();
+
 /// Decides what the trainer does after a step has run out of memory, following the policy's
 /// max_retries and on_oom. The step must have been undone by then:
 ///

@@ -2,21 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/shared/disk/fault.h"
 #include "runner/shared/stage/stage.h"
-#include "runner/shared/text/join.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/machine/device.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/plan/memory_budget.h"
 #include "stages/plan/recovery.h"
+#include "stages/train/idle_options.h"
 #include "stages/train/memory_log.h"
 #include "stages/train/observed_training.h"
 #include "stages/train/parameter_groups.h"
@@ -35,15 +33,6 @@ namespace {
 
 using runner::ErrorCode;
 using runner::StageError;
-
-/// Fails as requested by a test through RETORT_FAULT.
-[[noreturn]] void fail_as_wanted(runner::Fault::Action action) {
-  constexpr int kLaunchFailure = 719;  // of cudaError_t
-  if (action == runner::Fault::Action::kLose)
-    throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, kLaunchFailure,
-                                "this step was set to lose its GPU");
-  throw std::runtime_error("this step was set to fail");
-}
 
 class Training {
  public:
@@ -98,22 +87,8 @@ class Training {
         checkpoints_({execution_, recovery_, learning_rates_, stopping_, pending_}, description_,
                      options, context) {
     step.describe(description_);
-    const std::string unreached = unreached_rate(
-        options.schedule, execution_.optimizer().learning_rates().front(), planned_steps_);
-    if (!unreached.empty()) context.say(unreached);
-    if (state_bits(options.optimizer) == 8 && !execution_.optimizer().quantizes()) {
-      context.say("state_bits: 8 has no effect: no trained weight has " +
-                  std::to_string(kSmallestQuantized) + " elements or more");
-    }
-    if (policy.two_pass && !execution_.plan().two_pass)
-      context.say("two_pass has no effect: micro_batch does not split the batch");
-    if (policy.shards_optimizer && !is_state_divided())
-      context.say(
-          "shard: optimizer has no effect: there is only one rank, which keeps all of the state");
-    if (policy.offloads_optimizer && !execution_.plan().offloads_optimizer)
-      context.say(
-          "offload: optimizer has no effect on a CPU (0 B): the optimizer state is in host memory "
-          "anyway");
+    for (const std::string& line : idle_options(options, policy, execution_, planned_steps_))
+      context.say(line);
   }
 
   TrainingResult run() {
@@ -180,17 +155,7 @@ class Training {
       is_whole_ = true;
     }
     pending_.flush(0);
-    if (left_out > 0) {
-      context_.say(
-          "samples left out because the rest of their batch cannot be read and layers mix the "
-          "samples of a "
-          "batch (BatchNorm): " +
-          std::to_string(left_out));
-    }
-    if (loader.skipped() > 0) {
-      context_.say("samples skipped because they cannot be read: " +
-                   std::to_string(loader.skipped()));
-    }
+    log_.say_missing(loader.skipped(), left_out);
     if (pending_.epoch().means.weight > 0) return;
     throw StageError(ErrorCode::kTooFewSamples, "none of the training samples could be read");
   }
@@ -307,7 +272,7 @@ class Training {
   }
 
   void run_step(const Batch& batch) {
-    if (const auto action = runner::reach(runner::Milestone::kStep)) fail_as_wanted(*action);
+    fail_if_requested();
     refuse_bad_unit(step_, *data_.train, batch);
     if (observed_) observed_.show("batch", done_.steps + 1, batch.tensors());
     execution_.optimizer().set_rates(learning_rates_.at(done_.steps, done_.epochs));
@@ -404,22 +369,7 @@ class Training {
     }();
     const double metric = validation.at(options_.monitor);
     context_.metric("average_best/" + options_.monitor, metric, done_.steps);
-    const bool is_better =
-        std::isfinite(metric) &&
-        (options_.higher_is_better ? metric > best.metric : metric < best.metric);
-    context_.say(average_line(best, metric, is_better));
-    if (is_better) checkpoints_.save_average(done_, best, metric, validation);
-  }
-
-  std::string average_line(const TrainingCheckpoints::BestEpochs& best, double metric,
-                           bool is_better) const {
-    std::vector<std::string> epochs;
-    for (const std::int64_t epoch : best.epochs) epochs.push_back(std::to_string(epoch));
-    char numbers[96];
-    std::snprintf(numbers, sizeof numbers, " %.4g, and the best epoch %.4g: ", metric, best.metric);
-    return "the average of epochs " + runner::join(epochs, ", ") + " has a validation " +
-           options_.monitor + " of" + numbers +
-           (is_better ? "the average is kept" : "the best epoch is kept");
+    checkpoints_.keep_better(done_, best, metric, validation);
   }
 
   /// Measures the network's current weights on the validation data. `epoch` counts from 0.
@@ -451,16 +401,8 @@ class Training {
   }
 
   void resume() {
-    const std::optional<TrainingPosition> found = checkpoints_.resume();
+    const std::optional<TrainingPosition> found = checkpoints_.resume(epochs_);
     if (!found) return;
-    if (found->epochs > epochs_) {
-      throw StageError(ErrorCode::kChangedRun,
-                       std::to_string(found->epochs) + " epochs are done, but 'epochs' is " +
-                           std::to_string(epochs_) + ": finished epochs cannot be undone")
-          .at("/epochs")
-          .with_help("set epochs to " + std::to_string(found->epochs) +
-                     " or more, or start a new run");
-    }
     done_ = *found;
     log_.resume_after(done_.steps);
     context_.say("resuming after step " + std::to_string(done_.steps) + " of " +

@@ -1,14 +1,17 @@
 #include "stages/train/training_checkpoints.h"
 
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 
+#include <ATen/Parallel.h>
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
 #include "stages/artifact/dataset.h"
 #include "stages/machine/device.h"
 #include "stages/plan/recovery.h"
@@ -149,7 +152,7 @@ TrainingState TrainingCheckpoints::state(const TrainingPosition& position,
   return state;
 }
 
-std::optional<TrainingPosition> TrainingCheckpoints::resume() {
+std::optional<TrainingPosition> TrainingCheckpoints::resume(std::int64_t epochs) {
   RankGroup* const group = group_of(context_.node().ranks);
   const bool is_first = context_.node().ranks.rank == 0;
   if (group && !is_first) group->wait_for_all();  // until rank 0 has moved damaged checkpoints away
@@ -176,6 +179,14 @@ std::optional<TrainingPosition> TrainingCheckpoints::resume() {
                                  "' does not match this training run: " +
                                  std::string(error.what(), std::strcspn(error.what(), "\n")))
         .with_help("resume the run without the change, or start a new one");
+  }
+  if (saved_->epochs > epochs) {
+    throw runner::StageError(runner::ErrorCode::kChangedRun,
+                             std::to_string(saved_->epochs) + " epochs are done, but 'epochs' is " +
+                                 std::to_string(epochs) + ": finished epochs cannot be undone")
+        .at("/epochs")
+        .with_help("set epochs to " + std::to_string(saved_->epochs) +
+                   " or more, or start a new run");
   }
   saved_folder_ = found->folder;
   const bool goes_on = saved_->epochs < options_.epochs;
@@ -240,6 +251,22 @@ TrainingCheckpoints::BestEpochs TrainingCheckpoints::load_average() {
   has_other_weights_ = true;
   set_weights(network(), mean);
   return best;
+}
+
+void TrainingCheckpoints::keep_better(const TrainingPosition& position, const BestEpochs& averaged,
+                                      double metric, const Means& validation) {
+  const bool is_better =
+      std::isfinite(metric) &&
+      (options_.higher_is_better ? metric > averaged.metric : metric < averaged.metric);
+  std::vector<std::string> epochs;
+  for (const std::int64_t epoch : averaged.epochs) epochs.push_back(std::to_string(epoch));
+  char numbers[96];
+  std::snprintf(numbers, sizeof numbers, " %.4g, and the best epoch %.4g: ", metric,
+                averaged.metric);
+  context_.say("the average of epochs " + runner::join(epochs, ", ") + " has a validation " +
+               options_.monitor + " of" + numbers +
+               (is_better ? "the average is kept" : "the best epoch is kept"));
+  if (is_better) save_average(position, averaged, metric, validation);
 }
 
 void TrainingCheckpoints::save_average(const TrainingPosition& position, const BestEpochs& averaged,

@@ -62,8 +62,9 @@ class TrainingCheckpoints {
             const std::optional<Means>& validation = {});
 
   /// Restores the parts from the latest checkpoint; returns nullopt if there is none. Throws
-  /// runner::StageError, kChangedRun, for a checkpoint that does not match.
-  std::optional<TrainingPosition> resume();
+  /// runner::StageError, kChangedRun, for a checkpoint that does not match, or in which more than
+  /// `epochs` epochs are done.
+  std::optional<TrainingPosition> resume(std::int64_t epochs);
 
   /// The weights of the best epochs.
   struct BestEpochs {
@@ -74,9 +75,11 @@ class TrainingCheckpoints {
   /// with the best validations (Wortsman et al. 2022, arXiv:2203.05482). Loads nothing and returns
   /// no epochs if fewer than two have been saved.
   BestEpochs load_average();
-  /// Saves the network's weights as the average of these epochs, which is then the best checkpoint.
-  void save_average(const TrainingPosition& position, const BestEpochs& averaged, double metric,
-                    const Means& validation);
+  /// If `metric`, measured with the average of these epochs, is better than that of the best epoch,
+  /// saves the network's weights as the average, which is then the best checkpoint. Reports
+  /// which is kept.
+  void keep_better(const TrainingPosition& position, const BestEpochs& averaged, double metric,
+                   const Means& validation);
 
   /// Loads the weights that options.keep selects into the network, and returns which weights they
   /// are.
@@ -86,6 +89,8 @@ class TrainingCheckpoints {
   TrainingState state(const TrainingPosition& position, const std::optional<double>& metric,
                       std::int64_t metrics) const;
   TrainingPosition restore(const TrainingState& state);
+  void save_average(const TrainingPosition& position, const BestEpochs& averaged, double metric,
+                    const Means& validation);
   void save_for_all(const TrainingPosition& position, const std::optional<double>& metric);
   bool is_state_divided() const { return parts_.execution.plan().shards_optimizer; }
   NamedTensors optimizer_state() const;

@@ -159,6 +159,14 @@ void TrainingLog::validated_batch(std::int64_t epoch, std::int64_t batch, std::i
   show(std::move(progress));
 }
 
+void TrainingLog::say_missing(std::int64_t skipped, std::int64_t left_out) {
+  if (left_out > 0)
+    say("samples left out because the rest of their batch cannot be read and layers mix the "
+        "samples of a batch (BatchNorm): " +
+        std::to_string(left_out));
+  if (skipped > 0) say("samples skipped because they cannot be read: " + std::to_string(skipped));
+}
+
 void TrainingLog::show(runner::Progress progress) {
   if (options_.memory_in_use) progress.memory_bytes = options_.memory_in_use();
   progress.budget_bytes = options_.budget_bytes;

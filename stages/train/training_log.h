@@ -99,6 +99,9 @@ class TrainingLog {
   void step(const StepRecord& record);
   /// Prints a message for the user.
   void say(const std::string& line);
+  /// Reports the samples that this epoch lacks: `skipped` cannot be read, and `left_out` remain of
+  /// batches that are too small without the others.
+  void say_missing(std::int64_t skipped, std::int64_t left_out);
   void validated_batch(std::int64_t epoch, std::int64_t batch, std::int64_t batches);
   /// `last` is the last step of the epoch, `skipped` the number of its skipped steps. `validation`
   /// is nullopt if there was none.
