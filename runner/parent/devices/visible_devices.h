@@ -73,22 +73,22 @@ struct CudaVariables {
 /// Reads the variables of this process.
 CudaVariables cuda_variables();
 
-/// The devices of a reading that CUDA would see.
+/// The devices in a reading that CUDA would see.
 struct VisibleDevices {
   /// The visible devices, in CUDA's order if that is known, otherwise as in the reading.
   std::vector<DeviceFacts> devices = {};
   /// True if cuda:K is devices[K]. False if that is unknown, because CUDA puts the fastest GPU
   /// first and the GPUs differ.
   bool in_cuda_order = true;
-  /// Which part of CUDA_VISIBLE_DEVICES has no effect, and why; empty: none.
+  /// Which part of CUDA_VISIBLE_DEVICES has no effect, and why; empty if all of it has one.
   std::string remark = {};
 };
 
 /// Applies CUDA's own rules (CUDA C Programming Guide, "CUDA Environment Variables"). The list
-/// contains indices, or UUIDs of GPUs and MIG instances, which may be abbreviated if they stay
-/// unique. The first invalid entry and everything after it are ignored; an empty list leaves no
-/// device. There is one difference: CUDA sees only the first of several MIG instances, but here all
-/// are listed, because a run that is assigned an instance sees that instance.
+/// contains indices, or UUIDs of GPUs and MIG instances, which may be abbreviated as long as they
+/// are unique. The first invalid entry and everything after it are ignored; an empty list leaves no
+/// devices. There is one difference: CUDA sees only the first of several MIG instances, but here
+/// all are listed, because a run that is assigned an instance sees that one.
 ///
 /// kDeviceUnavailable if the list uses an order that only CUDA knows.
 Result<VisibleDevices> visible_devices(const DeviceReading& reading,

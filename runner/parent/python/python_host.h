@@ -15,7 +15,7 @@ struct PythonHost {
 
 /// Finds the host installed with the program at `own_executable`: the script in
 /// ../share/retort/python_host; the library next to the program, in ../lib or in ../lib/retort.
-/// Returns a kWorkerMissing for each missing file.
+/// Returns a kWorkerMissing error for each missing file.
 Result<PythonHost> find_python_host(const std::filesystem::path& own_executable);
 
 }  // namespace runner

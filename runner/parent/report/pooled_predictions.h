@@ -15,9 +15,10 @@ namespace runner {
 /// The predictions.csv of an evaluation with classes: one row per sample.
 struct PredictionTable {
   std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;      ///< each has as many fields as there are columns
+  std::vector<std::vector<std::string>> rows;      ///< each row has as many fields as there are
+                                                   ///< columns
   std::size_t name = 0, label = 0, predicted = 0;  ///< positions of these columns
-  std::optional<std::size_t> group;  ///< the column with groups of samples that belong together
+  std::optional<std::size_t> group;  ///< the column that groups samples that belong together
   std::vector<std::size_t> best;     ///< the columns top_1, top_2, …
   std::vector<std::string> grades;   ///< grades in order, for an evaluation of grades
   /// The columns with the probabilities of `grades`; empty if there are none.
@@ -48,16 +49,17 @@ struct PooledMetrics {
   std::vector<PooledMetric> metrics;
 };
 
-/// Computes those metrics of an evaluation of classes or grades that its predictions determine,
-/// over the samples of all tables together: top1; top<k> for the given `ks` that the tables have;
-/// mean_per_class, macro and weighted precision, recall and f1, as scikit-learn defines them with
-/// zero_division=0; quadratic_kappa, for grades; log_loss, if all tables have the probability of
-/// each label; and auc_macro, the mean over classes of the area under the ROC curve of one class
-/// against the others, if all tables have the probability of each grade. A class that has no
-/// samples in a draw counts as it does in an evaluation (stages/evaluate/classification_metrics.h).
-/// The bootstrap draws as many groups as there are, with all their samples, as a function of
-/// `seed`; a draw in which kappa is undefined is left out of its percentiles. Samples from which an
-/// ensemble abstains are left out; without other samples, the result is empty.
+/// Computes the metrics of an evaluation of classes or grades that can be derived from its
+/// predictions, over the samples of all tables together: top1; top<k> for the given `ks` that the
+/// tables have; mean_per_class, macro and weighted precision, recall and f1, as scikit-learn
+/// defines them with zero_division=0; quadratic_kappa, for grades; log_loss, if all tables have the
+/// probability of each label; and auc_macro, the mean over classes of the area under the ROC curve
+/// of one class against the others, if all tables have the probability of each grade. A class that
+/// has no samples in a draw counts as it does in an evaluation
+/// (stages/evaluate/classification_metrics.h). The bootstrap draws as many groups as there are,
+/// with all their samples, depending only on `seed`; draws in which kappa is undefined are left out
+/// of its percentiles. Samples from which an ensemble abstains are left out; if there are no other
+/// samples, the result is empty.
 PooledMetrics pooled_metrics(std::span<const PredictionTable> tables,
                              const std::vector<std::size_t>& ks, std::uint64_t seed);
 

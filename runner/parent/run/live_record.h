@@ -24,13 +24,13 @@
 
 namespace runner {
 
-/// Thrown if the folder of a run cannot be created or locked; the run then does not begin.
+/// Thrown if the folder of a run cannot be created or locked; the run then does not start.
 struct CannotOpenRecord {
   Diagnostics errors;
 };
 
-/// The record of a run in progress: writes the events of its worker into the folder and the
-/// summary. Functions that write throw WriteError.
+/// The record of a run in progress: writes its worker's events to the folder and the summary.
+/// Functions that write throw WriteError.
 class LiveRecord {
  public:
   /// All arguments are borrowed.
@@ -49,10 +49,10 @@ class LiveRecord {
   /// Returns path() as shown to the user.
   std::string folder() const { return shown_folder(path()); }
 
-  /// Call before another worker continues from the last save. Metrics that the previous worker
-  /// measured after that save are dropped, as for a resumed run.
+  /// Must be called before another worker continues from the last save. Metrics that the previous
+  /// worker measured after that save are dropped, as in a resumed run.
   void restart() { is_restarted_ = is_ready_again_allowed_ = true; }
-  /// Call before the next worker continues on another device. Records `device_choice`
+  /// Must be called before the next worker continues on another device. Records `device_choice`
   /// (OwnDevice::record) and the worker's environment `variables`.
   void move(nlohmann::ordered_json device_choice, std::vector<std::string> variables) {
     device_choice_ = std::move(device_choice);
@@ -61,7 +61,7 @@ class LiveRecord {
 
   /// Records an event; node metrics are written only once the folder is open.
   void see(const Event& event);
-  /// Returns `text` with the recipe's secrets hidden, since the worker knows them.
+  /// Returns `text`, which comes from the worker, with the recipe's secrets hidden.
   std::string without_secrets(std::string text) const {
     return secrets_.hidden_in(std::move(text));
   }
@@ -69,12 +69,12 @@ class LiveRecord {
     return secrets_.hidden_in(std::move(diagnostic));
   }
   /// Adds a line to log.txt with secrets hidden; the line is kept in memory until the folder is
-  /// open. An empty `node` means the run as a whole.
+  /// open. An empty `node` refers to the run as a whole.
   void log(LogLevel level, const std::string& node, const std::string& text);
   /// Flushes all metrics so far to the disk.
   void sync_metrics();
-  /// Checks at the end of a run whether its data have changed. Returns an error for each changed
-  /// input, which is also recorded, and a warning for each input with added files.
+  /// Checks at the end of a run whether its data has changed. Returns an error for each changed
+  /// input, which is also recorded, and a warning for each input to which files were added.
   Diagnostics look_at_inputs_again();
   /// Records how the run ended.
   void close();
