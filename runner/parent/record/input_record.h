@@ -61,7 +61,7 @@ std::string change_of_input(const nlohmann::ordered_json& before,
 /// lacks an input's contents, it counts as changed if the modification times of its files differ.
 /// An input that the run created ("made": true) may be missing. An input that changed during the
 /// run ("changed": true) always counts as changed. Records may come from a file with arbitrary
-/// content.
+/// contents.
 std::vector<InputChange> input_changes(const nlohmann::ordered_json& before,
                                        const nlohmann::ordered_json& now);
 
@@ -84,7 +84,7 @@ struct RecordChange {
 /// the build, the worker's versions, Python and its packages, the processor's model and instruction
 /// sets, device and threads, determinism, the recorded variables except that of a Slurm job, and
 /// the inputs. Except for variables, ignores anything that is in only one of the two. Records may
-/// come from a file with arbitrary content.
+/// come from a file with arbitrary contents.
 std::vector<RecordChange> environment_changes(const nlohmann::ordered_json& before,
                                               const nlohmann::ordered_json& now);
 

@@ -61,7 +61,7 @@ class LiveRecord {
 
   /// Records an event; node metrics are written only once the folder is open.
   void see(const Event& event);
-  /// Returns `text`, which comes from the worker, with the recipe's secrets hidden.
+  /// Returns `text` with the recipe's secrets hidden; text from the worker may contain them.
   std::string without_secrets(std::string text) const {
     return secrets_.hidden_in(std::move(text));
   }
@@ -131,11 +131,11 @@ class LiveRecord {
   std::optional<RunFolder> folder_;
   std::optional<TensorBoardLog> tensorboard_;  // nullopt: not requested
   bool is_restarted_ = false, is_ready_again_allowed_ = false;
-  double seconds_before_ = 0;  // of a resumed run: the working time of earlier attempts
+  double seconds_before_ = 0;  // for a resumed run: the working time of earlier attempts
   std::map<std::string, TrainingHistory> histories_;  // by node
   std::set<std::string> unwritten_;                   // nodes with unwritten history
   std::optional<std::string> running_anew_;  // node of a resumed run with no new metrics yet
-  std::vector<KeptLine> kept_lines_;         // lines of the log before it is open
+  std::vector<KeptLine> kept_lines_;         // log lines written before the log is open
   std::size_t kept_bytes_ = 0;
 };
 

@@ -26,8 +26,8 @@ struct DisplayOptions {
 /// width, and color unless NO_COLOR is set.
 DisplayOptions standard_error_display(Verbosity verbosity);
 
-/// Shows the running stage: as one live line on a terminal, elsewhere as a plain line every ten
-/// seconds. Never hides the cursor; clear() leaves only whole lines.
+/// Shows the running stage: on a terminal as a single live line, elsewhere as a plain line every
+/// ten seconds. Never hides the cursor; clear() leaves only complete lines.
 class ProgressDisplay {
  public:
   /// Hides `secrets` in every line.
@@ -44,7 +44,7 @@ class ProgressDisplay {
   void node_finished();
   /// Erases the live line so that other output can be written; the next tick() draws it again.
   void clear();
-  /// Call when the terminal's width has changed.
+  /// Must be called when the terminal's width has changed.
   void resize();
   /// Draws the progress if it is due. Returns the time until the next call; nullopt if there is
   /// nothing to show.

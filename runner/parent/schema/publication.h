@@ -11,9 +11,9 @@
 
 namespace runner {
 
-/// Builds one plain draft-07 document from our schemas. The schema of one file may refer to others,
-/// which are collected in `definitions` under names without slashes. Our own keywords are replaced
-/// or omitted.
+/// Builds a single plain draft-07 document from our schemas. The schema in one file may refer to
+/// others, which are collected in `definitions` under names without slashes. Our own keywords are
+/// replaced or omitted.
 class Publication {
  public:
   using Json = nlohmann::ordered_json;
@@ -32,9 +32,9 @@ class Publication {
   /// A stage's options together with the keys common to all stages.
   Json stage(const std::string& path);
 
-  /// The schema of a mapping with a `kind` from `folder` ("*": of any stage, "train": of that
-  /// family). `of_file` makes the definition of one kind from the path of its file; by default that
-  /// is stage() or file().
+  /// The schema for a mapping with a `kind` from `folder` ("*": any stage; "train": that family).
+  /// `of_file` makes the definition of one kind from the path of its file; by default that is
+  /// stage() or file().
   Json choice(const std::string& folder, const std::string& preferred,
               const std::function<Json(const std::string& path)>& of_file = {});
 
