@@ -105,7 +105,7 @@ void MlflowRun::find_or_create() {
     state_.run = member_text(created.value("run", json::object()), "info", "run_id");
   }
   if (state_.run.empty())
-    throw TrackingError(server_.address() + " does not answer like an MLflow server", false);
+    throw TrackingError(server_.address() + " does not respond like an MLflow server", false);
   save();
 }
 

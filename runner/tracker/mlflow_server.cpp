@@ -57,7 +57,7 @@ json MlflowServer::ask(HttpRequest request, std::string_view method) const {
   try {
     reply = send(request, settings_, [&](const HttpReply&, std::string_view bytes) {
       if (body.size() + bytes.size() > kLongestMlflowAnswer)
-        throw TrackingError(access_.address + " sends too long an answer", false);
+        throw TrackingError(access_.address + " sent a response that is too long", false);
       body += bytes;
     });
   } catch (const HttpError& error) {
@@ -66,7 +66,7 @@ json MlflowServer::ask(HttpRequest request, std::string_view method) const {
   if (reply.status != 200) refuse(reply, body, method);
   json answer = parse_json<json>(body);
   if (!answer.is_object())
-    throw TrackingError(access_.address + " does not answer like an MLflow server", false);
+    throw TrackingError(access_.address + " does not respond like an MLflow server", false);
   return answer;
 }
 

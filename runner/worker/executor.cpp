@@ -207,15 +207,14 @@ std::optional<Outputs> Executor::plan_node(std::size_t index, const Given& given
 /// Warns once for all nodes of a stage.
 void Executor::warn_of_measured(const std::optional<MemoryPlan>& plan, const std::string& pointer) {
   if (!plan || plan->measured.empty() || !warned_of_.insert(pointer).second) return;
-  world_.emit(
-      Reported{{ErrorCode::kMeasuredPlan,
-                {},
-                pointer,
-                "the plan of '" + plan->node + "' was " + measured_text(*plan),
-                "other values may need more memory, which the budget still limits; --strict "
-                "refuses such a plan",
-                {},
-                Severity::kWarning}});
+  world_.emit(Reported{{ErrorCode::kMeasuredPlan,
+                        {},
+                        pointer,
+                        "the plan of '" + plan->node + "' was " + measured_text(*plan),
+                        "other values may need more memory, which is still limited by the budget; "
+                        "--strict rejects such plans",
+                        {},
+                        Severity::kWarning}});
 }
 
 ExitCode Executor::run(const RunOptions& options, std::string_view device) {
@@ -307,7 +306,7 @@ Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& 
                   size_text(*dry.plan->budget) + " (" + dry.plan->budget_from + ")" +
                   (dry.plan->fits()
                        ? ""
-                       : ": too much, but it starts anyway (memory.on_oom_policy: legacy)"));
+                       : ": too much, but it runs anyway (memory.on_oom_policy: legacy)"));
     }
     nlohmann::ordered_json plan = to_json(*dry.plan);
     plan["run_peak"] = run_peak(*largest_plan(planned_));

@@ -105,8 +105,7 @@ void LeftMemory::count_in(MemoryPlan& plan) {
   const std::int64_t bytes = given();
   if (bytes == 0) return;
   plan.needed += bytes;
-  plan.terms.push_back(
-      {std::string(kCacheTerm), bytes, "kept in memory that the plans leave free"});
+  plan.terms.push_back({std::string(kCacheTerm), bytes, "kept in memory left free by the plans"});
   for (PlanAlternative& other : plan.alternatives) {
     const std::int64_t left =
         plan.budget ? std::max<std::int64_t>(*plan.budget - other.needed, 0) : bytes;

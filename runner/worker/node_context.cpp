@@ -343,7 +343,7 @@ std::string advice(const MemoryPlan& plan) {
   if (const PlanAlternative* other = cheapest_that_fits(plan)) {
     return override_text(other->overrides) + " fits: " + size_text(other->needed) +
            (other->relative_operations > kNoticed
-                ? ", and starts " + std::to_string(std::lround(other->relative_operations)) +
+                ? ", and launches " + std::to_string(std::lround(other->relative_operations)) +
                       " times as many operations"
                 : "") +
            (other->exactness == "declared" ? ", and changes the training" : "");

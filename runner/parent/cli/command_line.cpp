@@ -93,7 +93,7 @@ std::optional<Diagnostic> place_recipe(const Invocation& verb, const std::string
                     {},
                     "",
                     "no recipe given",
-                    "write its name or file, as in `retort " + name + action + " classify`"};
+                    "give its name or file, as in `retort " + name + action + " classify`"};
 }
 
 /// Returns the key of an override: "a.b" for "++a.b=1".
@@ -142,8 +142,8 @@ Diagnostics written_addresses(const Invocation& verb) {
 
 std::string overview() {
   std::string text =
-      "Retort runs training recipes: it checks a recipe, shows what it will do, runs it and leaves "
-      "a record.\n\n"
+      "Retort runs training recipes: it checks a recipe, shows what it will do, runs it and "
+      "records what happened.\n\n"
       "Usage: retort VERB [RECIPE] [key=value ...] [--flags]\n\nVerbs:\n";
   for (const Command* command : all_commands()) {
     text += "  " + std::string(command->name) + std::string(12 - command->name.size(), ' ') +
@@ -208,7 +208,7 @@ std::string flag_help(const CLI::App& app, std::span<const std::string> words,
   }
   if (app.get_option_no_throw("--config-name")) {
     if (const std::string overrides = as_overrides(words, names); !overrides.empty())
-      return "settings are written key=value:" + overrides;
+      return "write settings as key=value:" + overrides;
   }
   return "`retort " + verb + " --help` shows how it is used";
 }

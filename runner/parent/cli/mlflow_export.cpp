@@ -69,10 +69,10 @@ Result<Json> send_recorded(const MlflowTarget& target, const Json& request, cons
   const auto done = tracking.end(end, std::chrono::seconds(0));
   if (done) return *done;
   Diagnostic error = failure.value_or(
-      Diagnostic{ErrorCode::kNotTracked, {}, "", "retort-tracker has not answered", ""});
+      Diagnostic{ErrorCode::kNotTracked, {}, "", "retort-tracker did not respond", ""});
   error.pointer = "";
   error.severity = Severity::kError;
-  error.help = "check the server, and run the same command again: it sends only what is missing";
+  error.help = "check the server and run the same command again: it sends only what is missing";
   return error;
 }
 

@@ -177,7 +177,7 @@ void warn_of_unused_params(const std::string& recipe, Composition& composition) 
                                   params->where,
                                   "/sweep/params",
                                   "sweep.params is not used by a single run",
-                                  "for several runs use `retort sweep " + recipe + "`",
+                                  "for several runs, use `retort sweep " + recipe + "`",
                                   {},
                                   Severity::kWarning});
 }

@@ -283,7 +283,7 @@ Diagnostics prepare_trial(Composer& composer, const SchemaSet& schemas, const Co
     warnings.push_back({ErrorCode::kOptionConflict,
                         hooks->where,
                         "/hooks",
-                        "'hooks' has no effect: the trials of a sweep run no hooks",
+                        "'hooks' has no effect: the trials of a sweep do not run hooks",
                         "leave it out",
                         {},
                         Severity::kWarning});

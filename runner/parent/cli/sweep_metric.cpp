@@ -121,9 +121,9 @@ Result<std::string> monitored_metric(const Graph& graph) {
       {},
       "/sweep/asha/metric",
       metrics.empty()
-          ? "sweep.asha compares trials while they train, but these trials train nothing"
-          : "sweep.asha compares trials by the metric that their training monitors, but each of "
-            "these trials has " +
+          ? "sweep.asha compares trials while they train, but these trials do not train anything"
+          : "sweep.asha compares trials by the metric that their training stage monitors, but each "
+            "of these trials has " +
                 std::to_string(metrics.size()) + " training nodes",
       metrics.empty() ? "leave sweep.asha out"
                       : "name the metric: sweep.asha.metric=NODE:validation/loss"};

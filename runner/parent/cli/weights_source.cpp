@@ -92,8 +92,8 @@ Diagnostics without_effect(const std::vector<std::string>& overrides, const Valu
                           (name == "embed" ? "embeddings"
                            : predicts      ? "a prediction"
                                            : "an export"),
-                      predicts ? "only these overrides are possible here: device=… and threads=…; "
-                                 "and there is no file of this name"
+                      predicts ? "the only possible overrides here are device=… and threads=…, and "
+                                 "there is no file with this name"
                                : "an export accepts only overrides that give a secret, which the "
                                  "run's record does not contain"});
   }

@@ -90,13 +90,13 @@ class Compiler {
           errors_.push_back({ErrorCode::kDuplicateNode, place_of_foreach(stage),
                              pointer_to("", stage.name),
                              "two nodes would be called '" + draft.id + "'",
-                             "give the items of foreach different values"});
+                             "give foreach items with different values"});
         } else if (draft.id.size() > 120) {
           errors_.push_back(
               {ErrorCode::kBadForeach, place_of_foreach(stage),
                pointer_to("", stage.name) + "/foreach",
                "the node's name '" + draft.id.substr(0, 40) + "…' is longer than 120 characters",
-               "it becomes a folder name: give foreach shorter values"});
+               "it is used as a folder name: give foreach shorter values"});
         }
         drafts_.push_back(std::move(draft));
       }
@@ -188,8 +188,8 @@ class Compiler {
       errors_.push_back({ErrorCode::kDuplicateNode, draft.stage->name_where,
                          pointer_to("", draft.stage->name),
                          "two nodes would be called '" + draft.id + "'",
-                         "the data has folds, so this name is for the evaluation of the fold: give "
-                         "the items of foreach other values"});
+                         "the data has folds, so this name is reserved for evaluating the fold: "
+                         "give foreach items with other values"});
     drafts_.push_back(std::move(draft));
     options_.push_back(options_[of]);
     wires_.push_back(std::move(wires));

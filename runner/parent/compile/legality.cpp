@@ -136,7 +136,7 @@ class Legality {
     if (batch_size && batch == 1 && coupling == LossCoupling::kWholeBatch) {
       add(train, "batch_size",
           "with a batch of 1, the loss of '" + train.stage +
-              "' has nothing to compare a sample with and is always 0",
+              "' has nothing to compare the sample with and is always 0",
           "set batch_size: 2 or more");
     }
     if (batch_size && micro_batch && *micro_batch > batch) {

@@ -171,9 +171,9 @@ void fill_in_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnost
       continue;
     }
     errors.push_back({ErrorCode::kOptionConflict, size->where, "/" + stage.key + "/image_size",
-                      "image_size is auto, but the networks' weights are for images of " +
+                      "image_size is auto, but the networks' weights are for image sizes " +
                           describe(said.front()) + " and of " + describe(*other) + " pixels",
-                      "set the size that all of them should use"});
+                      "set the size that they should all use"});
     errors.back().notes = {{said.front().where, "one size"}, {other->where, "another size"}};
   }
 }
@@ -261,7 +261,7 @@ Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sourc
   }
   if (recipe.stages.empty()) {
     return Diagnostic{
-        ErrorCode::kMissingKey, valid.where, "", "the recipe has no stage",
+        ErrorCode::kMissingKey, valid.where, "", "the recipe has no stages",
         "write a mapping with a kind, such as data: {kind: data.image_folder, root: FOLDER}"};
   }
   recipe.resolved = std::move(valid);
@@ -307,7 +307,7 @@ class HomePaths {
   void expand_text(std::string& text, const Value& value) {
     if (is_made() && is_address(text)) {
       fail(value.where, "'" + without_url_secrets(*value.text()) + "' is a URL, not a folder",
-           "name a folder of this machine, and copy it from there after the run");
+           "name a folder on this machine, and copy it from there after the run");
       return;
     }
     const bool has_mark = text.find('~') != text.npos || text.starts_with('$');
@@ -317,7 +317,7 @@ class HomePaths {
     if (begins_with_home(text)) {
       std::string whole = with_home(text);
       if (whole == text)
-        fail(where, "'" + shown + "' begins with the home folder, but HOME is not set", "set HOME");
+        fail(where, "'" + shown + "' refers to the home folder, but HOME is not set", "set HOME");
       text = std::move(whole);
     } else if (std::string word(shell_word(text)); !word.empty()) {
       if (shown != text) word.resize(1);

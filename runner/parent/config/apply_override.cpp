@@ -184,7 +184,7 @@ class Application {
   /// Advice on what to write instead of `path_[found]`, which the schema does not accept.
   std::string other_place(std::size_t found, const std::vector<std::string>& declared) const {
     if (found == 0 && !override_.value_text.empty())
-      return "for a value of your own: +vars." + override_.key + "=" + override_.value_text;
+      return "for your own values: +vars." + override_.key + "=" + override_.value_text;
     return declared.empty() ? ""
                             : "the keys of '" + dotted(found) + "' are: " + join(declared, ", ");
   }

@@ -37,7 +37,7 @@ Diagnostic recipe_not_found(const std::string& recipe, const ConfigFiles& config
     return {ErrorCode::kRecipeNotFound,
             {},
             "",
-            "there is no recipe '" + recipe + "'; the file of that name has no extension",
+            "there is no recipe '" + recipe + "'; the file with that name has no extension",
             "write './" + recipe + "' for that file, or give it the extension .yaml"};
   const std::vector<std::string> names = configs.options("");
   std::string help = did_you_mean(recipe, names);
@@ -85,8 +85,8 @@ void divide(std::span<const Override> overrides, const ConfigFiles& configs,
     } else if (override.package) {
       errors.push_back({ErrorCode::kUnknownGroup, override.key_where, "",
                         "'" + override.where.source->contents +
-                            "' looks like the choice of a config, but there is no " +
-                            "config group '" + override.key + "'",
+                            "' looks like a config choice, but there is no " + "config group '" +
+                            override.key + "'",
                         did_you_mean(override.key, configs.groups())});
     } else if (override.key.find('/') != std::string::npos && !is_map) {
       errors.push_back({ErrorCode::kUnknownGroup, override.key_where, "",

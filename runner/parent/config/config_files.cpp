@@ -88,7 +88,7 @@ const ConfigDocument* ConfigFiles::read(const std::filesystem::path& file, Diagn
     errors.push_back({exists ? ErrorCode::kFileTooLarge : ErrorCode::kRecipeNotFound,
                       {},
                       "",
-                      exists ? "'" + file.string() + "' cannot be read, or is larger than 4 MiB"
+                      exists ? "'" + file.string() + "' cannot be read or is larger than 4 MiB"
                              : "there is no file '" + file.string() + "'",
                       ""});
     return nullptr;

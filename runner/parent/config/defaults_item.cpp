@@ -129,8 +129,8 @@ DefaultsItem group_item(const Entry& entry, const std::string& group) {
   item.name = absolute(written, group);
   if (!item.has_package) item.package = dotted(without_slash(written));
   if (item.is_list && item.has_interpolation())
-    bad_item(item.where, "an interpolation cannot be in a list of options",
-             "name the options, or choose one");
+    bad_item(item.where, "a list of options cannot contain interpolations",
+             "name the options, or choose just one");
   return item;
 }
 

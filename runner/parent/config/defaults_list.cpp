@@ -278,7 +278,7 @@ class Tree {
       const std::string shown =
           node->waiting->options.empty() ? node->waiting->name : node->waiting->options.front();
       error(ErrorCode::kInterpolationUnknown, node->waiting->where,
-            "'" + shown + "' refers to a choice that was not made",
+            "'" + shown + "' refers to a choice that has not been made",
             keys.empty() ? "" : "choices: " + join(keys, ", "));
     }
   }

@@ -129,7 +129,7 @@ void InterpolationPass::report_cycle(const Scope& scope) {
   for (auto step = start; step != active_.end(); ++step) chain += dotted_path(**step) + " -> ";
   const std::string name = dotted_path(**start);
   error(**start, ErrorCode::kInterpolationCycle, "'" + name + "' refers to itself: " + chain + name,
-        "set one of them to a value of its own");
+        "give one of them its own value");
 }
 
 InterpolationPass::Resolved InterpolationPass::resolve_text(const Value& value, const Scope& scope,

@@ -148,7 +148,7 @@ void InterpolationPass::report_unknown(const Interpolation& interpolation, const
   if (!found.parent) {
     error(scope, ErrorCode::kInterpolationUnknown,
           quoted_reference(interpolation) + " goes above the root of the recipe",
-          "one dot means the same mapping; each further dot goes up one level");
+          "one dot means the same mapping; each additional dot goes up one level");
     return;
   }
   const std::string shown = found.is_secret ? "the key" : "'" + found.missing_key + "'";

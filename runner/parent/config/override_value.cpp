@@ -144,7 +144,7 @@ class Parser {
   [[noreturn]] void unexpected() {
     const Location place = where();
     if (kind() == TokenKind::kEnd)
-      fail_override(place, "the value ends too early",
+      fail_override(place, "the value ends unexpectedly",
                     "close what was opened, or remove the comma at the end");
     const std::string_view rest = std::string_view(source_.contents).substr(token().start);
     const std::string found(1, rest[std::min(rest.find_first_not_of(" \t"), rest.size() - 1)]);

@@ -100,7 +100,7 @@ std::vector<Value> values_of(const Override& override, const ConfigFiles& config
       return options_of(override, configs);
     case Sweep::Kind::kInterval:
       bad_trial(
-          sweep.where, "an interval has no list of values to run",
+          sweep.where, "an interval is not a list of values to run",
           "write range(start,stop,step), or values a,b,c, or draw values with sweep.samples=20");
     default:
       return sweep.choices;
@@ -219,7 +219,7 @@ Diagnostics TrialList::draw(std::uint64_t seed, std::uint64_t samples) {
     return {{ErrorCode::kBadSweep,
              {},
              "/sweep/samples",
-             "sweep.samples draws from nothing: no key other than 'seed' has several values",
+             "sweep.samples has nothing to draw from: no key other than 'seed' has several values",
              "give a key several values, as in train.optimizer.learning_rate=interval(0.001,0.1)"}};
   }
   if (samples > combinations) {

@@ -103,8 +103,7 @@ Result<MeantDevices> candidates(const DeviceWish& wish, const VisibleDevices& vi
   const auto count = static_cast<int>(visible.devices.size());
   if (named && *named < count && !visible.in_cuda_order && count > 1) {
     return no_such_gpu(
-        wish.select,
-        "CUDA numbers GPUs starting with the fastest, in an order that only CUDA knows",
+        wish.select, "CUDA numbers GPUs starting with the fastest, in an order known only to CUDA",
         "set CUDA_DEVICE_ORDER=PCI_BUS_ID to number GPUs as nvidia-smi does, or write device=auto");
   }
   const bool has_named = named && *named < count;

@@ -233,7 +233,7 @@ Diagnostics DeviceSearch::look_again() {
     Diagnostic gone{ErrorCode::kDeviceUnavailable,
                     {},
                     "/device/select",
-                    "the GPUs that the run waited for are gone",
+                    "the GPUs that the run was waiting for are gone",
                     "`retort devices` shows what is left"};
     if (!reading.why_none.empty()) gone.message += ": " + reading.why_none;
     for (const std::string& problem : problems_) gone.notes.push_back({{}, problem});
@@ -290,7 +290,7 @@ TakenDevice DeviceSearch::taken(Held held) const {
               : candidates_.devices.size() == 1 ? "it is the only one"
               : taken_.empty() && need_->bytes == 0
                   ? "it has the most free memory"
-                  : "it has the most free memory of those that are free and large enough";
+                  : "it has the most free memory among those that are free and large enough";
   world_.say(
       "device: " + device_text(*taken.device) + ", " + state_text(*taken.device) + "; " +
       (need_->bytes > 0 ? bytes_text(need_->bytes) + " needed (" + need_->from + "); " : "") +

@@ -71,7 +71,7 @@ Result<MachineLook> look_at_devices(const DeviceWorld& world) {
   if (!look.visible.devices.empty()) return look;
   look.why_none = !look.visible.remark.empty() ? look.visible.remark
                   : look.reading.problems.empty()
-                      ? "the NVIDIA driver finds no GPU"
+                      ? "the NVIDIA driver found no GPU"
                       : "no GPU can be used: " + join(look.reading.problems, "; ");
   if (!look.visible.remark.empty())
     look.help = "`retort devices` lists the entries that CUDA_VISIBLE_DEVICES may contain";

@@ -102,8 +102,8 @@ Diagnostic unknown_order(std::string_view list) {
           {},
           "/device/select",
           "CUDA_VISIBLE_DEVICES='" + printable(list) +
-              "' numbers GPUs starting with the fastest, an order that only CUDA knows if there "
-              "are several models",
+              "' numbers GPUs starting with the fastest, an order known only to CUDA if there are "
+              "several models",
           "set CUDA_DEVICE_ORDER=PCI_BUS_ID to number GPUs as nvidia-smi does, or list UUIDs "
           "(`nvidia-smi -L`)"};
 }

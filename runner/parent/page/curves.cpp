@@ -117,8 +117,7 @@ Drawing draw(Quantity quantity, const std::string& title) {
                    decimal(curve.points.front().y, 4) + " to " + decimal(curve.points.back().y, 4);
   }
   if (quantity.left_out > 0)
-    description +=
-        "; values that are not finite are left out: " + std::to_string(quantity.left_out);
+    description += "; non-finite values left out: " + std::to_string(quantity.left_out);
   const bool is_logarithmic = quantity.name.find("loss") != std::string::npos && values.low > 0 &&
                               values.high > kLossRatio * values.low;
   if (is_logarithmic) {
@@ -230,7 +229,7 @@ std::vector<Drawing> draw_memory(const std::string& node, const std::string& tit
   Frame frame = kChartFrame;
   frame.height -= 50;
   Drawing drawing(kChartWidth, kChartHeight, "Memory of " + title,
-                  "measured over the steps, at most " + measured + (planned ? "; " + plan : ""));
+                  "measured over the steps; maximum: " + measured + (planned ? "; " + plan : ""));
   Plot plot(drawing, frame, {"step", whole_ticks(steps.low, steps.high, 8)},
             {unit.name, nice_ticks(0, bytes.high / unit.bytes, 7)}, "memory during training");
   draw_lines(plot, drawing, curves);

@@ -122,7 +122,7 @@ std::vector<Drawing> draw_parallel_coordinates(const SweepResults& results) {
   Drawing drawing(
       x_of(axes.size() - 1) + 90, kAxisTop + kAxisLength + kBottom, "Parallel coordinates",
       std::to_string(trials.size()) + " trials over " + std::to_string(axes.size() - 1) +
-          " keys; in color: the best quarter by " + metric);
+          " keys; the best quarter is in color, by " + metric);
   drawing.text({10, 20}, "Trials by setting", Align::kStart, "title");
   const std::size_t best = trials.size() - std::max<std::size_t>(1, trials.size() / 4);
   for (std::size_t rank = 0; rank < order.size(); ++rank) {

@@ -101,7 +101,7 @@ void add_trainings(Document& document, const RunReport& report) {
     const std::string title = title_of(report, node);
     if (i == kMostTrainings) {
       document.say("Curves of the other " + std::to_string(report.trainings.size() - i) +
-                   " trainings are left out; `retort analyze " + report.folder +
+                   " training stages are left out; `retort analyze " + report.folder +
                    "` draws all of them.");
       break;
     }

@@ -72,7 +72,7 @@ Result<TrustedCode> TrustedCode::read(fs::path file) {
   try {
     const JsonFields<Json> fields(json, "it");
     if (fields.integer("schema") != 1)
-      return damaged_list(file, "it was written by another version");
+      return damaged_list(file, "it was written by a different version");
     const Json &files = fields.object("files"), &modules = fields.object("modules");
     const JsonFields<Json> digests(files, "'files'"), names(modules, "'modules'");
     for (const auto& [path, digest] : files.items()) {

@@ -177,8 +177,8 @@ std::string change_of_input(const Json& before, const Json& now) {
     return old_contents == contents ? "" : "has the same files with different contents";
   return input_member(before, "modified") == input_member(now, "modified")
              ? ""
-             : "may have changed: its files have different modification times, and the record has "
-               "no digest of their contents";
+             : "may have changed: its files have different modification times, and the record does "
+               "not have a digest of their contents";
 }
 
 std::vector<InputChange> input_changes(const Json& before, const Json& now) {

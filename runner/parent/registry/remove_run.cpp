@@ -93,7 +93,7 @@ Diagnostic cannot_remove(const fs::path& path, Storage& storage) {
   storage.remove(stuck);
   return refused(
       ErrorCode::kCannotWrite, "cannot remove '" + stuck.string() + "': " + std::strerror(errno),
-      "the remaining files still count as a run; fix the problem and remove the run again");
+      "the remaining files still count as a run; fix the problem, then remove the run again");
 }
 
 }  // namespace

@@ -182,7 +182,7 @@ Result<std::vector<std::string>> read_tags(const std::filesystem::path& folder) 
                     {},
                     "",
                     "the tags in '" + path.string() + "' cannot be read",
-                    "remove the file, and tag the run again"};
+                    "remove the file and tag the run again"};
 }
 
 Result<std::vector<std::string>> change_tags(const std::filesystem::path& folder,

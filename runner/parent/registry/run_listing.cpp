@@ -68,7 +68,7 @@ Diagnostic unknown_key(const std::string& key, std::vector<std::string> names) {
           {},
           "",
           "no run here has '" + key + "'",
-          near.empty() ? "use a key of the recipe, such as model.kind, a metric, or one of run, "
+          near.empty() ? "use a recipe key such as model.kind, a metric, or one of run, "
                          "recipe, status, started, seconds, device, smoke, tag and source"
                        : near};
 }

@@ -255,7 +255,7 @@ Result<Comparison> only_node(Comparison comparison, const std::string& node) {
     return Diagnostic{ErrorCode::kUsage,
                       {},
                       "",
-                      "no compared run has an evaluation '" + node + "'",
+                      "none of the compared runs has an evaluation '" + node + "'",
                       "name one of " + listed(names, names.size(), "'")};
   return comparison;
 }

@@ -156,7 +156,7 @@ std::string need_text(const MemoryPlan& plan) {
   return plan.fits()
              ? text + "fits, " + size_text(*plan.budget - plan.needed) + " to spare"
              : text + "does not fit, " + size_text(plan.needed - *plan.budget) + " too much" +
-                   (plan.must_fit ? "" : "; it starts anyway (memory.on_oom_policy: legacy)");
+                   (plan.must_fit ? "" : "; it runs anyway (memory.on_oom_policy: legacy)");
 }
 
 std::string curve_text(const MemoryPlan& plan, const TextStyle& style) {

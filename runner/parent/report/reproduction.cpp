@@ -219,7 +219,7 @@ std::string reproduction_text(const Reproduction& found) {
   switch (found.verdict) {
     case Verdict::kIdentical:
       return "identical: " + count_text(found.metrics, "metric") + " and " +
-             count_text(found.files, "file") + " of weights and results have the same bits\n";
+             count_text(found.files, "file") + " of weights and results match bit for bit\n";
     case Verdict::kWithinTolerance:
       text = "within tolerance: " + count_text(found.metrics, "metric") +
              " with a relative difference of at most " + csv_number(found.tolerance) +

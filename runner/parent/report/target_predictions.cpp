@@ -44,7 +44,7 @@ double target_number(const std::string& field) {
   double number = 0;
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
   if (error != std::errc() || end != field.data() + field.size() || !std::isfinite(number))
-    throw std::runtime_error("one of its numbers is not a number");
+    throw std::runtime_error("one of its values is not a number");
   return number;
 }
 

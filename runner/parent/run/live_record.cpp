@@ -87,7 +87,7 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
     throw CannotOpenRecord{{{ErrorCode::kProtocol,
                              {},
                              "",
-                             "the worker reported twice that it is ready",
+                             "the worker reported twice that it was ready",
                              "this is a bug in Retort"}}};
   if (folder_) check_restart();
   else inputs_.look();
@@ -395,7 +395,7 @@ Diagnostics LiveRecord::look_at_inputs_again() {
                        {},
                        change.pointer,
                        what + ": files were added during the run",
-                       "the run did not read them",
+                       "they were not read by the run",
                        {},
                        Severity::kWarning});
       continue;
@@ -406,7 +406,8 @@ Diagnostics LiveRecord::look_at_inputs_again() {
         {ErrorCode::kChangedRun,
          {},
          change.pointer,
-         what + ": it was changed during the run, so the result matches no single version of it",
+         what + ": it was changed during the run, so the result does not match any single version "
+                "of it",
          is_evaluation
              ? "restore it and evaluate again"
              : "restore it and run again; the trained weights are kept, and `retort resume " +

@@ -73,8 +73,8 @@ Diagnostics check_change(const Value& before, const Value& after, bool force,
          change_in_words(change) + (refused ? ": the saved state is incompatible with this change"
                                     : !schedule.empty()
                                         ? ": the schedule '" + schedule +
-                                              "' spans all epochs, so the epochs done so far would "
-                                              "have had other learning rates"
+                                              "' spans all epochs, so the epochs completed so far "
+                                              "would have had different learning rates"
                                         : ""),
          refused ? "leave it unchanged, or start a new run"
                  : "leave it unchanged, start a new run, or add --force: the result then matches "

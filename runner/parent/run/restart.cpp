@@ -52,8 +52,8 @@ Diagnostics RestartRule::errors_of(const Ending& ending) const {
   if (ending.exit == ExitCode::kNeedsAnotherDevice && stranded_) return {stranded_->error};
   if (!is_lost(ending)) return {};
   Diagnostic error{ErrorCode::kDeviceLost, {}, "", "", ""};
-  error.message = "the device '" + here() + "' failed, and the same process cannot use it again";
-  error.help = deaths_ > 0 ? "it failed again after the run was restarted: try another device"
+  error.message = "the device '" + here() + "' failed and cannot be used again by the same process";
+  error.help = deaths_ > 0 ? "it failed again after the run was restarted: try a different device"
                            : "set memory.max_retries to restart the run automatically";
   return {error};
 }

@@ -108,8 +108,11 @@ class Run {
     return [this]() -> Result<OwnDevice> {
       OwnDevice* const own = own_device();
       if (!own || !own->taken.device)
-        return Diagnostic{
-            ErrorCode::kDeviceUnavailable, {}, "", "it is unknown which GPU the run is on", ""};
+        return Diagnostic{ErrorCode::kDeviceUnavailable,
+                          {},
+                          "",
+                          "it is not known which GPU the run is using",
+                          ""};
       left_.push_back(own->taken.device->uuid);
       own->taken.lock.reset();
       return surroundings_.next_gpu(left_);

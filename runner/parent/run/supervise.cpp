@@ -35,9 +35,9 @@ std::string advice_on(int number) {
              "smaller batch, "
              "or more memory";
     case SIGXCPU:
-      return "it reached the limit on processor time: raise it with `ulimit -t`";
+      return "it reached the CPU time limit: raise it with `ulimit -t`";
     case SIGXFSZ:
-      return "a file reached the limit on file sizes: raise it with `ulimit -f`";
+      return "a file reached the file size limit: raise it with `ulimit -f`";
     case SIGABRT:
     case SIGBUS:
     case SIGFPE:
@@ -137,7 +137,7 @@ class Supervision::Dialogue {
     return {ErrorCode::kProtocol,
             {},
             "",
-            "the worker sent a message that cannot be understood: " + what,
+            "the worker sent an invalid message: " + what,
             "this is a bug in Retort"};
   }
 
@@ -232,7 +232,7 @@ class Supervision::Dialogue {
           "the worker exited with code " + std::to_string(end_->exit) + " before it had finished";
       if (end_->exit == kCannotLoad && !greeted_)
         error.help =
-            "its libraries could not be loaded; in a virtual environment run `pip install "
+            "its libraries could not be loaded; in a virtual environment, run `pip install "
             "'torch==2.11.*'`";
       return error;
     }

@@ -111,13 +111,13 @@ Result<std::filesystem::path> find_beside(const std::filesystem::path& own_execu
   for (const auto& candidate : candidates) {
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   }
-  return Diagnostic{
-      ErrorCode::kWorkerMissing,
-      {},
-      "",
-      "no program '" + program + "' in '" + folder.string() + "' or '" +
-          candidates[1].parent_path().string() + "'",
-      "build it (`cmake --build build --target " + program + "`) or install all programs together"};
+  return Diagnostic{ErrorCode::kWorkerMissing,
+                    {},
+                    "",
+                    "no program '" + program + "' in '" + folder.string() + "' or '" +
+                        candidates[1].parent_path().string() + "'",
+                    "build it (`cmake --build build --target " + program +
+                        "`), or install all programs together"};
 }
 
 }  // namespace

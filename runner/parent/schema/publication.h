@@ -19,8 +19,8 @@ class Publication {
   using Json = nlohmann::ordered_json;
 
   /// kWhole describes a whole document, in which a mapping names its kind or has the default kind.
-  /// kAsWritten describes a file before composition: another file may name the kind, so a mapping
-  /// without one must fit one of the kinds.
+  /// kAsWritten describes a file before composition: the kind may be named in another file, so a
+  /// mapping without one must match one of the kinds.
   enum class Mappings { kWhole, kAsWritten };
 
   Publication(const SchemaSet& schemas, Mappings mappings)

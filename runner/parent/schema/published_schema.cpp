@@ -107,7 +107,7 @@ Json defaults_list() {
           "type": "object",
           "minProperties": 1,
           "maxProperties": 1,
-          "description": "group: option. `override group: option` changes a choice made by another file; with `optional` the file may be missing.",
+          "description": "group: option. `override group: option` changes a choice made by another file; with `optional`, the file may be missing.",
           "propertyNames": {"pattern": "^((optional|override) +)*[^ ]+$"},
           "additionalProperties": {
             "anyOf": [
@@ -144,7 +144,7 @@ Json recipe_form(Publication& publication, const SchemaSet& schemas) {
 /// The schema of a file of `group`: a mapping with one of its kinds.
 Json group_form(Publication& publication, const std::string& group) {
   Json form = {{"title", group},
-               {"description", "The keys that a file of recipes/" + group + " may contain."}};
+               {"description", "The keys that a file in recipes/" + group + " may contain."}};
   form.update(publication.choice(group, "", [&](const std::string& path) {
     const bool is_stage = std::ranges::count(path, '/') == 1;
     Json kind = is_stage ? publication.stage(path) : publication.file(path);

@@ -31,12 +31,12 @@ Diagnostic no_port(int port, int error) {
           {},
           "",
           name + (port == 0 ? " can be opened: " : " cannot be opened: ") + std::strerror(error),
-          "`--port 0` uses a free port, `--port N` another one"};
+          "`--port 0` uses a free port, `--port N` a specific one"};
 }
 
 PageReply refusal(int status) {
   return {.status = status,
-          .body = "The request was refused (" + std::to_string(status) + ").\n",
+          .body = "The request was rejected (" + std::to_string(status) + ").\n",
           .type = "text/plain; charset=utf-8"};
 }
 

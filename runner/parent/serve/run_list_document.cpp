@@ -286,7 +286,7 @@ Document run_list_document(RunCatalog& catalog, const PageRequest& request) {
   if (looks_like_filter(wish.text)) {
     auto matching = catalog.matching(wish.text);
     if (matching) folders = *std::move(matching);
-    else document.say("The filter cannot be read: " + matching.errors().front().message);
+    else document.say("The filter is not valid: " + matching.errors().front().message);
   }
   std::vector<ListRow> rows = RowChoice(*contents, wish, folders).rows();
   sort_list(rows, wish);

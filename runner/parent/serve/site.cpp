@@ -110,7 +110,7 @@ PageReply Site::answer(const PageRequest& request) const {
   if (!is_host_known(request)) {
     reply = message(403, "Refused", "Open the address that `retort serve` printed.");
   } else if (request.method != "GET" && request.method != "HEAD") {
-    reply = message(405, "Refused", "This server only shows runs: it answers GET and HEAD.");
+    reply = message(405, "Refused", "This server only shows runs: it supports only GET and HEAD.");
     reply.headers.emplace_back("Allow", "GET, HEAD");
   } else if (!is_new && !is_same_secret(request.cookie(cookie_name()), token_)) {
     reply = message(403, "The token is missing",

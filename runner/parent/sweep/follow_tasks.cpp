@@ -273,7 +273,7 @@ class Following {
       if (is_any_active(one)) asked.push_back(one);
     const auto queued = queue_.look(asked);
     if (!queued) return endure(queued.errors());
-    if (silent_since_) say(queue_.name() + " answers again");
+    if (silent_since_) say(queue_.name() + " is responding again");
     silent_since_.reset();
     std::map<std::pair<std::string, std::size_t>, const QueuedTask*> known;
     for (const QueuedTask& task : *queued) known[{task.submission, task.index}] = &task;
@@ -293,7 +293,7 @@ class Following {
     const auto now = std::chrono::steady_clock::now();
     if (!silent_since_) {
       silent_since_ = now;
-      report(queue_.name() + " does not answer (" + errors.front().message +
+      report(queue_.name() + " is not responding (" + errors.front().message +
              "); following the trials' own files");
     }
     return now - *silent_since_ >= options_.patience ? errors : Diagnostics();

@@ -170,7 +170,7 @@ class TrialPool {
     if (!has_finished_any) return true;
     report("error: no trial has measured '" + wanted +
            "', so none was compared or stopped early; set sweep.asha.metric to a metric that they "
-           "measure");
+           "do measure");
     return false;
   }
 

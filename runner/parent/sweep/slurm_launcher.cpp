@@ -158,7 +158,7 @@ class SlurmQueue : public TaskQueue {
       return Diagnostic{ErrorCode::kClusterRefused,
                         {},
                         "",
-                        "sbatch refused the trials: " + line,
+                        "sbatch rejected the trials: " + line,
                         "edit sweep.launcher in '" +
                             LaunchLayout(journal_.folder()).launcher().string() +
                             "' (`gpus: 0` for a cluster without "
@@ -225,7 +225,7 @@ class SlurmQueue : public TaskQueue {
     const std::string line = last_line(outcome.said);
     std::string message = command;
     if (outcome.is_silent)
-      message += " has not answered for " +
+      message += " has not responded for " +
                  std::to_string(std::lround(static_cast<double>(patience_.count()) / 1000)) + " s";
     else if (outcome.exit == 127) message += " is not installed here";
     else
@@ -235,7 +235,7 @@ class SlurmQueue : public TaskQueue {
             {},
             "",
             message,
-            "nothing is lost: once Slurm answers, `retort sweep resume " +
+            "nothing is lost: once Slurm responds, `retort sweep resume " +
                 journal_.folder().string() + "` collects what is done and submits the rest"};
   }
 

@@ -349,8 +349,8 @@ std::string results_text(const SweepResults& results) {
             four_digits(best->metrics.at(results.objective->metric)) + "\n";
     if (results.objective->is_of_test)
       text += std::string(results.objective->is_for_want
-                              ? "no trial has been validated, so the test data decide: "
-                              : "chosen by the test data: ") +
+                              ? "no trial has been validated, so the choice is based on test data: "
+                              : "chosen based on test data: ") +
               results.objective->metric + " is no longer a fair estimate for the best trial\n";
   }
   text += cross_validation_text(results.cross_validations);

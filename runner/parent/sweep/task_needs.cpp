@@ -180,9 +180,8 @@ TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal&
     needs.memory_bytes = bytes_from(settings.at("memory").get<std::string>());
   } else if (needs.gpus > 0) {
     if (surroundings.verbosity != Verbosity::kQuiet)
-      surroundings.err
-          << "memory of a task: the cluster's default, since its trials compute on a GPU"
-          << std::endl;
+      surroundings.err << "memory of a task: the cluster's default, since its trials run on a GPU"
+                       << std::endl;
   } else {
     const std::vector<std::uint64_t> planned = spread(journal.trials().size());
     std::int64_t most = 0;

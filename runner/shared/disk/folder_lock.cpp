@@ -70,7 +70,7 @@ Diagnostic no_lease(const std::filesystem::path& folder, int error, int no_lock)
           "",
           std::move(message),
           "use a folder on another file system, such as a local disk: without a lock or a lease, "
-          "two processes could work there at the same time"};
+          "two processes could work in it at the same time"};
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ Edge edge_from_json(const Json& json, std::size_t holder) {
             .type = {}};
   const auto type = artifact_type(fields.text("type"));
   if (!type) refuse("an edge has an unknown type");
-  if (edge.from >= holder) refuse("an edge comes from a node that runs later");
+  if (edge.from >= holder) refuse("an edge starts at a node that runs later");
   edge.type = *type;
   edge.optional = fields.flag("optional");
   return edge;

@@ -61,7 +61,7 @@ fs::path find_in(const fs::path& folder) {
     throw StageError(ErrorCode::kMissingWeights,
                      "'" + folder.string() + "' contains a model, '" + model.filename().string() +
                          "', and an adapter, '" + adapter.filename().string() + "'")
-        .with_help("name the file that you mean");
+        .with_help("name the one that you mean");
   }
   if (!model.empty() || !adapter.empty()) return model.empty() ? adapter : model;
   const std::vector<std::string> others = other_weights(folder);

@@ -75,7 +75,7 @@ Diagnostics gaps(const RunReport& report) {
   };
   if (report.damaged_metrics > 0) {
     add(ErrorCode::kDamagedRecord,
-        "damaged lines of metrics.jsonl are left out: " + std::to_string(report.damaged_metrics),
+        "skipped damaged lines of metrics.jsonl: " + std::to_string(report.damaged_metrics),
         "the training curves may have gaps");
   }
   for (const RecordedEvaluation& evaluation : report.evaluations) {

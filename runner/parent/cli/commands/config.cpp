@@ -166,7 +166,7 @@ void add_views(Invocation& verb, ConfigView& view) {
             .type = "KEY"});
   verb.add({.name = "--resolve",
             .value = &view.resolve,
-            .summary = "Resolve interpolations and fill in every default"});
+            .summary = "Resolve interpolations and fill in all defaults"});
   verb.add({.name = "-i,--info",
             .value = &view.info,
             .summary = "Show how the recipe is composed: defaults, defaults-tree or searchpath",

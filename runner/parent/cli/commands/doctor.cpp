@@ -48,9 +48,10 @@ void print_report(std::ostream& out, const Json& found) {
   if (worker.contains("gpus_missing_because") && worker["gpus_missing_because"].is_string()) {
     line("GPU", "none: " + worker["gpus_missing_because"].get<std::string>());
   }
-  line("here", found["folder"].get<std::string>() + ", " +
-                   bytes_text(found["free_bytes"].get<std::int64_t>()) + " free" +
-                   (found["writable"].get<bool>() ? "" : ", NOT writable: runs need run.dir=DIR"));
+  line("here",
+       found["folder"].get<std::string>() + ", " +
+           bytes_text(found["free_bytes"].get<std::int64_t>()) + " free" +
+           (found["writable"].get<bool>() ? "" : ", NOT writable: set run.dir=DIR for runs"));
 }
 
 struct DoctorFlags {
@@ -236,11 +237,12 @@ Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const Wor
     answer = *std::move(given);
   }
   if (answer["tensors"] != 0) return answer;
-  return Diagnostic{ErrorCode::kNothingCompared,
-                    {},
-                    "",
-                    "nothing was compared: the recipe '" + graph.recipe + "' trains nothing",
-                    "name a recipe with a stage that trains"};
+  return Diagnostic{
+      ErrorCode::kNothingCompared,
+      {},
+      "",
+      "nothing was compared: the recipe '" + graph.recipe + "' does not train anything",
+      "name a recipe with a training stage"};
 }
 
 std::string count_of(std::int64_t count, const std::string& thing) {

@@ -103,7 +103,7 @@ void print_embeddings(const Json& answer, const EmbedFlags& flags, Console& cons
        << counted(static_cast<std::size_t>(fields.count("duplicates")), "near-duplicate pair")
        << ", similarity " << flags.similarity << " or more: " << out << "/duplicates.csv\n";
   for (const Json& outlier : fields.list("outliers")) {
-    text << "least like its neighbors: " << printable(outlier.at("file").get<std::string>())
+    text << "least similar to its neighbors: " << printable(outlier.at("file").get<std::string>())
          << ", similarity " << std::fixed << std::setprecision(3)
          << outlier.at("similarity").get<double>() << std::defaultfloat << std::setprecision(6)
          << "; all images in order: " << out << "/outliers.csv\n";
@@ -209,7 +209,7 @@ Invocation declare_embed() {
             .once_each = true});
   verb.add({.name = "--neighbors",
             .value = &flags->neighbors,
-            .summary = "Number of nearest images per query, and per image when finding "
+            .summary = "Number of nearest images to find per query, and per image when looking for "
                        "near-duplicates and outliers",
             .type = "K",
             .range = {1, 10'000},

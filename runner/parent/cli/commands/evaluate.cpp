@@ -89,7 +89,7 @@ EvaluatedData data_to_evaluate(const Value& before, const Value& after,
     } else {
       const std::string all = key + ".split={train: 0, validation: 0, test: 1}";
       result.lines.push_back(key + ": all of " + in_quotes +
-                             " is evaluated, since the training used another folder: " + all +
+                             " is evaluated, since the training run used another folder: " + all +
                              "; to evaluate only a fraction of it, set " + key + ".split.test");
       result.overrides.push_back(all);
       if (const Value* const folds = stage.find("folds"); folds && folds->map())

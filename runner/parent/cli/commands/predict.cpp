@@ -64,7 +64,7 @@ Result<PredictFlags> checked_flags(PredictFlags flags) {
   if (!source.run.empty() && read_run(source.run)) {
     return predict_misused(
         "both a run, '" + source.run + "', and --model '" + flags.model + "' are given",
-        "leave one of them out: each names the model that predicts");
+        "leave one of them out: each names the model to predict with");
   }
   for (const auto& [flag, value] : {std::pair("--checkpoint", &source.checkpoint),
                                     {"--weights", &source.weights},
@@ -280,8 +280,8 @@ Invocation declare_predict() {
   const auto flags = std::make_shared<PredictFlags>();
   Invocation verb;
   verb.json_summary =
-      "JSON lines: one object per image as soon as it is predicted, then a last line with the "
-      "errors";
+      "JSON lines: one object per image as soon as its prediction is ready, then a final line with "
+      "the errors";
   add_weights_source(verb, flags->weights, /*is_required=*/false);
   verb.add({.name = "paths",
             .value = &flags->paths,
@@ -318,10 +318,10 @@ Invocation declare_predict() {
   verb.add({.name = "--force",
             .value = &flags->force,
             .summary = "With --support: continue even if those images belong to training data that "
-                       "has changed since the training"});
+                       "has changed since training"});
   verb.add({.name = "--labels",
             .value = &flags->labels,
-            .summary = "For a CLIP model: texts such as \"a red car\"; the text nearest to an "
+            .summary = "For a CLIP model: texts such as \"a red car\"; the text closest to an "
                        "image is its class",
             .type = "TEXT"});
   verb.add({.name = "--explain",
@@ -332,7 +332,7 @@ Invocation declare_predict() {
             .is_written = true});
   verb.add({.name = "--out",
             .value = &flags->out,
-            .summary = "Write the predictions to this file once all images are done, instead of to "
+            .summary = "Write the predictions to this file, once all images are done, instead of "
                        "standard output",
             .type = "FILE",
             .is_written = true});

@@ -207,7 +207,7 @@ Invocation declare_resume() {
 
 const Command kResumeCommand = {"resume",
                                 "Continues a run that was stopped or killed; the result is the "
-                                "same as without the interruption.",
+                                "same as if it had not been interrupted.",
                                 "retort resume outputs/2026-01-31/12-00-00", declare_resume};
 
 }  // namespace runner

@@ -141,7 +141,7 @@ ExitCode reset(const RunsFlags& flags, Console& console) {
     for (const std::string& dependent : after)
       line += (&dependent == after.data() ? "; these must run again too: " : ", ") + dependent;
     console.out << line << "; `retort resume " << printable(flags.run())
-                << "` runs what is missing\n";
+                << "` runs whatever is missing\n";
   }
   return ExitCode::kDone;
 }
@@ -275,7 +275,8 @@ Invocation declare_runs() {
   verb.add(
       {.name = "--tolerance",
        .value = &flags->tolerance,
-       .summary = "reproduce: the maximum relative difference of metrics that is within tolerance",
+       .summary =
+           "reproduce: the maximum relative difference in metrics that counts as within tolerance",
        .type = "X",
        .assumed = "1e-3"});
   verb.run = [flags](Console& console) { return runs(*flags, console); };
@@ -370,8 +371,8 @@ ExitCode reindex_runs(const RunsFlags& flags, Console& console) {
           "",
           indexes.empty() ? "there is no folder for the index"
                           : "`retort runs reindex` takes no filter",
-          indexes.empty() ? "set RETORT_CACHE to a folder; without one `runs ls` reads every run"
-                          : "leave the filter out: all runs of a folder are indexed"}});
+          indexes.empty() ? "set RETORT_CACHE to a folder; without one, `runs ls` reads every run"
+                          : "leave the filter out: all runs in a folder are indexed"}});
   }
   wish->anew = true;
   Diagnostics warnings;

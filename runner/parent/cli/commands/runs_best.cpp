@@ -54,16 +54,16 @@ std::optional<Contest> contest_among(const std::vector<ListedRun>& runs) {
 
 std::string words_of(const Contest& contest) {
   if (contest.is_of_test)
-    return "no run here has been validated, so the test data decide: " + contest.metric +
-           " is no longer a fair estimate of how good the best run is\n";
+    return "no run here has been validated, so the choice is based on test data: " +
+           contest.metric + " is no longer a fair estimate of how good the best run is\n";
   if (is_of_test(contest.metric))
     return contest.metric +
            " is measured on test data: no longer a fair estimate of how good the best run is\n";
   if (contest.others == 0) return "";
   return std::to_string(contest.others) +
          (contest.others == 1 ? " other run is" : " other runs are") +
-         " not compared: they were trained differently or monitor another metric; --metric NAME "
-         "compares all that have it\n";
+         " not compared: they were trained differently or monitor a different metric; --metric "
+         "NAME compares all that have it\n";
 }
 
 Diagnostic no_winner(const RunsFlags& flags, const std::string& metric) {

@@ -30,8 +30,8 @@ Diagnostic no_tolerance(const std::string& text) {
           {},
           "",
           "'" + text + "' is not a tolerance",
-          "give --tolerance a number of at least 0, such as 1e-3, the maximum relative "
-          "difference of metrics"};
+          "give --tolerance a number of at least 0, such as 1e-3, the maximum relative difference "
+          "in metrics"};
 }
 
 Diagnostic not_finished(const RecordedRun& run) {

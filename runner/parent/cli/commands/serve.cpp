@@ -58,7 +58,7 @@ Invocation declare_serve() {
             .type = "DIR"});
   verb.add({.name = "--port",
             .value = &flags->port,
-            .summary = "The port on 127.0.0.1; 0: a free one",
+            .summary = "The port on 127.0.0.1; 0: any free one",
             .type = "N",
             .range = {0, 65535},
             .shows_default = true});
@@ -68,9 +68,9 @@ Invocation declare_serve() {
 
 }  // namespace
 
-const Command kServeCommand = {"serve",
-                               "Shows runs and sweeps in the browser: their list, reports and "
-                               "comparisons, and runs in progress.",
-                               "retort serve outputs", declare_serve};
+const Command kServeCommand = {
+    "serve",
+    "Shows runs and sweeps in the browser: lists, reports, comparisons and runs in progress.",
+    "retort serve outputs", declare_serve};
 
 }  // namespace runner

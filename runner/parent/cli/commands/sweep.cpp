@@ -253,7 +253,7 @@ ExitCode sweep(SweepFlags flags, Console& console) {
         {{ErrorCode::kUsage,
           {},
           "",
-          "`retort sweep " + action + "` takes no --launcher",
+          "`retort sweep " + action + "` does not take --launcher",
           "a sweep continues where it was started: on the cluster described in "
           "launch/launcher.json in its folder, or on this machine if there is no launch/"}});
   }
@@ -354,7 +354,7 @@ Diagnostics misused_on_cluster(const SweepFlags& flags, const PreparedSweep& swe
 
 ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   if (const auto errors = refused_under_launcher(
-          "sweep", "start `retort sweep` without the launcher: it starts its trials itself");
+          "sweep", "start `retort sweep` without the launcher: it starts the trials itself");
       !errors.empty())
     return report(console, errors);
   Sources& sources = console.sources;

@@ -28,7 +28,7 @@ Result<PreparedSweep> prepare_one(const NamedRecipe& named, const SchemaSet& sch
       ErrorCode::kBadSweep,
       {},
       "",
-      "a key has several values, but the sampler chooses the values of a trial",
+      "a key has several values, but the sampler chooses each trial's values",
       "give each key one value on the command line, and add ~sweep.params if the recipe sets it"};
 }
 
@@ -208,15 +208,16 @@ ExitCode go_on_asking(SweepFlags flags, Console& console) {
     return report(
         console,
         {ask_tell_misused("`retort sweep ask-tell resume` takes the folder of one sweep",
-                          "give only the folder: the recipe and the values are recorded there")});
+                          "give only the folder: the recipe and its values are recorded there")});
   }
   auto journal = reopen_sweep(flags.recipe.overrides[1], console);
   if (!journal) return report(console, journal.errors());
   if (!journal->plan().is_asked) {
-    return report(console,
-                  {ask_tell_misused(
-                      "no sampler chose the trials of '" + journal->folder().string() + "'",
-                      "continue with `retort sweep resume " + journal->folder().string() + "`")});
+    return report(
+        console,
+        {ask_tell_misused(
+            "the trials of '" + journal->folder().string() + "' were not chosen by a sampler",
+            "continue with `retort sweep resume " + journal->folder().string() + "`")});
   }
   flags.recipe.name = journal->plan().recipe;
   flags.recipe.overrides = journal->plan().overrides;
