@@ -12,9 +12,10 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLongestMlflowAnswer = 16 << 20;  // bytes
-constexpr std::size_t kQuotedColumns = 200;             // of the server's own message
+constexpr std::size_t kQuotedColumns = 200;             // columns of the server's own message to
+                                                        // quote
 
-/// The statuses after which MLflow's own client retries, too.
+/// The statuses after which MLflow's own client also retries.
 bool is_passing_answer(int status) {
   return status == 408 || status == 425 || status == 429 || status >= 500;
 }

@@ -58,7 +58,7 @@ Result<MlflowSubject> recorded_subject(const RecordedRun& run, Sources& sources)
   return subject;
 }
 
-/// Sends `request` and then `end`; returns the answer.
+/// Sends `request`, then `end`; returns the answer.
 Result<Json> send_recorded(const MlflowTarget& target, const Json& request, const Json& end) {
   std::optional<Diagnostic> failure;
   Tracking tracking([&](const Diagnostic& warning) { failure = warning; });

@@ -55,7 +55,7 @@ Result<Graph> recorded_part(Graph graph, const Json& record) {
   return graph;
 }
 
-/// True if the changed key affects neither what is run nor how.
+/// True if the changed key affects neither what is run nor how it is run.
 bool is_about_place(const Difference& change) {
   return change.path.front() == "name" || change.path.front() == "run";
 }

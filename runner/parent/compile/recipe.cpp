@@ -70,7 +70,7 @@ class Settling {
         sources_(sources),
         folder_(folder) {}
 
-  /// The size of the images that the weights were trained on, according to the config.
+  /// The size of the images on which the weights were trained, according to the config.
   const std::optional<Value>& image_size() const { return image_size_; }
 
   Diagnostics run() {
@@ -129,8 +129,8 @@ class Settling {
     }
   }
 
-  /// True for projection_dim if the features are not projected, since the weights may then lack the
-  /// projection.
+  /// True for projection_dim if the features are not projected, since the weights may then not have
+  /// the projection.
   bool is_without_effect(const Value& written, std::string_view option) const {
     const Value* features = mapping_.find("features");
     const bool is_pooled = features && features->says("pooled");
@@ -154,9 +154,9 @@ class Settling {
   Diagnostics errors_;
 };
 
-/// Fills in image_size in data stages that omit it or set it to auto. `said` has the image sizes
-/// from the configs of the networks' weights: if they differ, adds an error instead; if there are
-/// none, uses the usual size.
+/// Fills in image_size in data stages that omit it or set it to auto. `said` contains the image
+/// sizes from the configs of the networks' weights: if they differ, adds an error instead; if there
+/// are none, uses the usual size.
 void fill_in_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnostics& errors) {
   for (Entry& stage : *recipe.map()) {
     const Value* const kind = stage.value.map() ? stage.value.find("kind") : nullptr;

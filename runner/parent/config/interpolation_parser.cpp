@@ -37,8 +37,8 @@ std::size_t backslashes_before(std::string_view text, std::size_t at, std::size_
   return count;
 }
 
-/// A string in the override grammar with placeholders for its interpolations, since that grammar
-/// cannot find their ends: "a${0}${1}" stands for "a" and the interpolations 0 and 1.
+/// A string in the override grammar with placeholders for interpolations, since that grammar cannot
+/// find where they end: "a${0}${1}" stands for "a" and the interpolations 0 and 1.
 struct Template {
   std::string text;
   std::vector<std::string> interpolations;

@@ -308,8 +308,8 @@ std::vector<std::string> known_words(std::string_view name) {
   return result;
 }
 
-/// Returns the model with that name, or the models with names that contain every word of `name`; if
-/// there are none, the models with names that end in `name` when spaces are removed.
+/// Returns the model with that name, or else the models with names that contain every word of
+/// `name`, or else those with names that end in `name` when spaces are removed.
 std::vector<const DeviceModel*> meant(std::string_view name) {
   std::vector<std::string> wanted = words(name);
   if (wanted.size() > 1) std::erase(wanted, "tesla");

@@ -59,7 +59,7 @@ namespace {
 
 constexpr char kTooOld[] = "update the NVIDIA driver to 580 or later";
 
-/// A session with the driver.
+/// A session with the NVIDIA driver.
 class NvmlSession {
  public:
   explicit NvmlSession(const NvmlLibrary& library)

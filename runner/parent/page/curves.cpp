@@ -16,10 +16,11 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMostPoints = 600;  // of a line: more than a chart has pixels
+constexpr std::size_t kMostPoints = 600;  // points per line: more than a chart has pixels
 constexpr double kChartWidth = 480, kChartHeight = 320;
 constexpr Frame kChartFrame{70, 44, 385, 200};
-constexpr double kLossRatio = 50;        // ratio of extremes from which a loss is drawn so
+constexpr double kLossRatio = 50;        // a loss with this ratio of extremes gets a logarithmic
+                                         // axis
 constexpr double kLargestDrawn = 1e100;  // larger values are treated like infinite ones
 
 /// A line of a chart.
@@ -45,7 +46,7 @@ struct Range {
   }
 };
 
-/// The family and the quantity of a recorded metric: "train" and "loss" of "train/loss".
+/// The family and the quantity of a recorded metric: "train" and "loss" for "train/loss".
 std::pair<std::string, std::string> family_and_quantity(const std::string& metric) {
   const std::size_t slash = metric.find('/');
   if (slash == metric.npos) return {"", metric};
@@ -200,7 +201,7 @@ std::vector<Drawing> draw_memory(const std::string& node, const std::string& tit
   constexpr std::array<std::string_view, 3> kShown = {"memory/allocated", "memory/reserved",
                                                       "memory/peak"};
   std::vector<Curve> curves = {{"allocated", {}, 1}, {"reserved", {}, 2}, {"peak", {}, 3}};
-  double by_plan = 0;  // the peak, as a share of what the plan expected
+  double by_plan = 0;  // the peak, as a fraction of what the plan predicted
   Range steps, bytes;
   bytes.include(0);
   for (const MetricLine& line : lines) {

@@ -26,7 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLargestGraphFile = 16 << 20;
-constexpr std::size_t kMostTrainings = 10;  // with curves; an ensemble may have hundreds
+constexpr std::size_t kMostTrainings = 10;  // shown with curves; an ensemble may have hundreds
 
 std::string title_of(const RunReport& report, const std::string& node) {
   const auto found = report.titles.find(node);

@@ -26,7 +26,7 @@ constexpr std::array<const char*, 3> kShippedModules = {"timm", "torchvision", "
 constexpr std::size_t kLargestCode = std::size_t{64} << 20;
 constexpr std::size_t kLargestList = std::size_t{64} << 20;
 
-/// While it exists, new files and folders are accessible only to this user.
+/// While this object exists, new files and folders are accessible only to this user.
 class OwnFilesOnly {
  public:
   OwnFilesOnly() : before_(umask(077)) {}

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kLargestSimilarities = 1 << 20;  // bytes
 constexpr std::size_t kMostCaptions = 100;
 
-/// Reads a row of finite numbers; empty if it is none.
+/// Reads a row of finite numbers; empty if it is not one.
 std::vector<double> row_of(const nlohmann::ordered_json& json) {
   std::vector<double> row;
   if (!json.is_array()) return row;

@@ -26,7 +26,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLargestRecipe = 16 << 20;
-constexpr std::size_t kLongestCell = 40;  // characters of a recipe's value in the table
+constexpr std::size_t kLongestCell = 40;  // maximum number of characters of a recipe's value in the
+                                          // table
 
 /// Reads the recipe that the run recorded.
 Result<Value> read_recipe(const RecordedRun& run, Sources& sources) {
@@ -127,7 +128,7 @@ std::string cell(const std::optional<Value>& value) {
 }
 
 /// Returns the name under which an evaluation's accuracy is recorded, since accuracy over episodes
-/// differs from accuracy over samples.
+/// is not the same as accuracy over samples.
 std::string accuracy_of(const RecordedEvaluation& evaluation) {
   return evaluation.episodes.empty() ? "evaluate/top1" : "evaluate/episode_accuracy";
 }
@@ -334,7 +335,7 @@ Drawing draw_comparison(const Comparison& comparison) {
   Drawing drawing(width + 200, 520,
                   "Comparison of " + std::to_string(comparison.rows.size()) + " evaluations",
                   description);
-  Ticks places;  // a bar's middle is a whole number; its label is drawn below, slanted
+  Ticks places;  // a bar's center is a whole number; its label is drawn below, slanted
   places.low = 0.4;
   places.high = bars + 0.6;
   const Frame frame{140, 56, width, 300};

@@ -34,7 +34,7 @@ std::string group_text(const Json& group, const char* relation) {
   return join(files, relation);
 }
 
-/// Returns the first items of `list` and the number of the others.
+/// Returns the first items of `list` and the number of remaining ones.
 template <typename Show>
 std::string named(const Json& list, std::int64_t count, const Show& show) {
   std::vector<std::string> names;

@@ -202,7 +202,7 @@ std::string margin_text(const PlanAlternative& other, const MemoryPlan& plan) {
 }
 
 /// Returns the overrides as text, with a long list of modules shortened to the first one and the
-/// number of the others.
+/// number of others.
 std::string brief_text(std::vector<std::string> overrides) {
   for (std::string& one : overrides) {
     const std::size_t list = one.find("=["), first = one.find(',', list);
@@ -312,7 +312,7 @@ std::vector<Point> steps(const std::vector<std::int64_t>& curve, double unit) {
   return points;
 }
 
-/// Draws the phases as bands of alternating shades, with their names where there is room.
+/// Draws the phases as bands in alternating shades, with their names where they fit.
 void draw_phases(Drawing& drawing, const MemoryPlan& plan) {
   const double bottom = kFrame.top + kFrame.height,
                per_point = kFrame.width / static_cast<double>(plan.curve.size());
@@ -349,7 +349,7 @@ Drawing draw_plan(const MemoryPlan& plan, const std::string& name) {
   if (plan.budget) description += " of " + size_text(*plan.budget);
   Drawing drawing(kPictureWidth, kHeight, "Memory plan of " + name, description);
   draw_phases(drawing, plan);
-  // A budget far above the curve would flatten the curve, so the text shows it instead.
+  // A budget far above the curve would flatten the curve, so it is shown in the text instead.
   const bool shows_budget = plan.budget && *plan.budget <= 4 * std::max<std::int64_t>(most, 1);
   const std::int64_t top = shows_budget ? std::max(most, *plan.budget) : most;
   const ByteUnit unit = byte_unit_for(static_cast<double>(top));

@@ -20,7 +20,7 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kLargestPooledTable = std::size_t{1} << 30;
-// What precedes a grade in the name of a column: for ensembles that vote, or else for networks.
+// What precedes a grade in a column name: for ensembles that vote, and for single networks.
 constexpr std::array<std::string_view, 2> kGradePrefixes = {"score_", "p_"};
 
 std::optional<std::size_t> place_of_column(const std::vector<std::string>& columns,
@@ -103,7 +103,7 @@ struct PooledSample {
   std::size_t number = 0;                  // among all samples
 };
 
-/// Returns the number in a field; NaN if it is none.
+/// Returns the number in a field; NaN if it is not a number.
 double number_of_field(const std::string& field) {
   double value = 0;
   const auto end = std::from_chars(field.data(), field.data() + field.size(), value);
@@ -119,7 +119,8 @@ struct PooledSamples {
   bool has_losses = true;
   std::vector<PooledRanking> rankings;  // by grade; empty without their probabilities
 
-  /// Returns the mean over the grades of the areas under their curves; nullopt if none is defined.
+  /// Returns the mean, over the grades, of the areas under their curves; nullopt if none is
+  /// defined.
   std::optional<double> area(const std::vector<std::uint32_t>& times) const {
     double sum = 0, defined = 0;
     for (const PooledRanking& ranking : rankings) {

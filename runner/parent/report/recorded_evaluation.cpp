@@ -208,7 +208,7 @@ namespace {
 constexpr std::size_t kMostNames = 20;   // size of the largest matrix with class names
 constexpr std::size_t kMostCounts = 12;  // size of the largest matrix with counts
 
-/// Draws the legend of a matrix's colors, from `corner` down.
+/// Draws the legend for a matrix's colors, from `corner` down.
 void draw_scale(Drawing& drawing, Point corner, double height) {
   constexpr int kParts = 20;
   for (int i = 0; i < kParts; ++i) {

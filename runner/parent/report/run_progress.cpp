@@ -38,7 +38,7 @@ double number_at(const Json& json, const char* pointer) {
              : 0;
 }
 
-/// The content of the last part of metrics.jsonl.
+/// The contents of the last part of metrics.jsonl.
 struct Tail {
   std::string node;
   std::int64_t step = 0;
@@ -149,7 +149,7 @@ void LiveText::draw(const std::string& text, int width) {
   std::string all;
   int count = 0;
   std::istringstream lines(text);
-  // One column stays free, because a full line makes some terminals wrap.
+  // One column is left free, because a full line makes some terminals wrap.
   const auto most = static_cast<std::size_t>(std::max(width - 1, 1));
   for (std::string line; std::getline(lines, line); ++count) all += cut_to_width(line, most) + "\n";
   clear();

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kLargestTargetTable = std::size_t{1} << 30;
 constexpr std::string_view kTrueColumn = "target", kPredictedColumn = "prediction";
 
-/// A target, and the places of its columns.
+/// A target, and the indices of its columns.
 struct TargetColumns {
   std::string target;
   std::size_t truth = 0, predicted = 0;

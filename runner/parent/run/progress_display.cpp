@@ -147,7 +147,7 @@ std::optional<std::chrono::milliseconds> ProgressDisplay::tick() {
     return std::chrono::ceil<std::chrono::milliseconds>(last_draw_ + interval - now);
   const std::string line = progress_line(node_, *latest_);
   if (options_.is_terminal) {
-    // One column stays free, because a full line makes some terminals wrap.
+    // One column is left free, because a full line makes some terminals wrap.
     const auto width = static_cast<std::size_t>(std::max(options_.width() - 1, 1));
     out_ << kEraseLine << cut_to_width(line, width) << std::flush;
     is_drawn_ = true;

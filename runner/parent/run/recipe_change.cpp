@@ -47,8 +47,7 @@ std::string schedule_over(const Value& recipe, const std::vector<std::string>& p
   return document && document->value("x-spans-training", false) ? *kind->text() : "";
 }
 
-/// True if a secret was given again that the record does not contain; whether it has changed is
-/// unknown.
+/// True if a secret missing from the record was supplied again; whether it has changed is unknown.
 bool is_given_again(const Difference& change) {
   return change.before && is_lost_secret(*change.before) && change.after && change.after->text();
 }

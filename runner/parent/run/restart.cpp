@@ -32,7 +32,7 @@ void RestartRule::see(const Event& event) {
     if (known == resumed_.end() || resumed->metrics > known->second) stalled_ = 0;
     resumed_[resumed->node] = resumed->metrics;
   }
-  // A second save by the same worker means that its first save is complete.
+  // A second save by the same worker means that its first one is complete.
   if (const auto* flush = std::get_if<Flush>(&event);
       flush && !flush->node.empty() && ++saves_ > 1) {
     stalled_ = -1;

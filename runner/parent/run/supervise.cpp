@@ -16,9 +16,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
-constexpr auto kGrace = 10s;  // for a worker that has finished but does not exit
+constexpr auto kGrace = 10s;  // time for a worker that has finished to exit
 constexpr int kCannotLoad =
-    127;  // exit code of the dynamic loader if it cannot find a program's libraries
+    127;  // the dynamic loader's exit code if it cannot find a program's libraries
 
 template <typename... Ts>
 struct Overloaded : Ts... {
@@ -120,7 +120,7 @@ class Supervision::Dialogue {
     }
   }
 
-  /// Kills a worker that is past its deadline. Returns the longest time until the next call.
+  /// Kills a worker that is past its deadline. Returns the maximum time until the next call.
   std::optional<Milliseconds> tick() {
     const auto wanted = conversation_.tick ? conversation_.tick() : std::nullopt;
     if (!deadline_) return wanted;
@@ -187,7 +187,7 @@ class Supervision::Dialogue {
                              finished_ == static_cast<int>(ExitCode::kDeviceLost);
     if (finished_ && !(would_go_on && stop_signal_))
       return {.exit = static_cast<ExitCode>(*finished_)};
-    if (stop_signal_)  // the worker did not report what it has saved
+    if (stop_signal_)  // the worker did not report what it had saved
       return {.exit = exit_code_of_stop(stop_signal_, /*has_saved=*/false), .was_deaf = was_deaf_};
     Ending result{.errors = {death()}};
     result.exit = exit_code(result.errors);
@@ -201,8 +201,8 @@ class Supervision::Dialogue {
     if (first_words_.size() > kMost) first_words_.erase(0, first_words_.size() - kMost);
   }
 
-  /// Returns why the interpreter exited: the host's own error or, without one, the last line that
-  /// was printed, which in a traceback is the exception.
+  /// Returns why the interpreter exited: the host's own error or, if there is none, the last line
+  /// printed, which in a traceback is the exception.
   std::string reason_of_host() const {
     constexpr std::string_view kMark = "retort_host: error: ";
     std::string last;
@@ -254,7 +254,7 @@ class Supervision::Dialogue {
   std::string first_words_;  // output of an interpreter before its greeting
   int stop_signal_ = 0;
   std::optional<int> finished_;
-  // Limit for the exit of a worker that has finished, or was asked to stop.
+  // Deadline for a worker that has finished, or was asked to stop, to exit.
   std::optional<Clock::time_point> deadline_;
   std::optional<WorkerExit> end_;
   Diagnostics errors_;
@@ -296,7 +296,7 @@ void Supervision::take(const NewsOf& one) {
   Dialogue* const dialogue = found->get();
   dialogue->take(one.news);
   if (!dialogue->has_ended()) return;
-  // `found` may be invalid, because callbacks may have started workers. report_end() may start
+  // `found` may be invalid, because callbacks may have started workers; report_end() may start
   // more.
   const auto ended = std::ranges::find(dialogues_, dialogue, &std::unique_ptr<Dialogue>::get);
   const std::unique_ptr<Dialogue> last = std::move(*ended);

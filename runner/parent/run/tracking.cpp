@@ -15,9 +15,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
-constexpr auto kTrackerPoll = 500ms;      // interval between looks at a running tracker
-constexpr auto kTrackerPollAtEnd = 20ms;  // and while only it is waited for
-constexpr auto kTrackerGrace = 2s;        // beyond the limit that the tracker itself keeps
+constexpr auto kTrackerPoll = 500ms;      // interval between checks on a running tracker
+constexpr auto kTrackerPollAtEnd = 20ms;  // the same, once only the tracker is being waited for
+constexpr auto kTrackerGrace = 2s;        // in addition to the limit that the tracker itself
+                                          // enforces
 
 }  // namespace
 

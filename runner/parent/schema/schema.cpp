@@ -27,7 +27,7 @@ Diagnostic bad(std::string_view path, const std::string& pointer, const std::str
 }
 
 /// Checks all defaults. A default stands for a value that a recipe could contain, so it must be
-/// just as valid, even after nested defaults are filled in.
+/// just as valid, even once nested defaults are filled in.
 void check_defaults(const SchemaReader& schemas, Diagnostics& errors) {
   for (const SchemaNode& node : schemas.nodes) {
     if (!node.default_value) continue;

@@ -410,7 +410,7 @@ void SchemaReader::connect_kinds(SchemaNode& node) {
     if (!stages && stem.substr(0, slash) == *node.kinds_in)
       node.kinds.push_back({stem.substr(slash + 1), schema});
   }
-  // Schemas without any stage are useless but not wrong; a test may need none.
+  // Schemas without any stages are useless but not wrong; a test may need none.
   if (!stages && node.kinds.empty()) {
     fail(node.file, pointer_to(node.pointer, "x-kinds"),
          "there is no schema in the folder '" + *node.kinds_in + "'");

@@ -12,7 +12,7 @@
 namespace runner {
 namespace {
 
-constexpr int kDeepestInstance = 100;  // of nested values; YAML stops at 64
+constexpr int kDeepestInstance = 100;  // maximum nesting of values; YAML stops at 64
 
 /// Sorts by source text, in order of appearance, then by line and column. Errors without a location
 /// come last.

@@ -23,13 +23,13 @@ bool is_end(const TaskEvent& event) {
   return event.state == TrialState::kFinished || event.state == TrialState::kFailed;
 }
 
-/// A trial and the last task that it was assigned to.
+/// A trial and the last task to which it was assigned.
 struct FollowedTrial {
   std::size_t submission = 0, index = 0;
   bool is_active = false;      ///< its task may still report something
-  bool is_given_up = false;    ///< it will not be submitted again by this process
+  bool is_given_up = false;    ///< this process will not submit it again
   bool is_of_earlier = false;  ///< another process has submitted the task
-  std::size_t lines = 0;       ///< number of lines of its account that are in the journal
+  std::size_t lines = 0;       ///< number of lines of its account that are already in the journal
   int misses = 0, losses = 0, failures = 0;
 };
 
@@ -67,8 +67,8 @@ class Following {
   }
 
  private:
-  /// Shows what tasks report until the next query of the queue is due. Returns a signal that ended
-  /// the wait.
+  /// Shows what tasks report until the next queue query is due. Returns a signal that ended the
+  /// wait, if any.
   std::optional<int> pass_time(
       const std::function<std::optional<int>(std::chrono::milliseconds)>& wait) {
     auto left = options_.look;
@@ -214,7 +214,7 @@ class Following {
     for (const Diagnostic& error : queue_.cancel(submissions_)) report(error);
   }
 
-  /// Submits, as new arrays, the unfinished trials that no task is running.
+  /// Submits, as new arrays, the unfinished trials that are not being run by any task.
   Diagnostics hand_over() {
     std::vector<std::uint64_t> waiting;
     for (const Trial& trial : journal_.trials()) {
@@ -277,7 +277,7 @@ class Following {
     silent_since_.reset();
     std::map<std::pair<std::string, std::size_t>, const QueuedTask*> known;
     for (const QueuedTask& task : *queued) known[{task.submission, task.index}] = &task;
-    collect();  // events that a task wrote before it left the queue
+    collect();  // collects events that a task wrote before it left the queue
     for (std::uint64_t number = 0; number < trials_.size(); ++number) {
       FollowedTrial& trial = trials_[number];
       if (!trial.is_active) continue;

@@ -110,7 +110,7 @@ std::string boot_id() {
   return id;
 }
 
-/// Handles a boot id: after a reboot, files that were not flushed before may be incomplete.
+/// Handles a boot id: after a reboot, files that had not been flushed may be incomplete.
 void see_boot(SweepPlan& plan, const std::string& boot) {
   if (!plan.boot.empty() && !boot.empty() && boot != plan.boot) {
     for (const std::uint64_t number : plan.unflushed) {
@@ -270,8 +270,8 @@ Result<SweepJournal> SweepJournal::reopen(const fs::path& folder, Storage& stora
   if (!before) return before.errors();
   auto lock = lock_sweep(folder, std::move(options));
   if (!lock) return lock.errors();
-  auto read = read_journal(folder);  // again, since the previous owner of the lock may have written
-                                     // meanwhile
+  auto read = read_journal(folder);  // read again, since the previous lock holder may have written
+                                     // in the meantime
   if (!read) return read.errors();
   SweepJournal journal(folder, std::move(read->plan), *std::move(lock));
   AtomicFile file(SweepLayout(folder).journal(), storage);

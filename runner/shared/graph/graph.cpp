@@ -136,7 +136,7 @@ Graph graph_from_json(const Json& json) {
 
 namespace {
 
-/// Returns the part of `graph` with the `chosen` nodes and all nodes that they need.
+/// Returns the part of `graph` consisting of the `chosen` nodes and all nodes that they need.
 Graph part_with(const Graph& graph, std::vector<bool> chosen) {
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     if (!chosen[i]) continue;

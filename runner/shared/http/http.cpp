@@ -110,7 +110,7 @@ bool is_passing(CURLcode code) {
     case CURLE_HTTP2_STREAM:
       return true;
     default:
-      return false;  // about a hundred other codes
+      return false;  // there are about a hundred other codes
   }
 }
 

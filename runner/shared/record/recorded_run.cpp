@@ -28,8 +28,8 @@ json read_object(const fs::path& path) {
   return object.is_object() ? object : json::object();
 }
 
-/// Returns the folders with a complete record, latest first. After a kill, the last record may be
-/// incomplete.
+/// Returns the folders with a complete record, latest first. If a run was killed, its last record
+/// may be incomplete.
 std::vector<fs::path> whole_records(const RunLayout& run) {
   std::vector<fs::path> records;
   const auto add = [&](const fs::path& path) {

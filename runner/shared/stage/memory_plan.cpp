@@ -67,7 +67,7 @@ Json to_json(const PlanAlternative& alternative) {
   return json;
 }
 
-/// Returns the needed bytes, which earlier records call "predicted".
+/// Returns the needed bytes, which are called "predicted" in earlier records.
 std::int64_t needed_bytes(const Fields& fields) {
   return fields.integer(fields.has("predicted") ? "predicted" : "needed");
 }

@@ -26,7 +26,7 @@ bool is_there(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-// The names that libraries give their weights, in order of preference among files with the same
+// The file names that libraries use for weights, in order of preference among files with the same
 // contents.
 constexpr std::array kModelFiles = {"model.safetensors",           "model.safetensors.index.json",
                                     "pytorch_model.bin",           "pytorch_model.bin.index.json",
@@ -71,8 +71,8 @@ fs::path find_in(const fs::path& folder) {
                                 : "name the file: " + (folder / others.front()).string());
 }
 
-/// Returns advice on how to download missing weights. Recognizes a published CLIP and a timm
-/// network by the name of the missing file.
+/// Returns advice on how to download missing weights. Recognizes published CLIP and timm models by
+/// the name of the missing file.
 std::string how_to_get(const fs::path& missing) {
   const std::string name = missing.stem();
   const bool is_named = missing.extension() == ".safetensors";

@@ -17,8 +17,8 @@ namespace {
 struct CompareFlags {
   RunSelection runs;
   std::string node;  ///< the evaluation to compare; empty: all
-  std::string sort;  ///< the column to sort by; empty: in the order named
-  std::string out;   ///< the folder for plots; empty: draw none
+  std::string sort;  ///< the column to sort by; empty: keep the given order
+  std::string out;   ///< the folder for plots; empty: no plots
   bool paired = false;
   std::int64_t seed = 0;  ///< for the bootstrap of a paired comparison
 };

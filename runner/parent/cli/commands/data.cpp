@@ -31,14 +31,15 @@ constexpr const char* kForms = "choose flowers102, cub200 or hf:ORG/NAME[@REVISI
 struct DataFlags {
   std::string action;        ///< "make", "fetch" or "check"
   std::string what;          ///< image_folder (make), cub200, or hf:ORG/NAME@REVISION (fetch)
-  std::string out;           ///< the folder to write, or to fetch into
+  std::string out;           ///< the folder to write to or fetch into
   std::int64_t classes = 0;  ///< make: number of classes; 0: usual_classes()
   std::int64_t per_class = 100, size = 64, seed = 0;  ///< make: --per-class, --size and --seed
-  std::vector<std::string> from_files;  ///< fetch: files of a data set that need not be downloaded
+  std::vector<std::string> from_files;  ///< fetch: local files of a data set, which need not be
+                                        ///< downloaded
   std::vector<std::string> files;       ///< fetch: the files of a model to fetch
   std::string url;  ///< fetch: the URL to download from; empty: the published one
   std::vector<std::string> overrides;  ///< check: key=value
-  std::int64_t distance = 20;          ///< check: bits in which copies may differ
+  std::int64_t distance = 20;          ///< check: number of bits in which copies may differ
   LogFlags log;
 };
 
@@ -263,7 +264,7 @@ bool says(const Value& options, std::string_view key, std::string_view word) {
   return value && value->says(word);
 }
 
-/// Returns which findings the node's options tolerate.
+/// Returns which findings are tolerated by the node's options.
 SurveyTolerance tolerance_of(const Graph& graph, const std::string& id) {
   const auto node = std::ranges::find(graph.nodes, id, &Node::id);
   if (node == graph.nodes.end()) return {};

@@ -20,7 +20,7 @@ struct DevicesFlags {
   std::string need;  ///< the free memory that the GPU must have, "12GiB"
 };
 
-/// This machine's devices, and which of them a run would see.
+/// This machine's devices, and those that a run would see.
 struct DeviceList {
   DeviceReading reading;
   VisibleDevices visible;

@@ -80,8 +80,8 @@ Result<EmbedFlags> checked_flags(EmbedFlags flags) {
   return flags;
 }
 
-/// Prints the images nearest to each query, and the contents of the folder. Without queries, the
-/// contents are the result.
+/// Prints the images closest to each query and the contents of the folder. Without queries, the
+/// folder's contents are the result.
 void print_embeddings(const Json& answer, const EmbedFlags& flags, Console& console) {
   const JsonFields<Json> fields(answer, "the embeddings");
   const std::string out = printable(flags.out);
@@ -111,8 +111,8 @@ void print_embeddings(const Json& answer, const EmbedFlags& flags, Console& cons
   }
 }
 
-/// Sends the request to the worker. Returns its answer, and reports unreadable images as they
-/// arrive.
+/// Sends the request to the worker and returns its answer. Unreadable images are reported as they
+/// are found.
 Result<Json> ask_for_embeddings(const WorkerCommand& worker, const Json& request, Console& console,
                                 const Value& recipe, PredictionOutput& unreadable) {
   ProgressDisplay display(console.err, standard_error_display(console.verbosity),

@@ -23,7 +23,7 @@ struct ExportFlags {
   WeightsSource weights;
   std::vector<std::string> overrides;
   bool merged = false, adapter = false, torchscript = false;  ///< what to export; none: merged
-  std::string out;  ///< the folder to create; empty: one in export/ of the run's folder
+  std::string out;  ///< the folder to create; empty: one in export/ in the run's folder
   LogFlags log;
   std::string names;         ///< for an adapter: the library whose module names to use;
                              ///< empty: the library of the base model
@@ -32,7 +32,7 @@ struct ExportFlags {
   std::string mlflow;        ///< send the run to this server instead
 };
 
-/// Writes the metrics of a run as event files of TensorBoard.
+/// Writes a run's metrics as TensorBoard event files.
 ExitCode export_metrics(const ExportFlags& flags, Console& console) {
   const auto run = read_run(flags.weights.run);
   if (!run) return report(console, run.errors());
@@ -63,7 +63,7 @@ ExitCode export_metrics(const ExportFlags& flags, Console& console) {
   return ExitCode::kDone;
 }
 
-/// Returns the name of the requested format, as the worker expects it.
+/// Returns the requested format's name, as expected by the worker.
 std::string_view asked_for(const ExportFlags& flags) {
   if (flags.adapter) return "adapter";
   return flags.torchscript ? "torchscript" : "merged";

@@ -55,7 +55,7 @@ std::string recipe_file(const std::string& file) {
   return file.ends_with(".yaml") || file.ends_with(".yml") ? file : file + ".yaml";
 }
 
-/// True if `file` can be written in a command line and in a comment without quotes.
+/// True if `file` can be written on a command line and in a comment without quotes.
 bool is_plain(const std::string& file) {
   constexpr std::string_view kPlain = "._/+@,:~-";
   return std::string_view("-+~").find(file.front()) == std::string_view::npos &&

@@ -30,7 +30,7 @@ struct LrFindFlags {
   LogFlags log;
 };
 
-/// A test to run, as the worker receives it.
+/// A test to run, in the form in which it is sent to the worker.
 struct RangeOfRates {
   double first = 0, last = 0;
   std::int64_t steps = 0;
@@ -65,7 +65,7 @@ Result<RangeOfRates> range_of(const LrFindFlags& flags) {
   return range;
 }
 
-/// Returns an error unless `graph` trains something.
+/// Returns an error unless `graph` has a training node.
 Diagnostics check_trains(const Graph& graph) {
   for (const Node& node : graph.nodes)
     if (node.kind.starts_with("train.")) return {};
@@ -114,7 +114,7 @@ ExitCode find_learning_rate(const LrFindFlags& flags, Console& console) {
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
   std::optional<AtomicFile> picture;
-  if (!flags.out.empty()) picture.emplace(flags.out);  // refused now rather than after the test
+  if (!flags.out.empty()) picture.emplace(flags.out);  // fails now rather than after the test
   const auto device = take_own_device({.recipe = prepared->recipe.resolved,
                                        .graph = prepared->graph,
                                        .worker = *worker,

@@ -29,7 +29,7 @@ struct PlanFlags {
   NamedRecipe recipe;
   std::string budget;              ///< a size to check the recipe against, "8GiB"
   std::string gpu;                 ///< a GPU that is not in this machine, "NVIDIA L4"
-  std::string only;                ///< a node: plan it and the nodes that it needs; empty: all
+  std::string only;                ///< plan only this node and the nodes that it needs; empty: all
   std::string svg;                 ///< the file to draw the live bytes to
   bool detailed_exitcode = false;  ///< exit with 2 if something would run
   std::int64_t ranks = 0;
@@ -40,7 +40,7 @@ struct PlanFlags {
 struct PlannedRecipe {
   PreparedRecipe prepared;
   PlanAnswer answer;
-  Diagnostics errors;  ///< errors in the answer, such as a plan that does not fit, in file order
+  Diagnostics errors;  ///< errors in the answer, such as a plan that does not fit, in source order
 };
 
 /// Returns a warning if the GPU that the plan is for does not support runs.

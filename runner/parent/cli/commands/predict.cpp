@@ -39,10 +39,10 @@ struct PredictFlags {
   std::string flip = "none";  ///< mirrored copies to average over
   std::string support;        ///< examples of each class, for a few-shot model; empty: none
   std::vector<std::string>
-      labels;                 ///< texts to compare an image with; empty: the training's classes
+      labels;                 ///< texts to compare images with; empty: the classes seen in training
   std::string explain;        ///< a folder for images that explain the predictions; empty: none
   bool skip_corrupt = false;  ///< continue after an image that cannot be read
-  bool force = false;         ///< use examples even if the data has changed since the training
+  bool force = false;         ///< use examples even if the data has changed since training
   LogFlags log;
 };
 
@@ -98,7 +98,7 @@ Diagnostics placed_for(const PredictFlags& flags, Diagnostics errors, const Valu
   return errors;
 }
 
-/// Thrown if standard output can no longer be written; the reason is reported when the program
+/// Thrown if standard output can no longer be written to; the reason is reported when the program
 /// exits.
 struct NobodyReads : std::exception {};
 
@@ -134,7 +134,7 @@ Result<Json> ask(const WorkerCommand& worker, const Json& request, const Predict
   return answer;
 }
 
-/// Writes the predictions to `flags.out`, completely or not at all, or to standard output.
+/// Writes the predictions either to `flags.out`, completely or not at all, or to standard output.
 ExitCode predict(const WorkerCommand& worker, const Json& request, const PredictFlags& flags,
                  Console& console, const Value& recipe) {
   std::optional<AtomicFile> file;
@@ -202,8 +202,8 @@ bool lies_really_in(const std::filesystem::path& path, const std::filesystem::pa
   return !below.empty() && *below.begin() != "..";
 }
 
-/// Returns an error, or with --force a warning, if the examples of --support are part of the
-/// training's data and have changed since the training.
+/// Returns an error or, with --force, a warning if the examples given by --support are part of the
+/// training data and have changed since training.
 Diagnostics changed_support(const PredictFlags& flags, Console& console) {
   if (flags.support.empty()) return {};
   const auto run = read_run(flags.weights.run);
@@ -237,7 +237,8 @@ ExitCode predict_images(const PredictFlags& given, Console& console) {
   auto request = prediction_request(flags, words.overrides, console.sources);
   if (!request) return report(console, request.errors());
   if (words.paths.empty())
-    return report(console, no_image);  // after errors in overrides, which may be mistyped images
+    return report(console, no_image);  // after errors in overrides, which may be mistyped image
+                                       // names
   if (auto errors = of_no_classes(flags, *request); !errors.empty()) return report(console, errors);
   const Diagnostics changed = changed_support(flags, console);
   if (exit_code(changed) != ExitCode::kDone) return report(console, changed);

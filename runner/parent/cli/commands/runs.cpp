@@ -42,7 +42,7 @@ Result<KnownRun> known_run(const std::string& folder, Console& console) {
   return KnownRun{*run, prepared->graph};
 }
 
-/// Returns the string option of a node; empty if it has none.
+/// Returns a string option of a node; empty if it has none.
 std::string text_option(const Node& node, std::string_view key) {
   const Value* value = node.options.find(key);
   return value && value->text() ? *value->text() : "";
@@ -158,8 +158,8 @@ ExitCode reproduce(const RunsFlags& flags, Console& console) {
 /// The actions of `retort runs ACTION`, as a table.
 struct RunsAction {
   std::string_view name;
-  std::size_t least, most;  ///< how many words the action takes
-  std::string_view words;   ///< what these words are, for messages
+  std::size_t least, most;  ///< number of words that the action takes
+  std::string_view words;   ///< description of these words for messages
   ExitCode (*run)(const RunsFlags&, Console&);
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Like the exit code of `plan --detailed-exitcode`: success with something to report.
+/// As with `plan --detailed-exitcode`: success, but with something to report.
 constexpr auto kWithinToleranceExit = static_cast<ExitCode>(2),
                kDifferentExit = static_cast<ExitCode>(3);
 

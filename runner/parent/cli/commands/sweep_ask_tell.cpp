@@ -18,8 +18,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Prepares the single trial that a recipe with overrides describes. Several trials are an error,
-/// since the sampler chooses the values.
+/// Prepares the single trial described by a recipe and overrides. Several trials are an error,
+/// since the values are chosen by the sampler.
 Result<PreparedSweep> prepare_one(const NamedRecipe& named, const SchemaSet& schemas,
                                   Sources& sources, std::int64_t slots) {
   auto prepared = prepare_sweep(named, schemas, sources, slots);
@@ -61,7 +61,7 @@ Json measured(const SweepJournal& journal, const Trial& trial, const std::string
   return told;
 }
 
-/// Prepares the recipe from which all trials start. If the number of slots is auto, sets it in
+/// Prepares the recipe on which all trials are based. If the number of slots is auto, sets it in
 /// `flags`.
 Result<PreparedSweep> base_of_trials(SweepFlags& flags, const SchemaSet& schemas,
                                      SlotMemory& memory, Console& console) {
@@ -148,8 +148,8 @@ class AskedSweep {
       return errors;
     std::error_code ignored;
     std::filesystem::remove(layout_.recipe(job.number),
-                            ignored);  // left by a process that was killed before it added the
-                                       // trial to the journal
+                            ignored);  // left behind by a process killed before it added the trial
+                                       // to the journal
     if (const Diagnostics errors = write_recipe(job, layout_, console_.sources); !errors.empty())
       return errors;
     std::vector<std::string> texts;

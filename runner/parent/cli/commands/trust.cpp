@@ -24,7 +24,7 @@ struct TrustFlags {
   bool remove = false;
 };
 
-/// The code that a command-line word names: a path, or an installed module.
+/// The code named on the command line: a path or an installed module.
 struct NamedCode {
   fs::path path;       ///< as typed; empty: a module
   std::string module;  ///< "timm"
