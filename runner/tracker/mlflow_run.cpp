@@ -12,8 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostWaiting = 10'000;    // number of metrics held in memory; the rest remain
-                                                // in the file
+constexpr std::size_t kMostWaiting = 10'000;    // metrics held in memory; the rest are in the file
 constexpr std::size_t kLongestBatch = 500'000;  // bytes; MLflow accepts one megabyte
 constexpr const char* kKeyTag = "retort.key";
 constexpr const char* kNotFound = "RESOURCE_DOES_NOT_EXIST";

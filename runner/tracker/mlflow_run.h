@@ -23,8 +23,7 @@ struct TrackedRun {
   std::string name;
   std::int64_t began = 0;  ///< milliseconds since 1970; used if the server has no run yet
   std::map<std::string, std::string> params = {}, tags = {};
-  std::map<std::string, std::string> prefixes = {};  ///< by node: prefixes for the names of its
-                                                     ///< metrics
+  std::map<std::string, std::string> prefixes = {};  ///< metric name prefixes, by node
 };
 
 /// The experiment that contains the run. If neither is given, "Default" is used, as in MLflow.

@@ -12,8 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLongestMlflowAnswer = 16 << 20;  // bytes
-constexpr std::size_t kQuotedColumns = 200;             // columns of the server's own message to
-                                                        // quote
+constexpr std::size_t kQuotedColumns = 200;             // columns of the server's message
 
 /// The statuses after which MLflow's own client also retries.
 bool is_passing_answer(int status) {

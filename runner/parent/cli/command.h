@@ -75,8 +75,8 @@ struct Invocation {
   NamedRecipe* recipe =
       nullptr;  ///< set if the verb takes a recipe, which may be anywhere on the command line
   std::function<bool()> needs_recipe = [] { return true; };
-  std::vector<std::string> no_recipes = {};  ///< words accepted in place of a recipe, such as
-                                             ///< `show` in `sweep show`
+  std::vector<std::string> no_recipes = {};  ///< words accepted in place of a recipe: `show` in
+                                             ///< `sweep show`
   std::string json_summary =
       "Results, errors and warnings as JSON on standard output";  ///< help text of --json
   const std::string* action =

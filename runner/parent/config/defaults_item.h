@@ -21,12 +21,11 @@ struct DefaultsItem {
   Kind kind = Kind::kSelf;
   /// The name of the config or group, relative to the root: "classify", "model/backbone".
   std::string name = {};
-  std::string package = {};  ///< where its keys go, below the list's own package: the group as
-                             ///< written, or the text after @
+  std::string package = {};  ///< below the list's own package: the group as written, or the text
+                             ///< after @
   bool has_package = false;  ///< written with @, so it overrides the option's "# @package" header
   std::vector<std::string> options = {};  ///< chosen for a group: usually one; none for null
-  bool is_list = false;    ///< the options are a list, even if of one: ${group} cannot refer to
-                           ///< them
+  bool is_list = false;    ///< the options are a list, even of one: ${group} cannot refer to them
   bool mandatory = false;  ///< ???: the user must choose
   bool optional = false;   ///< a missing config is skipped
   Location where = {};     ///< the location of the option, or of the whole item

@@ -43,8 +43,7 @@ class GroupChoices {
     std::vector<std::string> options;
     bool is_list = false;
     bool deleted = false;
-    std::optional<std::string> deleted_option;  ///< for ~group=option: delete only if this is the
-                                                ///< option
+    std::optional<std::string> deleted_option;  ///< ~group=option: deletes only this option
     Location where;
     const Override* override = nullptr;  ///< null for an `override` item of a file
     bool used = false;

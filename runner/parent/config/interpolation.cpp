@@ -145,8 +145,7 @@ InterpolationPass::Resolved InterpolationPass::resolve_text(const Value& value, 
   }
   if (is_argument && refuses_item(pieces, scope, "be the argument of a resolver"))
     return std::nullopt;
-  const bool stays_text = is_argument && value.form != ScalarForm::kPlain;  // the argument was
-                                                                            // quoted
+  const bool stays_text = is_argument && value.form != ScalarForm::kPlain;  // was quoted
   if (pieces.size() == 1 && !stays_text) {
     if (const auto* alone = std::get_if<std::unique_ptr<Interpolation>>(&pieces[0])) {
       Resolved result = evaluate(**alone, scope);

@@ -25,8 +25,7 @@ using TextPieces = std::vector<TextPiece>;
 /// One ${...}.
 struct Interpolation {
   std::string written;           ///< "${a.b}", as written
-  int dots = 0;                  ///< number of leading dots of a relative key; 0 for a key from the
-                                 ///< root
+  int dots = 0;                  ///< leading dots of a relative key; 0: a key from the root
   std::vector<TextPieces> keys;  ///< a, b and c of ${a.b.c}; each may contain interpolations
   std::string resolver;          ///< "oc.env" of ${oc.env:HOME}; empty for a key
   std::vector<Value> arguments;  ///< of a resolver, as parse_written_value() reads them

@@ -19,8 +19,7 @@ namespace {
 constexpr std::size_t kMostPoints = 600;  // points per line: more than a chart has pixels
 constexpr double kChartWidth = 480, kChartHeight = 320;
 constexpr Frame kChartFrame{70, 44, 385, 200};
-constexpr double kLossRatio = 50;        // a loss with this ratio of extremes gets a logarithmic
-                                         // axis
+constexpr double kLossRatio = 50;        // from this ratio of extremes, a loss axis is logarithmic
 constexpr double kLargestDrawn = 1e100;  // larger values are treated like infinite ones
 
 /// A line of a chart.

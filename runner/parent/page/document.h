@@ -36,8 +36,7 @@ struct Table {
 /// A line of links, such as those to the pages of a list.
 struct Links {
   std::string label;                                       ///< for screen readers
-  std::vector<std::pair<std::string, std::string>> links;  ///< text and address; no address: the
-                                                           ///< current page
+  std::vector<std::pair<std::string, std::string>> links;  ///< text and address; empty: this page
 };
 
 /// A form that requests another page from the server; left out in Markdown.

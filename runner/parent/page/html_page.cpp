@@ -35,8 +35,7 @@ input,select,button{font:inherit;font-size:.9rem;max-width:100%;padding:.2rem .4
 @media print{body{max-width:none;padding:0;font-size:11px}nav,form,.tip{display:none}figure,table{break-inside:avoid}.wide{overflow:visible}pre{white-space:pre-wrap}}
 )";
 
-constexpr double kLargestInColumn = 520;  // maximum width of a chart; a wider one gets a row of its
-                                          // own
+constexpr double kLargestInColumn = 520;  // a wider chart gets a row of its own
 
 /// Returns Base64 as in RFC 4648, with padding.
 std::string base64(std::string_view bytes) {

@@ -114,8 +114,7 @@ std::vector<Drawing> draw_parallel_coordinates(const SweepResults& results) {
   for (const std::string& key : results.keys) axes.push_back(of_key(key, trials));
   axes.push_back(of_numbers(metric, values));
 
-  std::vector<std::size_t> order(trials.size());  // the best trials come last, so they are drawn on
-                                                  // top
+  std::vector<std::size_t> order(trials.size());  // best trials last, so drawn on top
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     return results.objective->is_smaller_better ? values[a] > values[b] : values[a] < values[b];

@@ -34,8 +34,7 @@ struct InputLook {
   /// null if the input is larger than kLargestContents or cannot be read. `modified` is a SHA-256
   /// of names and modification times. The record contains no path.
   nlohmann::ordered_json record;
-  std::vector<std::uint64_t> files;  ///< a hash of each file's name, size and modification time;
-                                     ///< sorted
+  std::vector<std::uint64_t> files;  ///< hashes of each file's name, size and time; sorted
 };
 
 /// Inspects an input. Skips hidden files and folders, and the folders of runs and sweeps; does not

@@ -20,9 +20,9 @@ struct NodeState {
   };
   Progress progress = Progress::kMissing;
   std::string missing = {};                     ///< why a finished node does not count as done
-  std::optional<std::int64_t> epoch = {};       ///< for a training node: epochs completed in its
-                                                ///< latest checkpoint
-  std::optional<std::int64_t> best_epoch = {};  ///< epochs completed in its best checkpoint
+  std::optional<std::int64_t> epoch = {};       ///< for training: epochs done in the latest
+                                                ///< checkpoint
+  std::optional<std::int64_t> best_epoch = {};  ///< epochs done in the best checkpoint
   std::optional<double> best = {};              ///< the monitored metric at that checkpoint
 };
 

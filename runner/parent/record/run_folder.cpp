@@ -65,8 +65,7 @@ RunFolder::RunFolder(fs::path folder, Storage& storage, LogOptions log, Records 
   record_json(RunRecord::kMark,
               Json{{"schema", 1}, {"id", path().filename().string()}, {"build", build_id()}});
   if (!uncommitted_)
-    sync_folder(path(), storage);  // so that the names of the log and metrics files are on disk
-                                   // too, not just what is appended later
+    sync_folder(path(), storage);  // so that file names are on disk too, not just what is appended
 }
 
 Log continued_log(const fs::path& path, Storage& storage, LogOptions options) {
@@ -101,8 +100,7 @@ RunFolder RunFolder::reopen(fs::path folder, Storage& storage, LogOptions log) {
 void RunFolder::commit() {
   if (!uncommitted_) return;
   AtomicFiles files = *std::exchange(uncommitted_, std::nullopt);
-  files.commit({path()});  // so that the names of the log and metrics files are on disk too, not
-                           // just what is appended later
+  files.commit({path()});  // so that file names are on disk too, not just what is appended
 }
 
 void RunFolder::write(const fs::path& path, std::string_view text) {

@@ -15,8 +15,7 @@ namespace runner {
 /// The predictions.csv of an evaluation with classes: one row per sample.
 struct PredictionTable {
   std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;      ///< each row has as many fields as there are
-                                                   ///< columns
+  std::vector<std::vector<std::string>> rows;      ///< each has as many fields as there are columns
   std::size_t name = 0, label = 0, predicted = 0;  ///< positions of these columns
   std::optional<std::size_t> group;  ///< the column that groups samples that belong together
   std::vector<std::size_t> best;     ///< the columns top_1, top_2, …

@@ -21,8 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxKeptLog = 1 << 20;  // number of bytes of the log to keep until there is a
-                                              // folder
+constexpr std::size_t kMaxKeptLog = 1 << 20;  // bytes of log to keep until there is a folder
 
 std::string yaml_list(const std::vector<std::string>& texts) {
   Value::List list;

@@ -27,8 +27,7 @@ struct PlanRequest {
   /// A GPU model that is not in this machine (choose_device.h); empty: the graph's own device.
   std::string device_model;
   bool alternatives = true;        ///< also plan other ways to compute the same result
-  bool certify = false;            ///< compare the recipe's step with a step on the whole batch at
-                                   ///< once
+  bool certify = false;            ///< compare the recipe's step with one on the whole batch
   bool strict = false;             ///< reject stages that cannot be planned without running them
   CheckpointSources trained = {};  ///< training runs that are already done and are not planned
   ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;

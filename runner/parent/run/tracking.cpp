@@ -17,8 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kTrackerPoll = 500ms;      // interval between checks on a running tracker
 constexpr auto kTrackerPollAtEnd = 20ms;  // the same, once only the tracker is being waited for
-constexpr auto kTrackerGrace = 2s;        // in addition to the limit that the tracker itself
-                                          // enforces
+constexpr auto kTrackerGrace = 2s;        // on top of the tracker's own limit
 
 }  // namespace
 

@@ -20,8 +20,7 @@ struct FoldResult {
   std::int64_t fold = 0;  ///< counted from 0
   std::uint64_t trial = 0;
   TrialState state = TrialState::kWaiting;
-  std::map<std::string, double> metrics;  ///< the fold's metrics; empty unless the trial has
-                                          ///< finished
+  std::map<std::string, double> metrics;  ///< for the fold; empty unless the trial has finished
   /// The fold's out-of-fold predictions; nullopt if there are none.
   std::optional<PredictionTable> predictions;
 };

@@ -44,12 +44,10 @@ class TaskQueue {
 
 /// How to follow the tasks of a cluster.
 struct FollowOptions {
-  std::string prefix;                         ///< prefix of the submissions' names; unique to this
-                                              ///< sweep
+  std::string prefix;                         ///< of submission names; unique to this sweep
   std::chrono::milliseconds look{10000};      ///< interval between queries of the queue
   std::chrono::milliseconds patience{60000};  ///< how long the scheduler may go without responding
-  int resubmissions = 3;                      ///< limit for a trial that keeps losing tasks without
-                                              ///< a save
+  int resubmissions = 3;                      ///< limit for a trial that loses tasks without saving
   /// False: only read what the tasks have reported so far.
   bool waits = true;
   TrialOptions trials = {};  ///< except `slots`: the cluster decides how many run

@@ -22,8 +22,7 @@ struct TrialOptions {
   std::int64_t retries = 0;  ///< additional attempts for a failed trial
   /// Limit per attempt; on timeout, the trial is asked to save and counts as failed.
   std::optional<std::chrono::minutes> time_out;
-  bool fail_fast = false;  ///< after a failure, no more trials are started, and running ones save
-                           ///< and stop
+  bool fail_fast = false;  ///< after a failure, start no more trials; running ones save and stop
 };
 
 /// Where the trials run and where progress is shown.

@@ -270,8 +270,7 @@ Result<SweepJournal> SweepJournal::reopen(const fs::path& folder, Storage& stora
   if (!before) return before.errors();
   auto lock = lock_sweep(folder, std::move(options));
   if (!lock) return lock.errors();
-  auto read = read_journal(folder);  // read again, since the previous lock holder may have written
-                                     // in the meantime
+  auto read = read_journal(folder);  // again, since the previous lock holder may have written
   if (!read) return read.errors();
   SweepJournal journal(folder, std::move(read->plan), *std::move(lock));
   AtomicFile file(SweepLayout(folder).journal(), storage);

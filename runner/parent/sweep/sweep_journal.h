@@ -76,8 +76,7 @@ struct Trial {
   int exit = 0;           ///< exit code of its last attempt
   double seconds = 0;     ///< total of all attempts that have ended
   bool is_open = false;   ///< it is not known how its last attempt ended
-  double ran_before = 0;  ///< seconds of work already in its run's record when the open attempt
-                          ///< began
+  double ran_before = 0;  ///< seconds of work recorded when the open attempt began
   /// The part of `seconds` from an open attempt that is no longer followed.
   double lost = 0;
   std::string reason;  ///< why it failed, in one line; may be empty

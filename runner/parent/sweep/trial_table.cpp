@@ -17,8 +17,7 @@ namespace {
 
 constexpr double kSilence = 120;
 constexpr std::chrono::seconds kRedraw(1);
-constexpr std::size_t kDrawnTrials = 16;  // maximum number below the messages, even on a tall
-                                          // terminal
+constexpr std::size_t kDrawnTrials = 16;  // limit below the messages, even on a tall terminal
 
 std::string silence_text(const RunProgress& run) {
   return run.silent_seconds >= kSilence ? ", silent for " + duration_text(run.silent_seconds) : "";

@@ -22,8 +22,7 @@ namespace runner {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto kPatience = 3s;  // when retort is killed, the kernel kills its worker within
-                                // milliseconds
+constexpr auto kPatience = 3s;  // a killed retort's worker is gone within milliseconds
 constexpr auto kPause = 20ms;
 
 enum class Locked { kYes, kNo, kHasNone };

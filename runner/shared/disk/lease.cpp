@@ -31,7 +31,7 @@ using std::chrono::milliseconds;
 constexpr std::string_view kOfWorker = ".worker", kDraft = ".part";
 constexpr milliseconds kShortLook(20);
 constexpr milliseconds kWorkersPatience(
-    3000);  // when retort is killed, the kernel kills its worker within milliseconds
+    3000);  // a killed retort's worker is gone within milliseconds
 constexpr std::chrono::seconds kSilentMachine(
     120);  // after this long, a holder on another machine no longer counts as alive
 constexpr std::size_t kLongestLease = 4096;
@@ -236,8 +236,7 @@ int make_file(const fs::path& path, const std::string& text) {
   int error = write_whole(*file, text);
   file.close();
   if (error == 0 && ::link(draft.c_str(), path.c_str()) != 0) error = errno;
-  struct stat facts {};  // a server may repeat the call and then report that the file already
-                         // exists
+  struct stat facts {};  // a server may repeat the call and report that the file exists
   if (error == EEXIST && ::stat(draft.c_str(), &facts) == 0 && facts.st_nlink == 2) error = 0;
   ::unlink(draft.c_str());
   if (error != EPERM && error != ENOSYS && error != EOPNOTSUPP && error != EMLINK) return error;

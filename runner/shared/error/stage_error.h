@@ -16,11 +16,10 @@ struct Recovery {
   std::string cause;      ///< "out of memory", "memory is free again", "device lost", "killed"
   std::string phase;      ///< the phase of the step, "backward"; empty: unknown
   std::int64_t step = 0;  ///< 1-based; 0: outside any step
-  std::int64_t tried = 0, taken = 0;  ///< bytes: size of the failed allocation, and total allocated
-                                      ///< at that time; 0: unknown
+  std::int64_t tried = 0, taken = 0;  ///< bytes: requested by the failed allocation, and allocated
+                                      ///< then; 0: unknown
   std::int64_t limit = 0;             ///< bytes that may be allocated; 0: no limit was reached
-  std::string from, to;  ///< how the step was computed before and after, or the devices; equal if
-                         ///< it was simply retried
+  std::string from, to;  ///< how the step was computed, or the devices; equal if simply retried
   bool operator==(const Recovery&) const = default;
 };
 

@@ -11,8 +11,7 @@ struct Allowance {
   std::int64_t memory = 0;  ///< bytes of host memory
   std::filesystem::path cache =
       {};                  ///< the user's folder for data that can be recreated; empty: none
-  std::string build = {};  ///< identifies this build; other builds may create cached data
-                           ///< differently
+  std::string build = {};  ///< identifies this build; others may cache data differently
 };
 
 /// A second base class for artifacts that cache what they compute, within an allowance.

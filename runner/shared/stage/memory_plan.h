@@ -79,16 +79,14 @@ inline constexpr std::string_view kCacheTerm = "cache";
 struct MemoryPlan {
   std::string node;
   std::string device;         ///< "cpu", "cuda:0", or the name of a device that is not present
-  int threads = 0;            ///< number of CPU threads; the temporary memory of CPU kernels grows
-                              ///< with it
+  int threads = 0;            ///< CPU threads; the temporary memory of CPU kernels grows with them
   std::int64_t live = 0;      ///< peak bytes live in tensors
   std::int64_t reserved = 0;  ///< peak bytes that the allocator reserves for them
   std::int64_t needed =
       0;  ///< reserved bytes, memory of kernels and loaders, a margin, and held bytes
   std::optional<std::int64_t> budget;  ///< the limit for `needed`; nullopt: unknown
   std::string budget_from;             ///< "memory.budget", "--budget", "the machine's memory", …
-  bool must_fit = true;  ///< false if the node runs even when it does not fit, as with
-                         ///< on_oom_policy: legacy
+  bool must_fit = true;  ///< false: runs even if it does not fit (on_oom_policy: legacy)
   std::string peak_phase, peak_operation;
   std::vector<NamedBytes>
       owners;  ///< live bytes at the peak, by owner: parameter, gradient, optimizer_state, …
@@ -110,10 +108,9 @@ struct MemoryPlan {
   nlohmann::ordered_json
       step;  ///< how a batch is computed: {"micro_batch", "two_pass", "precision", …}
   std::optional<PlanChoice> choice;  ///< nullopt if the recipe sets everything
-  std::string measured;  ///< the dry run's error, if real steps were measured instead; otherwise
-                         ///< empty
-  std::string reuse;     ///< "hit", "miss: data.image_size was 56 and is now 70"; empty if
-                         ///< nothing is reused
+  std::string measured;              ///< the dry run's error, if real steps were measured instead
+  std::string reuse;  ///< "hit", "miss: data.image_size was 56 and is now 70"; empty if
+                      ///< nothing is reused
 
   std::int64_t held_bytes() const;
   bool fits() const { return !budget || needed <= *budget; }

@@ -36,8 +36,7 @@ struct Certificate {
   std::string
       compared;  ///< "micro_batch 3, activation_checkpointing block against the whole batch of 8"
   std::vector<Parameter> parameters;  ///< all trained parameters, in the network's order
-  std::vector<std::string> changed;   ///< what else differs, such as "buffer running_mean"; must be
-                                      ///< empty
+  std::vector<std::string> changed;   ///< what else differs: "buffer running_mean"; must be empty
   std::string refused;                ///< why nothing was computed; empty if it was
 
   /// Returns the largest error; NaN if any error is NaN.

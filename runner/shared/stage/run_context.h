@@ -55,11 +55,10 @@ struct RankOfRun {
 /// The checkpoint from which a training stage loads its weights instead of training them.
 struct CheckpointSource {
   enum class Choice { kKept, kBest, kLatest, kThis };
-  std::filesystem::path folder;   ///< the folder with the node's checkpoints; for kThis, of that
-                                  ///< one checkpoint
+  std::filesystem::path folder;   ///< of the node's checkpoints; for kThis, of that checkpoint
   Choice choice = Choice::kKept;  ///< kKept: as the stage's own options specify
-  bool reused = false;  ///< true for a copy in the node's own folder; if damaged, it is removed and
-                        ///< the node is retrained
+  bool reused = false;  ///< a copy in the node's own folder; if damaged, it is removed and the node
+                        ///< retrained
   /// For a stage that averages its weights: true for the average, false for the trained weights,
   /// nullopt to follow the stage's options.
   std::optional<bool> averaged = {};

@@ -237,8 +237,7 @@ ExitCode predict_images(const PredictFlags& given, Console& console) {
   auto request = prediction_request(flags, words.overrides, console.sources);
   if (!request) return report(console, request.errors());
   if (words.paths.empty())
-    return report(console, no_image);  // after errors in overrides, which may be mistyped image
-                                       // names
+    return report(console, no_image);  // after errors in overrides, which may be mistyped images
   if (auto errors = of_no_classes(flags, *request); !errors.empty()) return report(console, errors);
   const Diagnostics changed = changed_support(flags, console);
   if (exit_code(changed) != ExitCode::kDone) return report(console, changed);

@@ -35,8 +35,7 @@ struct ResumeFlags {
   std::int64_t ranks = 0;
   ReuseFlags reuse;
   LogFlags log;
-  bool force = false;  ///< accept changes: the result then matches neither the old nor the new
-                       ///< recipe
+  bool force = false;  ///< accept changes; the result then matches neither recipe
 };
 
 /// Returns the summary of a finished run, with its folder.

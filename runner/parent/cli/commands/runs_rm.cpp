@@ -17,8 +17,7 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kNamedRuns = 5;  // named in the message if there is no terminal to ask on
-constexpr int kAbove = 3;              // a folder that contains runs may be at most this many
-                                       // levels above them
+constexpr int kAbove = 3;              // how far above its runs a folder may be, in levels
 
 /// Asks the user for confirmation on the terminal.
 bool is_confirmed(const std::vector<RemovableRun>& runs, std::uintmax_t bytes, Console& console) {

@@ -148,8 +148,7 @@ class AskedSweep {
       return errors;
     std::error_code ignored;
     std::filesystem::remove(layout_.recipe(job.number),
-                            ignored);  // left behind by a process killed before it added the trial
-                                       // to the journal
+                            ignored);  // left by a process killed before it added the trial
     if (const Diagnostics errors = write_recipe(job, layout_, console_.sources); !errors.empty())
       return errors;
     std::vector<std::string> texts;
